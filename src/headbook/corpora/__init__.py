@@ -1,0 +1,1 @@
+"""Corpora: registry and download, readers, the controlled corpus, subwords, batches."""

@@ -1,0 +1,98 @@
+"""Batches of sentence pairs: bucketed by exact length, counted in tokens, padded and masked."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+PAD, EOS, UNK = 0, 1, 2
+"""Reserved ids. The decoder starts from PAD, whose embedding is the zero vector, as in the paper's
+code; there is no BOS."""
+
+EncodedPair = tuple[Sequence[int], Sequence[int]]
+"""Source and target ids of one pair, both ending in EOS."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded sentence pairs.
+
+    `source` ends in EOS; `target_in` is `target_out` shifted right behind a start token (PAD's zero
+    vector); `sentences` holds each row's index in the corpus, so that parses can be looked up.
+    """
+
+    source: Int[Tensor, "batch source"]
+    target_in: Int[Tensor, "batch target"]
+    target_out: Int[Tensor, "batch target"]
+    sentences: Int[Tensor, " batch"]
+
+    @property
+    def source_mask(self) -> Bool[Tensor, "batch source"]:
+        """True at real tokens, EOS included."""
+        return self.source != PAD
+
+    @property
+    def target_mask(self) -> Bool[Tensor, "batch target"]:
+        """True where a token is to be predicted, EOS included; the same positions of `target_in`."""
+        return self.target_out != PAD
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def to(self, device: torch.device | str) -> "Batch":
+        moved = {name: getattr(self, name).to(device) for name in self.__dataclass_fields__}
+        return replace(self, **moved)
+
+
+def pad(rows: Sequence[Sequence[int]], length: int | None = None) -> Int[Tensor, "batch length"]:
+    """Rows of unequal length as one matrix, filled with PAD on the right."""
+    length = length or max(map(len, rows))
+    return torch.tensor([[*row, *[PAD] * (length - len(row))] for row in rows], dtype=torch.long)
+
+
+def collate(pairs: Sequence[EncodedPair], sentences: Sequence[int]) -> Batch:
+    """One batch from encoded pairs and their indices in the corpus."""
+    target_out = pad([target for _, target in pairs])
+    start = torch.full((len(pairs), 1), PAD)
+    return Batch(
+        source=pad([source for source, _ in pairs]),
+        target_in=torch.cat([start, target_out[:, :-1]], dim=1),
+        target_out=target_out,
+        sentences=torch.tensor(sentences, dtype=torch.long),
+    )
+
+
+def bucket(pairs: Sequence[EncodedPair], tokens: int, order: Sequence[int]) -> list[list[int]]:
+    """Groups sentence indices of like length into batches of at most `tokens` padded tokens a side.
+
+    Sentences are sorted by (target length, source length), ties in the given order, and cut where
+    one more would pass `tokens`; a single sentence longer than `tokens` is a batch of its own.
+    """
+    by_length = sorted(order, key=lambda index: (len(pairs[index][1]), len(pairs[index][0])))
+    batches: list[list[int]] = []
+    widest = 0
+    for index in by_length:
+        width = max(widest, len(pairs[index][0]), len(pairs[index][1]))
+        if batches and width * (len(batches[-1]) + 1) <= tokens:
+            batches[-1].append(index)
+            widest = width
+        else:
+            batches.append([index])
+            widest = max(len(pairs[index][0]), len(pairs[index][1]))
+    return batches
+
+
+def in_order(pairs: Sequence[EncodedPair], tokens: int) -> Iterator[Batch]:
+    """All pairs once, for measuring and scoring, in length buckets."""
+    for indices in bucket(pairs, tokens, range(len(pairs))):
+        yield collate([pairs[index] for index in indices], indices)
+
+
+def epoch(pairs: Sequence[EncodedPair], tokens: int, seed: int, number: int) -> list[list[int]]:
+    """The index batches of one training epoch: the same for the same seed and epoch number."""
+    generator = torch.Generator().manual_seed(seed * 1_000_003 + number)
+    shuffled = torch.randperm(len(pairs), generator=generator).tolist()
+    batches = bucket(pairs, tokens, shuffled)
+    return [batches[index] for index in torch.randperm(len(batches), generator=generator).tolist()]

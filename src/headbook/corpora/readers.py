@@ -1,0 +1,169 @@
+"""Any corpus by name or folder, as training, validation and test pairs."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from headbook.corpora import controlled, download, opensubtitles, splits, tatoeba, wmt
+from headbook.corpora.pairs import ALL, Pair, Pairs, Reader, read_splits, usable
+from headbook.corpora.registry import Corpus, CorpusKind, Place, corpus, registry
+from headbook.corpora.report import Report
+from headbook.types import UserError
+
+__all__ = ["Pairs", "ParallelCorpus", "load"]
+
+NONE = Pairs((), ())
+
+
+@dataclass(frozen=True)
+class ParallelCorpus:
+    """English pairs of one corpus. The first of `tests` is the primary test set.
+
+    `digest` is the SHA-256 of all pairs kept, so it is the same for the same text however it came
+    here; `report` counts what was dropped.
+    """
+
+    name: str
+    target_language: str
+    train: Pairs
+    valid: Pairs
+    tests: dict[str, Pairs]
+    digest: str
+    report: Report
+
+
+def load(name: str, limit: int | None = None) -> ParallelCorpus:
+    """The corpus `name` of the registry, or of a folder holding train.en and train.xx (or .tsv).
+
+    `limit` keeps the first `limit` training pairs. UserError in one line for whatever the user can
+    mend.
+    """
+    if limit is not None and limit < 1:
+        raise UserError(f"limit {limit} leaves no training pair: give a limit of 1 or more")
+    if name not in registry() and Path(name).is_dir():
+        return _folder(Path(name), limit)
+    entry = corpus(name)
+    if entry.kind in (CorpusKind.TREEBANK, CorpusKind.TEXT):
+        raise UserError(
+            f"{name} is a {entry.kind}, not pairs of sentences: "
+            "`headbook corpora list` shows the parallel corpora"
+        )
+    if entry.kind is CorpusKind.GENERATED:
+        return _controlled(entry, limit)
+    return _registered(entry, limit)
+
+
+def _registered(entry: Corpus, limit: int | None) -> ParallelCorpus:
+    report = Report()
+    located = download.locate(entry.name)
+    if located.place is Place.MIRROR:
+        found = _clean(read_splits(located.files, entry.target, report), report)
+    else:
+        found = _public(entry, located.files, report)
+    return _assembled(entry.name, entry.target, found, limit, report)
+
+
+def _clean(found: Mapping[str, Iterable[Pair]], report: Report) -> dict[str, Pairs]:
+    return {split: Pairs.of(usable(pairs, split, report)) for split, pairs in found.items()}
+
+
+def _public(entry: Corpus, files: dict[str, Path], report: Report) -> dict[str, Pairs]:
+    """Pairs of a public download; split by the rule, or beside the sets the entry names."""
+    found = READERS[entry.reader](files, entry.target, report)
+    if ALL not in found:
+        return _clean(found, report)
+    pairs = usable(found[ALL], ALL, report)
+    named = {name: load(name) for name in (*entry.held_out, *entry.tests, entry.valid) if name}
+    seen = {splits.key(line) for held in named.values() for line in _english(held)}
+    if not entry.valid:
+        return splits.split(pairs, splits.Rule(cap=entry.cap), seen, report)
+    tests = {name: pairs for test in entry.tests for name, pairs in named[test].tests.items()}
+    (valid,) = named[entry.valid].tests.values()
+    return {"train": splits.train(pairs, entry.cap, seen, report), "valid": valid, **tests}
+
+
+def _english(held: ParallelCorpus) -> Iterable[str]:
+    return (line for pairs in held.tests.values() for line in pairs.source)
+
+
+def _assembled(
+    name: str, target: str, found: dict[str, Pairs], limit: int | None, report: Report
+) -> ParallelCorpus:
+    splits_left = dict(found)
+    train = splits_left.pop("train", None)
+    if train is not None and not len(train):
+        why = "; ".join(report.lines()) or "the files are empty"
+        raise UserError(f"{name}: no training pair is left ({why}): check the training files")
+    train = (train or NONE).first(limit)
+    valid = splits_left.pop("valid", NONE)
+    digest = _digest({"train": train, "valid": valid, **splits_left})
+    return ParallelCorpus(name, target, train, valid, splits_left, digest, report)
+
+
+def _digest(found: Mapping[str, Pairs]) -> str:
+    total = hashlib.sha256()
+    for split, pairs in found.items():
+        total.update(f"{split} {len(pairs)}\n".encode())
+        for source, target in pairs:
+            total.update(f"{source}\t{target}\n".encode())
+    return total.hexdigest()
+
+
+def _controlled(entry: Corpus, limit: int | None) -> ParallelCorpus:
+    """The generated corpus, in its default sizes."""
+    order = controlled.TargetOrder(entry.name.rpartition("-")[2])
+    parts = dict(zip(("train", "valid", "test"), controlled.split(order), strict=True))
+    found = {split: Pairs(part.source, part.target) for split, part in parts.items()}
+    return _assembled(entry.name, entry.target, found, limit, Report())
+
+
+def _folder(folder: Path, limit: int | None) -> ParallelCorpus:
+    """A user's own corpus: train, valid and test as `.en` and `.xx` files or as `.tsv`, or .gz."""
+    files = {path.name.removesuffix(".gz"): path for path in sorted(folder.iterdir())}
+    parts = {
+        part: path
+        for part, path in files.items()
+        if part.startswith(("train.", "valid.", "test")) and path.is_file()
+    }
+    target = _target_language(folder, parts)
+    for split in ("train", "valid", "test"):
+        _require(folder, parts, split, target)
+    report = Report()
+    found = _clean(read_splits(parts, target, report), report)
+    return _assembled(str(folder), target, found, limit, report)
+
+
+def _require(folder: Path, parts: Mapping[str, Path], split: str, target: str) -> None:
+    sides = [f"{split}.en", f"{split}.{target}"]
+    missing = [side for side in sides if side not in parts]
+    if missing and f"{split}.tsv" not in parts:
+        raise UserError(
+            f"{folder / missing[0]} is missing: a corpus folder holds {sides[0]} and {sides[1]} "
+            f"(plain or .gz), or {split}.tsv"
+        )
+
+
+def _target_language(folder: Path, parts: Mapping[str, Path]) -> str:
+    """The language in train.xx; `und` (ISO 639: undetermined) for a folder of .tsv files."""
+    named = [part.removeprefix("train.") for part in parts if part.startswith("train.")]
+    languages = [language for language in named if language not in ("en", "tsv")]
+    if len(languages) > 1:
+        raise UserError(
+            f"{folder} holds training files in {', '.join(languages)}: keep one target "
+            "language a folder"
+        )
+    if not languages and "tsv" not in named:
+        raise UserError(
+            f"{folder} holds no train.xx beside train.en, and no train.tsv: name the "
+            "target side by its language, for example train.de"
+        )
+    return languages[0] if languages else "und"
+
+
+READERS: dict[str, Reader] = {
+    "lines": read_splits,
+    "anki": tatoeba.read,
+    "opus": opensubtitles.read,
+    "wmt": wmt.read,
+}

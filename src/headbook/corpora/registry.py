@@ -1,0 +1,202 @@
+"""The corpora headbook knows: `data/corpora.toml` as objects, and where each one is now."""
+
+import difflib
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+
+from headbook import paths
+from headbook.types import UserError
+
+UNKNOWN = "unknown"
+
+
+class CorpusKind(StrEnum):
+    """What a corpus can be used for."""
+
+    PARALLEL = "parallel"
+    TEST = "test"
+    TREEBANK = "treebank"
+    TEXT = "text"
+    GENERATED = "generated"
+
+
+class Place(StrEnum):
+    """Where a corpus is on this machine."""
+
+    MIRROR = "mirror"
+    DOWNLOADED = "downloaded"
+    GENERATED = "generated"
+    ABSENT = "not here"
+
+
+class Access(StrEnum):
+    """How a public file is had."""
+
+    AUTOMATIC = "automatic"
+    BY_HAND = "by hand"
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a corpus.
+
+    `part` says what it holds (`train.en`, `train.de`, `train.tsv` for both sides, or what an
+    archive is); `address` is a path below the mirror or a URL; `sha256` is of the file's own bytes,
+    still compressed, or `unknown`.
+    """
+
+    part: str
+    address: str
+    sha256: str
+    note: str = ""
+    access: Access = Access.AUTOMATIC
+    name: str = ""
+
+    @property
+    def stored(self) -> str:
+        """The file's name among the downloads: `name`, or the last part of the address."""
+        return self.name or self.address.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """One entry of the registry. `pairs` counts training pairs (of a test set or treebank: all its
+    sentences); `bytes` is the size of the mirror's files, or of the download where there is no
+    mirror, 0 when not known; `reader` reads the public download.
+
+    For a public download without splits of its own: `held_out` names test sets whose English
+    sentences are removed from its training pairs, `cap` is the most training pairs kept (0: all),
+    and `valid` and `tests` name the sets evaluated on; without them the split rule makes both.
+    """
+
+    name: str
+    title: str
+    kind: CorpusKind
+    target: str
+    licence: str
+    pairs: int
+    bytes: int
+    reader: str
+    mirror: tuple[File, ...]
+    public: tuple[File, ...]
+    note: str = ""
+    cap: int = 0
+    held_out: tuple[str, ...] = ()
+    valid: str = ""
+    tests: tuple[str, ...] = ()
+
+    @property
+    def languages(self) -> str:
+        alone = self.kind in (CorpusKind.TREEBANK, CorpusKind.TEXT)
+        return self.target if alone else f"en-{self.target}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of `headbook corpora list`."""
+
+    name: str
+    languages: str
+    pairs: int
+    bytes: int
+    licence: str
+    place: Place
+
+
+def registry(file: Path | None = None) -> dict[str, Corpus]:
+    """Every known corpus by name, in the order of `data/corpora.toml` (or of another such file)."""
+    return _read(file or paths.DATA / "corpora.toml")
+
+
+@cache
+def _read(file: Path) -> dict[str, Corpus]:
+    try:
+        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{file} is missing: restore it from the repository") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{file} is not valid TOML ({error}): mend that line") from None
+    return {name: _corpus(file, name, dict(table)) for name, table in tables.items()}
+
+
+def _corpus(file: Path, name: str, table: dict) -> Corpus:
+    try:
+        table["mirror"] = _files(table.pop("mirror", []), "path")
+        table["public"] = _files(table.pop("public", []), "url")
+        table["kind"] = CorpusKind(table["kind"])
+        names = {key: tuple(table.pop(key, ())) for key in ("held_out", "tests")}
+        return Corpus(name=name, **table, **names)
+    except (TypeError, KeyError, ValueError) as error:
+        raise UserError(f"{file}: the entry [{name}] is wrong ({error}): mend it") from None
+
+
+def _files(rows: Iterable[dict[str, str]], address: str) -> tuple[File, ...]:
+    return tuple(
+        File(
+            row["part"],
+            row[address],
+            row["sha256"],
+            row.get("note", ""),
+            Access(row.get("access", Access.AUTOMATIC)),
+            row.get("name", ""),
+        )
+        for row in rows
+    )
+
+
+def corpus(name: str) -> Corpus:
+    """The corpus of that name; a UserError names the nearest known names otherwise."""
+    known = registry()
+    if name in known:
+        return known[name]
+    near = nearest(name, known)
+    raise UserError(
+        f"no corpus is called {name!r}: did you mean {', '.join(near)}? "
+        "`headbook corpora list` shows all; a folder of your own is named by its path"
+    )
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """Up to six near names: those of the same collection first, then those spelt alike."""
+    same = [other for other in known if collection(other) == collection(name)]
+    alike = difflib.get_close_matches(name, list(known), n=3, cutoff=0.4)
+    return list(dict.fromkeys([*same, *alike, *list(known)[:3]]))[:6]
+
+
+def collection(name: str) -> str:
+    """A corpus' name without its language: what corpora that share downloads have in common."""
+    return name.rpartition("-")[0] or name
+
+
+def downloaded(entry: Corpus, file: File) -> Path:
+    """Where the download of one public file of a corpus is kept."""
+    return paths.downloads() / collection(entry.name) / file.stored
+
+
+def mirrored(file: File) -> Path | None:
+    """Where the mirror would hold a file; None without HEADBOOK_DATA."""
+    root = paths.mirror()
+    return root / file.address if root else None
+
+
+def place(entry: Corpus) -> Place:
+    """Where a corpus is now; it counts as here only when every file of it is."""
+    if entry.kind is CorpusKind.GENERATED:
+        return Place.GENERATED
+    mirror = [mirrored(file) for file in entry.mirror]
+    if mirror and all(path is not None and path.is_file() for path in mirror):
+        return Place.MIRROR
+    public = [downloaded(entry, file) for file in entry.public]
+    return Place.DOWNLOADED if public and all(map(Path.is_file, public)) else Place.ABSENT
+
+
+def table() -> list[Row]:
+    """One row a corpus, for `headbook corpora list`."""
+    return [
+        Row(entry.name, entry.languages, entry.pairs, entry.bytes, entry.licence, place(entry))
+        for entry in registry().values()
+    ]

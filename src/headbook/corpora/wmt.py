@@ -1,0 +1,81 @@
+"""WMT training data as statmt.org distributes it: archives of line-aligned files, and tables."""
+
+import tarfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+
+from tqdm import tqdm
+
+from headbook.corpora.pairs import ALL, Pair, decoded, open_zip, paired, table_rows, text_lines
+from headbook.corpora.report import Report
+from headbook.types import UserError
+
+Opened = tarfile.TarFile | zipfile.ZipFile
+
+
+def read(files: dict[str, Path], target: str, report: Report) -> dict[str, Iterable[Pair]]:
+    """All pairs of all files, English first, in the order of the registry's entry."""
+    parts = (_pairs(path, target, report) for path in files.values())
+    return {ALL: tqdm(chain.from_iterable(parts), desc=f"reading WMT en-{target}", unit=" pairs")}
+
+
+def _pairs(path: Path, target: str, report: Report) -> Iterator[Pair]:
+    if path.name.endswith((".tsv.gz", ".tsv")):
+        yield from _table(path, target, report)
+        return
+    with _opened(path) as archive:
+        source, other = (_member(path, archive, target, side) for side in ("en", target))
+        sides = (decoded(_stream(archive, name), f"{path}:{name}") for name in (source, other))
+        yield from paired(*sides, (f"{path}:{source}", f"{path}:{other}"))
+
+
+def _table(path: Path, target: str, report: Report) -> Iterator[Pair]:
+    """A table named by its column order: `….en-fr.tsv.gz` or `….de-en.tsv.gz`."""
+    rows = table_rows(text_lines(path), ALL, report)
+    if f"{target}-en." in path.name:
+        return ((right, left) for left, right in rows)
+    return rows
+
+
+def _opened(path: Path) -> Opened:
+    if zipfile.is_zipfile(path):
+        return open_zip(path)
+    try:
+        return tarfile.open(path)
+    except (tarfile.ReadError, EOFError) as error:
+        raise UserError(
+            f"{path}: not a readable archive ({error}): delete it and fetch again"
+        ) from None
+
+
+def _names(archive: Opened) -> list[str]:
+    return archive.namelist() if isinstance(archive, zipfile.ZipFile) else archive.getnames()
+
+
+def _stream(archive: Opened, name: str) -> Iterable[bytes]:
+    if isinstance(archive, zipfile.ZipFile):
+        return archive.open(name)
+    stream = archive.extractfile(name)
+    assert stream is not None
+    return stream
+
+
+def _member(path: Path, archive: Opened, target: str, side: str) -> str:
+    """The one file of the language pair that ends in the side's language.
+
+    The pair is written `de-en` in most archives, `en_ru` in Yandex's.
+    """
+    pairs = (f"{target}-en", f"en-{target}", f"en_{target}")
+    found = [
+        name
+        for name in _names(archive)
+        if name.endswith(f".{side}") and any(pair in name.rpartition("/")[2] for pair in pairs)
+    ]
+    if len(found) != 1:
+        raise UserError(
+            f"{path} holds {len(found)} files for en-{target} ending in .{side} where one is "
+            "expected: is it the archive the registry names?"
+        )
+    return found[0]

@@ -1,0 +1,1 @@
+"""The transformer, its attention, capture and decoding."""

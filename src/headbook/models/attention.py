@@ -1,0 +1,127 @@
+"""Multi-head attention, with an explicit path that shows its weights and a fused one."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import torch
+from einops import rearrange
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from headbook.models.capture import Point, Recorder
+from headbook.models.dropout import Dropout
+
+Mask = Bool[Tensor, "#batch 1 #query key"]
+"""True where a query may look at a key."""
+
+
+class AttentionPath(StrEnum):
+    """How weights are computed when nobody records them; results agree, speed does not."""
+
+    EXPLICIT = "explicit"  # two matrix products around a softmax
+    FUSED = "fused"  # one kernel that never holds the weights
+    AUTO = "auto"  # fused on a GPU; on a CPU explicit, which wins for short sentences
+
+
+@dataclass
+class KeyValues:
+    """The keys and values of one attention block, kept between decoding steps."""
+
+    keys: Float[Tensor, "batch head key dim"] | None = None
+    values: Float[Tensor, "batch head key dim"] | None = None
+
+    def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Appends new positions and returns everything so far."""
+        if self.keys is not None:
+            keys = torch.cat([self.keys, keys], dim=2)
+            values = torch.cat([self.values, values], dim=2)
+        self.keys, self.values = keys, values
+        return keys, values
+
+    def select(self, rows: Int[Tensor, " chosen"]) -> None:
+        """Keeps the given rows of the batch, in their order."""
+        if self.keys is not None:
+            self.keys, self.values = self.keys[rows], self.values[rows]
+
+
+class Attention(nn.Module):
+    """MultiHead(Q, K, V) = Concat(head_1 … head_h) W_O (Vaswani et al. 2017, section 3.2.2)."""
+
+    def __init__(self, width: int, heads: int, dropout: float, path: AttentionPath):
+        super().__init__()
+        self.heads, self.path = heads, path
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, width)
+        self.value = nn.Linear(width, width)
+        self.output = nn.Linear(width, width)
+        self.dropout = Dropout(dropout)
+        self.record: Recorder | None = None
+
+    def forward(
+        self,
+        queries: Float[Tensor, "batch query model"],
+        memory: Float[Tensor, "batch key model"],
+        mask: Mask | None = None,
+        cache: KeyValues | None = None,
+    ) -> Float[Tensor, "batch query model"]:
+        """Attends from `queries` to `memory`.
+
+        With a cache, self-attention appends this step's keys and values to it, and cross-attention
+        computes them once: the second time `memory` is not looked at.
+        """
+        query = self._split(self.query(queries))
+        key, value = self._keys_and_values(queries, memory, cache)
+        if self.record is None and self._fused(query):
+            rate = self.dropout.rate if self.training else 0.0
+            context = functional.scaled_dot_product_attention(query, key, value, mask, rate)
+        else:
+            context = self._explicit(query, key, value, mask)
+        output = self.output(rearrange(context, "batch head query dim -> batch query (head dim)"))
+        if self.record is not None:
+            self.record(Point.OUTPUT, output)
+        return output
+
+    def _split(self, projected: Tensor) -> Tensor:
+        return rearrange(
+            projected, "batch token (head dim) -> batch head token dim", head=self.heads
+        )
+
+    def _keys_and_values(
+        self, queries: Tensor, memory: Tensor, cache: KeyValues | None
+    ) -> tuple[Tensor, Tensor]:
+        if cache is not None and cache.keys is not None and memory is not queries:
+            return cache.keys, cache.values
+        key, value = self._split(self.key(memory)), self._split(self.value(memory))
+        return (key, value) if cache is None else cache.extend(key, value)
+
+    def _fused(self, query: Tensor) -> bool:
+        if self.path is AttentionPath.AUTO:
+            return query.device.type != "cpu"
+        return self.path is AttentionPath.FUSED
+
+    def _explicit(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | None) -> Tensor:
+        # Scaling the queries costs less than scaling the scores, which are longer than they are.
+        scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-2, -1)
+        if mask is not None:
+            # Adding -inf, whose gradient is free; filling would pass over the scores once more.
+            scores = scores + scores.new_zeros(mask.shape).masked_fill(~mask, -torch.inf)
+        weights = scores.softmax(dim=-1)
+        # The weights are recorded before dropout: after it they are not what the head computed.
+        context = self.dropout(weights) @ value
+        if self.record is not None:
+            seen = zip(
+                (
+                    Point.QUERIES,
+                    Point.KEYS,
+                    Point.VALUES,
+                    Point.SCORES,
+                    Point.WEIGHTS,
+                    Point.CONTEXT,
+                ),
+                (query, key, value, scores, weights, context),
+                strict=True,
+            )
+            for point, tensor in seen:
+                self.record(point, tensor)
+        return context

@@ -1,0 +1,80 @@
+"""Recording what attention computes, for as long as a `with` block lasts."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from headbook.types import Kind
+
+if TYPE_CHECKING:
+    from headbook.models.transformer import Transformer
+
+
+class Point(StrEnum):
+    """What can be recorded of one attention block, per head unless said otherwise."""
+
+    QUERIES = "queries"  # [batch head query dim]
+    KEYS = "keys"  # [batch head key dim]
+    VALUES = "values"  # [batch head key dim]
+    SCORES = "scores"  # [batch head query key], scaled, -inf where masked
+    WEIGHTS = "weights"  # [batch head query key], after softmax and before dropout
+    CONTEXT = "context"  # [batch head query dim], before the output projection
+    OUTPUT = "output"  # [batch query model], of the whole block
+
+
+Recorder = Callable[[Point, Tensor], None]
+
+
+class Tape:
+    """What one forward pass left: `tape[kind, point]` is a list of tensors, one a layer.
+
+    Tensors are those of the forward pass itself: part of its graph when gradients are on, and never
+    to be changed in place.
+    """
+
+    def __init__(self) -> None:
+        self._records: dict[tuple[Kind, Point], dict[int, Tensor]] = {}
+
+    def record(self, kind: Kind, layer: int, point: Point, value: Tensor) -> None:
+        """Keeps a value; a second forward pass over the same tape replaces the first."""
+        self._records.setdefault((kind, point), {})[layer] = value
+
+    def __getitem__(self, address: tuple[Kind, Point]) -> list[Tensor]:
+        if address not in self._records:
+            known = ", ".join(f"{kind}/{point}" for kind, point in self._records) or "nothing"
+            raise KeyError(f"{address[0]}/{address[1]} was not captured; the tape holds {known}")
+        layers = self._records[address]
+        return [layers[layer] for layer in sorted(layers)]
+
+    def __contains__(self, address: tuple[Kind, Point]) -> bool:
+        return address in self._records
+
+
+def _recorder(tape: Tape, kind: Kind, layer: int, points: frozenset[Point]) -> Recorder:
+    def record(point: Point, value: Tensor) -> None:
+        if point in points:
+            tape.record(kind, layer, point, value)
+
+    return record
+
+
+@contextmanager
+def capture(model: "Transformer", points: set[Point] | frozenset[Point]) -> Iterator[Tape]:
+    """Records `points` of every attention block during the block, on a fresh tape.
+
+    Attention takes its explicit path meanwhile. Captures do not nest: RuntimeError.
+    """
+    tape = Tape()
+    blocks = list(model.attentions())
+    if any(block.record is not None for _, _, block in blocks):
+        raise RuntimeError("this model is being captured already")
+    try:
+        for kind, layer, block in blocks:
+            block.record = _recorder(tape, kind, layer, frozenset(points))
+        yield tape
+    finally:
+        for _, _, block in blocks:
+            block.record = None

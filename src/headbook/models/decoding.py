@@ -1,0 +1,106 @@
+"""Greedy and beam search with cached keys and values."""
+
+from dataclasses import dataclass
+
+import torch
+from einops import rearrange
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from headbook.corpora.batches import EOS, PAD
+from headbook.models.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class Search:
+    """How to search; the defaults are the paper's code. `beam` 1 is greedy search."""
+
+    beam: int = 4
+    length_exponent: float = 0.6
+    spread: float = 3.0  # hypotheses this far (in log probability) below the best are dropped
+    longest: float = 2.0  # a translation has at most longest × source + 10 tokens
+
+
+def length_penalty(length: Float[Tensor, "*shape"], exponent: float) -> Float[Tensor, "*shape"]:
+    """((5 + length) / 6)^exponent; a hypothesis' log probability is divided by it."""
+    return ((5 + length) / 6) ** exponent
+
+
+@dataclass
+class Beams:
+    """The hypotheses of every sentence: tokens behind the start, log probabilities, lengths."""
+
+    tokens: Int[Tensor, "row position"]
+    scores: Float[Tensor, "batch beam"]
+    lengths: Float[Tensor, "batch beam"]
+    finished: Tensor
+
+    @classmethod
+    def start(cls, batch: int, beam: int, device: torch.device) -> "Beams":
+        scores = torch.full((batch, beam), -torch.inf, device=device)
+        scores[:, 0] = 0  # all beams are alike at first: only one may be continued
+        tokens = torch.full((batch * beam, 1), PAD, device=device)
+        lengths = torch.zeros(batch, beam, device=device)
+        return cls(tokens, scores, lengths, torch.zeros_like(lengths, dtype=torch.bool))
+
+    def candidates(self, log_probabilities: Tensor) -> Tensor:
+        """Scores of all continuations; a finished hypothesis continues with PAD alone, for free."""
+        carried = torch.full_like(log_probabilities, -torch.inf)
+        carried[..., PAD] = 0
+        step = torch.where(self.finished.unsqueeze(-1), carried, log_probabilities)
+        return self.scores.unsqueeze(-1) + step
+
+    def advance(self, log_probabilities: Float[Tensor, "batch beam vocabulary"], search: Search):
+        """Keeps the best continuations and returns the row each came from."""
+        batch, beam, vocabulary = log_probabilities.shape
+        scores = self.candidates(log_probabilities)
+        lengths = self.lengths + ~self.finished
+        normalised = scores / length_penalty(lengths, search.length_exponent).unsqueeze(-1)
+        scores = scores.masked_fill(
+            scores < scores.amax(dim=(1, 2), keepdim=True) - search.spread, -torch.inf
+        )
+        normalised = normalised.masked_fill(scores == -torch.inf, -torch.inf)
+        best = normalised.flatten(1).topk(beam).indices
+        origin, token = best // vocabulary, best % vocabulary
+        self.scores = scores.flatten(1).gather(1, best)
+        self.lengths = lengths.gather(1, origin)
+        self.finished = self.finished.gather(1, origin) | (token == EOS)
+        rows = (origin + beam * torch.arange(batch, device=origin.device)[:, None]).flatten()
+        self.tokens = torch.cat([self.tokens[rows], token.reshape(-1, 1)], dim=1)
+        return rows
+
+    def best(self, search: Search) -> list[list[int]]:
+        """The best hypothesis of each sentence, without start, EOS and padding."""
+        normalised = self.scores / length_penalty(self.lengths, search.length_exponent)
+        # A hypothesis the length limit cut is taken only where no finished one is left.
+        finished = normalised.masked_fill(~self.finished, -torch.inf)
+        chosen = torch.where(self.finished.any(1), finished.argmax(1), normalised.argmax(1))
+        tokens = rearrange(
+            self.tokens, "(batch beam) position -> batch beam position", beam=self.scores.shape[1]
+        )
+        rows = tokens[torch.arange(len(chosen)), chosen, 1:].tolist()
+        return [[token for token in row if token not in (PAD, EOS)] for row in rows]
+
+
+@torch.inference_mode()
+def translate(
+    model: Transformer, source: Int[Tensor, "batch source"], search: Search
+) -> list[list[int]]:
+    """Target ids of each sentence's best translation, EOS left off. The model must be in eval."""
+    batch, beam = len(source), search.beam
+    memory, mask = model.encode(source)
+    spread = torch.arange(batch, device=source.device).repeat_interleave(beam)
+    memory, mask = memory[spread], None if mask is None else mask[spread]
+    beams, cache = Beams.start(batch, beam, source.device), model.empty_cache()
+    for _ in range(int(search.longest * source.shape[1]) + 10):
+        states = model.decode(beams.tokens[:, -1:], memory, mask, cache)
+        # In 32 bits whatever the model's own: sums of log probabilities round badly in 16.
+        logits = model.logits(states[:, -1]).float()
+        logits[:, PAD] = -torch.inf
+        shaped = rearrange(
+            logits.log_softmax(-1), "(batch beam) word -> batch beam word", beam=beam
+        )
+        cache.select(beams.advance(shaped, search))
+        if bool(beams.finished.all()):
+            break
+    return beams.best(search)

@@ -1,0 +1,27 @@
+"""Where things are. The only module that reads the environment."""
+
+import os
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DATA = REPOSITORY / "data"
+NOTEBOOKS = REPOSITORY / "notebooks"
+BOOK = REPOSITORY / "book"
+EXECUTED = BOOK / "_executed"
+RESULTS = DATA / "results"
+
+
+def mirror() -> Path | None:
+    """The folder named by HEADBOOK_DATA, looked in before any download; None when it is not set."""
+    named = os.environ.get("HEADBOOK_DATA")
+    return Path(named).expanduser() if named else None
+
+
+def downloads() -> Path:
+    """Where fetched corpora are kept: HEADBOOK_DOWNLOADS, or data/raw."""
+    return Path(os.environ.get("HEADBOOK_DOWNLOADS") or DATA / "raw").expanduser()
+
+
+def runs() -> Path:
+    """The run store: HEADBOOK_RUNS, or runs/ in the repository."""
+    return Path(os.environ.get("HEADBOOK_RUNS") or REPOSITORY / "runs").expanduser()

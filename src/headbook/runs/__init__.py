@@ -1,0 +1,1 @@
+"""The run store: content-addressed artefacts, and seeds."""

@@ -1,0 +1,62 @@
+"""What is recorded of a run but does not key it: commit, versions, hardware, time."""
+
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from headbook.paths import REPOSITORY
+
+PACKAGES = ("headbook", "torch", "numpy", "pandas", "lightning", "tokenizers", "sacrebleu", "spacy")
+
+
+def versions() -> dict[str, str]:
+    """Installed versions of the packages that can move a number; 'absent' where one is not there."""
+    return {name: _version(name) for name in PACKAGES}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "absent"
+
+
+def commit() -> str:
+    """The repository's commit, with '+' where files differ from it; 'unknown' outside git."""
+    found = _git("rev-parse", "--short=12", "HEAD")
+    return found + ("+" if _git("status", "--porcelain", "src") else "") if found else "unknown"
+
+
+def _git(*arguments: str) -> str:
+    try:
+        answer = subprocess.run(
+            ["git", *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        return ""
+    return answer.stdout.strip() if answer.returncode == 0 else ""
+
+
+def hardware() -> dict[str, Any]:
+    """Processor, cores and accelerator, without the machine's name."""
+    import torch
+
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return {"processor": _processor(), "cores": os.cpu_count(), "gpu": gpu,
+            "threads": torch.get_num_threads(), "system": platform.system()}  # fmt: skip
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo") as lines:
+            return next(line.split(":")[1].strip() for line in lines if "model name" in line)
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def now() -> str:
+    """The time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,138 @@
+"""The run store: what a stage made from the same ingredients is made once and kept."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from headbook import paths
+from headbook.runs import record
+from headbook.runs.canonical import digest, plain
+
+KEY_LENGTH = 16  # hexadecimal digits of the digest that name a folder
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One kind of work. Its version moves when its numbers do, and only then."""
+
+    name: str
+    version: int
+
+
+@dataclass(frozen=True)
+class Ingredients:
+    """All that decides a run's numbers: stage, config, digests of what it reads, numeric policy."""
+
+    stage: Stage
+    config: Any
+    inputs: Mapping[str, str]
+    policy: Mapping[str, str]
+
+    @property
+    def key(self) -> str:
+        return digest(self)[:KEY_LENGTH]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One ingredient in which the nearest kept run differs from the one asked for."""
+
+    where: str
+    kept: Any
+    asked: Any
+
+    def __str__(self) -> str:
+        return f"{self.where}: kept {self.kept!r}, asked {self.asked!r}"
+
+
+@dataclass(frozen=True)
+class Store:
+    """Runs under one folder: `<stage>/<key>/`, with `run.json` beside what the stage wrote."""
+
+    root: Path
+
+    @classmethod
+    def default(cls) -> "Store":
+        return cls(paths.runs())
+
+    def folder(self, ingredients: Ingredients) -> Path:
+        return self.root / ingredients.stage.name / ingredients.key
+
+    def has(self, ingredients: Ingredients) -> bool:
+        """Whether the run is finished and kept; a folder without its record is not."""
+        return (self.folder(ingredients) / "run.json").exists()
+
+    def get(self, ingredients: Ingredients, make: Callable[[Path], None]) -> Path:
+        """The run's folder; `make` fills it first where there is none.
+
+        `make` works in a folder beside it that survives a kill, so a stage can resume, and the
+        folder is renamed when done. Two processes that ask for one run compute it once.
+        """
+        final = self.folder(ingredients)
+        if self.has(ingredients):
+            return final
+        final.parent.mkdir(parents=True, exist_ok=True)
+        with _waiting(final.with_suffix(".lock")):
+            if not self.has(ingredients):
+                self._make(ingredients, make, final)
+        return final
+
+    def _make(self, ingredients: Ingredients, make: Callable[[Path], None], final: Path) -> None:
+        aside = final.with_suffix(".partial")
+        aside.mkdir(exist_ok=True)
+        # The commit that is running, not the one checked out when a long run ends.
+        commit, started, began = record.commit(), record.now(), time.monotonic()
+        make(aside)
+        kept = {
+            "ingredients": plain(ingredients),
+            "commit": commit,
+            "versions": record.versions(),
+            "hardware": record.hardware(),
+            "started": started,
+            "seconds": round(time.monotonic() - began, 1),
+        }
+        (aside / "run.json").write_text(json.dumps(kept, indent=1))
+        aside.rename(final)
+
+    def explain(self, ingredients: Ingredients) -> list[Difference] | None:
+        """What differs from the nearest kept run: [] where it is kept, None where there is none."""
+        if self.has(ingredients):
+            return []
+        asked = _flat(plain(ingredients))
+        stage = self.root / ingredients.stage.name
+        records = [json.loads(path.read_text()) for path in sorted(stage.glob("*/run.json"))]
+        compared = [_differences(_flat(kept["ingredients"]), asked) for kept in records]
+        return min(compared, key=len, default=None)
+
+
+def _waiting(path: Path) -> FileLock:
+    """The lock, said aloud where another process holds it."""
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+        lock.release()
+    except Timeout:
+        print(f"waiting for another process to finish {path.with_suffix('')}", flush=True)
+    return lock
+
+
+def _flat(value: Any, where: str = "") -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {where: value}
+    flat: dict[str, Any] = {}
+    for name, item in value.items():
+        flat |= _flat(item, f"{where}.{name}" if where else name)
+    return flat
+
+
+def _differences(kept: dict[str, Any], asked: dict[str, Any]) -> list[Difference]:
+    return [
+        Difference(where, kept.get(where), asked.get(where))
+        for where in sorted(kept.keys() | asked.keys())
+        if kept.get(where) != asked.get(where)
+    ]

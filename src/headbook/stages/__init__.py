@@ -1,0 +1,1 @@
+"""Where computing meets the run store: trained models, parses, measured heads."""

@@ -1,0 +1,178 @@
+"""The stage `model`: a corpus becomes subwords, a trained transformer and its BLEU."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from headbook.corpora.batches import EncodedPair
+from headbook.corpora.readers import Pairs, ParallelCorpus, load
+from headbook.corpora.subwords import Subwords
+from headbook.models.decoding import Search
+from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.runs.seeds import derived
+from headbook.runs.store import Ingredients, Stage, Store
+from headbook.training import checkpoint
+from headbook.training.loop import Trainer, TrainingConfig
+from headbook.training.scoring import Casing, bleu, translate_corpus
+from headbook.types import UserError
+
+TRAINED = Stage("model", version=1)
+LONGEST = 200
+"""Pairs with more subwords on a side are left out of training, as in the paper's code."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """The shape of a model apart from its vocabularies."""
+
+    layers: int = 6
+    width: int = 128
+    feed_forward: int = 512
+    heads: int = 8
+
+
+@dataclass(frozen=True)
+class ModelRun:
+    """Everything that decides a trained model."""
+
+    corpus: str
+    size: Size
+    vocabulary: int
+    dropout: float
+    training: TrainingConfig
+    pairs: int | None = None  # the first so many training pairs; all where None
+    search: Search = Search()
+
+    def with_seed(self, seed: int) -> "ModelRun":
+        return replace(self, training=replace(self.training, seed=seed))
+
+    def config(self, source: Subwords, target: Subwords) -> TransformerConfig:
+        return TransformerConfig(
+            source_vocabulary=len(source),
+            target_vocabulary=len(target),
+            encoder_layers=self.size.layers,
+            decoder_layers=self.size.layers,
+            width=self.size.width,
+            feed_forward=self.size.feed_forward,
+            heads=self.size.heads,
+            dropout=self.dropout,
+        )
+
+
+def ingredients(run: ModelRun, corpus: ParallelCorpus) -> Ingredients:
+    """The run's key material; the device class belongs to the numeric policy."""
+    policy = {
+        "precision": str(run.training.precision),
+        "device": "cuda" if torch.cuda.is_available() else "cpu",
+    }
+    return Ingredients(TRAINED, run, {"corpus": corpus.digest}, policy)
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A finished run of the stage and what can be read from it."""
+
+    run: ModelRun
+    folder: Path
+    corpus: ParallelCorpus
+
+    @cached_property
+    def source(self) -> Subwords:
+        return Subwords.load(self.folder / "source.json")
+
+    @cached_property
+    def target(self) -> Subwords:
+        return Subwords.load(self.folder / "target.json")
+
+    @cached_property
+    def curve(self) -> pd.DataFrame:
+        """One row a validation: update, tokens, training and validation loss in nats."""
+        return pd.read_csv(self.folder / "curve.csv")
+
+    @cached_property
+    def bleu(self) -> pd.DataFrame:
+        """One row a test set and casing, with sacrebleu's signature."""
+        return pd.read_csv(self.folder / "bleu.csv")
+
+    @property
+    def snapshots(self) -> dict[int, Path]:
+        """The models kept on the way, by update."""
+        files = sorted(self.folder.glob("snapshot-*.safetensors"))
+        return {int(path.stem.removeprefix("snapshot-")): path for path in files}
+
+    def model(self, update: int | None = None) -> Transformer:
+        """The model with the best validation loss, or the one kept at `update`, in eval mode."""
+        if update is not None and update not in self.snapshots:
+            raise UserError(f"no model was kept at update {update}; kept: {list(self.snapshots)}")
+        model = self.untrained()
+        path = self.folder / "best.safetensors" if update is None else self.snapshots[update]
+        checkpoint.load_model(model, path)
+        return model
+
+    def untrained(self) -> Transformer:
+        """The model before its first update, in eval mode."""
+        return initial_model(self.run, self.source, self.target).eval()
+
+    def encode(self, pairs: Pairs) -> list[EncodedPair]:
+        return encode(self.source, self.target, pairs)
+
+
+def initial_model(run: ModelRun, source: Subwords, target: Subwords) -> Transformer:
+    """The run's model before its first update: the same for the same seed."""
+    torch.manual_seed(derived(run.training.seed, "initial weights"))
+    return Transformer(run.config(source, target))
+
+
+def encode(source: Subwords, target: Subwords, pairs: Pairs) -> list[EncodedPair]:
+    """Both sides as ids ending in EOS."""
+    return list(zip(source.encode(pairs.source), target.encode(pairs.target), strict=True))
+
+
+def short(pairs: Sequence[EncodedPair], longest: int = LONGEST) -> list[EncodedPair]:
+    """The pairs with at most `longest` subwords on either side."""
+    return [pair for pair in pairs if max(map(len, pair)) <= longest]
+
+
+def trained(run: ModelRun, store: Store) -> TrainedModel:
+    """The trained model, from the store or trained now (resuming what a kill left)."""
+    corpus = load(run.corpus, run.pairs)
+    folder = store.get(ingredients(run, corpus), lambda aside: _train(run, corpus, aside))
+    return TrainedModel(run, folder, corpus)
+
+
+def _train(run: ModelRun, corpus: ParallelCorpus, folder: Path) -> None:
+    made = TrainedModel(run, folder, corpus)
+    _subwords(run, corpus, folder)
+    train, valid = short(made.encode(corpus.train)), made.encode(corpus.valid)
+    if len(train) < len(corpus.train):
+        print(f"{run.corpus}: left out {len(corpus.train) - len(train)} pairs over {LONGEST} subwords")
+    training = replace(run.training, seed=derived(run.training.seed, "training"))
+    trainer = Trainer(made.untrained(), training, train, valid, folder)
+    progress = trainer.run()
+    pd.DataFrame(progress.curve).to_csv(folder / "curve.csv", index=False)
+    _score(made)
+    trainer.state_file.unlink()
+
+
+def _subwords(run: ModelRun, corpus: ParallelCorpus, folder: Path) -> None:
+    for side in ("source", "target"):
+        if not (folder / f"{side}.json").exists():
+            Subwords.train(getattr(corpus.train, side), run.vocabulary).save(folder / f"{side}.json")
+
+
+def _score(made: TrainedModel) -> None:
+    """Translates every test set with the best model and writes translations and BLEU."""
+    rows = []
+    model = made.model()
+    for name, pairs in made.corpus.tests.items():
+        encoded = made.source.encode(pairs.source)
+        translations = translate_corpus(model, encoded, made.target, made.run.search)
+        (made.folder / f"{name}.txt").write_text("\n".join(translations) + "\n")
+        for casing in Casing:
+            score = bleu(translations, pairs.target, casing)
+            rows.append({"test": name, "casing": str(casing), **asdict(score)})
+    pd.DataFrame(rows).to_csv(made.folder / "bleu.csv", index=False)

@@ -1,0 +1,1 @@
+"""Training: schedule, checkpoints, the loop, scoring."""

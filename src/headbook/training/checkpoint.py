@@ -1,0 +1,73 @@
+"""Everything a training run needs to go on, in one safetensors file."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from headbook.types import UserError
+
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+
+
+def write(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
+    """Writes aside and renames: an interrupted write leaves the previous file whole."""
+    aside = path.with_suffix(".aside")
+    kept = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    save_file(kept, aside, metadata={"note": json.dumps(note)})
+    aside.replace(path)
+
+
+def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and note of a file `write` made; UserError where it is none."""
+    try:
+        with safe_open(path, framework="pt") as opened:
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+            return tensors, json.loads((opened.metadata() or {}).get("note", "{}"))
+    except (SafetensorError, FileNotFoundError) as error:
+        raise UserError(f"{path} is no checkpoint ({error}); delete it or name another") from None
+
+
+def load_model(model: nn.Module, path: Path) -> None:
+    """Copies saved parameters into the model; UserError where the shapes are another model's."""
+    tensors, _ = read(path)
+    try:
+        model.load_state_dict(tensors)
+    except RuntimeError as error:
+        wrong = str(error).splitlines()[1].strip()
+        raise UserError(f"{path} was saved by a model of another shape: {wrong}") from None
+
+
+def save_model(model: nn.Module, path: Path) -> None:
+    """Saves the parameters alone."""
+    write(path, model.state_dict(), {})
+
+
+def save_state(
+    path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, note: dict[str, Any]
+) -> None:
+    """Saves model, Adam's moments, the random state and a note of plain values."""
+    tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+    for index, moments in optimiser.state_dict()["state"].items():
+        tensors |= {f"optimiser.{index}.{name}": moments[name] for name in MOMENTS}
+    write(path, tensors | {"random": torch.get_rng_state()}, note)
+
+
+def load_state(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
+    """Restores what `save_state` saved and returns its note."""
+    tensors, note = read(path)
+    torch.set_rng_state(tensors.pop("random"))
+    parameters = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
+    model.load_state_dict(parameters)
+    state = optimiser.state_dict()
+    count = sum(len(group["params"]) for group in state["param_groups"])
+    saved = range(count) if "optimiser.0.step" in tensors else ()
+    state["state"] = {
+        index: {name: tensors[f"optimiser.{index}.{name}"] for name in MOMENTS} for index in saved
+    }
+    optimiser.load_state_dict(state)
+    return note

@@ -1,0 +1,215 @@
+"""The training loop, through Lightning Fabric: readable top to bottom, killed and resumed anywhere."""
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+import torch
+from lightning.fabric import Fabric
+from torch import Tensor
+from torch.nn import functional
+from tqdm import tqdm
+
+from headbook.corpora.batches import PAD, Batch, EncodedPair, collate, epoch, in_order
+from headbook.models.transformer import Transformer
+from headbook.training import checkpoint
+from headbook.training.memory import keep_freed_memory
+from headbook.training.schedule import learning_rate
+from headbook.types import UserError
+
+
+class Precision(StrEnum):
+    """Fabric's names for the arithmetic of a step; weights and moments stay in 32 bits."""
+
+    FULL = "32-true"
+    BF16 = "bf16-mixed"
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How a model is trained; optimiser constants are the paper's (appendix B)."""
+
+    updates: int
+    tokens: int = 4096  # padded tokens a batch at most, on the longer side
+    scale: float = 1.1  # of the learning rate, see schedule.py; the paper's is 4
+    warmup: int = 600
+    label_smoothing: float = 0.1
+    betas: tuple[float, float] = (0.9, 0.98)
+    epsilon: float = 1e-9
+    precision: Precision = Precision.BF16
+    validate_every: int = 200
+    first_snapshot: int = 64
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.updates < 1:
+            raise UserError(f"updates is {self.updates}; a training needs at least 1")
+        if self.tokens < 1:
+            raise UserError(f"tokens is {self.tokens}; a batch needs at least 1")
+
+    def is_snapshot(self, update: int) -> bool:
+        """Whether the model is kept at this update: first_snapshot doubled again and again."""
+        ratio = update // self.first_snapshot
+        return update == ratio * self.first_snapshot and ratio > 0 and ratio & (ratio - 1) == 0
+
+
+@dataclass
+class Progress:
+    """Where a training run is; all of it is in every checkpoint."""
+
+    update: int = 0
+    epoch: int = 0
+    batch: int = 0  # the next batch of this epoch
+    seconds: float = 0.0
+    target_tokens: int = 0
+    loss_sum: float = 0.0  # since the last row of the curve
+    loss_tokens: int = 0
+    best: float = math.inf
+    curve: list[dict[str, float]] = field(default_factory=list)
+
+
+@dataclass
+class Trainer:
+    """One model on its way through the updates; files go to `folder`."""
+
+    model: Transformer
+    config: TrainingConfig
+    train: Sequence[EncodedPair]
+    valid: Sequence[EncodedPair]
+    folder: Path
+    save_every: float = 30.0  # seconds between checkpoints
+
+    def __post_init__(self) -> None:
+        if not self.train or not self.valid:
+            raise UserError("a training needs at least one training and one validation pair")
+        keep_freed_memory()
+        self.fabric = Fabric(accelerator="auto", devices=1, precision=self.config.precision)
+        self.model = self.fabric.to_device(self.model)
+        self.optimiser = torch.optim.Adam(
+            self.model.parameters(), betas=self.config.betas, eps=self.config.epsilon, fused=True
+        )
+        self.progress = Progress()
+        self.state_file = self.folder / "state.safetensors"
+
+    def run(self) -> Progress:
+        """Trains until `config.updates`, from the last checkpoint where there is one."""
+        self._start()
+        saved = time.monotonic()
+        with tqdm(total=self.config.updates, initial=self.progress.update, desc="training",
+                  unit="update", mininterval=5) as bar:  # fmt: skip
+            for batch in self._batches():
+                began = time.monotonic()
+                loss = self._update(batch)
+                self.progress.seconds += time.monotonic() - began
+                self._after_update()
+                bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
+                bar.update()
+                if time.monotonic() - saved > self.save_every:
+                    self._save()
+                    saved = time.monotonic()
+        self._save()
+        return self.progress
+
+    def _start(self) -> None:
+        torch.manual_seed(self.config.seed)
+        if self.state_file.exists():
+            note = checkpoint.load_state(self.state_file, self.model, self.optimiser)
+            self.progress = Progress(**note)
+
+    def _save(self) -> None:
+        checkpoint.save_state(self.state_file, self.model, self.optimiser, asdict(self.progress))
+
+    def _batches(self) -> Iterator[Batch]:
+        while self.progress.update < self.config.updates:
+            plan = epoch(self.train, self.config.tokens, self.config.seed, self.progress.epoch)
+            for indices in plan[self.progress.batch :]:
+                if self.progress.update == self.config.updates:
+                    return
+                # Counted before the batch is used: a checkpoint after its update goes on behind it.
+                self.progress.batch += 1
+                yield collate([self.train[index] for index in indices], indices)
+            self.progress.epoch, self.progress.batch = self.progress.epoch + 1, 0
+
+    def _update(self, batch: Batch) -> float:
+        self.model.train()
+        rate = learning_rate(
+            self.progress.update + 1, self.model.config.width, self.config.scale, self.config.warmup
+        )
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        tokens = int(batch.target_mask.sum())
+        loss = self._loss(batch, self.config.label_smoothing) / tokens
+        if not torch.isfinite(loss):
+            self._stop_at(batch, float(loss.detach()))
+        self.fabric.backward(loss)
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+        self.progress.update += 1
+        self.progress.target_tokens += tokens
+        reported = float(loss.detach())
+        self.progress.loss_sum += reported * tokens
+        self.progress.loss_tokens += tokens
+        return reported
+
+    def _loss(self, batch: Batch, smoothing: float) -> Tensor:
+        """Summed cross-entropy over target tokens, in nats."""
+        batch = batch.to(self.fabric.device)
+        with self.fabric.autocast():
+            logits = self.model(batch)
+        return functional.cross_entropy(
+            logits.float().flatten(0, 1),
+            batch.target_out.flatten(),
+            ignore_index=PAD,
+            label_smoothing=smoothing,
+            reduction="sum",
+        )
+
+    def _stop_at(self, batch: Batch, loss: float) -> None:
+        where = self.folder / "bad_batch.safetensors"
+        tensors = {name: getattr(batch, name) for name in ("source", "target_out", "sentences")}
+        checkpoint.write(where, tensors, {"update": self.progress.update + 1})
+        raise UserError(
+            f"the loss is {loss} at update {self.progress.update + 1}; its batch is in {where}; "
+            "lower `scale` or lengthen `warmup`"
+        )
+
+    def _after_update(self) -> None:
+        update, last = self.progress.update, self.progress.update == self.config.updates
+        if self.config.is_snapshot(update) or last:
+            checkpoint.save_model(self.model, self.folder / snapshot_name(update))
+        if update % self.config.validate_every == 0 or last:
+            self._add_row(self.validate())
+
+    def validate(self) -> float:
+        """Cross-entropy a target token on the validation pairs, in nats, without smoothing."""
+        self.model.eval()
+        total, tokens = 0.0, 0
+        with torch.inference_mode():
+            for batch in in_order(self.valid, self.config.tokens):
+                total += float(self._loss(batch, 0.0))
+                tokens += int(batch.target_mask.sum())
+        return total / tokens
+
+    def _add_row(self, valid_loss: float) -> None:
+        progress = self.progress
+        row = {
+            "update": progress.update,
+            "epoch": progress.epoch,
+            "target_tokens": progress.target_tokens,
+            "train_loss_nats": progress.loss_sum / max(progress.loss_tokens, 1),
+            "valid_loss_nats": valid_loss,
+            "seconds": progress.seconds,
+        }
+        progress.curve.append(row)
+        progress.loss_sum, progress.loss_tokens = 0.0, 0
+        if valid_loss < progress.best:
+            progress.best = valid_loss
+            checkpoint.save_model(self.model, self.folder / "best.safetensors")
+
+
+def snapshot_name(update: int) -> str:
+    """File name of the model kept after `update` updates."""
+    return f"snapshot-{update:07d}.safetensors"

@@ -1,0 +1,32 @@
+"""Names everybody shares: the three kinds of attention, a head's address, a user's error."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """The three kinds of attention in an encoder-decoder."""
+
+    ENCODER = "encoder"
+    DECODER = "decoder"
+    CROSS = "cross"
+
+
+@dataclass(frozen=True, order=True)
+class HeadId:
+    """One head; layer and head count from zero, `label` counts from one as the papers do."""
+
+    kind: Kind
+    layer: int
+    head: int
+
+    @property
+    def label(self) -> str:
+        return f"{self.kind} L{self.layer + 1}h{self.head + 1}"
+
+
+class UserError(Exception):
+    """Something the user can mend: one line that names what is wrong, where, and the mend.
+
+    The command line prints the line and exits with status 2; no stack trace is shown.
+    """
