@@ -45,11 +45,15 @@ class Node:
 
     def walk(self) -> Iterator["Node"]:
         """The node and all below it in the order they are said."""
-        for node in self.left:
-            yield from node.walk()
-        yield self
-        for node in self.right:
-            yield from node.walk()
+        pending = [(self, False)]
+        while pending:
+            node, opened = pending.pop()
+            if opened:
+                yield node
+                continue
+            pending += [(child, False) for child in reversed(node.right)]
+            pending.append((node, True))
+            pending += [(child, False) for child in reversed(node.left)]
 
 
 @dataclass(frozen=True)
@@ -219,8 +223,9 @@ def english(root: Node) -> Tree:
     text, words = "", []
     for node in nodes:
         text += " " if text and node.lexeme is not PERIOD else ""
-        words.append((len(text), len(text) + len(node.form)))
+        start = len(text)
         text += node.form
+        words.append((start, len(text)))
     return Tree(
         text=text,
         words=tuple(words),

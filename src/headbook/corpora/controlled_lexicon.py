@@ -24,7 +24,7 @@ wander tremble snore stumble kneel"""
 ADJECTIVES = """old small young big red tall quiet good new black kind white strong little happy
 green dark rich clever blue poor loud cold brave gentle lazy yellow proud tired strange warm thin
 famous bitter narrow wild pale honest hungry rusty silver clumsy nervous polite"""
-ADVERBS = """often slowly now quietly never always today gladly soon suddenly calmly secretly
+ADVERBS = """often slowly now quietly still always today gladly soon suddenly calmly secretly
 sometimes quickly proudly rarely politely loudly sadly bravely gently eagerly twice"""
 DEGREES = "very quite rather truly"
 NOUN_PREPOSITIONS = "near behind beside above"

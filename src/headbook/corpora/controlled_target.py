@@ -35,19 +35,17 @@ def _each(nodes: list[Node], say: Callable[[Node], list[str]]) -> list[str]:
 
 def _clause(verb: Node, order: TargetOrder) -> list[str]:
     """A relative clause begins with its particle, whatever the order of the rest."""
-    relative = [node for node in verb.left if node.lexeme is RELATIVE]
-
-    def noun_phrases(relation: str) -> list[str]:
-        nodes = [node for node in verb.children(relation) if node not in relative]
-        return _each(nodes, lambda node: _noun_phrase(node, order))
-
-    subject, thing, place = (noun_phrases(name) for name in ("nsubj", "dobj", "obl"))
+    relative = [RELATIVE.stem for node in verb.left if node.lexeme is RELATIVE]
+    subject, thing, place = (
+        _each(verb.children(relation), lambda node: _noun_phrase(node, order))
+        for relation in ("nsubj", "dobj", "obl")
+    )
     said = {
         TargetOrder.SVO: [*subject, *_verb(verb, order), *thing, *place],
         TargetOrder.SOV: [*subject, *place, *thing, *_verb(verb, order)],
         TargetOrder.VSO: [*_verb(verb, order), *subject, *thing, *place],
     }[order]
-    return [RELATIVE.stem] * len(relative) + said
+    return [*relative, *said]
 
 
 def _verb(verb: Node, order: TargetOrder) -> list[str]:
@@ -63,10 +61,10 @@ def _verb(verb: Node, order: TargetOrder) -> list[str]:
 def _noun_phrase(noun: Node, order: TargetOrder) -> list[str]:
     """Adjectives and prepositions stand before the noun in one order and behind it in another.
 
-    A pronoun says nothing when its stem is empty: the verb's ending tells the subject.
+    A subject pronoun says nothing, for the verb's ending tells it; the relative one, nothing here.
     """
     if noun.lexeme.tag == "PRON":
-        return [noun.lexeme.stem] if noun.lexeme.stem else []
+        return [noun.lexeme.stem] if noun.lexeme.stem and noun.lexeme is not RELATIVE else []
     ending = ADJECTIVE_ENDINGS[noun.lexeme.gender, noun.inflected]
     pointers = [node.lexeme.stem + ending for node in noun.children("det") if node.lexeme.stem]
     adjectives = _each(noun.children("amod"), lambda node: _adjective(node, ending))

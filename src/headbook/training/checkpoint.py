@@ -28,15 +28,19 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(path, framework="pt") as opened:
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
             return tensors, json.loads((opened.metadata() or {}).get("note", "{}"))
-    except (SafetensorError, FileNotFoundError) as error:
+    except (SafetensorError, OSError) as error:
         raise UserError(f"{path} is no checkpoint ({error}); delete it or name another") from None
 
 
 def load_model(model: nn.Module, path: Path) -> None:
     """Copies saved parameters into the model; UserError where the shapes are another model's."""
     tensors, _ = read(path)
+    _fill(model, tensors, path)
+
+
+def _fill(model: nn.Module, parameters: dict[str, Tensor], path: Path) -> None:
     try:
-        model.load_state_dict(tensors)
+        model.load_state_dict(parameters)
     except RuntimeError as error:
         wrong = str(error).splitlines()[1].strip()
         raise UserError(f"{path} was saved by a model of another shape: {wrong}") from None
@@ -58,11 +62,13 @@ def save_state(
 
 
 def load_state(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
-    """Restores what `save_state` saved and returns its note."""
+    """Restores what `save_state` saved and returns its note; UserError where it saved none."""
     tensors, note = read(path)
+    if "random" not in tensors:
+        raise UserError(f"{path} holds a model alone, no training to go on with; delete it")
     torch.set_rng_state(tensors.pop("random"))
     parameters = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
-    model.load_state_dict(parameters)
+    _fill(model, parameters, path)
     state = optimiser.state_dict()
     count = sum(len(group["params"]) for group in state["param_groups"])
     saved = range(count) if "optimiser.0.step" in tensors else ()

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from headbook.corpora.batches import PAD, Batch, EncodedPair, collate, epoch, in_order
 from headbook.models.transformer import Transformer
 from headbook.training import checkpoint
-from headbook.training.memory import keep_freed_memory
+from headbook.training.memory import give_back_freed_memory, keep_freed_memory
 from headbook.training.schedule import learning_rate
 from headbook.types import UserError
 
@@ -182,6 +182,7 @@ class Trainer:
             checkpoint.save_model(self.model, self.folder / snapshot_name(update))
         if update % self.config.validate_every == 0 or last:
             self._add_row(self.validate())
+            give_back_freed_memory()
 
     def validate(self) -> float:
         """Cross-entropy a target token on the validation pairs, in nats, without smoothing."""

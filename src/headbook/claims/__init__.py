@@ -1,0 +1,1 @@
+"""The ledger of published claims, intervals, verdicts, the scorecard."""

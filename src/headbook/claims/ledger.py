@@ -1,0 +1,223 @@
+"""The ledger of claims, data/claims.yml: read, checked, and given as frozen dataclasses."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from headbook.claims.rule import RANGED, Column, Comparison, Rule
+from headbook.paths import DATA
+from headbook.types import UserError
+
+STUDIES = (
+    "01_anatomy",
+    "10_corpora_and_models",
+    "11_confidence_and_roles",
+    "12_relative_positions",
+    "13_syntactic_heads",
+    "14_rare_word_head",
+    "15_three_languages",
+)
+PROFILES = ("smoke", "quick", "laptop", "full")
+UNITS = ("share", "count", "layer", "ratio")
+ANY = "any"
+_FIELDS = {
+    "id", "source", "claim", "paper", "unit", "study", "domain", "measure", "rule", "because",
+    "profile",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PaperValue:
+    """One number (or a list of them) printed by the work; `of` says what it belongs to."""
+
+    of: str
+    values: tuple[float, ...]
+    baseline: float | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim; see the head of data/claims.yml for what the fields mean."""
+
+    id: str
+    work: str
+    where: str
+    claim: str
+    paper: tuple[PaperValue, ...]
+    unit: str
+    study: str
+    domain: str
+    measure: str
+    rule: Rule
+    because: str
+    profile: str
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All claims, in the order of the file, with the works they come from and the domains."""
+
+    claims: tuple[Claim, ...]
+    works: Mapping[str, str]
+    domains: Mapping[str, tuple[str, ...]]
+
+    def claim(self, identifier: str) -> Claim:
+        """The claim with this id; UserError for an unknown one."""
+        for claim in self.claims:
+            if claim.id == identifier:
+                return claim
+        raise UserError(f"claim {identifier!r} is not in data/claims.yml: add it or mend the id")
+
+    def applies(self, claim: Claim, corpus: str) -> bool:
+        """Whether a model of this corpus counts for the claim; its collection decides."""
+        return claim.domain == ANY or corpus.split("-")[0] in self.domains[claim.domain]
+
+
+def load(path: Path | None = None) -> Ledger:
+    """Read a ledger (data/claims.yml); a fault in it is a UserError naming the file and claim."""
+    path = path or DATA / "claims.yml"
+    raw = _read(path)
+    _keys(raw, {"domains", "works", "claims"}, path.name)
+    for key, kind in (("domains", dict), ("works", dict), ("claims", list)):
+        if not isinstance(raw[key], kind):
+            raise UserError(f"{path.name}: {key} must be a {kind.__name__}")
+    domains = {name: tuple(collections) for name, collections in raw["domains"].items()}
+    claims = tuple(_claim(entry, path.name) for entry in raw["claims"])
+    ledger = Ledger(claims, raw["works"], domains)
+    for check in (_unique, _known_words):
+        check(ledger, path.name)
+    return ledger
+
+
+def _read(path: Path) -> dict:
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such ledger; restore data/claims.yml") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as fault:
+        raise UserError(f"{path.name}: not readable YAML ({_one_line(fault)})") from None
+    if not isinstance(raw, dict):
+        raise UserError(f"{path.name}: expected the keys domains, works and claims at the top")
+    return raw
+
+
+def _one_line(fault: Exception) -> str:
+    return " ".join(str(fault).split())
+
+
+def _keys(entry: object, known: set[str], where: str, optional: frozenset[str] = frozenset()):
+    if not isinstance(entry, dict):
+        raise UserError(f"{where}: expected a mapping with the keys {', '.join(sorted(known))}")
+    if unknown := entry.keys() - known - optional:
+        raise UserError(
+            f"{where}: unknown key {_listed(unknown)}; known are {_listed(known | optional)}"
+        )
+    if missing := known - entry.keys():
+        raise UserError(f"{where}: missing {_listed(missing)}; every entry needs it")
+
+
+def _listed(names: object) -> str:
+    return ", ".join(sorted(str(name) for name in names))
+
+
+def _claim(entry: object, file: str) -> Claim:
+    named = entry.get("id", "a claim without an id") if isinstance(entry, dict) else "a claim"
+    where = f"{file}, {named}"
+    _keys(entry, _FIELDS, where)
+    _keys(entry["source"], {"work", "where"}, f"{where}, source")
+    if not isinstance(entry["paper"], list):
+        raise UserError(f"{where}: paper must be a list, [] when the work gives no number")
+    words = {key: entry[key] for key in _FIELDS - {"source", "paper", "rule"}} | entry["source"]
+    return Claim(
+        **{key: _text(word, f"{where}, {key}") for key, word in words.items()},
+        paper=tuple(_paper(value, where) for value in entry["paper"]),
+        rule=_rule(entry["rule"], where),
+    )
+
+
+def _paper(entry: object, where: str) -> PaperValue:
+    _keys(entry, {"of", "value"}, f"{where}, paper", frozenset({"baseline"}))
+    values = entry["value"] if isinstance(entry["value"], list) else [entry["value"]]
+    numbers = tuple(_number(value, f"{where}, paper") for value in values)
+    baseline = entry.get("baseline")
+    return PaperValue(
+        _text(entry["of"], f"{where}, paper"),
+        numbers,
+        None if baseline is None else _number(baseline, f"{where}, paper"),
+    )
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise UserError(f"{where}: must be text that is not empty")
+    return value.strip()
+
+
+def _number(value: object, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UserError(f"{where}: {value!r} is not a number")
+    return float(value)
+
+
+def _rule(entry: object, where: str) -> Rule:
+    where = f"{where}, rule"
+    _keys(entry, {"test"}, where, frozenset({"reads", "threshold", "range"}))
+    test = _member(Comparison, entry["test"], where)
+    wanted = (
+        set()
+        if test is Comparison.DIFFERS_FROM_ZERO
+        else {"range" if test in RANGED else "threshold"}
+    )
+    _keys(entry, {"test"} | wanted, where, frozenset({"reads"}) if wanted else frozenset())
+    return Rule(
+        test,
+        _member(Column, entry.get("reads", "value"), where),
+        _number(entry["threshold"], where) if "threshold" in wanted else None,
+        _range(entry["range"], where) if "range" in wanted else None,
+    )
+
+
+def _range(value: object, where: str) -> tuple[float, float]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise UserError(f"{where}: range must be [low, high]")
+    low, high = (_number(end, where) for end in value)
+    if low > high:
+        raise UserError(
+            f"{where}: range [{low:g}, {high:g}] holds nothing; put the lower end first"
+        )
+    return low, high
+
+
+def _member(words, value: object, where: str):
+    try:
+        return words(value)
+    except ValueError:
+        known = ", ".join(words)
+        raise UserError(f"{where}: {value!r} is not known; use one of {known}") from None
+
+
+def _unique(ledger: Ledger, file: str) -> None:
+    seen = set()
+    for claim in ledger.claims:
+        if claim.id in seen:
+            raise UserError(f"{file}: the id {claim.id} is used twice; rename one of them")
+        seen.add(claim.id)
+
+
+def _known_words(ledger: Ledger, file: str) -> None:
+    known = {
+        "study": STUDIES,
+        "profile": PROFILES,
+        "unit": UNITS,
+        "domain": (ANY, *ledger.domains),
+        "work": tuple(ledger.works),
+    }
+    for claim in ledger.claims:
+        for field, words in known.items():
+            if getattr(claim, field) not in words:
+                raise UserError(
+                    f"{file}, {claim.id}: {field} {getattr(claim, field)!r} is not known;"
+                    f" use one of {', '.join(words)}"
+                )

@@ -1,0 +1,130 @@
+"""The stage `parses`: sentences to measure heads on, each with its dependency tree."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import spacy
+from spacy.util import get_package_path, is_package
+
+from headbook import paths
+from headbook.corpora import controlled, download
+from headbook.corpora.readers import ParallelCorpus
+from headbook.corpora.registry import CorpusKind, corpus, registry
+from headbook.runs.store import Ingredients, Stage, Store
+from headbook.syntax.parse import parse_docs, save_docs
+from headbook.syntax.treebank import read_conllu
+from headbook.trees import Tree
+from headbook.types import UserError
+
+PARSES = Stage("parses", version=1)
+HELD_OUT = "held-out"
+"""The name of the text that is the model's own primary test set."""
+AUTO = "auto"
+"""The pipeline a user would install, or the one in the data folder."""
+INSTALLED, MIRRORED = "en_core_web_sm", Path("spacy/en_ud_ewt")
+
+
+@dataclass(frozen=True)
+class Text:
+    """English sentences with their trees, and their translations where the text is parallel."""
+
+    name: str
+    sentences: tuple[str, ...]
+    targets: tuple[str, ...] | None
+    trees: tuple[Tree, ...]
+    parser: str  # "gold", or the pipeline's name and version
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of sentences, translations and trees."""
+        whole = json.dumps([self.sentences, self.targets, [asdict(tree) for tree in self.trees]])
+        return hashlib.sha256(whole.encode()).hexdigest()
+
+
+def held_out(
+    corpus_read: ParallelCorpus, count: int | None, pipeline: str, store: Store
+) -> Text:
+    """The first `count` pairs of the primary test set; trees from spaCy, gold where there are."""
+    pairs = next(iter(corpus_read.tests.values())).first(count)
+    gold = _controlled_trees(corpus_read.name)
+    if gold is not None:
+        return Text(HELD_OUT, pairs.source, pairs.target, gold[: len(pairs)], "gold")
+    trees, parser = parsed(pairs.source, pipeline, store)
+    return Text(HELD_OUT, pairs.source, pairs.target, trees, parser)
+
+
+def treebank(name: str, count: int | None) -> Text:
+    """The first `count` sentences of a gold treebank's test part."""
+    if corpus(name).kind is not CorpusKind.TREEBANK:
+        raise UserError(f"{name} is not a treebank; `headbook corpora list` shows which are")
+    files = download.locate(name).files
+    trees = read_conllu(files["test"])[:count]
+    return Text(name, tuple(tree.text for tree in trees), None, tuple(trees), "gold")
+
+
+def _controlled_trees(name: str) -> tuple[Tree, ...] | None:
+    if name not in registry() or registry()[name].kind is not CorpusKind.GENERATED:
+        return None
+    order = controlled.TargetOrder(name.rpartition("-")[2])
+    return controlled.split(order)[2].trees
+
+
+def parsed(
+    sentences: Sequence[str], pipeline: str, store: Store
+) -> tuple[tuple[Tree, ...], str]:
+    """A tree for every sentence and the parser's name; parsed once and kept.
+
+    The DocBin is kept for spaCy's own tools, the trees as JSON for a machine without spaCy.
+    """
+    where, parser = _pipeline(pipeline)
+    text = hashlib.sha256("\n".join(sentences).encode()).hexdigest()
+    asked = Ingredients(PARSES, {"parser": parser}, {"sentences": text}, {})
+
+    def make(folder: Path) -> None:
+        parses = parse_docs(sentences, where)
+        save_docs(parses, folder / "docs.spacy")
+        rows = [asdict(tree) for tree in parses.trees()]
+        (folder / "trees.json").write_text(json.dumps(rows, ensure_ascii=False))
+
+    return _read_trees(store.get(asked, make) / "trees.json"), parser
+
+
+def _read_trees(path: Path) -> tuple[Tree, ...]:
+    return tuple(
+        Tree(
+            text=row["text"],
+            words=tuple((start, end) for start, end in row["words"]),
+            heads=tuple(row["heads"]),
+            relations=tuple(row["relations"]),
+            tags=tuple(row["tags"]),
+        )
+        for row in json.loads(path.read_text())
+    )
+
+
+def _pipeline(named: str) -> tuple[str | Path, str]:
+    """Where the pipeline is, and its name with its version."""
+    where = _found() if named == AUTO else (named if is_package(named) else Path(named))
+    meta = (get_package_path(where) if isinstance(where, str) else where) / "meta.json"
+    if not meta.exists():
+        raise UserError(
+            f"spaCy pipeline {named}: not found; install it (`python -m spacy download "
+            f"{INSTALLED}`) or give the path of a pipeline's folder"
+        )
+    read = json.loads(meta.read_text())
+    return where, f"{read['lang']}_{read['name']} {read['version']} (spaCy {spacy.__version__})"
+
+
+def _found() -> str | Path:
+    mirror = paths.mirror()
+    if is_package(INSTALLED):
+        return INSTALLED
+    if mirror is not None and (mirror / MIRRORED).is_dir():
+        return mirror / MIRRORED
+    raise UserError(
+        f"no spaCy pipeline: install one (`python -m spacy download {INSTALLED}`) or set "
+        f"HEADBOOK_DATA to a folder that holds {MIRRORED}"
+    )

@@ -1,0 +1,111 @@
+"""What a notebook's parameters mean: a profile, and what of it is overridden."""
+
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from typing import Any
+
+from headbook.corpora.readers import load
+from headbook.stages.model import ModelRun
+from headbook.stages.texts import AUTO
+from headbook.studies.profiles import PROFILES, SIZES, Profile
+from headbook.types import UserError
+
+NOTEBOOK_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython"}
+"""What IPython itself puts among a notebook's names."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """A notebook's parameters; None leaves the profile's value."""
+
+    profile: str = "quick"
+    corpus: str | None = None
+    size: str | None = None
+    updates: int | None = None
+    sentences: int | None = None
+    seed: int | None = None
+    pipeline: str = AUTO  # of spaCy, by name or folder; gold trees need none
+
+    def __post_init__(self) -> None:
+        _known("profile", self.profile, PROFILES)
+        if self.size is not None:
+            _known("size", self.size, SIZES)
+        for name in ("updates", "sentences", "seed"):
+            _whole(name, getattr(self, name), smallest=0 if name == "seed" else 1)
+
+    @property
+    def preset(self) -> Profile:
+        return PROFILES[self.profile]
+
+    @property
+    def sentence_count(self) -> int | None:
+        return self.sentences or self.preset.sentences
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return self.preset.texts
+
+    def models(self) -> tuple[ModelRun, ...]:
+        """The profile's models, or the one the overrides describe."""
+        models = self.preset.models
+        if self.corpus is not None:
+            models = _of_corpus(models, self.corpus)
+        if self.seed is not None:
+            models = tuple(dict.fromkeys(model.with_seed(self.seed) for model in models))
+        if self.size is not None:
+            models = tuple(replace(model, size=SIZES[self.size]) for model in models)
+        if self.updates is not None:
+            models = tuple(
+                replace(model, training=replace(model.training, updates=self.updates))
+                for model in models
+            )
+        return models
+
+    def one_model(self) -> ModelRun:
+        """The first of the models, for a study that looks at one."""
+        return self.models()[0]
+
+
+def _of_corpus(models: tuple[ModelRun, ...], corpus: str) -> tuple[ModelRun, ...]:
+    """The profile's models of that corpus; where it has none, its first model's recipe on it."""
+    named = tuple(model for model in models if model.corpus == corpus)
+    if not named:
+        load(corpus, 1)  # an unknown name or a faulty file is said now, not after the training
+        return (replace(models[0], corpus=corpus),)
+    return named
+
+
+def _known(what: str, value: object, known: Mapping[str, Any]) -> None:
+    if value not in known:
+        raise UserError(f"unknown {what} {value!r}; known: {', '.join(known)}")
+
+
+def _whole(name: str, value: object, smallest: int) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < smallest:
+        raise UserError(f"{name} is {value!r}; give a whole number of {smallest} or more")
+
+
+def config_from(namespace: Mapping[str, Any]) -> Config:
+    """The config of a notebook whose names these are.
+
+    Papermill injects any parameter it is given, misspelt or not; so a name that is no field of
+    Config is refused here, in the first cell behind the parameters.
+    """
+    known = [field.name for field in fields(Config)]
+    given = {name: value for name, value in namespace.items() if _is_parameter(name, value)}
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            raise UserError(f"unknown parameter {name!r}{meant} Known: {', '.join(known)}")
+    return Config(**given)
+
+
+def _is_parameter(name: str, value: object) -> bool:
+    hidden = name.startswith("_") or name in NOTEBOOK_NAMES
+    code = isinstance(value, types.ModuleType) or callable(value)
+    return not hidden and not code

@@ -1,0 +1,205 @@
+"""The measured heads of a config's models, and the tables most studies show of them.
+
+Layers and heads count from one in every table, as in the papers.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from headbook.heads.measure import RatioSums, best_head
+from headbook.heads.offset_baseline import REACH as WORD_REACH
+from headbook.heads.offset_baseline import OffsetBaseline, offset_baseline
+from headbook.heads.positional import REACH
+from headbook.heads.roles import Thresholds, candidates
+from headbook.runs.store import Store
+from headbook.stages.heads import DEFAULT, Choices, HeadsRun, Measured, measured
+from headbook.stages.model import ModelRun, TrainedModel, trained
+from headbook.stages.texts import HELD_OUT, Text, held_out, treebank
+from headbook.studies.config import Config
+from headbook.trees import RELATION_DIRECTIONS
+from headbook.types import Kind
+
+OFFSETS = [f"{offset:+d}" for offset in range(-REACH, REACH + 1)]
+RELATION_NAMES = [f"{relation} {direction}" for relation, direction in RELATION_DIRECTIONS]
+RAREST = ["rarest", "one of two rarest"]
+DETAILS = {"confidence": [""], "asymmetry": [""], "positional": OFFSETS, "syntactic": RELATION_NAMES,
+           "rare": RAREST}  # fmt: skip
+"""What the last axis of each measure counts."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One model at one update, measured on one text."""
+
+    trained: TrainedModel
+    text: Text
+    run: HeadsRun
+    sums: Measured
+
+    @property
+    def labels(self) -> dict[str, object]:
+        """The columns that tell this measurement's rows from all others'."""
+        return {
+            **model_labels(self.trained),
+            "update": "best" if self.run.update is None else str(self.run.update),
+            "text": self.text.name,
+            "parser": self.text.parser,
+        }
+
+    @cached_property
+    def baseline(self) -> OffsetBaseline:
+        """The commonest offset, chosen on one half of the sentences and scored on the other."""
+        return offset_baseline(self.sums["offsets"])
+
+
+def model_labels(trained_model: TrainedModel) -> dict[str, object]:
+    """The columns model, corpus, target and seed."""
+    run = trained_model.run
+    return {
+        "model": model_name(run),
+        "corpus": run.corpus,
+        "target": trained_model.corpus.target_language,
+        "seed": run.training.seed,
+    }
+
+
+def model_name(run: ModelRun) -> str:
+    """A model's name in tables and figures; its size only where it is not its corpus' usual one."""
+    return f"{run.corpus} w{run.size.width} s{run.training.seed}"
+
+
+def models(config: Config, store: Store) -> list[TrainedModel]:
+    """The config's models, trained where they are missing."""
+    return [trained(run, store) for run in config.models()]
+
+
+def text_of(model: TrainedModel, name: str, config: Config, store: Store) -> Text:
+    """A text by its name: the model's held-out sentences, or a gold treebank."""
+    if name == HELD_OUT:
+        return held_out(model.corpus, config.sentence_count, config.pipeline, store)
+    return treebank(name, config.sentence_count)
+
+
+def measurements(
+    config: Config,
+    store: Store,
+    texts: Iterable[str] = (HELD_OUT,),
+    updates: Iterable[int | None] = (None,),
+    choices: Choices = DEFAULT,
+) -> Iterator[Measurement]:
+    """Every model at every update (None: the best, 0: untrained) on every text."""
+    updates = list(updates)
+    for model in models(config, store):
+        for name in texts:
+            text = text_of(model, name, config, store)
+            for update in updates:
+                run = HeadsRun(text.name, update, choices)
+                yield Measurement(model, text, run, measured(model, text, run, store))
+
+
+def head_rows(measurement: Measurement) -> pd.DataFrame:
+    """Every measure of every head: kind, layer, head, measure, detail, value, low, high."""
+    tables = []
+    for name, sums in measurement.sums.items():
+        measure, _, kind = name.partition("/")
+        if measure in DETAILS:
+            tables.append(_tidy(sums, measure, kind or Kind.ENCODER))
+    return pd.concat(tables, ignore_index=True).assign(**measurement.labels)
+
+
+def _tidy(sums: RatioSums, measure: str, kind: str) -> pd.DataFrame:
+    """One row a cell of [layer, head, detail]."""
+    value, (low, high) = sums.ratio(), sums.interval()
+    layers, heads = value.shape[:2]
+    index = pd.MultiIndex.from_product(
+        [range(1, layers + 1), range(1, heads + 1), DETAILS[measure]],
+        names=["layer", "head", "detail"],
+    )
+    columns = {"value": value, "low": low, "high": high}
+    frame = pd.DataFrame({name: _flat(each) for name, each in columns.items()}, index)
+    return frame.reset_index().assign(kind=str(kind), measure=measure)
+
+
+def _flat(values: Tensor) -> list[float]:
+    return values.reshape(-1).tolist()
+
+
+def best_rows(measurement: Measurement) -> pd.DataFrame:
+    """The best head of each relation-direction beside its baselines.
+
+    The head is chosen on one half of the sentences (`chosen` is its accuracy there) and scored on
+    the other (`value`); the offset baseline likewise; `random` is a head of random weights.
+    """
+    best, baseline = best_head(measurement.sums["syntactic"]), measurement.baseline
+    columns = {
+        "layer": best.layer + 1, "head": best.head + 1, "chosen": best.chosen,
+        "value": best.score, "low": best.low, "high": best.high,
+        "baseline": baseline.accuracy, "baseline_low": baseline.low,
+        "baseline_high": baseline.high, "baseline_offset": baseline.offset,
+        "random": measurement.sums["random syntactic"].ratio(half=1)[0, 0],
+        "arcs": measurement.sums["syntactic"].denominator[1, 0, 0, 0],
+    }  # fmt: skip
+    frame = pd.DataFrame({name: _flat(values) for name, values in columns.items()})
+    frame["relation"] = [relation for relation, _ in RELATION_DIRECTIONS]
+    frame["direction"] = [str(direction) for _, direction in RELATION_DIRECTIONS]
+    return frame.assign(**measurement.labels)
+
+
+def best_margins(measurement: Measurement) -> Tensor:
+    """Best head's accuracy minus the baseline, [1 + replicate, 8], both on the scoring half.
+
+    Row 0 is the plain difference; the others are its bootstrap over sentences.
+    """
+    syntactic, offsets = measurement.sums["syntactic"], measurement.sums["offsets"]
+    best, baseline = best_head(syntactic), measurement.baseline
+    columns = torch.arange(len(RELATION_DIRECTIONS))
+    accuracy = syntactic.replicates(half=1)[:, best.layer, best.head, columns]
+    return accuracy - offsets.replicates(half=1)[:, baseline.offset + WORD_REACH, columns]
+
+
+def role_rows(measurement: Measurement, thresholds: Thresholds = Thresholds()) -> pd.DataFrame:
+    """Every role an encoder head could have: score, threshold, and whether it is held.
+
+    Scores are over all sentences, as in the paper; the baseline of the syntactic threshold too.
+    """
+    sums = measurement.sums
+    reach = torch.arange(-REACH, REACH + 1)
+    found = candidates(
+        sums["positional/encoder"].ratio(),
+        reach,
+        sums["syntactic"].ratio(),
+        sums["offsets"].ratio().nan_to_num(-1).amax(0),
+        sums["rare"].ratio(),
+        thresholds,
+    )
+    rows = [
+        {"layer": each.layer + 1, "head": each.head + 1, "role": str(each.role),
+         "detail": each.detail, "score": each.score, "threshold": each.threshold,
+         "held": each.held}
+        for each in found
+    ]  # fmt: skip
+    return pd.DataFrame(rows).assign(**measurement.labels)
+
+
+def claim_row(
+    claim: str,
+    labels: dict[str, object],
+    value: float,
+    low: float = float("nan"),
+    high: float = float("nan"),
+    baseline: float = float("nan"),
+) -> dict[str, object]:
+    """One row of a study's `claims` table; NaN where there is no number."""
+    named = {name: labels[name] for name in ("model", "corpus", "target", "seed")}
+    return {"claim": claim, **named, "value": value, "low": low, "high": high,
+            "baseline": baseline}  # fmt: skip
+
+
+def stacked(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """Tables of the same columns as one."""
+    return pd.concat(list(tables), ignore_index=True)

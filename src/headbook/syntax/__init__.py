@@ -1,0 +1,1 @@
+"""Dependency trees: spaCy parses, gold treebanks, word-to-subword alignment."""

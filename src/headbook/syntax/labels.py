@@ -1,0 +1,54 @@
+"""One name for each of the four relations, whatever scheme a parser or treebank labels with.
+
+The paper parsed with CoreNLP, whose dependencies of that time (Stanford, Universal Dependencies 1)
+know `dobj`, keep the passive's subject apart as `nsubjpass` and the negation as `neg`. Universal
+Dependencies 2 (`obj`, `nsubj:pass`, negation under `advmod`) and ClearNLP (spaCy's English models:
+`dobj`, `nsubjpass`, `neg`) are brought to that reading: a passive's subject is no `nsubj`, and
+"not" and "never" are no `advmod`.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+RENAMED = {
+    "nsubj": "nsubj",
+    "obj": "dobj",
+    "dobj": "dobj",
+    "amod": "amod",
+    "advmod": "advmod",
+    "ROOT": "root",
+}
+PASSIVE_SUBJECT = "nsubjpass"
+NEGATION = "neg"
+NEGATIONS = frozenset({"not", "n't", "n’t", "never"})
+
+
+class LabelScheme(StrEnum):
+    """Where a pipeline's labels come from, told by what it calls an object."""
+
+    UNIVERSAL = "universal"
+    CLEARNLP = "clearnlp"
+    UNKNOWN = "unknown"
+
+
+def normalised(label: str, form: str) -> str:
+    """The label of a word as the paper's parser would have it; other relations stay as they are.
+
+    Subtypes of the four relations are dropped (`nsubj:outer` is `nsubj`), save the passive's.
+    """
+    base, _, subtype = label.partition(":")
+    if base == "nsubj" and subtype == "pass":
+        return PASSIVE_SUBJECT
+    if base == "advmod" and form.lower() in NEGATIONS:
+        return NEGATION
+    return RENAMED.get(base, label)
+
+
+def scheme(labels: Iterable[str]) -> LabelScheme:
+    """The scheme a set of labels belongs to."""
+    seen = set(labels)
+    if "obj" in seen or "nsubj:pass" in seen:
+        return LabelScheme.UNIVERSAL
+    if "dobj" in seen or "nsubjpass" in seen:
+        return LabelScheme.CLEARNLP
+    return LabelScheme.UNKNOWN

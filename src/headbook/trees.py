@@ -1,0 +1,80 @@
+"""Dependency trees as plain data: what every floor of the package may speak of."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+ROOT = -1
+RELATIONS = ("nsubj", "dobj", "amod", "advmod")
+
+
+class Direction(StrEnum):
+    """Which end of an arc is the query; the paper writes nsubj's two directions v->s and s->v."""
+
+    HEAD_TO_DEPENDENT = "head_to_dependent"
+    DEPENDENT_TO_HEAD = "dependent_to_head"
+
+
+RELATION_DIRECTIONS: tuple[tuple[str, Direction], ...] = tuple(
+    (relation, direction) for relation in RELATIONS for direction in Direction
+)
+
+
+@dataclass(frozen=True)
+class Arc:
+    """One dependency: word indices from zero within the sentence, and its normalised relation."""
+
+    relation: str
+    dependent: int
+    head: int
+
+    @property
+    def offset(self) -> int:
+        """Dependent's position minus head's, in words: negative when the dependent comes first."""
+        return self.dependent - self.head
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A sentence, its words and its dependencies.
+
+    `words` are half-open character spans in `text`; `heads` are word indices, ROOT (-1) for the
+    word that has none; `relations` and `tags` (universal parts of speech, or empty) go word by
+    word. Raises ValueError when the parts do not fit together.
+    """
+
+    text: str
+    words: tuple[tuple[int, int], ...]
+    heads: tuple[int, ...]
+    relations: tuple[str, ...]
+    tags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        count = len(self.words)
+        if len(self.heads) != count or len(self.relations) != count:
+            raise ValueError(
+                f"{count} words, {len(self.heads)} heads, {len(self.relations)} labels"
+            )
+        if self.tags and len(self.tags) != count:
+            raise ValueError(f"{count} words but {len(self.tags)} tags")
+        if any(not ROOT <= head < count or head == word for word, head in enumerate(self.heads)):
+            raise ValueError(f"a head lies outside the sentence: {self.heads}")
+        edge = 0
+        for start, end in self.words:
+            if not edge <= start <= end <= len(self.text):
+                raise ValueError(f"word span {start}:{end} overlaps or lies outside the text")
+            edge = end
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The words as written."""
+        return tuple(self.text[start:end] for start, end in self.words)
+
+    def arcs(self) -> Iterator[Arc]:
+        """Every dependency but the root's, in the order of the dependents."""
+        for dependent, (head, relation) in enumerate(zip(self.heads, self.relations, strict=True)):
+            if head != ROOT:
+                yield Arc(relation, dependent, head)

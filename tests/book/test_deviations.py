@@ -1,0 +1,184 @@
+"""Each entry of the register of deviations names a test, and these are the tests: ours is so."""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from headbook.claims.ledger import load as load_ledger
+from headbook.corpora.batches import PAD
+from headbook.corpora.opensubtitles import MINIMUM_OVERLAP
+from headbook.corpora.registry import registry
+from headbook.corpora.subwords import Subwords
+from headbook.heads.arcs import PieceRule
+from headbook.heads.measure import REPLICATES, Selection, best_head
+from headbook.heads.offset_baseline import offset_baseline
+from headbook.heads.positional import EdgeQueries, PositionalShare
+from headbook.heads.rare import OUTSIDE_TOP, RareShare, RareUnit
+from headbook.heads.roles import Thresholds
+from headbook.heads.syntactic import SyntacticAccuracy
+from headbook.heads.tokens import NOWHERE, Counting, EosKeys, EosQueries, pointed
+from headbook.models.dropout import LEVELS, byte_mask
+from headbook.models.transformer import Embedding, NormPlacement, Transformer, TransformerConfig
+from headbook.paths import BOOK, REPOSITORY
+from headbook.stages.model import Size
+from headbook.syntax.labels import normalised
+from headbook.training.loop import Precision, TrainingConfig
+from headbook.training.schedule import learning_rate
+from headbook.training.scoring import Casing, bleu
+
+FIELDS = ("id", "title", "paper", "ours", "why", "test")
+REGISTER = yaml.safe_load((BOOK / "deviations.yml").read_text(encoding="utf-8"))
+
+
+def default(function, name):
+    return inspect.signature(function).parameters[name].default
+
+
+@pytest.mark.parametrize("entry", REGISTER, ids=lambda entry: entry.get("id"))
+def test_an_entry_is_whole_and_its_test_exists(entry):
+    assert tuple(entry) == FIELDS
+    assert all(isinstance(text, str) and text.strip() for text in entry.values())
+    path, _, name = entry["test"].partition("::")
+    tree = ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))
+    assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def test_ids_are_unique_words():
+    ids = [entry["id"] for entry in REGISTER]
+    assert len(set(ids)) == len(ids)
+    assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", identifier) for identifier in ids)
+
+
+def test_every_citation_is_in_the_bibliography():
+    known = set(re.findall(r"@\w+\{(\w+),", (BOOK / "references.bib").read_text("utf-8")))
+    pages = [BOOK / "deviations.yml", BOOK / "intro.md", *sorted(Path(BOOK / "parts").glob("*.md"))]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    cited = {
+        key for keys in re.findall(r"\{cite(?::t)?\}`([^`]+)`", text) for key in keys.split(",")
+    }
+    assert cited and cited <= known
+    assert set(load_ledger().works) <= known
+
+
+def test_corpora():
+    collections = {name.split("-")[0] for name in registry()}
+    assert {"multi30k", "tatoeba", "msdocs", "wmt", "opensubtitles2018"} <= collections
+    domains = load_ledger().domains
+    assert "msdocs" in domains["long"] and "tatoeba" in domains["short"]
+    assert MINIMUM_OVERLAP == 0.9
+
+
+def test_model_size():
+    size = Size()
+    assert (size.layers, size.heads, size.width, size.feed_forward) == (6, 8, 128, 512)
+    papers = TransformerConfig(source_vocabulary=9, target_vocabulary=9)
+    assert (papers.encoder_layers, papers.decoder_layers, papers.heads) == (6, 6, 8)
+    assert (papers.width, papers.feed_forward, papers.dropout) == (512, 2048, 0.1)
+    assert papers.norm is NormPlacement.PRE
+
+
+def test_training_constants():
+    config = TrainingConfig(updates=1)
+    assert (config.tokens, config.warmup, config.scale) == (4096, 600, 1.1)
+    assert (config.betas, config.epsilon, config.label_smoothing) == ((0.9, 0.98), 1e-9, 0.1)
+
+
+def test_schedule_form():
+    peak = learning_rate(16_000, width=512, scale=4.0, warmup=16_000)
+    assert peak == pytest.approx(1.40e-3, rel=2e-3)
+
+
+def test_precision():
+    assert TrainingConfig(updates=1).precision is Precision.BF16
+    assert Precision.BF16 == "bf16-mixed"
+
+
+def test_raw_text():
+    sentence = "Anna can't sing - yet, Anna sings."
+    subwords = Subwords.train([sentence] * 3, vocabulary=60)
+    assert subwords.decode(subwords.encode([sentence])[0]) == sentence
+    shouted, spoken = ["THE CAT SAT ON THE MAT"], ["the cat sat on the mat"]
+    assert bleu(shouted, spoken, Casing.CASED).score < 1
+    assert bleu(shouted, spoken, Casing.LOWER).score == pytest.approx(100)
+
+
+def test_subwords():
+    sentence = "well, well-known wells"
+    subwords = Subwords.train([sentence] * 9, vocabulary=60)
+    pieces = [sentence[start:end] for start, end in subwords.spans(sentence)]
+    assert "".join(pieces) == sentence.replace(" ", "")
+    assert all(piece.isalpha() or not any(map(str.isalpha, piece)) for piece in pieces)
+
+
+def test_initial_weights():
+    torch.manual_seed(0)
+    model = Transformer(
+        TransformerConfig(60, 60, encoder_layers=1, decoder_layers=1, width=64, feed_forward=128)
+    )
+    weight, inner = model.encoder[0].attention.query.weight, model.encoder[0].feed_forward.inner
+    assert weight.detach().abs().max() == pytest.approx((6 / (64 + 64)) ** 0.5, rel=0.01)
+    assert inner.weight.detach().abs().max() == pytest.approx((6 / (64 + 128)) ** 0.5, rel=0.01)
+    assert model.source.tokens.weight.detach().std() == pytest.approx(64**-0.5, rel=0.05)
+    assert model.source.bias.requires_grad and not model.source.bias.any()
+
+
+def test_the_start_of_decoding_is_the_zero_vector():
+    embedding = Embedding(9, 16)
+    torch.nn.init.normal_(embedding.bias)
+    start = embedding(torch.tensor([[PAD]]))[0, 0]
+    assert torch.equal(start, embedding.positions[0])
+
+
+def test_dropout_rate():
+    torch.manual_seed(0)
+    dropped = byte_mask(torch.Size([1000, 1000]), 0.1).double().mean()
+    assert LEVELS == 256 and dropped == pytest.approx(26 / 256, abs=1e-3)
+
+
+def test_relation_names():
+    assert normalised("obj", "ball") == normalised("dobj", "ball") == "dobj"
+    assert normalised("nsubj", "ball") == "nsubj"
+    assert "nsubj" not in (normalised("nsubj:pass", "ball"), normalised("nsubjpass", "ball"))
+    assert normalised("advmod", "often") == "advmod" != normalised("advmod", "not")
+
+
+def test_intervals_by_default():
+    assert REPLICATES == 200
+    for measure in (PositionalShare, SyntacticAccuracy, RareShare):
+        assert default(measure.__init__, "replicates") == REPLICATES
+
+
+def test_best_head():
+    assert default(best_head, "selection") is Selection.HALVES
+    assert default(offset_baseline, "selection") is Selection.HALVES
+
+
+def test_eos():
+    assert Counting() == Counting(EosKeys.EXCLUDED, EosQueries.EXCLUDED)
+    assert default(SyntacticAccuracy.__init__, "eos_keys") is EosKeys.EXCLUDED
+
+
+def test_edges():
+    assert default(PositionalShare.__init__, "edge_queries") is EdgeQueries.EXCLUDED
+
+
+def test_pieces_to_words():
+    assert default(SyntacticAccuracy.__init__, "rule") is PieceRule.SUM
+    assert len(PieceRule) == 5
+
+
+def test_role_thresholds():
+    assert Thresholds() == Thresholds(positional=0.90, syntactic_margin=0.10, rare=0.50)
+    assert OUTSIDE_TOP == 500
+    assert default(RareShare.__init__, "outside_top") == OUTSIDE_TOP
+    assert default(RareShare.__init__, "unit") is RareUnit.QUERY
+
+
+def test_ties():
+    weights = torch.tensor([[0.4, 0.4, 0.2], [0.5, 0.3, 0.2]]).reshape(1, 1, 1, 2, 3)
+    assert pointed(weights).flatten().tolist() == [NOWHERE, 0]

@@ -1,0 +1,49 @@
+"""Trees hold together, and the eight relation-directions stand in their declared order."""
+
+import pytest
+
+from headbook.trees import RELATION_DIRECTIONS, RELATIONS, ROOT, Arc, Direction, Tree
+
+WHOLE = {
+    "text": "dogs see her",
+    "words": ((0, 4), (5, 8), (9, 12)),
+    "heads": (1, ROOT, 1),
+    "relations": ("nsubj", "root", "dobj"),
+}
+
+
+def test_relation_directions_pair_each_relation_with_both_directions_in_order():
+    assert len(RELATION_DIRECTIONS) == 8
+    assert RELATION_DIRECTIONS[:2] == (
+        ("nsubj", Direction.HEAD_TO_DEPENDENT),
+        ("nsubj", Direction.DEPENDENT_TO_HEAD),
+    )
+    assert [relation for relation, _ in RELATION_DIRECTIONS[::2]] == list(RELATIONS)
+
+
+def test_arcs_are_all_dependencies_but_the_root():
+    tree = Tree(**WHOLE)
+    assert list(tree.arcs()) == [Arc("nsubj", 0, 1), Arc("dobj", 2, 1)]
+    assert [arc.offset for arc in tree.arcs()] == [-1, 1]
+    assert tree.forms == ("dogs", "see", "her")
+    assert len(tree) == 3
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"heads": (1, ROOT)},
+        {"relations": ("nsubj", "root")},
+        {"tags": ("NOUN",)},
+        {"heads": (1, ROOT, 3)},
+        {"heads": (1, ROOT, -2)},
+        {"heads": (0, ROOT, 1)},
+        {"words": ((0, 4), (3, 8), (9, 12))},
+        {"words": ((0, 4), (5, 8), (9, 13))},
+        {"words": ((0, 4), (8, 5), (9, 12))},
+    ],
+    ids=str,
+)
+def test_a_tree_that_does_not_fit_together_is_refused(broken: dict):
+    with pytest.raises(ValueError):
+        Tree(**{**WHOLE, **broken})
