@@ -56,6 +56,24 @@ def page(ledger: Ledger, results: Sequence[Result], pages: str) -> str:
     return "\n".join(blocks)
 
 
+def comparison(results: Sequence[Result]) -> str:
+    """One study's claims: the work's number, then what each profile's run gives. No links."""
+    head = "| claim | the work's number | run | verdict | ours |\n|---|---|---|---|---|"
+    return "\n".join([head, *map(_compared, results)]) + "\n"
+
+
+def _compared(result: Result) -> str:
+    claim = result.claim
+    cells = (
+        f"{_safe(claim.claim)}{BREAK}*{_safe(claim.where)}*",
+        BREAK.join(_printed(value, claim.unit) for value in claim.paper) or "none given",
+        result.profile,
+        f"{SYMBOLS[result.verdict]} {result.verdict}",
+        _measured(result),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
 def _counts(results: Sequence[Result]) -> str:
     found = Counter(result.verdict for result in results)
     parts = [f"**{found[name]}** {SYMBOLS[name]} {name}" for name in Verdict]

@@ -35,7 +35,7 @@ class Batch:
 
     @property
     def target_mask(self) -> Bool[Tensor, "batch target"]:
-        """True where a token is to be predicted, EOS included; the same positions of `target_in`."""
+        """True where a token, EOS included, is to be predicted; the same places of `target_in`."""
         return self.target_out != PAD
 
     def __len__(self) -> int:

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass
+from functools import lru_cache
 
 from headbook.corpora.controlled_grammar import draw, english, rare_place
 from headbook.corpora.controlled_target import TargetOrder, translate
@@ -67,6 +68,7 @@ def generate(order: TargetOrder, sentences: int, seed: int) -> ControlledCorpus:
     )
 
 
+@lru_cache(maxsize=8)  # a study asks for its corpus many times over
 def split(
     order: TargetOrder, train: int = 6000, valid: int = 300, test: int = 500, seed: int = 0
 ) -> tuple[ControlledCorpus, ControlledCorpus, ControlledCorpus]:

@@ -1,15 +1,22 @@
 """OPUS corpora in their Moses form, with the time-overlap filter for OpenSubtitles2018."""
 
-import gzip
 import zipfile
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tqdm import tqdm
-
-from headbook.corpora.pairs import ALL, Pair, decoded, open_bytes, open_zip, paired
+from headbook.corpora.pairs import (
+    ALL,
+    DAMAGE,
+    Pair,
+    damaged,
+    decoded,
+    open_bytes,
+    open_zip,
+    paired,
+    shown,
+)
 from headbook.corpora.report import Reason, Report
 from headbook.types import UserError
 
@@ -29,7 +36,7 @@ def read(files: dict[str, Path], target: str, report: Report) -> dict[str, Itera
     pairs = _sides(moses, members)
     if ids:
         pairs = _overlapping(pairs, _links(moses, ids), _overlaps(files["alignment"]), report)
-    return {ALL: tqdm(pairs, desc=f"reading {moses.name}", unit=" pairs")}
+    return {ALL: shown(pairs, moses.name)}
 
 
 def _member(path: Path, archive: zipfile.ZipFile, suffix: str) -> str:
@@ -80,7 +87,9 @@ def _overlaps(path: Path) -> Iterator[tuple[Link, float]]:
                 elif element.tag == "link" and event == "end":
                     link = (*documents, element.get("xtargets", ""))
                     yield link, float(element.get("overlap") or 0)
-    except (ElementTree.ParseError, gzip.BadGzipFile, EOFError, ValueError) as error:
+    except DAMAGE as error:
+        raise damaged(str(path), error) from None
+    except (ElementTree.ParseError, ValueError) as error:
         raise UserError(
             f"{path}: not a readable alignment file ({error}): delete it and fetch again"
         ) from None

@@ -1,13 +1,16 @@
 """Sentence pairs from text files: decoding, unequal sides, and what is dropped."""
 
 import gzip
+import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from io import BufferedIOBase
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO
+
+from tqdm import tqdm
 
 from headbook.corpora.report import Reason, Report
 from headbook.types import UserError
@@ -38,11 +41,11 @@ class Pairs:
     @classmethod
     def of(cls, pairs: Iterable[Pair]) -> "Pairs":
         """Pairs from (source, target) tuples."""
-        columns = tuple(zip(*pairs, strict=True))
-        return cls(*columns) if columns else cls((), ())
+        both = list(pairs)
+        return cls(tuple(source for source, _ in both), tuple(target for _, target in both))
 
 
-def open_bytes(path: Path) -> BinaryIO:
+def open_bytes(path: Path) -> BufferedIOBase:
     """A plain or .gz file for reading; UserError when it is not there."""
     try:
         return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
@@ -63,26 +66,38 @@ def open_zip(path: Path) -> zipfile.ZipFile:
         ) from None
 
 
+DAMAGE = (gzip.BadGzipFile, EOFError, zlib.error, zipfile.BadZipFile, tarfile.ReadError)
+"""What reading a damaged or cut-off file raises."""
+
+
+def damaged(name: str, error: Exception) -> UserError:
+    """The user's error for a file that cannot be unpacked."""
+    return UserError(f"{name}: damaged file ({error}): delete it and fetch or copy it again")
+
+
 def decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
-    """Lines of text without their line ends; UserError at the first line that is not UTF-8."""
-    for number, line in enumerate(lines, start=1):
-        try:
-            # Only \n ends a line: str.splitlines would also cut at U+2028 and unalign the sides.
+    """Lines of text without their line ends; UserError at the first line that is not UTF-8, or
+    where the packed file breaks off.
+    """
+    number = 0
+    try:
+        # Only \n ends a line: str.splitlines would also cut at U+2028 and unalign the sides.
+        for line in lines:
+            number += 1
             yield line.decode("utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"{name}, line {number}: not valid UTF-8 at byte {error.start + 1} of the line: "
-                "re-encode the file (for example `iconv -t utf-8`) or delete the line on both sides"
-            ) from None
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{name}, line {number}: not valid UTF-8 at byte {error.start + 1} of the line: "
+            "re-encode the file (for example `iconv -t utf-8`) or delete the line on both sides"
+        ) from None
+    except DAMAGE as error:
+        raise damaged(f"{name}, after line {number}", error) from None
 
 
 def text_lines(path: Path) -> Iterator[str]:
-    """The lines of a plain or .gz text file; UserError names the file, and the line if it can."""
-    try:
-        with open_bytes(path) as stream:
-            yield from decoded(stream, str(path))
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: damaged gzip file ({error}): fetch or copy it again") from None
+    """The lines of a plain or .gz text file; UserError names the file and line."""
+    with open_bytes(path) as stream:
+        yield from decoded(stream, str(path))
 
 
 def paired(left: Iterable[str], right: Iterable[str], names: Pair) -> Iterator[Pair]:
@@ -120,6 +135,11 @@ def table_rows(lines: Iterable[str], split: str, report: Report) -> Iterator[Pai
         else:
             report.read[split] += 1
             report.add(split, Reason.NOT_A_PAIR)
+
+
+def shown(pairs: Iterable[Pair], what: str) -> Iterator[Pair]:
+    """The same pairs, counted on a progress bar."""
+    yield from tqdm(pairs, desc=f"reading {what}", unit=" pairs", mininterval=1)
 
 
 def fault(pair: Pair) -> Reason | None:

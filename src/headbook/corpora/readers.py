@@ -121,13 +121,16 @@ def _controlled(entry: Corpus, limit: int | None) -> ParallelCorpus:
 def _folder(folder: Path, limit: int | None) -> ParallelCorpus:
     """A user's own corpus: train, valid and test as `.en` and `.xx` files or as `.tsv`, or .gz."""
     files = {path.name.removesuffix(".gz"): path for path in sorted(folder.iterdir())}
+    target = _target_language(folder, files)
+    sides = {part: part.rpartition(".") for part in files}
     parts = {
-        part: path
-        for part, path in files.items()
-        if part.startswith(("train.", "valid.", "test")) and path.is_file()
+        part: files[part]
+        for part, (split, _, language) in sides.items()
+        if language in ("en", target, "tsv")
+        and (split in ("train", "valid") or split.startswith("test"))
     }
-    target = _target_language(folder, parts)
-    for split in ("train", "valid", "test"):
+    tests = {sides[part][0] for part in parts} - {"train", "valid"}
+    for split in ("train", "valid", *sorted(tests or {"test"})):
         _require(folder, parts, split, target)
     report = Report()
     found = _clean(read_splits(parts, target, report), report)

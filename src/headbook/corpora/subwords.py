@@ -1,6 +1,7 @@
 """Byte-pair encoding of one side of a corpus (Sennrich et al. 2016), through `tokenizers`."""
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -55,7 +56,10 @@ class Subwords:
             raise UserError(f"{path} is not a saved tokenizer ({error}); train again") from None
 
     def save(self, path: Path) -> None:
-        self._tokenizer.save(str(path))
+        """Writes aside and renames: an interrupted write must not pass for a vocabulary."""
+        aside = path.with_suffix(".aside")
+        self._tokenizer.save(str(aside))
+        aside.replace(path)
 
     def __len__(self) -> int:
         return self._tokenizer.get_vocab_size()
@@ -65,9 +69,15 @@ class Subwords:
         return [[*row.ids, EOS] for row in self._tokenizer.encode_batch(list(sentences))]
 
     def spans(self, sentence: str) -> list[tuple[int, int]]:
-        """Character span of each piece in the sentence, without the space before it and EOS."""
-        spans = self._tokenizer.encode(sentence).offsets
-        return [(start + _spaces(sentence[start:end]), end) for start, end in spans]
+        """Character span of each piece in the sentence, without the space before it and EOS.
+
+        A word's ▁ that is a piece of its own has an empty span where the word starts.
+        """
+        offsets = self._tokenizer.encode(sentence).offsets
+        starts = [start + _spaces(sentence[start:]) for start, _ in offsets]
+        # Up to the next piece: after composing, the offsets miss what an accent was written with.
+        covered = pairwise([*starts, len(sentence)])
+        return [(start, start + len(sentence[start:end].rstrip())) for start, end in covered]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The pieces as text, with ▁ at the start of a word."""

@@ -6,9 +6,18 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from tqdm import tqdm
-
-from headbook.corpora.pairs import ALL, Pair, decoded, open_zip, paired, table_rows, text_lines
+from headbook.corpora.pairs import (
+    ALL,
+    DAMAGE,
+    Pair,
+    damaged,
+    decoded,
+    open_zip,
+    paired,
+    shown,
+    table_rows,
+    text_lines,
+)
 from headbook.corpora.report import Report
 from headbook.types import UserError
 
@@ -18,17 +27,24 @@ Opened = tarfile.TarFile | zipfile.ZipFile
 def read(files: dict[str, Path], target: str, report: Report) -> dict[str, Iterable[Pair]]:
     """All pairs of all files, English first, in the order of the registry's entry."""
     parts = (_pairs(path, target, report) for path in files.values())
-    return {ALL: tqdm(chain.from_iterable(parts), desc=f"reading WMT en-{target}", unit=" pairs")}
+    return {ALL: shown(chain.from_iterable(parts), f"WMT en-{target}")}
 
 
 def _pairs(path: Path, target: str, report: Report) -> Iterator[Pair]:
     if path.name.endswith((".tsv.gz", ".tsv")):
         yield from _table(path, target, report)
         return
-    with _opened(path) as archive:
-        source, other = (_member(path, archive, target, side) for side in ("en", target))
-        sides = (decoded(_stream(archive, name), f"{path}:{name}") for name in (source, other))
-        yield from paired(*sides, (f"{path}:{source}", f"{path}:{other}"))
+    try:
+        with _opened(path) as archive:
+            yield from _aligned(path, archive, target)
+    except DAMAGE as error:
+        raise damaged(str(path), error) from None
+
+
+def _aligned(path: Path, archive: Opened, target: str) -> Iterator[Pair]:
+    source, other = (_member(path, archive, target, side) for side in ("en", target))
+    sides = (decoded(_stream(archive, name), f"{path}:{name}") for name in (source, other))
+    return paired(*sides, (f"{path}:{source}", f"{path}:{other}"))
 
 
 def _table(path: Path, target: str, report: Report) -> Iterator[Pair]:
@@ -40,14 +56,7 @@ def _table(path: Path, target: str, report: Report) -> Iterator[Pair]:
 
 
 def _opened(path: Path) -> Opened:
-    if zipfile.is_zipfile(path):
-        return open_zip(path)
-    try:
-        return tarfile.open(path)
-    except (tarfile.ReadError, EOFError) as error:
-        raise UserError(
-            f"{path}: not a readable archive ({error}): delete it and fetch again"
-        ) from None
+    return open_zip(path) if zipfile.is_zipfile(path) else tarfile.open(path)
 
 
 def _names(archive: Opened) -> list[str]:

@@ -12,8 +12,11 @@ from torch.nn import functional
 from headbook.models.capture import Point, Recorder
 from headbook.models.dropout import Dropout
 
-Mask = Bool[Tensor, "#batch 1 #query key"]
-"""True where a query may look at a key."""
+Mask = Bool[Tensor, "#batch 1 #query seen"]
+"""True where a query may look at a key; with a cache, more keys are seen than are new."""
+
+MemoryMask = Bool[Tensor, "#batch 1 1 source"]
+"""True at real tokens of the source; a type of its own, as its keys are not the target's."""
 
 
 class AttentionPath(StrEnum):

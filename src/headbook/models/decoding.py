@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 from einops import rearrange
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headbook.corpora.batches import EOS, PAD
@@ -18,7 +18,11 @@ class Search:
     beam: int = 4
     length_exponent: float = 0.6
     spread: float = 3.0  # hypotheses this far (in log probability) below the best are dropped
-    longest: float = 2.0  # a translation has at most longest × source + 10 tokens
+    longest: float = 2.0  # a translation has at most longest × source + 10 tokens, EOS included
+
+    def limits(self, source: Int[Tensor, "batch source"]) -> Int[Tensor, " batch"]:
+        """The most tokens each sentence's translation may have, by its length without padding."""
+        return (self.longest * (source != PAD).sum(1)).long() + 10
 
 
 def length_penalty(length: Float[Tensor, "*shape"], exponent: float) -> Float[Tensor, "*shape"]:
@@ -28,33 +32,48 @@ def length_penalty(length: Float[Tensor, "*shape"], exponent: float) -> Float[Te
 
 @dataclass
 class Beams:
-    """The hypotheses of every sentence: tokens behind the start, log probabilities, lengths."""
+    """The hypotheses of every sentence: tokens behind the start, log probabilities, lengths.
+
+    Lengths count EOS and stop at the sentence's limit; a dropped hypothesis has score -inf.
+    """
 
     tokens: Int[Tensor, "row position"]
     scores: Float[Tensor, "batch beam"]
     lengths: Float[Tensor, "batch beam"]
-    finished: Tensor
+    finished: Bool[Tensor, "batch beam"]
+    limits: Int[Tensor, " batch"]
 
     @classmethod
-    def start(cls, batch: int, beam: int, device: torch.device) -> "Beams":
+    def start(cls, limits: Int[Tensor, " batch"], beam: int) -> "Beams":
+        batch, device = len(limits), limits.device
         scores = torch.full((batch, beam), -torch.inf, device=device)
         scores[:, 0] = 0  # all beams are alike at first: only one may be continued
         tokens = torch.full((batch * beam, 1), PAD, device=device)
         lengths = torch.zeros(batch, beam, device=device)
-        return cls(tokens, scores, lengths, torch.zeros_like(lengths, dtype=torch.bool))
+        return cls(tokens, scores, lengths, torch.zeros_like(lengths, dtype=torch.bool), limits)
+
+    @property
+    def closed(self) -> Bool[Tensor, "batch beam"]:
+        """Hypotheses that grow no more: finished, or cut by the limit of their own sentence."""
+        return self.finished | (self.lengths >= self.limits[:, None])
+
+    @property
+    def done(self) -> bool:
+        """True when every hypothesis is closed or dropped."""
+        return bool((self.closed | (self.scores == -torch.inf)).all())
 
     def candidates(self, log_probabilities: Tensor) -> Tensor:
-        """Scores of all continuations; a finished hypothesis continues with PAD alone, for free."""
+        """Scores of all continuations; a closed hypothesis continues with PAD alone, for free."""
         carried = torch.full_like(log_probabilities, -torch.inf)
         carried[..., PAD] = 0
-        step = torch.where(self.finished.unsqueeze(-1), carried, log_probabilities)
+        step = torch.where(self.closed.unsqueeze(-1), carried, log_probabilities)
         return self.scores.unsqueeze(-1) + step
 
     def advance(self, log_probabilities: Float[Tensor, "batch beam vocabulary"], search: Search):
         """Keeps the best continuations and returns the row each came from."""
         batch, beam, vocabulary = log_probabilities.shape
         scores = self.candidates(log_probabilities)
-        lengths = self.lengths + ~self.finished
+        lengths = self.lengths + ~self.closed
         normalised = scores / length_penalty(lengths, search.length_exponent).unsqueeze(-1)
         scores = scores.masked_fill(
             scores < scores.amax(dim=(1, 2), keepdim=True) - search.spread, -torch.inf
@@ -74,7 +93,9 @@ class Beams:
         normalised = self.scores / length_penalty(self.lengths, search.length_exponent)
         # A hypothesis the length limit cut is taken only where no finished one is left.
         finished = normalised.masked_fill(~self.finished, -torch.inf)
-        chosen = torch.where(self.finished.any(1), finished.argmax(1), normalised.argmax(1))
+        # Dropped ones may carry an EOS as well, hence the comparison of scores and not of flags.
+        any_finished = finished.amax(1) > -torch.inf
+        chosen = torch.where(any_finished, finished.argmax(1), normalised.argmax(1))
         tokens = rearrange(
             self.tokens, "(batch beam) position -> batch beam position", beam=self.scores.shape[1]
         )
@@ -91,8 +112,8 @@ def translate(
     memory, mask = model.encode(source)
     spread = torch.arange(batch, device=source.device).repeat_interleave(beam)
     memory, mask = memory[spread], None if mask is None else mask[spread]
-    beams, cache = Beams.start(batch, beam, source.device), model.empty_cache()
-    for _ in range(int(search.longest * source.shape[1]) + 10):
+    beams, cache = Beams.start(search.limits(source), beam), model.empty_cache()
+    while not beams.done:
         states = model.decode(beams.tokens[:, -1:], memory, mask, cache)
         # In 32 bits whatever the model's own: sums of log probabilities round badly in 16.
         logits = model.logits(states[:, -1]).float()
@@ -101,6 +122,4 @@ def translate(
             logits.log_softmax(-1), "(batch beam) word -> batch beam word", beam=beam
         )
         cache.select(beams.advance(shaped, search))
-        if bool(beams.finished.all()):
-            break
     return beams.best(search)

@@ -6,7 +6,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 LEVELS = 256
-"""Masks are drawn from bytes, so a rate is rounded to the nearest multiple of 1/256."""
+"""Masks are drawn from bytes, so a rate is rounded to the nearest multiple of 1/256 below 1."""
+
+
+def level(rate: float) -> int:
+    """How many of the 256 values of a byte drop an element; never all."""
+    return min(round(rate * LEVELS), LEVELS - 1)
 
 
 def byte_mask(shape: torch.Size, rate: float) -> Tensor:
@@ -16,7 +21,7 @@ def byte_mask(shape: torch.Size, rate: float) -> Tensor:
     """
     count = shape.numel()
     words = torch.empty((count + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
-    return (words.view(torch.uint8)[:count] < round(rate * LEVELS)).view(shape)
+    return (words.view(torch.uint8)[:count] < level(rate)).view(shape)
 
 
 class Dropout(nn.Module):
@@ -31,7 +36,7 @@ class Dropout(nn.Module):
             return values
         if values.device.type != "cpu":
             return functional.dropout(values, self.rate)
-        kept = 1 - round(self.rate * LEVELS) / LEVELS
+        kept = 1 - level(self.rate) / LEVELS
         # One product with a ready scaled mask: masked_fill and its gradient take twice as long.
         mask = byte_mask(values.shape, self.rate).logical_not_().to(values.dtype)
         return values * mask.mul_(1 / kept)

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headbook.corpora.batches import PAD, Batch
-from headbook.models.attention import Attention, AttentionPath, KeyValues, Mask
+from headbook.models.attention import Attention, AttentionPath, KeyValues, Mask, MemoryMask
 from headbook.models.dropout import Dropout
 from headbook.types import Kind, UserError
 
@@ -153,7 +153,7 @@ class DecoderLayer(nn.Module):
         states: Tensor,
         mask: Mask | None,
         memory: Tensor | None,
-        memory_mask: Mask | None,
+        memory_mask: MemoryMask | None,
         own: KeyValues | None = None,
         cross: KeyValues | None = None,
     ) -> Tensor:
@@ -182,9 +182,8 @@ class Transformer(nn.Module):
         if config.decoder_layers:
             self.target = Embedding(config.target_vocabulary, config.width)
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
-        final_norm = nn.LayerNorm if config.norm is NormPlacement.PRE else nn.Identity
-        self.encoder_norm = final_norm(config.width)
-        self.decoder_norm = final_norm(config.width)
+        self.encoder_norm = _final_norm(config, config.encoder_layers)
+        self.decoder_norm = _final_norm(config, config.decoder_layers)
         predicted = config.target_vocabulary if config.decoder_layers else config.source_vocabulary
         self.logits = nn.Linear(config.width, predicted, bias=False)
         self.apply(_glorot)
@@ -209,7 +208,7 @@ class Transformer(nn.Module):
 
     def encode(
         self, source: Int[Tensor, "batch source"]
-    ) -> tuple[Float[Tensor, "batch source model"], Mask | None]:
+    ) -> tuple[Float[Tensor, "batch source model"], MemoryMask | None]:
         """The encoder's output and the mask of its padding; None where nothing is padded."""
         real = source != PAD
         # A mask costs a pass over the scores in every layer, and exact-length buckets need none.
@@ -223,7 +222,7 @@ class Transformer(nn.Module):
         self,
         target: Int[Tensor, "batch target"],
         memory: Float[Tensor, "batch source model"] | None,
-        memory_mask: Mask | None,
+        memory_mask: MemoryMask | None,
         cache: DecoderCache | None = None,
     ) -> Float[Tensor, "batch target model"]:
         """The decoder's output. With a cache, `target` holds only the newest positions."""
@@ -243,6 +242,12 @@ class Transformer(nn.Module):
         """A cache with no positions yet."""
         layers = range(self.config.decoder_layers)
         return DecoderCache([KeyValues() for _ in layers], [KeyValues() for _ in layers])
+
+
+def _final_norm(config: TransformerConfig, layers: int) -> nn.Module:
+    if layers and config.norm is NormPlacement.PRE:
+        return nn.LayerNorm(config.width)
+    return nn.Identity()
 
 
 def _glorot(module: nn.Module) -> None:

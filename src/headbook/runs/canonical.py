@@ -28,8 +28,10 @@ def plain(value: Any) -> Any:
 
 
 def canonical(value: Any) -> str:
-    """The one JSON text of a config."""
-    return json.dumps(plain(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    """The one JSON text of a config. ValueError for NaN and infinity: JSON has no text for them."""
+    return json.dumps(
+        plain(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    )
 
 
 def digest(value: Any) -> str:

@@ -13,7 +13,7 @@ PACKAGES = ("headbook", "torch", "numpy", "pandas", "lightning", "tokenizers", "
 
 
 def versions() -> dict[str, str]:
-    """Installed versions of the packages that can move a number; 'absent' where one is not there."""
+    """Installed versions of the packages that can move a number; 'absent' where one is missing."""
     return {name: _version(name) for name in PACKAGES}
 
 

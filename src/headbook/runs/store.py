@@ -14,6 +14,7 @@ from headbook.runs import record
 from headbook.runs.canonical import digest, plain
 
 KEY_LENGTH = 16  # hexadecimal digits of the digest that name a folder
+ABSENT = "(absent)"  # what `explain` shows for a field that one of the two runs does not have
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,8 @@ def _flat(value: Any, where: str = "") -> dict[str, Any]:
 
 def _differences(kept: dict[str, Any], asked: dict[str, Any]) -> list[Difference]:
     return [
-        Difference(where, kept.get(where), asked.get(where))
+        Difference(where, kept.get(where, ABSENT), asked.get(where, ABSENT))
         for where in sorted(kept.keys() | asked.keys())
-        if kept.get(where) != asked.get(where)
+        # A field that is absent and one that holds None give two keys.
+        if kept.get(where, ABSENT) != asked.get(where, ABSENT)
     ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import pandas as pd
@@ -16,13 +16,16 @@ from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.training import checkpoint
-from headbook.training.loop import Trainer, TrainingConfig
+from headbook.training.loop import STATE, Trainer, TrainingConfig
 from headbook.training.scoring import Casing, bleu, translate_corpus
 from headbook.types import UserError
 
 TRAINED = Stage("model", version=1)
 LONGEST = 200
 """Pairs with more subwords on a side are left out of training, as in the paper's code."""
+
+
+BEAM = Search()
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class ModelRun:
     dropout: float
     training: TrainingConfig
     pairs: int | None = None  # the first so many training pairs; all where None
-    search: Search = Search()
+    search: Search = BEAM
 
     def with_seed(self, seed: int) -> "ModelRun":
         return replace(self, training=replace(self.training, seed=seed))
@@ -137,10 +140,18 @@ def short(pairs: Sequence[EncodedPair], longest: int = LONGEST) -> list[EncodedP
     return [pair for pair in pairs if max(map(len, pair)) <= longest]
 
 
+@lru_cache(maxsize=4)
+def corpus_of(corpus: str, pairs: int | None) -> ParallelCorpus:
+    """The corpus, read once a process: a study asks for it many times over."""
+    return load(corpus, pairs)
+
+
 def trained(run: ModelRun, store: Store) -> TrainedModel:
     """The trained model, from the store or trained now (resuming what a kill left)."""
-    corpus = load(run.corpus, run.pairs)
+    corpus = corpus_of(run.corpus, run.pairs)
     folder = store.get(ingredients(run, corpus), lambda aside: _train(run, corpus, aside))
+    # Only now: a kill before the folder had its final name would else train everything again.
+    (folder / STATE).unlink(missing_ok=True)
     return TrainedModel(run, folder, corpus)
 
 
@@ -149,19 +160,22 @@ def _train(run: ModelRun, corpus: ParallelCorpus, folder: Path) -> None:
     _subwords(run, corpus, folder)
     train, valid = short(made.encode(corpus.train)), made.encode(corpus.valid)
     if len(train) < len(corpus.train):
-        print(f"{run.corpus}: left out {len(corpus.train) - len(train)} pairs over {LONGEST} subwords")
+        print(
+            f"{run.corpus}: left out {len(corpus.train) - len(train)} pairs over {LONGEST} subwords"
+        )
     training = replace(run.training, seed=derived(run.training.seed, "training"))
     trainer = Trainer(made.untrained(), training, train, valid, folder)
     progress = trainer.run()
     pd.DataFrame(progress.curve).to_csv(folder / "curve.csv", index=False)
     _score(made)
-    trainer.state_file.unlink()
 
 
 def _subwords(run: ModelRun, corpus: ParallelCorpus, folder: Path) -> None:
     for side in ("source", "target"):
         if not (folder / f"{side}.json").exists():
-            Subwords.train(getattr(corpus.train, side), run.vocabulary).save(folder / f"{side}.json")
+            Subwords.train(getattr(corpus.train, side), run.vocabulary).save(
+                folder / f"{side}.json"
+            )
 
 
 def _score(made: TrainedModel) -> None:

@@ -44,9 +44,7 @@ class Text:
         return hashlib.sha256(whole.encode()).hexdigest()
 
 
-def held_out(
-    corpus_read: ParallelCorpus, count: int | None, pipeline: str, store: Store
-) -> Text:
+def held_out(corpus_read: ParallelCorpus, count: int | None, pipeline: str, store: Store) -> Text:
     """The first `count` pairs of the primary test set; trees from spaCy, gold where there are."""
     pairs = next(iter(corpus_read.tests.values())).first(count)
     gold = _controlled_trees(corpus_read.name)
@@ -61,7 +59,7 @@ def treebank(name: str, count: int | None) -> Text:
     if corpus(name).kind is not CorpusKind.TREEBANK:
         raise UserError(f"{name} is not a treebank; `headbook corpora list` shows which are")
     files = download.locate(name).files
-    trees = read_conllu(files["test"])[:count]
+    trees = read_conllu(files["test.conllu"])[:count]
     return Text(name, tuple(tree.text for tree in trees), None, tuple(trees), "gold")
 
 
@@ -72,9 +70,7 @@ def _controlled_trees(name: str) -> tuple[Tree, ...] | None:
     return controlled.split(order)[2].trees
 
 
-def parsed(
-    sentences: Sequence[str], pipeline: str, store: Store
-) -> tuple[tuple[Tree, ...], str]:
+def parsed(sentences: Sequence[str], pipeline: str, store: Store) -> tuple[tuple[Tree, ...], str]:
     """A tree for every sentence and the parser's name; parsed once and kept.
 
     The DocBin is kept for spaCy's own tools, the trees as JSON for a machine without spaCy.

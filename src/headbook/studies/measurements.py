@@ -6,6 +6,7 @@ Layers and heads count from one in every table, as in the papers.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import pandas as pd
 import torch
@@ -15,7 +16,7 @@ from headbook.heads.measure import RatioSums, best_head
 from headbook.heads.offset_baseline import REACH as WORD_REACH
 from headbook.heads.offset_baseline import OffsetBaseline, offset_baseline
 from headbook.heads.positional import REACH
-from headbook.heads.roles import Thresholds, candidates
+from headbook.heads.roles import candidates
 from headbook.runs.store import Store
 from headbook.stages.heads import DEFAULT, Choices, HeadsRun, Measured, measured
 from headbook.stages.model import ModelRun, TrainedModel, trained
@@ -27,8 +28,13 @@ from headbook.types import Kind
 OFFSETS = [f"{offset:+d}" for offset in range(-REACH, REACH + 1)]
 RELATION_NAMES = [f"{relation} {direction}" for relation, direction in RELATION_DIRECTIONS]
 RAREST = ["rarest", "one of two rarest"]
-DETAILS = {"confidence": [""], "asymmetry": [""], "positional": OFFSETS, "syntactic": RELATION_NAMES,
-           "rare": RAREST}  # fmt: skip
+DETAILS = {
+    "confidence": [""],
+    "asymmetry": [""],
+    "positional": OFFSETS,
+    "syntactic": RELATION_NAMES,
+    "rare": RAREST,
+}
 """What the last axis of each measure counts."""
 
 
@@ -62,15 +68,16 @@ def model_labels(trained_model: TrainedModel) -> dict[str, object]:
     run = trained_model.run
     return {
         "model": model_name(run),
-        "corpus": run.corpus,
+        # A user's own corpus is named by its folder alone: tables carry no machine's paths.
+        "corpus": Path(run.corpus).name,
         "target": trained_model.corpus.target_language,
         "seed": run.training.seed,
     }
 
 
 def model_name(run: ModelRun) -> str:
-    """A model's name in tables and figures; its size only where it is not its corpus' usual one."""
-    return f"{run.corpus} w{run.size.width} s{run.training.seed}"
+    """A model's name in tables and figures: corpus, width and seed."""
+    return f"{Path(run.corpus).name} w{run.size.width} s{run.training.seed}"
 
 
 def models(config: Config, store: Store) -> list[TrainedModel]:
@@ -91,15 +98,20 @@ def measurements(
     texts: Iterable[str] = (HELD_OUT,),
     updates: Iterable[int | None] = (None,),
     choices: Choices = DEFAULT,
+    runs: Iterable[ModelRun] | None = None,
 ) -> Iterator[Measurement]:
-    """Every model at every update (None: the best, 0: untrained) on every text."""
-    updates = list(updates)
-    for model in models(config, store):
+    """Every model at every update (None: the best, 0: untrained) on every text.
+
+    `runs` are the models to measure; all of the config's where None.
+    """
+    texts, updates = list(texts), list(updates)
+    for run in config.models() if runs is None else runs:
+        model = trained(run, store)
         for name in texts:
             text = text_of(model, name, config, store)
             for update in updates:
-                run = HeadsRun(text.name, update, choices)
-                yield Measurement(model, text, run, measured(model, text, run, store))
+                heads = HeadsRun(text.name, update, choices)
+                yield Measurement(model, text, heads, measured(model, text, heads, store))
 
 
 def head_rows(measurement: Measurement) -> pd.DataFrame:
@@ -125,8 +137,47 @@ def _tidy(sums: RatioSums, measure: str, kind: str) -> pd.DataFrame:
     return frame.reset_index().assign(kind=str(kind), measure=measure)
 
 
-def _flat(values: Tensor) -> list[float]:
+def _flat(values: Tensor) -> list[float] | list[int]:
     return values.reshape(-1).tolist()
+
+
+def head_scores(measurement: Measurement) -> pd.DataFrame:
+    """One row a head: its confidence, and its best offset, relation and rare share with intervals.
+
+    `margin` is accuracy minus the offset baseline, both over all sentences, at its largest over the
+    relation-directions. Columns of a kind that lacks the measure are empty.
+    """
+    rows = head_rows(measurement)
+    keys = ["kind", "layer", "head"]
+    scores = _picked(rows, "confidence", keys).drop(columns="detail")
+    scores = scores.merge(_picked(rows, "positional", keys), how="left").rename(
+        columns={"detail": "offset"}
+    )
+    rows.loc[rows["measure"] == "syntactic", "margin"] = rows["value"] - rows["detail"].map(
+        dict(zip(RELATION_NAMES, _whole_baseline(measurement), strict=True))
+    )
+    syntactic = rows[rows["measure"] == "syntactic"].dropna(subset="margin")
+    top = syntactic.loc[syntactic.groupby(keys)["margin"].idxmax()]
+    top = top.rename(columns={"detail": "relation", "value": "accuracy", "low": "accuracy_low",
+                              "high": "accuracy_high"})  # fmt: skip
+    scores = scores.merge(
+        top[[*keys, "relation", "accuracy", "accuracy_low", "accuracy_high", "margin"]], how="left"
+    )
+    rare = _picked(rows[rows["detail"] == RAREST[1]], "rare", keys).drop(columns="detail")
+    return scores.merge(rare, how="left").assign(**measurement.labels)
+
+
+def _whole_baseline(measurement: Measurement) -> list[float]:
+    """The commonest offset's share of each relation-direction over all sentences."""
+    return measurement.sums["offsets"].ratio().nan_to_num(-1).amax(0).tolist()
+
+
+def _picked(rows: pd.DataFrame, measure: str, keys: list[str]) -> pd.DataFrame:
+    """Each head's largest value of one measure, its columns named after the measure."""
+    of_measure = rows[rows["measure"] == measure].dropna(subset="value")
+    top = of_measure.loc[of_measure.groupby(keys)["value"].idxmax()]
+    names = {"value": measure, "low": f"{measure}_low", "high": f"{measure}_high"}
+    return top[[*keys, "detail", *names]].rename(columns=names)
 
 
 def best_rows(measurement: Measurement) -> pd.DataFrame:
@@ -162,7 +213,7 @@ def best_margins(measurement: Measurement) -> Tensor:
     return accuracy - offsets.replicates(half=1)[:, baseline.offset + WORD_REACH, columns]
 
 
-def role_rows(measurement: Measurement, thresholds: Thresholds = Thresholds()) -> pd.DataFrame:
+def role_rows(measurement: Measurement) -> pd.DataFrame:
     """Every role an encoder head could have: score, threshold, and whether it is held.
 
     Scores are over all sentences, as in the paper; the baseline of the syntactic threshold too.
@@ -173,9 +224,8 @@ def role_rows(measurement: Measurement, thresholds: Thresholds = Thresholds()) -
         sums["positional/encoder"].ratio(),
         reach,
         sums["syntactic"].ratio(),
-        sums["offsets"].ratio().nan_to_num(-1).amax(0),
+        torch.tensor(_whole_baseline(measurement)),
         sums["rare"].ratio(),
-        thresholds,
     )
     rows = [
         {"layer": each.layer + 1, "head": each.head + 1, "role": str(each.role),

@@ -58,15 +58,15 @@ PROFILES = MappingProxyType(
     {
         profile.name: profile
         for profile in (
-            Profile("smoke", _controlled("smoke", 300, SMOKE), sentences=40),
-            Profile("quick", _controlled("tiny", 600, QUICK)),
+            Profile("smoke", _controlled("smoke", 2_000, SMOKE), sentences=40),
+            Profile("quick", _controlled("tiny", 2_000, QUICK)),
             Profile(
                 "laptop",
                 (
-                    *(_laptop("multi30k-de", 6_000, 0.15, 1_800, seed) for seed in range(3)),
-                    _laptop("msdocs-ru", 8_000, 0.1, 1_600),
-                    _laptop("tatoeba-de", 6_000, 0.1, 1_600),
-                    _laptop("tatoeba-fr", 6_000, 0.1, 1_600),
+                    *(_laptop("multi30k-de", 6_000, 0.15, 1_500, seed) for seed in range(3)),
+                    _laptop("msdocs-ru", 8_000, 0.1, 1_200),
+                    _laptop("tatoeba-de", 6_000, 0.1, 1_200),
+                    _laptop("tatoeba-fr", 6_000, 0.1, 1_200),
                 ),
                 texts=(HELD_OUT, *TREEBANKS),
             ),

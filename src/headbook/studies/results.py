@@ -45,7 +45,11 @@ def published(study: str, profile: str = "laptop", root: Path | None = None) -> 
 
 
 def publish(
-    study: str, config: Config, tables: Tables, made_by: list[dict[str, Any]], root: Path | None = None
+    study: str,
+    config: Config,
+    tables: Tables,
+    made_by: list[dict[str, Any]],
+    root: Path | None = None,
 ) -> Path:
     """Writes the tables and their record; files of an earlier publication are replaced."""
     where = folder(study, config.profile, root)
@@ -57,6 +61,7 @@ def publish(
     kept = {
         "study": study, "config": plain(config), "commit": record.commit(),
         "versions": record.versions(), "hardware": record.hardware(), "date": record.now(),
+        "duration": f"{sum(made.get('seconds', 0) for made in made_by) / 60:.0f} min",
         "runs": made_by,
     }  # fmt: skip
     (where / "run.json").write_text(json.dumps(kept, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""The training loop, through Lightning Fabric: readable top to bottom, killed and resumed anywhere."""
+"""The training loop, through Lightning Fabric: read from top to bottom, resumed from anywhere."""
 
 import math
 import time
@@ -19,6 +19,9 @@ from headbook.training import checkpoint
 from headbook.training.memory import give_back_freed_memory, keep_freed_memory
 from headbook.training.schedule import learning_rate
 from headbook.types import UserError
+
+STATE = "state.safetensors"
+"""What a killed training resumes from, in its folder."""
 
 
 class Precision(StrEnum):
@@ -68,7 +71,7 @@ class Progress:
     loss_sum: float = 0.0  # since the last row of the curve
     loss_tokens: int = 0
     best: float = math.inf
-    curve: list[dict[str, float]] = field(default_factory=list)
+    curve: list[dict[str, int | float]] = field(default_factory=list)
 
 
 @dataclass
@@ -92,7 +95,7 @@ class Trainer:
             self.model.parameters(), betas=self.config.betas, eps=self.config.epsilon, fused=True
         )
         self.progress = Progress()
-        self.state_file = self.folder / "state.safetensors"
+        self.state_file = self.folder / STATE
 
     def run(self) -> Progress:
         """Trains until `config.updates`, from the last checkpoint where there is one."""

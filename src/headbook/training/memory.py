@@ -3,25 +3,29 @@
 import ctypes
 from contextlib import suppress
 
-TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
-KEPT_BYTES = 1 << 30
+TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD = -1, -2, -3  # glibc's malloc.h
+LARGEST_KEPT = 1 << 26  # larger blocks, such as logits, would leave holes in the heap
+GROWTH = 1 << 28
+NEVER = (1 << 31) - 1
 
 
 def keep_freed_memory() -> bool:
-    """Asks glibc to reuse freed blocks of up to 1 GiB; false where there is no glibc.
+    """Asks glibc to reuse freed blocks of up to 64 MiB; false where there is no glibc.
 
-    By default every tensor above 128 KiB is a fresh mapping whose pages must be zeroed: measured on
-    two cores, this setting raises training from about 4,000 to about 7,500 tokens a second.
+    By default every large tensor is a fresh mapping whose pages must be zeroed first: measured on
+    two idle cores, reuse raised training at width 128 from about 4,000 to about 7,500 tokens a
+    second.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         return False
-    return bool(mallopt(MMAP_THRESHOLD, KEPT_BYTES)) and bool(mallopt(TRIM_THRESHOLD, KEPT_BYTES))
+    wanted = {MMAP_THRESHOLD: LARGEST_KEPT, TRIM_THRESHOLD: NEVER, TOP_PAD: GROWTH}
+    return all([mallopt(name, value) for name, value in wanted.items()])
 
 
 def give_back_freed_memory() -> None:
     """Returns what is free now to the system: called now and then, it bounds fragmentation, with
-    which a process of ragged batches grew past 9 GiB."""
+    which a process of ragged batches grows by gigabytes."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

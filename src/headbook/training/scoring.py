@@ -52,7 +52,7 @@ def translate_corpus(
 
 
 def bleu(translations: Sequence[str], references: Sequence[str], casing: Casing) -> BleuScore:
-    """Corpus BLEU with sacrebleu's 13a tokeniser; the interval is over 1,000 resampled test sets."""
+    """Corpus BLEU with sacrebleu's 13a tokeniser; its interval over 1,000 resampled test sets."""
     metric = BLEU(lowercase=casing is Casing.LOWER)
     result = metric.corpus_score(list(translations), [list(references)], n_bootstrap=1000)
     return BleuScore(result.score, result._ci, str(metric.get_signature()))

@@ -1,0 +1,54 @@
+"""Times in interleaved rounds, compared by the median of each round's ratio.
+
+Another process that takes the machine for a while then slows all contestants, not one of them.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A median over the rounds, and the extremes."""
+
+    median: float
+    lowest: float
+    highest: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread":
+        return cls(*(float(found(values)) for found in (np.median, np.min, np.max)))
+
+
+Timed = Callable[[int], float]
+"""Does the work of one round and returns the seconds it took."""
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Wall-clock seconds of the work, until an accelerator is done with it too."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    began = time.perf_counter()
+    work()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
+def interleaved(works: Mapping[str, Timed], rounds: int, title: str) -> dict[str, list[float]]:
+    """Seconds of each work in each round, A B A B; a first round warms up and is not counted."""
+    taken: dict[str, list[float]] = {name: [] for name in works}
+    for number in tqdm(range(rounds + 1), desc=title, unit="round"):
+        for name, work in works.items():
+            taken[name].append(work(number))
+    return {name: each[1:] for name, each in taken.items()}
+
+
+def ratio(slower: Sequence[float], quicker: Sequence[float]) -> Spread:
+    """How many times as long the first takes, round by round."""
+    return Spread.of([one / two for one, two in zip(slower, quicker, strict=True)])

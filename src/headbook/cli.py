@@ -1,0 +1,136 @@
+"""The command line: `headbook corpora`, `run`, `publish`, `explain`, `book`, `bench`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from headbook.types import UserError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+                  help=__doc__)  # fmt: skip
+corpora = typer.Typer(no_args_is_help=True, help="What text there is, and fetching it.")
+app.add_typer(corpora, name="corpora")
+
+Names = Annotated[
+    list[str] | None, typer.Argument(help="Notebooks by name or number; all if none.")
+]
+ProfileName = Annotated[str, typer.Option(help="smoke, quick, laptop or full.")]
+Corpus = Annotated[str | None, typer.Option(help="Instead of the profile's corpora.")]
+SizeName = Annotated[str | None, typer.Option(help="Instead of the profile's size.")]
+Seed = Annotated[int | None, typer.Option(help="Instead of the profile's seeds.")]
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Prints what the user can mend as one line and leaves with status 2."""
+    try:
+        yield
+    except UserError as error:
+        typer.secho(f"headbook: {error}", err=True, fg="red")
+        raise typer.Exit(2) from None
+
+
+@corpora.command("list")
+def corpora_list() -> None:
+    """Every corpus: languages, pairs, size, licence, and where it is now."""
+    with _one_line_errors():
+        from headbook.corpora.registry import table
+
+        for row in table():
+            size = f"{row.bytes / 1e6:,.1f} MB" if row.bytes else "size unknown"
+            typer.echo(
+                f"{row.name:24} {row.languages:6} {row.pairs:>10,} {size:>14}  "
+                f"{row.place:14} {row.licence}"
+            )
+
+
+@corpora.command("fetch")
+def corpora_fetch(name: str) -> None:
+    """Finds a corpus in HEADBOOK_DATA, or downloads it; its digests are checked either way."""
+    with _one_line_errors():
+        from headbook.corpora.download import fetch
+
+        for part, path in fetch(name).items():
+            typer.echo(f"{part}: {path}")
+
+
+@corpora.command("check")
+def corpora_check() -> None:
+    """Compares every file that is here with its digest; status 1 where one is wrong."""
+    with _one_line_errors():
+        from headbook.corpora.download import State, check
+
+        found = check()
+        for each in found:
+            typer.echo(f"{each.corpus:24} {each.state:22} {each.file}")
+        if any(each.state is State.WRONG for each in found):
+            raise typer.Exit(1)
+
+
+@app.command()
+def run(
+    names: Names = None,
+    profile: ProfileName = "quick",
+    corpus: Corpus = None,
+    size: SizeName = None,
+    seed: Seed = None,
+    workers: Annotated[int, typer.Option(help="Notebooks at a time.")] = 2,
+) -> None:
+    """Executes notebooks with papermill; what they need and the run store lacks is computed."""
+    with _one_line_errors():
+        from headbook.publishing.notebooks import execute
+
+        given = {"corpus": corpus, "size": size, "seed": seed}
+        execute(names, profile, {k: v for k, v in given.items() if v is not None}, workers)
+
+
+@app.command()
+def publish(
+    names: Names = None,
+    profile: ProfileName = "laptop",
+) -> None:
+    """Computes studies at a profile and writes their tables to data/results."""
+    with _one_line_errors():
+        from headbook.publishing.results import publish_studies
+
+        for where in publish_studies(names, profile):
+            typer.echo(str(where))
+
+
+@app.command()
+def explain(
+    names: Names = None,
+    profile: ProfileName = "quick",
+    corpus: Corpus = None,
+    size: SizeName = None,
+    seed: Seed = None,
+) -> None:
+    """Says for each model of a profile whether it is kept, and why it would be trained again."""
+    with _one_line_errors():
+        from headbook.studies.config import Config
+        from headbook.studies.explain import lines
+
+        for line in lines(Config(profile, corpus=corpus, size=size, seed=seed)):
+            typer.echo(line)
+
+
+@app.command()
+def book() -> None:
+    """Builds the HTML book from the executed notebooks and prints where it is."""
+    with _one_line_errors():
+        from headbook.publishing.book import build
+
+        typer.echo(build())
+
+
+@app.command()
+def bench(
+    rounds: Annotated[int, typer.Option(help="Interleaved rounds; the median is printed.")] = 5,
+) -> None:
+    """Measures speed as ratios in one run: training, measuring, memory."""
+    with _one_line_errors():
+        from headbook.bench import report
+
+        report(rounds=rounds)

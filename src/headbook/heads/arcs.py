@@ -1,0 +1,166 @@
+"""From parsed sentences to questions put to a head: which unit asks, which word is the answer.
+
+A unit is what an argmax runs over: a word, or a subword piece, as the piece rule says. EOS is one
+more unit, of no word, where it counts as a key.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from headbook.corpora.batches import Batch
+from headbook.heads.tokens import last
+from headbook.trees import RELATION_DIRECTIONS, RELATIONS, Direction
+from headbook.types import UserError
+
+NO_WORD = -1
+"""The word of a piece, or unit, that belongs to none."""
+
+
+@runtime_checkable
+class Aligned(Protocol):
+    """A parse laid on the pieces of its sentence.
+
+    `pieces` holds each piece's word, NO_WORD for EOS at the end; `arcs` has rows of (relation in
+    RELATIONS, dependent word, head word).
+    """
+
+    pieces: Int[Tensor, " piece"]
+    arcs: Int[Tensor, "arc 3"]
+
+
+class PieceRule(StrEnum):
+    """How attention between pieces becomes attention between words; the paper does not say."""
+
+    SUM = "sum"
+    """Attention to a word is the sum over its pieces, from a word the mean (Clark et al. 2019)."""
+    WHOLE = "whole"
+    """Pieces as they are, and only arcs between two words that are one piece each."""
+    ANY = "any"
+    """Every piece of the query word asks, and any piece of the partner is right."""
+    FIRST = "first"
+    """A word is its first piece."""
+    LAST = "last"
+    """A word is its last piece."""
+
+    @property
+    def by_piece(self) -> bool:
+        """Whether units are pieces; otherwise they are words."""
+        return self in (PieceRule.WHOLE, PieceRule.ANY)
+
+
+@dataclass(frozen=True)
+class Questions:
+    """One batch's questions: in sentence `row`, unit `index` asks for word `partner`.
+
+    `column` is the place in RELATION_DIRECTIONS, `words` the word of every unit.
+    """
+
+    row: Int[Tensor, " question"]
+    index: Int[Tensor, " question"]
+    partner: Int[Tensor, " question"]
+    column: Int[Tensor, " question"]
+    words: Int[Tensor, "batch unit"]
+
+    def tally(self, values: Float[Tensor, "question ..."]) -> Float[Tensor, "batch column ..."]:
+        """Sums of the questions' values by sentence and relation-direction."""
+        columns = len(RELATION_DIRECTIONS)
+        sums = values.new_zeros(len(self.words) * columns, *values.shape[1:])
+        sums.index_add_(0, self.row * columns + self.column, values)
+        return sums.unflatten(0, (len(self.words), columns))
+
+
+def pieces_of(trees: Sequence[Aligned], batch: Batch) -> Int[Tensor, "batch piece"]:
+    """The word of every source token; NO_WORD at EOS and padding."""
+    rows = [trees[sentence].pieces for sentence in batch.sentences.tolist()]
+    for sentence, row, length in zip(
+        batch.sentences.tolist(), rows, batch.source_mask.sum(1).tolist(), strict=True
+    ):
+        if len(row) != length:
+            raise UserError(
+                f"parse of sentence {sentence}: {len(row)} pieces where the corpus has {length}; "
+                "align the parses with the subwords of this run"
+            )
+    padded = pad_sequence(rows, batch_first=True, padding_value=NO_WORD)
+    missing = batch.source.shape[1] - padded.shape[1]
+    return torch.nn.functional.pad(padded, (0, missing), value=NO_WORD).to(batch.source.device)
+
+
+def questions(
+    trees: Sequence[Aligned], batch: Batch, pieces: Int[Tensor, "batch piece"], rule: PieceRule
+) -> Questions:
+    """Both directions of every arc of the batch's sentences. Each arc is a question of its own: a
+    noun with two adjectives asks twice, and its head can answer only once."""
+    row, relation, dependent, head = _arcs(trees, batch)
+    asked = []
+    for column, (name, direction) in enumerate(RELATION_DIRECTIONS):
+        ends = (head, dependent) if direction is Direction.HEAD_TO_DEPENDENT else (dependent, head)
+        here = relation == RELATIONS.index(name)
+        asked.append(torch.stack([row, *ends, torch.full_like(row, column)])[:, here])
+    row, query, partner, column = torch.cat(asked, dim=1)
+    if not rule.by_piece:
+        return Questions(row, query, partner, column, words_of(pieces))
+    asking = pieces[row] == query[:, None]
+    if rule is PieceRule.WHOLE:
+        answering = pieces[row] == partner[:, None]
+        asking &= ((asking.sum(1) == 1) & (answering.sum(1) == 1))[:, None]
+    question, index = asking.nonzero(as_tuple=True)
+    return Questions(row[question], index, partner[question], column[question], pieces)
+
+
+def words_of(pieces: Int[Tensor, "batch piece"]) -> Int[Tensor, "batch unit"]:
+    """The word units: each word by its own number, and one unit of no word for EOS at the end."""
+    count = int(pieces.max()) + 1
+    units = torch.arange(count + 1, device=pieces.device)
+    return torch.where(units < count, units, NO_WORD).expand(len(pieces), -1)
+
+
+def word_attention(
+    weights: Float[Tensor, "batch layer head query key"],
+    pieces: Int[Tensor, "batch piece"],
+    boundary: Bool[Tensor, "batch piece"] | None,
+    rule: PieceRule,
+) -> Float[Tensor, "batch layer head unit unit"]:
+    """Attention between word units; `boundary` marks EOS, None where EOS is not a key."""
+    belongs = _representatives(pieces, rule)
+    no_boundary = torch.zeros_like(belongs[:, :1])
+    column = no_boundary if boundary is None else boundary[:, None].to(belongs.dtype)
+    keys = torch.cat([belongs, column], dim=1)
+    queries = torch.cat([belongs, no_boundary], dim=1)
+    queries = queries / queries.sum(-1, keepdim=True).clamp(min=1)
+    _, layer, head, query, _ = weights.shape
+    to_words = weights.flatten(1, 3).to(keys.dtype) @ keys.mT
+    to_words = to_words.unflatten(1, (layer, head, query))
+    return torch.einsum("bup,blhpv->blhuv", queries, to_words)
+
+
+def boundary_of(batch: Batch) -> Bool[Tensor, "batch piece"]:
+    """True at each sentence's EOS."""
+    return last(batch.source_mask)
+
+
+def _representatives(
+    pieces: Int[Tensor, "batch piece"], rule: PieceRule
+) -> Float[Tensor, "batch word piece"]:
+    """1 at the pieces that stand for a word."""
+    numbers = torch.arange(int(pieces.max()) + 1, device=pieces.device)
+    belongs = pieces[:, None, :] == numbers[:, None]
+    if rule is PieceRule.FIRST:
+        belongs &= belongs.cumsum(-1) == 1
+    if rule is PieceRule.LAST:
+        belongs &= belongs.flip(-1).cumsum(-1).flip(-1) == 1
+    return belongs.float()
+
+
+def _arcs(trees: Sequence[Aligned], batch: Batch) -> Int[Tensor, "4 arc"]:
+    """Sentence row, relation, dependent, head of every arc in the batch."""
+    rows = [trees[sentence].arcs for sentence in batch.sentences.tolist()]
+    numbers = torch.arange(len(rows)).repeat_interleave(torch.tensor([len(row) for row in rows]))
+    arcs = torch.cat([row.reshape(-1, 3) for row in rows])
+    return torch.cat([numbers[:, None], arcs], dim=1).T.to(batch.source.device)

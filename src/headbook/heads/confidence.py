@@ -1,0 +1,38 @@
+"""Confidence: how much weight a head puts on its favourite key."""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from headbook.corpora.batches import Batch
+from headbook.heads.measure import REPLICATES, HeadMeasure, Recording
+from headbook.heads.tokens import (
+    REAL_TOKENS,
+    Counting,
+    counted_pairs,
+    counted_queries,
+    layers,
+    visible,
+)
+from headbook.types import Kind
+
+
+class Confidence(HeadMeasure):
+    """Mean over query tokens of the largest weight, [layer, head], between 0 and 1.
+
+    Voita et al. 2019, section 4: mean of max_j a_ij with EOS left out (footnote 2). The mean is
+    over all query tokens of the corpus, so a long sentence weighs more than a short one.
+    """
+
+    def __init__(
+        self, kind: Kind, counting: Counting = REAL_TOKENS, replicates: int = REPLICATES
+    ) -> None:
+        super().__init__(kind, replicates)
+        self.counting = counting
+
+    def contributions(
+        self, tape: Recording, batch: Batch
+    ) -> tuple[Float[Tensor, "batch layer head"], Float[Tensor, "batch 1 1"]]:
+        queries = counted_queries(batch, self.kind, self.counting)
+        pairs = counted_pairs(batch, self.kind, self.counting) & queries[:, :, None]
+        seen = visible(layers(tape, self.kind), pairs)
+        return seen.amax(-1).double().sum(-1), queries.double().sum(-1)[:, None, None]

@@ -1,0 +1,72 @@
+"""Where a relation's partner stands, and the accuracy of always pointing at the commonest place."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from headbook.corpora.batches import Batch
+from headbook.heads.arcs import NO_WORD, Aligned, PieceRule, pieces_of, questions
+from headbook.heads.measure import REPLICATES, HeadMeasure, RatioSums, Recording, Selection, best_of
+from headbook.types import Kind
+
+REACH = 20
+"""Largest offset looked at; longer arcs count as missed."""
+
+
+class OffsetShare(HeadMeasure):
+    """Share of questions answered right by pointing at a fixed offset, [offset, 8].
+
+    The offset is partner minus query, counted in the units of the piece rule: words for SUM, FIRST
+    and LAST, pieces for WHOLE and ANY. In words this is also the histogram of the partners'
+    relative positions (Voita et al. 2019, Figure 3): the columns sum to 1 where no arc is longer
+    than `reach`. The tape is not read.
+    """
+
+    def __init__(
+        self,
+        trees: Sequence[Aligned],
+        rule: PieceRule = PieceRule.SUM,
+        reach: int = REACH,
+        replicates: int = REPLICATES,
+    ) -> None:
+        super().__init__(Kind.ENCODER, replicates)
+        self.trees = trees
+        self.rule = rule
+        self.reach = reach
+
+    @property
+    def offsets(self) -> Int[Tensor, " offset"]:
+        """Partner position minus query position, along the first axis."""
+        return torch.arange(-self.reach, self.reach + 1)
+
+    def contributions(
+        self, tape: Recording, batch: Batch
+    ) -> tuple[Float[Tensor, "batch offset column"], Float[Tensor, "batch 1 column"]]:
+        asked = questions(self.trees, batch, pieces_of(self.trees, batch), self.rule)
+        words = torch.nn.functional.pad(asked.words, (self.reach, self.reach), value=NO_WORD)
+        place = asked.index[:, None] + self.reach + self.offsets.to(words.device)
+        right = words[asked.row[:, None], place] == asked.partner[:, None]
+        counted = asked.tally(torch.ones_like(asked.row, dtype=torch.float64))
+        return asked.tally(right.double()).movedim(1, -1), counted[:, None]
+
+
+@dataclass(frozen=True)
+class OffsetBaseline:
+    """The commonest offset of each relation-direction and the accuracy of pointing there."""
+
+    offset: Int[Tensor, " column"]
+    chosen: Float[Tensor, " column"]
+    accuracy: Float[Tensor, " column"]
+    low: Float[Tensor, " column"]
+    high: Float[Tensor, " column"]
+
+
+def offset_baseline(sums: RatioSums, selection: Selection = Selection.HALVES) -> OffsetBaseline:
+    """The positional baseline of Voita et al. 2019, section 5.2, from the sums of an `OffsetShare`;
+    `selection` as for `best_head`."""
+    best = best_of(sums, lambda values: values, selection)
+    reach = sums.ratio().shape[0] // 2
+    return OffsetBaseline(best.index - reach, best.chosen, best.score, best.low, best.high)

@@ -1,0 +1,116 @@
+"""Positional heads: how often a head points at one fixed relative offset."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from headbook.corpora.batches import Batch
+from headbook.heads.measure import (
+    REPLICATES,
+    HeadMeasure,
+    RatioSums,
+    Recording,
+    Selection,
+    best_of,
+)
+from headbook.heads.tokens import (
+    NOWHERE,
+    REAL_TOKENS,
+    Counting,
+    counted_pairs,
+    counted_queries,
+    layers,
+    pointed,
+    visible,
+)
+from headbook.types import Kind
+
+REACH = 5
+"""Largest offset looked at. The paper's positional heads are all at -1 or +1."""
+
+
+class EdgeQueries(StrEnum):
+    """Whether a query counts whose neighbour at the offset lies outside the sentence."""
+
+    EXCLUDED = "excluded"
+    """The first token does not count at offset -1: there is nothing it could point at."""
+    COUNTED = "counted"
+
+
+class PositionalShare(HeadMeasure):
+    """Share of query tokens that point at query + offset, [layer, head, offset].
+
+    Offsets run from -`reach` to +`reach` in tokens (subword pieces), see `offsets`. Voita et al.
+    2019, section 5.1, call a head positional at 90 %; which tokens count is not stated there. In
+    cross-attention the offset is source position minus target position.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        counting: Counting = REAL_TOKENS,
+        edge_queries: EdgeQueries = EdgeQueries.EXCLUDED,
+        reach: int = REACH,
+        replicates: int = REPLICATES,
+    ) -> None:
+        super().__init__(kind, replicates)
+        self.counting = counting
+        self.edge_queries = edge_queries
+        self.reach = reach
+
+    @property
+    def offsets(self) -> Int[Tensor, " offset"]:
+        """Key position minus query position, along the last axis."""
+        return torch.arange(-self.reach, self.reach + 1)
+
+    def contributions(
+        self, tape: Recording, batch: Batch
+    ) -> tuple[Float[Tensor, "batch layer head offset"], Float[Tensor, "batch 1 1 offset"]]:
+        pairs = counted_pairs(batch, self.kind, self.counting)
+        queries = counted_queries(batch, self.kind, self.counting)
+        key = pointed(visible(layers(tape, self.kind), pairs))
+        return self._hits(key, queries), self._countable(pairs, queries)[:, None, None]
+
+    def _hits(
+        self, key: Int[Tensor, "batch layer head query"], queries: Bool[Tensor, "batch query"]
+    ) -> Float[Tensor, "batch layer head offset"]:
+        """Queries pointing at each offset; all others fall into one more bin, which is cut off."""
+        offset = key - torch.arange(key.shape[-1], device=key.device)
+        within = (key != NOWHERE) & (offset.abs() <= self.reach) & queries[:, None, None]
+        elsewhere = 2 * self.reach + 1
+        slot = torch.where(within, offset + self.reach, elsewhere)
+        counts = torch.zeros(*key.shape[:-1], elsewhere + 1, device=key.device)
+        return counts.scatter_add_(-1, slot, torch.ones_like(slot, dtype=counts.dtype))[..., :-1]
+
+    def _countable(
+        self, pairs: Bool[Tensor, "batch query key"], queries: Bool[Tensor, "batch query"]
+    ) -> Float[Tensor, "batch offset"]:
+        """Queries that count at each offset."""
+        if self.edge_queries is EdgeQueries.COUNTED:
+            return queries.double().sum(-1)[:, None].expand(-1, len(self.offsets))
+        reachable = pairs & queries[:, :, None]
+        diagonals = [reachable.diagonal(int(offset), 1, 2).sum(-1) for offset in self.offsets]
+        return torch.stack(diagonals, dim=-1).double()
+
+
+@dataclass(frozen=True)
+class BestOffset:
+    """Each head's best offset, `share` scored as the selection says; -`reach` - 1 where nothing
+    counted. `chosen` is the share where the offset was chosen."""
+
+    offset: Int[Tensor, "layer head"]
+    chosen: Float[Tensor, "layer head"]
+    share: Float[Tensor, "layer head"]
+    low: Float[Tensor, "layer head"]
+    high: Float[Tensor, "layer head"]
+
+
+def best_offset(sums: RatioSums, selection: Selection = Selection.EVERYTHING) -> BestOffset:
+    """The offset each head points at most, from the sums of a `PositionalShare`; of equal ones the
+    leftmost."""
+    best = best_of(sums, lambda values: values.movedim(-1, 0), selection)
+    reach = sums.ratio().shape[-1] // 2
+    return BestOffset(best.index - reach, best.chosen, best.score, best.low, best.high)

@@ -1,0 +1,143 @@
+"""The rare-word head: how often a head points at the least frequent token of the sentence."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from headbook.corpora.batches import Batch
+from headbook.heads.measure import REPLICATES, HeadMeasure, Recording
+from headbook.heads.tokens import (
+    NOWHERE,
+    REAL_TOKENS,
+    Counting,
+    EosKeys,
+    counted_keys,
+    counted_pairs,
+    counted_queries,
+    layers,
+    pointed,
+    visible,
+)
+from headbook.types import Kind, UserError
+
+OUTSIDE_TOP = 500
+"""Voita et al. 2019, section 5.3: sentences whose least frequent token is outside the top 500."""
+
+
+class RareUnit(StrEnum):
+    """What "points at" is counted over; the paper does not say."""
+
+    QUERY = "query"
+    """Share of query tokens that point there."""
+    SENTENCE = "sentence"
+    """Share of sentences whose most attended token, summed over queries, is there."""
+
+
+@dataclass(frozen=True)
+class RareTokens:
+    """For each sentence, where its rarest and its two rarest tokens stand, and whether it counts.
+
+    Tokens are told apart by rank: every occurrence of the rarest token is a place of it.
+    """
+
+    places: Bool[Tensor, "batch 2 key"]
+    kept: Bool[Tensor, " batch"]
+
+
+class RareShare(HeadMeasure):
+    """Share of pointing at the rarest token, and at one of the two rarest, [layer, head, 2].
+
+    `ranks` gives each source piece's frequency rank on the training source, 0 the most frequent;
+    EOS is never the rarest. Sentences without a token of rank `outside_top` or above are left out;
+    `kept` says how many remain. Tokens are subword pieces.
+    """
+
+    def __init__(
+        self,
+        ranks: Int[Tensor, " vocabulary"],
+        unit: RareUnit = RareUnit.QUERY,
+        outside_top: int = OUTSIDE_TOP,
+        counting: Counting = REAL_TOKENS,
+        kind: Kind = Kind.ENCODER,
+        replicates: int = REPLICATES,
+    ) -> None:
+        if kind is Kind.DECODER:
+            raise UserError("rare: ranks are of source tokens; use kind encoder or cross")
+        super().__init__(kind, replicates)
+        self.ranks = ranks
+        self.unit = unit
+        self.outside_top = outside_top
+        self.counting = counting
+        for name in ("sentences_kept", "sentences_seen"):
+            self.add_state(name, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+
+    @property
+    def kept(self) -> Float[Tensor, ""]:
+        """Share of sentences that count."""
+        with self.sync_context():
+            return self.sentences_kept / self.sentences_seen
+
+    def update(self, tape: Recording, batch: Batch) -> None:
+        super().update(tape, batch)
+        kept = rare_tokens(batch, self.ranks, self.outside_top).kept
+        self.sentences_kept = self.sentences_kept + kept.sum()
+        self.sentences_seen = self.sentences_seen + len(batch)
+
+    def contributions(
+        self, tape: Recording, batch: Batch
+    ) -> tuple[Float[Tensor, "batch layer head 2"], Float[Tensor, "batch 1 1 1"]]:
+        rare = rare_tokens(batch, self.ranks, self.outside_top)
+        queries = counted_queries(batch, self.kind, self.counting) & rare.kept[:, None]
+        key, asked = self._pointed(tape, batch, queries)
+        hits = _hits(key, rare.places) * asked[:, None, None, :, None]
+        return hits.sum(-2), asked.double().sum(-1)[:, None, None, None]
+
+    def _pointed(
+        self, tape: Recording, batch: Batch, queries: Bool[Tensor, "batch query"]
+    ) -> tuple[Int[Tensor, "batch layer head asker"], Bool[Tensor, "batch asker"]]:
+        """What every query, or the sentence as a whole, points at, and which of these count."""
+        pairs = counted_pairs(batch, self.kind, self.counting)
+        if self.unit is RareUnit.QUERY:
+            return pointed(visible(layers(tape, self.kind), pairs)), queries
+        seen = visible(layers(tape, self.kind), pairs & queries[:, :, None])
+        return pointed(seen.float().sum(-2, keepdim=True)), queries.any(-1, keepdim=True)
+
+
+class RareChance(RareShare):
+    """The same share for a head that points at every key that counts equally often, [1, 1, 2]."""
+
+    def contributions(
+        self, tape: Recording, batch: Batch
+    ) -> tuple[Float[Tensor, "batch 1 1 2"], Float[Tensor, "batch 1 1 1"]]:
+        rare = rare_tokens(batch, self.ranks, self.outside_top)
+        queries = counted_queries(batch, self.kind, self.counting) & rare.kept[:, None]
+        askers = queries if self.unit is RareUnit.QUERY else queries.any(-1, keepdim=True)
+        count = askers.double().sum(-1)[:, None, None, None]
+        keys = counted_keys(batch, self.kind, self.counting).double().sum(-1).clamp(min=1)
+        share = rare.places.double().sum(-1) / keys[:, None]
+        return share[:, None, None] * count, count
+
+
+def rare_tokens(
+    batch: Batch, ranks: Int[Tensor, " vocabulary"], outside_top: int = OUTSIDE_TOP
+) -> RareTokens:
+    """Where each sentence's rarest tokens stand; EOS and padding have no rank."""
+    words = counted_keys(batch, Kind.ENCODER, Counting(eos_keys=EosKeys.EXCLUDED))
+    rank = torch.where(words, ranks.to(batch.source.device)[batch.source], -1)
+    rarest = rank.amax(-1, keepdim=True)
+    second = torch.where(rank < rarest, rank, -1).amax(-1, keepdim=True)
+    one_of_two = (rank == rarest) | (rank == second)
+    places = torch.stack([rank == rarest, one_of_two], dim=1) & words[:, None]
+    return RareTokens(places, (rarest >= outside_top).squeeze(-1) & words.any(-1))
+
+
+def _hits(
+    key: Int[Tensor, "batch layer head asker"], places: Bool[Tensor, "batch 2 key"]
+) -> Float[Tensor, "batch layer head asker 2"]:
+    """1 where the key is one of the places."""
+    sentence = torch.arange(len(key), device=key.device)[:, None, None, None]
+    right = places.mT[sentence, key.clamp(min=0)]
+    return (right & (key != NOWHERE)[..., None]).double()

@@ -1,0 +1,103 @@
+"""From scores to roles: a head may have several, and every score stays beside its threshold."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from headbook.trees import RELATION_DIRECTIONS
+
+
+class Role(StrEnum):
+    """What a head was found to do."""
+
+    POSITIONAL = "positional"
+    SYNTACTIC = "syntactic"
+    RARE = "rare"
+
+
+DRAWING_ORDER = (Role.POSITIONAL, Role.SYNTACTIC, Role.RARE)
+"""Which role colours a head that has several: the order of the paper's legend, nothing more."""
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """What a score must reach, as shares of 1."""
+
+    positional: float = 0.90
+    """Voita et al. 2019, section 5.1: at least 90 % of the time."""
+    syntactic_margin: float = 0.10
+    """Section 5.2: 10 % above the positional baseline; that these are percentage points is ours."""
+    rare: float = 0.50
+    """Ours, of one of the two rarest tokens: the paper has no threshold, but reports over 50 %."""
+
+
+@dataclass(frozen=True)
+class HeadRole:
+    """One role of one head, or a candidate for it: it is held when the score reaches the threshold.
+
+    `detail` is the offset ("-1"), the relation and direction ("nsubj head_to_dependent") or
+    "one of two rarest". Layer and head count from zero.
+    """
+
+    layer: int
+    head: int
+    role: Role
+    detail: str
+    score: float
+    threshold: float
+
+    @property
+    def held(self) -> bool:
+        """False where either number is NaN."""
+        return self.score >= self.threshold
+
+
+def candidates(
+    positional: Float[Tensor, "layer head offset"],
+    offsets: Int[Tensor, " offset"],
+    syntactic: Float[Tensor, "layer head column"],
+    baseline: Float[Tensor, " column"],
+    rare: Float[Tensor, "layer head 2"],
+    thresholds: Thresholds = Thresholds(),
+) -> list[HeadRole]:
+    """Every role of every head with its score and threshold, held or not, by layer and head."""
+    relations = [" ".join(pair) for pair in RELATION_DIRECTIONS]
+    marks = [accuracy + thresholds.syntactic_margin for accuracy in baseline.tolist()]
+    found = []
+    for layer, head in _heads(positional):
+        shares = zip(offsets.tolist(), positional[layer, head].tolist(), strict=True)
+        accuracies = zip(relations, syntactic[layer, head].tolist(), marks, strict=True)
+        scored = [
+            *((Role.POSITIONAL, f"{at:+d}", share, thresholds.positional) for at, share in shares),
+            *((Role.SYNTACTIC, name, score, mark) for name, score, mark in accuracies),
+            (Role.RARE, "one of two rarest", float(rare[layer, head, 1]), thresholds.rare),
+        ]
+        found += [HeadRole(layer, head, *each) for each in scored]
+    return found
+
+
+def roles(
+    positional: Float[Tensor, "layer head offset"],
+    offsets: Int[Tensor, " offset"],
+    syntactic: Float[Tensor, "layer head column"],
+    baseline: Float[Tensor, " column"],
+    rare: Float[Tensor, "layer head 2"],
+    thresholds: Thresholds = Thresholds(),
+) -> list[HeadRole]:
+    """The candidates that are held; a head may be in it several times, or not at all."""
+    every = candidates(positional, offsets, syntactic, baseline, rare, thresholds)
+    return [candidate for candidate in every if candidate.held]
+
+
+def drawn(head_roles: Iterable[HeadRole]) -> Role | None:
+    """The role that colours one head; None for a head without any."""
+    held = {each.role for each in head_roles if each.held}
+    return next((role for role in DRAWING_ORDER if role in held), None)
+
+
+def _heads(scores: Float[Tensor, "layer head *rest"]) -> Iterator[tuple[int, int]]:
+    layers, heads = scores.shape[:2]
+    return ((layer, head) for layer in range(layers) for head in range(heads))

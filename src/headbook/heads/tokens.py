@@ -1,0 +1,113 @@
+"""Which tokens count as keys and as queries, and where a query points.
+
+Every measure of attention weights asks these two questions here, so that they are answered once.
+The boundary token is EOS, the last real source token; in decoder self-attention it is the start
+token at position 0, and there a query sees keys up to itself only. In cross-attention the queries
+are target positions, and the last of them, the one that predicts EOS, is the boundary query.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from headbook.corpora.batches import Batch
+from headbook.heads.measure import Recording
+from headbook.models.capture import Point
+from headbook.types import Kind
+
+NOWHERE = -1
+"""The key of a query that points at none."""
+
+TIE = 1e-6
+"""Weights this close, relative to the larger, are tied: sums over pieces differ by rounding."""
+
+
+class EosKeys(StrEnum):
+    """Whether the boundary token may be pointed at."""
+
+    EXCLUDED = "excluded"
+    """Its column is masked and the rest not rescaled: a head parked on EOS gets what is left."""
+    COUNTED = "counted"
+
+
+class EosQueries(StrEnum):
+    """Whether the boundary token's own attention counts."""
+
+    EXCLUDED = "excluded"
+    COUNTED = "counted"
+
+
+@dataclass(frozen=True)
+class Counting:
+    """The paper leaves EOS out "as it is not a real token"; that it means both is our reading."""
+
+    eos_keys: EosKeys = EosKeys.EXCLUDED
+    eos_queries: EosQueries = EosQueries.EXCLUDED
+
+
+REAL_TOKENS = Counting()
+"""The declared default: no boundary token, neither as key nor as query."""
+
+
+def last(mask: Bool[Tensor, "batch token"]) -> Bool[Tensor, "batch token"]:
+    """True at each row's last True, for masks that are True from the left."""
+    return mask & ~torch.nn.functional.pad(mask[:, 1:], (0, 1), value=False)
+
+
+def counted_keys(batch: Batch, kind: Kind, counting: Counting) -> Bool[Tensor, "batch key"]:
+    """The tokens that may be pointed at."""
+    real = batch.target_mask if kind is Kind.DECODER else batch.source_mask
+    if counting.eos_keys is EosKeys.COUNTED:
+        return real
+    return real & ~(_start(real) if kind is Kind.DECODER else last(real))
+
+
+def counted_queries(batch: Batch, kind: Kind, counting: Counting) -> Bool[Tensor, "batch query"]:
+    """The tokens whose attention is counted."""
+    real = batch.source_mask if kind is Kind.ENCODER else batch.target_mask
+    if counting.eos_queries is EosQueries.COUNTED:
+        return real
+    return real & ~(_start(real) if kind is Kind.DECODER else last(real))
+
+
+def counted_pairs(batch: Batch, kind: Kind, counting: Counting) -> Bool[Tensor, "batch query key"]:
+    """For each query, counted or not, the keys it may point at."""
+    keys = counted_keys(batch, kind, counting)
+    queries = (batch.source if kind is Kind.ENCODER else batch.target_in).shape[1]
+    pairs = keys[:, None, :].expand(-1, queries, -1)
+    return pairs.tril() if kind is Kind.DECODER else pairs
+
+
+def layers(
+    tape: Recording, kind: Kind, point: Point = Point.WEIGHTS
+) -> Float[Tensor, "batch layer head query key"]:
+    """One tensor of all layers of a kind."""
+    return torch.stack(list(tape[kind, point]), dim=1)
+
+
+def visible(
+    weights: Float[Tensor, "batch layer head query key"], pairs: Bool[Tensor, "batch query key"]
+) -> Float[Tensor, "batch layer head query key"]:
+    """The weights with every key that does not count at 0, not rescaled; a new tensor."""
+    return weights.masked_fill(~pairs[:, None, None], 0.0)
+
+
+def pointed(
+    seen: Float[Tensor, "batch layer head query key"],
+) -> Int[Tensor, "batch layer head query"]:
+    """The key with the largest weight, NOWHERE on a tie or where no key has any weight.
+
+    Giving a tie to the first key would let a uniform head score wherever the first key happens to
+    be right; so a tied query stays in the denominator and never hits.
+    """
+    top, key = seen.max(dim=-1)
+    alone = (seen >= (top * (1 - TIE))[..., None]).sum(-1) == 1
+    return torch.where(alone & (top > 0), key, NOWHERE)
+
+
+def _start(mask: Bool[Tensor, "batch token"]) -> Bool[Tensor, "batch token"]:
+    """True at position 0."""
+    return (torch.arange(mask.shape[1], device=mask.device) == 0).expand_as(mask)

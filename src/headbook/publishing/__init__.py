@@ -1,0 +1,1 @@
+"""Executing the notebooks and building the book."""

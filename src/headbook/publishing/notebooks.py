@@ -1,0 +1,197 @@
+"""Execute the notebook templates; the executed copies are the only notebooks the book reads."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import nbformat
+from tqdm import tqdm
+
+from headbook import paths
+from headbook.publishing.templates import Template, check, select, templates
+from headbook.publishing.tidy import tidy
+from headbook.types import UserError
+
+__all__ = ["Executed", "attempt", "execute", "record_of", "templates"]
+
+# names no variable: the notebook's namespace is what its Config is checked against
+ONE_THREAD = "__import__('os').environ.update(OMP_NUM_THREADS='1', MKL_NUM_THREADS='1')"
+
+
+@dataclass(frozen=True)
+class Executed:
+    """One notebook that was run; `failure` is its one line when it did not come through.
+
+    `path` is the executed copy, or on failure the copy up to the cell that failed.
+    """
+
+    name: str
+    path: Path
+    profile: str
+    seconds: float
+    failure: str | None = None
+
+
+@dataclass(frozen=True)
+class _Job:
+    name: str
+    template: Path
+    destination: Path
+    profile: str
+    parameters: dict[str, object]
+    kernel_arguments: tuple[str, ...]
+
+    @property
+    def aside(self) -> Path:
+        return self.destination / f".{self.name}.partial.ipynb"
+
+    @property
+    def copy(self) -> Path:
+        return self.destination / f"{self.name}.ipynb"
+
+    @property
+    def failed(self) -> Path:
+        return self.destination / f"{self.name}.failed.ipynb"
+
+
+def execute(
+    names: list[str] | None,
+    profile: str,
+    parameters: dict[str, object],
+    workers: int = 2,
+    *,
+    destination: Path | None = None,
+) -> list[Executed]:
+    """Execute the named notebooks (all for None), up to `workers` at a time.
+
+    Raises UserError for an unknown notebook or parameter, and after the last notebook when any
+    failed: what failed keeps its previous copy, and what it got to stands in NAME.failed.ipynb.
+    """
+    done = attempt(select(names), profile, parameters, workers, destination=destination)
+    failed = [each for each in done if each.failure]
+    if failed:
+        kept = ", ".join(str(each.path) for each in failed)
+        raise UserError(
+            f"{len(failed)} of {len(done)} notebooks failed, as far as they got: {kept}"
+        )
+    return done
+
+
+def attempt(
+    chosen: list[Template],
+    profile: str,
+    parameters: dict[str, object],
+    workers: int = 2,
+    *,
+    destination: Path | None = None,
+) -> list[Executed]:
+    """Execute the templates and return one Executed each, in order, the failed ones included."""
+    given = {"profile": profile, **parameters}
+    for template in chosen:
+        check(template, given)
+    destination = destination or paths.EXECUTED
+    destination.mkdir(parents=True, exist_ok=True)
+    workers = max(1, min(workers, len(chosen)))
+    arguments = _kernel_arguments(workers)
+    jobs = [_Job(t.name, t.path, destination, profile, given, arguments) for t in chosen]
+    done = {each.name: each for each in _all(jobs, workers)}
+    return [done[job.name] for job in jobs]
+
+
+def _kernel_arguments(workers: int) -> tuple[str, ...]:
+    quiet = "--IPKernelApp.log_level=ERROR"
+    return (quiet, f"--IPKernelApp.exec_lines={ONE_THREAD}") if workers > 1 else (quiet,)
+
+
+def _all(jobs: list[_Job], workers: int) -> Iterator[Executed]:
+    # spawned, as a forked copy of a process that has used torch's threads can hang
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    with pool, tqdm(total=len(jobs), unit="notebook", desc="notebooks") as bar:
+        waiting = {pool.submit(_run, job): job for job in jobs}
+        try:
+            while waiting:
+                names = [job.name for future, job in waiting.items() if future.running()]
+                bar.set_postfix_str(", ".join(names[:workers]))
+                ready, _ = wait(waiting, timeout=1, return_when=FIRST_COMPLETED)
+                for future in ready:
+                    executed = _outcome(future, waiting.pop(future))
+                    bar.write(_line(executed), file=sys.stderr)
+                    bar.update()
+                    yield executed
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _line(executed: Executed) -> str:
+    if executed.failure:
+        return f"{executed.name}: {executed.failure}"
+    return f"{executed.name}: {executed.seconds:.0f} s"
+
+
+def _outcome(future: Future, job: _Job) -> Executed:
+    error = future.exception()
+    if error is None:
+        return future.result()
+    reason = f"its process ended: {_last_line(str(error)) or type(error).__name__}"
+    return Executed(job.name, job.aside, job.profile, 0.0, reason)
+
+
+def _run(job: _Job) -> Executed:
+    """Execute one notebook aside and put it in its place; runs in a process of its own."""
+    start = time.monotonic()
+    failure = _papermill(job)
+    seconds = round(time.monotonic() - start, 1)
+    if failure:
+        if job.aside.exists():
+            os.replace(job.aside, job.failed)
+        return Executed(job.name, job.failed, job.profile, seconds, failure)
+    _publish(job, seconds)
+    return Executed(job.name, job.copy, job.profile, seconds)
+
+
+def _papermill(job: _Job) -> str | None:
+    import papermill
+
+    try:
+        papermill.execute_notebook(
+            job.template,
+            job.aside,
+            job.parameters,
+            kernel_name="python3",
+            progress_bar=False,
+            start_timeout=600,  # a busy machine is slow and not broken
+            cwd=job.template.parent,
+            extra_arguments=list(job.kernel_arguments),
+        )
+    except papermill.PapermillExecutionError as error:
+        return f"cell {error.cell_index + 1} failed: {error.ename}: {_last_line(error.evalue)}"
+    except Exception as error:  # a dead kernel, a full disk: one line for the user all the same
+        return f"not executed: {type(error).__name__}: {_last_line(str(error))}"
+    return None
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _publish(job: _Job, seconds: float) -> None:
+    notebook = tidy(nbformat.read(job.aside, as_version=4), job.name)
+    notebook.metadata["headbook"] = {"profile": job.profile, "parameters": job.parameters}
+    nbformat.write(notebook, job.aside)
+    os.replace(job.aside, job.copy)
+    job.failed.unlink(missing_ok=True)
+    # beside the page and not in it: a rerun of an unchanged page leaves an unchanged file
+    executed = asdict(Executed(job.name, job.copy, job.profile, seconds)) | {"path": job.copy.name}
+    record_of(job.copy).write_text(json.dumps(executed, indent=1) + "\n", encoding="utf-8")
+
+
+def record_of(copy: Path) -> Path:
+    """Where the profile and run time of an executed copy are written down."""
+    return copy.with_suffix(".run.json")

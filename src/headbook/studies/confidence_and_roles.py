@@ -1,0 +1,229 @@
+"""Notebook 11: confidence and roles of every head (Voita et al. 2019, Figures 1b and 1c)."""
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from headbook.heads.measure import percentiles
+from headbook.heads.roles import Role
+from headbook.runs.store import Store
+from headbook.stages.heads import DEFAULT, Choices
+from headbook.studies.config import Config
+from headbook.studies.measurements import (
+    Measurement,
+    claim_row,
+    head_scores,
+    measurements,
+    models,
+    role_rows,
+    stacked,
+)
+from headbook.studies.results import Tables
+from headbook.studies.role_maps import RoleMap, draw_role_maps, short
+
+STUDY = "11_confidence_and_roles"
+CONFIDENT = 0.70
+"""What the ledger calls a confident head (claim voita-f1b-few-confident)."""
+NEIGHBOURS = {"-1", "+1"}
+
+
+def compute(config: Config, store: Store | None = None) -> Tables:
+    """Scores and roles of every head, how they came about, and what the choices move."""
+    store = store or Store.default()
+    found = list(measurements(config, store, updates=(None, 0)))
+    best = [each for each in found if each.run.update is None]
+    roles = stacked(role_rows(each) for each in found)
+    return {
+        "scores": stacked(head_scores(each) for each in found),
+        "roles": roles[roles["held"]].drop(columns="held").reset_index(drop=True),
+        "training": stacked(_through_training(config, store)),
+        "choices": stacked(_choices(config, store)),
+        "claims": pd.DataFrame([row for each in best for row in _claims(each)]),
+    }
+
+
+def _through_training(config: Config, store: Store) -> Iterator[pd.DataFrame]:
+    for model in models(config, store):
+        updates = [0, *model.snapshots]
+        for each in measurements(config, store, updates=updates, runs=[model.run]):
+            yield _summary(each).assign(update=each.run.update)
+
+
+def _summary(measurement: Measurement) -> pd.DataFrame:
+    """One row: the sharpest head of each sort, and how many heads hold each role."""
+    scores = head_scores(measurement)
+    encoder = scores[scores["kind"] == "encoder"]
+    roles = role_rows(measurement)
+    held = roles[roles["held"]].drop_duplicates(["layer", "head", "role"])["role"].value_counts()
+    return pd.DataFrame(
+        [
+            {
+                **measurement.labels,
+                "mean_confidence": encoder["confidence"].mean(),
+                "largest_confidence": encoder["confidence"].max(),
+                "largest_positional": encoder["positional"].max(),
+                "largest_margin": encoder["margin"].max(),
+                "largest_rare": encoder["rare"].max(),
+                **{f"{role}_heads": int(held.get(role, 0)) for role in Role},
+            }
+        ]
+    )
+
+
+def _choices(config: Config, store: Store) -> Iterator[pd.DataFrame]:
+    """The first model under every other value of every choice, one at a time."""
+    first = [config.one_model()]
+    for choice, value, choices in _alternatives():
+        for each in measurements(config, store, choices=choices, runs=first):
+            yield _summary(each).assign(choice=choice, option=value)
+
+
+def _alternatives() -> Iterator[tuple[str, str, Choices]]:
+    yield "declared default", "", DEFAULT
+    for field in fields(Choices):
+        for value in type(getattr(DEFAULT, field.name)):
+            if value is not getattr(DEFAULT, field.name):
+                yield field.name, str(value), replace(DEFAULT, **{field.name: value})
+
+
+def _claims(measurement: Measurement) -> Iterator[dict[str, object]]:
+    labels, scores = measurement.labels, head_scores(measurement)
+    scores = scores[scores["kind"] == "encoder"].set_index(["layer", "head"])
+    roles = role_rows(measurement)
+    roles = roles[roles["held"]]
+    positional = roles[roles["role"] == Role.POSITIONAL]
+    heads = list(dict.fromkeys(zip(positional["layer"], positional["head"], strict=True)))
+    yield _least_confident(labels, scores, heads)
+    confident = scores["confidence"] >= CONFIDENT
+    yield claim_row("voita-f1b-few-confident", labels, float(confident.mean()))
+    top = list(scores["confidence"].nlargest(len(heads)).index)
+    shared = len(set(top) & set(heads)) / len(heads) if heads else float("nan")
+    yield claim_row("voita-f1b-confident-are-positional", labels, shared)
+    yield _rare_head_confidence(measurement)
+    yield claim_row("voita-f1c-positional", labels, len(heads))
+    adjacent = positional["detail"].isin(NEIGHBOURS).mean() if heads else float("nan")
+    yield claim_row("voita-f1c-positional-adjacent", labels, float(adjacent))
+    covered = len(NEIGHBOURS & set(positional["detail"]))
+    yield claim_row("voita-f1c-both-neighbours", labels, covered)
+    for claim, role in (("voita-f1c-syntactic", Role.SYNTACTIC), ("voita-f1c-rare", Role.RARE)):
+        holders = roles[roles["role"] == role].drop_duplicates(["layer", "head"])
+        yield claim_row(claim, labels, len(holders))
+    without = 1 - len(roles.drop_duplicates(["layer", "head"])) / len(scores)
+    yield claim_row("voita-f1c-unclassified", labels, without)
+
+
+def _least_confident(
+    labels: dict[str, object], scores: pd.DataFrame, heads: list[tuple[int, int]]
+) -> dict[str, object]:
+    """The least confident positional head, with its own interval."""
+    claim = "voita-f1b-positional-confident"
+    if not heads:
+        return claim_row(claim, labels, float("nan"))
+    least = scores.loc[heads].nsmallest(1, "confidence").iloc[0]
+    return claim_row(claim, labels, *least[["confidence", "confidence_low", "confidence_high"]])
+
+
+def _rare_head_confidence(measurement: Measurement) -> dict[str, object]:
+    """Confidence of the head that points most at rare tokens, minus the mean of all heads."""
+    rare = measurement.sums["rare"].ratio()[..., 1].nan_to_num(-1)
+    layer, head = divmod(int(rare.argmax()), rare.shape[1])
+    replicates = measurement.sums["confidence/encoder"].replicates()
+    difference = replicates[:, layer, head] - replicates.mean(dim=(1, 2))
+    ends = map(float, percentiles(difference[1:]))
+    return claim_row(
+        "voita-f1b-rare-not-confident", measurement.labels, float(difference[0]), *ends
+    )
+
+
+def draw_scores(tables: Tables) -> Figure:
+    """Every model's encoder heads: confidence, best offset, best relation, rare words."""
+    scores = tables["scores"].query("kind == 'encoder' and update == 'best'")
+    names = list(scores["model"].unique())
+    figure = Figure(figsize=(15, 0.5 + 2.6 * len(names)), layout="constrained")
+    axes = figure.subplots(len(names), 4, squeeze=False)
+    for row, name in zip(axes, names, strict=True):
+        of_model = scores[scores["model"] == name]
+        _heat(row[0], of_model, "confidence", None, f"{name}\nconfidence", (0, 1))
+        _heat(row[1], of_model, "positional", "offset", "share at the best offset", (0, 1))
+        _heat(row[2], of_model, "margin", "relation", "best accuracy minus baseline", (-0.5, 0.5))
+        _heat(row[3], of_model, "rare", None, "pointing at one of the two rarest", (0, 1))
+    return figure
+
+
+def _heat(axis, scores: pd.DataFrame, column: str, label: str | None, title: str, span) -> None:
+    values = scores.pivot(index="layer", columns="head", values=column)
+    notes = values.map(lambda value: f"{value:.2f}".replace("0.", "."))
+    if label:
+        names = scores.pivot(index="layer", columns="head", values=label)
+        notes = notes + "\n" + names.map(lambda name: short(name).replace(" ", "\n"))
+    colours = "vlag" if span[0] < 0 else "Purples"
+    sns.heatmap(values, annot=notes, fmt="", cmap=colours, vmin=span[0], vmax=span[1], cbar=False,
+                linewidths=0.5, ax=axis, annot_kws={"size": 6.5})  # fmt: skip
+    axis.set(title=title, xlabel="head", ylabel="layer")
+    axis.tick_params(length=0)
+    if values.isna().all(axis=None):
+        axis.text(0.5, 0.5, "no sentence counts", ha="center", transform=axis.transAxes)
+
+
+def draw_roles(tables: Tables) -> Figure:
+    """Figure 1c: the role of every encoder head, labelled; white where it has none."""
+    scores = tables["scores"].query("kind == 'encoder' and update == 'best'")
+    roles = tables["roles"].query("update == 'best'")
+    return draw_role_maps(
+        [
+            RoleMap(name, (of_model["layer"].max(), of_model["head"].max()),
+                    roles[roles["model"] == name])
+            for name, of_model in scores.groupby("model", sort=False)
+        ]
+    )  # fmt: skip
+
+
+def draw_training(tables: Tables) -> Figure:
+    """The sharpest head of each sort at checkpoints through training."""
+    columns = {
+        "largest_positional": "largest share at one offset",
+        "largest_margin": "largest accuracy minus baseline",
+        "largest_rare": "largest share at the two rarest",
+        "largest_confidence": "largest confidence",
+    }
+    figure = Figure(figsize=(13, 3.4), layout="constrained")
+    training = tables["training"].astype({"update": int})
+    for axis, (column, title) in zip(figure.subplots(1, 4), columns.items(), strict=True):
+        sns.lineplot(training, x="update", y=column, hue="model", style="model", markers=True,
+                     dashes=False, ax=axis, legend=column == "largest_confidence")  # fmt: skip
+        axis.set_xscale("symlog", linthresh=training["update"].loc[lambda at: at > 0].min())
+        ticks = sorted(set(training["update"]))[::2]
+        axis.set_xticks(ticks, map(str, ticks), rotation=45)
+        axis.minorticks_off()
+        axis.set(title=title, ylabel="", ylim=(-0.6 if "margin" in column else 0, 1))
+    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    return figure
+
+
+def choices_table(tables: Tables) -> pd.DataFrame:
+    """What each choice the paper leaves open moves, for the first model."""
+    shown = ["choice", "option", "mean_confidence", "largest_positional", "largest_margin",
+             "largest_rare", *(f"{role}_heads" for role in Role)]  # fmt: skip
+    return tables["choices"][shown].fillna("")
+
+
+def read(tables: Tables) -> str:
+    """The reading, every number from the tables."""
+    scores = tables["scores"].query("kind == 'encoder'")
+    best, untrained = scores.query("update == 'best'"), scores.query("update == '0'")
+    roles = tables["roles"].query("update == 'best'").drop_duplicates(["model", "layer", "head"])
+    sharpest = best.loc[best["positional"].idxmax()]
+    return (
+        f"Of {len(best)} encoder heads in {best['model'].nunique()} models {len(roles)} hold a "
+        f"role. The most positional head ({sharpest['model']}, layer {sharpest['layer']}, head "
+        f"{sharpest['head']}) points at offset {sharpest['offset']} for "
+        f"{sharpest['positional']:.0%} of the tokens; before training the largest share was "
+        f"{untrained['positional'].max():.0%}. Mean confidence is {best['confidence'].mean():.2f} "
+        f"(untrained {untrained['confidence'].mean():.2f}). The largest accuracy above the offset "
+        f"baseline is {best['margin'].max():+.0%} (untrained {untrained['margin'].max():+.0%}), "
+        f"and the head that points most at one of the two rarest tokens does so for "
+        f"{best['rare'].max():.0%} of the queries (untrained {untrained['rare'].max():.0%})."
+    )

@@ -1,0 +1,129 @@
+"""Imports point downward only; what a floor must not know, it does not import."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headbook import paths
+
+PACKAGE = paths.REPOSITORY / "src" / "headbook"
+FLOORS = (
+    ("paths", "types", "trees"),
+    ("corpora",),
+    ("models",),
+    ("heads", "syntax"),
+    ("training", "pruning"),
+    ("claims", "runs"),
+    ("stages", "bench"),
+    ("studies",),
+    ("publishing",),
+    ("cli",),
+    ("__main__",),
+)
+FLOOR = {name: floor for floor, names in enumerate(FLOORS) for name in names}
+DRAWING = {"pandas", "matplotlib", "seaborn", "plotly", "papermill", "typer"}
+MUST_NOT_KNOW = {
+    "models": {"headbook.corpora", *DRAWING},
+    "heads": {"headbook.training", "json", "pathlib", *DRAWING},
+    "syntax": {"headbook.models", *DRAWING},
+    "training": set(DRAWING),
+    "claims": {"headbook.models", "headbook.heads", "headbook.training", "headbook.syntax"},
+    "runs": {"headbook.models", "headbook.heads", "headbook.training", "headbook.corpora"},
+}
+# the one thing of the corpora that everybody may know: the shape of a batch
+SHARED = "headbook.corpora.batches"
+
+
+def imported(source: str, module: str) -> Iterator[str]:
+    """Every module a source imports, anywhere in it, by its full name."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = module.split(".")[: -node.level] if node.level else []
+            base = ".".join([*start, *([node.module] if node.module else [])])
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def complaints(source: str, module: str) -> list[str]:
+    """What the imports of `module` (headbook.floor.name) break, one line each."""
+    own = module.split(".")[1]
+    return [
+        f"{module} imports {name}"
+        for name in imported(source, module)
+        if _upward(own, name) or _forbidden(own, name)
+    ]
+
+
+def _upward(own: str, name: str) -> bool:
+    parts = name.split(".")
+    if parts[0] != "headbook" or len(parts) < 2 or parts[1] == own:
+        return False
+    return parts[1] not in FLOOR or FLOOR[parts[1]] >= FLOOR[own]
+
+
+def _forbidden(own: str, name: str) -> bool:
+    if f"{name}.".startswith(f"{SHARED}."):
+        return False
+    return any(f"{name}.".startswith(f"{bad}.") for bad in MUST_NOT_KNOW.get(own, ()))
+
+
+def modules() -> list[Path]:
+    return [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
+
+
+def _name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts)
+
+
+@pytest.mark.parametrize("path", modules(), ids=_name)
+def test_imports_point_downward(path: Path) -> None:
+    assert not complaints(path.read_text("utf-8"), _name(path))
+
+
+@pytest.mark.parametrize("path", modules(), ids=_name)
+def test_every_module_stands_on_a_floor(path: Path) -> None:
+    assert _name(path).split(".")[1] in FLOOR
+
+
+def test_studies_do_not_know_each_other() -> None:
+    studies = {path.stem.split("_", 1)[1] for path in paths.NOTEBOOKS.glob("*.ipynb")}
+    assert studies, f"no notebooks in {paths.NOTEBOOKS}"
+    for study in studies:
+        path = PACKAGE / "studies" / f"{study}.py"
+        named = {name for name in imported(path.read_text("utf-8"), _name(path))}
+        others = {f"headbook.studies.{other}" for other in studies - {study}}
+        assert not {n for n in named for o in others if f"{n}.".startswith(f"{o}.")}, study
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("headbook.models.attention", "from headbook.heads import roles"),
+        ("headbook.models.attention", "import headbook.training.loop"),
+        ("headbook.models.attention", "from headbook.corpora.readers import load"),
+        ("headbook.models.attention", "def f():\n    from headbook import cli"),
+        ("headbook.heads.measure", "from headbook.syntax import alignment"),
+        ("headbook.heads.measure", "import pandas as pd"),
+        ("headbook.claims.verdict", "from headbook.models import transformer"),
+        ("headbook.runs.store", "from ..claims import ledger"),
+        ("headbook.stages.train", "from headbook.nowhere import x"),
+    ],
+)
+def test_a_planted_import_is_seen(module: str, source: str) -> None:
+    assert len(complaints(source, module)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("headbook.models.attention", "from headbook.corpora.batches import Batch"),
+        ("headbook.models.attention", "from .capture import Point"),
+        ("headbook.studies.anatomy", "from headbook import paths\nimport pandas"),
+    ],
+)
+def test_a_downward_import_is_allowed(module: str, source: str) -> None:
+    assert not complaints(source, module)

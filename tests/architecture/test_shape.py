@@ -1,0 +1,104 @@
+"""The package stays readable: short functions, short files, no hidden inputs, no pickle."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from headbook import paths
+
+PACKAGE = paths.REPOSITORY / "src" / "headbook"
+SOURCES = sorted([*PACKAGE.rglob("*.py"), *(paths.BOOK / "_ext").glob("*.py")])
+LONGEST_FILE = 300
+LONGEST_FUNCTION = 60
+MEDIAN_FUNCTION = 12
+PICKLES = {"pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
+
+
+def lengths(source: str) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, node.end_lineno - node.lineno + 1
+
+
+def reads_environment(source: str) -> bool:
+    names = {"environ", "environb", "getenv", "getenvb", "putenv", "setdefaultenv"}
+    return any(
+        (isinstance(node, ast.Attribute) and node.attr in names)
+        or (isinstance(node, ast.ImportFrom) and names & {a.name for a in node.names})
+        for node in ast.walk(ast.parse(source))
+    )
+
+
+def pickles(source: str) -> bool:
+    """Whether pickle is imported, or hides in torch.save, torch.load or pandas' pickles."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import) and PICKLES & {a.name.split(".")[0] for a in node.names}:
+            return True
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PICKLES:
+            return True
+        if isinstance(node, ast.Attribute) and node.attr in {"to_pickle", "read_pickle"}:
+            return True
+        if ast.unparse(node) in {"torch.save", "torch.load"}:
+            return True
+    return False
+
+
+def evaluates(source: str) -> bool:
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in {"eval", "exec", "__import__"}
+        for node in ast.walk(ast.parse(source))
+    )
+
+
+def _id(path: Path) -> str:
+    return str(path.relative_to(paths.REPOSITORY))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=_id)
+def test_files_and_functions_are_short(path: Path) -> None:
+    source = path.read_text("utf-8")
+    assert len(source.splitlines()) <= LONGEST_FILE
+    assert not [(n, length) for n, length in lengths(source) if length > LONGEST_FUNCTION]
+
+
+def test_the_median_function_is_short() -> None:
+    measured = [length for path in SOURCES for _, length in lengths(path.read_text("utf-8"))]
+    assert median(measured) <= MEDIAN_FUNCTION
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=_id)
+def test_no_pickle_no_eval_and_the_environment_only_in_paths(path: Path) -> None:
+    source = path.read_text("utf-8")
+    assert not pickles(source)
+    assert not evaluates(source)
+    assert path == PACKAGE / "paths.py" or not reads_environment(source)
+
+
+def test_nothing_is_called_utils() -> None:
+    assert not [path for path in SOURCES if path.stem in {"util", "utils", "helpers", "misc"}]
+
+
+@pytest.mark.parametrize("source", ["import os\nos.environ['A']", "from os import getenv"])
+def test_a_planted_environment_read_is_seen(source: str) -> None:
+    assert reads_environment(source)
+
+
+@pytest.mark.parametrize(
+    "source", ["import pickle", "from joblib import dump", "torch.load(p)", "f.to_pickle(p)"]
+)
+def test_a_planted_pickle_is_seen(source: str) -> None:
+    assert pickles(source)
+
+
+def test_a_planted_eval_is_seen_and_a_method_of_that_name_is_not() -> None:
+    assert evaluates("eval('1')")
+    assert not evaluates("model.eval()")
+
+
+def test_length_counts_every_line_of_a_function() -> None:
+    assert list(lengths("def f():\n    a = 1\n\n    return a\n")) == [("f", 4)]

@@ -1,0 +1,152 @@
+"""Subwords: text goes in and comes out, spans say where, files are the same for the same text."""
+
+import subprocess
+import sys
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headbook.corpora.batches import EOS, PAD, UNK
+from headbook.corpora.subwords import Subwords, frequency_ranks
+from headbook.types import UserError
+
+LETTERS = "abcdefghij é ü ж щ 0 1 2 . , ! ? ' - / < > & \" ( ) ▂ s"
+CORPUS = [
+    "the dog sees the small dog .",
+    "a small cat doesn't see the dog , does it ?",
+    'Kätzchen und Hündchen - 12,5 % <b> (sehr) & "klein" !',
+    "собака видит кошку",
+    "one </s> two <pad> three <unk>",
+    *[LETTERS, LETTERS[::-1], "abcdefghij" * 2],
+] * 3
+ALPHABET = sorted({*"".join(CORPUS), " "})
+TEXT = st.lists(
+    st.text([letter for letter in ALPHABET if letter != " "], min_size=1, max_size=8), max_size=8
+).map(" ".join)
+"""Normalised text over the trained alphabet: words with one space between them."""
+
+
+SUBWORDS = Subwords.train(CORPUS, 200)
+
+
+@pytest.fixture(scope="module")
+def subwords() -> Subwords:
+    return SUBWORDS
+
+
+@given(TEXT.map(lambda text: unicodedata.normalize("NFC", text)))
+def test_text_comes_back(text: str):
+    (ids,) = SUBWORDS.encode([text])
+    assert ids[-1] == EOS and UNK not in ids and PAD not in ids and EOS not in ids[:-1]
+    assert SUBWORDS.decode(ids) == text
+    assert "".join(SUBWORDS.pieces(ids[:-1])).count("▁") == len(text.split())
+
+
+@given(st.text([*ALPHABET, " ", "\t", "\u00a0", "☃"], max_size=40))
+def test_spans_are_the_visible_characters_in_order(text: str):
+    spans = SUBWORDS.spans(text)
+    assert len(spans) == len(SUBWORDS.encode([text])[0]) - 1
+    covered = [position for start, end in spans for position in range(start, end)]
+    assert covered == [at for at, letter in enumerate(text) if not letter.isspace()]
+    assert all(start <= end for start, end in spans)
+
+
+def test_spans_by_hand(subwords: Subwords):
+    text = "  the  dog."
+    pieces = [text[start:end] for start, end in subwords.spans(text)]
+    assert "".join(pieces) == "thedog."
+    assert (
+        pieces == [piece.lstrip("▁") for piece in subwords.pieces(subwords.encode([text])[0])][:-1]
+    )
+    assert not any("." in piece and piece != "." for piece in pieces)
+
+
+def test_a_letter_of_two_characters_is_covered_once(subwords: Subwords):
+    decomposed = unicodedata.normalize("NFD", "é ü")
+    covered = [at for start, end in subwords.spans(decomposed) for at in range(start, end)]
+    assert covered == [0, 1, 3, 4]
+    assert subwords.encode([decomposed]) == subwords.encode(["é ü"])
+
+
+def test_the_names_of_reserved_pieces_are_text(subwords: Subwords):
+    for text in ("</s>", "one </s> two", "<pad>", "a <unk> b"):
+        (ids,) = subwords.encode([text])
+        assert min(ids[:-1]) > UNK
+        assert subwords.decode(ids) == text
+
+
+def test_an_unknown_character_is_one_unknown_piece(subwords: Subwords):
+    (ids,) = subwords.encode(["a ☃ b"])
+    assert ids.count(UNK) == 1
+
+
+def test_empty_text_is_its_end_alone(subwords: Subwords):
+    assert subwords.encode(["", "  "]) == [[EOS], [EOS]]
+    assert subwords.spans("") == [] and subwords.decode([EOS]) == ""
+
+
+def test_decoding_leaves_out_padding_and_the_end(subwords: Subwords):
+    (ids,) = subwords.encode(["the dog"])
+    assert subwords.decode([*ids, PAD, PAD]) == "the dog"
+
+
+def test_no_piece_crosses_a_word_or_its_punctuation(subwords: Subwords):
+    for piece in subwords.pieces(range(EOS + 2, len(subwords))):
+        inner = piece.lstrip("▁")
+        assert "▁" not in inner
+        assert len(inner) <= 1 or all(letter.isalnum() for letter in inner)
+
+
+def test_the_vocabulary_is_as_large_as_asked(subwords: Subwords):
+    """Or smaller, where the text has no more pairs to merge."""
+    assert [len(Subwords.train(CORPUS, size)) for size in (110, 150)] == [110, 150]
+    assert len(subwords) < 200
+    assert subwords.pieces([PAD, EOS, UNK]) == ["<pad>", "</s>", "<unk>"]
+    longer = [len(Subwords.train(CORPUS, size).encode(CORPUS[:1])[0]) for size in (110, 200)]
+    assert longer[0] > longer[1]
+
+
+TRAIN = """
+import sys
+from pathlib import Path
+from headbook.corpora.subwords import Subwords
+Subwords.train(Path(sys.argv[1]).read_text().splitlines(), 150).save(Path(sys.argv[2]))
+"""
+
+
+def test_training_twice_gives_the_same_bytes(tmp_path: Path):
+    """In two processes, whose hash seeds differ."""
+    text = tmp_path / "corpus.txt"
+    text.write_text("\n".join(CORPUS))
+    files = [tmp_path / "one.json", tmp_path / "two.json"]
+    for file in files:
+        subprocess.run([sys.executable, "-c", TRAIN, str(text), str(file)], check=True)
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_saved_and_loaded_it_is_the_same(subwords: Subwords, tmp_path: Path):
+    subwords.save(tmp_path / "source.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["source.json"]
+    loaded = Subwords.load(tmp_path / "source.json")
+    assert len(loaded) == len(subwords)
+    assert loaded.encode(CORPUS) == subwords.encode(CORPUS)
+    assert loaded.spans(CORPUS[1]) == subwords.spans(CORPUS[1])
+
+
+@pytest.mark.parametrize("content", [None, "", "{}", '{"version": "1.0"', "\x00\x01"])
+def test_a_broken_file_is_said_in_one_line(tmp_path: Path, content: str | None):
+    path = tmp_path / "source.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(UserError, match=r"source\.json is not a saved tokenizer") as caught:
+        Subwords.load(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_frequency_ranks_by_hand():
+    # Counts: 1 three times, 4 and 2 twice, 0 and 3 never.
+    ranks = frequency_ranks([[4, 2, 1], [1, 4], [1, 2]], vocabulary=5)
+    assert ranks.tolist() == [3, 0, 1, 4, 2]

@@ -1,0 +1,131 @@
+"""Positional shares of heads whose offset is known."""
+
+import pytest
+import torch
+
+from headbook.heads import planted
+from headbook.heads.measure import Selection
+from headbook.heads.positional import EdgeQueries, PositionalShare, best_offset
+from headbook.heads.tokens import Counting, EosKeys, EosQueries
+from headbook.models.capture import Point
+from headbook.types import Kind
+
+REACH = 5
+
+
+def measured(tape, batch, kind=Kind.ENCODER, **options) -> PositionalShare:
+    measure = PositionalShare(kind, **options)
+    measure.update(tape, batch)
+    return measure
+
+
+def share(tape, batch, offset: int, **options) -> torch.Tensor:
+    return measured(tape, batch, **options).compute()[0, :, offset + REACH]
+
+
+def shifted(batch) -> dict:
+    return planted.recording([planted.at_offset(batch, offset) for offset in (0, -1, 1, 3)])
+
+
+@pytest.mark.parametrize("sentence", [0, 4, 8, 12, 16])
+def test_shift_heads_are_exact_at_every_length(ladder, sentence) -> None:
+    batch = ladder.batch([sentence, sentence + 1], extra=sentence % 3)
+    length = int(batch.source_mask[0].sum()) - 1
+    for head, offset in enumerate((0, -1, 1, 3)):
+        found = measured(shifted(batch), batch).compute()[0, head]
+        for at in range(-REACH, REACH + 1):
+            if abs(at) >= length:
+                assert found[at + REACH].isnan()  # no token has such a neighbour
+            else:
+                assert found[at + REACH] == (1.0 if at == offset else 0.0)
+
+
+def test_ragged_ladder_is_exact(ladder) -> None:
+    batch = ladder.batch(list(range(20)))
+    best = best_offset(measured(shifted(batch), batch).sums())
+    assert best.offset[0].tolist() == [0, -1, 1, 3]
+    assert (best.share == 1).all() and (best.low == 1).all()
+
+
+def test_transposed_weights_are_found_out(ladder) -> None:
+    batch = ladder.batch([8, 12, 16])
+    transposed = planted.recording([planted.at_offset(batch, -1).mT])
+    assert share(transposed, batch, -1) == 0
+    assert best_offset(measured(transposed, batch).sums()).offset.item() == 1
+
+
+def test_an_offset_off_by_one_is_found_out(ladder) -> None:
+    batch = ladder.batch([8, 12, 16])
+    late = planted.recording([planted.at_offset(batch, -1).roll(1, dims=-1)])
+    assert share(late, batch, -1) == 0
+    assert best_offset(measured(late, batch).sums()).offset.item() == 0
+
+
+def test_heads_without_an_offset_have_none(ladder) -> None:
+    batch = ladder.batch(list(range(12, 20)))
+    heads = [planted.uniform(batch), planted.at_eos(batch), planted.at_first(batch)]
+    found = measured(planted.recording(heads), batch).compute()[0].nan_to_num()
+    assert (found[:2] == 0).all()
+    # of n tokens, one at distance k from the first, among n - k that have such a neighbour
+    assert torch.allclose(found[2, REACH], torch.tensor(8 / (4 * 33 + 4 * 129)).double())
+    assert found[2].max() < 0.02
+
+
+def test_eos_as_key_is_a_place_to_point_at(ladder) -> None:
+    batch = ladder.batch([4, 5])  # two tokens and EOS
+    tape = planted.recording([planted.at_eos(batch)])
+    counted = Counting(eos_keys=EosKeys.COUNTED)
+    # the last token's EOS is at +1; both tokens have a neighbour there
+    assert share(tape, batch, 1) == 0 and share(tape, batch, 1, counting=counted) == 0.5
+    assert share(tape, batch, 2, counting=counted) == 1
+
+
+def test_eos_as_query_counts_when_asked(ladder) -> None:
+    batch = ladder.batch([4, 5])
+    back = planted.at_offset(batch, -1)
+    back[:, 2] = torch.tensor([1.0, 0.0, 0.0])  # EOS looks two back
+    counted = Counting(eos_queries=EosQueries.COUNTED)
+    tape = planted.recording([back])
+    assert share(tape, batch, -1) == 1 and share(tape, batch, -1, counting=counted) == 0.5
+    assert share(tape, batch, -2, counting=counted) == 1
+
+
+def test_edge_queries_cost_one_token_a_sentence(ladder) -> None:
+    batch = ladder.batch([8, 9])
+    tape = planted.recording([planted.at_offset(batch, -1)])
+    assert share(tape, batch, -1, edge_queries=EdgeQueries.COUNTED) == pytest.approx(8 / 9)
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_agrees_with_a_loop(corpus, attention, kind) -> None:
+    batch = corpus.batch(list(range(8)))
+    tape = attention(batch, kind, layers=1, heads=2)
+    hits, counted = torch.zeros(2, 2 * REACH + 1), torch.zeros(2 * REACH + 1)
+    for row in range(8):
+        source, target = int(batch.source_mask[row].sum()), int(batch.target_mask[row].sum())
+        first = int(kind is Kind.DECODER)
+        end = target if kind is Kind.DECODER else source - 1
+        stop = {Kind.ENCODER: source - 1, Kind.DECODER: target, Kind.CROSS: target - 1}[kind]
+        for query in range(first, stop):
+            keys = range(first, query + 1 if kind is Kind.DECODER else end)
+            for offset in range(-REACH, REACH + 1):
+                counted[offset + REACH] += query + offset in keys
+            for head in range(2):
+                weights = tape[kind, Point.WEIGHTS][0][row, head, query]
+                offset = max(keys, key=lambda key, row=weights: row[key]) - query
+                if abs(offset) <= REACH:
+                    hits[head, offset + REACH] += 1
+    found = measured(tape, batch, kind).compute()[0]
+    assert torch.allclose(found, (hits / counted).double(), equal_nan=True)
+
+
+def test_best_offset_on_halves_is_scored_elsewhere(corpus, attention) -> None:
+    measure = PositionalShare(Kind.ENCODER)
+    for start in range(0, 60, 20):
+        batch = corpus.batch(list(range(start, start + 20)))
+        measure.update(attention(batch), batch)
+    best = best_offset(measure.sums(), Selection.HALVES)
+    at = (best.offset + REACH)[..., None]
+    assert torch.equal(best.share, measure.on_half(1).gather(-1, at).squeeze(-1))
+    assert torch.equal(best.chosen, measure.on_half(0).max(-1).values)
+    assert (best.low <= best.share).all() and (best.share <= best.high).all()

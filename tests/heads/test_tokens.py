@@ -1,0 +1,81 @@
+"""Which tokens count, and where a query points."""
+
+import torch
+
+from headbook.corpora.batches import EOS, collate
+from headbook.heads.tokens import (
+    NOWHERE,
+    Counting,
+    EosKeys,
+    EosQueries,
+    counted_keys,
+    counted_pairs,
+    counted_queries,
+    pointed,
+    visible,
+)
+from headbook.types import Kind
+
+EVERYTHING = Counting(EosKeys.COUNTED, EosQueries.COUNTED)
+BATCH = collate([([5, 6, EOS], [7, EOS]), ([5, EOS], [7, 8, 9, EOS])], [0, 1])
+
+
+def rows(mask: torch.Tensor) -> list[list[int]]:
+    return mask.long().tolist()
+
+
+def test_encoder_leaves_out_eos_and_padding() -> None:
+    for counted in (counted_keys, counted_queries):
+        assert rows(counted(BATCH, Kind.ENCODER, Counting())) == [[1, 1, 0], [1, 0, 0]]
+        assert rows(counted(BATCH, Kind.ENCODER, EVERYTHING)) == [[1, 1, 1], [1, 1, 0]]
+
+
+def test_decoder_leaves_out_the_start_token() -> None:
+    for counted in (counted_keys, counted_queries):
+        assert rows(counted(BATCH, Kind.DECODER, Counting())) == [[0, 1, 0, 0], [0, 1, 1, 1]]
+        assert rows(counted(BATCH, Kind.DECODER, EVERYTHING)) == [[1, 1, 0, 0], [1, 1, 1, 1]]
+
+
+def test_cross_leaves_out_source_eos_and_the_query_that_predicts_eos() -> None:
+    assert rows(counted_keys(BATCH, Kind.CROSS, Counting())) == [[1, 1, 0], [1, 0, 0]]
+    assert rows(counted_queries(BATCH, Kind.CROSS, Counting())) == [[1, 0, 0, 0], [1, 1, 1, 0]]
+    assert rows(counted_queries(BATCH, Kind.CROSS, EVERYTHING)) == [[1, 1, 0, 0], [1, 1, 1, 1]]
+
+
+def test_decoder_queries_see_no_later_key() -> None:
+    pairs = counted_pairs(BATCH, Kind.DECODER, Counting())[1]
+    assert rows(pairs) == [[0, 0, 0, 0], [0, 1, 0, 0], [0, 1, 1, 0], [0, 1, 1, 1]]
+    assert counted_pairs(BATCH, Kind.CROSS, Counting()).shape == (2, 4, 3)
+
+
+def as_heads(rows: list[list[float]]) -> torch.Tensor:
+    return torch.tensor(rows)[None, None, None]
+
+
+def test_a_tied_query_points_nowhere() -> None:
+    key = pointed(as_heads([[0.2, 0.5, 0.3], [0.4, 0.4, 0.2], [0.0, 0.0, 0.0], [0.3, 0.3, 0.4]]))
+    assert key.flatten().tolist() == [1, NOWHERE, NOWHERE, 2]
+
+
+def test_the_only_key_is_not_pointed_at_without_weight() -> None:
+    assert pointed(as_heads([[0.0], [1e-9]])).flatten().tolist() == [NOWHERE, 0]
+
+
+def test_rounding_does_not_break_a_tie() -> None:
+    third = 1 / 3
+    assert pointed(as_heads([[third, third * (1 + 1e-7), third]])).item() == NOWHERE
+    assert pointed(as_heads([[third, third * (1 + 1e-5), third]])).item() == 1
+
+
+def test_visible_masks_a_copy_and_does_not_rescale() -> None:
+    weights = as_heads([[0.25, 0.25, 0.5]] * 3)
+    before = weights.clone()
+    pairs = torch.tensor([True, True, False]).expand(1, 3, 3)
+    assert visible(weights, pairs).flatten().tolist() == [0.25, 0.25, 0.0] * 3
+    assert torch.equal(weights, before)
+
+
+def test_visible_survives_what_padding_may_hold() -> None:
+    weights = as_heads([[0.5, float("nan")], [0.5, float("-inf")]])
+    pairs = torch.tensor([True, False]).expand(1, 2, 2)
+    assert visible(weights, pairs).flatten().tolist() == [0.5, 0.0, 0.5, 0.0]

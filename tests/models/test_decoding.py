@@ -1,0 +1,241 @@
+"""Decoding: cached against uncached, and every search against a plain one written here."""
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from headbook.corpora.batches import EOS, PAD, pad
+from headbook.models.decoding import Beams, Search, length_penalty, translate
+from headbook.models.transformer import NormPlacement, Transformer
+
+# Double precision: what is left is the order of summation.
+CLOSE = {"rtol": 1e-9, "atol": 1e-11}
+SMALL = {"source_vocabulary": 6, "target_vocabulary": 6, "encoder_layers": 1, "decoder_layers": 1}
+SOURCES = [4, 1, 3, 2, 6, 5]
+
+
+def limit(source: Tensor, search: Search) -> int:
+    return int(search.longest * len(source)) + 10
+
+
+def next_log_probabilities(model: Transformer, source: Tensor, words: list[int]) -> Tensor:
+    """Of one more word after `words`, computed from scratch; PAD is no word."""
+    with torch.no_grad():
+        memory, mask = model.encode(source[None])
+        states = model.decode(torch.tensor([[PAD, *words]]), memory, mask)
+        logits = model.logits(states)[0, -1].float()
+    logits[PAD] = -torch.inf
+    return logits.log_softmax(-1)
+
+
+def naive_greedy(model: Transformer, source: Tensor, search: Search) -> list[int]:
+    words: list[int] = []
+    while len(words) < limit(source, search):
+        word = int(next_log_probabilities(model, source, words).argmax())
+        if word == EOS:
+            break
+        words.append(word)
+    return words
+
+
+def normalised(hypothesis: tuple[float, list[int]], search: Search) -> float:
+    score, words = hypothesis
+    return score / ((5 + len(words)) / 6) ** search.length_exponent
+
+
+def naive_beam(model: Transformer, source: Tensor, search: Search) -> list[int]:
+    """Beam search over Python lists, without a cache, one sentence at a time."""
+    kept: list[tuple[float, list[int]]] = [(0.0, [])]
+    for _ in range(limit(source, search)):
+        pool = []
+        for score, words in kept:
+            if words and words[-1] == EOS:
+                pool.append((score, words))
+                continue
+            following = next_log_probabilities(model, source, words)
+            pool += [(score + float(following[word]), [*words, word]) for word in range(1, 6)]
+        best = max(score for score, _ in pool)
+        near = [one for one in pool if one[0] >= best - search.spread]
+        kept = sorted(near, key=lambda one: -normalised(one, search))[: search.beam]
+    finished = [one for one in kept if one[1][-1] == EOS]
+    chosen = max(finished or kept, key=lambda one: normalised(one, search))
+    return [word for word in chosen[1] if word != EOS]
+
+
+def sources(ragged: Callable, seed: int = 0) -> list[Tensor]:
+    batch = ragged(SOURCES, [1] * len(SOURCES), seed, vocabulary=6)
+    return [row[row != PAD] for row in batch.source]
+
+
+def stack(rows: list[Tensor]) -> Tensor:
+    return pad([row.tolist() for row in rows])
+
+
+@pytest.mark.parametrize("norm", NormPlacement)
+@pytest.mark.parametrize("encoder_layers", [2, 0])
+@pytest.mark.parametrize("chunks", [[1] * 9, [4, 1, 3, 1], [9]])
+def test_cached_decoding_equals_uncached(
+    chunks: list[int], encoder_layers: int, norm: NormPlacement, tiny: Callable, ragged: Callable
+) -> None:
+    model, batch = tiny(encoder_layers=encoder_layers, norm=norm), ragged([5, 3, 1], [9, 2, 7])
+    memory, mask = model.encode(batch.source) if encoder_layers else (None, None)
+    whole = model.decode(batch.target_in, memory, mask)
+    cache, steps = model.empty_cache(), []
+    for chunk in batch.target_in.split(chunks, dim=1):
+        steps.append(model.decode(chunk, memory, mask, cache))
+    torch.testing.assert_close(torch.cat(steps, dim=1), whole, **CLOSE)
+    assert cache.length == 9
+
+
+def test_a_reordered_cache_goes_on_from_the_chosen_rows(tiny: Callable, ragged: Callable) -> None:
+    model, batch, rows = tiny(), ragged([4, 4, 4], [6, 6, 6]), torch.tensor([2, 0, 2])
+    memory, mask = model.encode(batch.source)
+    first, rest = batch.target_in.split([4, 2], dim=1)
+    cache = model.empty_cache()
+    model.decode(first, memory, mask, cache)
+    cache.select(rows)
+    continued = model.decode(rest, memory[rows], mask, cache)
+    whole = model.decode(torch.cat([first[rows], rest], dim=1), memory[rows], mask)
+    torch.testing.assert_close(continued, whole[:, 4:], **CLOSE)
+
+
+def test_greedy_search_equals_a_plain_loop(tiny: Callable, ragged: Callable) -> None:
+    search, cut = Search(beam=1), set()
+    for seed in range(4):
+        model, rows = tiny(seed, **SMALL).eval(), sources(ragged, seed)
+        expected = [naive_greedy(model, row, search) for row in rows]
+        assert translate(model, stack(rows), search) == expected
+        cut |= {len(words) == limit(row, search) for words, row in zip(expected, rows, strict=True)}
+    assert cut == {True, False}, "both kinds of ending should occur here"
+
+
+@pytest.mark.parametrize(
+    "search",
+    [Search(beam=2), Search(beam=4), Search(beam=3, spread=0.5), Search(3, 0.0, torch.inf, 0.0)],
+    ids=["beam 2", "the paper's", "narrow spread", "no penalty"],
+)
+def test_beam_search_equals_a_plain_one(search: Search, tiny: Callable, ragged: Callable) -> None:
+    model, rows = tiny(1, **SMALL).eval(), sources(ragged)[:4]
+    expected = [naive_beam(model, row, search) for row in rows]
+    assert translate(model, stack(rows), search) == expected
+
+
+def test_the_paper_s_beam_search_is_not_greedy_here(tiny: Callable, ragged: Callable) -> None:
+    """Else the comparisons above would compare nothing."""
+    model, rows = tiny(1, **SMALL).eval(), stack(sources(ragged))
+    assert translate(model, rows, Search()) != translate(model, rows, Search(beam=1))
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.6, 2.0])
+def test_a_beam_wide_enough_finds_the_best_of_all(
+    exponent: float, tiny: Callable, ragged: Callable
+) -> None:
+    """Two words and EOS, at most ten tokens: 1,023 finished translations, all of them scored."""
+    words = range(2, 4)
+    model = tiny(2, **(SMALL | {"target_vocabulary": 4})).eval()
+    source = ragged([3], [1], vocabulary=6).source
+    search = Search(beam=2048, length_exponent=exponent, spread=torch.inf, longest=0.0)
+    all_of_them = [list(one) for n in range(10) for one in itertools.product(words, repeat=n)]
+    assert len(all_of_them) == 1023
+    targets = pad([[*one, EOS] for one in all_of_them])
+    with torch.no_grad():
+        memory, _ = model.encode(source)
+        start = torch.full((len(targets), 1), PAD)
+        inputs = torch.cat([start, targets[:, :-1]], dim=1)
+        logits = model.logits(model.decode(inputs, memory.expand(len(targets), -1, -1), None))
+    logits[..., PAD] = -torch.inf
+    each = logits.log_softmax(-1).gather(2, targets[..., None]).squeeze(2)
+    real = targets != PAD
+    scores = each.masked_fill(~real, 0).sum(1) / ((5 + real.sum(1)) / 6) ** exponent
+    assert translate(model, source, search) == [all_of_them[int(scores.argmax())]]
+
+
+def test_length_penalty_of_the_paper() -> None:
+    """((5 + length) / 6)^0.6: 1 at length 1, 2^0.6 at 7, 5^0.6 at 25."""
+    penalties = length_penalty(torch.tensor([1.0, 7.0, 25.0]), Search().length_exponent)
+    torch.testing.assert_close(penalties, torch.tensor([1.0, 1.5157166, 2.6265278]))
+    assert (Search().beam, Search().spread) == (4, 3.0)
+
+
+@pytest.mark.parametrize("search", [Search(), Search(beam=1), Search(longest=0.5)])
+def test_a_ragged_batch_gives_what_single_sentences_give(
+    search: Search, tiny: Callable, ragged: Callable
+) -> None:
+    """Also where the length limit cuts: it is each sentence's own."""
+    for seed in range(3):
+        model, rows = tiny(seed, **SMALL).eval(), sources(ragged, seed)
+        single = [translate(model, row[None], search)[0] for row in rows]
+        assert translate(model, stack(rows), search) == single
+        assert translate(model, torch.nn.functional.pad(stack(rows), (0, 5)), search) == single
+
+
+def test_no_translation_is_longer_than_its_limit(tiny: Callable, ragged: Callable) -> None:
+    model, rows = without_end(tiny(0, **SMALL).eval()), sources(ragged)
+    lengths = [len(words) for words in translate(model, stack(rows), Search(longest=1.5))]
+    assert lengths == [int(1.5 * length) + 10 for length in SOURCES]
+
+
+def without_end(model: Transformer) -> Transformer:
+    """The model with EOS made too unlikely to be chosen."""
+    model.logits.register_forward_hook(
+        lambda _, __, logits: logits.index_fill(-1, torch.tensor([EOS]), -1e4)
+    )
+    return model
+
+
+def test_search_stops_when_all_living_hypotheses_are_finished(
+    monkeypatch: pytest.MonkeyPatch, tiny: Callable, ragged: Callable
+) -> None:
+    """EOS is certain at once and the others are dropped: one step, not the limit's twenty."""
+    model, steps = tiny(0, **SMALL).eval(), []
+    model.logits.register_forward_hook(
+        lambda _, __, logits: logits.index_fill(-1, torch.tensor([EOS]), 1e4)
+    )
+    advance = Beams.advance
+    monkeypatch.setattr(
+        Beams, "advance", lambda self, *rest: (steps.append(1), advance(self, *rest))[1]
+    )
+    assert translate(model, ragged([5], [1], vocabulary=6).source, Search()) == [[]]
+    assert len(steps) == 1
+
+
+def test_tokens_end_at_the_first_end_token() -> None:
+    """Living hypotheses are words, then EOS if finished, then nothing but padding."""
+    torch.manual_seed(0)
+    search = Search(beam=4, spread=torch.inf)
+    beams = Beams.start(torch.full((5,), 9), beam=4)
+    while not beams.done:
+        log_probabilities = torch.randn(5, 4, 6)
+        log_probabilities[..., PAD] = -torch.inf
+        beams.advance(log_probabilities.log_softmax(-1), search)
+    finished = beams.finished.flatten()
+    assert finished.any()
+    for row, ended, length in zip(beams.tokens, finished, beams.lengths.flatten(), strict=True):
+        words = row[1 : 1 + int(length)].tolist()
+        assert PAD not in words
+        assert EOS not in words[:-1]
+        assert (words[-1] == EOS) == ended
+        assert not row[1 + int(length) :].any()
+
+
+def test_planted_cache_fault_is_seen(
+    monkeypatch: pytest.MonkeyPatch, tiny: Callable, ragged: Callable
+) -> None:
+    """A search that forgets to reorder its cache differs from the plain one somewhere."""
+    monkeypatch.setattr("headbook.models.transformer.DecoderCache.select", lambda *_: None)
+    model, rows = tiny(1, **SMALL).eval(), sources(ragged)
+    expected = [naive_beam(model, row, Search()) for row in rows]
+    assert translate(model, stack(rows), Search()) != expected
+
+
+def test_positions_grown_while_translating_can_be_trained_on(
+    tiny: Callable, ragged: Callable
+) -> None:
+    """A sentence beyond the prepared positions, first met in inference mode."""
+    model = tiny(**SMALL)
+    translate(model.eval(), ragged([270], [1], vocabulary=6).source, Search(1, longest=-1.0))
+    model.train()(ragged([270], [3], vocabulary=6)).sum().backward()
+    assert model.source.bias.grad.isfinite().all()

@@ -1,0 +1,173 @@
+"""What a notebook template may hold, read from its text alone."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from headbook import paths
+from headbook.publishing.templates import literals, read
+from headbook.studies.config import Config
+
+# one that is not there, when there is none: a test that does not run could not fail
+NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb")) or [paths.NOTEBOOKS / "no_notebooks.ipynb"]
+MOST_CODE_LINES = 60
+LOGIC = {
+    ast.FunctionDef: "def",
+    ast.AsyncFunctionDef: "async def",
+    ast.Lambda: "lambda",
+    ast.ClassDef: "class",
+    ast.For: "for",
+    ast.While: "while",
+    ast.comprehension: "comprehension",
+    ast.With: "with",
+    ast.Try: "try",
+    ast.If: "if",
+}
+ABSOLUTE = re.compile(r"^(/|~|[A-Za-z]:[\\/])")
+
+
+def complaints(notebook: NotebookNode) -> list[str]:
+    """What a template breaks of the contract, one line each."""
+    return [*_cells(notebook), *_parameters(notebook), *_code(notebook)]
+
+
+def _cells(notebook: NotebookNode) -> Iterator[str]:
+    cells = notebook.cells
+    if not cells or cells[0].cell_type != "markdown" or not cells[0].source.startswith("# "):
+        yield "the first cell is not markdown with a title"
+    ids = [cell.get("id") for cell in cells]
+    if None in ids or len(set(ids)) < len(ids):
+        yield "cells without an id of their own"
+    for number, cell in enumerate(cells, 1):
+        if cell.get("outputs"):
+            yield f"cell {number} has outputs"
+        if cell.get("execution_count") is not None:
+            yield f"cell {number} has an execution count"
+
+
+def _parameters(notebook: NotebookNode) -> Iterator[str]:
+    tagged = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", [])]
+    if len(tagged) != 1:
+        yield f"{len(tagged)} parameters cells"
+    for cell in tagged:
+        try:
+            declared = literals(cell.source)
+        except (ValueError, SyntaxError) as error:
+            yield f"parameters are not plain literals: {error}"
+        else:
+            if "profile" not in declared:
+                yield "no parameter `profile`"
+
+
+def _code(notebook: NotebookNode) -> Iterator[str]:
+    sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    if sum(len(source.splitlines()) for source in sources) > MOST_CODE_LINES:
+        yield f"more than {MOST_CODE_LINES} lines of code"
+    for source in sources:
+        try:
+            tree = ast.parse(source)
+        except SyntaxError as error:  # a magic or a shell line among others
+            yield f"not plain Python: {error.text}"
+        else:
+            yield from _logic(tree)
+
+
+def _logic(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if type(node) in LOGIC:
+            yield f"{LOGIC[type(node)]} in a cell"
+        if isinstance(node, ast.Constant) and ABSOLUTE.match(str(node.value)):
+            yield f"absolute path {node.value}"
+        for module in _imported(node):
+            if module.split(".")[0] != "headbook":
+                yield f"import of {module}"
+
+
+def _imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or "."] if isinstance(node, ast.ImportFrom) else []
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_keeps_the_contract(path: Path) -> None:
+    assert path.exists(), f"no notebooks in {paths.NOTEBOOKS}"
+    assert re.fullmatch(r"\d\d_[a-z0-9_]+", path.stem)
+    assert not complaints(nbformat.read(path, as_version=4))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_parameters_are_the_fields_of_the_config(path: Path) -> None:
+    template = read(path)
+    import_module(f"headbook.studies.{template.study}")
+    assert set(template.parameters) == {field.name for field in fields(Config)}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_namespace_is_checked_against_the_config(path: Path) -> None:
+    code = [c.source for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code"]
+    assert sum("config_from(globals())" in source for source in code) == 1
+
+
+def _plain() -> NotebookNode:
+    parameters = new_code_cell('profile = "quick"', metadata={"tags": ["parameters"]})
+    call = new_code_cell("from headbook.studies import anatomy\n\nanatomy.draw(anatomy)")
+    return new_notebook(cells=[new_markdown_cell("# Title"), parameters, call])
+
+
+def test_a_plain_notebook_has_no_complaint() -> None:
+    assert complaints(_plain()) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(): pass",
+        "class A: pass",
+        "for i in 'ab': i",
+        "while True: 1",
+        "[i for i in 'ab']",
+        "!ls",
+        "%matplotlib inline",
+        "open('/etc/hosts')",
+        "folder = '~/runs'",
+        "import torch",
+        "from os import path",
+        "1\n" * (MOST_CODE_LINES + 1),
+    ],
+)
+def test_a_planted_fault_in_a_cell_is_seen(source: str) -> None:
+    notebook = _plain()
+    notebook.cells[2].source = source
+    assert len(complaints(notebook)) == 1
+
+
+@pytest.mark.parametrize(
+    "source", ["size = 2", "profile = 'a'\nn = len('a')", "profile: str = 'a'"]
+)
+def test_a_planted_fault_among_the_parameters_is_seen(source: str) -> None:
+    notebook = _plain()
+    notebook.cells[1].source = source
+    assert len(complaints(notebook)) == 1
+
+
+def test_a_second_parameters_cell_is_seen() -> None:
+    notebook = _plain()
+    notebook.cells[2].metadata["tags"] = ["parameters"]
+    assert any("2 parameters cells" in line for line in complaints(notebook))
+
+
+def test_outputs_counts_and_doubled_ids_are_seen() -> None:
+    notebook = _plain()
+    notebook.cells[2].outputs = [new_output("stream", text="1")]
+    notebook.cells[2].execution_count = 3
+    notebook.cells[2]["id"] = notebook.cells[1]["id"]
+    assert len(complaints(notebook)) == 3

@@ -1,0 +1,50 @@
+"""Every notebook runs at profile `smoke`, and refuses a parameter it does not know."""
+
+from pathlib import Path
+
+import nbformat
+import papermill
+import pytest
+
+from headbook import paths
+from headbook.publishing import notebooks
+from headbook.publishing.notebooks import Executed
+from headbook.publishing.templates import templates
+from headbook.types import UserError
+
+NAMES = sorted(path.stem for path in paths.NOTEBOOKS.glob("*.ipynb")) or ["no_notebooks"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_runs_at_smoke(name: str, executed: list[Executed]) -> None:
+    outcome = {each.name: each for each in executed}[name]
+    assert outcome.failure is None
+    notebook = nbformat.read(outcome.path, as_version=4)
+    assert notebook.metadata["headbook"]["profile"] == "smoke"
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(cell.execution_count for cell in code)
+    kinds = {kind for cell in code for out in cell.outputs for kind in out.get("data", {})}
+    assert kinds & {"text/html", "image/png", "image/svg+xml"}, "the page shows no figure"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_runner_refuses_a_misspelt_parameter(name: str, tmp_path: Path) -> None:
+    chosen = [template for template in templates() if template.name == name]
+    with pytest.raises(UserError, match=r"no parameter 'corpsu': it knows .*profile"):
+        notebooks.attempt(chosen, "smoke", {"corpsu": "x"}, destination=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_papermill_by_hand_refuses_a_misspelt_parameter(tmp_path: Path) -> None:
+    given = {"profile": "smoke", "corpsu": "x"}
+    with pytest.raises(papermill.PapermillExecutionError) as refused:
+        papermill.execute_notebook(
+            templates()[0].path,
+            tmp_path / "out.ipynb",
+            given,
+            progress_bar=False,
+            start_timeout=600,
+        )
+    assert refused.value.ename == "UserError"
+    assert "corpsu" in refused.value.evalue
+    assert "profile" in refused.value.evalue

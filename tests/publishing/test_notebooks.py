@@ -1,0 +1,107 @@
+"""The runner: what it writes, what it keeps, and what it says when a notebook fails."""
+
+import json
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from headbook import paths
+from headbook.publishing import notebooks
+from headbook.types import UserError
+
+STEADY = "print(size)\nobject()"
+
+
+def write(folder: Path, name: str, code: str) -> Path:
+    """A template with the parameters `profile` and `size` and one more cell."""
+    parameters = new_code_cell(
+        'profile = "quick"\nsize = 3', metadata={"tags": ["parameters"]}, id="parameters"
+    )
+    cells = [new_markdown_cell("# Title", id="title"), parameters, new_code_cell(code, id="call")]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    path = folder / f"{name}.ipynb"
+    nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernel}), path)
+    return path
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Empty folders for templates and executed copies, standing in for the repository's."""
+    templates, executed = tmp_path / "note books", tmp_path / "executed copies"
+    templates.mkdir()
+    monkeypatch.setattr(paths, "NOTEBOOKS", templates)
+    monkeypatch.setattr(paths, "EXECUTED", executed)
+    return templates, executed
+
+
+def test_a_run_passes_the_parameters_and_a_rerun_changes_no_byte(
+    folders: tuple[Path, Path],
+) -> None:
+    templates, executed = folders
+    write(templates, "10_steady", STEADY)
+    (first,) = notebooks.execute(None, "smoke", {"size": 4})
+    assert first.path == executed / "10_steady.ipynb"
+    before = first.path.read_bytes()
+    assert nbformat.reads(before.decode(), 4).cells[-1].outputs[0].text == "4\n"
+    notebooks.execute(["10"], "smoke", {"size": 4})
+    assert first.path.read_bytes() == before
+    assert json.loads(notebooks.record_of(first.path).read_text())["profile"] == "smoke"
+    assert sorted(path.name for path in executed.iterdir()) == [
+        "10_steady.ipynb",
+        "10_steady.run.json",
+    ]
+
+
+def test_a_failing_notebook_fails_the_run_and_keeps_the_previous_copy(
+    folders: tuple[Path, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    templates, executed = folders
+    write(templates, "10_faulty", "raise ValueError('first\\nlast of it')")
+    write(templates, "11_steady", STEADY)
+    executed.mkdir()
+    (executed / "10_faulty.ipynb").write_text("previous")
+    with pytest.raises(UserError, match=r"^1 of 2 notebooks failed.*10_faulty\.failed\.ipynb$"):
+        notebooks.execute(None, "smoke", {})
+    said = capfd.readouterr().err
+    assert "10_faulty: cell 4 failed: ValueError: last of it" in said
+    assert "Traceback" not in said
+    assert (executed / "10_faulty.ipynb").read_text() == "previous"
+    kept = nbformat.read(executed / "10_faulty.failed.ipynb", as_version=4)
+    assert any(out.output_type == "error" for cell in kept.cells for out in cell.get("outputs", []))
+    assert (executed / "11_steady.ipynb").exists()
+
+
+def test_a_kernel_that_dies_is_a_failure_in_one_line(folders: tuple[Path, Path]) -> None:
+    templates, executed = folders
+    write(templates, "10_dies", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
+    (outcome,) = notebooks.attempt(notebooks.templates(), "smoke", {})
+    assert outcome.failure is not None
+    assert "\n" not in outcome.failure
+    assert not (executed / "10_dies.ipynb").exists()
+
+
+def test_one_thread_a_process_when_two_run_and_no_name_is_left(folders: tuple[Path, Path]) -> None:
+    templates, _ = folders
+    code = "import torch\nprint(torch.get_num_threads(), [n for n in dir() if n == 'os'])"
+    write(templates, "10_threads", code)
+    write(templates, "11_threads", code)
+    for done in notebooks.execute(None, "smoke", {}):
+        assert nbformat.read(done.path, 4).cells[-1].outputs[0].text == "1 []\n"
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "message"),
+    [
+        (None, {"sise": 4}, r"10_steady has no parameter 'sise': it knows profile, size"),
+        (["10_stedy"], {}, r"no notebook is called '10_stedy': try 10_steady"),
+    ],
+)
+def test_a_stranger_is_refused_before_anything_runs(
+    names: list[str] | None, given: dict, message: str, folders: tuple[Path, Path]
+) -> None:
+    write(folders[0], "10_steady", STEADY)
+    with pytest.raises(UserError, match=message):
+        notebooks.execute(names, "smoke", given)
+    assert not folders[1].exists()

@@ -1,0 +1,49 @@
+"""The generated pages say what made the book."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from headbook.publishing import pages
+from headbook.publishing.notebooks import record_of
+from headbook.types import UserError
+
+
+def test_a_bar_or_a_line_break_starts_no_new_column_or_row() -> None:
+    assert pages.table(("a", "b"), [("x|y", "1\n2")]) == "| a | b |\n| --- | --- |\n| x\\|y | 1 2 |"
+
+
+def test_deviations_become_sections_with_every_field(tmp_path: Path) -> None:
+    register = tmp_path / "deviations.yml"
+    register.write_text("- id: D1\n  title: Shorter\n  paper: long\n  test: [a, b]\n", "utf-8")
+    text = pages.deviations(register)
+    assert "(deviation-D1)=\n## D1: Shorter" in text
+    assert "**Paper.** long" in text
+    assert "**Test.** a, b" in text
+
+
+@pytest.mark.parametrize("entries", ["- id: D1\n- id: D1\n", "- title: none\n"])
+def test_a_deviation_has_an_id_of_its_own(entries: str, tmp_path: Path) -> None:
+    register = tmp_path / "deviations.yml"
+    register.write_text(entries, "utf-8")
+    with pytest.raises(UserError, match="an id of its own"):
+        pages.deviations(register)
+
+
+def test_status_lists_pages_versions_and_published_runs(tmp_path: Path) -> None:
+    copy = tmp_path / "10_page.ipynb"
+    record_of(copy).write_text(json.dumps({"profile": "quick", "seconds": 61.4}), "utf-8")
+    run = tmp_path / "results" / "laptop" / "syntactic_heads" / "run.json"
+    run.parent.mkdir(parents=True)
+    run.write_text(json.dumps({"commit": "abc", "hardware": {"cores": 2, "gpu": "none"}}), "utf-8")
+    text = pages.status([copy, tmp_path / "11_hand.ipynb"], tmp_path / "results")
+    assert "| quick | 61 |" in text
+    assert "executed by hand" in text
+    assert re.search(r"\| torch \| 2\.\d+", text)
+    assert re.search(r"\| laptop \| syntactic_heads \|.* abc \|.*2, none \|", text)
+
+
+def test_status_without_published_runs_says_so(tmp_path: Path) -> None:
+    assert "None yet." in pages.status([], tmp_path)

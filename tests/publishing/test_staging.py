@@ -1,0 +1,54 @@
+"""The book's source: banners under titles, alt text where the builder looks for it."""
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from headbook.publishing import staging
+
+
+def _notebook(profile: str, **given: object) -> NotebookNode:
+    made = {"profile": profile, "parameters": {"profile": profile, **given}}
+    return new_notebook(cells=[new_markdown_cell("# T\n\nText")], metadata={"headbook": made})
+
+
+@pytest.mark.parametrize("profile", ["smoke", "quick"])
+def test_the_small_profiles_say_they_are_a_positive_control(profile: str) -> None:
+    text = staging.banner(_notebook(profile))
+    assert f"`{profile}`" in text
+    assert "positive control" in text
+
+
+def test_smoke_says_its_numbers_mean_nothing() -> None:
+    assert "numbers mean nothing" in staging.banner(_notebook("smoke"))
+
+
+def test_a_real_corpus_is_not_called_a_control() -> None:
+    text = staging.banner(_notebook("quick", corpus="tatoeba-ru"))
+    assert "positive control" not in text
+    assert "`corpus = 'tatoeba-ru'`" in text
+    assert "positive control" not in staging.banner(_notebook("laptop"))
+
+
+def test_the_banner_stands_under_the_title() -> None:
+    lines = staging._dressed(_notebook("quick")).cells[0].source.split("\n")
+    assert lines[0] == "# T"
+    assert lines[2].startswith(":::{admonition}")
+    assert lines[-1] == "Text"
+
+
+def test_alt_text_of_an_output_reaches_the_cell() -> None:
+    notebook = _notebook("quick")
+    output = new_output("display_data", {"image/png": ""}, metadata={"image/png": {"alt": "a b"}})
+    notebook.cells.append(new_code_cell("x", outputs=[output]))
+    cell = staging._dressed(notebook).cells[1]
+    assert cell.metadata["mystnb"] == {"image": {"alt": "a b"}}
+    nbformat.validate(notebook)
+
+
+def test_the_contents_are_listed_in_reading_order() -> None:
+    contents = staging.toc()
+    assert contents[0] == "intro"
+    assert contents.index("_generated/scorecard") < contents.index("parts/0_anatomy")
+    assert contents[-1] == "references"

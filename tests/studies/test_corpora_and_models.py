@@ -1,0 +1,144 @@
+"""The study of corpora and models at profile smoke: tables, examples, pictures, the reading."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from headbook.claims.ledger import load
+from headbook.claims.scorecard import checked
+from headbook.corpora.controlled import TargetOrder, split
+from headbook.corpora.report import Reason, Report
+from headbook.runs.store import Store
+from headbook.stages.model import TrainedModel, trained
+from headbook.studies import corpora_and_models as study
+from headbook.studies.config import Config
+from headbook.studies.results import Tables
+
+CONFIG = Config("smoke", corpus="controlled-sov")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def tables(store: Store) -> Tables:
+    return study.compute(CONFIG, store)
+
+
+@pytest.fixture(scope="module")
+def model(tables: Tables, store: Store) -> TrainedModel:
+    return trained(CONFIG.one_model(), store)
+
+
+def test_the_corpus_is_described_as_it_was_read(tables: Tables) -> None:
+    (row,) = tables["corpora"].to_dict("records")
+    part = split(TargetOrder.SOV)[0]
+    assert row["source_word_types"] == len(set(" ".join(part.source).split()))
+    assert row["source_piece_types"] == 300
+    assert row["dropped"] == "nothing"
+    assert len(row["digest"]) == 12
+
+
+def test_splits_and_their_lengths(tables: Tables) -> None:
+    splits = tables["splits"].set_index("split")
+    assert splits["pairs"].to_dict() == {"train": 6000, "valid": 300, "test": 500}
+    test = split(TargetOrder.SOV)[2].source
+    words = sum(len(line.split()) for line in test) / len(test)
+    assert splits.loc["test", "source_words"] == pytest.approx(words)
+    assert (splits["source_pieces"] > splits["source_words"]).all()
+
+
+def test_what_was_dropped_is_said(model: TrainedModel) -> None:
+    report = Report()
+    report.read["train"] = 10
+    report.add("train", Reason.EMPTY_SIDE, 3)
+    faulty = replace(model, corpus=replace(model.corpus, report=report))
+    assert study._corpus(faulty)["dropped"] == "train: dropped 3 of 10 pairs: one side is empty"
+
+
+def test_the_model_row_tells_how_training_ended(tables: Tables) -> None:
+    (row,) = tables["models"].to_dict("records")
+    curve = tables["curves"]
+    rise = curve["valid_loss_nats"].iloc[-1] - curve["valid_loss_nats"].iloc[0]
+    assert list(curve["update"]) == [10, 20]
+    assert row["updates"] == 20
+    assert row["slope"] == pytest.approx(1000 * rise / 10)
+    assert row["still_improving"] == (rise < 0)
+    assert row["best_valid_loss"] == pytest.approx(curve["valid_loss_nats"].min())
+    assert row["parameters"] > 20_000
+
+
+def test_a_model_that_got_worse_is_not_still_improving(model: TrainedModel) -> None:
+    changed = replace(model)
+    changed.__dict__["curve"] = pd.DataFrame(
+        {"update": [10, 20, 30], "epoch": 0, "target_tokens": 5, "train_loss_nats": 1.0,
+         "valid_loss_nats": [3.0, 2.0, 2.5], "seconds": 3600.0}
+    )  # fmt: skip
+    row = study._model(changed)
+    assert not row["still_improving"]
+    assert (row["best_update"], row["hours"]) == (20, 1.0)
+    assert row["slope"] == pytest.approx(-25)
+
+
+def test_bleu_is_kept_with_signature_for_both_casings(tables: Tables) -> None:
+    bleu = tables["bleu"].set_index("casing")
+    assert set(bleu.index) == {"cased", "lower"}
+    assert "case:lc" in bleu.loc["lower", "signature"]
+    assert bleu["score"].between(0, 100).all()
+
+
+def test_examples_are_the_first_test_sentences(tables: Tables, model: TrainedModel) -> None:
+    examples = tables["examples"]
+    part = split(TargetOrder.SOV)[2]
+    assert tuple(examples["source"]) == part.source[:5]
+    assert tuple(examples["reference"]) == part.target[:5]
+    kept = (model.folder / "test.txt").read_text(encoding="utf-8").splitlines()[:5]
+    assert list(examples["translation"]) == kept
+
+
+@pytest.mark.parametrize("name", ["multi30k-de", "somebody/corpus"])
+def test_no_example_of_a_corpus_that_is_not_generated(name: str, model: TrainedModel) -> None:
+    foreign = replace(model, corpus=replace(model.corpus, name=name))
+    examples = study._examples(foreign)
+    assert examples.empty
+    assert tuple(examples.columns) == study.EXAMPLE_COLUMNS
+
+
+def test_the_claims_table_is_empty_and_valid(tables: Tables, tmp_path: Path) -> None:
+    assert checked(load(), tables["claims"], study.STUDY, "test").empty
+
+
+def _with_models(tables: Tables, count: int) -> Tables:
+    """The same tables as if `count` models had been trained, each on its own corpus but two."""
+    copies = {name: [] for name in tables}
+    for number in range(count):
+        names = {"model": f"corpus-{number} w16 s0", "corpus": f"corpus-{max(number, 1)}"}
+        for name, table in tables.items():
+            columns = {key: value for key, value in names.items() if key in table}
+            copies[name].append(table.assign(**columns))
+    return {name: pd.concat(each, ignore_index=True) for name, each in copies.items()}
+
+
+@pytest.mark.parametrize("count", [1, 6])
+def test_the_pictures_stand_on_the_tables_alone(tables: Tables, count: int) -> None:
+    many = _with_models(tables, count)
+    for draw in (study.draw_curves, study.draw_bleu):
+        assert isinstance(draw(many), Figure)
+    assert study.read(many).startswith(f"{count} models on ")
+
+
+def test_the_tables_shown_have_no_hole(tables: Tables) -> None:
+    for shown in (study.corpora_table, study.models_table, study.bleu_table):
+        assert not shown(tables).isna().any(axis=None)
+
+
+def test_computing_again_gives_the_same_tables(tables: Tables, store: Store) -> None:
+    again = study.compute(CONFIG, store)
+    assert again.keys() == tables.keys()
+    for name, table in tables.items():
+        pd.testing.assert_frame_equal(again[name], table)

@@ -1,0 +1,156 @@
+"""The rare-word study on the controlled corpus, at the size of the smoke profile."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+from headbook.claims import ledger
+from headbook.claims.scorecard import checked
+from headbook.runs.store import Store
+from headbook.studies import config as configs
+from headbook.studies import rare_word_head as study
+from headbook.studies.config import Config
+from headbook.studies.interactive import AttentionMaps
+from headbook.studies.profiles import PROFILES
+from headbook.studies.rare_rivals import GROUPS
+from headbook.studies.results import Tables, publish, published
+
+CONFIG = Config("smoke", corpus="controlled-svo")
+HEADS = 4
+VOCABULARY = 2_000
+"""Enough for pieces outside the 500 most frequent, which the profile's 300 do not have."""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    profile = PROFILES["smoke"]
+    models = tuple(replace(model, vocabulary=VOCABULARY) for model in profile.models)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(configs, "PROFILES", {"smoke": replace(profile, models=models)})
+        yield Store(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def tables(store: Store) -> Tables:
+    return study.compute(CONFIG, store)
+
+
+@pytest.fixture(scope="module")
+def maps(store: Store, tables: Tables) -> AttentionMaps:
+    return study.attention_maps(CONFIG, store)
+
+
+def test_every_head_has_both_shares_under_both_readings(tables: Tables) -> None:
+    shares = tables["shares"]
+    assert {"layer", "head", "pointing", "value", "low", "high", "unit", "model"} <= {*shares}
+    sizes = shares.groupby(["unit", "update", "pointing"]).size()
+    assert set(sizes) == {HEADS}
+    assert len(sizes) == 2 * 3
+    wide = shares.pivot(
+        index=["unit", "update", "layer", "head"], columns="pointing", values="value"
+    )
+    assert (wide["one of two rarest"] >= wide["rarest"]).all()
+
+
+def test_the_kept_sentences_are_those_with_a_token_outside_the_most_frequent(
+    store: Store, tables: Tables
+) -> None:
+    measurement = next(iter(study.measurements(CONFIG, store)))
+    trained = measurement.trained
+    train = trained.source.encode(trained.corpus.train.source)
+    counts = Counter(piece for source in train for piece in source)
+    top = sorted(counts, key=lambda piece: (-counts[piece], piece))[: study.OUTSIDE_TOP]
+    sources = trained.source.encode(measurement.text.sentences)
+    kept = [source for source in sources if set(source) - set(top)]
+    row = tables["kept"].iloc[0]
+    assert (row["kept"], row["sentences"]) == (len(kept), len(sources))
+    assert 0 < len(kept) < len(sources)
+
+
+def test_chance_for_the_two_rarest_is_twice_that_for_the_rarest_or_more(tables: Tables) -> None:
+    chance = tables["baselines"].query("baseline == 'chance'")
+    wide = chance.pivot(index=["unit", "update"], columns="pointing", values="value")
+    assert (wide["one of two rarest"] >= 1.9 * wide["rarest"]).all()
+
+
+def test_claims_are_rows_the_scorecard_takes(tables: Tables) -> None:
+    claims = checked(ledger.load(), tables["claims"].astype({"seed": str}), study.STUDY, "test")
+    mine = {claim.id for claim in ledger.load().claims if claim.study == study.STUDY}
+    assert set(claims["claim"]) == mine
+    chosen = tables["chosen"].query(
+        "unit == 'query' and update == 'best' and scope == 'first layer'"
+    )
+    for claim, pointing in (("rarest", "rarest"), ("two-rarest-short", "one of two rarest")):
+        row = claims.set_index("claim").loc[f"voita-f5-{claim}"]
+        expected = chosen.set_index("pointing").loc[pointing]
+        assert row["value"] == expected["value"]
+        assert row["baseline"] == expected["chance"]
+        assert row["low"] <= row["high"]
+
+
+def test_the_claimed_layer_is_that_of_the_largest_share(tables: Tables) -> None:
+    asked = "unit == 'query' and update == 'best' and pointing == 'one of two rarest'"
+    shares = tables["shares"].query(asked)
+    row = tables["claims"].set_index("claim").loc["voita-f5-first-layer"]
+    assert row["value"] == shares.loc[shares["value"].idxmax(), "layer"]
+
+
+def test_rivals_have_a_row_for_every_group(tables: Tables) -> None:
+    rivals = tables["rivals"]
+    assert [*zip(rivals["by"], rivals["group"], strict=True)] == list(GROUPS)
+    queries = rivals.groupby("by")["queries"].sum()
+    assert queries.nunique() == 1
+
+
+def test_computing_twice_gives_equal_tables(store: Store, tables: Tables) -> None:
+    again = study.compute(CONFIG, store)
+    for name, table in tables.items():
+        pd.testing.assert_frame_equal(table, again[name])
+
+
+def test_published_tables_draw_and_read_as_this_run_s(tables: Tables, tmp_path: Path) -> None:
+    publish(study.STUDY, CONFIG, tables, [], tmp_path)
+    for each in (tables, published(study.STUDY, "smoke", tmp_path).tables):
+        assert isinstance(study.draw_shares(each), Figure)
+        assert isinstance(study.draw_rivals(each), Figure)
+        assert f"{tables['kept']['kept'].sum()} of 40 sentences" in study.read(each)
+        assert len(study.chosen_table(each)) == 8
+
+
+def test_where_no_sentence_counts_the_page_says_so(tables: Tables) -> None:
+    nothing = {name: table.copy() for name, table in tables.items()}
+    for name in ("shares", "baselines", "chosen"):
+        nothing[name]["value"] = float("nan")
+    nothing["kept"]["kept"] = 0
+    nothing["rivals"] = nothing["rivals"].iloc[:0]
+    assert isinstance(study.draw_shares(nothing), Figure)
+    assert isinstance(study.draw_rivals(nothing), Figure)
+    assert "0 of 40" in study.read(nothing)
+    assert "nothing to say" in study.read(nothing)
+
+
+def test_no_table_holds_a_sentence(store: Store, tables: Tables) -> None:
+    sentences = next(iter(study.measurements(CONFIG, store))).text.sentences
+    written = "".join(table.to_csv() for table in tables.values())
+    assert not [sentence for sentence in sentences if sentence in written]
+
+
+def test_maps_are_of_short_sentences_with_rare_tokens(tables: Tables, maps: AttentionMaps) -> None:
+    assert len(maps.sentences) == study.MAPPED
+    chosen = tables["chosen"].query(
+        "unit == 'query' and update == 'best' and scope == 'first layer'"
+    )
+    assert (maps.layer, maps.head) == (1, chosen["head"].iloc[0])
+    for sentence in maps.sentences:
+        size = len(sentence.tokens)
+        assert size <= study.WIDEST
+        assert sentence.weights.shape == (2, 2, size, size)
+        torch.testing.assert_close(sentence.weights.sum(-1), torch.ones(2, 2, size))
+        assert sum(sentence.marked) >= 2
+        assert not sentence.marked[-1]

@@ -1,0 +1,75 @@
+"""pyproject.toml, constraints.txt and environment.yml describe the same versions."""
+
+import tomllib
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from headbook import paths
+
+CONDA_NAMES = {"torch": "pytorch"}
+ONLY_CONDA = {"python", "pip", "spacy-model-en-core-web-sm"}
+
+
+def _project() -> dict:
+    return tomllib.loads((paths.REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def _requirements() -> dict[str, SpecifierSet]:
+    project = _project()
+    lines = project["dependencies"] + project["optional-dependencies"]["test"]
+    parsed = [Requirement(line) for line in lines]
+    return {canonicalize_name(each.name): each.specifier for each in parsed}
+
+
+def _constraints() -> dict[str, str]:
+    lines = (paths.REPOSITORY / "constraints.txt").read_text("utf-8").splitlines()
+    pins = [line.split("==") for line in lines if line and not line.startswith("#")]
+    return {canonicalize_name(name): version for name, version in pins}
+
+
+def _conda() -> dict[str, str | None]:
+    text = (paths.REPOSITORY / "environment.yml").read_text("utf-8")
+    specs = [s for s in yaml.safe_load(text)["dependencies"] if isinstance(s, str)]
+    parts = [spec.split("=") for spec in specs]
+    return {canonicalize_name(p[0]): p[1] if len(p) > 1 else None for p in parts}
+
+
+@pytest.mark.parametrize("name", sorted(_requirements()))
+def test_a_constraint_lies_within_what_the_project_asks_for(name: str) -> None:
+    version = _constraints()[name]
+    assert _requirements()[name].contains(Version(version), prereleases=True)
+
+
+@pytest.mark.parametrize("name", sorted(_requirements()))
+def test_conda_has_the_constrained_version(name: str) -> None:
+    pinned = _conda()[CONDA_NAMES.get(name, name)]
+    constrained = Version(_constraints()[name])
+    assert pinned == constrained.base_version, f"environment.yml has {name} {pinned}"
+
+
+def test_conda_asks_for_nothing_else() -> None:
+    expected = {CONDA_NAMES.get(name, name) for name in _requirements()} | ONLY_CONDA
+    assert set(_conda()) == expected
+
+
+def test_python_version_and_model_agree() -> None:
+    conda = _conda()
+    assert SpecifierSet(_project()["requires-python"]).contains(conda["python"])
+    model = conda["spacy-model-en-core-web-sm"]
+    assert Version(model).release[:2] == Version(_constraints()["spacy"]).release[:2]
+
+
+def test_torch_is_pinned_exactly_everywhere() -> None:
+    assert str(_requirements()["torch"]) == f"=={_constraints()['torch']}"
+
+
+def test_every_constraint_is_exact_and_named_once() -> None:
+    lines = (paths.REPOSITORY / "constraints.txt").read_text("utf-8").splitlines()
+    pins = [line for line in lines if line and not line.startswith("#")]
+    assert len(pins) == len(_constraints())
+    assert all(line.count("==") == 1 and "*" not in line for line in pins)

@@ -1,0 +1,123 @@
+"""Checkpoints: what is written is read back, whole or not at all."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from headbook.training import checkpoint
+from headbook.types import UserError
+
+
+def model(width: int = 3) -> nn.Linear:
+    return nn.Linear(width, 2)
+
+
+def stepped(made: nn.Module) -> torch.optim.Adam:
+    optimiser = torch.optim.Adam(made.parameters(), lr=0.1)
+    made(torch.ones(1, 3)).sum().backward()
+    optimiser.step()
+    return optimiser
+
+
+def test_state_comes_back_bit_for_bit(tmp_path: Path):
+    first = model()
+    optimiser = stepped(first)
+    checkpoint.save_state(tmp_path / "state.safetensors", first, optimiser, {"update": 7})
+    drawn = torch.rand(3)
+    second = model()
+    other = torch.optim.Adam(second.parameters(), lr=0.1)
+    assert checkpoint.load_state(tmp_path / "state.safetensors", second, other) == {"update": 7}
+    assert torch.equal(torch.rand(3), drawn)
+    for one, two in zip(first.parameters(), second.parameters(), strict=True):
+        assert torch.equal(one, two)
+        assert all(
+            torch.equal(optimiser.state[one][name], other.state[two][name])
+            for name in checkpoint.MOMENTS
+        )
+
+
+def test_a_state_before_the_first_step_has_no_moments(tmp_path: Path):
+    made = model()
+    optimiser = torch.optim.Adam(made.parameters())
+    checkpoint.save_state(tmp_path / "state.safetensors", made, optimiser, {})
+    checkpoint.load_state(tmp_path / "state.safetensors", made, optimiser)
+    assert not optimiser.state_dict()["state"]
+
+
+def test_an_interrupted_write_leaves_the_file_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = tmp_path / "best.safetensors"
+    made = model()
+    checkpoint.save_model(made, path)
+    before = path.read_bytes()
+
+    def interrupted(tensors: dict, aside: Path, metadata: dict) -> None:
+        aside.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(checkpoint, "save_file", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint.save_model(model(), path)
+    assert path.read_bytes() == before
+    assert (tmp_path / "best.aside").read_bytes() == b"half"
+    monkeypatch.undo()
+    checkpoint.save_model(made, path)
+    assert not (tmp_path / "best.aside").exists()
+
+
+def broken(folder: Path, what: str) -> Path:
+    path = folder / "file.safetensors"
+    if what == "torn":
+        checkpoint.save_model(model(), path)
+        path.write_bytes(path.read_bytes()[:-5])
+    elif what == "folder":
+        path.mkdir()
+    elif what == "text":
+        path.write_text("no checkpoint")
+    return path
+
+
+@pytest.mark.parametrize("what", ["missing", "torn", "folder", "text"])
+def test_no_checkpoint_is_said_in_one_line(tmp_path: Path, what: str):
+    path = broken(tmp_path, what)
+    with pytest.raises(UserError, match=r"file\.safetensors is no checkpoint") as caught:
+        checkpoint.load_model(model(), path)
+    assert "\n" not in str(caught.value)
+
+
+def test_another_models_checkpoint_is_said_in_one_line(tmp_path: Path):
+    path = tmp_path / "best.safetensors"
+    checkpoint.save_model(model(4), path)
+    with pytest.raises(
+        UserError, match=r"best\.safetensors was saved by a model.*weight"
+    ) as caught:
+        checkpoint.load_model(model(3), path)
+    assert "\n" not in str(caught.value)
+
+
+def test_another_models_training_is_said_in_one_line(tmp_path: Path):
+    path = tmp_path / "state.safetensors"
+    wide = model(4)
+    checkpoint.save_state(path, wide, torch.optim.Adam(wide.parameters()), {})
+    made = model(3)
+    with pytest.raises(UserError, match="another shape") as caught:
+        checkpoint.load_state(path, made, torch.optim.Adam(made.parameters()))
+    assert "\n" not in str(caught.value)
+    checkpoint.save_model(made, path)
+    with pytest.raises(UserError, match="a model alone"):
+        checkpoint.load_state(path, made, torch.optim.Adam(made.parameters()))
+
+
+def test_nothing_in_the_package_pickles():
+    package = Path(checkpoint.__file__).parents[1]
+    pickling = ("import pickle", "torch.save(", "torch.load(", "to_pickle", "read_pickle", "joblib")
+    found = [
+        f"{path.name}: {word}"
+        for path in package.rglob("*.py")
+        for word in pickling
+        if word in path.read_text()
+    ]
+    assert not found

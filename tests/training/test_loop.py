@@ -1,0 +1,167 @@
+"""The training loop: what is lost, kept and refused."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from headbook.corpora.batches import EOS, collate
+from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.training import checkpoint
+from headbook.training.loop import Precision, Trainer, TrainingConfig
+from headbook.types import UserError
+
+VOCABULARY = 12
+ROUNDING = 1e-5
+"""Relative; sums of 32-bit logarithms against the same in 64 bits."""
+
+
+def tiny(dropout: float = 0.0) -> Transformer:
+    torch.manual_seed(3)
+    shape = {"width": 16, "feed_forward": 32, "heads": 2, "dropout": dropout}
+    return Transformer(TransformerConfig(VOCABULARY, VOCABULARY, 1, 1, **shape))
+
+
+def copies(count: int) -> list[tuple[list[int], list[int]]]:
+    """Sentences of two pieces to be repeated."""
+    drawn = torch.randint(3, VOCABULARY, (count, 2), generator=torch.Generator().manual_seed(1))
+    return [([*row, EOS], [*row, EOS]) for row in drawn.tolist()]
+
+
+def trainer(folder: Path, updates: int = 4, dropout: float = 0.0, **options: object) -> Trainer:
+    chosen = {"tokens": 24, "warmup": 20, "precision": Precision.FULL} | options
+    config = TrainingConfig(updates, **chosen)
+    return Trainer(tiny(dropout), config, copies(40), copies(8), folder)
+
+
+def test_smoothed_loss_by_hand(tmp_path: Path):
+    """(1 - e) · -log p(right) + e · mean over the vocabulary of -log p, over real targets only."""
+    made = trainer(tmp_path)
+    made.model.eval()
+    batch = collate([([4, 5, EOS], [6, EOS]), ([7, EOS], [8, 9, 10, EOS])], [0, 1])
+    logs = made.model(batch).detach().double().log_softmax(-1)
+    expected = 0.0
+    for row, targets in enumerate([[6, EOS], [8, 9, 10, EOS]]):
+        for position, right in enumerate(targets):
+            here = logs[row, position]
+            expected += 0.9 * -float(here[right]) + 0.1 * -float(here.mean())
+    assert float(made._loss(batch, 0.1).detach()) == pytest.approx(expected, rel=ROUNDING)
+
+
+def test_the_loss_ignores_padding_and_counts_the_end(tmp_path: Path):
+    made = trainer(tmp_path)
+    made.model.eval()
+    short, long = ([4, EOS], [6, EOS]), ([5, 6, 7, EOS], [5, 6, 7, 8, EOS])
+    alone = sum(float(made._loss(collate([pair], [0]), 0.1).detach()) for pair in (short, long))
+    together = float(made._loss(collate([short, long], [0, 1]), 0.1).detach())
+    assert together == pytest.approx(alone, rel=ROUNDING)
+    without_end = float(made._loss(collate([([4, EOS], [6])], [0]), 0.1).detach())
+    assert without_end < float(made._loss(collate([short], [0]), 0.1).detach()) - 0.5
+
+
+def test_validation_is_without_smoothing_and_dropout(tmp_path: Path):
+    made = trainer(tmp_path, dropout=0.5, label_smoothing=0.3)
+    once = made.validate()
+    assert made.validate() == once
+    total, tokens = 0.0, 0
+    for index, pair in enumerate(made.valid):
+        logs = made.model(collate([pair], [index])).detach().double().log_softmax(-1)[0]
+        total -= sum(float(logs[position, right]) for position, right in enumerate(pair[1]))
+        tokens += len(pair[1])
+    assert once == pytest.approx(total / tokens, rel=ROUNDING)
+
+
+def test_a_copy_task_is_learnt_and_the_curve_tells(tmp_path: Path):
+    progress = trainer(tmp_path, updates=150, validate_every=50, label_smoothing=0.0).run()
+    losses = [row["valid_loss_nats"] for row in progress.curve]
+    assert [row["update"] for row in progress.curve] == [50, 100, 150]
+    assert losses[0] < math.log(VOCABULARY) and losses[-1] < 0.5 * losses[0]
+    assert progress.best == min(losses)
+    assert progress.curve[-1]["target_tokens"] == progress.target_tokens
+    # Forty sentences of three pieces, eight a batch: five updates an epoch.
+    assert progress.target_tokens == 150 * 8 * 3 and progress.curve[1]["epoch"] == 19
+
+
+def test_the_best_model_is_the_one_of_the_best_row(tmp_path: Path):
+    made = trainer(tmp_path, updates=30, validate_every=10)
+    best = made.run().best
+    again = trainer(tmp_path)
+    checkpoint.load_model(again.model, tmp_path / "best.safetensors")
+    assert again.validate() == pytest.approx(best, rel=ROUNDING)
+
+
+def test_snapshots_are_at_doublings_and_at_the_end(tmp_path: Path):
+    trainer(tmp_path, updates=11, first_snapshot=2).run()
+    kept = sorted(path.stem for path in tmp_path.glob("snapshot-*"))
+    assert kept == [f"snapshot-{update:07d}" for update in (2, 4, 8, 11)]
+    config = TrainingConfig(1000)
+    assert [u for u in range(1, 1001) if config.is_snapshot(u)] == [64, 128, 256, 512]
+
+
+@pytest.mark.parametrize("precision", list(Precision))
+def test_both_precisions_train_and_keep_weights_in_32_bits(tmp_path: Path, precision: Precision):
+    made = trainer(tmp_path, updates=40, precision=precision, validate_every=20)
+    curve = made.run().curve
+    assert curve[1]["valid_loss_nats"] < curve[0]["valid_loss_nats"]
+    assert all(weight.dtype == torch.float32 for weight in made.model.parameters())
+    with made.fabric.autocast():
+        product = made.model.logits(torch.ones(1, 16))
+    assert (product.dtype == torch.bfloat16) is (precision is Precision.BF16)
+
+
+def test_the_rate_of_an_update_is_that_of_the_schedule(tmp_path: Path):
+    made = trainer(tmp_path, updates=7)
+    made.run()
+    # 1.1 / sqrt(16) · 7 / 20^1.5
+    assert made.optimiser.param_groups[0]["lr"] == pytest.approx(0.275 * 7 / 20**1.5)
+
+
+def test_nan_stops_with_the_batch_that_made_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    made = trainer(tmp_path, updates=20)
+    seen = []
+    collated = made._update
+
+    def poisoned(batch: object) -> float:
+        seen.append(batch)
+        if len(seen) == 3:
+            made.model.logits.weight.data[4, 0] = torch.nan
+        return collated(batch)
+
+    monkeypatch.setattr(made, "_update", poisoned)
+    with pytest.raises(UserError, match="loss is nan at update 3") as caught:
+        made.run()
+    where = tmp_path / "bad_batch.safetensors"
+    assert str(where) in str(caught.value) and "\n" not in str(caught.value)
+    tensors, note = checkpoint.read(where)
+    assert note == {"update": 3} and len(seen) == 3
+    for name in ("source", "target_out", "sentences"):
+        assert torch.equal(tensors[name], getattr(seen[2], name))
+
+
+def test_a_finished_training_is_not_trained_further(tmp_path: Path):
+    first = trainer(tmp_path, updates=6)
+    first.run()
+    again = trainer(tmp_path, updates=6)
+    assert again.run().update == 6
+    for name, weight in again.model.state_dict().items():
+        assert torch.equal(weight, first.model.state_dict()[name])
+
+
+def test_the_checkpoint_of_another_model_is_refused(tmp_path: Path):
+    trainer(tmp_path, updates=2).run()
+    other = trainer(tmp_path, updates=3)
+    other.model = Transformer(TransformerConfig(VOCABULARY, VOCABULARY, 1, 1, 32, 32, 2))
+    with pytest.raises(UserError, match=r"state\.safetensors .* another shape"):
+        other.run()
+
+
+@pytest.mark.parametrize("wrong", [{"updates": 0}, {"updates": 1, "tokens": 0}])
+def test_impossible_configs_are_refused(wrong: dict):
+    with pytest.raises(UserError):
+        TrainingConfig(**wrong)
+
+
+def test_nothing_to_train_on_is_said(tmp_path: Path):
+    with pytest.raises(UserError, match="at least one training and one validation pair"):
+        Trainer(tiny(), TrainingConfig(1), [], copies(1), tmp_path)

@@ -1,0 +1,68 @@
+"""BLEU against a published score, and translations in their order."""
+
+import pytest
+import torch
+
+from headbook.corpora.subwords import Subwords
+from headbook.models.decoding import Search, translate
+from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.training.scoring import Casing, bleu, translate_corpus
+
+SENTENCES = ["a dog runs", "the small dog sees a cat", "cats", "a cat runs and the dog sleeps", "x"]
+
+
+def test_bleu_by_hand():
+    """Six words: 5/6 words, 3/5 pairs, 2/4 triples, 1/3 quadruples right, no length penalty."""
+    score = bleu(["the cat sat on the mat"], ["the cat lay on the mat"], Casing.CASED)
+    precisions = 5 / 6 * 3 / 5 * 1 / 4 * (0.5 / 3)
+    # No quadruple is right: sacrebleu's exponential smoothing counts half a one.
+    assert score.score == pytest.approx(100 * precisions**0.25)
+
+
+def test_a_perfect_translation_has_100_and_no_interval():
+    # Of sentences with quadruples: a resample of shorter ones alone would score 0.
+    long = [f"{sentence} , or so they say" for sentence in SENTENCES]
+    score = bleu(long, long, Casing.CASED)
+    assert score.score == pytest.approx(100) and score.half_width == pytest.approx(0)
+
+
+def test_the_signature_says_what_was_done():
+    cased = bleu(SENTENCES, SENTENCES, Casing.CASED).signature
+    lower = bleu(SENTENCES, SENTENCES, Casing.LOWER).signature
+    assert {"case:mixed", "tok:13a", "nrefs:1", "bs:1000"} <= set(cased.split("|"))
+    assert "case:lc" in lower.split("|")
+
+
+def test_case_counts_only_where_it_is_compared():
+    written = [sentence.title() for sentence in SENTENCES]
+    assert bleu(written, SENTENCES, Casing.LOWER).score == pytest.approx(100)
+    assert bleu(written, SENTENCES, Casing.CASED).score < 50
+
+
+def test_the_interval_is_that_of_the_test_set():
+    mixed = ["a dog runs", "the small dog sees a cat", "dogs", "one cat walks or the dog sits", "y"]
+    score = bleu(mixed, SENTENCES, Casing.CASED)
+    assert 0 < score.score < 100 and 0 < score.half_width < 100
+    assert bleu(mixed, SENTENCES, Casing.CASED) == score
+
+
+@pytest.fixture(scope="module")
+def translator() -> tuple[Transformer, Subwords]:
+    subwords = Subwords.train(SENTENCES, 60)
+    torch.manual_seed(0)
+    shape = {"width": 16, "feed_forward": 16, "heads": 2}
+    return Transformer(TransformerConfig(len(subwords), len(subwords), 1, 1, **shape)), subwords
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_translations_come_in_the_order_of_their_sources(translator: tuple, beam: int):
+    model, subwords = translator
+    search = Search(beam=beam, longest=0.5)
+    encoded = subwords.encode(SENTENCES)
+    alone = [
+        subwords.decode(translate(model.eval(), torch.tensor([row]), search)[0]) for row in encoded
+    ]
+    assert len(set(alone)) > 1
+    # 20 tokens a batch: several batches, sorted by length, so the order must be put back.
+    assert translate_corpus(model.train(), encoded, subwords, search, tokens=20) == alone
+    assert not model.training
