@@ -178,6 +178,9 @@ def _claims_of_collections(models: Sequence[Roles]) -> Iterator[dict[str, object
             labels = {"model": name, "corpus": next(iter(corpora)), "target": "+".join(shares),
                       "seed": ""}  # fmt: skip
             spread = averaged.amax(0) - averaged.amin(0)
+            if not averaged[:, 0].any():
+                # Languages that share having no specialised head say nothing of the claim.
+                spread = torch.full_like(spread, torch.nan)
             yield claim_row("voita-f2-same-share-of-roles", labels, *_interval(spread))
 
 
