@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,8 +29,18 @@ def _one_line_errors() -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        typer.secho(f"headbook: {error}", err=True, fg="red")
+        line = " ".join(str(error).splitlines())
+        typer.secho(f"headbook: {line}", err=True, fg="red")
         raise typer.Exit(2) from None
+
+
+def _from_anywhere(corpus: str | None) -> str | None:
+    """A corpus by name, or a user's folder by its whole path: notebooks run in their own folder."""
+    from headbook.corpora.registry import registry
+
+    if not corpus or corpus in registry() or not Path(corpus).is_dir():
+        return corpus
+    return str(Path(corpus).resolve())
 
 
 @corpora.command("list")
@@ -81,8 +92,11 @@ def run(
     """Executes notebooks with papermill; what they need and the run store lacks is computed."""
     with _one_line_errors():
         from headbook.publishing.notebooks import execute
+        from headbook.studies.config import Config
 
-        given = {"corpus": corpus, "size": size, "seed": seed}
+        given = {"corpus": _from_anywhere(corpus), "size": size, "seed": seed}
+        # Said now and once, not by every notebook after it has started.
+        Config(profile, **given).models()
         execute(names, profile, {k: v for k, v in given.items() if v is not None}, workers)
 
 
@@ -109,10 +123,13 @@ def explain(
 ) -> None:
     """Says for each model of a profile whether it is kept, and why it would be trained again."""
     with _one_line_errors():
+        from headbook.publishing.templates import select
         from headbook.studies.config import Config
         from headbook.studies.explain import lines
 
-        for line in lines(Config(profile, corpus=corpus, size=size, seed=seed)):
+        select(names)
+        given = {"corpus": _from_anywhere(corpus), "size": size, "seed": seed}
+        for line in lines(Config(profile, **given)):
             typer.echo(line)
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from headbook.corpora.batches import Batch
+from headbook.heads.recording import Recording, once
 from headbook.heads.tokens import last
 from headbook.trees import RELATION_DIRECTIONS, RELATIONS, Direction
 from headbook.types import UserError
@@ -68,12 +69,28 @@ class Questions:
     column: Int[Tensor, " question"]
     words: Int[Tensor, "batch unit"]
 
+    def counted(self) -> Float[Tensor, "batch column"]:
+        """How many questions each sentence asks in each relation-direction."""
+        return self.tally(torch.ones_like(self.row, dtype=torch.float64))
+
     def tally(self, values: Float[Tensor, "question ..."]) -> Float[Tensor, "batch column ..."]:
         """Sums of the questions' values by sentence and relation-direction."""
         columns = len(RELATION_DIRECTIONS)
         sums = values.new_zeros(len(self.words) * columns, *values.shape[1:])
         sums.index_add_(0, self.row * columns + self.column, values)
         return sums.unflatten(0, (len(self.words), columns))
+
+
+def asked_of(
+    tape: Recording, trees: Sequence[Aligned], batch: Batch, rule: PieceRule
+) -> tuple[Int[Tensor, "batch piece"], Questions]:
+    """The word of every piece, and the batch's questions."""
+
+    def make() -> tuple[Tensor, Questions]:
+        pieces = pieces_of(trees, batch)
+        return pieces, questions(trees, batch, pieces, rule)
+
+    return once(tape, (questions, id(trees), rule), make)
 
 
 def pieces_of(trees: Sequence[Aligned], batch: Batch) -> Int[Tensor, "batch piece"]:
@@ -136,8 +153,9 @@ def word_attention(
     queries = queries / queries.sum(-1, keepdim=True).clamp(min=1)
     _, layer, head, query, _ = weights.shape
     to_words = weights.flatten(1, 3).to(keys.dtype) @ keys.mT
-    to_words = to_words.unflatten(1, (layer, head, query))
-    return torch.einsum("bup,blhpv->blhuv", queries, to_words)
+    by_query = to_words.unflatten(1, (layer * head, query)).transpose(1, 2)
+    words = (queries @ by_query.flatten(2)).unflatten(2, (layer, head, -1))
+    return words.movedim(1, 3)
 
 
 def boundary_of(batch: Batch) -> Bool[Tensor, "batch piece"]:

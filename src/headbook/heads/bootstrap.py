@@ -6,6 +6,7 @@ for. Two measures over the same sentences therefore share their resamples and ma
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -47,6 +48,28 @@ def poisson_weights(
 def half_of(sentences: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
     """0 or 1 for each sentence, about equally often: choose on one half, score on the other."""
     return mixed(mixed(sentences.long()) + _HALF_STREAM) & 1
+
+
+@dataclass(frozen=True)
+class Resamples:
+    """A batch's sentences in each half of the corpus, and how often each replicate draws them."""
+
+    members: tuple[Int[Tensor, " first"], Int[Tensor, " second"]]
+    weights: tuple[Float[Tensor, "replicate first"], Float[Tensor, "replicate second"]]
+
+    @classmethod
+    def of(cls, sentences: Int[Tensor, " batch"], replicates: int) -> "Resamples":
+        """Replicate 0 draws every sentence once."""
+        weights, halves = poisson_weights(sentences, replicates), half_of(sentences)
+        members = [(halves == half).nonzero().squeeze(1) for half in (0, 1)]
+        return cls(tuple(members), tuple(weights[rows].T.contiguous() for rows in members))
+
+    def sums(self, values: Float[Tensor, "batch ..."]) -> Float[Tensor, "half=2 replicate ..."]:
+        """Float64 sums over each half's sentences, as often as they are drawn."""
+        flat = values.double().flatten(1) if values.ndim > 1 else values.double()[:, None]
+        halves = zip(self.members, self.weights, strict=True)
+        sums = torch.stack([weights @ flat[rows] for rows, weights in halves])
+        return sums.reshape(*sums.shape[:2], *values.shape[1:])
 
 
 def _shifted(value: Int[Tensor, "*shape"], bits: int) -> Int[Tensor, "*shape"]:

@@ -7,6 +7,7 @@ from tqdm import tqdm
 
 from headbook.corpora.batches import Batch
 from headbook.heads.measure import HeadMeasure
+from headbook.heads.recording import Shared
 from headbook.models.capture import Point, capture
 
 Progress = Callable[[Iterable[Batch]], Iterable[Batch]]
@@ -40,5 +41,6 @@ def _measure(
 ) -> None:
     with capture(model, points) as tape:
         model(batch)
+    shared = Shared(tape)
     for measure in measures:
-        measure.update(tape, batch)
+        measure.update(shared, batch)

@@ -4,15 +4,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headbook.corpora.batches import Batch
-from headbook.heads.measure import REPLICATES, HeadMeasure, Recording
-from headbook.heads.tokens import (
-    REAL_TOKENS,
-    Counting,
-    counted_pairs,
-    counted_queries,
-    layers,
-    visible,
-)
+from headbook.heads.measure import REPLICATES, HeadMeasure
+from headbook.heads.recording import Recording
+from headbook.heads.tokens import REAL_TOKENS, Counting, counted_queries, favourites
 from headbook.types import Kind
 
 
@@ -33,6 +27,7 @@ class Confidence(HeadMeasure):
         self, tape: Recording, batch: Batch
     ) -> tuple[Float[Tensor, "batch layer head"], Float[Tensor, "batch 1 1"]]:
         queries = counted_queries(batch, self.kind, self.counting)
-        pairs = counted_pairs(batch, self.kind, self.counting) & queries[:, :, None]
-        seen = visible(layers(tape, self.kind), pairs)
-        return seen.amax(-1).double().sum(-1), queries.double().sum(-1)[:, None, None]
+        top = favourites(tape, batch, self.kind, self.counting.eos_keys).weight
+        # Filled, not multiplied: what rows of padding hold need not be a number.
+        counted = top.masked_fill(~queries[:, None, None], 0.0)
+        return counted.double().sum(-1), queries.double().sum(-1)[:, None, None]

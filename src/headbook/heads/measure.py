@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -11,19 +10,13 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from headbook.corpora.batches import Batch
-from headbook.heads.bootstrap import half_of, poisson_weights
+from headbook.heads.bootstrap import Resamples
+from headbook.heads.recording import Recording, once
 from headbook.models.capture import Point
 from headbook.types import Kind, UserError
 
 REPLICATES = 200
 """Bootstrap replicates: the ends of a 95 % interval then wander by about 7 % of its width."""
-
-
-@runtime_checkable
-class Recording(Protocol):
-    """What a measure reads: `recording[kind, point]` is one tensor a layer, never changed here."""
-
-    def __getitem__(self, key: tuple[Kind, Point], /) -> list[Tensor]: ...
 
 
 class Selection(StrEnum):
@@ -55,9 +48,8 @@ class RatioSums:
         replicates: int,
     ) -> "RatioSums":
         """The sums over one batch, from each sentence's own numerator and denominator."""
-        weights = poisson_weights(sentences, replicates)
-        halves = half_of(sentences)
-        return cls(*(_summed(weights, halves, each) for each in (numerator, denominator)))
+        resamples = Resamples.of(sentences, replicates)
+        return cls(resamples.sums(numerator), resamples.sums(denominator))
 
     def replicates(self, half: int | None = None) -> Float[Tensor, "replicate ..."]:
         """The ratio in every replicate, on one half or on everything; NaN where nothing counted."""
@@ -115,10 +107,14 @@ class HeadMeasure(Metric):
 
     def update(self, tape: Recording, batch: Batch) -> None:
         numerator, denominator = self.contributions(tape, batch)
-        added = RatioSums.over(numerator, denominator, batch.sentences, self.replicates)
+        resamples = once(
+            tape,
+            (Resamples, self.replicates),
+            lambda: Resamples.of(batch.sentences, self.replicates),
+        )
         # Not in place: a sum made under inference mode could not be added to outside it.
-        self.numerator = self.numerator + added.numerator
-        self.denominator = self.denominator + added.denominator
+        self.numerator = self.numerator + resamples.sums(numerator)
+        self.denominator = self.denominator + resamples.sums(denominator)
 
     def compute(self) -> Float[Tensor, "*shape"]:
         return self._sums().ratio()
@@ -203,14 +199,3 @@ def best_of(
     picked = [each.gather(0, index).squeeze(0) for each in values]
     nothing = chosen.isnan().all(0)
     return Best(torch.where(nothing, -1, index.squeeze(0)), *picked)
-
-
-def _summed(
-    weights: Float[Tensor, "batch replicate"],
-    halves: Int[Tensor, " batch"],
-    values: Float[Tensor, "batch ..."],
-) -> Float[Tensor, "half=2 replicate ..."]:
-    """Weighted sums over each half's sentences."""
-    flat = values.double().flatten(1) if values.ndim > 1 else values.double()[:, None]
-    sums = [weights[halves == half].T @ flat[halves == half] for half in (0, 1)]
-    return torch.stack(sums).reshape(2, weights.shape[1], *values.shape[1:])

@@ -8,8 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headbook.corpora.batches import Batch
-from headbook.heads.arcs import NO_WORD, Aligned, PieceRule, pieces_of, questions
-from headbook.heads.measure import REPLICATES, HeadMeasure, RatioSums, Recording, Selection, best_of
+from headbook.heads.arcs import NO_WORD, Aligned, PieceRule, asked_of
+from headbook.heads.measure import REPLICATES, HeadMeasure, RatioSums, Selection, best_of
+from headbook.heads.recording import Recording
 from headbook.types import Kind
 
 REACH = 20
@@ -45,12 +46,11 @@ class OffsetShare(HeadMeasure):
     def contributions(
         self, tape: Recording, batch: Batch
     ) -> tuple[Float[Tensor, "batch offset column"], Float[Tensor, "batch 1 column"]]:
-        asked = questions(self.trees, batch, pieces_of(self.trees, batch), self.rule)
+        _, asked = asked_of(tape, self.trees, batch, self.rule)
         words = torch.nn.functional.pad(asked.words, (self.reach, self.reach), value=NO_WORD)
         place = asked.index[:, None] + self.reach + self.offsets.to(words.device)
         right = words[asked.row[:, None], place] == asked.partner[:, None]
-        counted = asked.tally(torch.ones_like(asked.row, dtype=torch.float64))
-        return asked.tally(right.double()).movedim(1, -1), counted[:, None]
+        return asked.tally(right.double()).movedim(1, -1), asked.counted()[:, None]
 
 
 @dataclass(frozen=True)

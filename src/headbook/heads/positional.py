@@ -12,19 +12,17 @@ from headbook.heads.measure import (
     REPLICATES,
     HeadMeasure,
     RatioSums,
-    Recording,
     Selection,
     best_of,
 )
+from headbook.heads.recording import Recording
 from headbook.heads.tokens import (
     NOWHERE,
     REAL_TOKENS,
     Counting,
     counted_pairs,
     counted_queries,
-    layers,
-    pointed,
-    visible,
+    favourites,
 )
 from headbook.types import Kind
 
@@ -71,7 +69,7 @@ class PositionalShare(HeadMeasure):
     ) -> tuple[Float[Tensor, "batch layer head offset"], Float[Tensor, "batch 1 1 offset"]]:
         pairs = counted_pairs(batch, self.kind, self.counting)
         queries = counted_queries(batch, self.kind, self.counting)
-        key = pointed(visible(layers(tape, self.kind), pairs))
+        key = favourites(tape, batch, self.kind, self.counting.eos_keys).key
         return self._hits(key, queries), self._countable(pairs, queries)[:, None, None]
 
     def _hits(

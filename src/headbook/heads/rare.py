@@ -8,16 +8,18 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headbook.corpora.batches import Batch
-from headbook.heads.measure import REPLICATES, HeadMeasure, Recording
+from headbook.heads.measure import REPLICATES, HeadMeasure
+from headbook.heads.recording import Recording, once
 from headbook.heads.tokens import (
     NOWHERE,
     REAL_TOKENS,
     Counting,
     EosKeys,
+    by_layer,
     counted_keys,
     counted_pairs,
     counted_queries,
-    layers,
+    favourites,
     pointed,
     visible,
 )
@@ -82,28 +84,38 @@ class RareShare(HeadMeasure):
 
     def update(self, tape: Recording, batch: Batch) -> None:
         super().update(tape, batch)
-        kept = rare_tokens(batch, self.ranks, self.outside_top).kept
+        kept = self._rare(tape, batch).kept
         self.sentences_kept = self.sentences_kept + kept.sum()
         self.sentences_seen = self.sentences_seen + len(batch)
 
     def contributions(
         self, tape: Recording, batch: Batch
     ) -> tuple[Float[Tensor, "batch layer head 2"], Float[Tensor, "batch 1 1 1"]]:
-        rare = rare_tokens(batch, self.ranks, self.outside_top)
+        rare = self._rare(tape, batch)
         queries = counted_queries(batch, self.kind, self.counting) & rare.kept[:, None]
         key, asked = self._pointed(tape, batch, queries)
-        hits = _hits(key, rare.places) * asked[:, None, None, :, None]
-        return hits.sum(-2), asked.double().sum(-1)[:, None, None, None]
+        hits = _hits(key, rare.places) & asked[:, None, None, :, None]
+        return hits.sum(-2).double(), asked.double().sum(-1)[:, None, None, None]
+
+    def _rare(self, tape: Recording, batch: Batch) -> RareTokens:
+        return once(
+            tape,
+            (rare_tokens, id(self.ranks), self.outside_top),
+            lambda: rare_tokens(batch, self.ranks, self.outside_top),
+        )
 
     def _pointed(
         self, tape: Recording, batch: Batch, queries: Bool[Tensor, "batch query"]
     ) -> tuple[Int[Tensor, "batch layer head asker"], Bool[Tensor, "batch asker"]]:
         """What every query, or the sentence as a whole, points at, and which of these count."""
-        pairs = counted_pairs(batch, self.kind, self.counting)
         if self.unit is RareUnit.QUERY:
-            return pointed(visible(layers(tape, self.kind), pairs)), queries
-        seen = visible(layers(tape, self.kind), pairs & queries[:, :, None])
-        return pointed(seen.float().sum(-2, keepdim=True)), queries.any(-1, keepdim=True)
+            return favourites(tape, batch, self.kind, self.counting.eos_keys).key, queries
+        pairs = counted_pairs(batch, self.kind, self.counting) & queries[:, :, None]
+
+        def overall(weights: Tensor) -> Tensor:
+            return pointed(visible(weights, pairs).float().sum(-2, keepdim=True))
+
+        return by_layer(tape, self.kind, overall), queries.any(-1, keepdim=True)
 
 
 class RareChance(RareShare):
@@ -112,7 +124,7 @@ class RareChance(RareShare):
     def contributions(
         self, tape: Recording, batch: Batch
     ) -> tuple[Float[Tensor, "batch 1 1 2"], Float[Tensor, "batch 1 1 1"]]:
-        rare = rare_tokens(batch, self.ranks, self.outside_top)
+        rare = self._rare(tape, batch)
         queries = counted_queries(batch, self.kind, self.counting) & rare.kept[:, None]
         askers = queries if self.unit is RareUnit.QUERY else queries.any(-1, keepdim=True)
         count = askers.double().sum(-1)[:, None, None, None]
@@ -136,8 +148,8 @@ def rare_tokens(
 
 def _hits(
     key: Int[Tensor, "batch layer head asker"], places: Bool[Tensor, "batch 2 key"]
-) -> Float[Tensor, "batch layer head asker 2"]:
-    """1 where the key is one of the places."""
+) -> Bool[Tensor, "batch layer head asker 2"]:
+    """True where the key is one of the places."""
     sentence = torch.arange(len(key), device=key.device)[:, None, None, None]
     right = places.mT[sentence, key.clamp(min=0)]
-    return (right & (key != NOWHERE)[..., None]).double()
+    return right & (key != NOWHERE)[..., None]

@@ -5,8 +5,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headbook.corpora.batches import Batch
-from headbook.heads.measure import REPLICATES, HeadMeasure, Recording
-from headbook.heads.tokens import Counting, counted_keys, layers, visible
+from headbook.heads.measure import REPLICATES, HeadMeasure
+from headbook.heads.recording import Recording
+from headbook.heads.tokens import Counting, by_layer, counted_keys, visible
 from headbook.models.capture import Point
 from headbook.types import Kind, UserError
 
@@ -17,9 +18,11 @@ def asymmetry(matrix: Float[Tensor, "*shape size size"]) -> Float[Tensor, "*shap
     0 for a symmetric matrix, 1 for an antisymmetric one, (n - 1) / 2n on average, so nearly one
     half, for one of independent entries of mean 0; unchanged by scaling; NaN for the zero matrix.
     """
-    difference = (matrix - matrix.mT).square().sum((-2, -1))
-    total = (matrix + matrix.mT).square().sum((-2, -1))
-    return difference / (difference + total)
+    # The two energies add up to four times the matrix's own.
+    difference, whole = (
+        torch.linalg.vector_norm(each, dim=(-2, -1)) for each in (matrix - matrix.mT, matrix)
+    )
+    return (difference / (2 * whole)).square()
 
 
 def projection_asymmetry(
@@ -50,6 +53,11 @@ class TokenAsymmetry(HeadMeasure):
     ) -> tuple[Float[Tensor, "batch layer head"], Float[Tensor, "batch layer head"]]:
         tokens = counted_keys(batch, self.kind, Counting())
         square = tokens[:, :, None] & tokens[:, None, :]
-        share = asymmetry(visible(layers(tape, self.kind, self.point), square).double())
+        share = by_layer(
+            tape,
+            self.kind,
+            lambda matrix: asymmetry(visible(matrix, square).double()),
+            self.point,
+        )
         counted = (tokens.sum(-1) > 1)[:, None, None] & ~share.isnan()
         return torch.where(counted, share, 0.0), counted.double()

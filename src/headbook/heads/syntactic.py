@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -11,21 +10,13 @@ from headbook.heads.arcs import (
     Aligned,
     PieceRule,
     Questions,
+    asked_of,
     boundary_of,
-    pieces_of,
-    questions,
     word_attention,
 )
-from headbook.heads.measure import REPLICATES, HeadMeasure, Recording
-from headbook.heads.tokens import (
-    NOWHERE,
-    Counting,
-    EosKeys,
-    counted_pairs,
-    layers,
-    pointed,
-    visible,
-)
+from headbook.heads.measure import REPLICATES, HeadMeasure
+from headbook.heads.recording import Recording
+from headbook.heads.tokens import NOWHERE, EosKeys, by_layer, favourites, pointed
 from headbook.types import Kind, UserError
 
 
@@ -59,26 +50,23 @@ class SyntacticAccuracy(HeadMeasure):
     def contributions(
         self, tape: Recording, batch: Batch
     ) -> tuple[Float[Tensor, "batch layer head column"], Float[Tensor, "batch 1 1 column"]]:
-        pieces = pieces_of(self.trees, batch)
-        asked = questions(self.trees, batch, pieces, self.rule)
-        unit = self._pointed(layers(tape, self.kind), batch, pieces)
-        answers = unit[asked.row, :, :, asked.index]
+        pieces, asked = asked_of(tape, self.trees, batch, self.rule)
+        answers = self._pointed(tape, batch, pieces)[asked.row, :, :, asked.index]
         hits = asked.tally(_right(answers, asked).double())
-        counted = asked.tally(torch.ones_like(asked.row, dtype=torch.float64))
-        return hits.movedim(1, -1), counted[:, None, None]
+        return hits.movedim(1, -1), asked.counted()[:, None, None]
 
     def _pointed(
-        self,
-        weights: Float[Tensor, "batch layer head query key"],
-        batch: Batch,
-        pieces: Int[Tensor, "batch piece"],
+        self, tape: Recording, batch: Batch, pieces: Int[Tensor, "batch piece"]
     ) -> Int[Tensor, "batch layer head unit"]:
         """The unit every unit points at."""
         if self.rule.by_piece:
-            pairs = counted_pairs(batch, self.kind, Counting(eos_keys=self.eos_keys))
-            return pointed(visible(weights, pairs))
+            return favourites(tape, batch, self.kind, self.eos_keys).key
         boundary = boundary_of(batch) if self.eos_keys is EosKeys.COUNTED else None
-        return pointed(word_attention(weights, pieces, boundary, self.rule))
+        return by_layer(
+            tape,
+            self.kind,
+            lambda weights: pointed(word_attention(weights, pieces, boundary, self.rule)),
+        )
 
 
 def _right(

@@ -6,15 +6,16 @@ token at position 0, and there a query sees keys up to itself only. In cross-att
 are target positions, and the last of them, the one that predicts EOS, is the boundary query.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from headbook.corpora.batches import Batch
-from headbook.heads.measure import Recording
+from headbook.heads.recording import Recording, once
 from headbook.models.capture import Point
 from headbook.types import Kind
 
@@ -52,6 +53,14 @@ REAL_TOKENS = Counting()
 """The declared default: no boundary token, neither as key nor as query."""
 
 
+@dataclass(frozen=True)
+class Favourites:
+    """The largest weight of every query, and the key it points at as `pointed` says."""
+
+    weight: Float[Tensor, "batch layer head query"]
+    key: Int[Tensor, "batch layer head query"]
+
+
 def last(mask: Bool[Tensor, "batch token"]) -> Bool[Tensor, "batch token"]:
     """True at each row's last True, for masks that are True from the left."""
     return mask & ~torch.nn.functional.pad(mask[:, 1:], (0, 1), value=False)
@@ -81,11 +90,17 @@ def counted_pairs(batch: Batch, kind: Kind, counting: Counting) -> Bool[Tensor, 
     return pairs.tril() if kind is Kind.DECODER else pairs
 
 
-def layers(
-    tape: Recording, kind: Kind, point: Point = Point.WEIGHTS
-) -> Float[Tensor, "batch layer head query key"]:
-    """One tensor of all layers of a kind."""
-    return torch.stack(list(tape[kind, point]), dim=1)
+def by_layer(
+    tape: Recording,
+    kind: Kind,
+    make: Callable[[Tensor], Tensor],
+    point: Point = Point.WEIGHTS,
+) -> Shaped[Tensor, "batch layer head *rest"]:
+    """`make` of each layer's [batch 1 head query key], joined along the layers.
+
+    All layers at once would be the same and slower: they do not fit into a processor's cache.
+    """
+    return torch.cat([make(each[:, None]) for each in tape[kind, point]], dim=1)
 
 
 def visible(
@@ -103,9 +118,28 @@ def pointed(
     Giving a tie to the first key would let a uniform head score wherever the first key happens to
     be right; so a tied query stays in the denominator and never hits.
     """
+    return _favourite(seen).key
+
+
+def favourites(tape: Recording, batch: Batch, kind: Kind, eos_keys: EosKeys) -> Favourites:
+    """Every query's favourite among the keys that count, of the weights recorded."""
+
+    def make() -> Favourites:
+        pairs = counted_pairs(batch, kind, Counting(eos_keys=eos_keys))
+        found = [_favourite(visible(each[:, None], pairs)) for each in tape[kind, Point.WEIGHTS]]
+        return Favourites(
+            torch.cat([each.weight for each in found], dim=1),
+            torch.cat([each.key for each in found], dim=1),
+        )
+
+    return once(tape, (favourites, kind, eos_keys), make)
+
+
+def _favourite(seen: Float[Tensor, "batch layer head query key"]) -> Favourites:
     top, key = seen.max(dim=-1)
-    alone = (seen >= (top * (1 - TIE))[..., None]).sum(-1) == 1
-    return torch.where(alone & (top > 0), key, NOWHERE)
+    # Counted in 32 bits: the default of 64 takes half as long again.
+    alone = (seen >= (top * (1 - TIE))[..., None]).sum(-1, dtype=torch.int32) == 1
+    return Favourites(top, torch.where(alone & (top > 0), key, NOWHERE))
 
 
 def _start(mask: Bool[Tensor, "batch token"]) -> Bool[Tensor, "batch token"]:

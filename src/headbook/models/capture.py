@@ -3,14 +3,11 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
 from headbook.types import Kind
-
-if TYPE_CHECKING:
-    from headbook.models.transformer import Transformer
 
 
 class Point(StrEnum):
@@ -26,6 +23,21 @@ class Point(StrEnum):
 
 
 Recorder = Callable[[Point, Tensor], None]
+
+
+@runtime_checkable
+class Recordable(Protocol):
+    """An attention block: while `record` is set it shows there what it computes."""
+
+    record: Recorder | None
+
+
+@runtime_checkable
+class Capturable(Protocol):
+    """A model whose attention blocks can be listed, with kind and layer."""
+
+    def attentions(self) -> Iterator[tuple[Kind, int, Recordable]]: ...
+
 
 
 class Tape:
@@ -62,7 +74,7 @@ def _recorder(tape: Tape, kind: Kind, layer: int, points: frozenset[Point]) -> R
 
 
 @contextmanager
-def capture(model: "Transformer", points: set[Point] | frozenset[Point]) -> Iterator[Tape]:
+def capture(model: Capturable, points: set[Point] | frozenset[Point]) -> Iterator[Tape]:
     """Records `points` of every attention block during the block, on a fresh tape.
 
     Attention takes its explicit path meanwhile. Captures do not nest: RuntimeError.

@@ -103,14 +103,14 @@ def _claims(measurement: Measurement) -> Iterator[dict[str, object]]:
     shared = len(set(top) & set(heads)) / len(heads) if heads else float("nan")
     yield claim_row("voita-f1b-confident-are-positional", labels, shared)
     yield _rare_head_confidence(measurement)
-    yield claim_row("voita-f1c-positional", labels, len(heads))
+    yield claim_row("voita-f1c-positional", labels, float(len(heads)))
     adjacent = positional["detail"].isin(NEIGHBOURS).mean() if heads else float("nan")
     yield claim_row("voita-f1c-positional-adjacent", labels, float(adjacent))
     covered = len(NEIGHBOURS & set(positional["detail"]))
-    yield claim_row("voita-f1c-both-neighbours", labels, covered)
+    yield claim_row("voita-f1c-both-neighbours", labels, float(covered))
     for claim, role in (("voita-f1c-syntactic", Role.SYNTACTIC), ("voita-f1c-rare", Role.RARE)):
         holders = roles[roles["role"] == role].drop_duplicates(["layer", "head"])
-        yield claim_row(claim, labels, len(holders))
+        yield claim_row(claim, labels, float(len(holders)))
     without = 1 - len(roles.drop_duplicates(["layer", "head"])) / len(scores)
     yield claim_row("voita-f1c-unclassified", labels, without)
 

@@ -29,6 +29,8 @@ class Config:
     pipeline: str = AUTO  # of spaCy, by name or folder; gold trees need none
 
     def __post_init__(self) -> None:
+        for name in ("profile", "corpus", "size", "pipeline"):
+            _name(name, getattr(self, name))
         _known("profile", self.profile, PROFILES)
         if self.size is not None:
             _known("size", self.size, SIZES)
@@ -82,6 +84,13 @@ def _known(what: str, value: object, known: Mapping[str, Any]) -> None:
         raise UserError(f"unknown {what} {value!r}; known: {', '.join(known)}")
 
 
+def _name(what: str, value: object) -> None:
+    if value is None and what in ("corpus", "size"):
+        return
+    if not isinstance(value, str) or not value.strip():
+        raise UserError(f"{what} is {value!r}; give a name in quotes")
+
+
 def _whole(name: str, value: object, smallest: int) -> None:
     if value is None:
         return
@@ -100,8 +109,8 @@ def config_from(namespace: Mapping[str, Any]) -> Config:
     for name in given:
         if name not in known:
             near = get_close_matches(name, known, n=1)
-            meant = f"; did you mean {near[0]}?" if near else ""
-            raise UserError(f"unknown parameter {name!r}{meant} Known: {', '.join(known)}")
+            meant = f", did you mean {near[0]!r}" if near else ""
+            raise UserError(f"unknown parameter {name!r}{meant}; known: {', '.join(known)}")
     return Config(**given)
 
 

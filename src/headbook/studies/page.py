@@ -86,12 +86,8 @@ def compare(study: str, config: Config, tables: Tables) -> None:
 
 
 def _results(ledger: Ledger, study: str, profile: str, claims: pd.DataFrame) -> list[Result]:
-    rows = checked(
-        ledger,
-        claims.assign(seed=claims["seed"].fillna("").astype(str)),
-        study,
-        f"{study} at {profile}",
-    )
+    named = claims.assign(seed=[_seed(seed) for seed in claims["seed"]])
+    rows = checked(ledger, named, study, f"{study} at {profile}")
     found = []
     for claim in ledger.claims:
         mine = rows[rows["claim"] == claim.id]
@@ -99,3 +95,10 @@ def _results(ledger: Ledger, study: str, profile: str, claims: pd.DataFrame) -> 
             judged = outcomes(ledger, claim, mine)
             found.append(Result(claim, profile, mine.assign(outcome=judged), verdict(judged)))
     return found
+
+
+def _seed(seed: object) -> str:
+    """As it was given: a column with a gap holds 0 as 0.0."""
+    if pd.isna(seed):
+        return ""
+    return str(int(seed)) if isinstance(seed, float) else str(seed)

@@ -40,8 +40,13 @@ def published(study: str, profile: str = "laptop", root: Path | None = None) -> 
             f"{study} has no published results at profile {profile}; "
             f"`headbook publish {study} --profile {profile}` makes them"
         )
-    tables = {path.stem: pd.read_csv(path) for path in sorted(where.glob("*.csv"))}
-    return Published(study, profile, tables, json.loads((where / "run.json").read_text()))
+    run = json.loads((where / "run.json").read_text())
+    text = run.get("text_columns", {})
+    tables = {
+        path.stem: pd.read_csv(path, dtype=dict.fromkeys(text.get(path.stem, ()), str))
+        for path in sorted(where.glob("*.csv"))
+    }
+    return Published(study, profile, tables, run)
 
 
 def publish(
@@ -62,7 +67,13 @@ def publish(
         "study": study, "config": plain(config), "commit": record.commit(),
         "versions": record.versions(), "hardware": record.hardware(), "date": record.now(),
         "duration": f"{sum(made.get('seconds', 0) for made in made_by) / 60:.0f} min",
+        # A column of "+1" and "-1" would come back as numbers.
+        "text_columns": {name: _text_columns(table) for name, table in tables.items()},
         "runs": made_by,
     }  # fmt: skip
     (where / "run.json").write_text(json.dumps(kept, indent=1) + "\n")
     return where
+
+
+def _text_columns(table: pd.DataFrame) -> list[str]:
+    return list(table.select_dtypes(exclude=["number", "bool"]).columns)

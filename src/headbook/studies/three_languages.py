@@ -112,7 +112,7 @@ def held_roles(measurement: Measurement) -> dict[Role, Bool[Tensor, "replicate l
 
 
 def _held(roles: Roles) -> pd.DataFrame:
-    rows = role_rows(roles.measurement, THRESHOLDS)
+    rows = role_rows(roles.measurement)
     return rows[rows["held"]].drop(columns="held").assign(**roles.labels)
 
 

@@ -1,5 +1,6 @@
 """The training loop, through Lightning Fabric: read from top to bottom, resumed from anywhere."""
 
+import logging
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -89,6 +90,8 @@ class Trainer:
         if not self.train or not self.valid:
             raise UserError("a training needs at least one training and one validation pair")
         keep_freed_memory()
+        # Fabric announces its precision on standard error, which a notebook would show as a fault.
+        logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
         self.fabric = Fabric(accelerator="auto", devices=1, precision=self.config.precision)
         self.model = self.fabric.to_device(self.model)
         self.optimiser = torch.optim.Adam(

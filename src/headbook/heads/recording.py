@@ -1,0 +1,40 @@
+"""What a forward pass left of one batch, and what several measures make of it."""
+
+from collections.abc import Callable, Hashable
+from typing import Protocol, TypeVar, runtime_checkable
+
+from torch import Tensor
+
+from headbook.models.capture import Point
+from headbook.types import Kind
+
+Made = TypeVar("Made")
+
+
+@runtime_checkable
+class Recording(Protocol):
+    """What a measure reads: `recording[kind, point]` is one tensor a layer, never changed here."""
+
+    def __getitem__(self, key: tuple[Kind, Point], /) -> list[Tensor]: ...
+
+
+class Shared:
+    """The recording of one batch, keeping what one measure made of it for the next one."""
+
+    def __init__(self, tape: Recording) -> None:
+        self._tape = tape
+        self._made: dict[Hashable, object] = {}
+
+    def __getitem__(self, key: tuple[Kind, Point], /) -> list[Tensor]:
+        return self._tape[key]
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What `make` gave when it was first asked for under this key."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+
+def once(tape: Recording, key: Hashable, make: Callable[[], Made]) -> Made:
+    """`make()`, made only once for a shared tape; `key` holds all it depends on but the batch."""
+    return tape.once(key, make) if isinstance(tape, Shared) else make()

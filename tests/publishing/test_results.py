@@ -1,0 +1,67 @@
+"""Publishing computes the named studies and writes what made them beside their tables."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+import pandas as pd
+import pytest
+
+from headbook import paths
+from headbook.publishing.results import publish_studies
+from headbook.runs.store import Store
+from headbook.stages.model import corpus_of, ingredients
+from headbook.studies import confidence_and_roles, relative_positions
+from headbook.studies import config as configs
+from headbook.studies.config import Config
+from headbook.studies.profiles import PROFILES
+from headbook.studies.results import Tables, published
+from headbook.types import UserError
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Results and runs in a folder; studies that compute at once; a profile of two models."""
+    monkeypatch.setattr(paths, "RESULTS", tmp_path / "results")
+    monkeypatch.setenv("HEADBOOK_RUNS", str(tmp_path / "runs"))
+    smoke = replace(PROFILES["smoke"], models=PROFILES["smoke"].models[:2])
+    monkeypatch.setattr(configs, "PROFILES", MappingProxyType({"smoke": smoke}))
+    for number, study in enumerate((confidence_and_roles, relative_positions), start=11):
+        monkeypatch.setattr(study, "compute", planted(number))
+    return tmp_path
+
+
+def planted(number: int):
+    def compute(config: Config, store: Store) -> Tables:
+        assert config == Config("smoke") and store == Store.default()
+        run = config.one_model()
+        made = ingredients(run, corpus_of(run.corpus, run.pairs))
+        store.get(made, lambda folder: None)
+        return {"numbers": pd.DataFrame({"number": [number]})}
+
+    return compute
+
+
+def test_each_named_study_gets_its_tables(root: Path):
+    folders = list(publish_studies(["12", "confidence_and_roles"], "smoke"))
+    names = ["11_confidence_and_roles", "12_relative_positions"]
+    assert folders == [root / "results" / "smoke" / name for name in names]
+    for name, number in zip(names, (11, 12), strict=True):
+        assert published(name, "smoke").tables["numbers"]["number"].tolist() == [number]
+
+
+def test_the_models_that_are_kept_are_recorded(root: Path):
+    (where,) = publish_studies(["11"], "smoke")
+    run = json.loads((where / "run.json").read_text())
+    assert run["config"]["profile"] == "smoke"
+    assert [made["ingredients"]["config"]["corpus"] for made in run["runs"]] == ["controlled-sov"]
+    assert run["runs"][0]["ingredients"]["stage"]["name"] == "model"
+    assert str(root) not in json.dumps(run)
+
+
+def test_nothing_is_computed_where_a_name_or_profile_is_wrong(root: Path):
+    for names, profile in ((["11", "99"], "smoke"), (["11"], "smok")):
+        with pytest.raises(UserError):
+            list(publish_studies(names, profile))
+    assert not (root / "results").exists() and not (root / "runs").exists()

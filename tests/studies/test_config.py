@@ -1,0 +1,151 @@
+"""Parameters: each bad one is refused in a line, each override selects the models it should."""
+
+import math
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from headbook.runs.store import Store
+from headbook.stages.model import trained
+from headbook.studies.config import Config, config_from
+from headbook.studies.measurements import model_labels, model_name
+from headbook.studies.profiles import PROFILES, SIZES
+from headbook.types import UserError
+
+FIELDS = "profile, corpus, size, updates, sentences, seed, pipeline"
+
+
+def write_corpus(folder: Path) -> Path:
+    """Twenty-four training pairs and a few to validate and test on."""
+    folder.mkdir(parents=True)
+    subjects, objects = ("the dog", "a cat", "my sister"), ("water", "a ball", "the tree", "birds")
+    pairs = [(s, v, o) for s in subjects for v in ("sees", "likes", "finds") for o in objects]
+    for name, part in {"train": pairs[:24], "valid": pairs[24:30], "test": pairs[30:]}.items():
+        (folder / f"{name}.en").write_text("".join(f"{s} {v} {o} .\n" for s, v, o in part))
+        (folder / f"{name}.de").write_text("".join(f"{s} {o} {v} .\n" for s, v, o in part))
+    return folder
+
+
+def assert_one_line(caught: pytest.ExceptionInfo[UserError], *said: str) -> None:
+    message = str(caught.value)
+    assert "\n" not in message
+    for each in said:
+        assert each in message
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("profile", "laptob", ", ".join(PROFILES)),
+        ("profile", None, "profile is None"),
+        ("profile", ["smoke"], "profile is ['smoke']"),
+        ("size", "large", ", ".join(SIZES)),
+        ("size", 128, "size is 128"),
+        ("size", ["tiny"], "size is ['tiny']"),
+        ("corpus", 30, "corpus is 30"),
+        ("corpus", "", "corpus is ''"),
+        ("pipeline", None, "pipeline is None"),
+        ("updates", 0, "1 or more"),
+        ("updates", 10.0, "updates is 10.0"),
+        ("updates", "10", "updates is '10'"),
+        ("sentences", -3, "1 or more"),
+        ("sentences", True, "sentences is True"),
+        ("seed", -1, "0 or more"),
+        ("seed", math.nan, "seed is nan"),
+    ],
+)
+def test_a_bad_value_is_refused_in_one_line(name: str, value: object, said: str):
+    # The tests' type checks would refuse it before the config's own, which a notebook meets.
+    config = object.__new__(Config)
+    values = {field.name: field.default for field in fields(Config)}
+    config.__dict__.update(values | {name: value})
+    with pytest.raises(UserError) as caught:
+        config.__post_init__()
+    assert_one_line(caught, name, said)
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "meant"),
+    [("corpora", "corpus"), ("sed", "seed"), ("update", "updates"), ("profil", "profile")],
+)
+def test_a_misspelt_parameter_names_the_near_one_and_all(misspelt: str, meant: str):
+    with pytest.raises(UserError) as caught:
+        config_from({misspelt: "x"})
+    assert_one_line(caught, repr(misspelt), f"did you mean {meant!r}", FIELDS)
+
+
+def test_a_stranger_is_no_near_one():
+    with pytest.raises(UserError) as caught:
+        config_from({"zzz": 1})
+    assert_one_line(caught, "unknown parameter 'zzz'; known: " + FIELDS)
+
+
+def test_what_a_notebook_holds_besides_parameters_is_no_parameter():
+    namespace = {"In": [], "Out": {}, "_": 1, "_i1": "code", "math": math, "Config": Config,
+                 "get_ipython": len, "profile": "smoke", "seed": 2}  # fmt: skip
+    assert config_from(namespace) == Config(profile="smoke", seed=2)
+
+
+def test_no_parameter_is_the_quick_profile():
+    assert config_from({}) == Config() and Config().models() == PROFILES["quick"].models
+
+
+def test_a_corpus_of_the_profile_keeps_all_its_seeds():
+    chosen = Config("laptop", corpus="multi30k-de").models()
+    assert [(run.corpus, run.training.seed) for run in chosen] == [
+        ("multi30k-de", seed) for seed in range(3)
+    ]
+    assert chosen == PROFILES["laptop"].models[:3]
+
+
+def test_another_corpus_gets_the_first_recipe():
+    (run,) = Config("laptop", corpus="controlled-vso").models()
+    assert run == replace(PROFILES["laptop"].models[0], corpus="controlled-vso")
+    assert Config("laptop", corpus="controlled-vso").one_model() == run
+
+
+@pytest.mark.parametrize(("corpus", "said"), [("multi30k-dd", "multi30k-de"), ("nowhere/x", "path"),
+                                              ("ud-ewt", "treebank")])  # fmt: skip
+def test_a_corpus_nobody_knows_is_refused(corpus: str, said: str):
+    with pytest.raises(UserError) as caught:
+        Config("smoke", corpus=corpus).models()
+    assert_one_line(caught, corpus, said)
+
+
+def test_a_seed_replaces_all_seeds_once():
+    runs = Config("laptop", seed=7).models()
+    assert {run.training.seed for run in runs} == {7}
+    assert [run.corpus for run in runs] == ["multi30k-de", "msdocs-ru", "tatoeba-de", "tatoeba-fr"]
+
+
+def test_seed_nought_is_a_seed():
+    assert len(Config("laptop", corpus="multi30k-de", seed=0).models()) == 1
+
+
+def test_size_and_updates_leave_the_rest_of_the_recipe():
+    before, after = Config("quick").models(), Config("quick", size="paper", updates=9).models()
+    for old, new in zip(before, after, strict=True):
+        assert new.size == SIZES["paper"] and new.training.updates == 9
+        again = replace(new.training, updates=old.training.updates)
+        assert replace(new, size=old.size, training=again) == old
+
+
+def test_sentences_replace_the_profiles():
+    assert Config("smoke").sentence_count == 40 and Config("quick").sentence_count is None
+    assert Config("smoke", sentences=7).sentence_count == 7
+    assert Config("laptop").texts == PROFILES["laptop"].texts
+
+
+def test_a_users_own_folder_is_trained_on_and_leaves_no_path(tmp_path: Path):
+    folder = write_corpus(tmp_path / "mine")
+    config = Config("smoke", corpus=str(folder), updates=2)
+    (run,) = config.models()
+    assert replace(run, corpus="controlled-sov") == Config("smoke", updates=2).one_model()
+    made = trained(run, Store(tmp_path / "runs"))
+    assert len(made.corpus.train) == 24 and made.corpus.target_language == "de"
+    assert model_name(run) == "mine w16 s0"
+    assert model_labels(made) == {"model": "mine w16 s0", "corpus": "mine", "target": "de",
+                                  "seed": 0}  # fmt: skip
+    for table in made.folder.glob("*.csv"):
+        assert str(tmp_path) not in table.read_text()

@@ -1,0 +1,49 @@
+"""Whether a model is kept, and which ingredient would have it trained again."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headbook.runs.store import Store
+from headbook.stages.model import corpus_of, ingredients
+from headbook.studies.config import Config
+from headbook.studies.explain import lines
+
+CONFIG = Config("smoke", corpus="controlled-sov")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """A store that keeps the smoke model of one corpus, as far as its record says."""
+    store = Store(tmp_path)
+    (run,) = CONFIG.models()
+    store.get(ingredients(run, corpus_of(run.corpus, run.pairs)), lambda folder: None)
+    return store
+
+
+def test_an_empty_store_keeps_nothing(tmp_path: Path):
+    first, second = lines(CONFIG, Store(tmp_path))
+    assert first.startswith(f"controlled-sov seed 0: to be trained ({tmp_path}")
+    assert second == "  no model is kept yet"
+
+
+def test_a_kept_model_is_one_line(store: Store):
+    (only,) = lines(CONFIG, store)
+    assert only.startswith("controlled-sov seed 0: kept (")
+    assert Path(only.partition("(")[2].rstrip(")")).is_dir()
+
+
+def test_every_difference_has_its_line(store: Store):
+    config = replace(CONFIG, seed=4, updates=21)
+    first, *differences = lines(config, store)
+    assert first.startswith("controlled-sov seed 4: to be trained")
+    assert differences == ["  config.training.seed: kept 0, asked 4",
+                           "  config.training.updates: kept 20, asked 21"]  # fmt: skip
+
+
+def test_every_model_of_the_profile_is_told(store: Store):
+    told = [line for line in lines(Config("smoke"), store) if not line.startswith(" ")]
+    assert [line.split()[0] for line in told] == ["controlled-sov", "controlled-svo",
+                                                  "controlled-vso"]  # fmt: skip
+    assert ["kept" in line for line in told] == [True, False, False]

@@ -1,0 +1,149 @@
+"""What a notebook shows, with a published run and without."""
+
+import base64
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from IPython.display import Markdown
+from matplotlib.figure import Figure
+
+from headbook import paths
+from headbook.claims.ledger import load
+from headbook.studies import page
+from headbook.studies.config import Config
+from headbook.studies.measurements import claim_row
+from headbook.studies.results import Tables, publish
+from headbook.types import UserError
+
+STUDY = "11_confidence_and_roles"
+CLAIM = "voita-f1c-both-neighbours"
+LABELS = {"model": "m", "corpus": "multi30k-de", "target": "de", "seed": 0}
+
+
+def tables_with(value: float, seed: object = 0) -> Tables:
+    return {"claims": pd.DataFrame([claim_row(CLAIM, LABELS | {"seed": seed}, float(value))])}
+
+
+def figure(tables: Tables) -> Figure:
+    drawn = Figure(figsize=(1, 1))
+    drawn.subplots().set_title(str(len(tables)))
+    return drawn
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list:
+    """What is displayed, in order; nothing is published yet."""
+    monkeypatch.setattr(paths, "RESULTS", tmp_path)
+    displayed: list = []
+    monkeypatch.setattr(page, "display", displayed.append)
+    return displayed
+
+
+def texts(shown: list) -> list[str]:
+    return [each.data for each in shown if isinstance(each, Markdown)]
+
+
+def line_of(comparison: str, profile: str) -> str:
+    """The line of the one claim at a profile."""
+    claim = load().claim(CLAIM).claim
+    (line,) = [each for each in comparison.splitlines()
+               if claim in each and f"| {profile} |" in each]  # fmt: skip
+    return line
+
+
+def test_a_picture_is_a_png_with_its_text():
+    html = page.Picture(figure({}), 'a "sharp" head < 0.5 & more')._repr_html_()
+    assert 'alt="a &quot;sharp&quot; head &lt; 0.5 &amp; more"' in html
+    (data,) = re.findall(r'src="data:image/png;base64,([^"]+)"', html)
+    assert base64.b64decode(data).startswith(b"\x89PNG\r\n\x1a\n")
+    assert html.count("<") == html.count(">") == 1
+
+
+def test_the_same_figure_gives_the_same_bytes():
+    once, twice = (page.Picture(figure({}), "x")._repr_html_() for _ in range(2))
+    assert once == twice
+
+
+def test_unpublished_only_this_run_is_shown(shown: list):
+    page.show(STUDY, figure, tables_with(2), "Heads.")
+    assert texts(shown) == ["**This run**"]
+    assert [each.alt for each in shown if isinstance(each, page.Picture)] == ["Heads. This run."]
+
+
+def test_published_stands_before_this_run(shown: list, tmp_path: Path):
+    publish(STUDY, Config("laptop"), tables_with(2) | {"more": tables_with(1)["claims"]}, [])
+    drawn: list[Tables] = []
+    page.show(STUDY, lambda given: drawn.append(given) or figure(given), tables_with(0), "Heads.")
+    first, last = texts(shown)
+    assert first.startswith("**Published run**: profile laptop, ") and "commit" in first
+    assert last == "**This run**"
+    assert [len(each) for each in drawn] == [2, 1]
+    alts = [each.alt for each in shown if isinstance(each, page.Picture)]
+    assert alts == ["Heads. Published run.", "Heads. This run."]
+
+
+def test_a_reading_is_filled_from_both_runs(shown: list):
+    def read(tables: Tables) -> str:
+        return f"{tables['claims']['value'].iloc[0]:g} offsets."
+
+    page.say(read, STUDY, tables_with(1))
+    publish(STUDY, Config("laptop"), tables_with(2), [])
+    page.say(read, STUDY, tables_with(1))
+    assert texts(shown) == ["**This run.** 1 offsets.", "**Published run.** 2 offsets.",
+                            "**This run.** 1 offsets."]  # fmt: skip
+
+
+def test_a_table_is_markdown_with_few_digits(shown: list):
+    page.table(pd.DataFrame({"head": ["a"], "share": [0.123456]}))
+    (table,) = texts(shown)
+    assert "0.123 |" in table and "| head" in table and "0.1234" not in table
+
+
+def test_unpublished_the_claims_of_this_run_alone_are_compared(shown: list):
+    page.compare(STUDY, Config("smoke"), tables_with(2))
+    (comparison,) = texts(shown)
+    assert "replicated" in line_of(comparison, "smoke")
+    assert "| laptop |" not in comparison
+    claims = [claim for claim in load().claims if claim.study == STUDY]
+    assert comparison.count("| smoke |") == len(claims)
+    assert comparison.count("not yet run") == len(claims) - 1
+
+
+def test_published_verdicts_stand_beside_this_runs(shown: list):
+    publish(STUDY, Config("laptop"), tables_with(2), [])
+    page.compare(STUDY, Config("smoke"), tables_with(1))
+    (comparison,) = texts(shown)
+    assert "✘ differs" in line_of(comparison, "smoke")
+    assert "✔ replicated" in line_of(comparison, "laptop")
+
+
+def test_a_laptop_run_is_not_compared_with_itself(shown: list):
+    publish(STUDY, Config("laptop"), tables_with(2), [])
+    page.compare(STUDY, Config("laptop"), tables_with(1))
+    assert "differs" in line_of(texts(shown)[0], "laptop")
+
+
+@pytest.mark.parametrize("gap", [None, float("nan"), ""], ids=["none", "nan", "empty"])
+def test_seeds_are_named_as_given_beside_a_gap(shown: list, gap: object):
+    rows = [claim_row(CLAIM, LABELS | {"model": name, "seed": seed}, 2.0)
+            for name, seed in (("a", 7), ("b", gap))]  # fmt: skip
+    page.compare(STUDY, Config("smoke"), {"claims": pd.DataFrame(rows)})
+    line = line_of(texts(shown)[0], "smoke")
+    assert "seed 7:" in line.replace("seed 7 ", "seed 7:") and "7.0" not in line
+    assert line.count("seed ") == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ({"claim": "voita-f9"}, "voita-f9"),
+        ({"claim": "voita-f3-nsubj-head-to-dependent"}, "claim"),
+        ({"value": "many"}, "value"),
+    ],
+)
+def test_a_faulty_claims_table_is_refused(shown: list, fault: dict, said: str):
+    faulty = {"claims": tables_with(2)["claims"].astype(object).assign(**fault)}
+    with pytest.raises(UserError, match=said):
+        page.compare(STUDY, Config("smoke"), faulty)
