@@ -176,6 +176,6 @@ def test_a_folder_is_named_from_where_the_user_is(
 
 def test_explain_says_that_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HEADBOOK_RUNS", str(tmp_path))
-    lines = headbook("explain", "--profile", "smoke", "--corpus", "controlled-vso").stdout
-    assert lines.startswith("controlled-vso seed 0: to be trained")
+    lines = headbook("explain", "--profile", "smoke", "--corpus", "controlled-svo").stdout
+    assert lines.startswith("controlled-svo seed 0: to be trained")
     assert "no model is kept yet" in lines

@@ -25,7 +25,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Results and runs in a folder; studies that compute at once; a profile of two models."""
     monkeypatch.setattr(paths, "RESULTS", tmp_path / "results")
     monkeypatch.setenv("HEADBOOK_RUNS", str(tmp_path / "runs"))
-    smoke = replace(PROFILES["smoke"], models=PROFILES["smoke"].models[:2])
+    (first,) = Config("smoke", corpus="controlled-svo").models()
+    smoke = replace(PROFILES["smoke"], models=(first, first.with_seed(1)))
     monkeypatch.setattr(configs, "PROFILES", MappingProxyType({"smoke": smoke}))
     for number, study in enumerate((confidence_and_roles, relative_positions), start=11):
         monkeypatch.setattr(study, "compute", planted(number))
@@ -55,7 +56,7 @@ def test_the_models_that_are_kept_are_recorded(root: Path):
     (where,) = publish_studies(["11"], "smoke")
     run = json.loads((where / "run.json").read_text())
     assert run["config"]["profile"] == "smoke"
-    assert [made["ingredients"]["config"]["corpus"] for made in run["runs"]] == ["controlled-sov"]
+    assert [made["ingredients"]["config"]["training"]["seed"] for made in run["runs"]] == [0]
     assert run["runs"][0]["ingredients"]["stage"]["name"] == "model"
     assert str(root) not in json.dumps(run)
 

@@ -32,7 +32,7 @@ from headbook.studies import confidence_and_roles as study
 from headbook.studies.config import Config
 from headbook.studies.measurements import Measurement, role_rows
 from headbook.studies.results import Tables, publish, published
-from headbook.trees import RELATION_DIRECTIONS
+from headbook.trees import RELATION_DIRECTIONS, Tree
 from headbook.types import Kind
 
 SMOKE = Config("smoke", corpus="controlled-svo")
@@ -60,6 +60,12 @@ def held(measurement: Measurement) -> set[tuple[int, int, str, str]]:
     return {tuple(row) for row in roles[roles["held"]][columns].values}
 
 
+def answerable(trees: tuple[Tree, ...], relation: str) -> float:
+    """The largest share of a relation's arcs that a head with one answer a word can get right."""
+    arcs = [[arc.head for arc in tree.arcs() if arc.relation == relation] for tree in trees]
+    return sum(len(set(heads)) for heads in arcs) / sum(map(len, arcs))
+
+
 def test_a_planted_model_is_recovered(untrained: TrainedModel, tmp_path: Path):
     text = held_out(untrained.corpus, 150, "auto", Store(tmp_path))
     trees = aligned(untrained, text)
@@ -84,7 +90,14 @@ def test_a_planted_model_is_recovered(untrained: TrainedModel, tmp_path: Path):
                 (2, 5, "rare", "one of two rarest")}  # fmt: skip
     for head, names in enumerate(RELATION_DIRECTIONS, start=1):
         expected.add((1, head, "syntactic", " ".join(names)))
-    assert held(Measurement(untrained, text, HeadsRun(HELD_OUT), sums)) == expected
+    # A noun of two adjectives asks twice and is answered once, while the adjective is so often the
+    # word before it that no head can be 10 points better.
+    crowded = (1, 5, "syntactic", "amod head_to_dependent")
+    measurement = Measurement(untrained, text, HeadsRun(HELD_OUT), sums)
+    assert held(measurement) == expected - {crowded}
+    roles = role_rows(measurement).set_index(["layer", "head", "role", "detail"])
+    assert roles.loc[crowded, "score"] == pytest.approx(answerable(text.trees, "amod"))
+    assert roles.loc[crowded, "threshold"] > roles.loc[crowded, "score"]
 
 
 def test_an_untrained_model_has_no_role(untrained: TrainedModel, tmp_path: Path):

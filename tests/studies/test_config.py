@@ -100,9 +100,9 @@ def test_a_corpus_of_the_profile_keeps_all_its_seeds():
 
 
 def test_another_corpus_gets_the_first_recipe():
-    (run,) = Config("laptop", corpus="controlled-vso").models()
-    assert run == replace(PROFILES["laptop"].models[0], corpus="controlled-vso")
-    assert Config("laptop", corpus="controlled-vso").one_model() == run
+    (run,) = Config("laptop", corpus="controlled-svo").models()
+    assert run == replace(PROFILES["laptop"].models[0], corpus="controlled-svo")
+    assert Config("laptop", corpus="controlled-svo").one_model() == run
 
 
 @pytest.mark.parametrize(("corpus", "said"), [("multi30k-dd", "multi30k-de"), ("nowhere/x", "path"),

@@ -39,7 +39,7 @@ def test_the_corpus_is_described_as_it_was_read(tables: Tables) -> None:
     (row,) = tables["corpora"].to_dict("records")
     part = split(TargetOrder.SOV)[0]
     assert row["source_word_types"] == len(set(" ".join(part.source).split()))
-    assert row["source_piece_types"] == 300
+    assert row["source_piece_types"] == 2000
     assert row["dropped"] == "nothing"
     assert len(row["digest"]) == 12
 

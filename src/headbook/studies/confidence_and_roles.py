@@ -174,7 +174,7 @@ def draw_roles(tables: Tables) -> Figure:
     roles = tables["roles"].query("update == 'best'")
     return draw_role_maps(
         [
-            RoleMap(name, (of_model["layer"].max(), of_model["head"].max()),
+            RoleMap(name, (int(of_model["layer"].max()), int(of_model["head"].max())),
                     roles[roles["model"] == name])
             for name, of_model in scores.groupby("model", sort=False)
         ]
