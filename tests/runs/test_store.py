@@ -139,7 +139,9 @@ def test_two_processes_compute_one_run_once(tmp_path: Path):
     counter = tmp_path / "counter.txt"
     command = [sys.executable, str(SCRIPT), str(tmp_path / "store"), str(counter)]
     asking = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         for _ in range(2)
     ]
     # Both are up before either may ask, so that they ask together.
@@ -147,10 +149,11 @@ def test_two_processes_compute_one_run_once(tmp_path: Path):
     for process in asking:
         process.stdin.write("now\n")
         process.stdin.flush()
-    answers = [process.communicate(timeout=120)[0].splitlines() for process in asking]
-    assert [answer[-1] for answer in answers] == ["42", "42"]
+    answers = [process.communicate(timeout=120) for process in asking]
+    assert [printed.splitlines()[-1] for printed, _ in answers] == ["42", "42"]
     assert counter.read_text() == "computed\n"
-    waited = [line for answer in answers for line in answer if line.startswith("waiting for")]
+    notices = "".join(said for _, said in answers)
+    waited = [line for line in notices.splitlines() if line.startswith("waiting for")]
     assert len(waited) == 1
 
 

@@ -39,7 +39,6 @@ class Capturable(Protocol):
     def attentions(self) -> Iterator[tuple[Kind, int, Recordable]]: ...
 
 
-
 class Tape:
     """What one forward pass left: `tape[kind, point]` is a list of tensors, one a layer.
 

@@ -22,6 +22,7 @@ BANNERS = {
     f"numbers mean nothing. {CONTROL}",
     "quick": f"This page was executed at profile `quick`. {CONTROL}",
 }
+PLOTLY = "application/vnd.plotly.v1+json"
 IGNORED = shutil.ignore_patterns("_executed", "_generated", "_build", "__pycache__")
 
 
@@ -69,6 +70,9 @@ def _dressed(notebook: NotebookNode) -> NotebookNode:
     for cell in notebook.cells:
         for alt in _alternatives(cell):
             cell.metadata["mystnb"] = {"image": {"alt": alt}}
+        for output in cell.get("outputs", []):
+            # Jupyter's own form of a figure; the book shows the HTML beside it.
+            output.get("data", {}).pop(PLOTLY, None)
     return notebook
 
 

@@ -7,7 +7,7 @@ from nbformat import NotebookNode
 
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 RANDOM_ID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
-PROGRESS = re.compile(r"\r|\d+%\|")
+PROGRESS = re.compile(r"\r|\d+%\||waiting for another process")
 
 
 def tidy(notebook: NotebookNode, name: str) -> NotebookNode:

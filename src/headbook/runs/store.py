@@ -1,6 +1,7 @@
 """The run store: what a stage made from the same ingredients is made once and kept."""
 
 import json
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -118,7 +119,8 @@ def _waiting(path: Path) -> FileLock:
         lock.acquire(timeout=0)
         lock.release()
     except Timeout:
-        print(f"waiting for another process to finish {path.with_suffix('')}", flush=True)
+        named = f"{path.parent.name}/{path.stem}"
+        print(f"waiting for another process to finish {named}", file=sys.stderr, flush=True)
     return lock
 
 

@@ -4,17 +4,15 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
-
-import spacy
-from spacy.util import get_package_path, is_package
 
 from headbook import paths
 from headbook.corpora import controlled, download
 from headbook.corpora.readers import ParallelCorpus
 from headbook.corpora.registry import CorpusKind, corpus, registry
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.syntax.parse import parse_docs, save_docs
 from headbook.syntax.treebank import read_conllu
 from headbook.trees import Tree
 from headbook.types import UserError
@@ -85,6 +83,8 @@ def parsed(sentences: Sequence[str], pipeline: str, store: Store) -> tuple[tuple
     asked = Ingredients(PARSES, {"parser": parser}, {"sentences": text}, {})
 
     def make(folder: Path) -> None:
+        from headbook.syntax.parse import parse_docs, save_docs  # a machine may lack spaCy
+
         parses = parse_docs(sentences, where)
         save_docs(parses, folder / "docs.spacy")
         rows = [asdict(tree) for tree in parses.trees()]
@@ -117,20 +117,28 @@ def _read_trees(path: Path) -> tuple[Tree, ...]:
 
 def _pipeline(named: str) -> tuple[str | Path, str]:
     """Where the pipeline is, and its name with its version."""
-    where = _found() if named == AUTO else (named if is_package(named) else Path(named))
-    meta = (get_package_path(where) if isinstance(where, str) else where) / "meta.json"
+    if find_spec("spacy") is None:
+        raise UserError("spaCy is not installed: install it, or bring parses made elsewhere")
+    where = _found() if named == AUTO else (named if _package(named) else Path(named))
+    meta = (_package(where) if isinstance(where, str) else where) / "meta.json"
     if not meta.exists():
         raise UserError(
             f"spaCy pipeline {named}: not found; install it (`python -m spacy download "
             f"{INSTALLED}`) or give the path of a pipeline's folder"
         )
     read = json.loads(meta.read_text())
-    return where, f"{read['lang']}_{read['name']} {read['version']} (spaCy {spacy.__version__})"
+    return where, f"{read['lang']}_{read['name']} {read['version']} (spaCy {version('spacy')})"
+
+
+def _package(name: str) -> Path | None:
+    """The folder of an installed pipeline; None where there is no package of that name."""
+    spec = find_spec(name) if name.isidentifier() else None
+    return Path(spec.origin).parent if spec and spec.origin else None
 
 
 def _found() -> str | Path:
     mirror = paths.mirror()
-    if is_package(INSTALLED):
+    if _package(INSTALLED):
         return INSTALLED
     if mirror is not None and (mirror / MIRRORED).is_dir():
         return mirror / MIRRORED

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import fields, replace
 
+import numpy as np
 import pandas as pd
 import seaborn as sns
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from headbook.heads.measure import percentiles
@@ -142,26 +144,36 @@ def draw_scores(tables: Tables) -> Figure:
     """Every model's encoder heads: confidence, best offset, best relation, rare words."""
     scores = tables["scores"].query("kind == 'encoder' and update == 'best'")
     names = list(scores["model"].unique())
-    figure = Figure(figsize=(15, 0.5 + 2.6 * len(names)), layout="constrained")
-    axes = figure.subplots(len(names), 4, squeeze=False)
-    for row, name in zip(axes, names, strict=True):
+    layers = int(scores["layer"].max())
+    figure = Figure(figsize=(11, (1.6 + 1.1 * layers) * len(names)), layout="constrained")
+    for part, name in zip(np.atleast_1d(figure.subfigures(len(names), 1)), names, strict=True):
         of_model = scores[scores["model"] == name]
-        _heat(row[0], of_model, "confidence", None, f"{name}\nconfidence", (0, 1))
-        _heat(row[1], of_model, "positional", "offset", "share at the best offset", (0, 1))
-        _heat(row[2], of_model, "margin", "relation", "best accuracy minus baseline", (-0.5, 0.5))
-        _heat(row[3], of_model, "rare", None, "pointing at one of the two rarest", (0, 1))
+        (confidence, positional), (margin, rare) = part.subplots(2, 2)
+        part.suptitle(name, fontweight="bold")
+        _heat(confidence, of_model, "confidence", None, "confidence", (0, 1))
+        _heat(positional, of_model, "positional", "offset", "share at the best offset", (0, 1))
+        _heat(margin, of_model, "margin", "relation", "best accuracy minus baseline", (-0.5, 0.5))
+        _heat(rare, of_model, "rare", None, "pointing at one of the two rarest", (0, 1))
     return figure
 
 
-def _heat(axis, scores: pd.DataFrame, column: str, label: str | None, title: str, span) -> None:
+def _heat(
+    axis: Axes,
+    scores: pd.DataFrame,
+    column: str,
+    label: str | None,
+    title: str,
+    span: tuple[float, float],
+) -> None:
     values = scores.pivot(index="layer", columns="head", values=column)
     notes = values.map(lambda value: f"{value:.2f}".replace("0.", "."))
     if label:
         names = scores.pivot(index="layer", columns="head", values=label)
         notes = notes + "\n" + names.map(lambda name: short(name).replace(" ", "\n"))
     colours = "vlag" if span[0] < 0 else "Purples"
+    size = 6.5 if column == "margin" else 8
     sns.heatmap(values, annot=notes, fmt="", cmap=colours, vmin=span[0], vmax=span[1], cbar=False,
-                linewidths=0.5, ax=axis, annot_kws={"size": 6.5})  # fmt: skip
+                linewidths=0.5, ax=axis, annot_kws={"size": size})  # fmt: skip
     axis.set(title=title, xlabel="head", ylabel="layer")
     axis.tick_params(length=0)
     if values.isna().all(axis=None):
@@ -189,9 +201,10 @@ def draw_training(tables: Tables) -> Figure:
         "largest_rare": "largest share at the two rarest",
         "largest_confidence": "largest confidence",
     }
-    figure = Figure(figsize=(13, 3.4), layout="constrained")
+    figure = Figure(figsize=(10, 6.4), layout="constrained")
     training = tables["training"].astype({"update": int})
-    for axis, (column, title) in zip(figure.subplots(1, 4), columns.items(), strict=True):
+    axes = figure.subplots(2, 2).flat
+    for axis, (column, title) in zip(axes, columns.items(), strict=True):
         sns.lineplot(training, x="update", y=column, hue="model", style="model", markers=True,
                      dashes=False, ax=axis, legend=column == "largest_confidence")  # fmt: skip
         axis.set_xscale("symlog", linthresh=training["update"].loc[lambda at: at > 0].min())
@@ -199,7 +212,8 @@ def draw_training(tables: Tables) -> Figure:
         axis.set_xticks(ticks, map(str, ticks), rotation=45)
         axis.minorticks_off()
         axis.set(title=title, ylabel="", ylim=(-0.6 if "margin" in column else 0, 1))
-    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    axis.get_legend().remove()
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 

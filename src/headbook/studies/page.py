@@ -19,6 +19,7 @@ from headbook.studies.results import Published, Tables, published
 from headbook.types import UserError
 
 DOTS_PER_INCH = 144
+PIXELS_PER_INCH = 84
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,13 @@ class Picture:
         self.figure.savefig(buffer, format="png", dpi=DOTS_PER_INCH, bbox_inches="tight",
                             facecolor="white", metadata={"Software": None})  # fmt: skip
         data = base64.b64encode(buffer.getvalue()).decode()
-        return f'<img class="figure" alt="{escape(self.alt)}" src="data:image/png;base64,{data}">'
+        width = round(self.figure.get_figwidth() * PIXELS_PER_INCH)
+        # Never shrunk to a column, where its labels could not be read: a wide figure is scrolled.
+        return (
+            '<div class="figure-scroll" style="overflow-x: auto" tabindex="0">'
+            f'<img class="figure" style="max-width: none; width: {width}px" '
+            f'alt="{escape(self.alt)}" src="data:image/png;base64,{data}"></div>'
+        )
 
 
 def show(study: str, draw: Callable[[Tables], Figure], tables: Tables, alt: str) -> None:

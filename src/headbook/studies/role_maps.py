@@ -13,7 +13,7 @@ ROLE_COLOURS = {Role.POSITIONAL: "#8e6bb3", Role.SYNTACTIC: "#4f9d69", Role.RARE
 """The paper's purple, green and orange; each cell is labelled as well."""
 MOST_LABELS = 3
 """Roles written in one cell; a line says how many more there are."""
-IN_A_ROW = 3
+IN_A_ROW = 2
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class RoleMap:
 
 
 def draw_role_maps(maps: Sequence[RoleMap]) -> Figure:
-    """The maps side by side, three in a row."""
+    """The maps side by side, two in a row."""
     columns, rows = min(len(maps), IN_A_ROW), -(-len(maps) // IN_A_ROW)
     tallest, widest = (max(sizes) for sizes in zip(*(each.shape for each in maps), strict=True))
-    size = (max(4.0, 0.9 + 0.66 * widest) * columns, (1.1 + 0.46 * tallest) * rows)
+    size = (max(4.0, 0.9 + 0.6 * widest) * columns, (1.1 + 0.5 * tallest) * rows)
     figure = Figure(figsize=size, layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axis, each in zip(axes, maps, strict=False):
@@ -49,7 +49,7 @@ def role_map(axis: Axes, drawn: RoleMap) -> None:
         first = next(role for role in DRAWING_ORDER if role in set(held["role"]))
         axis.fill_between([head - 0.48, head + 0.48], layer - 0.46, layer + 0.46,
                           color=ROLE_COLOURS[first])  # fmt: skip
-        axis.text(head, layer, _label(held), ha="center", va="center", fontsize=6.5)
+        axis.text(head, layer, _label(held), ha="center", va="center", fontsize=8)
     if drawn.roles.empty:
         axis.text((heads + 1) / 2, (layers + 1) / 2, "no head reaches a threshold", ha="center")
 

@@ -3,13 +3,14 @@
 import logging
 import math
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from lightning.fabric import Fabric
 from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
@@ -20,6 +21,9 @@ from headbook.training import checkpoint
 from headbook.training.memory import give_back_freed_memory, keep_freed_memory
 from headbook.training.schedule import learning_rate
 from headbook.types import UserError
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
 
 STATE = "state.safetensors"
 """What a killed training resumes from, in its folder."""
@@ -90,9 +94,7 @@ class Trainer:
         if not self.train or not self.valid:
             raise UserError("a training needs at least one training and one validation pair")
         keep_freed_memory()
-        # Fabric announces its precision on standard error, which a notebook would show as a fault.
-        logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
-        self.fabric = Fabric(accelerator="auto", devices=1, precision=self.config.precision)
+        self.fabric = _fabric(self.config.precision)
         self.model = self.fabric.to_device(self.model)
         self.optimiser = torch.optim.Adam(
             self.model.parameters(), betas=self.config.betas, eps=self.config.epsilon, fused=True
@@ -215,6 +217,16 @@ class Trainer:
         if valid_loss < progress.best:
             progress.best = valid_loss
             checkpoint.save_model(self.model, self.folder / "best.safetensors")
+
+
+def _fabric(precision: Precision) -> "Fabric":
+    """Lightning Fabric on the one device there is, without what a notebook would show as a fault:
+    its warning of missing widgets, its notice of the precision."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="IProgress not found")
+        from lightning.fabric import Fabric
+    logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
+    return Fabric(accelerator="auto", devices=1, precision=precision)
 
 
 def snapshot_name(update: int) -> str:
