@@ -140,7 +140,11 @@ def test_two_processes_compute_one_run_once(tmp_path: Path):
     command = [sys.executable, str(SCRIPT), str(tmp_path / "store"), str(counter)]
     asking = [
         subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for _ in range(2)
     ]

@@ -15,6 +15,7 @@ from headbook.corpora.readers import ParallelCorpus, load
 from headbook.runs.store import Store
 from headbook.stages import texts
 from headbook.stages.texts import AUTO, HELD_OUT, held_out, parsed, treebank
+from headbook.syntax import parse as parsing
 from headbook.syntax.parse import load_docs
 from headbook.trees import ROOT
 from headbook.types import UserError
@@ -83,9 +84,9 @@ def store(tmp_path: Path) -> Store:
 def parses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many sentences each call to the parser was given."""
     asked: list[int] = []
-    parse = texts.parse_docs
+    parse = parsing.parse_docs
     monkeypatch.setattr(
-        texts, "parse_docs", lambda lines, where: asked.append(len(lines)) or parse(lines, where)
+        parsing, "parse_docs", lambda lines, where: asked.append(len(lines)) or parse(lines, where)
     )
     return asked
 

@@ -58,7 +58,8 @@ def test_a_picture_is_a_png_with_its_text():
     assert 'alt="a &quot;sharp&quot; head &lt; 0.5 &amp; more"' in html
     (data,) = re.findall(r'src="data:image/png;base64,([^"]+)"', html)
     assert base64.b64decode(data).startswith(b"\x89PNG\r\n\x1a\n")
-    assert html.count("<") == html.count(">") == 1
+    # the frame that scrolls, its end, and the image: nothing of the text became markup
+    assert html.count("<") == html.count(">") == 3
 
 
 def test_the_same_figure_gives_the_same_bytes():
@@ -147,3 +148,9 @@ def test_a_faulty_claims_table_is_refused(shown: list, fault: dict, said: str):
     faulty = {"claims": tables_with(2)["claims"].astype(object).assign(**fault)}
     with pytest.raises(UserError, match=said):
         page.compare(STUDY, Config("smoke"), faulty)
+
+
+def test_a_table_of_this_run_stands_behind_its_heading(shown: list):
+    page.show_table(STUDY, lambda tables: tables["claims"][["claim"]], tables_with(2))
+    assert texts(shown)[0] == "**This run**"
+    assert CLAIM in texts(shown)[1]

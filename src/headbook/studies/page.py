@@ -77,6 +77,18 @@ def say(read: Callable[[Tables], str], study: str, tables: Tables) -> None:
     display(Markdown(f"**This run.** {read(tables)}"))
 
 
+def show_table(
+    study: str, make: Callable[[Tables], pd.DataFrame], tables: Tables, digits: int = 3
+) -> None:
+    """A small table of the published run, where there is one, and then of this run."""
+    kept = published_or_none(study)
+    if kept is not None:
+        display(Markdown(f"**Published run**: {provenance(kept)}"))
+        table(make(kept.tables), digits)
+    display(Markdown("**This run**"))
+    table(make(tables), digits)
+
+
 def table(frame: pd.DataFrame, digits: int = 3) -> None:
     """A small table as markdown, so that it follows the book's style."""
     display(Markdown(frame.to_markdown(index=False, floatfmt=f".{digits}g")))

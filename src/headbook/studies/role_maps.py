@@ -29,7 +29,9 @@ def draw_role_maps(maps: Sequence[RoleMap]) -> Figure:
     """The maps side by side, two in a row."""
     columns, rows = min(len(maps), IN_A_ROW), -(-len(maps) // IN_A_ROW)
     tallest, widest = (max(sizes) for sizes in zip(*(each.shape for each in maps), strict=True))
-    size = (max(4.0, 0.9 + 0.6 * widest) * columns, (1.1 + 0.5 * tallest) * rows)
+    # Maps without any role need no room for labels.
+    height = 0.14 if all(each.roles.empty for each in maps) else 0.5
+    size = (max(4.0, 0.9 + 0.6 * widest) * columns, (1.1 + height * tallest) * rows)
     figure = Figure(figsize=size, layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axis, each in zip(axes, maps, strict=False):

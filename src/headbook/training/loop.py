@@ -3,7 +3,6 @@
 import logging
 import math
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -220,11 +219,10 @@ class Trainer:
 
 
 def _fabric(precision: Precision) -> "Fabric":
-    """Lightning Fabric on the one device there is, without what a notebook would show as a fault:
-    its warning of missing widgets, its notice of the precision."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="IProgress not found")
-        from lightning.fabric import Fabric
+    """Lightning Fabric on the one device there is, without its notice of the precision, which a
+    notebook would show as a fault."""
+    from lightning.fabric import Fabric  # takes seconds, and only training needs it
+
     logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
     return Fabric(accelerator="auto", devices=1, precision=precision)
 
