@@ -129,7 +129,10 @@ def test_claims_are_rows_the_scorecard_takes(tables: Tables) -> None:
     claims = checked(ledger.load(), tables["claims"].astype({"seed": str}), study.STUDY, "test")
     mine = {claim.id for claim in ledger.load().claims if claim.study == study.STUDY}
     assert set(claims["claim"]) == mine
-    assert claims["value"].notna().all()
+    # Models of this size have no role, and having none alike is no agreement between languages.
+    roleless = claims["claim"] == "voita-f2-same-share-of-roles"
+    assert tables["roles"].query("update == 'best'").empty
+    assert claims["value"].isna().tolist() == roleless.tolist()
     assert len(claims) == 3 * 2 + 1
 
 

@@ -150,10 +150,10 @@ def draw_scores(tables: Tables) -> Figure:
         of_model = scores[scores["model"] == name]
         (confidence, positional), (margin, rare) = part.subplots(2, 2)
         part.suptitle(name, fontweight="bold")
-        _heat(confidence, of_model, "confidence", None, "confidence", (0, 1))
-        _heat(positional, of_model, "positional", "offset", "share at the best offset", (0, 1))
+        _heat(confidence, of_model, "confidence", None, "confidence", (0.0, 1.0))
+        _heat(positional, of_model, "positional", "offset", "share at the best offset", (0.0, 1.0))
         _heat(margin, of_model, "margin", "relation", "best accuracy minus baseline", (-0.5, 0.5))
-        _heat(rare, of_model, "rare", None, "pointing at one of the two rarest", (0, 1))
+        _heat(rare, of_model, "rare", None, "pointing at one of the two rarest", (0.0, 1.0))
     return figure
 
 
