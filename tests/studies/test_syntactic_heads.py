@@ -17,8 +17,14 @@ from headbook.stages.model import trained
 from headbook.stages.texts import HELD_OUT, Text
 from headbook.studies import syntactic_heads as study
 from headbook.studies.config import Config
-from headbook.studies.measurements import Measurement, best_margins, text_of
-from headbook.studies.parser_effect import EFFECT, accuracies, effect_rows, measure
+from headbook.studies.measurements import (
+    Measurement,
+    accuracies,
+    best_margins,
+    measure,
+    text_of,
+)
+from headbook.studies.parser_effect import EFFECT, effect_rows
 from headbook.studies.results import Tables
 from headbook.trees import RELATION_DIRECTIONS, Tree
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from headbook.publishing.templates import select
 from headbook.runs.store import Store
-from headbook.stages.model import corpus_of, ingredients
+from headbook.stages.model import asked_for
 from headbook.studies.config import Config
 from headbook.studies.results import publish
 
@@ -24,6 +24,6 @@ def publish_studies(names: list[str] | None, profile: str) -> Iterator[Path]:
 
 def _made_by(config: Config, store: Store) -> list[dict[str, Any]]:
     """The records of the models a profile's studies read, as far as they are kept."""
-    asked = [ingredients(run, corpus_of(run.corpus, run.pairs)) for run in config.models()]
+    asked = [asked_for(run) for run in config.models()]
     files = [store.folder(each) / "run.json" for each in asked if store.has(each)]
     return [json.loads(file.read_text()) for file in files]

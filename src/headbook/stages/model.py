@@ -146,6 +146,11 @@ def corpus_of(corpus: str, pairs: int | None) -> ParallelCorpus:
     return load(corpus, pairs)
 
 
+def asked_for(run: ModelRun) -> Ingredients:
+    """The key material of a model that may not be trained yet."""
+    return ingredients(run, corpus_of(run.corpus, run.pairs))
+
+
 def trained(run: ModelRun, store: Store) -> TrainedModel:
     """The trained model, from the store or trained now (resuming what a kill left)."""
     corpus = corpus_of(run.corpus, run.pairs)

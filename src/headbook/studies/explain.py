@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from headbook.runs.store import Store
-from headbook.stages.model import corpus_of, ingredients
+from headbook.stages.model import asked_for
 from headbook.studies.config import Config
 
 
@@ -11,7 +11,7 @@ def lines(config: Config, store: Store | None = None) -> Iterator[str]:
     """One line a model: its key, and what differs from the nearest kept run."""
     store = store or Store.default()
     for run in config.models():
-        asked = ingredients(run, corpus_of(run.corpus, run.pairs))
+        asked = asked_for(run)
         differences = store.explain(asked)
         state = {True: "kept", False: "to be trained"}[differences == []]
         yield f"{run.corpus} seed {run.training.seed}: {state} ({store.folder(asked)})"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pandas as pd
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from headbook.heads.measure import RatioSums, best_head
-from headbook.heads.offset_baseline import REACH as WORD_REACH
 from headbook.heads.offset_baseline import OffsetBaseline, offset_baseline
 from headbook.heads.positional import REACH
 from headbook.heads.roles import candidates
@@ -110,8 +110,19 @@ def measurements(
         for name in texts:
             text = text_of(model, name, config, store)
             for update in updates:
-                heads = HeadsRun(text.name, update, choices)
-                yield Measurement(model, text, heads, measured(model, text, heads, store))
+                yield measure(model, text, store, choices, update)
+
+
+def measure(
+    model: TrainedModel,
+    text: Text,
+    store: Store,
+    choices: Choices = DEFAULT,
+    update: int | None = None,
+) -> Measurement:
+    """One model at one update on one text."""
+    run = HeadsRun(text.name, update, choices)
+    return Measurement(model, text, run, measured(model, text, run, store))
 
 
 def head_rows(measurement: Measurement) -> pd.DataFrame:
@@ -206,11 +217,25 @@ def best_margins(measurement: Measurement) -> Tensor:
 
     Row 0 is the plain difference; the others are its bootstrap over sentences.
     """
-    syntactic, offsets = measurement.sums["syntactic"], measurement.sums["offsets"]
-    best, baseline = best_head(syntactic), measurement.baseline
-    columns = torch.arange(len(RELATION_DIRECTIONS))
-    accuracy = syntactic.replicates(half=1)[:, best.layer, best.head, columns]
-    return accuracy - offsets.replicates(half=1)[:, baseline.offset + WORD_REACH, columns]
+    return accuracies(measurement) - baseline_accuracies(measurement)
+
+
+def accuracies(
+    measurement: Measurement, chooser: Measurement | None = None
+) -> Float[Tensor, "replicate 8"]:
+    """Accuracy of the best heads on the scoring half; `chooser` chose them where it is another."""
+    best = best_head((chooser or measurement).sums["syntactic"])
+    every = measurement.sums["syntactic"].replicates(half=1)
+    return every[:, best.layer, best.head, torch.arange(len(RELATION_DIRECTIONS))]
+
+
+def baseline_accuracies(
+    measurement: Measurement, chooser: Measurement | None = None
+) -> Float[Tensor, "replicate 8"]:
+    """Accuracy of the commonest offsets on the scoring half, chosen as the heads are."""
+    shares = measurement.sums["offsets"].replicates(half=1)
+    offset = (chooser or measurement).baseline.offset + shares.shape[1] // 2
+    return shares[:, offset, torch.arange(len(RELATION_DIRECTIONS))]
 
 
 def role_rows(measurement: Measurement) -> pd.DataFrame:

@@ -24,14 +24,16 @@ from headbook.studies.config import Config
 from headbook.studies.measurements import (
     RELATION_NAMES,
     Measurement,
+    accuracies,
     best_margins,
     best_rows,
     claim_row,
+    measure,
     measurements,
     stacked,
     text_of,
 )
-from headbook.studies.parser_effect import EFFECT, accuracies, measure, parser_effect
+from headbook.studies.parser_effect import EFFECT, parser_effect
 from headbook.studies.results import Tables
 from headbook.trees import RELATION_DIRECTIONS
 
