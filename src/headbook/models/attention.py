@@ -51,14 +51,23 @@ class KeyValues:
 class Attention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1 … head_h) W_O (Vaswani et al. 2017, section 3.2.2)."""
 
-    def __init__(self, width: int, heads: int, dropout: float, path: AttentionPath):
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        dropout: float,
+        path: AttentionPath,
+        head_width: int | None = None,  # width / heads, unless heads were taken out
+    ) -> None:
         super().__init__()
         self.heads, self.path = heads, path
-        self.query = nn.Linear(width, width)
-        self.key = nn.Linear(width, width)
-        self.value = nn.Linear(width, width)
-        self.output = nn.Linear(width, width)
+        inner = width if head_width is None else heads * head_width
+        self.query = _linear(width, inner)
+        self.key = _linear(width, inner)
+        self.value = _linear(width, inner)
+        self.output = _linear(inner, width)
         self.dropout = Dropout(dropout)
+        self.gate: nn.Module | None = None  # gives one multiplier a head, see gates.py
         self.record: Recorder | None = None
 
     def forward(
@@ -71,8 +80,11 @@ class Attention(nn.Module):
         """Attends from `queries` to `memory`.
 
         With a cache, self-attention appends this step's keys and values to it, and cross-attention
-        computes them once: the second time `memory` is not looked at.
+        computes them once: the second time `memory` is not looked at. A block whose heads were all
+        taken out adds its output bias and looks at nothing.
         """
+        if not self.heads:
+            return self.output.bias.expand_as(queries)
         query = self._split(self.query(queries))
         key, value = self._keys_and_values(queries, memory, cache)
         if self.record is None and self._fused(query):
@@ -80,6 +92,8 @@ class Attention(nn.Module):
             context = functional.scaled_dot_product_attention(query, key, value, mask, rate)
         else:
             context = self._explicit(query, key, value, mask)
+        if self.gate is not None:
+            context = context * self.gate()[:, None, None]
         output = self.output(rearrange(context, "batch head query dim -> batch query (head dim)"))
         if self.record is not None:
             self.record(Point.OUTPUT, output)
@@ -128,3 +142,10 @@ class Attention(nn.Module):
             for point, tensor in seen:
                 self.record(point, tensor)
         return context
+
+
+def _linear(inputs: int, outputs: int) -> nn.Linear:
+    """A linear layer; one without elements is made without torch's warning that it has none."""
+    if inputs and outputs:
+        return nn.Linear(inputs, outputs)
+    return nn.utils.skip_init(nn.Linear, inputs, outputs)

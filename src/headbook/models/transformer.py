@@ -22,6 +22,19 @@ class NormPlacement(StrEnum):
 
 
 @dataclass(frozen=True)
+class HeadCounts:
+    """How many heads each block has, by kind and layer, where surgery left them unequal."""
+
+    encoder: tuple[int, ...]
+    decoder: tuple[int, ...]
+    cross: tuple[int, ...]
+
+    def of(self, kind: Kind, layer: int) -> int:
+        counts: tuple[int, ...] = getattr(self, kind)
+        return counts[layer]
+
+
+@dataclass(frozen=True)
 class TransformerConfig:
     """Shape and options; the defaults are the options of Voita et al. 2019's code, appendix B."""
 
@@ -35,6 +48,7 @@ class TransformerConfig:
     dropout: float = 0.1
     norm: NormPlacement = NormPlacement.PRE
     path: AttentionPath = AttentionPath.AUTO
+    head_counts: HeadCounts | None = None  # `heads` everywhere where None; their width stays
 
     def __post_init__(self) -> None:
         if self.width % self.heads:
@@ -119,16 +133,19 @@ class Residual(nn.Module):
         return total if self.placement is NormPlacement.PRE else self.norm(total)
 
 
-def _attention(config: TransformerConfig) -> Attention:
-    return Attention(config.width, config.heads, config.dropout, config.path)
+def _attention(config: TransformerConfig, kind: Kind, layer: int) -> Attention:
+    heads = config.head_counts.of(kind, layer) if config.head_counts else config.heads
+    head_width = config.width // config.heads
+    return Attention(config.width, heads, config.dropout, config.path, head_width)
 
 
 class EncoderLayer(nn.Module):
     """Self-attention, then feed-forward."""
 
-    def __init__(self, config: TransformerConfig):
+    def __init__(self, config: TransformerConfig, layer: int):
         super().__init__()
-        self.attention, self.around_attention = _attention(config), Residual(config)
+        self.attention = _attention(config, Kind.ENCODER, layer)
+        self.around_attention = Residual(config)
         self.feed_forward, self.around_feed_forward = FeedForward(config), Residual(config)
 
     def forward(self, states: Tensor, mask: Mask | None) -> Tensor:
@@ -141,11 +158,12 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Causal self-attention, cross-attention where there is an encoder, then feed-forward."""
 
-    def __init__(self, config: TransformerConfig):
+    def __init__(self, config: TransformerConfig, layer: int):
         super().__init__()
-        self.attention, self.around_attention = _attention(config), Residual(config)
+        self.attention = _attention(config, Kind.DECODER, layer)
+        self.around_attention = Residual(config)
         if config.encoder_layers:
-            self.cross, self.around_cross = _attention(config), Residual(config)
+            self.cross, self.around_cross = _attention(config, Kind.CROSS, layer), Residual(config)
         self.feed_forward, self.around_feed_forward = FeedForward(config), Residual(config)
 
     def forward(
@@ -178,10 +196,14 @@ class Transformer(nn.Module):
         self.config = config
         if config.encoder_layers:
             self.source = Embedding(config.source_vocabulary, config.width)
-        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        self.encoder = nn.ModuleList(
+            EncoderLayer(config, layer) for layer in range(config.encoder_layers)
+        )
         if config.decoder_layers:
             self.target = Embedding(config.target_vocabulary, config.width)
-        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        self.decoder = nn.ModuleList(
+            DecoderLayer(config, layer) for layer in range(config.decoder_layers)
+        )
         self.encoder_norm = _final_norm(config, config.encoder_layers)
         self.decoder_norm = _final_norm(config, config.decoder_layers)
         predicted = config.target_vocabulary if config.decoder_layers else config.source_vocabulary
@@ -252,6 +274,7 @@ def _final_norm(config: TransformerConfig, layers: int) -> nn.Module:
 
 def _glorot(module: nn.Module) -> None:
     if isinstance(module, nn.Linear):
-        nn.init.xavier_uniform_(module.weight)
+        if module.weight.numel():
+            nn.init.xavier_uniform_(module.weight)
         if module.bias is not None:
             nn.init.zeros_(module.bias)

@@ -1,0 +1,71 @@
+"""Gates: one multiplier a head, on what it gives before W_O; absent unless somebody sets one."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from headbook.models.transformer import Transformer
+from headbook.types import HeadId, UserError
+
+
+class FixedGate(nn.Module):
+    """MultiHead = Concat(g_1 head_1 … g_h head_h) W_O with fixed g (Voita et al. 2019, 6.1).
+
+    The multipliers are a buffer: they are saved with the model and never trained.
+    """
+
+    def __init__(self, multipliers: Float[Tensor, " head"]) -> None:
+        super().__init__()
+        self.register_buffer("multipliers", multipliers)
+
+    def forward(self) -> Float[Tensor, " head"]:
+        return self.multipliers
+
+
+def all_heads(model: Transformer) -> list[HeadId]:
+    """Every head of the model, block by block from the input upward."""
+    return [
+        HeadId(kind, layer, head)
+        for kind, layer, block in model.attentions()
+        for head in range(block.heads)
+    ]
+
+
+def close_heads(model: Transformer, heads: Iterable[HeadId]) -> None:
+    """Gates these heads at 0 and all others at 1; UserError for a head the model lacks."""
+    heads = set(heads)
+    unknown = heads - set(all_heads(model))
+    if unknown:
+        raise UserError(f"the model has no head {min(unknown).label}; it has {_shape(model)}")
+    for kind, layer, block in model.attentions():
+        weight = block.output.weight
+        open_ = [HeadId(kind, layer, head) not in heads for head in range(block.heads)]
+        block.gate = FixedGate(torch.tensor(open_, dtype=weight.dtype, device=weight.device))
+
+
+def open_all(model: Transformer) -> None:
+    """Takes every gate off."""
+    for _, _, block in model.attentions():
+        block.gate = None
+
+
+@contextmanager
+def closed(model: Transformer, heads: Iterable[HeadId]) -> Iterator[None]:
+    """The model without these heads for as long as the block lasts; its own gates come back."""
+    kept = [block.gate for _, _, block in model.attentions()]
+    try:
+        close_heads(model, heads)
+        yield
+    finally:
+        for gate, (_, _, block) in zip(kept, model.attentions(), strict=True):
+            block.gate = gate
+
+
+def _shape(model: Transformer) -> str:
+    counts: dict[str, list[int]] = {}
+    for kind, _, block in model.attentions():
+        counts.setdefault(kind, []).append(block.heads)
+    return ", ".join(f"{kind} layers with {heads} heads" for kind, heads in counts.items())
