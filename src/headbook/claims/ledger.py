@@ -18,9 +18,19 @@ STUDIES = (
     "13_syntactic_heads",
     "14_rare_word_head",
     "15_three_languages",
+    "16_relevance",
+    "17_gates",
+    "18_pruning_the_encoder",
+    "19_pruning_everything",
+    "20_one_head_out",
+    "21_one_head_left",
+    "22_pruning_by_importance",
+    "23_when_heads_become_important",
+    "24_what_pruning_buys",
+    "25_do_measures_agree",
 )
 PROFILES = ("smoke", "quick", "laptop", "full")
-UNITS = ("share", "count", "layer", "ratio")
+UNITS = ("share", "count", "layer", "ratio", "bleu", "correlation")
 ANY = "any"
 _FIELDS = {
     "id", "source", "claim", "paper", "unit", "study", "domain", "measure", "rule", "because",

@@ -22,7 +22,7 @@ from headbook.heads.symmetry import TokenAsymmetry
 from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.heads.tokens import Counting, EosKeys, EosQueries
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.stages.model import TrainedModel, ingredients
+from headbook.stages.model import TrainedModel
 from headbook.stages.texts import Text
 from headbook.syntax.alignment import AlignedTree, align
 from headbook.types import Kind
@@ -64,7 +64,7 @@ Measured = Mapping[str, RatioSums]
 
 def measured(trained: TrainedModel, text: Text, run: HeadsRun, store: Store) -> Measured:
     """All measures of the model's heads on the text, from the store or measured now."""
-    made_by = ingredients(trained.run, trained.corpus)
+    made_by = trained.asked
     asked = Ingredients(MEASURED, run, {"model": made_by.key, "text": text.digest}, made_by.policy)
     folder = store.get(asked, lambda aside: _measure(trained, text, run, aside))
     return read_sums(folder / "sums.safetensors")

@@ -1,6 +1,6 @@
 """The stage `model`: a corpus becomes subwords, a trained transformer and its BLEU."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -83,6 +83,11 @@ class TrainedModel:
     folder: Path
     corpus: ParallelCorpus
 
+    @property
+    def asked(self) -> Ingredients:
+        """What decides this model, for the keys of whatever is made from it."""
+        return ingredients(self.run, self.corpus)
+
     @cached_property
     def source(self) -> Subwords:
         return Subwords.load(self.folder / "source.json")
@@ -122,6 +127,11 @@ class TrainedModel:
 
     def encode(self, pairs: Pairs) -> list[EncodedPair]:
         return encode(self.source, self.target, pairs)
+
+    @cached_property
+    def training_pairs(self) -> list[EncodedPair]:
+        """What the model is trained on: pairs with at most LONGEST subwords on either side."""
+        return short(self.encode(self.corpus.train))
 
 
 def initial_model(run: ModelRun, source: Subwords, target: Subwords) -> Transformer:
@@ -163,7 +173,7 @@ def trained(run: ModelRun, store: Store) -> TrainedModel:
 def _train(run: ModelRun, corpus: ParallelCorpus, folder: Path) -> None:
     made = TrainedModel(run, folder, corpus)
     _subwords(run, corpus, folder)
-    train, valid = short(made.encode(corpus.train)), made.encode(corpus.valid)
+    train, valid = made.training_pairs, made.encode(corpus.valid)
     if len(train) < len(corpus.train):
         print(
             f"{run.corpus}: left out {len(corpus.train) - len(train)} pairs over {LONGEST} subwords"
@@ -172,7 +182,7 @@ def _train(run: ModelRun, corpus: ParallelCorpus, folder: Path) -> None:
     trainer = Trainer(made.untrained(), training, train, valid, folder)
     progress = trainer.run()
     pd.DataFrame(progress.curve).to_csv(folder / "curve.csv", index=False)
-    _score(made)
+    score(made, made.model(), corpus.tests)
 
 
 def _subwords(run: ModelRun, corpus: ParallelCorpus, folder: Path) -> None:
@@ -183,15 +193,14 @@ def _subwords(run: ModelRun, corpus: ParallelCorpus, folder: Path) -> None:
             )
 
 
-def _score(made: TrainedModel) -> None:
-    """Translates every test set with the best model and writes translations and BLEU."""
+def score(made: TrainedModel, model: Transformer, tests: Mapping[str, Pairs]) -> None:
+    """Translates test sets with the model; translations and BLEU go to the run's folder."""
     rows = []
-    model = made.model()
-    for name, pairs in made.corpus.tests.items():
+    for name, pairs in tests.items():
         encoded = made.source.encode(pairs.source)
         translations = translate_corpus(model, encoded, made.target, made.run.search)
         (made.folder / f"{name}.txt").write_text("\n".join(translations) + "\n")
         for casing in Casing:
-            score = bleu(translations, pairs.target, casing)
-            rows.append({"test": name, "casing": str(casing), **asdict(score)})
+            found = bleu(translations, pairs.target, casing)
+            rows.append({"test": name, "casing": str(casing), **asdict(found)})
     pd.DataFrame(rows).to_csv(made.folder / "bleu.csv", index=False)

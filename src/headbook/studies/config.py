@@ -65,6 +65,22 @@ class Config:
             )
         return models
 
+    def pruned_models(self) -> tuple[ModelRun, ...]:
+        """The models part 2 prunes: every seed of its first corpus, one of each other."""
+        if self.corpus is not None:
+            return self.models()
+        corpora = self.preset.pruning.corpora
+        return tuple(
+            model
+            for corpus in corpora
+            for model in _of_corpus(self.models(), corpus)[: None if corpus == corpora[0] else 1]
+        )
+
+    def examined_models(self) -> tuple[ModelRun, ...]:
+        """One model of each corpus that part 2 prunes: for what is too dear to do with each."""
+        found = {model.corpus: model for model in reversed(self.pruned_models())}
+        return tuple(reversed(found.values()))
+
     def one_model(self) -> ModelRun:
         """The first of the models, for a study that looks at one."""
         return self.models()[0]

@@ -1,7 +1,8 @@
 """Profiles: named sets of parameters, from seconds a notebook to days on a GPU."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 from headbook.stages.model import ModelRun, Size
 from headbook.stages.texts import HELD_OUT
@@ -19,11 +20,32 @@ SIZES = MappingProxyType(
 
 
 @dataclass(frozen=True)
+class Pruning:
+    """What part 2 of the book does with a profile's models.
+
+    Penalties are λ of one head, in nats a target token, whatever the number of gated blocks.
+    """
+
+    corpora: tuple[str, ...]  # whose models are pruned; the first is pruned with every seed
+    encoder_penalties: tuple[float, ...]
+    all_penalties: tuple[float, ...]
+    training: TrainingConfig  # of a model that is pruned, from a trained one
+    controls: int = 4  # counts of heads that have a random-head control
+    scratch_encoder: int = 4  # counts that have a from-scratch control, gates in the encoder alone
+    scratch_all: int = 4  # the same with gates everywhere
+    translated: int = 500  # sentences of a test set that masks are scored on, greedily
+    examined: int = 500  # sentences that importance and relevance are measured on
+    levels: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+    orders: int = 3  # random orders beside one that was measured
+
+
+@dataclass(frozen=True)
 class Profile:
     """Which models a study reads, on which texts, with how many sentences at most."""
 
     name: str
     models: tuple[ModelRun, ...]
+    pruning: Pruning
     texts: tuple[str, ...] = (HELD_OUT,)
     sentences: int | None = None
 
@@ -52,21 +74,66 @@ SMOKE = TrainingConfig(
     updates=20, tokens=512, warmup=10, precision=Precision.FULL, validate_every=10, first_snapshot=8
 )
 QUICK = TrainingConfig(updates=500, tokens=2048, warmup=150, validate_every=100)
+PENALTIES = (0.002, 0.004, 0.008, 0.012, 0.02, 0.03, 0.05, 0.1)
+
+
+def _pruning(corpora: tuple[str, ...], training: TrainingConfig, **options: Any) -> Pruning:
+    given = {"encoder_penalties": PENALTIES, "all_penalties": PENALTIES} | options
+    return Pruning(corpora, training=training, **given)
+
+
 TREEBANKS = ("ud-ewt", "ud-pud-en")
 
 PROFILES = MappingProxyType(
     {
         profile.name: profile
         for profile in (
-            Profile("smoke", _controlled("smoke", 2_000, SMOKE), sentences=40),
-            Profile("quick", _controlled("tiny", 2_000, QUICK)),
+            Profile(
+                "smoke",
+                _controlled("smoke", 2_000, SMOKE),
+                _pruning(
+                    ("controlled-sov",),
+                    replace(SMOKE, updates=6, scale=0.1, warmup=2),
+                    encoder_penalties=(0.01, 0.5),
+                    all_penalties=(0.01, 0.5),
+                    controls=1,
+                    scratch_encoder=1,
+                    scratch_all=1,
+                    translated=10,
+                    examined=20,
+                    levels=(0.0, 0.5, 0.9),
+                    orders=1,
+                ),
+                sentences=40,
+            ),
+            Profile(
+                "quick",
+                _controlled("tiny", 2_000, QUICK),
+                _pruning(
+                    ("controlled-sov",),
+                    replace(QUICK, updates=100, scale=0.3, warmup=50),
+                    encoder_penalties=(0.01, 0.05),
+                    all_penalties=(0.01, 0.05),
+                    controls=1,
+                    scratch_encoder=1,
+                    scratch_all=1,
+                    translated=100,
+                    examined=100,
+                    levels=(0.0, 0.25, 0.5, 0.75, 0.9),
+                    orders=1,
+                ),
+            ),
             Profile(
                 "laptop",
                 (
-                    *(_laptop("multi30k-de", 6_000, 0.15, 1_500, seed) for seed in range(2)),
+                    *(_laptop("multi30k-de", 6_000, 0.15, 1_500, seed) for seed in range(3)),
                     _laptop("msdocs-ru", 8_000, 0.1, 1_200),
                     _laptop("tatoeba-de", 6_000, 0.1, 800),
                     _laptop("tatoeba-fr", 6_000, 0.1, 800),
+                ),
+                _pruning(
+                    ("multi30k-de", "tatoeba-de", "msdocs-ru"),
+                    TrainingConfig(updates=200, scale=0.3, warmup=100, validate_every=50),
                 ),
                 texts=(HELD_OUT, *TREEBANKS),
             ),
@@ -77,6 +144,19 @@ PROFILES = MappingProxyType(
                     for seed in range(5)
                     for collection in ("msdocs", "tatoeba")
                     for target in ("ru", "de", "fr")
+                ),
+                _pruning(
+                    ("msdocs-ru", "tatoeba-ru", "tatoeba-de"),
+                    # the paper's regime: the schedule anew, until gates saturate
+                    TrainingConfig(
+                        updates=20_000,
+                        tokens=16_000,
+                        scale=4.0,
+                        warmup=16_000,
+                        validate_every=2_000,
+                    ),
+                    translated=3_000,
+                    examined=3_000,
                 ),
                 texts=(HELD_OUT, *TREEBANKS),
             ),

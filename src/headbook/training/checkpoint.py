@@ -1,6 +1,7 @@
 """Everything a training run needs to go on, in one safetensors file."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from headbook.models.attention import AttentionPath
+from headbook.models.transformer import HeadCounts, NormPlacement, Transformer, TransformerConfig
 from headbook.types import UserError
 
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
@@ -47,8 +50,26 @@ def _fill(model: nn.Module, parameters: dict[str, Tensor], path: Path) -> None:
 
 
 def save_model(model: nn.Module, path: Path) -> None:
-    """Saves the parameters alone."""
-    write(path, model.state_dict(), {})
+    """Saves the parameters, and a transformer's shape, be it whole or pruned."""
+    note = {"config": asdict(model.config)} if isinstance(model, Transformer) else {}
+    write(path, model.state_dict(), note)
+
+
+def load_transformer(path: Path) -> Transformer:
+    """The model `save_model` saved, in eval mode; UserError for a file that is no model."""
+    tensors, note = read(path)
+    if "config" not in note:
+        raise UserError(f"{path} holds no model's shape; save it with `save_model`")
+    model = Transformer(_config(note["config"]))
+    _fill(model, tensors, path)
+    return model.eval()
+
+
+def _config(plain: dict[str, Any]) -> TransformerConfig:
+    """A config from its JSON values."""
+    counts = plain["head_counts"] and {k: tuple(v) for k, v in plain["head_counts"].items()}
+    given = plain | {"norm": NormPlacement(plain["norm"]), "path": AttentionPath(plain["path"])}
+    return TransformerConfig(**given | {"head_counts": HeadCounts(**counts) if counts else None})
 
 
 def save_state(

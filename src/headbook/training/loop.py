@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
@@ -63,6 +63,16 @@ class TrainingConfig:
         return update == ratio * self.first_snapshot and ratio > 0 and ratio & (ratio - 1) == 0
 
 
+class Addition(Protocol):
+    """Something added to the loss of every update, such as a penalty on open heads."""
+
+    def __call__(self, model: Transformer) -> Tensor:
+        """In nats a target token, part of the model's graph."""
+
+    def row(self, model: Transformer) -> dict[str, float]:
+        """What a row of the curve says of it."""
+
+
 @dataclass
 class Progress:
     """Where a training run is; all of it is in every checkpoint."""
@@ -80,7 +90,10 @@ class Progress:
 
 @dataclass
 class Trainer:
-    """One model on its way through the updates; files go to `folder`."""
+    """One model on its way through the updates; files go to `folder`.
+
+    `groups` are Adam's, all parameters where None; a group's `factor` multiplies the learning rate.
+    """
 
     model: Transformer
     config: TrainingConfig
@@ -88,6 +101,8 @@ class Trainer:
     valid: Sequence[EncodedPair]
     folder: Path
     save_every: float = 30.0  # seconds between checkpoints
+    addition: Addition | None = None
+    groups: list[dict[str, Any]] | None = None
 
     def __post_init__(self) -> None:
         if not self.train or not self.valid:
@@ -96,7 +111,10 @@ class Trainer:
         self.fabric = _fabric(self.config.precision)
         self.model = self.fabric.to_device(self.model)
         self.optimiser = torch.optim.Adam(
-            self.model.parameters(), betas=self.config.betas, eps=self.config.epsilon, fused=True
+            self.groups or self.model.parameters(),
+            betas=self.config.betas,
+            eps=self.config.epsilon,
+            fused=True,
         )
         self.progress = Progress()
         self.state_file = self.folder / STATE
@@ -146,12 +164,13 @@ class Trainer:
             self.progress.update + 1, self.model.config.width, self.config.scale, self.config.warmup
         )
         for group in self.optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group.get("factor", 1.0)
         tokens = int(batch.target_mask.sum())
         loss = self._loss(batch, self.config.label_smoothing) / tokens
-        if not torch.isfinite(loss):
-            self._stop_at(batch, float(loss.detach()))
-        self.fabric.backward(loss)
+        total = loss if self.addition is None else loss + self.addition(self.model)
+        if not torch.isfinite(total):
+            self._stop_at(batch, float(total.detach()))
+        self.fabric.backward(total)
         self.optimiser.step()
         self.optimiser.zero_grad()
         self.progress.update += 1
@@ -211,6 +230,8 @@ class Trainer:
             "valid_loss_nats": valid_loss,
             "seconds": progress.seconds,
         }
+        if self.addition is not None:
+            row |= self.addition.row(self.model)
         progress.curve.append(row)
         progress.loss_sum, progress.loss_tokens = 0.0, 0
         if valid_loss < progress.best:

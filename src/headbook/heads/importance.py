@@ -1,0 +1,103 @@
+"""Importance of a head by gradient: how much the loss would feel it go, to first order."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional
+
+from headbook.corpora.batches import PAD, Batch
+from headbook.heads.measure import REPLICATES, RatioSums
+from headbook.models.capture import Point, capture
+from headbook.models.transformer import Transformer
+from headbook.types import Kind
+
+
+class Form(StrEnum):
+    """Where the absolute value is taken in I_h = E_x |Att_h(x)ᵀ ∂L/∂Att_h(x)| (Michel et al.)."""
+
+    POSITION = "position"
+    """Of each position's product; the mean is over positions, as in the authors' code."""
+    SENTENCE = "sentence"
+    """Of their sum, which is ∂L/∂ξ_h; the mean is over sentences, as the formula reads."""
+
+
+Contributions = tuple[Float[Tensor, "batch layer head"], Float[Tensor, "batch 1 1"]]
+"""What each sentence adds to a score's numerator and denominator."""
+
+
+def importance(
+    model: Transformer, batches: Iterable[Batch], replicates: int = REPLICATES
+) -> dict[str, RatioSums]:
+    """Scores of every head, [layer, head], by name: `position/encoder`, `sentence/cross` and so on.
+
+    Michel et al. 2019, equation 2, in nats. L is a sentence's cross-entropy summed over its target
+    tokens, EOS among them, without label smoothing and without dropout. Scores are as measured:
+    see `l2_normalised`. The model is left in the mode it was in; its gradients are not touched.
+    """
+    device = next(model.parameters()).device
+    training = model.training
+    model.eval()
+    sums: dict[str, RatioSums] = {}
+    try:
+        for batch in batches:
+            for name, added in contributions(model, batch.to(device)).items():
+                seen = RatioSums.over(*added, batch.sentences.to(device), replicates)
+                sums[name] = _plus(sums[name], seen) if name in sums else seen
+    finally:
+        model.train(training)
+    return sums
+
+
+def contributions(model: Transformer, batch: Batch) -> dict[str, Contributions]:
+    """What each sentence of a batch adds to every score: one pass forward and one backward."""
+    kinds = list(dict.fromkeys(kind for kind, _, _ in model.attentions()))
+    # On whatever the caller has switched off: without a graph there is no gradient.
+    with torch.inference_mode(False), torch.enable_grad(), capture(model, {Point.CONTEXT}) as tape:
+        loss = _loss(model(batch), batch)
+        contexts = {kind: tape[kind, Point.CONTEXT] for kind in kinds}
+        every = [context for layers in contexts.values() for context in layers]
+        gradients = iter(torch.autograd.grad(loss, every))
+    found = {}
+    for kind, layers in contexts.items():
+        real = batch.source_mask if kind is Kind.ENCODER else batch.target_mask
+        products = torch.stack(
+            [products_of(context, next(gradients), real) for context in layers], dim=1
+        )
+        tokens = real.sum(-1).double()[:, None, None]
+        found[f"{Form.POSITION}/{kind}"] = products.abs().sum(-1), tokens
+        found[f"{Form.SENTENCE}/{kind}"] = products.sum(-1).abs(), torch.ones_like(tokens)
+    return found
+
+
+def products_of(
+    context: Float[Tensor, "batch head query dim"],
+    gradient: Float[Tensor, "batch head query dim"],
+    real: Bool[Tensor, "batch query"],
+) -> Float[Tensor, "batch head query"]:
+    """Att_h(x)ᵀ ∂L/∂Att_h(x) at every position, float64, 0 at padding whatever stands there."""
+    products = (context.detach().double() * gradient.double()).sum(-1)
+    return products.masked_fill(~real[:, None], 0.0)
+
+
+def l2_normalised(scores: Float[Tensor, "layer head"]) -> Float[Tensor, "layer head"]:
+    """Each layer's scores at length 1 (Molchanov et al. 2017); a layer of zeros stays so."""
+    lengths = torch.linalg.vector_norm(scores, dim=1, keepdim=True)
+    return torch.where(lengths == 0, scores, scores / lengths)
+
+
+def _loss(logits: Float[Tensor, "batch position vocabulary"], batch: Batch) -> Float[Tensor, ""]:
+    """Cross-entropy in nats, summed over sentences: each one's gradient is its own then.
+
+    A mean over the batch would make the scores depend on how sentences are batched.
+    """
+    target = batch.target_out
+    return functional.cross_entropy(
+        logits.flatten(0, 1), target.flatten(), ignore_index=PAD, reduction="sum"
+    )
+
+
+def _plus(one: RatioSums, other: RatioSums) -> RatioSums:
+    return RatioSums(one.numerator + other.numerator, one.denominator + other.denominator)

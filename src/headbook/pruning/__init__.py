@@ -1,0 +1,1 @@
+"""Closing heads: Hard Concrete gates, orders of heads, surgery."""

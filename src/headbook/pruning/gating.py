@@ -1,0 +1,99 @@
+"""Learning which heads to keep: gates on attention blocks, and the penalty on open ones."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headbook.models.transformer import Transformer
+from headbook.pruning.hard_concrete import Constants, Decision, HardConcrete
+from headbook.types import HeadId, Kind, UserError
+
+Block = tuple[Kind, int]
+
+
+def gate_heads(
+    model: Transformer,
+    kinds: Iterable[Kind],
+    constants: Constants,
+    seed: int,
+    decision: Decision = Decision.LIKELIER,
+) -> None:
+    """Puts a Hard Concrete gate on every head of these kinds of attention.
+
+    log α starts Glorot-uniform on [1, heads, 1, 1] as TensorFlow reads that shape, ±√(6/2h): the
+    paper's code. UserError for a kind the model lacks.
+    """
+    kinds = tuple(kinds)
+    missing = set(kinds) - {kind for kind, _, _ in model.attentions()}
+    if missing or not kinds:
+        raise UserError(f"no attention to gate: the model has no {', '.join(missing) or 'kind'}")
+    noise = torch.Generator().manual_seed(seed)
+    for kind, _, block in model.attentions():
+        if kind in kinds:
+            limit = (6 / (2 * block.heads)) ** 0.5
+            drawn = torch.rand(block.heads, generator=noise) * 2 * limit - limit
+            block.gate = HardConcrete(drawn.to(block.output.weight), constants, decision)
+
+
+def gates(model: Transformer) -> Iterator[tuple[Kind, int, HardConcrete]]:
+    """The learned gates, with kind and layer."""
+    for kind, layer, block in model.attentions():
+        if isinstance(block.gate, HardConcrete):
+            yield kind, layer, block.gate
+
+
+def decided_closed(model: Transformer) -> tuple[HeadId, ...]:
+    """The heads whose gates are 0 at test time."""
+    return tuple(
+        HeadId(kind, layer, head)
+        for kind, layer, gate in gates(model)
+        for head, value in enumerate(gate.decided(Decision.LIKELIER).tolist())
+        if value == 0
+    )
+
+
+def freeze_decoder(model: Transformer) -> None:
+    """Leaves only source embeddings, encoder and its gates to train (section 6.2)."""
+    for part in (model.target, model.decoder, model.decoder_norm, model.logits):
+        part.requires_grad_(requires_grad=False)
+
+
+def parameter_groups(model: Transformer, gate_factor: float) -> list[dict[str, Any]]:
+    """What the optimiser trains: weights, and gates at `gate_factor` times their learning rate."""
+    of_gates = [gate.log_alpha for _, _, gate in gates(model)]
+    known = set(map(id, of_gates))
+    weights = [each for each in model.parameters() if each.requires_grad and id(each) not in known]
+    return [{"params": weights}, {"params": of_gates, "factor": gate_factor}]
+
+
+@dataclass(frozen=True)
+class HeadPenalty:
+    """λ Σ_h P(g_h ≠ 0) over every gate of every gated block, in nats a target token.
+
+    λ is that of one head. The paper's code takes the mean over gated blocks of sums over heads, so
+    its coefficient is λ times the number of blocks.
+    """
+
+    strength: float
+
+    def __post_init__(self) -> None:
+        if not self.strength >= 0:
+            raise UserError(f"the penalty λ is {self.strength}; give a number of 0 or more")
+
+    def __call__(self, model: nn.Module) -> Tensor:
+        return self.strength * sum(gate.open_probability().sum() for _, _, gate in gates(model))
+
+    def row(self, model: nn.Module) -> dict[str, float]:
+        """How far the gates are: heads expected open, decided open, and the share saturated."""
+        learned: Sequence[HardConcrete] = [gate for _, _, gate in gates(model)]
+        expected = sum(float(gate.open_probability().sum()) for gate in learned)
+        saturated = torch.cat([gate.saturated() for gate in learned])
+        kept = sum(float(gate.decided(Decision.LIKELIER).sum()) for gate in learned)
+        return {
+            "expected_heads": expected,
+            "kept_heads": kept,
+            "saturated_share": float(saturated.mean()),
+        }

@@ -1,0 +1,114 @@
+"""Hard Concrete gates: a number in [0, 1] with mass at both ends, and gradients in between."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from headbook.types import UserError
+
+SMALLEST = 1e-6
+"""Uniform noise is drawn from (10⁻⁶, 1 - 10⁻⁶), as in the paper's code: its logarithm is finite."""
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Temperature β and the interval (γ, ζ) to which a Concrete variable is stretched."""
+
+    beta: float
+    gamma: float = -0.1
+    zeta: float = 1.1
+
+    @property
+    def shift(self) -> float:
+        """β log(-γ/ζ): by how much log α must exceed it for a gate to be open half of the time."""
+        return float(self.beta * torch.tensor(-self.gamma / self.zeta).log())
+
+
+class Source(StrEnum):
+    """Whose constants: the paper states none, and its figure and its code disagree."""
+
+    FIGURE = "figure"  # what reproduces the probabilities of Figure 6
+    CODE = "code"
+
+
+CONSTANTS = MappingProxyType({Source.FIGURE: Constants(0.5), Source.CODE: Constants(0.33)})
+
+
+class Decision(StrEnum):
+    """The gate at test time."""
+
+    LIKELIER = "likelier"  # 1 where P(1) > P(0), else 0: section 6.1
+    CLIPPED = "clipped"  # clip(1.2 σ(log α) - 0.1, 0, 1): the code, fractions in between
+
+
+class HardConcrete(nn.Module):
+    """One gate a head, the same for every input (Voita et al. 2019, section 6.1).
+
+    In training `forward` draws a sample for the whole batch, else it gives the decision. UserError
+    where a log α is no number.
+    """
+
+    def __init__(
+        self,
+        log_alpha: Float[Tensor, " head"],
+        constants: Constants,
+        decision: Decision = Decision.LIKELIER,
+    ) -> None:
+        super().__init__()
+        self.log_alpha = nn.Parameter(log_alpha)
+        self.constants, self.decision = constants, decision
+
+    def forward(self) -> Float[Tensor, " head"]:
+        return self.sample() if self.training else self.decided(self.decision)
+
+    def sample(self) -> Float[Tensor, " head"]:
+        """clip(σ((log u - log(1-u) + log α) / β) · (ζ - γ) + γ, 0, 1) with u uniform."""
+        uniform = torch.empty_like(self.log_alpha).uniform_(SMALLEST, 1 - SMALLEST)
+        return self.at(uniform)
+
+    def at(self, uniform: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """The gate for this noise."""
+        noise = uniform.log() - (-uniform).log1p()
+        concrete = ((noise + self.log_alpha) / self.constants.beta).sigmoid()
+        return self._stretched(concrete).clamp(0, 1)
+
+    def decided(self, decision: Decision) -> Float[Tensor, " head"]:
+        """The gate at test time."""
+        self._refuse_nan()
+        if decision is Decision.LIKELIER:
+            return (self.log_alpha > 0).to(self.log_alpha)
+        return self._stretched(self.log_alpha.sigmoid()).clamp(0, 1)
+
+    def closed_probability(self) -> Float[Tensor, " head"]:
+        """P(g = 0) = σ(β log(-γ/ζ) - log α)."""
+        return (self.constants.shift - self.log_alpha).sigmoid()
+
+    def open_probability(self) -> Float[Tensor, " head"]:
+        """P(g ≠ 0), whose sum over the heads is the expected L0 norm."""
+        return (self.log_alpha - self.constants.shift).sigmoid()
+
+    def one_probability(self) -> Float[Tensor, " head"]:
+        """P(g = 1) = σ(log α - β log((1-γ)/(ζ-1)))."""
+        upper = (
+            self.constants.beta
+            * self.log_alpha.new_tensor(
+                (1 - self.constants.gamma) / (self.constants.zeta - 1)
+            ).log()
+        )
+        return (self.log_alpha - upper).sigmoid()
+
+    def saturated(self) -> Float[Tensor, " head"]:
+        """1 where the code's gate is exactly 0 or 1, else 0."""
+        clipped = self.decided(Decision.CLIPPED)
+        return ((clipped == 0) | (clipped == 1)).to(self.log_alpha)
+
+    def _stretched(self, concrete: Tensor) -> Tensor:
+        return concrete * (self.constants.zeta - self.constants.gamma) + self.constants.gamma
+
+    def _refuse_nan(self) -> None:
+        if self.log_alpha.isnan().any():
+            raise UserError("a gate is NaN; lower the gates' learning rate or the penalty")
