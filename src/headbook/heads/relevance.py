@@ -1,25 +1,20 @@
 """Relevance of heads: each prediction's logit propagated down to every head of the model."""
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
 from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor
-from tqdm import tqdm
 
 from headbook.corpora.batches import Batch
-from headbook.heads.bootstrap import Resamples
-from headbook.heads.measure import REPLICATES, RatioSums
 from headbook.heads.relevance_pass import AttentionStep, FeedForwardStep, Pass, Step, forward_pass
 from headbook.heads.relevance_rules import CoreShares, HeadRelevance, Relevance, Rules
 from headbook.models.transformer import Transformer
-from headbook.types import Kind, UserError
+from headbook.types import Kind
 
-ROWS = 4096
+ROWS = 2048
 """Relevance vectors (sentences × predictions × tokens) propagated at a time."""
-COUNTED = "target tokens, EOS counted"
 
 
 @dataclass(frozen=True)
@@ -41,9 +36,7 @@ class Relevances:
 
 
 @torch.no_grad()
-def relevances(
-    model: Transformer, batch: Batch, rules: Rules, rows: int = ROWS
-) -> Relevances:
+def relevances(model: Transformer, batch: Batch, rules: Rules, rows: int = ROWS) -> Relevances:
     """Relevance of all heads for every target token of the batch, EOS counted, in eval mode.
 
     A prediction is the top logit at its position of one teacher-forced pass; it starts with
@@ -202,5 +195,6 @@ def _joined(parts: list[Relevances]) -> Relevances:
         kinds = getattr(parts[0], name)
         return {kind: torch.cat([getattr(part, name)[kind] for part in parts], 1) for kind in kinds}
 
-    alone = (torch.cat([getattr(part, name) for part in parts], 1) for name in ("source", "counted"))
-    return Relevances(cat("heads"), cat("conserved"), cat("size"), *alone)
+    source = torch.cat([part.source for part in parts], 1)
+    counted = torch.cat([part.counted for part in parts], 1)
+    return Relevances(cat("heads"), cat("conserved"), cat("size"), source, counted)

@@ -101,11 +101,9 @@ def rules_of(variant: Variant) -> Rules:
     return made[variant]()
 
 
-def stabilised(
-    sums: Float[Tensor, "*shape"], epsilon: float
-) -> Float[Tensor, "*shape"]:
-    """The sums, moved away from 0 by epsilon; 0 counts as positive."""
-    return sums + torch.where(sums < 0, -epsilon, epsilon).to(sums.dtype)
+def stabilised(sums: Float[Tensor, "*shape"], epsilon: float) -> Float[Tensor, "*shape"]:
+    """The sums, moved away from 0 by epsilon."""
+    return sums + sums.new_tensor(epsilon).copysign(sums)
 
 
 @dataclass(frozen=True)
@@ -126,8 +124,7 @@ class SignedRules:
     def linear(
         self, inputs: Activations, weight: Weight, bias: Bias | None, relevance: Incoming
     ) -> Outgoing:
-        ratio = relevance / stabilised(inputs @ weight.T, self.epsilon)[:, None]
-        return (ratio @ weight).mul_(inputs[:, None])
+        return _by_sum(inputs, weight, stabilised(inputs @ weight.T, self.epsilon), relevance)
 
     def logit(self, inputs: Rows, weight: Rows) -> Rows:
         terms = inputs * weight
@@ -140,7 +137,7 @@ class SignedRules:
         return relevance * (skip / total)[:, None], relevance * (added / total)[:, None]
 
     def attention(self, core: Core, relevance: HeadRelevance) -> CoreShares:
-        ratio = relevance / stabilised(core.context, self.epsilon)[:, :, None]
+        ratio = relevance * stabilised(core.context, self.epsilon).reciprocal()[:, :, None]
         values = _to_values(core, ratio).mul_(0.5)
         # Masked scores are -inf and have relevance 0, which the ratio keeps.
         of_scores = _to_weights(core.values, ratio)
@@ -163,11 +160,10 @@ class ConstantAttentionRules(SignedRules):
         self, inputs: Activations, weight: Weight, bias: Bias | None, relevance: Incoming
     ) -> Outgoing:
         total = torch.nn.functional.linear(inputs, weight, bias)
-        ratio = relevance / stabilised(total, self.epsilon)[:, None]
-        return (ratio @ weight).mul_(inputs[:, None])
+        return _by_sum(inputs, weight, stabilised(total, self.epsilon), relevance)
 
     def attention(self, core: Core, relevance: HeadRelevance) -> CoreShares:
-        ratio = relevance / stabilised(core.context, self.epsilon)[:, :, None]
+        ratio = relevance * stabilised(core.context, self.epsilon).reciprocal()[:, :, None]
         return CoreShares(None, None, _to_values(core, ratio))
 
 
@@ -187,8 +183,8 @@ class PositiveRules:
         self, inputs: Activations, weight: Weight, bias: Bias | None, relevance: Incoming
     ) -> Outgoing:
         weight, inputs = weight.clamp(min=self.epsilon), inputs + self.epsilon
-        ratio = relevance / _apart_from_zero(inputs @ weight.T, self.epsilon)[:, None]
-        (shared,) = rescaled(relevance, (ratio @ weight).mul_(inputs[:, None]))
+        total = _apart_from_zero(inputs @ weight.T, self.epsilon)
+        (shared,) = rescaled(relevance, _by_sum(inputs, weight, total, relevance))
         return shared
 
     def logit(self, inputs: Rows, weight: Rows) -> Rows:
@@ -210,7 +206,7 @@ class PositiveRules:
         )
         # Rows of weights sum to 1: shifted values shift the context, and shifted keys nothing.
         total = _apart_from_zero(core.context + self.epsilon, self.epsilon)
-        ratio = relevance / total[:, :, None]
+        ratio = relevance * total.reciprocal()[:, :, None]
         of_values = _to_values(core, ratio, values)
         of_weights = _to_weights(values, ratio)
         weights = core.weights[:, :, None]
@@ -234,6 +230,13 @@ def rescaled(
     wanted = incoming.flatten(2).sum(-1)
     factor = torch.where(total > 0, wanted / total, 0.0)
     return tuple(part.mul_(factor.view(*factor.shape, *[1] * (part.ndim - 2))) for part in parts)
+
+
+def _by_sum(inputs: Activations, weight: Weight, sums: Tensor, relevance: Incoming) -> Outgoing:
+    """W_uv u r_v / v for every input u, summed over the outputs v; `sums` holds the v."""
+    # Reciprocals are taken once a token, not once a token and prediction.
+    ratio = relevance * sums.reciprocal()[:, None]
+    return (ratio @ weight).mul_(inputs[:, None])
 
 
 def _apart_from_zero(sums: Tensor, epsilon: float) -> Tensor:

@@ -1,5 +1,6 @@
 """Learning which heads to keep: gates on attention blocks, and the penalty on open ones."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +36,8 @@ def gate_heads(
         if kind in kinds:
             limit = (6 / (2 * block.heads)) ** 0.5
             drawn = torch.rand(block.heads, generator=noise) * 2 * limit - limit
-            block.gate = HardConcrete(drawn.to(block.output.weight), constants, decision)
+            gate = HardConcrete(drawn.to(block.output.weight), constants, decision)
+            block.gate = gate.train(block.training)
 
 
 def gates(model: Transformer) -> Iterator[tuple[Kind, int, HardConcrete]]:
@@ -80,12 +82,14 @@ class HeadPenalty:
     strength: float
 
     def __post_init__(self) -> None:
-        if not self.strength >= 0:
+        if not 0 <= self.strength < math.inf:
             raise UserError(f"the penalty λ is {self.strength}; give a number of 0 or more")
 
     def __call__(self, model: nn.Module) -> Tensor:
         return self.strength * sum(gate.open_probability().sum() for _, _, gate in gates(model))
 
+    @torch.no_grad()
+    @torch.no_grad()
     def row(self, model: nn.Module) -> dict[str, float]:
         """How far the gates are: heads expected open, decided open, and the share saturated."""
         learned: Sequence[HardConcrete] = [gate for _, _, gate in gates(model)]

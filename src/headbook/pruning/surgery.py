@@ -22,7 +22,8 @@ def take_out(model: Transformer) -> Transformer:
     multipliers = {(kind, layer): _multipliers(block) for kind, layer, block in model.attentions()}
     counts = {kind: _counts(multipliers, kind) for kind in Kind}
     smaller = Transformer(replace(model.config, head_counts=HeadCounts(**counts)))
-    smaller.to(next(model.parameters()).device).eval()
+    some = next(model.parameters())
+    smaller.to(some.device, some.dtype).eval()
     parameters = {k: v for k, v in model.state_dict().items() if ".gate." not in k}
     names = {id(module): name for name, module in model.named_modules()}
     for kind, layer, block in model.attentions():

@@ -1,32 +1,37 @@
 """The stage `masked`: BLEU and loss of one model without this set of heads, or that, or that."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
 
-from headbook.corpora.batches import PAD, EncodedPair, in_order
+from headbook.corpora.batches import Batch, EncodedPair, in_order
 from headbook.corpora.readers import Pairs, ParallelCorpus
-from headbook.models.decoding import Search
+from headbook.models.attention import MemoryMask
+from headbook.models.decoding import Search, translate
 from headbook.models.gates import closed
+from headbook.models.greedy import translate_greedily
 from headbook.models.transformer import Transformer
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.stages.model import TrainedModel, corpus_of, ingredients
 from headbook.training.paired import corpus_bleu, statistics
-from headbook.training.scoring import translate_corpus
-from headbook.types import HeadId, UserError
+from headbook.types import HeadId, Kind, UserError
 
 MASKED = Stage("masked", version=1)
 GREEDY = Search(beam=1)
-TOKENS = 8192
-"""Padded tokens a batch: large, as a greedy step of a small model is mostly overhead."""
+TOKENS = 4096
+"""Padded tokens a batch."""
 ROWS = "rows.jsonl"
+
+Memory = tuple[Float[Tensor, "batch source model"], MemoryMask | None]
+"""What the encoder gives of a batch: its output and the mask of the padding."""
 
 
 @dataclass(frozen=True)
@@ -97,50 +102,69 @@ def model_at(trained: TrainedModel, update: int | None) -> Transformer:
     return trained.untrained() if update == 0 else trained.model(update)
 
 
-def loss_of(model: Transformer, pairs: Sequence[EncodedPair], tokens: int = TOKENS) -> float:
-    """Cross-entropy in nats a target token, EOS among them, without label smoothing."""
-    device = next(model.parameters()).device
-    total = count = 0.0
-    with torch.inference_mode():
-        for batch in in_order(pairs, tokens):
-            batch = batch.to(device)
-            wanted = batch.target_out.flatten()
-            logits = model(batch).flatten(0, 1)
-            losses = functional.cross_entropy(logits, wanted, ignore_index=PAD, reduction="none")
-            total += float(losses.double().sum())
-            count += float((wanted != PAD).sum())
-    return total / count
+@dataclass
+class Scorer:
+    """Translations and loss of one model on the same pairs, under one mask after another."""
+
+    model: Transformer
+    batches: list[Batch]
+    search: Search
+    memories: tuple[frozenset[HeadId], list[Memory]] | None = None
+
+    @classmethod
+    def of(cls, model: Transformer, pairs: Sequence[EncodedPair], search: Search) -> "Scorer":
+        """The model is put in eval mode, and the pairs on its device."""
+        device = next(model.parameters()).device
+        return cls(model.eval(), [each.to(device) for each in in_order(pairs, TOKENS)], search)
+
+    @torch.inference_mode()
+    def score(self, mask: frozenset[HeadId]) -> tuple[list[list[int]], float]:
+        """Target ids of every sentence's translation, and nats a target token, EOS among them."""
+        with closed(self.model, mask):
+            memories = self._encoded(mask)
+            losses = map(self._losses, self.batches, memories)
+            return self._translations(memories), float(torch.cat(list(losses)).mean())
+
+    def _encoded(self, mask: frozenset[HeadId]) -> list[Memory]:
+        """The encoder's output, kept for the next mask that closes the same encoder heads."""
+        heads = frozenset(head for head in mask if head.kind is Kind.ENCODER)
+        if self.memories is None or self.memories[0] != heads:
+            self.memories = heads, [self.model.encode(batch.source) for batch in self.batches]
+        return self.memories[1]
+
+    def _translations(self, memories: list[Memory]) -> list[list[int]]:
+        found: dict[int, list[int]] = {}
+        for batch, memory in zip(self.batches, memories, strict=True):
+            if self.search.beam == 1:
+                limits = self.search.limits(batch.source)
+                hypotheses = translate_greedily(self.model, *memory, limits)
+            else:
+                hypotheses = translate(self.model, batch.source, self.search)
+            found |= zip(batch.sentences.tolist(), hypotheses, strict=True)
+        return [found[sentence] for sentence in sorted(found)]
+
+    def _losses(self, batch: Batch, memory: Memory) -> Float[Tensor, " token"]:
+        """Cross-entropy of each target token without label smoothing, in float64."""
+        real = batch.target_mask
+        # Padding is left out before the logits, which cost more than all layers together.
+        logits = self.model.logits(self.model.decode(batch.target_in, *memory)[real])
+        return functional.cross_entropy(logits, batch.target_out[real], reduction="none").double()
 
 
 def _score(trained: TrainedModel, corpus: ParallelCorpus, run: MaskedRun, folder: Path) -> None:
     """Appends a row for each mask that has none yet."""
-    model = model_at(trained, run.update).eval()
     pairs, masks = pairs_of(corpus, run.test, run.sentences), _distinct(run)
-    with closed(model, frozenset().union(*masks)):
+    scorer = Scorer.of(model_at(trained, run.update), trained.encode(pairs), run.search)
+    with closed(scorer.model, frozenset().union(*masks)):
         pass  # an unknown head is refused now and not after an hour
     done = len(_rows(folder / ROWS))
-    encoded = trained.encode(pairs)
     with (folder / ROWS).open("a") as file:
-        for mask in _bar(masks, done):
-            with closed(model, mask):
-                row = _row(trained, model, encoded, pairs, run.search)
-            file.write(json.dumps(row) + "\n")
+        for mask in tqdm(masks[done:], desc="masking heads", unit="mask", mininterval=2,
+                         initial=done, total=len(masks)):  # fmt: skip
+            hypotheses, loss = scorer.score(mask)
+            found = statistics([*map(trained.target.decode, hypotheses)], pairs.target)
+            file.write(json.dumps({"loss": loss, "statistics": found.tolist()}) + "\n")
             file.flush()
-
-
-def _row(
-    trained: TrainedModel,
-    model: Transformer,
-    encoded: list[EncodedPair],
-    pairs: Pairs,
-    search: Search,
-) -> dict[str, object]:
-    sources = [source for source, _ in encoded]
-    translations = translate_corpus(model, sources, trained.target, search, TOKENS, progress=False)
-    return {
-        "loss": loss_of(model, encoded),
-        "statistics": statistics(translations, pairs.target).tolist(),
-    }
 
 
 def _distinct(run: MaskedRun) -> list[frozenset[HeadId]]:
@@ -157,10 +181,3 @@ def _rows(path: Path) -> list[dict]:
     if whole != text:
         path.write_text(whole)
     return [json.loads(line) for line in whole.splitlines()]
-
-
-def _bar(masks: list[frozenset[HeadId]], done: int) -> Iterator[frozenset[HeadId]]:
-    return iter(
-        tqdm(masks[done:], desc="masking heads", unit="mask", mininterval=2,
-             initial=done, total=len(masks))
-    )  # fmt: skip

@@ -46,7 +46,8 @@ class Start(StrEnum):
 class PruningRun:
     """Learning which heads to keep, from a trained model; `penalty` is λ of one head.
 
-    With gates in the encoder alone the decoder is frozen (section 6.2).
+    With gates in the encoder alone the decoder is frozen (section 6.2). The gates' learning rate is
+    `gate_factor` times that of the weights.
     """
 
     model: ModelRun
@@ -54,7 +55,7 @@ class PruningRun:
     penalty: float
     training: TrainingConfig
     source: Source = Source.CODE
-    gate_factor: float = 20.0
+    gate_factor: float = 1.0
 
     def __post_init__(self) -> None:
         HeadPenalty(self.penalty)  # refuses what is no λ, before anything is trained

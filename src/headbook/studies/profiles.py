@@ -30,6 +30,7 @@ class Pruning:
     encoder_penalties: tuple[float, ...]
     all_penalties: tuple[float, ...]
     training: TrainingConfig  # of a model that is pruned, from a trained one
+    gate_factor: float = 100.0  # times the weights' learning rate; 1 in the paper's long training
     controls: int = 4  # counts of heads that have a random-head control
     scratch_encoder: int = 4  # counts that have a from-scratch control, gates in the encoder alone
     scratch_all: int = 4  # the same with gates everywhere
@@ -74,7 +75,7 @@ SMOKE = TrainingConfig(
     updates=20, tokens=512, warmup=10, precision=Precision.FULL, validate_every=10, first_snapshot=8
 )
 QUICK = TrainingConfig(updates=500, tokens=2048, warmup=150, validate_every=100)
-PENALTIES = (0.002, 0.004, 0.008, 0.012, 0.02, 0.03, 0.05, 0.1)
+PENALTIES = (0.0003, 0.0006, 0.001, 0.002, 0.004, 0.007, 0.012, 0.025)
 
 
 def _pruning(corpora: tuple[str, ...], training: TrainingConfig, **options: Any) -> Pruning:
@@ -111,7 +112,7 @@ PROFILES = MappingProxyType(
                 _controlled("tiny", 2_000, QUICK),
                 _pruning(
                     ("controlled-sov",),
-                    replace(QUICK, updates=100, scale=0.3, warmup=50),
+                    replace(QUICK, updates=100, scale=0.15, warmup=40),
                     encoder_penalties=(0.01, 0.05),
                     all_penalties=(0.01, 0.05),
                     controls=1,
@@ -133,7 +134,9 @@ PROFILES = MappingProxyType(
                 ),
                 _pruning(
                     ("multi30k-de", "tatoeba-de", "msdocs-ru"),
-                    TrainingConfig(updates=200, scale=0.3, warmup=100, validate_every=50),
+                    TrainingConfig(
+                        updates=150, tokens=2048, scale=0.15, warmup=40, validate_every=25
+                    ),
                 ),
                 texts=(HELD_OUT, *TREEBANKS),
             ),
@@ -155,6 +158,7 @@ PROFILES = MappingProxyType(
                         warmup=16_000,
                         validate_every=2_000,
                     ),
+                    gate_factor=1.0,
                     translated=3_000,
                     examined=3_000,
                 ),

@@ -16,12 +16,9 @@ from headbook.runs.store import Store
 from headbook.stages.masked import MaskedRun, masked
 from headbook.stages.model import TrainedModel
 from headbook.studies.pruning_orders import Heads
-from headbook.training.paired import corpus_bleu, paired
+from headbook.training.paired import paired, resampled
 from headbook.types import Kind
 
-SAMPLES = 1000
-SEED = 12345
-"""sacrebleu's own numbers for its paired bootstrap."""
 EVERY = "all"
 """The scope of an order that heads of the three kinds share."""
 SIGNIFICANT = 0.01
@@ -83,16 +80,10 @@ class Scored:
         return self.index[()]
 
     @cached_property
-    def resampled(self) -> Float[np.ndarray, "replicate mask"]:
+    def replicates(self) -> Float[np.ndarray, "replicate mask"]:
         """BLEU of every mask on the same resampled sentences; row 0 is the plain BLEU."""
-        masks, sentences, columns = self.statistics.shape
-        draws = np.random.default_rng(SEED).multinomial(
-            sentences, np.full(sentences, 1 / sentences), size=SAMPLES
-        )
-        weights = np.vstack([np.ones((1, sentences), dtype=draws.dtype), draws])
-        flat = self.statistics.transpose(1, 0, 2).reshape(sentences, -1)
-        sums = (weights @ flat).reshape(-1, columns)
-        return np.array([corpus_bleu(each) for each in sums]).reshape(-1, masks)
+        drawn = np.column_stack([resampled(each) for each in self.statistics])
+        return np.vstack([self.bleu, drawn])
 
 
 def score(
@@ -116,8 +107,8 @@ Replicates = Float[np.ndarray, " replicate"]
 
 def kept(curve: Curve, scored: Scored) -> Float[np.ndarray, "replicate level"]:
     """BLEU kept at every level: BLEU over the full model's; NaN where that is nothing."""
-    whole = scored.resampled[:, [scored.full]]
-    pruned = scored.resampled[:, scored.of(curve)]
+    whole = scored.replicates[:, [scored.full]]
+    pruned = scored.replicates[:, scored.of(curve)]
     return np.divide(pruned, whole, out=np.full_like(pruned, np.nan), where=whole > 0)
 
 
@@ -199,7 +190,7 @@ def _compared(scored: Scored) -> list[dict[str, float]]:
     whole = float(scored.bleu[scored.full])
     rows = []
     for at, bleu in enumerate(map(float, scored.bleu)):
-        test = paired(scored.statistics[at], scored.statistics[scored.full], SAMPLES, SEED)
+        test = paired(scored.statistics[at], scored.statistics[scored.full])
         rows.append(
             {
                 "bleu": bleu,

@@ -21,6 +21,10 @@ Heads = tuple[HeadId, ...]
 Scores = Mapping[Kind, Float[Tensor, "layer head"]]
 
 
+SCORED_ON = "valid"
+"""What orders by importance and by ablation are measured on; the work had older test sets."""
+
+
 class Order(StrEnum):
     """What decides which heads go first."""
 
@@ -52,7 +56,7 @@ def importances(
 
     Estimated on the model without the `closed` heads, which score −∞: they went before all others.
     """
-    run = ImportanceRun(sentences, update=update, closed=tuple(sorted(closed)))
+    run = ImportanceRun(sentences, update, SCORED_ON, tuple(sorted(closed)))
     sums = importance(trained, run, store)
     scores = {}
     for kind in Kind:
@@ -83,7 +87,7 @@ def reestimated(
 def ablation_scores(trained: TrainedModel, sentences: int, store: Store) -> Scores:
     """The BLEU that the validation set loses without one head, for every head."""
     heads = heads_of(trained)
-    run = MaskedRun("valid", sentences, ((), *((head,) for head in heads)))
+    run = MaskedRun(SCORED_ON, sentences, ((), *((head,) for head in heads)))
     bleu = torch.as_tensor(masked(trained, run, store).bleu)
     lost = dict(zip(heads, (bleu[0] - bleu[1:]).tolist(), strict=True))
     return {kind: _by_layer(lost, kind) for kind in dict.fromkeys(head.kind for head in heads)}

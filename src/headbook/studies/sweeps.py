@@ -50,7 +50,8 @@ def swept(base: TrainedModel, kinds: Kinds, config: Config, store: Store) -> Ite
     pruning = config.preset.pruning
     penalties = pruning.encoder_penalties if kinds == ENCODER_ONLY else pruning.all_penalties
     for penalty in penalties:
-        run = PruningRun(base.run, kinds, penalty, _training(base, config))
+        factor = pruning.gate_factor
+        run = PruningRun(base.run, kinds, penalty, _training(base, config), gate_factor=factor)
         yield Point(GATES, penalty, pruned(base, run, store))
 
 

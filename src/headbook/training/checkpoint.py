@@ -31,7 +31,7 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(path, framework="pt") as opened:
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
             return tensors, json.loads((opened.metadata() or {}).get("note", "{}"))
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, ValueError) as error:
         raise UserError(f"{path} is no checkpoint ({error}); delete it or name another") from None
 
 
@@ -58,9 +58,10 @@ def save_model(model: nn.Module, path: Path) -> None:
 def load_transformer(path: Path) -> Transformer:
     """The model `save_model` saved, in eval mode; UserError for a file that is no model."""
     tensors, note = read(path)
-    if "config" not in note:
-        raise UserError(f"{path} holds no model's shape; save it with `save_model`")
-    model = Transformer(_config(note["config"]))
+    try:
+        model = Transformer(_config(note["config"]))
+    except (KeyError, TypeError, ValueError):
+        raise UserError(f"{path} holds no model's shape; save it with `save_model`") from None
     _fill(model, tensors, path)
     return model.eval()
 
@@ -91,8 +92,8 @@ def load_state(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -
     parameters = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
     _fill(model, parameters, path)
     state = optimiser.state_dict()
-    count = sum(len(group["params"]) for group in state["param_groups"])
-    saved = range(count) if "optimiser.0.step" in tensors else ()
+    # A parameter that never had a gradient has no moments: that of a block without heads.
+    saved = sorted({int(k.split(".")[1]) for k in tensors if k.startswith("optimiser.")})
     state["state"] = {
         index: {name: tensors[f"optimiser.{index}.{name}"] for name in MOMENTS} for index in saved
     }

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -63,6 +63,7 @@ class TrainingConfig:
         return update == ratio * self.first_snapshot and ratio > 0 and ratio & (ratio - 1) == 0
 
 
+@runtime_checkable
 class Addition(Protocol):
     """Something added to the loss of every update, such as a penalty on open heads."""
 

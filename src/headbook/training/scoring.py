@@ -35,18 +35,13 @@ def translate_corpus(
     subwords: Subwords,
     search: Search,
     tokens: int = 4096,
-    progress: bool = True,
 ) -> list[str]:
-    """Translations of encoded source sentences, in their order. Puts the model in eval mode.
-
-    `progress` shows a bar.
-    """
+    """Translations of encoded source sentences, in their order. Puts the model in eval mode."""
     model.eval()
     device = next(model.parameters()).device
     translations = [""] * len(encoded)
     pairs = [(source, source) for source in encoded]
-    shown = {"desc": "translating", "unit": "sentence", "mininterval": 2, "disable": not progress}
-    with tqdm(total=len(encoded), **shown) as bar:
+    with tqdm(total=len(encoded), desc="translating", unit="sentence", mininterval=2) as bar:
         # A beam multiplies the rows of a batch.
         for batch in in_order(pairs, max(tokens // search.beam, 1)):
             hypotheses = translate(model, batch.source.to(device), search)

@@ -1,0 +1,148 @@
+"""Hard Concrete gates against the published probabilities, their own samples, and by hand."""
+
+import math
+
+import pytest
+import torch
+
+from headbook.pruning.hard_concrete import (
+    CONSTANTS,
+    SMALLEST,
+    Constants,
+    Decision,
+    HardConcrete,
+    Source,
+)
+from headbook.types import UserError
+
+LOG_ALPHAS = (0.0, 2.0, -3.0)
+PRINTED = ((0.23, 0.23), (0.04, 0.69), (0.86, 0.01))
+"""P(0) and P(1) in Figure 6 of Voita et al. 2019, to two decimals."""
+QUOTED = {
+    Source.FIGURE: ((0.232, 0.232), (0.039, 0.690), (0.858, 0.015)),
+    Source.CODE: ((0.312, 0.312), (0.058, 0.770), (0.901, 0.022)),
+}
+
+
+def gates(*log_alphas: float, source: Source = Source.CODE, **options: object) -> HardConcrete:
+    return HardConcrete(torch.tensor(log_alphas), CONSTANTS[source], **options)
+
+
+def pairs(gate: HardConcrete) -> list[tuple[float, float]]:
+    zero, one = gate.closed_probability().tolist(), gate.one_probability().tolist()
+    return list(zip(zero, one, strict=True))
+
+
+def assert_quoted(gate: HardConcrete, source: Source) -> None:
+    for found, quoted in zip(pairs(gate), QUOTED[source], strict=True):
+        assert found == pytest.approx(quoted, abs=0.0006)
+
+
+@pytest.mark.parametrize("source", list(Source))
+def test_the_quoted_probabilities_are_reproduced(source: Source) -> None:
+    assert_quoted(gates(*LOG_ALPHAS, source=source), source)
+
+
+def test_each_source_has_constants_of_its_own() -> None:
+    with pytest.raises(AssertionError):
+        assert_quoted(gates(*LOG_ALPHAS, source=Source.CODE), Source.FIGURE)
+
+
+def test_the_figures_constants_and_not_the_codes_give_what_the_figure_prints() -> None:
+    flat = [value for pair in PRINTED for value in pair]
+    for source, same in ((Source.FIGURE, True), (Source.CODE, False)):
+        found = [value for pair in pairs(gates(*LOG_ALPHAS, source=source)) for value in pair]
+        assert (found == pytest.approx(flat, abs=0.0055)) is same
+
+
+def test_probabilities_by_hand() -> None:
+    """β = 1/2, γ = -1/10, ζ = 11/10: P(0) = σ(½ ln(1/11) - log α) = 1 / (1 + √11 α)."""
+    gate = gates(0.0, math.log(2), source=Source.FIGURE)
+    expected = [1 / (1 + 11**0.5), 1 / (1 + 2 * 11**0.5)]
+    assert gate.closed_probability().tolist() == pytest.approx(expected)
+    assert gate.open_probability().tolist() == pytest.approx([1 - each for each in expected])
+    # P(1) = σ(log α - ½ ln 11) = α / (α + √11)
+    assert gate.one_probability().tolist() == pytest.approx([1 / (1 + 11**0.5), 2 / (2 + 11**0.5)])
+
+
+@pytest.mark.parametrize("constants", [*CONSTANTS.values(), Constants(0.8, -0.3, 1.05)])
+def test_samples_are_0_and_1_as_often_as_the_formulas_say(constants: Constants) -> None:
+    draws = 40_000
+    torch.manual_seed(5)
+    for log_alpha in (-3.0, -0.5, 0.0, 2.0):
+        gate = HardConcrete(torch.full((draws,), log_alpha), constants)
+        drawn = gate()
+        for value, chance in ((0, gate.closed_probability()), (1, gate.one_probability())):
+            share, expected = float((drawn == value).float().mean()), float(chance[0].detach())
+            spread = (expected * (1 - expected) / draws) ** 0.5
+            assert abs(share - expected) < 4 * spread
+        assert drawn.min() >= 0 and drawn.max() <= 1
+        between = drawn[(drawn > 0) & (drawn < 1)]
+        assert len(between.unique()) > 0.5 * len(between)
+
+
+def test_a_sample_by_hand() -> None:
+    """At u = ½ the noise is 0 and the sample clip(1.2 σ(log α / β) - 0.1)."""
+    gate = gates(0.0, 0.33, 3.0, -3.0)
+    found = gate.at(torch.full((4,), 0.5)).tolist()
+    assert found == pytest.approx([0.5, 1.2 / (1 + math.exp(-1)) - 0.1, 1.0, 0.0], abs=1e-6)
+    at_e = gates(0.0, source=Source.FIGURE).at(torch.tensor([math.e / (1 + math.e)]))
+    assert at_e.tolist() == pytest.approx([1.2 / (1 + math.exp(-2)) - 0.1], abs=1e-6)
+
+
+def test_noise_is_drawn_from_the_open_interval() -> None:
+    ends = torch.tensor([SMALLEST, 1 - SMALLEST])
+    assert torch.isfinite(gates(0.0, 0.0).at(ends)).all()
+
+
+def test_gradients_flow_between_the_ends_and_stop_at_them() -> None:
+    gate = gates(0.0, 3.0, -3.0)
+    gate.at(torch.full((3,), 0.5)).sum().backward()
+    inner, at_one, at_zero = gate.log_alpha.grad.tolist()
+    assert inner == pytest.approx(1.2 * 0.25 / 0.33, rel=1e-5) and at_one == at_zero == 0
+
+
+def test_the_penalised_probability_grows_with_log_alpha() -> None:
+    gate = gates(-2.0, 0.0, 2.0)
+    gate.open_probability().sum().backward()
+    p = gate.open_probability().detach()
+    torch.testing.assert_close(gate.log_alpha.grad, p * (1 - p))
+
+
+def test_in_training_a_sample_and_else_the_decision() -> None:
+    torch.manual_seed(0)
+    gate = gates(*[0.3] * 64)
+    assert len(gate().unique()) > 10
+    assert gate.eval()().tolist() == [1.0] * 64
+    gate.decision = Decision.CLIPPED
+    assert gate().tolist() == pytest.approx([1.2 / (1 + math.exp(-0.3)) - 0.1] * 64)
+
+
+def test_likelier_is_the_sign_of_log_alpha() -> None:
+    log_alphas = (-3.0, -1e-6, 0.0, 1e-6, 3.0)
+    for source in Source:
+        gate = gates(*log_alphas, source=source)
+        assert gate.decided(Decision.LIKELIER).tolist() == [0, 0, 0, 1, 1]
+        likelier = (gate.one_probability() > gate.closed_probability()).float()
+        assert likelier[[0, 4]].tolist() == [0, 1]
+
+
+def test_clipped_is_the_code_and_0_or_1_only_far_out() -> None:
+    """Exactly 0 iff σ(log α) ≤ 1/12, that is log α ≤ -ln 11 = -2.3979; exactly 1 by symmetry."""
+    edge = math.log(11)
+    gate = gates(-2.41, -edge - 1e-3, -edge + 1e-3, -2.38, 0.0, edge - 1e-3, edge + 1e-3)
+    clipped = gate.decided(Decision.CLIPPED)
+    assert (clipped == 0).tolist() == [True, True, False, False, False, False, False]
+    assert (clipped == 1).tolist() == [False] * 6 + [True]
+    assert clipped.tolist()[4] == pytest.approx(0.5)
+    assert gate.saturated().tolist() == [1, 1, 0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("decision", list(Decision))
+def test_a_gate_that_is_no_number_is_said(decision: Decision) -> None:
+    gate = gates(0.0, math.nan, decision=decision).eval()
+    with pytest.raises(UserError, match="a gate is NaN") as caught:
+        gate()
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UserError, match="a gate is NaN"):
+        gate.saturated()
