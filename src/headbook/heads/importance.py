@@ -54,8 +54,7 @@ def importance(
 def contributions(model: Transformer, batch: Batch) -> dict[str, Contributions]:
     """What each sentence of a batch adds to every score: one pass forward and one backward."""
     kinds = list(dict.fromkeys(kind for kind, _, _ in model.attentions()))
-    # On whatever the caller has switched off: without a graph there is no gradient.
-    with torch.inference_mode(False), torch.enable_grad(), capture(model, {Point.CONTEXT}) as tape:
+    with torch.enable_grad(), capture(model, {Point.CONTEXT}) as tape:
         loss = _loss(model(batch), batch)
         contexts = {kind: tape[kind, Point.CONTEXT] for kind in kinds}
         every = [context for layers in contexts.values() for context in layers]

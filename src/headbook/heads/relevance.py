@@ -13,6 +13,7 @@ from headbook.heads.relevance_rules import CoreShares, HeadRelevance, Relevance,
 from headbook.models.transformer import Transformer
 from headbook.types import Kind
 
+MemoryRelevance = Float[Tensor, "batch prediction source dim"]
 ROWS = 2048
 """Relevance vectors (sentences × predictions × tokens) propagated at a time."""
 
@@ -28,9 +29,9 @@ class Relevances:
     `source` is the share that reached the encoder's output.
     """
 
-    heads: dict[Kind, Float[Tensor, "batch prediction layer head"]]
-    conserved: dict[Kind, Float[Tensor, "batch prediction layer"]]  # encoder and decoder
-    size: dict[Kind, Float[Tensor, "batch prediction layer"]]
+    heads: dict[Kind, Float[Tensor, "batch prediction _layer head"]]
+    conserved: dict[Kind, Float[Tensor, "batch prediction _layer"]]  # encoder and decoder
+    size: dict[Kind, Float[Tensor, "batch prediction _layer"]]
     source: Float[Tensor, "batch prediction"]
     counted: Bool[Tensor, "batch prediction"]
 
@@ -99,7 +100,7 @@ class _Descent:
                 relevance = skip if queries is None else skip.add_(queries)
         return relevance, reached
 
-    def note(self, kind: Kind, *everywhere: Relevance) -> None:
+    def note(self, kind: Kind, *everywhere: Tensor) -> None:
         """Keeps the network's total relevance and its size."""
         self.conserved[kind].append(sum(_total(each) for each in everywhere))
         self.size[kind].append(sum(_total(each.abs()) for each in everywhere))
@@ -126,7 +127,7 @@ class _Descent:
 
     def _cross_attention(
         self, step: AttentionStep, relevance: Relevance
-    ) -> tuple[Relevance | None, Relevance]:
+    ) -> tuple[Relevance | None, MemoryRelevance]:
         shares = self._heads(Kind.CROSS, step, relevance)
         block = step.block
         memory = self._projections(
@@ -165,7 +166,11 @@ class _Descent:
 
 
 def _start(
-    model: Transformer, passed: Pass, rules: Rules, predictions: range, counted: Tensor
+    model: Transformer,
+    passed: Pass,
+    rules: Rules,
+    predictions: range,
+    counted: Bool[Tensor, "batch prediction"],
 ) -> Relevance:
     """Relevance of the decoder's output: only that at a prediction's own position is not 0."""
     places = torch.arange(predictions.start, predictions.stop, device=counted.device)

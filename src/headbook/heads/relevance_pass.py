@@ -9,7 +9,7 @@ from torch import Tensor
 
 from headbook.corpora.batches import Batch
 from headbook.heads.relevance_rules import Core
-from headbook.models.attention import Attention, Mask
+from headbook.models.attention import Attention, Mask, MemoryMask
 from headbook.models.capture import Point, Tape, capture
 from headbook.models.transformer import FeedForward, Residual, Transformer
 from headbook.types import Kind, UserError
@@ -23,6 +23,7 @@ CORE = (
     Point.CONTEXT,
 )
 States = Float[Tensor, "batch token model"]
+Memory = Float[Tensor, "batch source model"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class AttentionStep:
     block: Attention
     skip: States
     inputs: States
-    memory: States | None  # None in self-attention, where it is the inputs
+    memory: Memory | None  # None in self-attention, where it is the inputs
     added: States
     core: Core
 
@@ -125,9 +126,9 @@ class _Walk:
         self,
         layer: torch.nn.Module,
         states: States,
-        mask: Mask | None,
-        memory: States | None = None,
-        memory_mask: Mask | None = None,
+        mask: Mask | MemoryMask | None,
+        memory: Memory | None = None,
+        memory_mask: MemoryMask | None = None,
     ) -> tuple[States, list[Step]]:
         kind = Kind.ENCODER if memory is None else Kind.DECODER
         states, own = self.attention(kind, layer.attention, layer.around_attention, states, mask)
@@ -146,8 +147,8 @@ class _Walk:
         block: Attention,
         around: Residual,
         states: States,
-        mask: Mask | None,
-        memory: States | None = None,
+        mask: Mask | MemoryMask | None,
+        memory: Memory | None = None,
     ) -> tuple[States, AttentionStep]:
         inputs = around.before(states)
         added = block(inputs, inputs if memory is None else memory, mask)
@@ -173,7 +174,8 @@ def _first(step: Step, tokens: int) -> dict[str, Tensor]:
 def _check(model: Transformer) -> None:
     if not (model.config.encoder_layers and model.config.decoder_layers):
         raise UserError("relevance is propagated through an encoder and a decoder; one has none")
-    if len({block.heads for _, _, block in model.attentions()}) > 1:
+    counts = {block.heads for _, _, block in model.attentions()}
+    if len(counts) > 1 or 0 in counts:
         raise UserError(
             "relevance needs the same number of heads in every block; close heads by gates instead"
         )

@@ -8,7 +8,7 @@ activation (ReLU, softmax) and a layer normalisation unchanged, and the gate of 
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -20,7 +20,7 @@ Bias = Float[Tensor, " outputs"]
 Incoming = Float[Tensor, "batch prediction token outputs"]
 Outgoing = Float[Tensor, "batch prediction token inputs"]
 Relevance = Float[Tensor, "batch prediction token dim"]
-HeadRelevance = Float[Tensor, "batch head prediction token dim"]
+HeadRelevance = Float[Tensor, "batch head prediction token head_dim"]
 Rows = Float[Tensor, "batch prediction dim"]
 
 EPSILON = 1e-2
@@ -67,6 +67,7 @@ class CoreShares:
     values: Float[Tensor, "batch head prediction key dim"]
 
 
+@runtime_checkable
 class Rules(Protocol):
     """How each kind of layer shares the relevance of its outputs among its inputs."""
 

@@ -12,7 +12,7 @@ from headbook.heads.relevance_rules import Variant, rules_of
 from headbook.heads.relevance_sums import RelevanceSums, collect_relevance
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.stages.heads import read_sums, write_sums
-from headbook.stages.model import TrainedModel, ingredients, short
+from headbook.stages.model import TrainedModel, ingredients
 from headbook.types import UserError
 
 RELEVANCE = Stage("relevance", version=1)
@@ -46,7 +46,7 @@ def relevance(trained: TrainedModel, run: RelevanceRun, store: Store) -> Mapping
 
 
 def _propagate(trained: TrainedModel, run: RelevanceRun, folder: Path) -> None:
-    pairs = short(trained.encode(trained.corpus.valid))[: run.sentences]
+    pairs = trained.encode(trained.corpus.valid.first(run.sentences))
     model = trained.untrained() if run.update == 0 else trained.model(run.update)
     sums = RelevanceSums()
     batches = list(in_order(pairs, BATCH_TOKENS))

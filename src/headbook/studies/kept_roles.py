@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from headbook.heads.measure import percentiles
 from headbook.heads.roles import DRAWING_ORDER, Thresholds
 from headbook.runs.store import Store
+from headbook.stages.model import Size
 from headbook.stages.texts import HELD_OUT
 from headbook.studies.config import Config
 from headbook.studies.kept_heads import (
@@ -42,21 +43,7 @@ class Survival:
 
     @cached_property
     def scores(self) -> pd.DataFrame:
-        """One row an encoder head, layer by layer, and a column a score; NaN where it has none."""
-        size = self.sweep.base.run.size
-        grid = pd.MultiIndex.from_product(
-            [range(1, size.layers + 1), range(1, size.heads + 1)], names=["layer", "head"]
-        )
-        found = head_scores(self.before).query("kind == 'encoder'").set_index(["layer", "head"])
-        scores = found[list(SCORES[:-1])].reindex(grid).astype(float)
-        nearness = pd.DataFrame(
-            {
-                "positional": scores["positional"] / THRESHOLDS.positional,
-                "margin": scores["margin"] / THRESHOLDS.syntactic_margin,
-                "rare": scores["rare"] / THRESHOLDS.rare,
-            }
-        )
-        return scores.assign(**{NEARNESS: nearness.max(axis=1)})
+        return encoder_scores(self.before, self.sweep.base.run.size)
 
     @cached_property
     def kept(self) -> Bool[np.ndarray, "point head"]:
@@ -65,7 +52,7 @@ class Survival:
 
     @property
     def _every(self) -> Bool[np.ndarray, "point kind layer head"]:
-        closed = [each.made.closed for each in self.sweep.learned]
+        closed = [each.closed_heads for each in self.sweep.learned]
         return keeping(closed, (Kind.ENCODER,), self.sweep.base.run.size)
 
     @property
@@ -84,6 +71,23 @@ class Survival:
 
     def score(self, name: str) -> Grid:
         return self.scores[name].to_numpy()
+
+
+def encoder_scores(measurement: Measurement, size: Size) -> pd.DataFrame:
+    """One row an encoder head, layer by layer, and a column a score; NaN where it has none."""
+    grid = pd.MultiIndex.from_product(
+        [range(1, size.layers + 1), range(1, size.heads + 1)], names=["layer", "head"]
+    )
+    found = head_scores(measurement).query("kind == 'encoder'").set_index(["layer", "head"])
+    scores = found[list(SCORES[:-1])].reindex(grid).astype(float)
+    nearness = pd.DataFrame(
+        {
+            "positional": scores["positional"] / THRESHOLDS.positional,
+            "margin": scores["margin"] / THRESHOLDS.syntactic_margin,
+            "rare": scores["rare"] / THRESHOLDS.rare,
+        }
+    )
+    return scores.assign(**{NEARNESS: nearness.max(axis=1)})
 
 
 def survival(sweep: Sweep, config: Config, store: Store) -> Survival:
@@ -121,7 +125,7 @@ def mean_rows(found: Survival) -> pd.DataFrame:
 
 
 def _mean_rows(found: Survival, point: Translated) -> Iterator[dict[str, object]]:
-    kept = keeping([point.made.closed], (Kind.ENCODER,), found.sweep.base.run.size).ravel()
+    kept = keeping([point.closed_heads], (Kind.ENCODER,), found.sweep.base.run.size).ravel()
     for name in SCORES:
         scores = found.score(name)
         known = ~np.isnan(scores)
@@ -141,36 +145,34 @@ def function_rows(found: Survival, store: Store) -> pd.DataFrame:
     not before pruning; the means are of the kept heads' scores.
     """
     old = _held(found.before)
+    old, sweep = _held(found.before), found.sweep
     rows = []
-    for each in (found.sweep.before, found.sweep.further, *found.sweep.learned):
-        measured = found.before if each is found.sweep.before else _again(found, each, store)
+    for each in (sweep.before, sweep.further, *sweep.learned):
+        whole = each is sweep.before
+        now = found.before if whole else measure(each.made, found.before.text, store)
+        kept = keeping([each.closed_heads], (Kind.ENCODER,), sweep.base.run.size).ravel()
+        scores = encoder_scores(now, sweep.base.run.size)[kept]
         rows.append(
-            {**found.sweep.labels, "arm": each.arm, "penalty": each.penalty,
-             "kept": found.sweep.kept(each), "of": found.sweep.heads,
-             **_functions(Survival(found.sweep, measured), each, old)}
+            {**sweep.labels, "arm": each.arm, "penalty": each.penalty, "kept": int(kept.sum()),
+             "of": sweep.heads, **_functions(_held(now), old, set(scores.index)),
+             **{f"mean_{name}": float(scores[name].mean()) for name in SCORES}}
         )  # fmt: skip
     return pd.DataFrame(rows)
 
 
-def _again(found: Survival, each: Translated, store: Store) -> Measurement:
-    return measure(each.made, found.before.text, store)
-
-
-def _functions(after: Survival, each: Translated, old: pd.DataFrame) -> dict[str, float]:
-    closed = getattr(each.made, "closed", ())
-    kept = keeping([closed], (Kind.ENCODER,), after.sweep.base.run.size).ravel()
-    open_ = set(after.scores.index[kept])
-    now = _held(after.before)
-    now = now[[head in open_ for head in zip(now["layer"], now["head"], strict=True)]]
-    first = now.sort_values("order").drop_duplicates(["layer", "head"])
-    several = now.groupby(["layer", "head"]).size().gt(1).sum()
-    fresh = now.merge(old, how="left", indicator=True).query("_merge == 'left_only'")
+def _functions(
+    roles: pd.DataFrame, old: pd.DataFrame, kept: set[tuple[int, int]]
+) -> dict[str, int]:
+    """Counts over the kept heads."""
+    among = [head in kept for head in zip(roles["layer"], roles["head"], strict=True)]
+    roles = roles[np.array(among, dtype=bool)]
+    first = roles.sort_values("order").drop_duplicates(["layer", "head"])
+    fresh = roles.merge(old, how="left", indicator=True).query("_merge == 'left_only'")
     return {
         **{str(role): int((first["role"] == role).sum()) for role in DRAWING_ORDER},
-        NO_ROLE: len(open_) - len(first),
-        "several": int(several),
+        NO_ROLE: len(kept) - len(first),
+        "several": int(roles.groupby(["layer", "head"]).size().gt(1).sum()),
         "new": len(fresh.drop_duplicates(["layer", "head"])),
-        **{f"mean_{name}": float(after.scores.loc[kept, name].mean()) for name in SCORES},
     }
 
 

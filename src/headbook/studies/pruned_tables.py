@@ -32,6 +32,7 @@ from headbook.training.paired import (
     resampled,
     statistics,
 )
+from headbook.types import HeadId
 
 BEFORE = "before pruning"
 """The arm of the trained model itself."""
@@ -50,9 +51,13 @@ class Translated:
     made: TrainedModel
 
     @property
+    def closed_heads(self) -> tuple[HeadId, ...]:
+        return self.made.closed if isinstance(self.made, PrunedModel) else ()
+
+    @property
     def closed(self) -> int:
         """How many heads it lacks."""
-        return len(self.made.closed) if isinstance(self.made, PrunedModel) else 0
+        return len(self.closed_heads)
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -157,10 +162,10 @@ def point_rows(sweep: Sweep) -> pd.DataFrame:
 
 
 def _by_kind(sweep: Sweep, each: Translated) -> dict[str, int]:
-    closed = each.made.closed if isinstance(each.made, PrunedModel) else ()
     of_kind = sweep.heads // len(sweep.kinds)
     return {
-        f"{kind}_kept": of_kind - sum(head.kind == kind for head in closed) for kind in sweep.kinds
+        f"{kind}_kept": of_kind - sum(head.kind == kind for head in each.closed_heads)
+        for kind in sweep.kinds
     }
 
 
@@ -188,20 +193,21 @@ def _named(prefix: str, test: Paired) -> dict[str, float]:
     return {prefix: test.difference, **ends}
 
 
-def control_rows(sweep: Sweep) -> pd.DataFrame:
-    """One row a (point, control) with the same number of heads in every block: the gap in BLEU."""
-    columns = [*sweep.labels, "penalty", "kept", "of", "control", "bleu", "control_bleu", "gap",
-               "gap_low", "gap_high", "gap_p"]  # fmt: skip
-    rows = [
-        {
-            **sweep.labels, "penalty": point.penalty, "kept": sweep.kept(point), "of": sweep.heads,
-            "control": arm, "bleu": float(point.bleu[0]), "control_bleu": float(control.bleu[0]),
-            **_named("gap", compared(point, control)),
-        }
-        for arm in dict.fromkeys(each.arm for each in sweep.controls)
-        for point, control in sweep.pairs(arm)
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=columns)
+def control_table(found: Iterable[Sweep]) -> pd.DataFrame:
+    """One row a (point, control) with as many heads in every block: the gap in BLEU."""
+    columns = ["model", "corpus", "target", "seed", "penalty", "kept", "of", "control", "bleu",
+               "control_bleu", "gap", "gap_low", "gap_high", "gap_p"]  # fmt: skip
+    return pd.DataFrame([row for each in found for row in _control_rows(each)], columns=columns)
+
+
+def _control_rows(sweep: Sweep) -> Iterator[dict[str, object]]:
+    for arm in dict.fromkeys(each.arm for each in sweep.controls):
+        for point, control in sweep.pairs(arm):
+            yield {
+                **sweep.labels, "penalty": point.penalty, "kept": sweep.kept(point),
+                "of": sweep.heads, "control": arm, "bleu": float(point.bleu[0]),
+                "control_bleu": float(control.bleu[0]), **_named("gap", compared(point, control)),
+            }  # fmt: skip
 
 
 def mean_gap(sweep: Sweep, arm: str) -> Replicates:

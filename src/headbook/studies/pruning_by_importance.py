@@ -221,7 +221,11 @@ def draw_kept(tables: Tables) -> Figure:
             axis.hlines(height, row.low, row.high, color=COLOURS[row.order], linewidth=2)
             axis.plot(row.kept, height, MARKERS[row.order], color=COLOURS[row.order])
         axis.set_yticks(heights, of_model["order"])
-        axis.set(title=name, xlim=(0, 1.02), ylim=(len(of_model) - 0.5, -0.5))
+        axis.set(
+            title=name,
+            xlim=(0, max(1.02, of_model["high"].max())),
+            ylim=(len(of_model) - 0.5, -0.5),
+        )
         axis.grid(axis="x", alpha=0.3)
         if of_model["kept"].isna().all():
             axis.text(0.5, 0.5, "the full model translates nothing", transform=axis.transAxes,
@@ -265,9 +269,9 @@ def _read_model(name: str, kept: pd.DataFrame) -> str:
         f"importance, {joint.loc[Order.ABLATION, 'kept']:.0%} in that of single-head ablation, "
         f"{joint.loc[Order.RANDOM, 'kept']:.0%} in random order and "
         f"{joint.loc[Order.REVERSED, 'kept']:.0%} with the most important heads first; the order "
-        f"that keeps most is: {best} ({joint.loc[best, 'kept']:.0%}). Importance is above random "
-        f"order by {first['above_random']:+.0%} [{first['above_low']:+.0%}, "
-        f"{first['above_high']:+.0%}]. Without a significant loss {first['harmless_share']:.0%} of "
+        f"that keeps most is: {best} ({joint.loc[best, 'kept']:.0%}). The difference between "
+        f"importance and random order has the 95 % interval {first['above_low']:+.0%} to "
+        f"{first['above_high']:+.0%}. Without a significant loss {first['harmless_share']:.0%} of "
         f"all heads can go by importance and {joint.loc[Order.RANDOM, 'harmless_share']:.0%} at "
         f"random. One kind at a time, by importance, {kinds} is kept."
     )

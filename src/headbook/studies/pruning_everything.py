@@ -18,7 +18,7 @@ from headbook.studies.measurements import stacked
 from headbook.studies.pruned_figures import IN_A_ROW, arms_table, draw_bleu
 from headbook.studies.pruned_tables import (
     Sweep,
-    control_rows,
+    control_table,
     gap_claim,
     loss_claim,
     point_rows,
@@ -59,7 +59,7 @@ class Order:
     @cached_property
     def every(self) -> Bool[np.ndarray, "point kind layer head"]:
         """Which heads each point keeps."""
-        closed = [each.made.closed for each in self.sweep.learned]
+        closed = [each.closed_heads for each in self.sweep.learned]
         return keeping(closed, EVERYTHING, self.sweep.base.run.size)
 
     @cached_property
@@ -88,12 +88,12 @@ class Order:
 
 
 def compute(config: Config, store: Store | None = None) -> Tables:
-    """The sweep of every model with gates on all attentions: BLEU with controls, what goes first."""
+    """The sweep of every model with gates everywhere: BLEU with controls, and what goes first."""
     store = store or Store.default()
     found = [Order(each) for each in sweeps(config, EVERYTHING, store)]
     return {
         "points": stacked(point_rows(each.sweep) for each in found),
-        "controls": stacked(control_rows(each.sweep) for each in found),
+        "controls": control_table(each.sweep for each in found),
         "layers": stacked(_layer_rows(each) for each in found),
         "claims": pd.DataFrame([row for each in found for row in _claims(each)]),
     }

@@ -28,7 +28,7 @@ from headbook.studies.measurements import stacked
 from headbook.studies.pruned_figures import IN_A_ROW, arms_table, draw_bleu
 from headbook.studies.pruned_tables import (
     BEFORE,
-    control_rows,
+    control_table,
     gap_claim,
     loss_claim,
     near_ten_of_48,
@@ -61,7 +61,7 @@ def compute(config: Config, store: Store | None = None) -> Tables:
     found = [survival(each, config, store) for each in sweeps(config, ENCODER_ONLY, store)]
     return {
         "points": stacked(point_rows(each.sweep) for each in found),
-        "controls": stacked(control_rows(each.sweep) for each in found),
+        "controls": control_table(each.sweep for each in found),
         "functions": stacked(function_rows(each, store) for each in found),
         "pairs": stacked(pair_rows(each) for each in found),
         "kept_and_closed": stacked(mean_rows(each) for each in found),

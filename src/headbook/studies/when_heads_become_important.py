@@ -38,8 +38,8 @@ LEAST = (0.85, 0.9)
 """Of a checkpoint's own BLEU: where the work reads off how much can be pruned."""
 BEST = "best"
 ORDERS = {Order.POSITION: "-", Order.RANDOM: ":"}
-SHADES = (0.05, 0.85)
-"""The ends of the palette: its palest yellow could not be seen on white."""
+SHADES = (0.15, 1.0)
+"""Dark for the last checkpoint; the palest yellow could not be seen on white."""
 LEAST_STYLE = {0.85: ("#0072b2", "o"), 0.9: ("#d55e00", "s")}
 
 
@@ -202,7 +202,7 @@ def draw_prunable(tables: Tables) -> Figure:
     ticks = sorted(set(rows["at_update"]))
     axis.set_xticks(ticks, [f"{tick:,}" for tick in ticks], rotation=45)
     axis.minorticks_off()
-    axis.set(xlabel="update (the last is the best model)", ylabel="share of all heads prunable",
+    axis.set(xlabel="update", ylabel="share of all heads prunable",
              ylim=(0, 1))  # fmt: skip
     axis.spines[["top", "right"]].set_visible(False)
     if rows["share"].isna().all():
@@ -242,7 +242,8 @@ def _read_checkpoint(tables: Tables, update: str) -> str:
         f"At update {own['at_update']:,} ({'the best model, ' if update == BEST else ''}BLEU "
         f"{own['bleu']:.1f}) {low['share']:.0%} [{low['low']:.0%}, {low['high']:.0%}] of the heads "
         f"can go at {LEAST[0]:.0%} of its BLEU and {high['share']:.0%} at {LEAST[1]:.0%}; in "
-        f"random order it is {chance:.0%} at {LEAST[0]:.0%}. Over all levels importance keeps "
-        f"{own['above_random']:+.0%} [{own['above_low']:+.0%}, {own['above_high']:+.0%}] of BLEU "
-        f"beside random order."
+        f"random order it is {chance:.0%} at {LEAST[0]:.0%}. On the mean over the levels "
+        f"{own['kept']:.0%} of BLEU is kept by importance and {own['kept_random']:.0%} in random "
+        f"order (95 % interval of the difference: {own['above_low']:+.0%} to "
+        f"{own['above_high']:+.0%})."
     )

@@ -68,7 +68,7 @@ def paired(
     apart = np.abs(drawn)
     # Under the null hypothesis the differences lie around zero: hence less their mean. The ones
     # keep p above zero, whatever the number of samples.
-    beyond = np.count_nonzero(apart - apart.mean() > abs(difference))
+    beyond = int(np.count_nonzero(apart - apart.mean() > abs(difference)))
     return Paired(difference, float(low), float(high), (beyond + 1) / (samples + 1))
 
 

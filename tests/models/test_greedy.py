@@ -1,0 +1,70 @@
+"""Greedy search of a shrinking batch: what beam search with a beam of 1 finds."""
+
+import pytest
+import torch
+
+from headbook.corpora.batches import EOS, pad
+from headbook.models import greedy
+from headbook.models.decoding import Search, translate
+from headbook.models.greedy import translate_greedily
+from headbook.models.transformer import Transformer, TransformerConfig
+
+SEARCH = Search(beam=1, longest=1.0)
+
+
+@pytest.fixture(scope="module")
+def model() -> Transformer:
+    """One that ends its sentences at many lengths, and some of them never."""
+    torch.manual_seed(3)
+    made = Transformer(TransformerConfig(30, 12, 2, 2, width=16, feed_forward=32, heads=4))
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.mul_(2)
+    return made.double().eval()
+
+
+def sources(count: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(5)
+    lengths = torch.randint(1, 12, (count,), generator=generator).tolist()
+    rows = [torch.randint(3, 30, (length,), generator=generator).tolist() for length in lengths]
+    return pad([[*row, EOS] for row in rows])
+
+
+def greedily(model: Transformer, source: torch.Tensor) -> list[list[int]]:
+    with torch.inference_mode():
+        return translate_greedily(model, *model.encode(source), SEARCH.limits(source))
+
+
+@pytest.mark.parametrize("leaving", [1, 4, 16, 10**9])
+def test_it_is_beam_search_with_a_beam_of_1(
+    model: Transformer, leaving: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(greedy, "LEAVING", leaving)
+    source = sources(60)
+    found = greedily(model, source)
+    assert found == translate(model, source, SEARCH)
+    limits = SEARCH.limits(source).tolist()
+    cut = [len(row) == limit for row, limit in zip(found, limits, strict=True)]
+    assert any(cut) and not all(cut) and len({len(row) for row in found}) > 5
+
+
+def test_alone_as_in_a_batch(model: Transformer):
+    source = sources(12)
+    alone = [greedily(model, row[row != 0][None])[0] for row in source]
+    assert greedily(model, source) == alone
+
+
+def test_what_has_ended_is_not_computed(model: Transformer, monkeypatch: pytest.MonkeyPatch):
+    rows = []
+    decode = Transformer.decode
+
+    def counting(self, target, *rest):
+        rows.append(len(target))
+        return decode(self, target, *rest)
+
+    monkeypatch.setattr(Transformer, "decode", counting)
+    monkeypatch.setattr(greedy, "LEAVING", 10**9)
+    found = greedily(model, sources(60))
+    limits = SEARCH.limits(sources(60)).tolist()
+    ends = [min(len(row) + 1, limit) for row, limit in zip(found, limits, strict=True)]
+    assert rows == [sum(end > step for end in ends) for step in range(max(ends))]

@@ -1,0 +1,85 @@
+"""Paired bootstrap: sacrebleu's own numbers, and what is known beforehand."""
+
+import numpy as np
+import pytest
+from sacrebleu.metrics import BLEU
+from sacrebleu.significance import PairedTest
+
+from headbook.training.paired import corpus_bleu, paired, resampled, statistics
+from headbook.training.scoring import Casing, bleu
+from headbook.types import UserError
+
+WORDS = ["a dog sees the cat", "the small cat runs", "two men walk and talk", "she reads a book"]
+REFERENCES = [f"{one} , and then {other} ." for one in WORDS for other in WORDS]
+
+
+def garbled(share: float, seed: int) -> list[str]:
+    """The references with about this share of their words replaced."""
+    noise = np.random.default_rng(seed)
+    return [
+        " ".join("thing" if noise.random() < share else word for word in line.split())
+        for line in REFERENCES
+    ]
+
+
+def of(translations: list[str]) -> np.ndarray:
+    return statistics(translations, REFERENCES)
+
+
+def test_statistics_by_hand():
+    found = statistics(["the cat sat on the mat", ""], ["the cat lay on the mat", "a dog"])
+    assert found.tolist() == [[6, 6, 5, 3, 1, 0, 6, 5, 4, 3], [0, 2, *[0] * 8]]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.6, 1.0])
+def test_the_score_is_that_of_whole_corpora(share: float):
+    lines = garbled(share, 1)
+    assert corpus_bleu(of(lines)) == pytest.approx(bleu(lines, REFERENCES, Casing.CASED).score)
+
+
+def sacrebleus(one: list[str], other: list[str]) -> tuple[float, float, float]:
+    """The other's BLEU less the baseline's, sacrebleu's p, and its half-width for the other."""
+    named = [("baseline", one), ("other", other)]
+    test = PairedTest(named, {"BLEU": BLEU()}, [REFERENCES], test_type="bs", n_samples=1000)
+    _, found = test()
+    baseline, result = found["BLEU"]
+    return result.score - baseline.score, result.p_value, result.ci
+
+
+@pytest.mark.parametrize(("share", "seed"), [(0.10, 2), (0.14, 3), (0.2, 4), (0.5, 5)])
+def test_the_test_is_sacrebleus(share: float, seed: int):
+    baseline, other = garbled(0.1, 1), garbled(share, seed)
+    difference, p, half = sacrebleus(baseline, other)
+    found = paired(of(other), of(baseline))
+    assert found.difference == pytest.approx(difference) and found.p == pytest.approx(p)
+    low, high = np.sort(resampled(of(other)))[[25, 974]]
+    assert (high - low) / 2 == pytest.approx(half)
+
+
+def test_the_same_translations_do_not_differ():
+    found = paired(of(garbled(0.2, 1)), of(garbled(0.2, 1)))
+    assert (found.difference, found.low, found.high) == (0, 0, 0) and found.p > 0.99 / 1001
+
+
+def test_a_large_difference_is_significant_and_signed():
+    worse = paired(of(garbled(0.6, 1)), of(garbled(0.05, 2)))
+    better = paired(of(garbled(0.05, 2)), of(garbled(0.6, 1)))
+    assert worse.p == better.p == 1 / 1001
+    assert worse.high < 0 < better.low and worse.low == pytest.approx(-better.high)
+
+
+def test_resamples_are_shared_by_translations_of_one_set():
+    one, shifted = of(garbled(0.2, 1)), of(garbled(0.2, 1))
+    assert np.array_equal(resampled(one), resampled(shifted))
+    assert not np.array_equal(resampled(one), resampled(one, seed=1))
+    assert len(resampled(one, samples=7)) == 7
+
+
+def test_other_references_are_refused():
+    with pytest.raises(UserError, match="same references"):
+        paired(of(REFERENCES), statistics(REFERENCES[::-1], REFERENCES[::-1]))
+
+
+def test_no_sentence_is_refused():
+    with pytest.raises(UserError, match="no sentence"):
+        statistics([], [])
