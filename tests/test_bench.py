@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 import torch
 
+from headbook.bench import relevance
 from headbook.bench.config import BenchConfig
 from headbook.bench.contestants import Contestant, TrainingStep, build
 from headbook.bench.rounds import Spread, interleaved, ratio
 from headbook.bench.run import bench
 from headbook.bench.speed import operations, training_batches
-from headbook.corpora.batches import EOS, collate
+from headbook.corpora.batches import EOS, collate, in_order
 from headbook.models.transformer import TransformerConfig
 from headbook.training.loop import Precision
-from headbook.types import UserError
+from headbook.types import Kind, UserError
 
 TINY = BenchConfig(
     widths=(16,), rounds=2, layers=1, heads=2, vocabulary=300, tokens=64, product=32, sentences=8
@@ -32,6 +33,9 @@ def test_the_table_holds_every_row(capsys: pytest.CaptureFixture):
         "matrix product, bf16-mixed",
         "training: ours over matrix product",
         "measuring over a plain forward pass",
+        "relevance: all predictions of a batch together",
+        "relevance: one position of one sentence at a time",
+        "relevance: together over one at a time",
         "peak memory, 8 sentences",
         "peak memory, 32 sentences",
         "peak memory, 4 times the sentences",
@@ -96,6 +100,31 @@ def test_both_contestants_learn(contestant: Contestant, precision: Precision):
     (batch, *_) = training_batches(TINY)
     losses = [step(batch) for _ in range(30)]
     assert losses[-1] < losses[0] - 0.5
+
+
+def test_both_ways_to_relevance_give_the_same(monkeypatch: pytest.MonkeyPatch):
+    """Each contestant's relevance of the cross-attention, summed over all predictions."""
+    model = build(Contestant.OURS, TINY.model(16)).eval().double()
+    pairs = relevance._pairs(TINY)
+    sums = []
+
+    def summing(function):
+        def work(*arguments):
+            found = function(*arguments)
+            sums[-1] += found.heads[Kind.CROSS].sum((0, 1))
+            return found
+
+        return work
+
+    for name in ("relevances", "propagate"):
+        monkeypatch.setattr(relevance, name, summing(getattr(relevance, name)))
+    for way, batches in (
+        (relevance.together, list(in_order(pairs, relevance.TOKENS))),
+        (relevance.one_at_a_time, [collate([each], [0]) for each in pairs]),
+    ):
+        sums.append(torch.zeros(1, 2, dtype=torch.float64))
+        way(model, batches)
+    assert torch.allclose(*sums)
 
 
 def test_a_batch_a_round_within_the_cap():

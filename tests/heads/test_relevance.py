@@ -21,14 +21,14 @@ from headbook.types import HeadId, Kind, UserError
 
 VOCABULARY = 13
 TINY = {"encoder_layers": 2, "decoder_layers": 3, "width": 16, "feed_forward": 24, "heads": 4}
-NIL = 1e-13
+NIL = 1e-15
 EXACT = [SignedRules(NIL), PositiveRules(), ConstantAttentionRules(NIL)]
 rules_with_all = pytest.mark.parametrize("rules", EXACT, ids=lambda rules: type(rules).__name__)
 with_both_norms = pytest.mark.parametrize("norm", list(NormPlacement))
 
 
 def tiny(seed: int = 0, biases: bool = True, **options: object) -> Transformer:
-    """Random in every parameter, in double precision; without biases those of linear layers are 0."""
+    """All parameters random, double precision; without biases those of linear layers are 0."""
     torch.manual_seed(seed)
     config = TransformerConfig(VOCABULARY, VOCABULARY, dropout=0.1, **(TINY | options))
     model = Transformer(config).double().eval()
@@ -135,7 +135,7 @@ def test_the_shares_of_skip_and_heads_make_up_a_block(rules: Rules):
     elif isinstance(rules, SignedRules):
         torch.testing.assert_close(0.75 * cross, found.source)  # a quarter goes to the queries
     else:
-        assert (found.source < cross)[found.counted].all()
+        assert (found.source < cross + 1e-9)[found.counted].all()
 
 
 def test_positive_relevance_has_no_sign():
@@ -208,8 +208,8 @@ def test_the_head_that_makes_the_logit_gets_the_relevance(variant: Variant, need
     assert (share[..., needed] > 0.99).all()
     with torch.no_grad(), closed(model, [HeadId(Kind.CROSS, 0, needed)]):
         without = model(batch)
-    # The four neurons are alike now, all 0 before the norm: every position predicts the same.
-    assert (without.argmax(-1) == without.argmax(-1)[0, 0]).all()
+    # The four neurons are alike now: every position has the same logits but for a factor.
+    assert torch.linalg.matrix_rank(without.flatten(0, 1), rtol=1e-9) == 1
 
 
 def test_models_it_cannot_do_are_refused():

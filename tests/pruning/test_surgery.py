@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -84,6 +84,7 @@ def test_other_shapes_too(tiny: Build, shape: dict) -> None:
 HeadSets = st.sets(st.sampled_from(HEADS))
 
 
+@settings(max_examples=15)
 @given(heads=HeadSets)
 def test_any_set_of_heads(heads: set[HeadId]) -> None:
     torch.manual_seed(0)

@@ -116,6 +116,11 @@ def test_rows_hold_the_paired_test_against_the_full_model() -> None:
     assert np.quantile(drawn, 0.025) == pytest.approx(test.low)
 
 
+def test_the_full_model_does_not_differ_from_itself() -> None:
+    row = curve_rows([LINE], SCORED).set_index("pruned").loc[0]
+    assert (row["difference"], row["low"], row["high"], row["p"]) == (0, 0, 0, 1)
+
+
 def test_harmless_ends_at_the_first_significant_loss() -> None:
     levels = pd.DataFrame(
         {"level": [0.0, 0.1, 0.2, 0.3], "share": [0.0, 0.1, 0.2, 0.3],

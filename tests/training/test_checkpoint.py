@@ -1,11 +1,16 @@
 """Checkpoints: what is written is read back, whole or not at all."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
+from headbook.corpora.batches import EOS, collate
+from headbook.models.attention import AttentionPath
+from headbook.models.transformer import HeadCounts, NormPlacement, Transformer, TransformerConfig
 from headbook.training import checkpoint
 from headbook.types import UserError
 
@@ -121,3 +126,93 @@ def test_nothing_in_the_package_pickles():
         if word in path.read_text()
     ]
     assert not found
+
+
+def transformer(**options: object) -> Transformer:
+    torch.manual_seed(0)
+    shape = {"width": 16, "feed_forward": 24, "heads": 4, "dropout": 0.25}
+    return Transformer(TransformerConfig(12, 11, 2, 1, **(shape | options)))
+
+
+COUNTS = HeadCounts(encoder=(3, 0), decoder=(4,), cross=(1,))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"head_counts": COUNTS}, {"norm": NormPlacement.POST, "path": AttentionPath.FUSED}],
+    ids=["whole", "pruned", "other options"],
+)
+def test_a_transformer_is_loaded_without_being_told_its_shape(tmp_path: Path, options: dict):
+    path, made = tmp_path / "model.safetensors", transformer(**options)
+    checkpoint.save_model(made, path)
+    loaded = checkpoint.load_transformer(path)
+    assert loaded.config == made.config and not loaded.training
+    assert loaded.state_dict().keys() == made.state_dict().keys()
+    for name, value in loaded.state_dict().items():
+        assert torch.equal(value, made.state_dict()[name])
+
+
+@pytest.mark.parametrize("what", ["missing", "torn", "folder", "text"])
+def test_no_model_to_load_is_said_in_one_line(tmp_path: Path, what: str):
+    with pytest.raises(UserError, match=r"file\.safetensors is no checkpoint") as caught:
+        checkpoint.load_transformer(broken(tmp_path, what))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("note", [{}, {"config": {}}, {"config": {"width": 8, "norm": "middle"}}])
+def test_a_file_without_a_models_shape_is_said_in_one_line(tmp_path: Path, note: dict):
+    path = tmp_path / "model.safetensors"
+    checkpoint.write(path, transformer().state_dict(), note)
+    with pytest.raises(UserError, match="holds no model's shape; save it with") as caught:
+        checkpoint.load_transformer(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_of_somebody_elses_is_said_in_one_line(tmp_path: Path):
+    path = tmp_path / "model.safetensors"
+    save_file({"weight": torch.ones(2)}, path, metadata={"note": "written by hand"})
+    with pytest.raises(UserError, match="is no checkpoint") as caught:
+        checkpoint.load_transformer(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_that_do_not_fit_their_own_shape_are_refused(tmp_path: Path):
+    path = tmp_path / "model.safetensors"
+    note = {"config": asdict(transformer(heads=2).config) | {"width": 32}}
+    checkpoint.write(path, transformer().state_dict(), note)
+    with pytest.raises(UserError, match="saved by a model of another shape"):
+        checkpoint.load_transformer(path)
+
+
+def other_vocabulary() -> Transformer:
+    shape = {"width": 16, "feed_forward": 24, "heads": 4}
+    return Transformer(TransformerConfig(12, 10, 2, 1, **shape))
+
+
+@pytest.mark.parametrize(
+    "other", [lambda: transformer(head_counts=COUNTS), other_vocabulary], ids=["heads", "words"]
+)
+def test_another_shape_or_vocabulary_is_refused_and_nothing_is_changed(tmp_path: Path, other):
+    path, made = tmp_path / "model.safetensors", transformer()
+    checkpoint.save_model(other(), path)
+    kept = path.read_bytes()
+    with pytest.raises(UserError, match=r"model\.safetensors was saved by a model") as caught:
+        checkpoint.load_model(made, path)
+    assert "\n" not in str(caught.value) and path.read_bytes() == kept
+
+
+def test_a_training_of_a_block_without_heads_goes_on(tmp_path: Path):
+    """Its projections have no gradient, so Adam keeps nothing of them."""
+    pairs = [([4, 5, EOS], [6, EOS])]
+    first = transformer(head_counts=COUNTS)
+    optimiser = torch.optim.Adam(first.parameters(), lr=0.1)
+    first(collate(pairs, [0])).logsumexp(-1).sum().backward()
+    optimiser.step()
+    checkpoint.save_state(tmp_path / "state.safetensors", first, optimiser, {})
+    second = transformer(head_counts=COUNTS)
+    other = torch.optim.Adam(second.parameters(), lr=0.1)
+    checkpoint.load_state(tmp_path / "state.safetensors", second, other)
+    found, expected = other.state_dict()["state"], optimiser.state_dict()["state"]
+    assert found.keys() == expected.keys() and len(found) < len(list(second.parameters()))
+    for index, moments in expected.items():
+        assert torch.equal(found[index]["exp_avg_sq"], moments["exp_avg_sq"])

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from headbook.corpora.batches import EOS, collate
 from headbook.models.transformer import Transformer, TransformerConfig
@@ -165,3 +166,81 @@ def test_impossible_configs_are_refused(wrong: dict):
 def test_nothing_to_train_on_is_said(tmp_path: Path):
     with pytest.raises(UserError, match="at least one training and one validation pair"):
         Trainer(tiny(), TrainingConfig(1), [], copies(1), tmp_path)
+
+
+class Squares:
+    """Half the squared size of the source embeddings, whose gradient is the embeddings."""
+
+    def __call__(self, model: Transformer) -> Tensor:
+        return 0.5 * model.source.tokens.weight.square().sum()
+
+    def row(self, model: Transformer) -> dict[str, float]:
+        return {"squares": float(self(model).detach())}
+
+
+def test_an_addition_is_part_of_what_is_minimised_and_not_of_the_loss(tmp_path: Path):
+    folders = [tmp_path / name for name in ("with", "without")]
+    for folder in folders:
+        folder.mkdir()
+    made, plain = (trainer(folder, updates=1, validate_every=1) for folder in folders)
+    made.addition = Squares()
+    gradients = []
+    for each in (made, plain):
+        each.optimiser.step = lambda at=each: gradients.append(
+            {name: value.grad.clone() for name, value in at.model.named_parameters()}
+        )
+        each.run()
+    name = "source.tokens.weight"
+    weight = plain.model.state_dict()[name]
+    torch.testing.assert_close(gradients[0].pop(name), gradients[1].pop(name) + weight)
+    for other, value in gradients[1].items():
+        torch.testing.assert_close(gradients[0][other], value, msg=other)
+    row, bare = made.progress.curve[0], plain.progress.curve[0]
+    assert row["train_loss_nats"] == bare["train_loss_nats"]
+    assert row["squares"] == pytest.approx(0.5 * float(weight.square().sum()), rel=ROUNDING)
+    assert row.keys() - bare.keys() == {"squares"}
+
+
+def test_an_addition_without_end_stops_the_training(tmp_path: Path):
+    made = trainer(tmp_path)
+    made.addition = Squares()
+    made.model.source.tokens.weight.data[3] = torch.inf
+    with pytest.raises(UserError, match=r"the loss is (inf|nan) at update 1"):
+        made.run()
+
+
+def test_only_what_is_in_a_group_is_trained_each_at_its_own_rate(tmp_path: Path):
+    model = tiny()
+    groups = [
+        {"params": list(model.encoder.parameters())},
+        {"params": [model.logits.weight], "factor": 20.0},
+    ]
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    made = trainer(tmp_path, updates=3)
+    again = Trainer(model, made.config, made.train, made.valid, tmp_path, groups=groups)
+    again.run()
+    rates = [group["lr"] for group in again.optimiser.param_groups]
+    assert rates == pytest.approx([0.275 * 3 / 20**1.5, 20 * 0.275 * 3 / 20**1.5])
+    moved = {n for n, value in model.state_dict().items() if not torch.equal(value, before[n])}
+    assert "logits.weight" in moved and "encoder.0.feed_forward.inner.weight" in moved
+    assert all(name.startswith(("encoder.", "logits.")) for name in moved)
+
+
+def test_groups_and_their_rates_survive_a_kill(tmp_path: Path):
+    def made(updates: int) -> Trainer:
+        plain, model = trainer(tmp_path, updates), tiny(0.1)
+        groups = [
+            {"params": [model.logits.weight]},
+            {"params": list(model.encoder.parameters()), "factor": 7.0},
+        ]
+        return Trainer(model, plain.config, plain.train, plain.valid, tmp_path, groups=groups)
+
+    made(2).run()
+    broken = made(4)
+    broken.run()
+    (tmp_path / "state.safetensors").unlink()
+    whole = made(4)
+    whole.run()
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(value, broken.model.state_dict()[name]), name
+    assert [group.get("factor") for group in broken.optimiser.param_groups] == [None, 7.0]

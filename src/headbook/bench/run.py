@@ -6,6 +6,7 @@ import pandas as pd
 
 from headbook.bench.config import BenchConfig
 from headbook.bench.measuring import cost, memory
+from headbook.bench.relevance import relevance
 from headbook.bench.speed import speed
 from headbook.bench.table import frame, text
 
@@ -21,6 +22,7 @@ def bench(config: BenchConfig) -> pd.DataFrame:
     for width in config.widths:
         rows += speed(config, width)
         rows += cost(config, width)
+        rows += relevance(config, width)
         rows += memory(config, width)
     table = frame(rows)
     print(text(table), flush=True)

@@ -27,13 +27,13 @@ def training_batches(config: BenchConfig) -> list[Batch]:
     """A batch a round, and one to warm up: random pieces in sentences of 5 to 30 tokens."""
     chance = torch.Generator().manual_seed(config.seed)
     lengths = torch.randint(5, 31, (config.rounds * config.tokens // 4 + 64,), generator=chance)
-    pairs = [_pair(int(length), config.vocabulary, chance) for length in lengths]
+    pairs = [pair(int(length), config.vocabulary, chance) for length in lengths]
     plan = epoch(pairs, config.tokens, config.seed, 0)[: config.rounds + 1]
     batches = [collate([pairs[index] for index in indices], indices) for indices in plan]
     return [batches[number % len(batches)] for number in range(config.rounds + 1)]
 
 
-def _pair(length: int, vocabulary: int, chance: torch.Generator) -> EncodedPair:
+def pair(length: int, vocabulary: int, chance: torch.Generator) -> EncodedPair:
     """Both sides of about one length, as translations are."""
     other = max(length + int(torch.randint(-2, 3, (), generator=chance)), 2)
     source, target = (

@@ -58,7 +58,7 @@ class Survival:
     @property
     def blocks(self) -> list[int]:
         """The layer of every head."""
-        return list(self.scores.index.get_level_values("layer"))
+        return self.scores.index.get_level_values("layer").tolist()
 
     def specialised_gap(self) -> Float[np.ndarray, " replicate"]:
         """Share kept of the heads with a role before pruning, minus that of the heads without."""

@@ -1,7 +1,7 @@
 """The tables of a λ sweep: BLEU of every point and control, and how far apart they are."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -183,9 +183,9 @@ def compared(each: Translated, baseline: Translated) -> Paired:
     """BLEU of one minus BLEU of the other; no number for a model beside itself."""
     if each is baseline:
         return NO_NUMBER
-    if np.array_equal(each.statistics, baseline.statistics):
-        return Paired(0.0, 0.0, 0.0, 1.0)  # where all resamples tie the test would say p = 1/1001
-    return paired(each.statistics, baseline.statistics)
+    test = paired(each.statistics, baseline.statistics)
+    # Where the resamples tie as well, as at BLEU 0, sacrebleu's own way calls it significant.
+    return test if test.difference else replace(test, p=1.0)
 
 
 def _named(prefix: str, test: Paired) -> dict[str, float]:

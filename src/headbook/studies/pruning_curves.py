@@ -190,7 +190,8 @@ def _compared(scored: Scored) -> list[dict[str, float]]:
     whole = float(scored.bleu[scored.full])
     rows = []
     for at, bleu in enumerate(map(float, scored.bleu)):
-        test = paired(scored.statistics[at], scored.statistics[scored.full])
+        pair = scored.statistics[at], scored.statistics[scored.full]
+        test = paired(*pair)
         rows.append(
             {
                 "bleu": bleu,
@@ -198,7 +199,8 @@ def _compared(scored: Scored) -> list[dict[str, float]]:
                 "difference": test.difference,
                 "low": test.low,
                 "high": test.high,
-                "p": test.p,
+                # sacrebleu's p of a thing and itself is its smallest.
+                "p": 1.0 if np.array_equal(*pair) else test.p,
                 "loss_nats": float(scored.loss[at]),
             }
         )

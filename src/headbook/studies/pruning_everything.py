@@ -9,13 +9,14 @@ import pandas as pd
 from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from headbook.runs.store import Store
 from headbook.stages.pruned import EVERYTHING
 from headbook.studies.config import Config
 from headbook.studies.kept_heads import Replicates, group_means, keeping, some_but_not_all
 from headbook.studies.measurements import stacked
-from headbook.studies.pruned_figures import IN_A_ROW, arms_table, draw_bleu
+from headbook.studies.pruned_figures import IN_A_ROW, arms_table, draw_bleu, opening, span
 from headbook.studies.pruned_tables import (
     Sweep,
     control_table,
@@ -27,7 +28,7 @@ from headbook.studies.pruned_tables import (
     under_half,
 )
 from headbook.studies.results import Tables
-from headbook.studies.sweeps import FURTHER, GATES, RANDOM, SCRATCH
+from headbook.studies.sweeps import RANDOM, SCRATCH
 from headbook.types import Kind
 
 __all__ = ["STUDY", "arms_table", "compute", "draw_bleu", "draw_kinds", "draw_layers", "read"]
@@ -194,6 +195,7 @@ def _random_order(axis: Axes, rows: pd.DataFrame) -> None:
     """What blocks of this size keep where heads go in random order."""
     whole, every = rows.groupby("penalty")["of"].sum().max(), rows["pruned_of"].max()
     axis.plot([0, every], [whole, 0], color="grey", ls="--", lw=1, label="heads in random order")
+    axis.yaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set(xlim=(-0.02 * every, 1.02 * every), ylim=(-0.04 * whole, 1.06 * whole))
 
 
@@ -218,37 +220,17 @@ def _legend(figure: Figure, axes: list[Axes]) -> None:
 
 def read(tables: Tables) -> str:
     """The reading, every number from the tables."""
-    points, claims = tables["points"], tables["claims"].set_index("claim")["value"]
-    learned = points[points["arm"] == GATES]
-    gain = points.loc[points["arm"] == FURTHER, "to_before"]
-    return (
-        f"{len(learned)} models of {learned['model'].nunique()} sweeps keep "
-        f"{learned['kept'].min()} to {learned['kept'].max()} of {learned['of'].max()} heads; "
-        f"{learned['saturated_share'].mean():.0%} of the gates ended at 0 or 1 without rounding. "
-        f"The same further training without pruning changes BLEU by {gain.min():+.1f} to "
-        f"{gain.max():+.1f}. "
-        + " ".join(
-            f"{what}: {_span(claims[claim])}." for claim, what in _READ.items() if claim in claims
-        )
-    )
+    claims = tables["claims"].set_index("claim")["value"]
+    said = (f"{what}: {span(claims.loc[[claim]], '+.2f')}." for claim, what in _READ.items())
+    return " ".join([opening(tables["points"]), *said])
 
 
 _READ = {
-    "voita-t2-half": "BLEU lost or won where fewer than half of the heads are left",
-    "voita-t2-trained-beats-scratch": "Gain over the same heads from scratch",
-    "budhraja-random-everywhere": "Gain over random heads",
-    "voita-f9-encoder-first": "Share kept in the decoder minus share kept in the encoder",
-    "voita-f9-cross-last": "Share kept of the cross-attention minus that of the next kind",
-    "voita-f10-decoder-low": "Decoder self-attention, low layers minus high ones",
-    "voita-f10-cross-high": "Cross-attention, high layers minus low ones",
+    "voita-t2-half": "BLEU with fewer than half of the heads, minus that before pruning",
+    "voita-t2-trained-beats-scratch": "BLEU minus that of the same heads from scratch",
+    "budhraja-random-everywhere": "BLEU minus that of random heads",
+    "voita-f9-encoder-first": "Kept share in the decoder minus that in the encoder",
+    "voita-f9-cross-last": "Kept share of the cross-attention minus the larger of the other two",
+    "voita-f10-decoder-low": "Kept share of decoder self-attention, low layers minus high ones",
+    "voita-f10-cross-high": "Kept share of cross-attention, high layers minus low ones",
 }
-
-
-def _span(values: pd.Series | float) -> str:
-    """Smallest to largest over the models, or that there is no number."""
-    known = pd.Series(values).dropna()
-    if known.empty:
-        return "no point of the sweep says"
-    if known.min() == known.max():
-        return f"{known.min():+.2f}"
-    return f"{known.min():+.2f} to {known.max():+.2f}"

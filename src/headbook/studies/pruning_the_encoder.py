@@ -25,7 +25,7 @@ from headbook.studies.kept_roles import (
     survival,
 )
 from headbook.studies.measurements import stacked
-from headbook.studies.pruned_figures import IN_A_ROW, arms_table, draw_bleu
+from headbook.studies.pruned_figures import IN_A_ROW, arms_table, draw_bleu, opening, span
 from headbook.studies.pruned_tables import (
     BEFORE,
     control_table,
@@ -162,22 +162,9 @@ def draw_nearness(tables: Tables) -> Figure:
 
 def read(tables: Tables) -> str:
     """The reading, every number from the tables."""
-    points = tables["points"]
-    learned = points[points["arm"] == GATES]
-    fewest = learned.loc[learned["kept"].idxmin()]
-    gain = points.loc[points["arm"] == FURTHER, "to_before"]
     return " ".join(
         [
-            f"{len(learned)} models of {learned['model'].nunique()} sweeps keep "
-            f"{learned['kept'].min()} to {learned['kept'].max()} of "
-            f"{learned['of'].max()} encoder heads. At the end "
-            f"{learned['saturated_share'].mean():.0%} of the gates were 0 or 1 without rounding.",
-            f"The same further training without pruning changes BLEU by {gain.min():+.1f} to "
-            f"{gain.max():+.1f}, so that a pruned model has to be compared with that: the one "
-            f"with the fewest heads ({fewest['model']}, {fewest['kept']} kept) lies "
-            f"{fewest['to_before']:+.1f} from the model before pruning and "
-            f"{fewest['to_further']:+.1f} [{fewest['to_further_low']:+.1f}, "
-            f"{fewest['to_further_high']:+.1f}] from the whole one trained further.",
+            opening(tables["points"]),
             *(_gap_sentence(tables["controls"], arm) for arm in (RANDOM, SCRATCH)),
             _role_sentence(tables["functions"]),
             _nearness_sentence(tables["pairs"]),
@@ -192,8 +179,9 @@ def _gap_sentence(controls: pd.DataFrame, arm: str) -> str:
         return f"Nothing was compared with {what[arm]}."
     clear = int((gaps["gap_low"] > 0).sum())
     return (
-        f"Against {what[arm]}, the gates' choice is {gaps['gap'].mean():+.1f} BLEU better on "
-        f"average over {len(gaps)} counts, and clearly better (interval above zero) at {clear}."
+        f"Against {what[arm]}, the pruned model differs by {span(gaps['gap'])} BLEU, "
+        f"{gaps['gap'].mean():+.1f} on average; its interval lies above zero in {clear} of "
+        f"{len(gaps)} comparisons."
     )
 
 
@@ -215,7 +203,6 @@ def _nearness_sentence(pairs: pd.DataFrame) -> str:
         return "No sweep has a point that keeps some heads and closes others."
     return (
         f"Without thresholds: the kept head of a pair had been nearer to a role in "
-        f"{nearness['value'].min():.0%} to {nearness['value'].max():.0%} of the pairs; random "
-        f"heads in the same layers give {nearness['block_matched'].min():.0%} to "
-        f"{nearness['block_matched'].max():.0%}."
+        f"{span(nearness['value'], '.0%')} of the pairs; random heads, as many in each layer, "
+        f"give {span(nearness['block_matched'], '.0%')}."
     )

@@ -215,7 +215,7 @@ def checkpoints_table(tables: Tables) -> pd.DataFrame:
     """Every checkpoint's BLEU, and what importance keeps beside a random order."""
     shown = ["update", "at_update", "bleu", "kept", "kept_random", "above_random", "above_low",
              "above_high"]  # fmt: skip
-    return tables["checkpoints"].reindex(columns=shown)
+    return tables["checkpoints"].reindex(columns=shown).astype(object).fillna("")
 
 
 def read(tables: Tables) -> str:

@@ -58,13 +58,16 @@ def paired(
 ) -> Paired:
     """Paired bootstrap of BLEU (Koehn 2004) as sacrebleu does it; the baseline is subtracted.
 
-    UserError where the two are not of the same sentences.
+    p is 1 where no sample tells the two apart, whatever it is sacrebleu would say. UserError where
+    they are not of the same sentences.
     """
     if not np.array_equal(statistics[:, 1], baseline[:, 1]):
         raise UserError("a paired test needs two translations of the same references")
     difference = corpus_bleu(statistics) - corpus_bleu(baseline)
     drawn = resampled(statistics, samples, seed) - resampled(baseline, samples, seed)
     low, high = np.quantile(drawn, [0.025, 0.975])
+    if not drawn.any():
+        return Paired(difference, float(low), float(high), 1.0)
     apart = np.abs(drawn)
     # Under the null hypothesis the differences lie around zero: hence less their mean. The ones
     # keep p above zero, whatever the number of samples.

@@ -1,0 +1,65 @@
+"""What batching buys relevance: all predictions together against one position at a time."""
+
+from collections.abc import Sequence
+
+import torch
+
+from headbook.bench.config import BenchConfig
+from headbook.bench.contestants import Contestant, build, device
+from headbook.bench.rounds import Spread, interleaved, ratio, seconds
+from headbook.bench.speed import pair
+from headbook.bench.table import Row
+from headbook.corpora.batches import Batch, EncodedPair, collate, in_order
+from headbook.heads.relevance import propagate, relevances
+from headbook.heads.relevance_pass import forward_pass
+from headbook.heads.relevance_rules import Variant, rules_of
+from headbook.models.transformer import Transformer
+
+SENTENCES = 8
+"""Sentences a round, of 5 to 30 tokens."""
+TOKENS = 256
+"""Padded tokens a batch, as the book's relevance is measured."""
+RULES = rules_of(Variant.CODE_2019)
+TOGETHER = "relevance: all predictions of a batch together"
+ALONE = "relevance: one position of one sentence at a time"
+
+
+def together(model: Transformer, batches: Sequence[Batch]) -> None:
+    """All predictions of all sentences of a batch in the same products."""
+    for batch in batches:
+        relevances(model, batch, RULES)
+
+
+@torch.no_grad()
+def one_at_a_time(model: Transformer, sentences: Sequence[Batch]) -> None:
+    """A forward pass a sentence, then a way down for each of its target positions."""
+    for sentence in sentences:
+        passed = forward_pass(model, sentence)
+        for position in range(sentence.target_in.shape[1]):
+            propagate(model, sentence, passed, RULES, range(position, position + 1))
+
+
+def relevance(config: BenchConfig, width: int) -> list[Row]:
+    """Sentences a second both ways, and their ratio round by round."""
+    torch.manual_seed(config.seed)
+    model = build(Contestant.OURS, config.model(width)).eval()
+    pairs = _pairs(config)
+    batches = [batch.to(device()) for batch in in_order(pairs, TOKENS)]
+    sentences = [collate([each], [0]).to(device()) for each in pairs]
+    works = {
+        TOGETHER: lambda number: seconds(lambda: together(model, batches)),
+        ALONE: lambda number: seconds(lambda: one_at_a_time(model, sentences)),
+    }
+    taken = interleaved(works, config.rounds, f"relevance, width {width}")
+    rows = [
+        Row(name, Spread.of([len(pairs) / each for each in taken[name]]), "sentences/s", width)
+        for name in works
+    ]
+    over = ratio(taken[ALONE], taken[TOGETHER])
+    return [*rows, Row("relevance: together over one at a time", over, "times", width)]
+
+
+def _pairs(config: BenchConfig) -> list[EncodedPair]:
+    chance = torch.Generator().manual_seed(config.seed)
+    lengths = torch.randint(5, 31, (SENTENCES,), generator=chance).tolist()
+    return [pair(length, config.vocabulary, chance) for length in lengths]

@@ -1,0 +1,258 @@
+"""Notebook 21: one head left in a block (Michel et al. 2019, section 3.3, Tables 2 and 5)."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from headbook.pruning.ranking import keep_one
+from headbook.runs.store import Store
+from headbook.stages.masked import Masked, MaskedRun, masked
+from headbook.stages.model import TrainedModel, trained
+from headbook.studies.ablations import (
+    KIND_COLOURS,
+    KIND_NAMES,
+    changes,
+    compared,
+    draw_head_maps,
+    head_columns,
+    starred,
+)
+from headbook.studies.config import Config
+from headbook.studies.measurements import claim_row, model_labels, stacked
+from headbook.studies.pruning_curves import SIGNIFICANT, primary
+from headbook.studies.pruning_orders import Heads, heads_of
+from headbook.studies.results import Tables
+from headbook.training.paired import paired, resampled
+from headbook.types import HeadId, Kind
+
+STUDY = "21_one_head_left"
+CHOSEN_ON = "valid"
+Block = tuple[Kind, int]
+
+
+class Choice(StrEnum):
+    """How the head that stays in a block is chosen; BLEU is of the test set in any case."""
+
+    VALIDATION = "best on the validation set"  # as in Table 5, which chose on another test set
+    TEST = "best on the test set itself"  # as in Table 2: flattered by its own luck
+    RANDOM = "random head"  # the mean over all heads of the block
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One model with one head left in one block, for every head: mask 0 is the whole model."""
+
+    trained: TrainedModel
+    heads: Heads
+    valid: Masked
+    test: Masked
+
+    @property
+    def labels(self) -> dict[str, object]:
+        return model_labels(self.trained)
+
+    @cached_property
+    def blocks(self) -> Mapping[Block, list[int]]:
+        """The masks of each block."""
+        found: dict[Block, list[int]] = {}
+        for number, head in enumerate(self.heads, start=1):
+            found.setdefault((head.kind, head.layer), []).append(number)
+        return found
+
+    def best(self, block: Block, choice: Choice) -> int:
+        """The mask of the block's best head, ties to the first."""
+        bleu = (self.valid if choice is Choice.VALIDATION else self.test).bleu
+        return max(self.blocks[block], key=lambda mask: bleu[mask])
+
+
+def compute(config: Config, store: Store | None = None) -> Tables:
+    """BLEU with each head left alone in its block, and with the best one in each block."""
+    store = store or Store.default()
+    sentences = config.preset.pruning.translated
+    subjects = [_subject(trained(run, store), sentences, store) for run in config.examined_models()]
+    blocks = [_blocks(each) for each in subjects]
+    return {
+        "heads": stacked(_heads(each) for each in subjects),
+        "blocks": stacked(blocks),
+        "together": stacked(_together(each, sentences, store) for each in subjects),
+        "claims": pd.DataFrame(
+            [row for pair in zip(subjects, blocks, strict=True) for row in _claims(*pair)]
+        ),
+    }
+
+
+def _subject(model: TrainedModel, sentences: int, store: Store) -> Subject:
+    heads = heads_of(model)
+    masks = ((), *(keep_one(heads, head) for head in heads))
+    valid, test = (
+        masked(model, MaskedRun(name, sentences, masks), store)
+        for name in (CHOSEN_ON, primary(model))
+    )
+    return Subject(model, heads, valid, test)
+
+
+def _heads(each: Subject) -> pd.DataFrame:
+    """One row a head: the change of BLEU where it alone is left in its block."""
+    rows = pd.concat([head_columns(each.heads), compared(each.test)], axis=1)
+    return rows.assign(change_valid=changes(each.valid), **each.labels)
+
+
+def _blocks(each: Subject) -> pd.DataFrame:
+    """One row a block and choice: the head that stays, the change of BLEU on the test set."""
+    rows = [
+        {"kind": str(block[0]), "layer": block[1] + 1, "choice": str(choice),
+         **_left(each, block, choice)}
+        for block in each.blocks
+        for choice in Choice
+    ]  # fmt: skip
+    return pd.DataFrame(rows).assign(whole_bleu=float(each.test.bleu[0]), **each.labels)
+
+
+def _left(each: Subject, block: Block, choice: Choice) -> dict[str, object]:
+    if choice is Choice.RANDOM:
+        return _mean_of(each, block)
+    mask = each.best(block, choice)
+    test = paired(each.test.statistics[mask], each.test.statistics[0])
+    return {"head": float(each.heads[mask - 1].head + 1), "change": test.difference,
+            "low": test.low, "high": test.high, "p": test.p,
+            "significant": test.p < SIGNIFICANT}  # fmt: skip
+
+
+def _mean_of(each: Subject, block: Block) -> dict[str, object]:
+    """The mean over the heads that could stay, its interval over the same resampled sentences."""
+    statistics = each.test.statistics
+    drawn = np.mean([resampled(statistics[mask]) for mask in each.blocks[block]], axis=0)
+    low, high = np.quantile(drawn - resampled(statistics[0]), [0.025, 0.975])
+    change = np.mean(each.test.bleu[each.blocks[block]]) - each.test.bleu[0]
+    return {"head": np.nan, "change": float(change), "low": float(low), "high": float(high),
+            "p": np.nan, "significant": False}  # fmt: skip
+
+
+def _together(each: Subject, sentences: int, store: Store) -> pd.DataFrame:
+    """Every block of a kind, and then of all, reduced at once to the head best by validation."""
+    scopes = {**{str(kind): (kind,) for kind in Kind}, "all": tuple(Kind)}
+    masks = [tuple(_all_at_once(each, kinds)) for kinds in scopes.values()]
+    run = MaskedRun(primary(each.trained), sentences, ((), *masks))
+    found = compared(masked(each.trained, run, store))
+    alone = _blocks(each).query("choice == @Choice.VALIDATION")
+    sums = [alone.loc[alone["kind"].isin(kinds), "change"].sum() for kinds in scopes.values()]
+    kept = [len(each.heads) - len(mask) for mask in masks]
+    return found.assign(scope=list(scopes), sum_of_changes=sums, heads_left=kept, **each.labels)
+
+
+def _all_at_once(each: Subject, kinds: tuple[Kind, ...]) -> Iterator[HeadId]:
+    for block in each.blocks:
+        if block[0] in kinds:
+            yield from keep_one(each.heads, each.heads[each.best(block, Choice.VALIDATION) - 1])
+
+
+def _claims(each: Subject, blocks: pd.DataFrame) -> Iterator[dict[str, object]]:
+    alone = blocks[blocks["choice"] == Choice.VALIDATION]
+    lowered = alone["significant"] & (alone["change"] < 0)
+    yield claim_row("michel-t5-one-head-suffices", each.labels, float((~lowered).mean()))
+    yield claim_row("michel-t2-last-cross-exception", each.labels, *_exception(each))
+
+
+def _exception(each: Subject) -> tuple[float, float, float]:
+    """The last cross-attention's change less that of the worst other block; NaN without one."""
+    masks = {block: each.best(block, Choice.VALIDATION) for block in each.blocks}
+    last = masks.pop(max(block for block in masks if block[0] is Kind.CROSS))
+    worst = min(masks.values(), key=lambda mask: each.test.bleu[mask])
+    test = paired(each.test.statistics[last], each.test.statistics[worst])
+    return test.difference, test.low, test.high
+
+
+def draw_heads(tables: Tables) -> Figure:
+    """The change of BLEU with one head left in its block, for every head; * is significant."""
+    return draw_head_maps(tables["heads"])
+
+
+def draw_blocks(tables: Tables) -> Figure:
+    """Tables 2 and 5 as points: the change by layer and kind, for each way to choose the head."""
+    models = list(tables["blocks"].groupby("model", sort=False))
+    figure = Figure(figsize=(11.5, 3.4 * len(models)), layout="constrained")
+    lines = figure.subplots(len(models), len(Kind), squeeze=False)
+    for line, (name, rows) in zip(lines, models, strict=True):
+        for axis, kind in zip(line, Kind, strict=True):
+            _points(axis, rows[rows["kind"] == kind], KIND_COLOURS[kind])
+            axis.set(title=f"{name}\n{KIND_NAMES[kind]}", xlabel="layer")
+        line[0].set_ylabel("change of BLEU")
+    handles, names = axis.get_legend_handles_labels()
+    for handle in handles:
+        handle.lines[0].set_color("black")
+    figure.legend(handles, names, loc="outside lower center", ncols=3)
+    return figure
+
+
+LOOKS = {
+    Choice.VALIDATION: (0.0, {"marker": "o"}),
+    Choice.TEST: (0.18, {"marker": "D", "markerfacecolor": "white"}),
+    Choice.RANDOM: (-0.18, {"marker": "x"}),
+}
+
+
+def _points(axis: Axes, rows: pd.DataFrame, colour: str) -> None:
+    for choice, (shift, look) in LOOKS.items():
+        found = rows[rows["choice"] == choice]
+        ends = [(found["change"] - found["low"]).clip(0), (found["high"] - found["change"]).clip(0)]
+        tint = "0.55" if choice is Choice.RANDOM else colour
+        axis.errorbar(found["layer"] + shift, found["change"], ends, linestyle="none", color=tint,
+                      label=choice, markersize=5, linewidth=1, **look)  # fmt: skip
+    axis.axhline(0, color="black", linewidth=0.8, zorder=0)
+    axis.set_xticks(sorted(rows["layer"].unique()))
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def layers_table(tables: Tables) -> pd.DataFrame:
+    """Tables 5 and 2: change of BLEU by layer (a row) and kind, * where significant."""
+    blocks = tables["blocks"]
+    chosen = blocks[blocks["choice"] != Choice.RANDOM]
+    chosen = chosen.assign(note=starred(chosen), kind=[KIND_NAMES[Kind(k)] for k in chosen["kind"]])
+    wide = chosen.pivot(index=["model", "choice", "layer"], columns="kind", values="note")
+    return wide[list(KIND_NAMES.values())].reset_index().rename_axis(columns=None)
+
+
+def together_table(tables: Tables) -> pd.DataFrame:
+    """One head left in every block of a kind at once, beside the sum of one block at a time."""
+    rows = tables["together"]
+    return pd.DataFrame(
+        {
+            "model": rows["model"],
+            "blocks with one head": rows["scope"],
+            "heads left": rows["heads_left"],
+            "BLEU": rows["bleu"].map("{:.2f}".format),
+            "change": starred(rows),
+            "sum of one at a time": rows["sum_of_changes"].map("{:+.2f}".format),
+        }
+    )
+
+
+def read(tables: Tables) -> str:
+    """The reading, every number from the tables."""
+    blocks = tables["blocks"]
+    alone, flattered, chance = (blocks[blocks["choice"] == choice] for choice in Choice)
+    lowered = alone["significant"] & (alone["change"] < 0)
+    worst = alone.loc[alone["change"].idxmin()]
+    return (
+        f"With its best head alone (chosen on the validation set) {len(alone) - lowered.sum()} of "
+        f"{len(alone)} blocks in {alone['model'].nunique()} models lose nothing significant. The "
+        f"largest loss is {worst['change']:+.2f} BLEU ({worst['model']}, {worst['kind']} layer "
+        f"{worst['layer']}). On the mean a block changes BLEU by {alone['change'].mean():+.2f}; "
+        f"choosing the head on the test set itself makes that {flattered['change'].mean():+.2f}, "
+        f"and a head at random {chance['change'].mean():+.2f}. {_at_once(tables['together'])}"
+    )
+
+
+def _at_once(together: pd.DataFrame) -> str:
+    every = together[together["scope"] == "all"]
+    left = [
+        f"{row['model']} {row['change']:+.2f} (the sum of its blocks: {row['sum_of_changes']:+.2f})"
+        for row in every.to_dict("records")
+    ]
+    return f"With one head left in every block at once BLEU changes by: {', '.join(left)}."

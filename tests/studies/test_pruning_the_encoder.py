@@ -1,0 +1,47 @@
+"""Study 18 at profile smoke: every table, figure and claim, however little is left to see."""
+
+import pytest
+from matplotlib.figure import Figure
+
+from headbook.claims import ledger
+from headbook.claims.scorecard import checked
+from headbook.studies import pruning_the_encoder as study
+from headbook.studies.config import Config
+from headbook.studies.pruned_tables import BEFORE
+from headbook.studies.results import Tables
+from headbook.studies.sweeps import FURTHER, GATES
+
+
+@pytest.fixture(scope="module")
+def tables() -> Tables:
+    return study.compute(Config("smoke"))
+
+
+def test_every_claim_of_the_study_has_a_row_for_every_model(tables: Tables):
+    known = ledger.load()
+    rows = checked(known, tables["claims"], study.STUDY, "smoke")
+    assert set(rows["claim"]) == {each.id for each in known.claims if each.study == study.STUDY}
+    assert not rows.duplicated(["claim", "model"]).any()
+
+
+def test_the_decoder_keeps_its_heads(tables: Tables):
+    points = tables["points"]
+    assert set(points["arm"]) >= {BEFORE, FURTHER, GATES}
+    assert (points["of"] == 4).all() and (points["kept"] == points["encoder_kept"]).all()
+    gates = points[points["arm"] == GATES]
+    assert gates["penalty"].is_unique and gates["saturated_share"].between(0, 1).all()
+
+
+def test_functions_add_up_to_the_heads_kept(tables: Tables):
+    functions = tables["functions"]
+    parts = functions[["positional", "syntactic", "rare", "none"]].sum(axis=1)
+    assert (parts == functions["kept"]).all()
+
+
+def test_figures_and_reading(tables: Tables):
+    for draw in (study.draw_bleu, study.draw_functions, study.draw_nearness):
+        figure = draw(tables)
+        assert isinstance(figure, Figure) and figure.axes
+        figure.canvas.draw()
+    assert len(study.arms_table(tables))
+    assert "nan" not in study.read(tables).lower().split()

@@ -1,0 +1,143 @@
+"""The sweeps' controls: how many heads, which, and at which points."""
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from headbook.runs.store import Store
+from headbook.stages.model import trained
+from headbook.stages.pruned import ENCODER_ONLY, EVERYTHING, ControlRun, PruningRun, Start
+from headbook.studies import sweeps
+from headbook.studies.config import Config
+from headbook.studies.profiles import PROFILES
+from headbook.studies.sweeps import Point, controlled, shuffled
+from headbook.types import HeadId, Kind
+
+SMOKE = Config("smoke", corpus="controlled-svo")
+
+
+def heads(*counts: int, kind: Kind = Kind.ENCODER) -> tuple[HeadId, ...]:
+    """The first so many heads of each layer."""
+    return tuple(HeadId(kind, layer, n) for layer, count in enumerate(counts) for n in range(count))
+
+
+@dataclass(frozen=True)
+class Made:
+    """A model of which nothing is asked but its closed heads."""
+
+    closed: tuple[HeadId, ...]
+
+
+def points(*counts: int) -> list[Point]:
+    return [Point("gates", float(n), Made(heads(count))) for n, count in enumerate(counts)]
+
+
+def in_blocks(closed: tuple[HeadId, ...]) -> dict[tuple[Kind, int], int]:
+    blocks: dict[tuple[Kind, int], int] = {}
+    for head in closed:
+        blocks[head.kind, head.layer] = blocks.get((head.kind, head.layer), 0) + 1
+    return blocks
+
+
+def test_random_heads_are_as_many_in_every_block() -> None:
+    closed = heads(3, 0, 8, 1) + heads(2, 5, kind=Kind.CROSS)
+    drawn = shuffled(closed, 8, seed=0)
+    assert in_blocks(drawn) == in_blocks(closed)
+    assert len(set(drawn)) == len(drawn) and max(head.head for head in drawn) == 7
+    assert set(heads(0, 0, 8)) <= set(drawn)
+
+
+def test_random_heads_are_drawn_and_not_copied() -> None:
+    closed = heads(*[4] * 6)
+    draws = [shuffled(closed, 8, seed) for seed in range(3)]
+    assert len(set(draws)) == 3 and closed not in draws
+    assert shuffled(closed, 8, 0) == draws[0]
+    share = sum(head in closed for draw in draws for head in draw) / 72
+    assert 0.25 < share < 0.75  # half of eight heads are hit half of the time
+
+
+def test_no_closed_head_gives_none() -> None:
+    assert shuffled((), 8, 0) == ()
+
+
+@pytest.mark.parametrize(
+    ("counts", "number", "expected"),
+    [
+        ((1, 2, 3, 4, 5, 6, 7, 8), 4, [1, 3, 6, 8]),
+        ((8, 1, 4), 2, [1, 8]),
+        ((0, 5, 2), 4, [2, 5]),
+        ((3, 3, 3), 4, [3]),
+        ((0, 0), 4, []),
+        ((2, 6, 4), 1, [2]),
+    ],
+)
+def test_controls_spread_over_the_counts(
+    counts: tuple[int, ...], number: int, expected: list[int]
+) -> None:
+    assert [len(point.closed) for point in controlled(points(*counts), number)] == expected
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list:
+    """What the stages are asked for; every learned model closes three heads of each block."""
+    runs: list = []
+
+    def made(_base: object, run: object, _store: object) -> Made:
+        runs.append(run)
+        return Made(getattr(run, "closed", heads(3, 3)))
+
+    monkeypatch.setattr(sweeps, "pruned", made)
+    monkeypatch.setattr(sweeps, "control", made)
+    return runs
+
+
+BASE = SimpleNamespace(run=PROFILES["laptop"].models[1])
+
+
+@pytest.mark.parametrize("kinds", [ENCODER_ONLY, EVERYTHING])
+def test_a_sweep_is_one_run_a_penalty(asked: list, kinds: tuple[Kind, ...], tmp_path: Path) -> None:
+    config, store = Config("laptop"), Store(tmp_path)
+    found = list(sweeps.swept(BASE, kinds, config, store))
+    preset = config.preset.pruning
+    expected = preset.encoder_penalties if kinds == ENCODER_ONLY else preset.all_penalties
+    assert len(expected) >= 8 and tuple(point.penalty for point in found) == expected
+    assert all(isinstance(run, PruningRun) and run.kinds == kinds for run in asked)
+    assert {run.training for run in asked} == {replace(preset.training, seed=1)}
+    assert {point.arm for point in found} == {"gates"}
+
+
+def test_controls_are_trained_as_what_they_control(asked: list, tmp_path: Path) -> None:
+    config, store = Config("laptop"), Store(tmp_path)
+    found = list(sweeps.swept(BASE, ENCODER_ONLY, config, store))
+    learned = asked[0]
+    asked.clear()
+    (drawn,) = sweeps.random_controls(BASE, ENCODER_ONLY, found, config, store)
+    (scratch,) = sweeps.scratch_controls(BASE, ENCODER_ONLY, found, config, store)
+    whole = sweeps.further(BASE, ENCODER_ONLY, config, store)
+    random_run, scratch_run, whole_run = asked
+    assert all(isinstance(run, ControlRun) for run in asked)
+    assert random_run.training == whole_run.training == learned.training
+    assert random_run.start is whole_run.start is Start.TRAINED
+    assert scratch_run.start is Start.SCRATCH and scratch_run.training == BASE.run.training
+    assert scratch.closed == found[-1].closed and drawn.closed != found[-1].closed
+    assert in_blocks(drawn.closed) == in_blocks(found[-1].closed) and whole.closed == ()
+    assert [each.arm for each in (drawn, scratch, whole)] == [
+        "random heads", "from scratch", "nothing closed",
+    ]  # fmt: skip
+    assert drawn.penalty == scratch.penalty == found[-1].penalty and math.isnan(whole.penalty)
+
+
+def test_a_sweep_started_again_does_only_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = trained(SMOKE.one_model(), Store.default())
+    store = Store(tmp_path)
+    next(sweeps.swept(base, EVERYTHING, SMOKE, store))
+    done = {path.parent.name: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/run.json")}
+    found = list(sweeps.swept(base, EVERYTHING, SMOKE, store))
+    again = {path.parent.name: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/run.json")}
+    assert len(found) == len(again) == 2 and done.items() <= again.items() and len(done) == 1
+    assert found[0].made.asked.key in done
