@@ -64,7 +64,7 @@ def test_the_logits_are_those_of_the_gated_model(tiny: Build, name: str) -> None
     assert_same(gated(tiny, SETS[name]), batch_of([3, 9, 1, 5], [7, 2, 1, 4]))
 
 
-@pytest.mark.parametrize(("source", "target"), product(LADDER, LADDER))
+@pytest.mark.parametrize(("source", "target"), list(product(LADDER, LADDER)))
 def test_the_logits_are_the_same_at_every_length(tiny: Build, source: int, target: int) -> None:
     assert_same(gated(tiny), batch_of([source], [target]))
     assert_same(gated(tiny), batch_of([source, 1, 2], [1, target, 2]))

@@ -1,15 +1,22 @@
 """The sweeps' controls: how many heads, which, and at which points."""
 
+import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from headbook.runs.store import Store
-from headbook.stages.model import trained
-from headbook.stages.pruned import ENCODER_ONLY, EVERYTHING, ControlRun, PruningRun, Start
+from headbook.stages.model import TrainedModel, corpus_of, trained
+from headbook.stages.pruned import (
+    ENCODER_ONLY,
+    EVERYTHING,
+    ControlRun,
+    PrunedModel,
+    PruningRun,
+    Start,
+)
 from headbook.studies import sweeps
 from headbook.studies.config import Config
 from headbook.studies.profiles import PROFILES
@@ -24,15 +31,20 @@ def heads(*counts: int, kind: Kind = Kind.ENCODER) -> tuple[HeadId, ...]:
     return tuple(HeadId(kind, layer, n) for layer, count in enumerate(counts) for n in range(count))
 
 
-@dataclass(frozen=True)
-class Made:
-    """A model of which nothing is asked but its closed heads."""
+def base() -> TrainedModel:
+    """A model of a profile's shape and seed that nobody trained."""
+    run = replace(PROFILES["laptop"].models[1], corpus="controlled-svo")
+    return TrainedModel(run, Path(), corpus_of("controlled-svo", 1))
 
-    closed: tuple[HeadId, ...]
 
-
-def points(*counts: int) -> list[Point]:
-    return [Point("gates", float(n), Made(heads(count))) for n, count in enumerate(counts)]
+def made(closed: tuple[HeadId, ...], folder: Path) -> PrunedModel:
+    """A model of which nothing is there but the list of its closed heads."""
+    where = folder / f"{abs(hash(closed))}"
+    where.mkdir(exist_ok=True)
+    notes = {"closed": [(str(head.kind), head.layer, head.head) for head in closed], "gates": []}
+    (where / "heads.json").write_text(json.dumps(notes))
+    whole = base()
+    return PrunedModel(whole.run, where, whole.corpus, whole, whole.asked)
 
 
 def in_blocks(closed: tuple[HeadId, ...]) -> dict[tuple[Kind, int], int]:
@@ -75,32 +87,32 @@ def test_no_closed_head_gives_none() -> None:
     ],
 )
 def test_controls_spread_over_the_counts(
-    counts: tuple[int, ...], number: int, expected: list[int]
+    counts: tuple[int, ...], number: int, expected: list[int], tmp_path: Path
 ) -> None:
-    assert [len(point.closed) for point in controlled(points(*counts), number)] == expected
+    points = [
+        Point("gates", float(n), made(heads(count), tmp_path)) for n, count in enumerate(counts)
+    ]
+    assert [len(point.closed) for point in controlled(points, number)] == expected
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list:
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list:
     """What the stages are asked for; every learned model closes three heads of each block."""
     runs: list = []
 
-    def made(_base: object, run: object, _store: object) -> Made:
+    def stage(_base: object, run: object, _store: object) -> PrunedModel:
         runs.append(run)
-        return Made(getattr(run, "closed", heads(3, 3)))
+        return made(getattr(run, "closed", heads(3, 3)), tmp_path)
 
-    monkeypatch.setattr(sweeps, "pruned", made)
-    monkeypatch.setattr(sweeps, "control", made)
+    monkeypatch.setattr(sweeps, "pruned", stage)
+    monkeypatch.setattr(sweeps, "control", stage)
     return runs
-
-
-BASE = SimpleNamespace(run=PROFILES["laptop"].models[1])
 
 
 @pytest.mark.parametrize("kinds", [ENCODER_ONLY, EVERYTHING])
 def test_a_sweep_is_one_run_a_penalty(asked: list, kinds: tuple[Kind, ...], tmp_path: Path) -> None:
     config, store = Config("laptop"), Store(tmp_path)
-    found = list(sweeps.swept(BASE, kinds, config, store))
+    found = list(sweeps.swept(base(), kinds, config, store))
     preset = config.preset.pruning
     expected = preset.encoder_penalties if kinds == ENCODER_ONLY else preset.all_penalties
     assert len(expected) >= 8 and tuple(point.penalty for point in found) == expected
@@ -111,17 +123,18 @@ def test_a_sweep_is_one_run_a_penalty(asked: list, kinds: tuple[Kind, ...], tmp_
 
 def test_controls_are_trained_as_what_they_control(asked: list, tmp_path: Path) -> None:
     config, store = Config("laptop"), Store(tmp_path)
-    found = list(sweeps.swept(BASE, ENCODER_ONLY, config, store))
+    whole_model = base()
+    found = list(sweeps.swept(whole_model, ENCODER_ONLY, config, store))
     learned = asked[0]
     asked.clear()
-    (drawn,) = sweeps.random_controls(BASE, ENCODER_ONLY, found, config, store)
-    (scratch,) = sweeps.scratch_controls(BASE, ENCODER_ONLY, found, config, store)
-    whole = sweeps.further(BASE, ENCODER_ONLY, config, store)
+    (drawn,) = sweeps.random_controls(whole_model, ENCODER_ONLY, found, config, store)
+    (scratch,) = sweeps.scratch_controls(whole_model, ENCODER_ONLY, found, config, store)
+    whole = sweeps.further(whole_model, ENCODER_ONLY, config, store)
     random_run, scratch_run, whole_run = asked
     assert all(isinstance(run, ControlRun) for run in asked)
     assert random_run.training == whole_run.training == learned.training
     assert random_run.start is whole_run.start is Start.TRAINED
-    assert scratch_run.start is Start.SCRATCH and scratch_run.training == BASE.run.training
+    assert scratch_run.start is Start.SCRATCH and scratch_run.training == whole_model.run.training
     assert scratch.closed == found[-1].closed and drawn.closed != found[-1].closed
     assert in_blocks(drawn.closed) == in_blocks(found[-1].closed) and whole.closed == ()
     assert [each.arm for each in (drawn, scratch, whole)] == [
@@ -133,11 +146,11 @@ def test_controls_are_trained_as_what_they_control(asked: list, tmp_path: Path) 
 def test_a_sweep_started_again_does_only_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    base = trained(SMOKE.one_model(), Store.default())
+    model = trained(SMOKE.one_model(), Store.default())
     store = Store(tmp_path)
-    next(sweeps.swept(base, EVERYTHING, SMOKE, store))
+    next(sweeps.swept(model, EVERYTHING, SMOKE, store))
     done = {path.parent.name: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/run.json")}
-    found = list(sweeps.swept(base, EVERYTHING, SMOKE, store))
+    found = list(sweeps.swept(model, EVERYTHING, SMOKE, store))
     again = {path.parent.name: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/run.json")}
     assert len(found) == len(again) == 2 and done.items() <= again.items() and len(done) == 1
     assert found[0].made.asked.key in done

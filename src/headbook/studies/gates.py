@@ -16,6 +16,7 @@ from headbook.studies.config import Config
 from headbook.studies.measurements import claim_row, model_labels, stacked
 from headbook.studies.results import Tables
 from headbook.studies.sweeps import Point, swept
+from headbook.types import Kind
 
 STUDY = "17_gates"
 PRINTED = {0.0: (0.23, 0.23), 2.0: (0.04, 0.69), -3.0: (0.86, 0.01)}
@@ -171,10 +172,10 @@ def _distribution(axis: Axes, densities: pd.DataFrame, chance: dict[str, float])
     ends, masses = [-0.06, 1.06], [chance["zero"], chance["one"]]
     axis.bar(ends, [4 * mass for mass in masses], width=0.07, color="C1",
              label="mass at 0 and 1 (4 is all of it)")  # fmt: skip
-    for at, mass in zip(ends, masses, strict=True):
-        inward = "left" if at < 0 else "right"
-        axis.text(at + (0.05 if at < 0 else -0.05), 3.55, f"{mass:.3f}", ha=inward, fontsize=9,
-                  color="C1")  # fmt: skip
+    white = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+    for at, mass in zip((0.06, 0.94), masses, strict=True):
+        axis.text(at, 3.55, f"{mass:.3f}", ha="left" if at < 0.5 else "right", fontsize=9,
+                  color="C1", bbox=white)  # fmt: skip
     axis.set(ylim=(0, 4), xlim=(-0.12, 1.12))
 
 
@@ -212,8 +213,9 @@ def draw_gates(tables: Tables) -> Figure:
     figure = Figure(figsize=(10.5, 6.6), layout="constrained")
     for axis, name in zip(figure.subplots(len(SWEEPS), 1), SWEEPS, strict=True):
         here = gates[gates["sweep"] == name]
+        kinds = [str(kind) for kind in Kind if kind in set(here["kind"])]
         sns.stripplot(here, x="penalty", y="log_alpha", hue="kind", dodge=True, size=3.2, alpha=0.8,
-                      jitter=0.25, hue_order=["encoder", "decoder", "cross"], ax=axis,
+                      jitter=0.25, hue_order=kinds, ax=axis,
                       legend=name == "all attentions")  # fmt: skip
         axis.axhspan(-EDGE, EDGE, color="0.9", zorder=0)
         axis.axhline(0, color="0.4", linewidth=0.8, zorder=1)

@@ -27,7 +27,7 @@ def draw_bleu(tables: Tables) -> Figure:
     Bars are 95 % intervals over resampled sentences, in the lower row of the paired difference.
     """
     points = tables["points"]
-    corpora, seeds = list(points["corpus"].unique()), sorted(points["seed"].unique())
+    corpora, seeds = list(points["corpus"].unique()), sorted(points["seed"].unique().tolist())
     figure = Figure(figsize=(max(6.5, 4.6 * len(corpora)), 8.2), layout="constrained")
     axes = figure.subplots(2, len(corpora), squeeze=False)
     labels = {"bleu": "BLEU", "to_further": "BLEU minus that of the whole model\ntrained further"}
