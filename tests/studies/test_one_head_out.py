@@ -170,6 +170,7 @@ def test_computing_again_gives_the_same_tables(tables: Tables):
         pd.testing.assert_frame_equal(table, tables[name])
 
 
+@pytest.fixture(scope="module")
 def known_tables() -> Tables:
     each = subject({3: 4, 7: -3, 20: 6}, there={3: 4, 20: 6})
     heads, agreement = study._heads(each), study._agreement(each)
@@ -183,23 +184,23 @@ DRAW = (study.draw_histogram, study.draw_changes, study.draw_elsewhere, study.dr
 
 @pytest.mark.parametrize("draw", DRAW, ids=lambda draw: draw.__name__)
 def test_figures_are_drawn_from_published_tables_as_from_computed(
-    draw, tables: Tables, tmp_path: Path
+    draw, tables: Tables, known_tables: Tables, tmp_path: Path
 ):
-    publish(study.STUDY, SMOKE, known_tables(), [], tmp_path)
+    publish(study.STUDY, SMOKE, known_tables, [], tmp_path)
     for given in (tables, published(study.STUDY, "smoke", tmp_path).tables):
         figure = draw(given)
         assert isinstance(figure, Figure)
         figure.canvas.draw()
 
 
-def test_the_map_shows_changes_and_stars():
-    texts = {text.get_text() for axis in study.draw_changes(known_tables()).axes
+def test_the_map_shows_changes_and_stars(known_tables: Tables):
+    texts = {text.get_text() for axis in study.draw_changes(known_tables).axes
              for text in axis.texts}  # fmt: skip
     assert "+0.00" in texts and sum(text.endswith("*") for text in texts) == 3
 
 
-def test_the_reading_takes_its_numbers_from_the_tables(tables: Tables):
-    found = known_tables()
+def test_the_reading_takes_its_numbers_from_the_tables(tables: Tables, known_tables: Tables):
+    found = known_tables
     said = study.read(found)
     worst = found["heads"]["change"].min()
     assert "Of 24 heads in 1 models 3 change BLEU significantly" in said

@@ -157,8 +157,7 @@ def _times(
 def _batches(pairs: Sequence[EncodedPair], size: int) -> list[Batch]:
     """Batches of `size` sentences; of small batches as many as hold LEAST, spread over lengths."""
     count = max(size, min(LEAST, len(pairs)) // size * size)
-    step = len(pairs) // count
-    spread = list(pairs[step // 2 :: step])[:count]
+    spread = [pairs[(2 * number + 1) * len(pairs) // (2 * count)] for number in range(count)]
     return [collate(spread[at : at + size], range(size)) for at in range(0, count, size)]
 
 

@@ -162,7 +162,7 @@ def draw_distributions(tables: Tables) -> Figure:
     return figure
 
 
-def _distribution(axis: Axes, densities: pd.DataFrame, chance: dict[str, float]) -> None:
+def _distribution(axis: Axes, densities: pd.DataFrame, chance: dict[str, object]) -> None:
     """Steps for both densities; bars of mass at the ends, whose height is on the same scale."""
     colours = {"Concrete": "0.55", "Hard Concrete": "C0"}
     for name, of_name in densities.groupby("distribution"):

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from headbook.pruning.ranking import keep_one
 from headbook.runs.store import Store
@@ -183,10 +184,8 @@ def draw_blocks(tables: Tables) -> Figure:
             _points(axis, rows[rows["kind"] == kind], KIND_COLOURS[kind])
             axis.set(title=f"{name}\n{KIND_NAMES[kind]}", xlabel="layer")
         line[0].set_ylabel("change of BLEU")
-    handles, names = axis.get_legend_handles_labels()
-    for handle in handles:
-        handle.lines[0].set_color("black")
-    figure.legend(handles, names, loc="outside lower center", ncols=3)
+    shown = [Line2D([], [], color="black", linestyle="none", **look) for _, look in LOOKS.values()]
+    figure.legend(shown, list(LOOKS), loc="outside lower center", ncols=3)
     return figure
 
 
@@ -203,7 +202,7 @@ def _points(axis: Axes, rows: pd.DataFrame, colour: str) -> None:
         ends = [(found["change"] - found["low"]).clip(0), (found["high"] - found["change"]).clip(0)]
         tint = "0.55" if choice is Choice.RANDOM else colour
         axis.errorbar(found["layer"] + shift, found["change"], ends, linestyle="none", color=tint,
-                      label=choice, markersize=5, linewidth=1, **look)  # fmt: skip
+                      markersize=5, linewidth=1, **look)  # fmt: skip
     axis.axhline(0, color="black", linewidth=0.8, zorder=0)
     axis.set_xticks(sorted(rows["layer"].unique()))
     axis.spines[["top", "right"]].set_visible(False)
@@ -211,11 +210,18 @@ def _points(axis: Axes, rows: pd.DataFrame, colour: str) -> None:
 
 def layers_table(tables: Tables) -> pd.DataFrame:
     """Tables 5 and 2: change of BLEU by layer (a row) and kind, * where significant."""
+    shown = ["model", "choice", "layer"]
     blocks = tables["blocks"]
     chosen = blocks[blocks["choice"] != Choice.RANDOM]
     chosen = chosen.assign(note=starred(chosen), kind=[KIND_NAMES[Kind(k)] for k in chosen["kind"]])
-    wide = chosen.pivot(index=["model", "choice", "layer"], columns="kind", values="note")
-    return wide[list(KIND_NAMES.values())].reset_index().rename_axis(columns=None)
+    # Not pivoted by pandas alone, which would sort the models and choices by name.
+    order = chosen[shown].drop_duplicates().sort_values(shown, key=_as_they_come)
+    wide = chosen.pivot(index=shown, columns="kind", values="note")[list(KIND_NAMES.values())]
+    return order.merge(wide.reset_index(), on=shown).rename_axis(columns=None)
+
+
+def _as_they_come(column: pd.Series) -> pd.Series:
+    return column if column.name == "layer" else pd.Series(pd.factorize(column)[0], column.index)
 
 
 def together_table(tables: Tables) -> pd.DataFrame:
@@ -226,9 +232,9 @@ def together_table(tables: Tables) -> pd.DataFrame:
             "model": rows["model"],
             "blocks with one head": rows["scope"],
             "heads left": rows["heads_left"],
-            "BLEU": rows["bleu"].map("{:.2f}".format),
+            "BLEU": rows["bleu"],
             "change": starred(rows),
-            "sum of one at a time": rows["sum_of_changes"].map("{:+.2f}".format),
+            "sum of one at a time": rows["sum_of_changes"],
         }
     )
 

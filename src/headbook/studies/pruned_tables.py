@@ -222,12 +222,13 @@ def gap_claim(claim: str, sweep: Sweep, arm: str) -> dict[str, object]:
 
 
 def loss_claim(claim: str, sweep: Sweep, point: Translated | None) -> dict[str, object]:
-    """A claim on BLEU of one point minus BLEU before pruning, which is its baseline."""
-    before = float(sweep.before.bleu[0])
+    """A claim on BLEU of one point minus that of the whole model after the same further training,
+    its baseline."""
+    whole = float(sweep.further.bleu[0])
     if point is None:
-        return claim_row(claim, sweep.labels, NAN, baseline=before)
-    test = compared(point, sweep.before)
-    return claim_row(claim, sweep.labels, test.difference, test.low, test.high, before)
+        return claim_row(claim, sweep.labels, NAN, baseline=whole)
+    test = compared(point, sweep.further)
+    return claim_row(claim, sweep.labels, test.difference, test.low, test.high, whole)
 
 
 def replicates_claim(

@@ -76,6 +76,8 @@ def scratch_controls(
 ) -> Iterator[Point]:
     """Exactly the heads the gates kept, from random weights with the whole model's training."""
     pruning = config.preset.pruning
+    if pruning.scratch_corpora is not None and base.run.corpus not in pruning.scratch_corpora:
+        return
     count = pruning.scratch_encoder if kinds == ENCODER_ONLY else pruning.scratch_all
     for point in controlled(points, count):
         run = ControlRun(base.run, kinds, point.closed, base.run.training, Start.SCRATCH)

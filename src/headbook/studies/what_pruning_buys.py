@@ -84,7 +84,7 @@ def _sizes(measured: Speed, names: Sequence[str]) -> pd.DataFrame:
     )
 
 
-def _gains(measured: Speed, task: Task, batch: int, mask: int) -> np.ndarray:
+def _gains(measured: Speed, task: str, batch: int, mask: int) -> np.ndarray:
     """By how much the model is faster than the whole one, round by round."""
     rows = measured.times.query("task == @task and batch == @batch")
     seconds = rows.pivot(index="round", columns="mask", values="seconds")
