@@ -19,17 +19,27 @@ from headbook.heads.measure import REPLICATES, Selection, best_head
 from headbook.heads.offset_baseline import offset_baseline
 from headbook.heads.positional import EdgeQueries, PositionalShare
 from headbook.heads.rare import OUTSIDE_TOP, RareShare, RareUnit
+from headbook.heads.relevance_rules import EPSILON_2019, PositiveRules, Variant, rules_of
 from headbook.heads.roles import Thresholds
 from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.heads.tokens import NOWHERE, Counting, EosKeys, EosQueries, pointed
 from headbook.models.dropout import LEVELS, byte_mask
+from headbook.models.gates import all_heads
 from headbook.models.transformer import Embedding, NormPlacement, Transformer, TransformerConfig
 from headbook.paths import BOOK, REPOSITORY
+from headbook.pruning.gating import HeadPenalty, gate_heads
+from headbook.pruning.hard_concrete import CONSTANTS, Constants, Decision, Source
+from headbook.stages.masked import MaskedRun
 from headbook.stages.model import Size
+from headbook.stages.pruned import PruningRun
+from headbook.studies.profiles import PROFILES
+from headbook.studies.pruned_tables import loss_claim
+from headbook.studies.pruning_orders import SCORED_ON
 from headbook.syntax.labels import normalised
 from headbook.training.loop import Precision, TrainingConfig
 from headbook.training.schedule import learning_rate
 from headbook.training.scoring import Casing, bleu
+from headbook.types import HeadId, Kind
 
 FIELDS = ("id", "title", "paper", "ours", "why", "test")
 REGISTER = yaml.safe_load((BOOK / "deviations.yml").read_text(encoding="utf-8"))
@@ -182,3 +192,53 @@ def test_role_thresholds():
 def test_ties():
     weights = torch.tensor([[0.4, 0.4, 0.2], [0.5, 0.3, 0.2]]).reshape(1, 1, 1, 2, 3)
     assert pointed(weights).flatten().tolist() == [NOWHERE, 0]
+
+
+def small() -> Transformer:
+    return Transformer(TransformerConfig(9, 9, 2, 2, width=8, feed_forward=8, heads=2))
+
+
+def test_relevance_rules():
+    assert rules_of(Variant.CODE_2019) == PositiveRules(EPSILON_2019) == PositiveRules(1e-7)
+    measured = [claim.measure for claim in load_ledger().claims if claim.study == "16_relevance"]
+    assert any("2019" in text for text in measured)
+
+
+def test_gate_training():
+    pruning = PROFILES["laptop"].pruning
+    assert (pruning.gate_factor, pruning.training.updates) == (100.0, 150)
+    assert PROFILES["full"].pruning.gate_factor == 1.0
+    model = small()
+    gate_heads(model, [Kind.ENCODER], CONSTANTS[Source.CODE], seed=0)
+    gate = model.encoder[0].attention.gate
+    gate.log_alpha.data = torch.tensor([0.1, -0.1])
+    assert gate.eval()().tolist() == [1.0, 0.0] and gate.decision is Decision.LIKELIER
+
+
+def test_gate_constants():
+    assert CONSTANTS[Source.CODE] == Constants(0.33, -0.1, 1.1)
+    assert CONSTANTS[Source.FIGURE] == Constants(0.5, -0.1, 1.1)
+    assert default(PruningRun, "source") is Source.CODE
+
+
+def test_price_of_a_head():
+    model = small()
+    gate_heads(model, list(Kind), CONSTANTS[Source.CODE], seed=0)
+    for _, _, block in model.attentions():
+        block.gate.log_alpha.data.fill_(50.0)  # surely open
+    assert float(HeadPenalty(0.25)(model).detach()) == pytest.approx(0.25 * len(all_heads(model)))
+
+
+def test_trained_further():
+    assert "sweep.further" in inspect.getsource(loss_claim)
+    texts = [load_ledger().claim(name).measure for name in ("voita-f7-half", "voita-t2-half")]
+    assert all("further training" in text for text in texts)
+
+
+def test_masked_sentences():
+    assert PROFILES["laptop"].pruning.translated == 500
+    assert MaskedRun("test", 1, ((HeadId(Kind.ENCODER, 0, 0),),)).search.beam == 1
+
+
+def test_importance_on_validation():
+    assert SCORED_ON == "valid" and PROFILES["laptop"].pruning.examined == 500

@@ -31,9 +31,9 @@ def heads(*counts: int, kind: Kind = Kind.ENCODER) -> tuple[HeadId, ...]:
     return tuple(HeadId(kind, layer, n) for layer, count in enumerate(counts) for n in range(count))
 
 
-def base() -> TrainedModel:
+def base(corpus: str = "multi30k-de") -> TrainedModel:
     """A model of a profile's shape and seed that nobody trained."""
-    run = replace(PROFILES["laptop"].models[1], corpus="controlled-svo")
+    run = replace(PROFILES["laptop"].models[1], corpus=corpus)
     return TrainedModel(run, Path(), corpus_of("controlled-svo", 1))
 
 
@@ -141,6 +141,14 @@ def test_controls_are_trained_as_what_they_control(asked: list, tmp_path: Path) 
         "random heads", "from scratch", "nothing closed",
     ]  # fmt: skip
     assert drawn.penalty == scratch.penalty == found[-1].penalty and math.isnan(whole.penalty)
+
+
+def test_a_corpus_may_have_no_control_from_scratch(asked: list, tmp_path: Path) -> None:
+    config, store, other = Config("laptop"), Store(tmp_path), base("another")
+    assert "another" not in (config.preset.pruning.scratch_corpora or ())
+    found = list(sweeps.swept(other, EVERYTHING, config, store))
+    assert not list(sweeps.scratch_controls(other, EVERYTHING, found, config, store))
+    assert list(sweeps.random_controls(other, EVERYTHING, found, config, store))
 
 
 def test_a_sweep_started_again_does_only_what_is_missing(

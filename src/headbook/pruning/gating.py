@@ -89,7 +89,6 @@ class HeadPenalty:
         return self.strength * sum(gate.open_probability().sum() for _, _, gate in gates(model))
 
     @torch.no_grad()
-    @torch.no_grad()
     def row(self, model: nn.Module) -> dict[str, float]:
         """How far the gates are: heads expected open, decided open, and the share saturated."""
         learned: Sequence[HardConcrete] = [gate for _, _, gate in gates(model)]

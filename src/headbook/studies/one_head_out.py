@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from headbook.runs.store import Store
 from headbook.stages.masked import Masked, MaskedRun, masked
@@ -30,7 +31,7 @@ from headbook.studies.second_texts import OTHER, Text, correlation, other_texts
 from headbook.types import Kind
 
 STUDY = "20_one_head_out"
-SUM, TOGETHER = "sum of single heads", "all heads at once"
+SUM, TOGETHER = "sum of single heads", "all heads at once (coloured)"
 
 
 @dataclass(frozen=True)
@@ -210,13 +211,14 @@ def draw_blocks(tables: Tables) -> Figure:
         for axis, kind in zip(line, Kind, strict=True):
             of_kind = rows[rows["kind"] == kind]
             at, colour = of_kind["layer"], KIND_COLOURS[kind]
-            axis.bar(at - 0.2, of_kind["sum_of_changes"], 0.38, color="0.7", label=SUM)
-            axis.bar(at + 0.2, of_kind["change"], 0.38, color=colour, label=TOGETHER)
+            axis.bar(at - 0.2, of_kind["sum_of_changes"], 0.38, color="0.7")
+            axis.bar(at + 0.2, of_kind["change"], 0.38, color=colour)
             axis.axhline(0, color="black", linewidth=0.8)
             axis.set(title=f"{name}\n{KIND_NAMES[kind]}", xlabel="layer", xticks=at)
             axis.spines[["top", "right"]].set_visible(False)
-            axis.legend(fontsize=7, frameon=False)
         line[0].set_ylabel("change of BLEU")
+    shown = [Patch(color="0.7", label=SUM), Patch(color="black", label=TOGETHER)]
+    figure.legend(handles=shown, loc="outside lower center", ncols=2)
     return figure
 
 

@@ -47,6 +47,21 @@ def within_layers(
     return spearman(np.stack([first, second], axis=-2))[..., 0, 1]
 
 
+def resampled_within_layers(
+    first: Float[np.ndarray, "layer head"], second: Float[np.ndarray, "layer head"]
+) -> Float[np.ndarray, " replicate"]:
+    """Mean over the layers of `within_layers`; heads are drawn again within their own layer.
+
+    A replicate leaves out a layer in which it drew heads that do not differ.
+    """
+    layers = np.repeat(np.arange(len(first)), first.shape[1])
+    drawn = drawn_within(layers.tolist())
+    shape = (len(drawn), *first.shape)
+    found = within_layers(first.ravel()[drawn].reshape(shape), second.ravel()[drawn].reshape(shape))
+    others = torch.as_tensor(found[1:]).nanmean(-1).numpy()
+    return np.concatenate([[found[0].mean()], others])
+
+
 def interval(replicates: Float[np.ndarray, " replicate"]) -> tuple[float, float, float]:
     """The plain value, and the ends of the 95 % interval of the replicates that have a number."""
     low, high = percentiles(torch.as_tensor(replicates[1:]))

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Float
 
 from headbook.heads.measure import RatioSums, percentiles
@@ -25,7 +24,7 @@ from headbook.studies.measurements import (
     stacked,
     text_of,
 )
-from headbook.studies.rank_correlation import drawn_within, interval, within_layers
+from headbook.studies.rank_correlation import interval, resampled_within_layers, within_layers
 from headbook.studies.relevance_figures import (
     BEST,
     UNTRAINED,
@@ -106,8 +105,10 @@ def _heads(each: Subject) -> Iterator[pd.DataFrame]:
                 "size": sums[f"absolute/{kind}"].ratio(),
             }  # fmt: skip
             numbers = {name: values.flatten().tolist() for name, values in columns.items()}
-            yield pd.DataFrame(numbers, index).reset_index().assign(
-                kind=str(kind), variant=str(variant), update=update, **each.labels
+            yield (
+                pd.DataFrame(numbers, index)
+                .reset_index()
+                .assign(kind=str(kind), variant=str(variant), update=update, **each.labels)
             )
 
 
@@ -191,7 +192,9 @@ def _claims(each: Subject) -> Iterator[dict[str, object]]:
     scores = encoder_scores(each.measured, each.trained.run.size)
     yield claim_row("voita-f1a-top-heads-have-roles", labels, _top_with_role(each, part[0]))
     nearness = scores[NEARNESS].to_numpy().reshape(part[0].shape)
-    yield claim_row("voita-f1a-follows-roles", labels, *interval(follows(nearness, part[0])))
+    yield claim_row(
+        "voita-f1a-follows-roles", labels, *interval(resampled_within_layers(nearness, part[0]))
+    )
 
 
 def _follows_confidence(each: Subject, part: Replicates) -> dict[str, object]:
@@ -220,24 +223,6 @@ def _top_with_role(each: Subject, part: Float[np.ndarray, "layer head"]) -> floa
     return float(np.mean([top in held for top in tops]))
 
 
-def follows(
-    first: Float[np.ndarray, "layer head"], second: Float[np.ndarray, "layer head"]
-) -> Float[np.ndarray, " replicate"]:
-    """Spearman's correlation within layers, mean over them; heads drawn again within their layer.
-
-    A replicate leaves out a layer in which it drew heads that do not differ.
-    """
-    layers = np.repeat(np.arange(len(first)), first.shape[1])
-    drawn = drawn_within(layers.tolist())
-    shape = (len(drawn), *first.shape)
-    found = within_layers(
-        first.ravel()[drawn].reshape(shape), second.ravel()[drawn].reshape(shape)
-    )
-    plain = found[0].mean()
-    rest = torch.as_tensor(found[1:]).nanmean(-1).numpy()
-    return np.concatenate([[plain], rest])
-
-
 def variants_table(tables: Tables) -> pd.DataFrame:
     """How far the most relevant head of a layer stands out, by variant and kind."""
     shown = ["model", "update", "kind", "variant", "largest", "low", "high", "same_order"]
@@ -256,10 +241,9 @@ def growth_table(tables: Tables) -> pd.DataFrame:
 
 def _by_layer(tables: Tables, column: str) -> pd.DataFrame:
     rows = tables["conservation"].query("update == @BEST")
-    wide = rows.pivot_table(
-        index=["model", "variant", "kind"], columns="layer", values=column, sort=False, dropna=False
-    )
-    wide = wide.dropna(how="all")
+    block = ["model", "variant", "kind"]
+    wide = rows.pivot(index=block, columns="layer", values=column)
+    wide = wide.loc[list(rows[block].drop_duplicates().itertuples(index=False, name=None))]
     return wide.rename(columns=lambda layer: f"layer {layer}").reset_index()
 
 
