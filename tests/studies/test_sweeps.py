@@ -31,7 +31,11 @@ def heads(*counts: int, kind: Kind = Kind.ENCODER) -> tuple[HeadId, ...]:
     return tuple(HeadId(kind, layer, n) for layer, count in enumerate(counts) for n in range(count))
 
 
-def base(corpus: str = "multi30k-de") -> TrainedModel:
+PRUNING = PROFILES["laptop"].pruning
+WITH_SCRATCH = (PRUNING.scratch_corpora or PRUNING.corpora)[0]
+
+
+def base(corpus: str = WITH_SCRATCH) -> TrainedModel:
     """A model of a profile's shape and seed that nobody trained."""
     run = replace(PROFILES["laptop"].models[1], corpus=corpus)
     return TrainedModel(run, Path(), corpus_of("controlled-svo", 1))
@@ -84,6 +88,7 @@ def test_no_closed_head_gives_none() -> None:
         ((3, 3, 3), 4, [3]),
         ((0, 0), 4, []),
         ((2, 6, 4), 1, [2]),
+        ((2, 6, 4), 0, []),
     ],
 )
 def test_controls_spread_over_the_counts(
@@ -100,9 +105,10 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list:
     """What the stages are asked for; every learned model closes three heads of each block."""
     runs: list = []
 
-    def stage(_base: object, run: object, _store: object) -> PrunedModel:
+    def stage(trained_on: TrainedModel, run: object, _store: object) -> PrunedModel:
         runs.append(run)
-        return made(getattr(run, "closed", heads(3, 3)), tmp_path)
+        inherited = getattr(trained_on, "closed", ())
+        return made(inherited + getattr(run, "closed", heads(3, 3)), tmp_path)
 
     monkeypatch.setattr(sweeps, "pruned", stage)
     monkeypatch.setattr(sweeps, "control", stage)
@@ -124,15 +130,16 @@ def test_a_sweep_is_one_run_a_penalty(asked: list, kinds: tuple[Kind, ...], tmp_
 def test_controls_are_trained_as_what_they_control(asked: list, tmp_path: Path) -> None:
     config, store = Config("laptop"), Store(tmp_path)
     whole_model = base()
-    found = list(sweeps.swept(whole_model, ENCODER_ONLY, config, store))
+    found = list(sweeps.swept(whole_model, EVERYTHING, config, store))
     learned = asked[0]
     asked.clear()
-    (drawn,) = sweeps.random_controls(whole_model, ENCODER_ONLY, found, config, store)
-    (scratch,) = sweeps.scratch_controls(whole_model, ENCODER_ONLY, found, config, store)
-    whole = sweeps.further(whole_model, ENCODER_ONLY, config, store)
-    random_run, scratch_run, whole_run = asked
+    (drawn,) = sweeps.random_controls(whole_model, EVERYTHING, found, config, store)
+    (scratch,) = sweeps.scratch_controls(whole_model, EVERYTHING, found, config, store)
+    whole = sweeps.further(whole_model, EVERYTHING, config, store)
+    random_run, scratch_run, scratch_further, whole_run = asked
     assert all(isinstance(run, ControlRun) for run in asked)
     assert random_run.training == whole_run.training == learned.training
+    assert scratch_further == whole_run, "as much training as the pruned models had"
     assert random_run.start is whole_run.start is Start.TRAINED
     assert scratch_run.start is Start.SCRATCH and scratch_run.training == whole_model.run.training
     assert scratch.closed == found[-1].closed and drawn.closed != found[-1].closed
@@ -145,7 +152,7 @@ def test_controls_are_trained_as_what_they_control(asked: list, tmp_path: Path) 
 
 def test_a_corpus_may_have_no_control_from_scratch(asked: list, tmp_path: Path) -> None:
     config, store, other = Config("laptop"), Store(tmp_path), base("another")
-    assert "another" not in (config.preset.pruning.scratch_corpora or ())
+    assert config.preset.pruning.scratch_corpora is not None
     found = list(sweeps.swept(other, EVERYTHING, config, store))
     assert not list(sweeps.scratch_controls(other, EVERYTHING, found, config, store))
     assert list(sweeps.random_controls(other, EVERYTHING, found, config, store))

@@ -97,8 +97,9 @@ class PrunedModel(TrainedModel):
 
     @property
     def closed(self) -> tuple[HeadId, ...]:
-        """The heads that are closed, in the order of blocks."""
-        return tuple(HeadId(Kind(kind), *rest) for kind, *rest in self._notes["closed"])
+        """The heads that are closed or were never there, in the order of blocks."""
+        inherited = self.base.closed if isinstance(self.base, PrunedModel) else ()
+        return inherited + tuple(HeadId(Kind(kind), *rest) for kind, *rest in self._notes["closed"])
 
     @property
     def log_alphas(self) -> pd.DataFrame:

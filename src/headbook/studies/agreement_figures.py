@@ -49,8 +49,7 @@ def draw_matrices(tables: Tables) -> Figure:
         for axis, scope in zip(line, (ENCODER, EVERY), strict=True):
             shown = rows[(rows["model"] == model) & (rows["scope"] == scope)]
             _matrix(axis, shown)
-            title = "encoder heads" if scope == ENCODER else "heads of all kinds"
-            axis.set_title(f"{model}\n{title} ({shown['heads'].max()})")
+            axis.set_title(f"{model}\n{_named(scope)} ({shown['heads'].max()})")
     return figure
 
 
@@ -97,7 +96,7 @@ def draw_with_ablation(tables: Tables) -> Figure:
             axis.plot(shown["value"], heights, "o", color="#0072b2")
             axis.axvline(0, color="black", linewidth=0.8)
             axis.set_yticks(heights, shown["measure"])
-            axis.set(title=f"{model}, {scope}", xlim=(-1, 1), ylim=(len(shown) - 0.5, -0.5))
+            axis.set(title=f"{model}, {_named(scope)}", xlim=(-1, 1), ylim=(len(shown) - 0.5, -0.5))
             axis.grid(axis="x", alpha=0.3)
             if shown["value"].isna().all():
                 _say(axis, "no number")
@@ -138,6 +137,10 @@ def draw_joint(tables: Tables) -> Figure:
 
 def _signed(value: float, unknown: str) -> str:
     return f"{value:+.2f}".replace("0.", ".", 1) if value == value else unknown
+
+
+def _named(scope: str) -> str:
+    return "encoder heads" if scope == ENCODER else "heads of all kinds"
 
 
 def _say(axis: Axes, text: str) -> None:

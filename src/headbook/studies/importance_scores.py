@@ -39,7 +39,7 @@ Scores = Mapping[str, Float[np.ndarray, " head"]]
 
 
 def importance_scores(model: TrainedModel, config: Config, store: Store) -> Scores:
-    """By measure, the score of every head in the order of `heads_of`: the more it matters, the more.
+    """By measure, every head's score in the order of `heads_of`; large for a head that matters.
 
     Nothing is normalised, so that layers and kinds can be compared. The loss is in nats a target
     token, BLEU in points.
@@ -86,7 +86,7 @@ def _importances(model: TrainedModel, heads: Heads, preset: Pruning, store: Stor
 
 def _flat(
     values: Mapping[Kind, Float[Tensor, "layer head"]], heads: Heads
-) -> Float[np.ndarray, " head"]:
+) -> Float[np.ndarray, " each"]:
     """The score of each head in turn."""
     return np.array([float(values[head.kind][head.layer, head.head]) for head in heads])
 

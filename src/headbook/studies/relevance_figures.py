@@ -27,8 +27,6 @@ VARIANT_NAMES = {
     Variant.CONSTANT_ATTENTION: "attention held constant",
 }
 MARKERS = dict(zip(Kind, "osD", strict=True))
-MOST_LABELS = 2
-"""Roles written in one cell; a line says how many more there are."""
 
 
 def draw_maps(tables: Tables) -> Figure:
@@ -46,54 +44,44 @@ def draw_maps(tables: Tables) -> Figure:
         relevance, confidence, roles = part.subplots(1, 3)
         even = 1 / of_model["head"].max()
         top = max(2 * even, of_model["relevance"].max())
-        _sorted_map(relevance, of_model, "relevance", "relevance in its layer", (0.0, top))
-        _sorted_map(confidence, of_model, "confidence", "confidence", (0.0, 1.0))
-        _sorted_map(roles, of_model, "nearness", "role, or nearness to one", (0.0, 2.0), "Greys")
         held = tables["roles"].query("model == @name")
-        _mark_roles(roles, of_model, held)
+        _sorted_map(relevance, of_model, "relevance", top)
+        relevance.set_title("relevance in its layer")
+        _sorted_map(confidence, of_model, "confidence", 1.0)
+        confidence.set_title("confidence")
+        _sorted_map(roles, of_model, "nearness", 2.0, held)
+        roles.set_title("role, or nearness to one")
     return figure
 
 
 def _sorted_map(
-    axis: Axes,
-    scores: pd.DataFrame,
-    column: str,
-    title: str,
-    span: tuple[float, float],
-    colours: str = "Purples",
+    axis: Axes, scores: pd.DataFrame, column: str, top: float, roles: pd.DataFrame | None = None
 ) -> None:
+    """A score of every head, and the role instead where it has one, in its colour."""
+    notes = scores.set_index(["layer", "head"])[column].map(_number)
+    ranks = scores.set_index(["layer", "head"])["rank"]
+    for (layer, head), held in () if roles is None else roles.groupby(["layer", "head"]):
+        first = next(role for role in DRAWING_ORDER if role in set(held["role"]))
+        right, notes[layer, head] = ranks[layer, head], _label(held)
+        axis.fill_between([right - 0.97, right - 0.03], layer - 0.97, layer - 0.03,
+                          color=ROLE_COLOURS[first], zorder=2)  # fmt: skip
+    noted = [f"h{head}\n{note}" for (_, head), note in notes.items()]
+    written = scores.assign(note=noted).pivot(index="layer", columns="rank", values="note")
     values = scores.pivot(index="layer", columns="rank", values=column)
-    noted = [
-        f"h{head}\n{_number(value)}"
-        for head, value in zip(scores["head"], scores[column], strict=True)
-    ]
-    notes = scores.assign(note=noted).pivot(index="layer", columns="rank", values="note")
-    sns.heatmap(values, annot=notes, fmt="", cmap=colours, vmin=span[0], vmax=span[1], cbar=False,
-                linewidths=0.5, ax=axis, annot_kws={"size": 7.5})  # fmt: skip
-    axis.set(title=title, xlabel="rank of relevance in the layer", ylabel="layer")
+    colours = sns.light_palette("#8e6bb3" if roles is None else "#999999", as_cmap=True)
+    sns.heatmap(values, annot=written.where(values.notna(), ""), fmt="", cmap=colours, vmin=0,
+                vmax=top, cbar=False, linewidths=0.5, ax=axis,
+                annot_kws={"size": 7.5 if roles is None else 6.8, "color": "black"})  # fmt: skip
+    axis.set(xlabel="rank of relevance in the layer", ylabel="layer")
     axis.tick_params(length=0)
     if values.isna().all(axis=None):
-        _say(axis, "no number")
-
-
-def _mark_roles(axis: Axes, scores: pd.DataFrame, roles: pd.DataFrame) -> None:
-    """Colours and names the heads that have a role."""
-    ranks = scores.set_index(["layer", "head"])["rank"]
-    texts = {text.get_text().split("\n")[0] + str(text.get_position()[1]): text
-             for text in axis.texts}  # fmt: skip
-    for (layer, head), held in roles.groupby(["layer", "head"]):
-        first = next(role for role in DRAWING_ORDER if role in set(held["role"]))
-        right, below = ranks[layer, head], layer
-        axis.fill_between([right - 0.97, right - 0.03], below - 0.97, below - 0.03,
-                          color=ROLE_COLOURS[first])  # fmt: skip
-        if (text := texts.get(f"h{head}{layer - 0.5}")) is not None:
-            text.set(text=f"h{head}\n{_label(held)}", color="black", size=6.5, zorder=5)
+        axis.text(0.5, 0.5, "no number", ha="center", transform=axis.transAxes)
 
 
 def _label(held: pd.DataFrame) -> str:
-    names = [short(detail).replace(" ", "\n", 1) for detail in held["detail"]]
-    more = len(names) - 1
-    return names[0] if not more else f"{names[0]}\nand {more} more".replace("\n", " ", 1)
+    """A role on two lines; several as one of them and how many more there are."""
+    names = [short(detail) for detail in held["detail"]]
+    return names[0].replace(" ", "\n") if len(names) == 1 else f"{names[0]}\n+{len(names) - 1} more"
 
 
 def _number(value: float) -> str:
@@ -107,14 +95,15 @@ def draw_kinds(tables: Tables) -> Figure:
     layers = int(rows["layer"].max())
     figure = Figure(figsize=(13, (1.3 + 0.38 * layers) * len(models)), layout="constrained")
     axes = figure.subplots(len(models), len(Kind), squeeze=False)
+    colours = sns.light_palette("#8e6bb3", as_cmap=True)
     for line, (name, of_model) in zip(axes, models, strict=True):
         even = 1 / of_model["head"].max()
         for axis, kind in zip(line, Kind, strict=True):
             of_kind = of_model[of_model["kind"] == kind]
             values = of_kind.pivot(index="layer", columns="head", values="part")
-            sns.heatmap(values, annot=values.map(_number), fmt="", cmap="Purples", vmin=0,
+            sns.heatmap(values, annot=values.map(_number), fmt="", cmap=colours, vmin=0,
                         vmax=max(2 * even, of_model["part"].max()), cbar=False, linewidths=0.5,
-                        ax=axis, annot_kws={"size": 8})  # fmt: skip
+                        ax=axis, annot_kws={"size": 8, "color": "black"})  # fmt: skip
             axis.set(title=f"{name}\n{KIND_NAMES[kind]}", xlabel="head", ylabel="layer")
             axis.tick_params(length=0)
     return figure
@@ -174,7 +163,3 @@ def _line(
 def _plain(axis: Axes, rows: pd.DataFrame) -> None:
     axis.set_xticks(sorted(rows["layer"].unique()))
     axis.spines[["top", "right"]].set_visible(False)
-
-
-def _say(axis: Axes, text: str) -> None:
-    axis.text(0.5, 0.5, text, ha="center", transform=axis.transAxes)

@@ -74,14 +74,16 @@ def random_controls(
 def scratch_controls(
     base: TrainedModel, kinds: Kinds, points: Sequence[Point], config: Config, store: Store
 ) -> Iterator[Point]:
-    """Exactly the heads the gates kept, from random weights with the whole model's training."""
+    """Exactly the heads the gates kept, from random weights: the whole model's training, and then
+    the further training that the pruned models had."""
     pruning = config.preset.pruning
     if pruning.scratch_corpora is not None and base.run.corpus not in pruning.scratch_corpora:
         return
     count = pruning.scratch_encoder if kinds == ENCODER_ONLY else pruning.scratch_all
     for point in controlled(points, count):
         run = ControlRun(base.run, kinds, point.closed, base.run.training, Start.SCRATCH)
-        yield Point(SCRATCH, point.penalty, control(base, run, store))
+        smaller = control(base, run, store)
+        yield Point(SCRATCH, point.penalty, further(smaller, kinds, config, store).made)
 
 
 def controlled(points: Sequence[Point], count: int) -> list[Point]:
