@@ -66,15 +66,12 @@ class Config:
         return models
 
     def pruned_models(self) -> tuple[ModelRun, ...]:
-        """The models part 2 prunes: every seed of its first corpus, one of each other."""
+        """The models part 2 prunes: some seeds of its first corpus, one of each other."""
         if self.corpus is not None:
             return self.models()
-        corpora = self.preset.pruning.corpora
-        return tuple(
-            model
-            for corpus in corpora
-            for model in _of_corpus(self.models(), corpus)[: None if corpus == corpora[0] else 1]
-        )
+        pruning = self.preset.pruning
+        first, *others = (_of_corpus(self.models(), corpus) for corpus in pruning.corpora)
+        return (*first[: pruning.seeds], *(models[0] for models in others))
 
     def examined_models(self) -> tuple[ModelRun, ...]:
         """One model of each corpus that part 2 prunes: for what is too dear to do with each."""

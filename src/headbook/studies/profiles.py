@@ -26,10 +26,11 @@ class Pruning:
     Penalties are λ of one head, in nats a target token, whatever the number of gated blocks.
     """
 
-    corpora: tuple[str, ...]  # whose models are pruned; the first is pruned with every seed
+    corpora: tuple[str, ...]  # whose models are pruned; the first is pruned with several seeds
     encoder_penalties: tuple[float, ...]
     all_penalties: tuple[float, ...]
     training: TrainingConfig  # of a model that is pruned, from a trained one
+    seeds: int | None = None  # of the first corpus; all if None
     gate_factor: float = 100.0  # times the weights' learning rate; 1 in the paper's long training
     controls: int = 4  # counts of heads that have a random-head control
     scratch_corpora: tuple[str, ...] | None = None  # which have from-scratch controls; all if None
@@ -138,6 +139,7 @@ PROFILES = MappingProxyType(
                     TrainingConfig(
                         updates=150, tokens=2048, scale=0.15, warmup=40, validate_every=25
                     ),
+                    seeds=1,
                     # each is a whole training, cheapest with short sentences
                     scratch_corpora=("tatoeba-de",),
                     scratch_encoder=0,
