@@ -190,8 +190,7 @@ def _compared(scored: Scored) -> list[dict[str, float]]:
     whole = float(scored.bleu[scored.full])
     rows = []
     for at, bleu in enumerate(map(float, scored.bleu)):
-        pair = scored.statistics[at], scored.statistics[scored.full]
-        test = paired(*pair)
+        test = paired(scored.statistics[at], scored.statistics[scored.full])
         rows.append(
             {
                 "bleu": bleu,
@@ -199,8 +198,7 @@ def _compared(scored: Scored) -> list[dict[str, float]]:
                 "difference": test.difference,
                 "low": test.low,
                 "high": test.high,
-                # sacrebleu's p of a thing and itself is its smallest.
-                "p": 1.0 if np.array_equal(*pair) else test.p,
+                "p": test.p,
                 "loss_nats": float(scored.loss[at]),
             }
         )
