@@ -13,7 +13,7 @@ from headbook.heads.roles import DRAWING_ORDER
 from headbook.runs.store import Store
 from headbook.stages.pruned import ENCODER_ONLY
 from headbook.studies.config import Config
-from headbook.studies.kept_heads import pair_share
+from headbook.studies.kept_heads import block_matched_share, pair_share
 from headbook.studies.kept_roles import (
     NEARNESS,
     NO_ROLE,
@@ -74,8 +74,10 @@ def _claims(found: Survival) -> Iterator[dict[str, object]]:
     yield loss_claim("voita-f7-half", sweep, under_half(sweep))
     yield loss_claim("voita-f7-four-fifths", sweep, near_ten_of_48(sweep))
     yield replicates_claim("voita-f8-specialised-last", sweep, found.specialised_gap())
-    nearer = pair_share(found.score(NEARNESS), found.kept)
-    yield replicates_claim("voita-f8-nearest-a-role-last", sweep, nearer, baseline=CHANCE)
+    nearness = found.score(NEARNESS)
+    nearer = pair_share(nearness, found.kept)
+    matched = block_matched_share(nearness, found.kept, found.blocks)
+    yield replicates_claim("voita-f8-nearest-a-role-last", sweep, nearer, baseline=matched)
     if sweep.scratch:  # a whole training each: not every model has them
         yield gap_claim("voita-s6-trained-beats-scratch", sweep, SCRATCH)
     yield gap_claim("voita-s6-choice-matters", sweep, RANDOM)
