@@ -193,6 +193,17 @@ def test_figures_are_drawn_from_published_tables_as_from_computed(
         figure.canvas.draw()
 
 
+def test_a_panel_without_a_text_is_not_shown(known_tables: Tables):
+    several = dict(known_tables)
+    for name in ("agreement", "elsewhere"):
+        copies = [known_tables[name].assign(model=f"{n}") for n in range(2)]
+        several[name] = pd.concat(copies, ignore_index=True)
+    figure = study.draw_elsewhere(several)
+    shown = [axis for axis in figure.axes if axis.get_visible()]
+    assert len(figure.axes) == 6 and len(shown) == 4
+    assert all(axis.get_title() for axis in shown)
+
+
 def test_the_map_shows_changes_and_stars(known_tables: Tables):
     texts = {text.get_text() for axis in study.draw_changes(known_tables).axes
              for text in axis.texts}  # fmt: skip

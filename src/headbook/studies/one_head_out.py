@@ -176,7 +176,7 @@ def draw_elsewhere(tables: Tables) -> Figure:
     across = min(3, len(panels))
     down = -(-len(panels) // across)
     figure = Figure(figsize=(max(6.5, 4.4 * across), 4.4 * down), layout="constrained")
-    axes = figure.subplots(down, across, squeeze=False).flat
+    axes = list(figure.subplots(down, across, squeeze=False).flat)
     for axis, (name, rows) in zip(axes, panels, strict=False):
         sns.scatterplot(rows, x="change", y="change_there", hue="kind", style="kind", ax=axis,
                         palette=KIND_COLOURS, s=26, alpha=0.8)  # fmt: skip
@@ -189,7 +189,7 @@ def draw_elsewhere(tables: Tables) -> Figure:
         axis.spines[["top", "right"]].set_visible(False)
         legend = axis.get_legend_handles_labels()
         axis.get_legend().remove()
-    for axis in list(axes):
+    for axis in axes[len(panels) :]:
         axis.set_visible(False)
     figure.legend(*legend, loc="outside lower center", ncols=3)
     return figure
