@@ -154,3 +154,12 @@ def test_a_table_of_this_run_stands_behind_its_heading(shown: list):
     page.show_table(STUDY, lambda tables: tables["claims"][["claim"]], tables_with(2))
     assert texts(shown)[0] == "**This run**"
     assert CLAIM in texts(shown)[1]
+
+
+def test_a_claim_on_no_model_is_read_back_and_compared(shown: list, tmp_path: Path) -> None:
+    """An empty corpus comes back from the published table as NaN."""
+    nobody = {"model": "gate distribution", "corpus": "", "target": "", "seed": ""}
+    tables = {"claims": pd.DataFrame([claim_row("voita-f6-probabilities", nobody, 0.001)])}
+    publish("17_gates", Config("laptop"), tables, [], tmp_path)
+    page.compare("17_gates", Config("smoke"), tables)
+    assert "nan" not in shown[-1].data and "gate distribution" in shown[-1].data

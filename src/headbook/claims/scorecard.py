@@ -110,7 +110,9 @@ def checked(ledger: Ledger, table: pd.DataFrame, study: str, named: str) -> pd.D
     if repeated.any():
         line = int(np.flatnonzero(repeated)[0]) + 2
         raise UserError(f"{named}, line {line}: this claim and model are given twice; keep one")
-    return table.assign(**{name: _floats(table[name], named) for name in NUMBERS})
+    # A claim on no model in particular names none; an empty cell comes back as NaN.
+    names = {name: table[name].fillna("") for name in ("model", "corpus", "target")}
+    return table.assign(**names, **{name: _floats(table[name], named) for name in NUMBERS})
 
 
 def _claim(ledger: Ledger, identifier: str, where: str) -> Claim:
