@@ -2,8 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,11 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from headbook.corpora.batches import EncodedPair, collate
-from headbook.corpora.controlled import TargetOrder, generate
-from headbook.corpora.subwords import Subwords
 from headbook.models.attention import Attention, AttentionPath
-from headbook.models.gates import FixedGate, closed
-from headbook.models.transformer import HeadCounts, Transformer, TransformerConfig
+from headbook.models.gates import FixedGate
+from headbook.models.transformer import Transformer
 from headbook.pruning.gating import (
     HeadPenalty,
     decided_closed,
@@ -25,7 +21,7 @@ from headbook.pruning.gating import (
     parameter_groups,
 )
 from headbook.pruning.hard_concrete import CONSTANTS, HardConcrete, Source
-from headbook.training.loop import Precision, Trainer, TrainingConfig
+from headbook.training.loop import Trainer
 from headbook.types import HeadId, Kind, UserError
 
 CODE = CONSTANTS[Source.CODE]
@@ -221,40 +217,6 @@ def test_gates_saturate_and_keep_the_head_that_is_needed() -> None:
 
 def test_too_large_a_penalty_closes_even_the_head_that_is_needed() -> None:
     assert toy(10.0).eval()().tolist() == [0, 0, 0, 0]
-
-
-def trained_on_the_controlled_corpus(folder: Path) -> Trainer:
-    """One layer: four heads of the encoder, four of cross-attention and a single decoder head."""
-    corpus = generate(TargetOrder.SOV, 300, 0)
-    source, target = (Subwords.train(side, 400) for side in (corpus.source, corpus.target))
-    pairs = list(zip(source.encode(corpus.source), target.encode(corpus.target), strict=True))
-    torch.manual_seed(0)
-    shape = {"width": 32, "feed_forward": 64, "heads": 4, "dropout": 0.0}
-    counts = HeadCounts(encoder=(4,), decoder=(1,), cross=(4,))
-    config = TransformerConfig(len(source), len(target), 1, 1, head_counts=counts, **shape)
-    training = TrainingConfig(110, 512, 2.0, 20, precision=Precision.FULL, validate_every=1000)
-    made = Trainer(Transformer(config), training, pairs, pairs[:30], folder)
-    made.run()
-    return made
-
-
-def test_a_head_known_to_be_needed_on_the_controlled_corpus_is_kept(tmp_path: Path) -> None:
-    """The one decoder head is the only way to the words before the last: closed, it is missed."""
-    needed, penalty = HeadId(Kind.DECODER, 0, 0), HeadPenalty(0.02)
-    whole = trained_on_the_controlled_corpus(tmp_path)
-    model, loss = whole.model, whole.validate()
-    with closed(model, [needed]):
-        assert whole.validate() - loss > 10 * penalty.strength
-    gate_heads(model, tuple(Kind), CODE, seed=0)
-    training = replace(whole.config, updates=50, scale=0.5)
-    (tmp_path / "gates").mkdir()
-    groups = parameter_groups(model, 20.0)
-    learning = Trainer(model, training, whole.train, whole.valid, tmp_path / "gates",
-                       groups=groups, addition=penalty)  # fmt: skip
-    row = learning.run().curve[-1]
-    found = decided_closed(model)
-    assert needed not in found and row["kept_heads"] == 9 - len(found) <= 5
-    assert {HeadId(Kind.ENCODER, 0, head) for head in range(4)} <= set(found)
 
 
 @pytest.mark.parametrize("strength", [-0.1, math.nan, math.inf, -math.inf])
