@@ -1,6 +1,8 @@
 """The training loop: what is lost, kept and refused."""
 
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -244,3 +246,11 @@ def test_groups_and_their_rates_survive_a_kill(tmp_path: Path):
     for name, value in whole.model.state_dict().items():
         assert torch.equal(value, broken.model.state_dict()[name]), name
     assert [group.get("factor") for group in broken.optimiser.param_groups] == [None, 7.0]
+
+
+def test_the_precision_is_not_announced() -> None:
+    """A notebook would show Lightning's notice as a fault; its logger depends on what is imported."""
+    code = "from headbook.training.loop import Precision, _fabric; _fabric(Precision.BF16)"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True,
+                          text=True, check=True)  # fmt: skip
+    assert not done.stdout and "Precision" not in done.stderr

@@ -245,7 +245,8 @@ def _fabric(precision: Precision) -> "Fabric":
     notebook would show as a fault."""
     from lightning.fabric import Fabric  # takes seconds, and only training needs it
 
-    logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
+    for name in ("lightning", "lightning.fabric", "lightning.pytorch"):  # any may be the one
+        logging.getLogger(name).setLevel(logging.WARNING)
     return Fabric(accelerator="auto", devices=1, precision=precision)
 
 
