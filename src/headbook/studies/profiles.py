@@ -129,7 +129,7 @@ PROFILES = MappingProxyType(
             Profile(
                 "laptop",
                 (
-                    *(_laptop("multi30k-de", 6_000, 0.15, 1_500, seed) for seed in range(2)),
+                    *(_laptop("multi30k-de", 6_000, 0.15, 1_500, seed) for seed in range(3)),
                     _laptop("msdocs-ru", 8_000, 0.1, 1_200),
                     _laptop("tatoeba-de", 6_000, 0.1, 800),
                     _laptop("tatoeba-fr", 6_000, 0.1, 800),
