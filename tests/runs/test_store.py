@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -136,29 +137,29 @@ SCRIPT = Path(__file__).with_name("asking.py")
 
 
 def test_two_processes_compute_one_run_once(tmp_path: Path):
-    counter = tmp_path / "counter.txt"
-    command = [sys.executable, str(SCRIPT), str(tmp_path / "store"), str(counter)]
-    asking = [
-        subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
+    counter, finish, notices = (tmp_path / name for name in ("counter", "finish", "notices"))
+    command = [sys.executable, str(SCRIPT), str(tmp_path / "store"), str(counter), str(finish)]
+    with notices.open("w") as said:
+        asking = [
+            subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True
+            )
+            for _ in range(2)
+        ]
     # Both are up before either may ask, so that they ask together.
     assert [process.stdout.readline() for process in asking] == ["asking\n"] * 2
     for process in asking:
         process.stdin.write("now\n")
         process.stdin.flush()
-    answers = [process.communicate(timeout=120) for process in asking]
-    assert [printed.splitlines()[-1] for printed, _ in answers] == ["42", "42"]
+    # One is not done before the other has met its lock, however slow the machine is.
+    deadline = time.monotonic() + 120
+    while "waiting for" not in notices.read_text() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    finish.touch()
+    answers = [process.communicate(timeout=120)[0] for process in asking]
+    assert [printed.splitlines()[-1] for printed in answers] == ["42", "42"]
     assert counter.read_text() == "computed\n"
-    notices = "".join(said for _, said in answers)
-    waited = [line for line in notices.splitlines() if line.startswith("waiting for")]
-    assert len(waited) == 1
+    assert notices.read_text().count("waiting for") == 1
 
 
 def test_nothing_to_explain(store: Store):
