@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from headbook.corpora.batches import collate
+from headbook.heads.relevance_rules import Variant
 from headbook.models.decoding import Search
 from headbook.models.gates import all_heads
 from headbook.models.transformer import Transformer
@@ -22,6 +23,8 @@ from headbook.pruning.gating import HeadPenalty
 from headbook.pruning.surgery import take_out
 from headbook.runs.store import Store
 from headbook.stages import model, pruned
+from headbook.stages.importance import ImportanceRun, importance
+from headbook.stages.masked import MaskedRun, masked
 from headbook.stages.model import ModelRun, Size, TrainedModel, trained
 from headbook.stages.pruned import (
     CONTROL,
@@ -35,6 +38,7 @@ from headbook.stages.pruned import (
     control,
     primary_translations,
 )
+from headbook.stages.relevance import RelevanceRun, relevance
 from headbook.training.loop import Precision, Trainer, TrainingConfig
 from headbook.types import HeadId, Kind, UserError
 
@@ -258,6 +262,24 @@ def test_a_head_the_model_lacks_leaves_no_run(base: TrainedModel) -> None:
         control(base, run, store)
     assert not [path for path in (store.root / "control").glob("*/run.json")
                 if '"layer": 5' in path.read_text()]  # fmt: skip
+
+
+MEASURES = {
+    "importance": lambda made, store: importance(made, ImportanceRun(6, pairs="train"), store),
+    "masked": lambda made, store: masked(made, MaskedRun("test", 6, ((),)), store).loss,
+    "relevance": lambda made, store: relevance(made, RelevanceRun(Variant.SIGNED, 6), store),
+}
+
+
+@pytest.mark.parametrize("stage", MEASURES)
+def test_what_is_measured_of_a_pruned_model_is_not_taken_from_its_base(
+    base: TrainedModel, tmp_path: Path, stage: str
+) -> None:
+    closed = ControlRun(base.run, EVERYTHING, CLOSED[-1:], TRAINING)
+    smaller = control(base, closed, Store(base.folder.parent.parent))
+    found = [MEASURES[stage](made, Store(tmp_path)) for made in (base, smaller)]
+    assert len(list((tmp_path / stage).glob("*/run.json"))) == 2
+    assert str(found[0]) != str(found[1])
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from headbook.bench.config import BenchConfig
 from headbook.bench.contestants import Contestant, build, device
-from headbook.bench.rounds import Spread, interleaved, ratio, seconds
+from headbook.bench.rounds import Spread, interleaved, ratio
 from headbook.bench.table import Row
 from headbook.corpora.batches import Batch, EncodedPair, in_order
 from headbook.corpora.controlled import TargetOrder, generate
@@ -24,6 +24,7 @@ from headbook.heads.positional import PositionalShare
 from headbook.heads.rare import RareChance, RareShare
 from headbook.heads.symmetry import TokenAsymmetry
 from headbook.heads.syntactic import SyntacticAccuracy
+from headbook.runs.timing import seconds
 from headbook.syntax.alignment import align
 from headbook.types import Kind
 

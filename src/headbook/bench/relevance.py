@@ -6,7 +6,7 @@ import torch
 
 from headbook.bench.config import BenchConfig
 from headbook.bench.contestants import Contestant, build, device
-from headbook.bench.rounds import Spread, interleaved, ratio, seconds
+from headbook.bench.rounds import Spread, interleaved, ratio
 from headbook.bench.speed import pair
 from headbook.bench.table import Row
 from headbook.corpora.batches import Batch, EncodedPair, collate, in_order
@@ -14,6 +14,7 @@ from headbook.heads.relevance import propagate, relevances
 from headbook.heads.relevance_pass import forward_pass
 from headbook.heads.relevance_rules import Variant, rules_of
 from headbook.models.transformer import Transformer
+from headbook.runs.timing import seconds
 
 SENTENCES = 8
 """Sentences a round, of 5 to 30 tokens."""

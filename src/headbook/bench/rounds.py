@@ -3,12 +3,10 @@
 Another process that takes the machine for a while then slows all contestants, not one of them.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from tqdm import tqdm
 
 
@@ -27,17 +25,6 @@ class Spread:
 
 Timed = Callable[[int], float]
 """Does the work of one round and returns the seconds it took."""
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Wall-clock seconds of the work, until an accelerator is done with it too."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    began = time.perf_counter()
-    work()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return time.perf_counter() - began
 
 
 def interleaved(works: Mapping[str, Timed], rounds: int, title: str) -> dict[str, list[float]]:

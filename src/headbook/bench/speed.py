@@ -10,10 +10,11 @@ import torch
 
 from headbook.bench.config import BenchConfig
 from headbook.bench.contestants import Contestant, TrainingStep, build, device
-from headbook.bench.rounds import Spread, Timed, interleaved, ratio, seconds
+from headbook.bench.rounds import Spread, Timed, interleaved, ratio
 from headbook.bench.table import Row
 from headbook.corpora.batches import EOS, UNK, Batch, EncodedPair, collate, epoch
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.runs.timing import seconds
 from headbook.training.loop import Precision
 from headbook.training.memory import keep_freed_memory
 

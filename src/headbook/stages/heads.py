@@ -92,7 +92,7 @@ def _measure(trained: TrainedModel, text: Text, run: HeadsRun, folder: Path) -> 
     trees = aligned(trained, text)
     ranks = frequency_ranks(trained.source.encode(trained.corpus.train.source), len(trained.source))
     measures = _measures(trees, ranks, run.choices, both_sides=text.targets is not None)
-    model = trained.untrained() if run.update == 0 else trained.model(run.update)
+    model = trained.model(run.update)
     batches = list(in_order(pairs, BATCH_TOKENS))
     collect(model, batches, list(measures.values()), progress=_bar)
     sums = {name: measure.sums() for name, measure in measures.items()}

@@ -12,8 +12,8 @@ from headbook.heads.measure import RatioSums
 from headbook.models.gates import closed
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.stages.heads import read_sums, write_sums
-from headbook.stages.masked import model_at, pairs_of
-from headbook.stages.model import TrainedModel, ingredients
+from headbook.stages.masked import pairs_of
+from headbook.stages.model import TrainedModel
 from headbook.types import HeadId
 
 IMPORTANCE = Stage("importance", version=1)
@@ -40,14 +40,14 @@ def importance(trained: TrainedModel, run: ImportanceRun, store: Store) -> Mappi
     The names are `position/encoder`, `sentence/encoder` and so on; see heads/importance.py. Scores
     are raw: layers are not normalised.
     """
-    made_by = ingredients(trained.run, trained.corpus)
+    made_by = trained.asked
     asked = Ingredients(IMPORTANCE, run, {"model": made_by.key}, made_by.policy)
     folder = store.get(asked, lambda aside: _measure(trained, run, aside))
     return read_sums(folder / "sums.safetensors")
 
 
 def _measure(trained: TrainedModel, run: ImportanceRun, folder: Path) -> None:
-    model = model_at(trained, run.update)
+    model = trained.model(run.update)
     pairs = trained.encode(pairs_of(trained.corpus, run.pairs, run.sentences))
     batches = list(in_order(pairs, BATCH_TOKENS))
     bar = tqdm(batches, desc="importance", unit="batch", mininterval=2)

@@ -20,7 +20,7 @@ from headbook.models.gates import closed
 from headbook.models.greedy import translate_greedily
 from headbook.models.transformer import Transformer
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.stages.model import TrainedModel, corpus_of, ingredients
+from headbook.stages.model import TrainedModel, corpus_of
 from headbook.training.paired import corpus_bleu, statistics
 from headbook.types import HeadId, Kind, UserError
 
@@ -70,7 +70,7 @@ def masked(trained: TrainedModel, run: MaskedRun, store: Store) -> Masked:
     Killed and started again it does only the masks that are missing. UserError for a head that the
     model lacks, an unknown test set, or no sentences.
     """
-    made_by = ingredients(trained.run, trained.corpus)
+    made_by = trained.asked
     corpus = trained.corpus if run.corpus is None else corpus_of(run.corpus, None)
     read = {"model": made_by.key, "corpus": corpus.digest}
     asked = Ingredients(MASKED, run, read, made_by.policy)
@@ -95,11 +95,6 @@ def pairs_of(corpus: ParallelCorpus, name: str, count: int) -> Pairs:
     if not len(parts[name]):
         raise UserError(f"{corpus.name}: its part {name!r} is empty; name another")
     return parts[name].first(count)
-
-
-def model_at(trained: TrainedModel, update: int | None) -> Transformer:
-    """The best model (None), the untrained one (0), or the one kept at that update."""
-    return trained.untrained() if update == 0 else trained.model(update)
 
 
 @dataclass
@@ -154,7 +149,7 @@ class Scorer:
 def _score(trained: TrainedModel, corpus: ParallelCorpus, run: MaskedRun, folder: Path) -> None:
     """Appends a row for each mask that has none yet."""
     pairs, masks = pairs_of(corpus, run.test, run.sentences), _distinct(run)
-    scorer = Scorer.of(model_at(trained, run.update), trained.encode(pairs), run.search)
+    scorer = Scorer.of(trained.model(run.update), trained.encode(pairs), run.search)
     with closed(scorer.model, frozenset().union(*masks)):
         pass  # an unknown head is refused now and not after an hour
     done = len(_rows(folder / ROWS))

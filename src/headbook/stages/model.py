@@ -113,7 +113,12 @@ class TrainedModel:
         return {int(path.stem.removeprefix("snapshot-")): path for path in files}
 
     def model(self, update: int | None = None) -> Transformer:
-        """The model with the best validation loss, or the one kept at `update`, in eval mode."""
+        """The model with the best validation loss, or the one kept at `update`, in eval mode.
+
+        The one at update 0 is the untrained one. UserError for an update that was not kept.
+        """
+        if update == 0:
+            return self.untrained()
         if update is not None and update not in self.snapshots:
             raise UserError(f"no model was kept at update {update}; kept: {list(self.snapshots)}")
         model = self.untrained()

@@ -12,7 +12,7 @@ from headbook.heads.relevance_rules import Variant, rules_of
 from headbook.heads.relevance_sums import RelevanceSums, collect_relevance
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.stages.heads import read_sums, write_sums
-from headbook.stages.model import TrainedModel, ingredients
+from headbook.stages.model import TrainedModel
 from headbook.types import UserError
 
 RELEVANCE = Stage("relevance", version=1)
@@ -39,7 +39,7 @@ def relevance(trained: TrainedModel, run: RelevanceRun, store: Store) -> Mapping
     """
     if run.sentences < 1:
         raise UserError(f"sentences is {run.sentences}; relevance needs at least 1")
-    made_by = ingredients(trained.run, trained.corpus)
+    made_by = trained.asked
     asked = Ingredients(RELEVANCE, run, {"model": made_by.key}, made_by.policy)
     folder = store.get(asked, lambda aside: _propagate(trained, run, aside))
     return read_sums(folder / "sums.safetensors")
@@ -47,7 +47,7 @@ def relevance(trained: TrainedModel, run: RelevanceRun, store: Store) -> Mapping
 
 def _propagate(trained: TrainedModel, run: RelevanceRun, folder: Path) -> None:
     pairs = trained.encode(trained.corpus.valid.first(run.sentences))
-    model = trained.untrained() if run.update == 0 else trained.model(run.update)
+    model = trained.model(run.update)
     sums = RelevanceSums()
     batches = list(in_order(pairs, BATCH_TOKENS))
     collect_relevance(model, batches, rules_of(run.variant), sums, _bar)

@@ -1,8 +1,7 @@
 """The stage `speed`: how fast a model decodes once heads are cut out of it, and how large it is."""
 
 import json
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +17,7 @@ from headbook.models.gates import all_heads, closed
 from headbook.models.transformer import Transformer
 from headbook.pruning.surgery import take_out
 from headbook.runs.store import Ingredients, Stage, Store
+from headbook.runs.timing import seconds
 from headbook.stages.model import TrainedModel
 from headbook.training.checkpoint import save_model
 from headbook.types import HeadId, UserError
@@ -145,7 +145,7 @@ def _times(
             sentences = sum(map(len, chosen))
             for task in Task:
                 for mask, model in enumerate(models):
-                    taken = _seconds(lambda m=model, t=task, c=chosen: _work(m, t, c, run.tokens))
+                    taken = seconds(lambda m=model, t=task, c=chosen: _work(m, t, c, run.tokens))
                     rows.append(
                         {"task": str(task), "batch": size, "mask": mask, "round": number,
                          "seconds": taken, "sentences": sentences,
@@ -186,14 +186,3 @@ def decode(
 def _likeliest(logits: Float[Tensor, "batch word"]) -> Int[Tensor, "batch 1"]:
     """The likeliest word that is not PAD."""
     return logits[:, PAD + 1 :].argmax(1, keepdim=True) + PAD + 1
-
-
-def _seconds(work: Callable[[], None]) -> float:
-    """Wall-clock seconds, until an accelerator is done as well."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    began = time.perf_counter()
-    work()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return time.perf_counter() - began
