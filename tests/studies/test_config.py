@@ -149,3 +149,18 @@ def test_a_users_own_folder_is_trained_on_and_leaves_no_path(tmp_path: Path):
                                   "seed": 0}  # fmt: skip
     for table in made.folder.glob("*.csv"):
         assert str(tmp_path) not in table.read_text()
+
+
+def test_part_two_examines_one_model_of_some_of_the_corpora_it_sweeps():
+    config, pruning = Config("laptop"), PROFILES["laptop"].pruning
+    swept = [(run.corpus, run.training.seed) for run in config.pruned_models()]
+    first, *others = pruning.corpora
+    assert swept == [(first, seed) for seed in range(3)] + [(other, 0) for other in others]
+    examined = [(run.corpus, run.training.seed) for run in config.examined_models()]
+    assert examined == [(corpus, 0) for corpus in pruning.examined_corpora]
+    assert set(pruning.examined_corpora) < set(pruning.corpora)
+
+
+def test_a_corpus_that_is_asked_for_is_examined():
+    config = Config("laptop", corpus="msdocs-ru")
+    assert config.examined_models() == config.models()

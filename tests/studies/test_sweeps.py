@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headbook.runs.store import Store
-from headbook.stages.model import TrainedModel, corpus_of, trained
+from headbook.stages.model import ModelRun, TrainedModel, corpus_of, trained
 from headbook.stages.pruned import (
     ENCODER_ONLY,
     EVERYTHING,
@@ -31,13 +31,12 @@ def heads(*counts: int, kind: Kind = Kind.ENCODER) -> tuple[HeadId, ...]:
     return tuple(HeadId(kind, layer, n) for layer, count in enumerate(counts) for n in range(count))
 
 
-PRUNING = PROFILES["laptop"].pruning
-WITH_SCRATCH = (PRUNING.scratch_corpora or PRUNING.corpora)[0]
+EXAMINED = PROFILES["laptop"].models[0]
+ONE_MORE_SEED = PROFILES["laptop"].models[1]
 
 
-def base(corpus: str = WITH_SCRATCH) -> TrainedModel:
-    """A model of a profile's shape and seed that nobody trained."""
-    run = replace(PROFILES["laptop"].models[1], corpus=corpus)
+def base(run: ModelRun = EXAMINED) -> TrainedModel:
+    """A model of a profile that nobody trained."""
     return TrainedModel(run, Path(), corpus_of("controlled-svo", 1))
 
 
@@ -123,7 +122,9 @@ def test_a_sweep_is_one_run_a_penalty(asked: list, kinds: tuple[Kind, ...], tmp_
     expected = preset.encoder_penalties if kinds == ENCODER_ONLY else preset.all_penalties
     assert len(expected) >= 8 and tuple(point.penalty for point in found) == expected
     assert all(isinstance(run, PruningRun) and run.kinds == kinds for run in asked)
-    assert {run.training for run in asked} == {replace(preset.training, seed=1)}
+    assert {run.training for run in asked} == {
+        replace(preset.training, seed=EXAMINED.training.seed)
+    }
     assert {point.arm for point in found} == {"gates"}
 
 
@@ -150,12 +151,17 @@ def test_controls_are_trained_as_what_they_control(asked: list, tmp_path: Path) 
     assert drawn.penalty == scratch.penalty == found[-1].penalty and math.isnan(whole.penalty)
 
 
-def test_a_corpus_may_have_no_control_from_scratch(asked: list, tmp_path: Path) -> None:
-    config, store, other = Config("laptop"), Store(tmp_path), base("another")
-    assert config.preset.pruning.scratch_corpora is not None
+@pytest.mark.parametrize(
+    ("run", "random"), [(ONE_MORE_SEED, True), (replace(EXAMINED, corpus="another"), False)]
+)
+def test_not_every_sweep_has_every_control(
+    asked: list, tmp_path: Path, run: ModelRun, random: bool
+) -> None:
+    """From scratch for one seed of a corpus; none at all where a corpus is only swept."""
+    config, store, other = Config("laptop"), Store(tmp_path), base(run)
     found = list(sweeps.swept(other, EVERYTHING, config, store))
     assert not list(sweeps.scratch_controls(other, EVERYTHING, found, config, store))
-    assert list(sweeps.random_controls(other, EVERYTHING, found, config, store))
+    assert bool(list(sweeps.random_controls(other, EVERYTHING, found, config, store))) is random
 
 
 def test_a_sweep_started_again_does_only_what_is_missing(

@@ -78,10 +78,11 @@ def _claims(found: Survival) -> Iterator[dict[str, object]]:
     nearer = pair_share(nearness, found.kept)
     matched = block_matched_share(nearness, found.kept, found.blocks)
     yield replicates_claim("voita-f8-nearest-a-role-last", sweep, nearer, baseline=matched)
-    if sweep.scratch:  # a whole training each: not every model has them
+    if sweep.scratch:  # not every model has controls
         yield gap_claim("voita-s6-trained-beats-scratch", sweep, SCRATCH)
-    yield gap_claim("voita-s6-choice-matters", sweep, RANDOM)
-    yield gap_claim("budhraja-random-hardly-worse", sweep, RANDOM)
+    if sweep.random:
+        yield gap_claim("voita-s6-choice-matters", sweep, RANDOM)
+        yield gap_claim("budhraja-random-hardly-worse", sweep, RANDOM)
 
 
 def draw_functions(tables: Tables) -> Figure:
