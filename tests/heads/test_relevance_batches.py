@@ -15,6 +15,7 @@ from headbook.types import Kind, UserError
 
 VOCABULARY = 13
 LENGTHS = ((1, 9), (2, 1), (9, 33), (33, 2))
+LONG = ((129, 2), (1, 129))
 with_every_variant = pytest.mark.parametrize("variant", list(Variant))
 
 
@@ -29,16 +30,21 @@ def model() -> Transformer:
     return model
 
 
-@pytest.fixture(scope="module")
-def pairs() -> list:
+def drawn(lengths: tuple[tuple[int, int], ...]) -> list:
+    """A pair of random sentences for each pair of lengths, EOS among them."""
     generator = torch.Generator().manual_seed(1)
     return [
         tuple(
             [*torch.randint(UNK, VOCABULARY, (length - 1,), generator=generator).tolist(), EOS]
             for length in both
         )
-        for both in LENGTHS
+        for both in lengths
     ]
+
+
+@pytest.fixture(scope="module")
+def pairs() -> list:
+    return drawn(LENGTHS)
 
 
 def padded(batch: Batch, extra: int) -> Batch:
@@ -66,6 +72,11 @@ def test_a_ragged_batch_gives_what_batches_of_one_give(
     model: Transformer, pairs: list, variant: Variant
 ):
     assert_alone_as_together(model, pairs, rules_of(variant))
+
+
+@with_every_variant
+def test_long_sentences_give_what_batches_of_one_give(model: Transformer, variant: Variant):
+    assert_alone_as_together(model, drawn(LONG), rules_of(variant))
 
 
 def test_rescaling_over_the_whole_tensor_is_seen(

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import torch
 
-from headbook.corpora.batches import EncodedPair, collate
+from headbook.corpora.batches import EncodedPair, collate, in_order
 from headbook.corpora.controlled import TargetOrder, generate
 from headbook.corpora.subwords import Subwords
 from headbook.heads.importance import Form, contributions
+from headbook.heads.relevance_rules import Variant, rules_of
+from headbook.heads.relevance_sums import RelevanceSums, collect_relevance
 from headbook.models.gates import all_heads, closed
 from headbook.models.transformer import HeadCounts, Transformer, TransformerConfig
 from headbook.pruning.gating import HeadPenalty, decided_closed, gate_heads, parameter_groups
@@ -41,8 +43,8 @@ def test_a_head_known_to_be_needed_on_the_controlled_corpus_is_found_and_kept(
 ) -> None:
     """The one decoder head is the only way to the words before the last: closed, it is missed.
 
-    Ablation and importance put it first; of several draws of the gates most keep it, and none of
-    the other eight is kept more often.
+    Ablation, importance and relevance put it first; of several draws of the gates most keep it, and
+    none of the other eight is kept more often.
     """
     needed, strength = HeadId(Kind.DECODER, 0, 0), 0.02
     whole = trained_on_the_controlled_corpus(tmp_path)
@@ -54,6 +56,12 @@ def test_a_head_known_to_be_needed_on_the_controlled_corpus_is_found_and_kept(
     assert max(missed, key=missed.get) == needed and missed[needed] > 10 * strength
     scores = importance_of(model.eval(), whole.valid)
     assert max(scores, key=scores.get) == needed
+    for variant in Variant:
+        relevant = relevance_of(model, whole.valid, variant)
+        if variant is Variant.SIGNED:
+            # Positive and negative parts grow without bound on their way to the encoder.
+            relevant = {head: each for head, each in relevant.items() if head.kind != Kind.ENCODER}
+        assert max(relevant, key=relevant.get) == needed
     kept = Counter(head for seed in range(4) for head in kept_by_gates(whole, strength, seed))
     assert kept[needed] == max(kept.values()) >= 2 and kept.total() < 4 * 9 / 2
 
@@ -66,6 +74,27 @@ def importance_of(model: Transformer, pairs: list[EncodedPair]) -> dict[HeadId, 
         numerator, denominator = found[f"{Form.POSITION}/{head.kind}"]
         scores[head] = float((numerator.sum(0) / denominator.sum(0))[head.layer, head.head])
     return scores
+
+
+def relevance_of(
+    model: Transformer, pairs: list[EncodedPair], variant: Variant
+) -> dict[HeadId, float]:
+    """The part of each prediction that goes through a head, without its sign."""
+    sums = RelevanceSums()
+    batches = list(in_order(pairs, 512))
+    collect_relevance(with_silent_heads(model), batches, rules_of(variant), sums)
+    found = {kind: sums.sums()[f"absolute/{kind}"].ratio() for kind in Kind}
+    return {head: float(found[head.kind][head.layer, head.head]) for head in all_heads(model)}
+
+
+def with_silent_heads(model: Transformer) -> Transformer:
+    """The same function with equally many heads in every block: those that are added are zero."""
+    wider = Transformer(replace(model.config, head_counts=None)).eval()
+    weights = wider.state_dict()
+    for name, given in model.state_dict().items():
+        weights[name].zero_()
+        weights[name][tuple(map(slice, given.shape))] = given
+    return wider
 
 
 def kept_by_gates(whole: Trainer, strength: float, seed: int) -> list[HeadId]:
