@@ -94,12 +94,14 @@ def test_the_best_model_is_the_one_of_the_best_row(tmp_path: Path):
     assert again.validate() == pytest.approx(best, rel=ROUNDING)
 
 
-def test_snapshots_are_at_doublings_and_at_the_end(tmp_path: Path):
-    trainer(tmp_path, updates=11, first_snapshot=2).run()
+def test_snapshots_are_at_powers_of_the_root_of_two_and_at_the_end(tmp_path: Path):
+    trainer(tmp_path, updates=11, first_snapshot=4).run()
     kept = sorted(path.stem for path in tmp_path.glob("snapshot-*"))
-    assert kept == [f"snapshot-{update:07d}" for update in (2, 4, 8, 11)]
+    assert kept == [f"snapshot-{update:07d}" for update in (4, 6, 8, 11)]
     config = TrainingConfig(1000)
-    assert [u for u in range(1, 1001) if config.is_snapshot(u)] == [64, 128, 256, 512]
+    assert [u for u in range(1, 1001) if config.is_snapshot(u)] == [
+        64, 91, 128, 181, 256, 362, 512, 724,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("precision", list(Precision))

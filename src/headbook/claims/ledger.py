@@ -28,6 +28,7 @@ STUDIES = (
     "23_when_heads_become_important",
     "24_what_pruning_buys",
     "25_do_measures_agree",
+    "26_when_heads_specialise",
 )
 PROFILES = ("smoke", "quick", "laptop", "full")
 UNITS = ("share", "count", "layer", "ratio", "bleu", "correlation")

@@ -54,6 +54,15 @@ class Config:
         models = self.preset.models
         if self.corpus is not None:
             models = _of_corpus(models, self.corpus)
+        return self._changed(models)
+
+    def emerging_models(self) -> tuple[ModelRun, ...]:
+        """These models, and the profile's other widths of their corpora."""
+        corpora = {model.corpus for model in self.models()}
+        further = (model for model in self.preset.emerging if model.corpus in corpora)
+        return tuple(dict.fromkeys((*self.models(), *self._changed(tuple(further)))))
+
+    def _changed(self, models: tuple[ModelRun, ...]) -> tuple[ModelRun, ...]:
         if self.seed is not None:
             models = tuple(dict.fromkeys(model.with_seed(self.seed) for model in models))
         if self.size is not None:

@@ -12,6 +12,7 @@ SIZES = MappingProxyType(
     {
         "smoke": Size(layers=2, width=16, feed_forward=32, heads=2),
         "tiny": Size(layers=3, width=64, feed_forward=256, heads=8),
+        "narrow": Size(layers=6, width=64, feed_forward=256, heads=8),
         "small": Size(layers=6, width=128, feed_forward=512, heads=8),
         "medium": Size(layers=6, width=256, feed_forward=1024, heads=8),
         "paper": Size(layers=6, width=512, feed_forward=2048, heads=8),
@@ -52,6 +53,7 @@ class Profile:
     pruning: Pruning
     texts: tuple[str, ...] = (HELD_OUT,)
     sentences: int | None = None
+    emerging: tuple[ModelRun, ...] = ()  # of other widths, for when heads specialise
 
 
 def _controlled(size: str, vocabulary: int, training: TrainingConfig) -> tuple[ModelRun, ...]:
@@ -61,17 +63,19 @@ def _controlled(size: str, vocabulary: int, training: TrainingConfig) -> tuple[M
     )
 
 
-def _laptop(corpus: str, vocabulary: int, dropout: float, updates: int, seed: int = 0) -> ModelRun:
+def _laptop(
+    corpus: str, vocabulary: int, dropout: float, updates: int, seed: int = 0, size: str = "small"
+) -> ModelRun:
     training = TrainingConfig(updates=updates, seed=seed)
-    return ModelRun(corpus, SIZES["small"], vocabulary, dropout, training)
+    return ModelRun(corpus, SIZES[size], vocabulary, dropout, training)
 
 
-def _full(corpus: str, seed: int) -> ModelRun:
-    """The paper's shape and schedule (appendix B), until a GPU has run for some hours."""
+def _full(corpus: str, seed: int, size: str = "paper") -> ModelRun:
+    """The paper's schedule (appendix B), until a GPU has run for some hours."""
     training = TrainingConfig(
         updates=60_000, tokens=16_000, scale=4.0, warmup=16_000, validate_every=2_000, seed=seed
     )
-    return ModelRun(corpus, SIZES["paper"], 32_000, 0.1, training)
+    return ModelRun(corpus, SIZES[size], 32_000, 0.1, training)
 
 
 SMOKE = TrainingConfig(
@@ -109,6 +113,7 @@ PROFILES = MappingProxyType(
                     orders=1,
                 ),
                 sentences=40,
+                emerging=(ModelRun("controlled-sov", Size(2, 32, 64, 2), 2_000, 0.1, SMOKE),),
             ),
             Profile(
                 "quick",
@@ -144,6 +149,11 @@ PROFILES = MappingProxyType(
                     scratch_encoder=0,  # each is a whole training
                 ),
                 texts=(HELD_OUT, *TREEBANKS),
+                emerging=(
+                    _laptop("multi30k-de", 6_000, 0.15, 1_500, size="narrow"),
+                    _laptop("tatoeba-de", 6_000, 0.1, 800, size="narrow"),
+                    _laptop("tatoeba-de", 6_000, 0.1, 800, size="medium"),
+                ),
             ),
             Profile(
                 "full",
@@ -168,6 +178,11 @@ PROFILES = MappingProxyType(
                     examined=3_000,
                 ),
                 texts=(HELD_OUT, *TREEBANKS),
+                emerging=tuple(
+                    _full(corpus, 0, size)
+                    for corpus in ("msdocs-ru", "tatoeba-ru")
+                    for size in ("narrow", "small", "medium")
+                ),
             ),
         )
     }

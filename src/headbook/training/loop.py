@@ -58,9 +58,11 @@ class TrainingConfig:
             raise UserError(f"tokens is {self.tokens}; a batch needs at least 1")
 
     def is_snapshot(self, update: int) -> bool:
-        """Whether the model is kept at this update: first_snapshot doubled again and again."""
-        ratio = update // self.first_snapshot
-        return update == ratio * self.first_snapshot and ratio > 0 and ratio & (ratio - 1) == 0
+        """Whether the model is kept at this update: first_snapshot times powers of √2."""
+        if update < self.first_snapshot:
+            return False
+        steps = round(2 * math.log2(update / self.first_snapshot))
+        return update == round(self.first_snapshot * 2 ** (steps / 2))
 
 
 @runtime_checkable

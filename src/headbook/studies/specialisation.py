@@ -1,0 +1,95 @@
+"""How far the most specialised head of a model has come: chosen on one half, scored on the other.
+
+Replicates are [1 + replicate]: the number as it is and then its bootstrap over sentences.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headbook.heads.measure import percentiles
+from headbook.heads.roles import Thresholds
+from headbook.stages.heads import Measured
+from headbook.studies.measurements import Measurement
+
+Replicates = Float[Tensor, " replicate"]
+
+
+class Score(StrEnum):
+    """What the most specialised encoder head is scored by."""
+
+    POSITIONAL = "positional"
+    """The share of tokens for which it points at one offset."""
+    MARGIN = "syntactic"
+    """Its accuracy on one relation and direction minus the offset baseline's."""
+    RARE = "rare"
+    """The share of tokens for which it points at one of the two rarest."""
+
+
+def threshold(score: Score) -> float:
+    """From where a head has the role."""
+    of = Thresholds()
+    return {
+        Score.POSITIONAL: of.positional,
+        Score.MARGIN: of.syntactic_margin,
+        Score.RARE: of.rare,
+    }[score]
+
+
+@dataclass(frozen=True)
+class Sharpest:
+    """The most specialised head: its score where it was chosen, and where it is scored."""
+
+    layer: int  # from zero
+    head: int
+    chosen: float
+    replicates: Replicates
+
+    @property
+    def value(self) -> float:
+        return float(self.replicates[0])
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The 95 % interval over sentences."""
+        low, high = percentiles(self.replicates[1:])
+        return float(low), float(high)
+
+
+def sharpest(measurement: Measurement, score: Score) -> Sharpest:
+    """The head with the largest score on the first half of the sentences."""
+    chosen, scored = _halves(measurement.sums, score)
+    heads, cells = chosen.shape[1], chosen[0, 0].numel()
+    index = int(chosen.flatten().nan_to_num(-torch.inf).argmax())
+    layer, head = divmod(index // cells, heads)
+    return Sharpest(layer, head, float(chosen.flatten()[index]), scored.flatten(1)[:, index])
+
+
+def _halves(
+    sums: Measured, score: Score
+) -> tuple[Float[Tensor, "layer head cell"], Float[Tensor, "replicate layer head cell"]]:
+    """The scores on the first half, and their replicates on the other."""
+    if score is Score.POSITIONAL:
+        measured = sums["positional/encoder"]
+        return measured.ratio(half=0), measured.replicates(half=1)
+    if score is Score.RARE:
+        measured = sums["rare"]
+        return measured.ratio(half=0)[..., 1:], measured.replicates(half=1)[..., 1:]
+    return _margins(sums)
+
+
+def _margins(
+    sums: Measured,
+) -> tuple[Float[Tensor, "layer head 8"], Float[Tensor, "replicate layer head 8"]]:
+    """Accuracies minus those of the commonest offset, which is chosen on the first half as well."""
+    accuracy, offsets = sums["syntactic"], sums["offsets"]
+    shares = offsets.ratio(half=0).nan_to_num(-torch.inf)
+    offset, relation = shares.argmax(0), torch.arange(shares.shape[1])
+    baseline = offsets.replicates(half=1)[:, offset, relation]
+    return (
+        accuracy.ratio(half=0) - shares[offset, relation],
+        accuracy.replicates(half=1) - baseline[:, None, None],
+    )
