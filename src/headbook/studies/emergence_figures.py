@@ -69,16 +69,17 @@ def _through_training(
         axis.plot(values["update"], values[name], "-" if own else "--", ms=3.5, lw=1.3,
                   color=widths[first["width"]], marker=_marker(first) if own else None,
                   alpha=1.0 if own else 0.7)  # fmt: skip
-    first = rows.loc[rows["update"] > 0, "update"].min()
-    axis.set_xscale("symlog", linthresh=first, base=2)
-    ticks = [0, *_doublings(first, rows["update"].max())]
+    updates = rows["update"].unique().tolist()
+    first = min(update for update in updates if update > 0)
+    axis.set_xscale("symlog", linthresh=first, linscale=0.5, base=2)
+    ticks = [0, *_doublings(first, max(updates))]
     axis.set_xticks(ticks, [f"{tick:,}" for tick in ticks], rotation=45)
     axis.minorticks_off()
     axis.spines[["top", "right"]].set_visible(False)
 
 
 def _doublings(first: int, last: int) -> list[int]:
-    ticks = [int(first)]
+    ticks = [first]
     while 2 * ticks[-1] <= last:
         ticks.append(2 * ticks[-1])
     return ticks
@@ -112,7 +113,7 @@ def draw_against_bleu(tables: Tables) -> Figure:
 
 def _widths(rows: pd.DataFrame) -> dict[int, str]:
     """A colour for each width."""
-    return dict(zip(sorted(rows["width"].unique()), COLOURS, strict=False))
+    return dict(zip(sorted(rows["width"].unique().tolist()), COLOURS, strict=False))
 
 
 def _marker(row: pd.Series) -> str:

@@ -1,0 +1,199 @@
+"""When heads specialise, of planted checkpoints whose moments are known beforehand."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+from headbook.claims import ledger
+from headbook.claims.scorecard import checked
+from headbook.corpora.readers import Pairs, ParallelCorpus
+from headbook.corpora.report import Report
+from headbook.heads.measure import RatioSums
+from headbook.runs.store import Store
+from headbook.stages.heads import HeadsRun
+from headbook.stages.model import Size, TrainedModel
+from headbook.stages.texts import Text
+from headbook.studies import when_heads_specialise as study
+from headbook.studies.config import Config
+from headbook.studies.measurements import Measurement
+from headbook.studies.results import Tables
+from headbook.studies.specialisation import Score
+from headbook.studies.when_heads_specialise import Checkpoint, Emergence
+from headbook.types import Kind
+
+UPDATES = (0, 4, 8, 16)
+BLEU = (0.0, 10.0, 19.0, 20.0)
+POSITIONAL = (0.1, 0.5, 0.6, 0.95)
+MARGIN = (-0.3, 0.0, 0.12, 0.05)
+"""Reaches ten points once and loses them again."""
+REPLICATES = 4
+
+
+class Snapshots(TrainedModel):
+    @property
+    def snapshots(self) -> dict[int, Path]:
+        return dict.fromkeys(UPDATES[1:], self.folder)
+
+
+def model(width: int = 16, name: str = "mine") -> TrainedModel:
+    none = Pairs((), ())
+    corpus = ParallelCorpus(name, "de", none, none, {}, "", Report())
+    run = replace(Config("smoke").one_model(), corpus=name, size=Size(2, width, 32, 2))
+    return Snapshots(run, Path(), corpus)
+
+
+def sums(share: float, *shape: int) -> RatioSums:
+    """The share in the first cell, nothing elsewhere; every replicate a hundredth less."""
+    numerator = torch.zeros(2, 1 + REPLICATES, *shape, dtype=torch.float64)
+    numerator.flatten(2)[..., 0] = share - 0.01 * torch.arange(1 + REPLICATES)
+    return RatioSums(numerator, torch.ones_like(numerator))
+
+
+def measured(made: TrainedModel, at: int, name: str = "held-out", less: float = 0.0) -> Measurement:
+    number = UPDATES.index(at)
+    planted = {
+        "positional/encoder": sums(POSITIONAL[number] - less, 2, 2, 5),
+        # a fixed offset is right in half of the cases
+        "syntactic": sums(MARGIN[number] + 0.5, 2, 2, 8),
+        "offsets": RatioSums(*[torch.full((2, 1 + REPLICATES, 3, 8), each) for each in (0.5, 1.0)]),
+        "rare": sums(0.2, 2, 2, 2),
+    }
+    text = Text(name, (), (), (), "gold")
+    return Measurement(made, text, HeadsRun(name, at), planted)
+
+
+def emergence(width: int = 16, last: int = 16) -> Emergence:
+    made = model(width)
+    kept = [
+        Checkpoint(made, at, BLEU[number],
+                   (measured(made, at), measured(made, at, "ud-ewt", less=0.05)),
+                   torch.full((5,), 0.5 + 0.1 * number), torch.full((5,), 0.1))
+        for number, at in enumerate(UPDATES) if at <= last
+    ]  # fmt: skip
+    return Emergence(made, tuple(kept))
+
+
+def claim(rows: list[dict], name: str) -> dict:
+    (found,) = [row for row in rows if row["claim"] == name]
+    return found
+
+
+def test_moments_are_the_first_checkpoints_that_reach_them():
+    found = emergence()
+    assert found.translates.update == 8  # 19 of 20 BLEU are the nine tenths, 10 are not
+    assert found.first(Score.POSITIONAL).update == 16
+    assert found.first(Score.MARGIN).update == 8, "though the last checkpoint has lost it"
+    assert found.first(Score.RARE) is None
+
+
+def test_the_highest_score_is_over_all_checkpoints():
+    found = emergence()
+    assert found.highest(Score.MARGIN).value == pytest.approx(0.12)
+    assert found.highest(Score.POSITIONAL).value == pytest.approx(0.95)
+
+
+def test_claims_say_what_the_ledger_says_they_say():
+    rows = list(study._claims(emergence()))
+    assert claim(rows, "emergence-positional")["value"] == pytest.approx(0.95)
+    assert claim(rows, "emergence-syntactic")["value"] == pytest.approx(0.12)
+    assert claim(rows, "emergence-after-quality")["value"] == pytest.approx(0.95 - 0.6)
+    assert claim(rows, "emergence-relevance-dominated")["value"] == pytest.approx(0.3)
+    assert claim(rows, "emergence-own-domain")["value"] == pytest.approx(0.05)
+    thresholds = {each.id: each.rule.threshold for each in ledger.load().claims}
+    for name in ("positional", "syntactic", "rare"):
+        identifier = f"emergence-{name}"
+        assert claim(rows, identifier)["baseline"] == thresholds[identifier]
+
+
+def test_where_quality_comes_at_the_end_nothing_comes_after_it():
+    rows = list(study._claims(emergence(last=4)))
+    assert np.isnan(claim(rows, "emergence-after-quality")["value"])
+
+
+def test_a_model_that_never_translates_has_no_such_moment():
+    silent = emergence()
+    silent = replace(silent, checkpoints=tuple(replace(e, bleu=0.2) for e in silent.checkpoints))
+    assert silent.translates is None
+    assert np.isnan(claim(list(study._claims(silent)), "emergence-after-quality")["value"])
+    assert np.isnan(next(study._moments(silent))["update"])
+
+
+def test_width_is_the_widest_against_the_narrowest_of_one_corpus():
+    found = [emergence(32), emergence(64, last=8), emergence(16)]
+    (row,) = study._width_claims(found)
+    assert row["value"] == pytest.approx(0.6 - 0.95) and row["model"] == "mine w64 s0"
+    assert not list(study._width_claims([emergence(16)]))
+
+
+@pytest.fixture
+def tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Tables:
+    """Of two planted models, through `compute`."""
+    asked = {"relevance": [], "importance": []}
+
+    def relevance(made: TrainedModel, run: study.RelevanceRun, store: Store) -> dict:
+        asked["relevance"].append(run)
+        return {"normalised/encoder": sums(0.8, 2, 4)}
+
+    def importance(made: TrainedModel, run: study.ImportanceRun, store: Store) -> dict:
+        asked["importance"].append(run)
+        return {f"position/{kind}": sums(0.8, 2, 4) for kind in Kind}
+
+    def bleu(made: TrainedModel, curves: tuple, count: int, store: Store, at: int) -> object:
+        return SimpleNamespace(bleu=[BLEU[UPDATES.index(at)]])
+
+    config = Config("smoke")
+    fakes: dict[str, Callable] = {
+        "trained": lambda run, store: model(run.size.width, run.corpus),
+        "text_of": lambda made, name, config, store: Text(name, (), (), (), "gold"),
+        "measure": lambda made, text, store, update: measured(made, update, text.name),
+        "score": bleu, "relevance": relevance, "importance": importance,
+    }  # fmt: skip
+    for name, fake in fakes.items():
+        monkeypatch.setattr(study, name, fake)
+    found = study.compute(config, Store(tmp_path))
+    assert {run.update for runs in asked.values() for run in runs} == set(UPDATES)
+    return found
+
+
+def test_the_top_tenth_s_part_of_all_importance_by_hand(tables: Tables):
+    """Three of 24 heads hold everything: the tenth is two heads, two thirds of it."""
+    rows = tables["checkpoints"]
+    assert rows["importance"].to_numpy() == pytest.approx(2 / 3)
+    assert rows["relevance"].to_numpy() == pytest.approx(0.4)  # 0.8 in one layer, 0 in the other
+
+
+def test_every_checkpoint_is_a_row(tables: Tables):
+    rows = tables["checkpoints"]
+    assert set(rows["update"]) == set(UPDATES)
+    assert list(rows.loc[rows["width"] == 32, "bleu"]) == list(BLEU)
+    assert set(rows["head_width"]) == {8, 16}
+
+
+def test_claims_are_rows_the_scorecard_takes(tables: Tables):
+    known = ledger.load()
+    claims = checked(known, tables["claims"].astype({"seed": str}), study.STUDY, "test")
+    mine = {each.id for each in known.claims if each.study == study.STUDY}
+    assert set(claims["claim"]) == mine - {"emergence-own-domain"}  # one text: no other domain
+
+
+def test_figures_and_reading_stand_on_the_tables_alone(tables: Tables):
+    for draw in (study.draw_emergence, study.draw_against_bleu, study.draw_concentration):
+        assert isinstance(draw(tables), Figure)
+    shown = study.moments_table(tables)
+    assert list(shown["update"].unique()) == ["8", "16", "never"]
+    said = study.read(tables)
+    assert "16 to 32 wide" in said and "appears in 0 of" in said
+    assert "at a BLEU of 20.0" in said and "the highest score is 95%" in said
+
+
+def test_a_model_that_says_nothing_is_read_too(tables: Tables):
+    nothing = tables["moments"].assign(update=float("nan"), bleu=float("nan"))
+    said = study.read({**tables, "moments": pd.DataFrame(nothing)})
+    assert "translate, and" not in said and "appears in 0 of" in said
