@@ -29,9 +29,10 @@ STUDIES = (
     "24_what_pruning_buys",
     "25_do_measures_agree",
     "26_when_heads_specialise",
+    "30_four_metrics",
 )
 PROFILES = ("smoke", "quick", "laptop", "full")
-UNITS = ("share", "count", "layer", "ratio", "bleu", "correlation")
+UNITS = ("share", "count", "layer", "ratio", "bleu", "correlation", "log")
 ANY = "any"
 _FIELDS = {
     "id", "source", "claim", "paper", "unit", "study", "domain", "measure", "rule", "because",

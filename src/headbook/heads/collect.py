@@ -1,22 +1,31 @@
 """The measuring pass: one forward pass over the batches, all measures updated from it."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, runtime_checkable
 
 import torch
 from tqdm import tqdm
 
 from headbook.corpora.batches import Batch
-from headbook.heads.measure import HeadMeasure
-from headbook.heads.recording import Shared
+from headbook.heads.recording import Recording, Shared
 from headbook.models.capture import Point, capture
 
 Progress = Callable[[Iterable[Batch]], Iterable[Batch]]
 
 
+@runtime_checkable
+class Measure(Protocol):
+    """Something that is updated batch by batch with what it reads of the model at one point."""
+
+    point: Point
+
+    def update(self, tape: Recording, batch: Batch) -> None: ...
+
+
 def collect(
     model: torch.nn.Module,
     batches: Iterable[Batch],
-    measures: Sequence[HeadMeasure],
+    measures: Sequence[Measure],
     progress: Progress = tqdm,
 ) -> None:
     """Updates the measures with what the model does on the batches.
@@ -37,7 +46,7 @@ def collect(
 
 @torch.inference_mode()
 def _measure(
-    model: torch.nn.Module, batch: Batch, measures: Sequence[HeadMeasure], points: set[Point]
+    model: torch.nn.Module, batch: Batch, measures: Sequence[Measure], points: set[Point]
 ) -> None:
     with capture(model, points) as tape:
         model(batch)

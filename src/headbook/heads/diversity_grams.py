@@ -1,0 +1,166 @@
+"""How alike heads are in what they span: products of one head's vectors with another's.
+
+Two of the X-raying article's metrics, raw and scale-free; linear CKA; Lee et al.'s intra-head term.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torchmetrics import Metric
+
+from headbook.corpora.batches import Batch
+from headbook.heads.recording import Recording
+from headbook.heads.tokens import Counting, EosKeys, EosQueries, counted_keys, counted_queries
+from headbook.models.capture import Point
+from headbook.types import Kind, UserError
+
+ALL_TOKENS = Counting(EosKeys.COUNTED, EosQueries.COUNTED)
+"""Diversity is of all real tokens, EOS among them; padding never counts."""
+OF_QUERIES = (Point.QUERIES, Point.CONTEXT)
+OF_KEYS = (Point.KEYS, Point.VALUES)
+Pairs = Float[Tensor, "layer head other"]
+
+
+@dataclass(frozen=True)
+class Grams:
+    """X_iᵀ X_j of every two heads of a layer, with X_i [token, dim] over all tokens counted."""
+
+    products: Float[Tensor, "layer head other dim dim"]
+    sums: Float[Tensor, "layer head dim"]  # of the vectors themselves
+    tokens: int
+
+    def orthogonality(self) -> Pairs:
+        """Σ |entries of Q_iᵀ Q_j|, 0 on the diagonal: the article's first metric, on queries.
+
+        Raw: it grows with the tokens, the width of a head and the variance of what is measured.
+        """
+        return _without_diagonal(self.products.abs().sum((-2, -1)))
+
+    def non_orthogonality(self) -> Pairs:
+        """‖C_iᵀ C_j‖_F, 0 on the diagonal: the article's second metric, on contexts; as raw."""
+        return _without_diagonal(torch.linalg.matrix_norm(self.products))
+
+    def alignment(self) -> Pairs:
+        """‖X_iᵀ X_j‖_F / √(‖X_iᵀ X_i‖_F ‖X_jᵀ X_j‖_F): scale-free form of both, 1 on the diagonal.
+
+        Between 0, where no direction is shared, and 1; unchanged when all vectors are multiplied by
+        a constant, or turned by a rotation of the head. NaN for a head whose vectors are all zero.
+        """
+        return _normalised(torch.linalg.matrix_norm(self.products))
+
+    def cka(self, projections: Sequence[Float[Tensor, "head dim model"]] | None = None) -> Pairs:
+        """Linear CKA (Kornblith et al. 2019): the alignment of centred vectors, squared.
+
+        With W_O of each layer the vectors are the heads' own outputs C_h W_O^h.
+        """
+        outer = torch.einsum("lhd,lge->lhgde", self.sums, self.sums) / self.tokens
+        centred = self.products - outer
+        if projections is not None:
+            weights = torch.stack([each.to(centred) for each in projections])
+            centred = torch.einsum("lhdm,lhgde,lgen->lhgmn", weights, centred, weights)
+        return _normalised(torch.linalg.matrix_norm(centred)).square()
+
+
+class HeadGrams(Metric):
+    """Accumulates `Grams` batch by batch; memory does not grow with the tokens."""
+
+    full_state_update = False
+
+    def __init__(self, kind: Kind, point: Point) -> None:
+        super().__init__()
+        if point not in (*OF_QUERIES, *OF_KEYS):
+            raise UserError(f"diversity of {point}: give queries, keys, values or context")
+        self.kind, self.point = kind, point
+        for name in ("products", "sums", "tokens"):
+            self.add_state(name, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+
+    def update(self, tape: Recording, batch: Batch) -> None:
+        counted = counted_tokens(batch, self.kind, self.point)
+        # [head token dim] of the tokens that count: padding may hold anything
+        layers = [each.movedim(1, 0)[:, counted].double() for each in tape[self.kind, self.point]]
+        products = [torch.einsum("hnd,gne->hgde", each, each) for each in layers]
+        # Not in place: a sum made under inference mode could not be added to outside it.
+        self.products = self.products + torch.stack(products)
+        self.sums = self.sums + torch.stack([each.sum(1) for each in layers])
+        self.tokens = self.tokens + counted.sum()
+
+    def compute(self) -> Pairs:
+        """The scale-free alignment."""
+        return self._grams().alignment()
+
+    def grams(self) -> Grams:
+        """What was accumulated, added over processes where there are several.
+
+        UserError where no token was measured: an empty probe batch has no diversity.
+        """
+        with self.sync_context():
+            return self._grams()
+
+    def _grams(self) -> Grams:
+        if not int(self.tokens):
+            raise UserError(f"diversity of {self.point}: no token was measured; give some text")
+        return Grams(self.products, self.sums, int(self.tokens))
+
+
+class SentenceSpread(Metric):
+    """How alike one head's contexts of different sentences are, [layer, head].
+
+    Mean over pairs of sentences of cos²: ‖C̃ᵀ C̃ - I_N‖_F² / (N(N-1)) of Lee et al. 2019, equation
+    8, which they make large. A sentence's context is the mean over its tokens, as the work has one
+    vector a sample. Unlike the article, which took over the name, it compares no two heads.
+    """
+
+    full_state_update = False
+
+    def __init__(self, kind: Kind) -> None:
+        super().__init__()
+        self.kind, self.point = kind, Point.CONTEXT
+        for name in ("moments", "sentences"):
+            self.add_state(name, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+
+    def update(self, tape: Recording, batch: Batch) -> None:
+        units = [
+            torch.nn.functional.normalize(each, dim=-1)
+            for each in sentence_means(tape, batch, self.kind)
+        ]
+        self.moments = self.moments + torch.stack(
+            [torch.einsum("bhd,bhe->hde", each, each) for each in units]
+        )
+        self.sentences = self.sentences + len(batch)
+
+    def compute(self) -> Float[Tensor, "layer head"]:
+        """UserError for fewer than two sentences: there is no pair."""
+        count = int(self.sentences)
+        if count < 2:
+            raise UserError(f"spread over sentences: {count} sentences have no pair; give two")
+        # Σ over n and m of (c_n · c_m)² is ‖Σ c cᵀ‖², of which n = m gives one each.
+        squares = torch.linalg.matrix_norm(self.moments).square()
+        return (squares - count) / (count * (count - 1))
+
+
+def counted_tokens(batch: Batch, kind: Kind, point: Point) -> Tensor:
+    """True at the tokens whose vectors count, [batch, token]: all that are real."""
+    if point in OF_KEYS:
+        return counted_keys(batch, kind, ALL_TOKENS)
+    return counted_queries(batch, kind, ALL_TOKENS)
+
+
+def sentence_means(tape: Recording, batch: Batch, kind: Kind) -> list[Tensor]:
+    """Each head's mean context over a sentence's tokens, [batch, head, dim] for every layer."""
+    counted = counted_tokens(batch, kind, Point.CONTEXT)[:, None, :, None]
+    return [
+        each.masked_fill(~counted, 0.0).double().sum(2) / counted.sum(2)
+        for each in tape[kind, Point.CONTEXT]
+    ]
+
+
+def _without_diagonal(pairs: Pairs) -> Pairs:
+    return pairs - torch.diag_embed(pairs.diagonal(dim1=-2, dim2=-1))
+
+
+def _normalised(pairs: Pairs) -> Pairs:
+    own = pairs.diagonal(dim1=-2, dim2=-1)
+    return pairs / (own[..., :, None] * own[..., None, :]).sqrt()
