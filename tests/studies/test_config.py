@@ -151,16 +151,24 @@ def test_a_users_own_folder_is_trained_on_and_leaves_no_path(tmp_path: Path):
         assert str(tmp_path) not in table.read_text()
 
 
-def test_part_two_examines_one_model_of_some_of_the_corpora_it_sweeps():
+def test_part_two_examines_one_model_of_each_corpus_it_sweeps():
     config, pruning = Config("laptop"), PROFILES["laptop"].pruning
     swept = [(run.corpus, run.training.seed) for run in config.pruned_models()]
     first, *others = pruning.corpora
-    assert swept == [(first, seed) for seed in range(3)] + [(other, 0) for other in others]
+    assert swept == [
+        *((first, seed) for seed in range(pruning.seeds)), *((other, 0) for other in others)
+    ]  # fmt: skip
     examined = [(run.corpus, run.training.seed) for run in config.examined_models()]
-    assert examined == [(corpus, 0) for corpus in pruning.examined_corpora]
-    assert set(pruning.examined_corpora) < set(pruning.corpora)
+    assert examined == [(corpus, 0) for corpus in pruning.corpora]
 
 
-def test_a_corpus_that_is_asked_for_is_examined():
-    config = Config("laptop", corpus="msdocs-ru")
-    assert config.examined_models() == config.models()
+def test_further_widths_are_of_the_corpora_that_are_asked_for():
+    for chosen in (Config("laptop"), Config("laptop", corpus="tatoeba-de")):
+        models = chosen.emerging_models()
+        assert models[: len(chosen.models())] == chosen.models() and len(set(models)) == len(models)
+        assert {run.corpus for run in models} == {run.corpus for run in chosen.models()}
+    widths = [run.size.width for run in Config("laptop", corpus="tatoeba-de").emerging_models()]
+    assert widths == [128, 64, 256]
+    assert {run.training.seed for run in Config("laptop", seed=4).emerging_models()} == {4}
+    one = Config("laptop", corpus="tatoeba-de", size="tiny").emerging_models()
+    assert one == Config("laptop", corpus="tatoeba-de", size="tiny").models()

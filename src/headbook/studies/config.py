@@ -83,14 +83,9 @@ class Config:
         return (*first[: pruning.seeds], *(models[0] for models in others))
 
     def examined_models(self) -> tuple[ModelRun, ...]:
-        """One model of each corpus that part 2 examines: for what is too dear to do with each."""
+        """One model of each corpus that part 2 prunes: for what is too dear to do with each."""
         found = {model.corpus: model for model in reversed(self.pruned_models())}
-        return tuple(model for model in reversed(found.values()) if self.examines(model.corpus))
-
-    def examines(self, corpus: str) -> bool:
-        """Whether a sweep of this corpus has controls, and its heads are scored one by one."""
-        examined = self.preset.pruning.examined_corpora
-        return self.corpus is not None or examined is None or corpus in examined
+        return tuple(reversed(found.values()))
 
     def one_model(self) -> ModelRun:
         """The first of the models, for a study that looks at one."""

@@ -65,8 +65,6 @@ def random_controls(
     base: TrainedModel, kinds: Kinds, points: Sequence[Point], config: Config, store: Store
 ) -> Iterator[Point]:
     """Random heads, as many in each block as the gates kept, with the same further training."""
-    if not config.examines(base.run.corpus):
-        return
     for point in controlled(points, config.preset.pruning.controls):
         closed = shuffled(point.closed, base.run.size.heads, base.run.training.seed)
         run = ControlRun(base.run, kinds, closed, _training(base, config))
@@ -78,9 +76,11 @@ def scratch_controls(
 ) -> Iterator[Point]:
     """Exactly the heads the gates kept, from random weights: the whole model's training, and then
     the further training that the pruned models had."""
+    pruning = config.preset.pruning
     if base.run not in config.examined_models():
         return
-    pruning = config.preset.pruning
+    if pruning.scratch_corpora is not None and base.run.corpus not in pruning.scratch_corpora:
+        return
     count = pruning.scratch_encoder if kinds == ENCODER_ONLY else pruning.scratch_all
     for point in controlled(points, count):
         run = ControlRun(base.run, kinds, point.closed, base.run.training, Start.SCRATCH)
