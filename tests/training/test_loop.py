@@ -252,7 +252,7 @@ def test_groups_and_their_rates_survive_a_kill(tmp_path: Path):
 
 def test_the_precision_is_not_announced() -> None:
     """A notebook would show the notice as a fault; which logger gives it depends on the imports."""
-    code = "from headbook.training.loop import Precision, _fabric; _fabric(Precision.BF16)"
+    code = "from headbook.training.processes import fabric; fabric('bf16-mixed')"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True,
                           text=True, check=True)  # fmt: skip
     assert not done.stdout and "Precision" not in done.stderr

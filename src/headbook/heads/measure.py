@@ -85,7 +85,7 @@ class HeadMeasure(Metric):
     A subclass says in `contributions` what one sentence adds to the numerator and denominator. The
     memory is that of `RatioSums`, whatever the number of sentences. Splitting or permuting batches
     and padding them more changes nothing but the last bits of a float64 sum. In a distributed run
-    the sums are added; every process must have seen a batch.
+    the sums are added; every process must have seen a batch, and may `forget` it again.
 
     NaN means that no token counted; it is never turned into 0.
     """
@@ -115,6 +115,11 @@ class HeadMeasure(Metric):
         # Not in place: a sum made under inference mode could not be added to outside it.
         self.numerator = self.numerator + resamples.sums(numerator)
         self.denominator = self.denominator + resamples.sums(denominator)
+
+    def forget(self) -> None:
+        """Sums of 0 in the same shapes: for a process that has no batch of its own."""
+        self.numerator = torch.zeros_like(self.numerator)
+        self.denominator = torch.zeros_like(self.denominator)
 
     def compute(self) -> Float[Tensor, "*shape"]:
         return self._sums().ratio()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -25,6 +26,7 @@ from headbook.runs.store import Ingredients, Stage, Store
 from headbook.stages.model import TrainedModel
 from headbook.stages.texts import Text
 from headbook.syntax.alignment import AlignedTree, align
+from headbook.training import processes
 from headbook.types import Kind
 
 MEASURED = Stage("heads", version=1)
@@ -63,10 +65,16 @@ Measured = Mapping[str, RatioSums]
 
 
 def measured(trained: TrainedModel, text: Text, run: HeadsRun, store: Store) -> Measured:
-    """All measures of the model's heads on the text, from the store or measured now."""
+    """All measures of the model's heads on the text, from the store or measured now.
+
+    Under torchrun every process measures its share of the batches.
+    """
+    processes.connect()
     made_by = trained.asked
     asked = Ingredients(MEASURED, run, {"model": made_by.key, "text": text.digest}, made_by.policy)
-    folder = store.get(asked, lambda aside: _measure(trained, text, run, aside))
+    folder = processes.together(
+        partial(store.get, asked), lambda aside: _measure(trained, text, run, aside)
+    )
     return read_sums(folder / "sums.safetensors")
 
 
@@ -94,13 +102,27 @@ def _measure(trained: TrainedModel, text: Text, run: HeadsRun, folder: Path) -> 
     measures = _measures(trees, ranks, run.choices, both_sides=text.targets is not None)
     model = trained.model(run.update)
     batches = list(in_order(pairs, BATCH_TOKENS))
-    collect(model, batches, list(measures.values()), progress=_bar)
-    sums = {name: measure.sums() for name, measure in measures.items()}
-    write_sums(folder / "sums.safetensors", sums | _random(trees, ranks, run.choices, batches))
+    # A process without a batch of its own measures one all the same: it needs the shapes.
+    share = processes.mine(batches) or batches[:1]
+    collect(model, share, list(measures.values()), progress=_bar)
+    random = _random(trees, ranks, run.choices, share)
+    sums = _sums(measures | random, len(processes.mine(batches)))
+    if processes.is_first():
+        write_sums(folder / "sums.safetensors", sums)
+
+
+def _sums(measures: Mapping[str, HeadMeasure], own_batches: int) -> Measured:
+    """What all processes measured, added."""
+    for measure in measures.values():
+        if not own_batches:
+            measure.forget()
+    with processes.collective():
+        return {name: measure.sums() for name, measure in measures.items()}
 
 
 def _bar(batches: list[Batch]) -> tqdm:
-    return tqdm(batches, desc="measuring", unit="batch", mininterval=2)
+    hidden = not processes.is_first()
+    return tqdm(batches, desc="measuring", unit="batch", mininterval=2, disable=hidden)
 
 
 def encoded(trained: TrainedModel, text: Text) -> list[EncodedPair]:
@@ -137,7 +159,7 @@ def _measures(
 
 def _random(
     trees: list[AlignedTree], ranks: torch.Tensor, choices: Choices, batches: list[Batch]
-) -> Measured:
+) -> dict[str, HeadMeasure]:
     """The same measures of one head of random weights: what knowing nothing gives."""
     measures = {
         name: measure
@@ -147,4 +169,4 @@ def _random(
     for batch in batches:
         for measure in measures.values():
             measure.update(random_heads(batch, Kind.ENCODER), batch)
-    return {f"random {name}": measure.sums() for name, measure in measures.items()}
+    return {f"random {name}": measure for name, measure in measures.items()}

@@ -1,8 +1,10 @@
 """The stage `model`: a corpus becomes subwords, a trained transformer and its BLEU."""
 
-from collections.abc import Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
 import pandas as pd
@@ -15,8 +17,8 @@ from headbook.models.decoding import Search
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.training import checkpoint
-from headbook.training.loop import STATE, Trainer, TrainingConfig
+from headbook.training import checkpoint, processes
+from headbook.training.loop import STATE, OutOfTimeError, Trainer, TrainingConfig
 from headbook.training.scoring import Casing, bleu, translate_corpus
 from headbook.types import UserError
 
@@ -166,28 +168,77 @@ def asked_for(run: ModelRun) -> Ingredients:
     return ingredients(run, corpus_of(run.corpus, run.pairs))
 
 
-def trained(run: ModelRun, store: Store) -> TrainedModel:
-    """The trained model, from the store or trained now (resuming what a kill left)."""
-    corpus = corpus_of(run.corpus, run.pairs)
-    folder = store.get(ingredients(run, corpus), lambda aside: _train(run, corpus, aside))
-    # Only now: a kill before the folder had its final name would else train everything again.
-    (folder / STATE).unlink(missing_ok=True)
+def train_missing(
+    runs: Iterable[ModelRun], store: Store, say: Callable[[str], None], deadline: float = math.inf
+) -> bool:
+    """Trains what the store lacks, one after the other, and says a line of each.
+
+    False where the deadline, of `time.monotonic()`, came before all were done.
+    """
+    processes.connect()
+    said = say if processes.is_first() else str  # one process speaks for all
+    done = all(_trained_in_time(run, store, said, deadline) for run in runs)
+    processes.part()
+    return done
+
+
+def _trained_in_time(
+    run: ModelRun, store: Store, say: Callable[[str], None], deadline: float
+) -> bool:
+    name = f"{run.corpus} seed {run.training.seed}"
+    if processes.firsts(store.has(_asked_in_turn(run))):
+        say(f"{name}: kept")
+        return True
+    if processes.firsts(time.monotonic() >= deadline):
+        say(f"stopped before {name}; the same command continues")
+        return False
+    try:
+        made = trained(run, store, deadline)
+    except OutOfTimeError as late:
+        say(f"{name} stopped at update {late.update} of {run.training.updates}; "
+            "the same command continues")  # fmt: skip
+        return False
+    say(f"{name}: trained ({made.folder})")
+    return True
+
+
+def _asked_in_turn(run: ModelRun) -> Ingredients:
+    with processes.first_goes_first():  # a corpus is fetched once
+        return asked_for(run)
+
+
+def trained(run: ModelRun, store: Store, deadline: float = math.inf) -> TrainedModel:
+    """The trained model, from the store or trained now (resuming what a kill left).
+
+    Under torchrun all processes train it. OutOfTimeError at the deadline; translating the test sets
+    at the end is not cut.
+    """
+    processes.connect()
+    asked, corpus = _asked_in_turn(run), corpus_of(run.corpus, run.pairs)
+    folder = processes.together(
+        partial(store.get, asked), lambda aside: _train(run, corpus, aside, deadline)
+    )
+    if processes.is_first():
+        # Only now: a kill before the folder had its final name would else train everything again.
+        (folder / STATE).unlink(missing_ok=True)
     return TrainedModel(run, folder, corpus)
 
 
-def _train(run: ModelRun, corpus: ParallelCorpus, folder: Path) -> None:
+def _train(run: ModelRun, corpus: ParallelCorpus, folder: Path, deadline: float) -> None:
     made = TrainedModel(run, folder, corpus)
-    _subwords(run, corpus, folder)
+    with processes.first_goes_first():
+        _subwords(run, corpus, folder)
     train, valid = made.training_pairs, made.encode(corpus.valid)
-    if len(train) < len(corpus.train):
+    if len(train) < len(corpus.train) and processes.is_first():
         print(
             f"{run.corpus}: left out {len(corpus.train) - len(train)} pairs over {LONGEST} subwords"
         )
     training = replace(run.training, seed=derived(run.training.seed, "training"))
-    trainer = Trainer(made.untrained(), training, train, valid, folder)
+    trainer = Trainer(made.untrained(), training, train, valid, folder, deadline=deadline)
     progress = trainer.run()
-    pd.DataFrame(progress.curve).to_csv(folder / "curve.csv", index=False)
-    score(made, made.model(), corpus.tests)
+    if processes.is_first():
+        pd.DataFrame(progress.curve).to_csv(folder / "curve.csv", index=False)
+        score(made, made.model(), corpus.tests)
 
 
 def _subwords(run: ModelRun, corpus: ParallelCorpus, folder: Path) -> None:

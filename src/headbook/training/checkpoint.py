@@ -1,6 +1,7 @@
 """Everything a training run needs to go on, in one safetensors file."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -74,21 +75,46 @@ def _config(plain: dict[str, Any]) -> TransformerConfig:
 
 
 def save_state(
-    path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, note: dict[str, Any]
+    path: Path,
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    note: dict[str, Any],
+    random: Sequence[Tensor] | None = None,
 ) -> None:
-    """Saves model, Adam's moments, the random state and a note of plain values."""
+    """Saves model, Adam's moments, a note of plain values, and the random state of each process.
+
+    `random` holds the latter in the order of processes; None is that of this one alone.
+    """
+    random = [torch.get_rng_state()] if random is None else random
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
     for index, moments in optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser.{index}.{name}": moments[name] for name in MOMENTS}
-    write(path, tensors | {"random": torch.get_rng_state()}, note)
+    tensors |= {_random(process): state for process, state in enumerate(random)}
+    write(path, tensors, note)
 
 
-def load_state(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
-    """Restores what `save_state` saved and returns its note; UserError where it saved none."""
+def _random(process: int) -> str:
+    """The name of a process's random state; the first's is that of a training in one process."""
+    return f"random.{process}" if process else "random"
+
+
+def kept_update(path: Path) -> int:
+    """The update a training would go on after from what `save_state` saved; 0 without a file."""
+    return read(path)[1]["update"] if path.exists() else 0
+
+
+def load_state(
+    path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, process: int = 0
+) -> dict[str, Any]:
+    """Restores what `save_state` saved and returns its note; UserError where it saved none.
+
+    The random state is that of the given process, left alone where there were fewer processes.
+    """
     tensors, note = read(path)
     if "random" not in tensors:
         raise UserError(f"{path} holds a model alone, no training to go on with; delete it")
-    torch.set_rng_state(tensors.pop("random"))
+    if _random(process) in tensors:
+        torch.set_rng_state(tensors[_random(process)])
     parameters = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
     _fill(model, parameters, path)
     state = optimiser.state_dict()

@@ -1,13 +1,12 @@
 """The training loop, through Lightning Fabric: read from top to bottom, resumed from anywhere."""
 
-import logging
 import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -16,13 +15,10 @@ from tqdm import tqdm
 
 from headbook.corpora.batches import PAD, Batch, EncodedPair, collate, epoch, in_order
 from headbook.models.transformer import Transformer
-from headbook.training import checkpoint
+from headbook.training import checkpoint, processes
 from headbook.training.memory import give_back_freed_memory, keep_freed_memory
 from headbook.training.schedule import learning_rate
 from headbook.types import UserError
-
-if TYPE_CHECKING:
-    from lightning.fabric import Fabric
 
 STATE = "state.safetensors"
 """What a killed training resumes from, in its folder."""
@@ -40,7 +36,7 @@ class TrainingConfig:
     """How a model is trained; optimiser constants are the paper's (appendix B)."""
 
     updates: int
-    tokens: int = 4096  # padded tokens a batch at most, on the longer side
+    tokens: int = 4096  # padded tokens a batch at most, on the longer side, over all processes
     scale: float = 1.1  # of the learning rate, see schedule.py; the paper's is 4
     warmup: int = 600
     label_smoothing: float = 0.1
@@ -91,11 +87,25 @@ class Progress:
     curve: list[dict[str, int | float]] = field(default_factory=list)
 
 
+class OutOfTimeError(Exception):
+    """A training stopped before its deadline, with a checkpoint after `update`."""
+
+    def __init__(self, update: int) -> None:
+        super().__init__(f"out of time after update {update}")
+        self.update = update
+
+
 @dataclass
 class Trainer:
     """One model on its way through the updates; files go to `folder`.
 
     `groups` are Adam's, all parameters where None; a group's `factor` multiplies the learning rate.
+
+    Where torchrun started several processes, each takes its share of every batch and all take the
+    same step; the first writes the files. Losses and weights are then those of one process up to
+    the order of sums, if there is no dropout: its masks are drawn by each process for itself.
+    Killed and resumed with as many processes, a training on CPU ends bit for bit as if it had not
+    been; with another number of them, up to the order of sums and the masks.
     """
 
     model: Transformer
@@ -106,12 +116,13 @@ class Trainer:
     save_every: float = 30.0  # seconds between checkpoints
     addition: Addition | None = None
     groups: list[dict[str, Any]] | None = None
+    deadline: float = math.inf  # of time.monotonic(); no part of what decides a model
 
     def __post_init__(self) -> None:
         if not self.train or not self.valid:
             raise UserError("a training needs at least one training and one validation pair")
         keep_freed_memory()
-        self.fabric = _fabric(self.config.precision)
+        self.fabric = processes.fabric(self.config.precision)
         self.model = self.fabric.to_device(self.model)
         self.optimiser = torch.optim.Adam(
             self.groups or self.model.parameters(),
@@ -123,11 +134,23 @@ class Trainer:
         self.state_file = self.folder / STATE
 
     def run(self) -> Progress:
-        """Trains until `config.updates`, from the last checkpoint where there is one."""
+        """Trains until `config.updates`, from the last checkpoint where there is one.
+
+        OutOfTimeError where the deadline comes first, after one update at least; ProcessGoneError
+        where another process is gone.
+        """
+        try:
+            self._train()
+        except processes.ProcessGoneError:
+            kept = checkpoint.kept_update(self.state_file)
+            raise processes.ProcessGoneError(f"it resumes at update {kept}") from None
+        return self.progress
+
+    def _train(self) -> None:
         self._start()
-        saved = time.monotonic()
+        clock = processes.Clock(self.save_every, self.deadline)
         with tqdm(total=self.config.updates, initial=self.progress.update, desc="training",
-                  unit="update", mininterval=5) as bar:  # fmt: skip
+                  unit="update", mininterval=5, disable=processes.rank() > 0) as bar:  # fmt: skip
             for batch in self._batches():
                 began = time.monotonic()
                 loss = self._update(batch)
@@ -135,20 +158,27 @@ class Trainer:
                 self._after_update()
                 bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
                 bar.update()
-                if time.monotonic() - saved > self.save_every:
-                    self._save()
-                    saved = time.monotonic()
+                self._save_if(clock.due())
         self._save()
-        return self.progress
 
     def _start(self) -> None:
-        torch.manual_seed(self.config.seed)
+        torch.manual_seed(self.config.seed + processes.rank())
         if self.state_file.exists():
-            note = checkpoint.load_state(self.state_file, self.model, self.optimiser)
+            process = processes.rank()
+            note = checkpoint.load_state(self.state_file, self.model, self.optimiser, process)
             self.progress = Progress(**note)
 
+    def _save_if(self, due: processes.Due) -> None:
+        if due is not processes.Due.NOTHING:
+            self._save()
+        if due is processes.Due.STOP:
+            raise OutOfTimeError(self.progress.update)
+
     def _save(self) -> None:
-        checkpoint.save_state(self.state_file, self.model, self.optimiser, asdict(self.progress))
+        random = processes.gather(torch.get_rng_state())
+        if processes.is_first():
+            note = asdict(self.progress)
+            checkpoint.save_state(self.state_file, self.model, self.optimiser, note, random)
 
     def _batches(self) -> Iterator[Batch]:
         while self.progress.update < self.config.updates:
@@ -169,23 +199,29 @@ class Trainer:
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group.get("factor", 1.0)
         tokens = int(batch.target_mask.sum())
-        loss = self._loss(batch, self.config.label_smoothing) / tokens
-        total = loss if self.addition is None else loss + self.addition(self.model)
-        if not torch.isfinite(total):
-            self._stop_at(batch, float(total.detach()))
-        self.fabric.backward(total)
+        loss = self._loss(processes.share(batch), self.config.label_smoothing) / tokens
+        total = loss
+        if self.addition is not None and processes.is_first():  # it counts once
+            total = loss + self.addition(self.model)
+        if total.requires_grad:
+            self.fabric.backward(total)
+        trained = [each for group in self.optimiser.param_groups for each in group["params"]]
+        reported, minimised = processes.add_gradients(trained, loss, total)
+        if not math.isfinite(minimised):
+            self._stop_at(batch, minimised)
         self.optimiser.step()
         self.optimiser.zero_grad()
         self.progress.update += 1
         self.progress.target_tokens += tokens
-        reported = float(loss.detach())
         self.progress.loss_sum += reported * tokens
         self.progress.loss_tokens += tokens
         return reported
 
     def _loss(self, batch: Batch, smoothing: float) -> Tensor:
-        """Summed cross-entropy over target tokens, in nats."""
+        """Summed cross-entropy over target tokens, in nats; 0 of a share without sentences."""
         batch = batch.to(self.fabric.device)
+        if not len(batch):
+            return torch.zeros((), device=self.fabric.device)
         with self.fabric.autocast():
             logits = self.model(batch)
         return functional.cross_entropy(
@@ -198,8 +234,10 @@ class Trainer:
 
     def _stop_at(self, batch: Batch, loss: float) -> None:
         where = self.folder / "bad_batch.safetensors"
-        tensors = {name: getattr(batch, name) for name in ("source", "target_out", "sentences")}
-        checkpoint.write(where, tensors, {"update": self.progress.update + 1})
+        if processes.is_first():
+            tensors = {name: getattr(batch, name) for name in ("source", "target_out", "sentences")}
+            checkpoint.write(where, tensors, {"update": self.progress.update + 1})
+        processes.wait()
         raise UserError(
             f"the loss is {loss} at update {self.progress.update + 1}; its batch is in {where}; "
             "lower `scale` or lengthen `warmup`"
@@ -208,7 +246,7 @@ class Trainer:
     def _after_update(self) -> None:
         update, last = self.progress.update, self.progress.update == self.config.updates
         if self.config.is_snapshot(update) or last:
-            checkpoint.save_model(self.model, self.folder / snapshot_name(update))
+            self._save_model(snapshot_name(update))
         if update % self.config.validate_every == 0 or last:
             self._add_row(self.validate())
             give_back_freed_memory()
@@ -216,11 +254,12 @@ class Trainer:
     def validate(self) -> float:
         """Cross-entropy a target token on the validation pairs, in nats, without smoothing."""
         self.model.eval()
-        total, tokens = 0.0, 0
+        total, tokens = 0.0, 0.0
         with torch.inference_mode():
-            for batch in in_order(self.valid, self.config.tokens):
+            for batch in processes.mine(list(in_order(self.valid, self.config.tokens))):
                 total += float(self._loss(batch, 0.0))
                 tokens += int(batch.target_mask.sum())
+        total, tokens = processes.add([total, tokens])
         return total / tokens
 
     def _add_row(self, valid_loss: float) -> None:
@@ -239,17 +278,11 @@ class Trainer:
         progress.loss_sum, progress.loss_tokens = 0.0, 0
         if valid_loss < progress.best:
             progress.best = valid_loss
-            checkpoint.save_model(self.model, self.folder / "best.safetensors")
+            self._save_model("best.safetensors")
 
-
-def _fabric(precision: Precision) -> "Fabric":
-    """Lightning Fabric on the one device there is, without its notice of the precision, which a
-    notebook would show as a fault."""
-    from lightning.fabric import Fabric  # takes seconds, and only training needs it
-
-    for name in ("lightning", "lightning.fabric", "lightning.pytorch"):  # any may be the one
-        logging.getLogger(name).setLevel(logging.WARNING)
-    return Fabric(accelerator="auto", devices=1, precision=precision)
+    def _save_model(self, name: str) -> None:
+        if processes.is_first():
+            checkpoint.save_model(self.model, self.folder / name)
 
 
 def snapshot_name(update: int) -> str:

@@ -1,0 +1,144 @@
+"""What several processes do together; torchrun starts this file, a test looks at what is left.
+
+`python -m torch.distributed.run ... several_processes.py FOLDER WORK ...`: one piece of work after
+the other, each in its own folder under FOLDER. `train` and `train:FAULT` train a tiny model, with a
+fault planted; `heads:TOKENS` and `heads:TOKENS:FAULT` measure one in batches of so many tokens;
+`stage:STORE` and `stage:STORE:RANK:UPDATE` ask the run store in FOLDER/STORE for a model, SIGKILL
+striking the process RANK in UPDATE.
+"""
+
+import os
+import runpy
+import signal
+import sys
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+import typer
+from torch import Tensor
+
+from headbook.cli import _one_line_errors
+from headbook.corpora.batches import EOS, Batch, EncodedPair
+from headbook.models.decoding import Search
+from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.runs.store import Store
+from headbook.stages import heads, model
+from headbook.training import checkpoint, processes
+from headbook.training.loop import Precision, Trainer, TrainingConfig
+
+UPDATES = 8
+OF_HEADS = Path(__file__).parents[1] / "stages" / "test_heads.py"
+SHAPE = {"width": 16, "feed_forward": 32, "heads": 2}
+
+
+def pairs(count: int, seed: int) -> list[EncodedPair]:
+    """Copy task of ragged lengths, and one pair too long for any other to share its batch."""
+    chance = torch.Generator().manual_seed(seed)
+    lengths = [*torch.randint(1, 9, (count,), generator=chance).tolist(), 30]
+    rows = [[*torch.randint(3, 20, (n,), generator=chance).tolist(), EOS] for n in lengths]
+    return [(row, row) for row in rows]
+
+
+@dataclass(frozen=True)
+class Squares:
+    """Half the squared size of the source embeddings, as often as it is counted."""
+
+    times: float = 1.0
+
+    def __call__(self, model: Transformer) -> Tensor:
+        return 0.5 * self.times * model.source.tokens.weight.square().sum()
+
+    def row(self, model: Transformer) -> dict[str, float]:
+        return {"squares": float(self(model).detach())}
+
+
+def by_own_tokens(trainer: Trainer, batch: Batch, smoothing: float) -> Tensor:
+    """The planted fault: each process divides by the number of its own target tokens."""
+    loss, own = Trainer._loss(trainer, batch, smoothing), int(batch.target_mask.sum())
+    every = processes.add([own])[0] if trainer.model.training else own
+    return loss * (every / max(own, 1))
+
+
+def train(folder: Path, fault: str = "none") -> None:
+    """Eight updates without dropout, in 32 bits, with a penalty and a frozen parameter.
+
+    Adam's epsilon is large: it would else make a step of a gradient that is nothing but rounding.
+    """
+    processes.connect()
+    torch.manual_seed(0)
+    network = Transformer(TransformerConfig(20, 20, 1, 1, **SHAPE, dropout=0.0))
+    network.target.requires_grad_(requires_grad=False)
+    config = TrainingConfig(
+        UPDATES, tokens=40, warmup=10, epsilon=1e-2, precision=Precision.FULL, validate_every=3,
+        first_snapshot=4,
+    )  # fmt: skip
+    addition = Squares(processes.count() if fault == "addition-twice" else 1.0)
+    folder.mkdir(parents=True, exist_ok=True)
+    made = Trainer(network, config, pairs(40, 1), pairs(12, 2), folder, addition=addition)
+    if fault == "own-tokens":
+        made._loss = partial(by_own_tokens, made)
+    made.run()
+    weights = folder.with_name(f"{folder.name}-weights-{processes.rank()}.safetensors")
+    checkpoint.save_model(made.model, weights)
+
+
+def measure(folder: Path, tokens: int, fault: str = "none") -> None:
+    """The heads of an untrained model on twenty sentences."""
+    processes.connect()
+    heads.BATCH_TOKENS = tokens
+    share = processes.mine
+    if fault == "unshared":
+        processes.mine = lambda items: items
+    made = runpy.run_path(str(OF_HEADS))
+    own = folder / f"of-process-{processes.rank()}"
+    own.mkdir(parents=True)
+    untrained = made["untrained_model"](own)
+    text = made["text_of"](untrained)
+    heads.measured(untrained, text, heads.HeadsRun("test", 0), Store(folder / "runs"))
+    processes.mine = share
+
+
+def strike(rank: int, update: int) -> None:
+    """Puts SIGKILL in the way of one process."""
+    step = Trainer._update
+
+    def deadly(self: Trainer, batch: Batch) -> float:
+        if (processes.rank(), self.progress.update) == (rank, update):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return step(self, batch)
+
+    Trainer._update = deadly
+
+
+def stage(folder: Path, store: str, *killed: str) -> None:
+    """With dropout, a checkpoint after every update; one line where a process is gone."""
+    training = TrainingConfig(
+        UPDATES, 100, warmup=4, precision=Precision.FULL, validate_every=2, first_snapshot=4
+    )
+    run = model.ModelRun(
+        str(folder.parent / "corpus"), model.Size(layers=1, **SHAPE), 60, 0.2, training, None,
+        Search(1, longest=0.2),
+    )  # fmt: skip
+    model.Trainer = partial(Trainer, save_every=-1.0)
+    if killed:
+        strike(*map(int, killed))
+    with _one_line_errors():
+        model.train_missing((run,), Store(folder.parent / store), print)
+
+
+WORK = {
+    "train": train,
+    "heads": lambda folder, tokens, *fault: measure(folder, int(tokens), *fault),
+    "stage": stage,
+}
+
+if __name__ == "__main__":
+    place, *pieces = sys.argv[1:]
+    for piece in pieces:
+        name, *how = piece.split(":")
+        try:
+            WORK[name](Path(place) / piece.replace(":", "-"), *how)
+        except typer.Exit as end:
+            sys.exit(end.exit_code)

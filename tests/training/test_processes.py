@@ -1,0 +1,220 @@
+"""Several processes train and measure as one does; when one is killed, none hangs.
+
+What they do is in several_processes.py, which torchrun starts on this machine without a network.
+"""
+
+import json
+import math
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+
+from headbook.corpora.batches import epoch
+from headbook.stages.heads import read_sums
+from headbook.training import processes
+
+HERE = Path(__file__).parent
+SCRIPT = HERE / "several_processes.py"
+SCRIPTED = runpy.run_path(str(SCRIPT))
+CLOSE = {"rtol": 1e-5, "atol": 1e-6}
+"""Sums of 32 bits in another order, over eight updates; the planted faults move losses by 1e-2."""
+GONE = "headbook: another process stopped; start the same command again, it resumes at update "
+
+
+def torchrun(folder: Path, *work: str) -> subprocess.CompletedProcess[str]:
+    """Two processes of one thread each; a hang becomes a failure after ten minutes."""
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+        str(SCRIPT), str(folder), *work,
+    ]  # fmt: skip
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
+
+
+def contents(path: Path) -> tuple[dict[str, Tensor], dict]:
+    """Tensors and note of a file, wall-clock seconds and random states left out."""
+    with safe_open(path, framework="pt") as opened:
+        names = [name for name in opened.keys() if not name.startswith("random")]  # noqa: SIM118
+        note = json.loads((opened.metadata() or {}).get("note", "{}"))
+        tensors = {name: opened.get_tensor(name) for name in names}
+    for row in [note, *note.get("curve", [])]:
+        row.pop("seconds", None)
+    return tensors, note
+
+
+def assert_close(one: Path, other: Path) -> None:
+    """The two trainings ended with the same weights, moments, place and curve."""
+    (tensors, note), (other_tensors, other_note) = map(
+        contents, (one / "state.safetensors", other / "state.safetensors")
+    )
+    curve, other_curve = (pd.DataFrame(each.pop("curve")) for each in (note, other_note))
+    pd.testing.assert_frame_equal(
+        curve, other_curve, rtol=CLOSE["rtol"], atol=CLOSE["atol"], check_exact=False
+    )
+    assert note == pytest.approx(other_note, rel=CLOSE["rtol"])
+    torch.testing.assert_close(tensors, other_tensors, **CLOSE)
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What one process makes."""
+    folder = tmp_path_factory.mktemp("one")
+    SCRIPTED["train"](folder / "train")
+    SCRIPTED["measure"](folder / "heads-60", 60)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def both(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """What two processes make, with and without planted faults; at last one of them is killed."""
+    folder = tmp_path_factory.mktemp("two")
+    runpy.run_path(str(HERE.parent / "stages" / "test_heads.py"))["write_corpus"](folder / "corpus")
+    done = torchrun(
+        folder, "train", "train:own-tokens", "train:addition-twice",
+        "heads:60", "heads:4096", "heads:60:unshared", "stage:unbroken", "stage:broken:1:3",
+    )  # fmt: skip
+    assert done.stdout.count("seed 0: trained") == 1, done.stderr
+    return folder, done
+
+
+@pytest.fixture(scope="module")
+def two(both: tuple[Path, subprocess.CompletedProcess[str]]) -> Path:
+    return both[0]
+
+
+def test_two_processes_train_as_one(one: Path, two: Path):
+    assert_close(one / "train", two / "train")
+    files = [sorted(path.name for path in (each / "train").iterdir()) for each in (one, two)]
+    assert files[0] == files[1]
+    for name in files[0]:
+        torch.testing.assert_close(
+            contents(one / "train" / name)[0], contents(two / "train" / name)[0], **CLOSE
+        )
+
+
+def test_both_processes_end_with_the_same_bits(two: Path):
+    first, second = (contents(two / f"train-weights-{rank}.safetensors")[0] for rank in (0, 1))
+    torch.testing.assert_close(first, second, rtol=0, atol=0)
+
+
+def test_a_batch_was_too_small_for_two_processes():
+    """Else an empty share would not have been tested."""
+    plan = epoch(SCRIPTED["pairs"](40, 1), 40, 0, 0)
+    assert min(map(len, plan)) == 1 and max(map(len, plan)) > 2
+
+
+@pytest.mark.parametrize("fault", ["own-tokens", "addition-twice"])
+def test_a_planted_fault_is_seen(one: Path, two: Path, fault: str):
+    with pytest.raises(AssertionError):
+        assert_close(one / "train", two / f"train-{fault}")
+
+
+def sums(folder: Path) -> dict[str, tuple[Tensor, Tensor]]:
+    """Numerator and denominator of every measure that one run in the folder holds."""
+    (kept,) = (folder / "runs" / "heads").glob("*/sums.safetensors")
+    return {name: (each.numerator, each.denominator) for name, each in read_sums(kept).items()}
+
+
+@pytest.mark.parametrize("tokens", [60, 4096])
+def test_two_processes_measure_heads_as_one(one: Path, two: Path, tokens: int):
+    """In one batch of 4096 tokens there is nothing for the second process."""
+    assert len(sums(one / "heads-60")) > 10
+    # Weights are of 32 bits and depend a little on the padding of the batch, sums are of 64.
+    rounding = 1e-12 if tokens == 60 else 1e-5
+    torch.testing.assert_close(
+        sums(two / f"heads-{tokens}"), sums(one / "heads-60"), rtol=rounding, atol=rounding
+    )
+
+
+def test_sentences_measured_by_both_processes_are_seen(one: Path, two: Path):
+    with pytest.raises(AssertionError):
+        torch.testing.assert_close(sums(two / "heads-60-unshared"), sums(one / "heads-60"))
+
+
+def kept(store: Path) -> int:
+    """The update of the checkpoint in the store's unfinished run."""
+    (state,) = (store / "model").glob("*.partial/state.safetensors")
+    return contents(state)[1]["update"]
+
+
+def assert_gone(done: subprocess.CompletedProcess[str], store: Path) -> None:
+    """One line of the process that is left, and no trace of its own."""
+    assert done.returncode != 0
+    lines = re.findall("headbook: .*", done.stderr)  # perhaps behind a killed progress bar
+    assert lines == [f"{GONE}{kept(store)}"], done.stderr
+    assert re.search(r"exitcode +: 2 ", done.stderr) and "[rank" not in done.stderr, done.stderr
+
+
+def results(store: Path) -> dict[str, object]:
+    """Every file of the one finished run but its record; the curve without its seconds."""
+    (record,) = (store / "model").glob("*/run.json")
+    files: dict[str, object] = {
+        path.name: path.read_bytes() for path in record.parent.iterdir() if path != record
+    }
+    curve = pd.read_csv(record.parent / "curve.csv").drop(columns="seconds")
+    return files | {"curve.csv": curve.to_csv()}
+
+
+def test_a_killed_process_takes_the_other_along_and_nothing_is_lost(
+    both: tuple[Path, subprocess.CompletedProcess[str]],
+):
+    """With dropout: all random states are in the checkpoint, so not a bit changes."""
+    folder, done = both
+    store = folder / "broken"
+    assert_gone(done, store)
+    assert 2 <= kept(store) <= 3
+    assert_gone(torchrun(folder, "stage:broken:0:5"), store)
+    assert 4 <= kept(store) <= 5
+    done = torchrun(folder, "stage:broken")
+    assert done.returncode == 0, done.stderr
+    assert results(store) == results(folder / "unbroken")
+    assert not list((store / "model").glob("*.partial"))
+
+
+def test_one_process_shares_nothing_and_waits_for_nobody():
+    assert (processes.count(), processes.rank(), processes.is_first()) == (1, 0, True)
+    items, parameter = [1, 2, 3], nn.Parameter(torch.ones(2))
+    assert processes.mine(items) is items and processes.firsts("word") == "word"
+    assert processes.add([1.5, 2.0]) == [1.5, 2.0]
+    assert processes.add_gradients([parameter], torch.tensor(3.0)) == [3.0]
+    assert parameter.grad is None
+    with pytest.raises(RuntimeError, match="ours"), processes.collective():
+        raise RuntimeError("ours")
+
+
+def test_an_error_of_the_first_does_not_keep_the_others_waiting():
+    with pytest.raises(ValueError), processes.first_goes_first():
+        raise ValueError
+
+
+def clocked(monkeypatch: pytest.MonkeyPatch, clock: processes.Clock, *times: float) -> list[str]:
+    """What is due at these seconds."""
+    found = []
+    for now in times:
+        monkeypatch.setattr(processes.time, "monotonic", lambda now=now: now)
+        found.append(clock.due().name)
+    monkeypatch.undo()
+    return found
+
+
+def test_a_checkpoint_is_due_when_the_last_is_old_enough(monkeypatch: pytest.MonkeyPatch):
+    clock = processes.Clock(save_every=10.0, passed=0.0, saved=0.0)
+    due = clocked(monkeypatch, clock, 4, 10, 11, 20, 22)
+    assert due == ["NOTHING", "NOTHING", "SAVE", "NOTHING", "SAVE"]
+
+
+def test_it_stops_while_the_longest_update_and_saving_it_still_fit(monkeypatch: pytest.MonkeyPatch):
+    clock = processes.Clock(save_every=math.inf, deadline=100.0, passed=0.0, saved=0.0)
+    # The longest of them took 20 seconds: after 60 there is no room for two of those.
+    assert clocked(monkeypatch, clock, 5, 25, 45, 59, 60) == [*["NOTHING"] * 4, "STOP"]
