@@ -1,5 +1,7 @@
-"""The command line: `headbook corpora`, `run`, `publish`, `explain`, `book`, `bench`."""
+"""`headbook`: `corpora`, `plan`, `train`, `run`, `publish`, `explain`, `book`, `bench`."""
 
+import math
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -101,6 +103,36 @@ def run(
 
 
 @app.command()
+def train(
+    profile: ProfileName = "quick",
+    corpus: Corpus = None,
+    size: SizeName = None,
+    seed: Seed = None,
+    minutes: Annotated[float | None, typer.Option(help="Stop before so many have passed.")] = None,
+) -> None:
+    """Trains a profile's models that the run store lacks, one after the other.
+
+    With --minutes it stops in time, a checkpoint saved; the same command continues. Time is kept
+    between updates: the translation of a model's test sets, after its last update, is not cut.
+
+    Status: 0 when all models are there, 3 when time ran out, 2 for a mistake. Under torchrun all
+    processes train each model together, and torchrun turns every status but 0 into 1.
+    """
+    began = time.monotonic()
+    with _one_line_errors():
+        if minutes is not None and not minutes > 0:
+            raise UserError(f"minutes is {minutes}; give more than 0")
+        from headbook.runs.store import Store
+        from headbook.stages.model import train_missing
+        from headbook.studies.config import Config
+
+        models = Config(profile, _from_anywhere(corpus), size, seed=seed).emerging_models()
+        deadline = began + 60 * (math.inf if minutes is None else minutes)
+        if not train_missing(models, Store.default(), typer.echo, deadline):
+            raise typer.Exit(3)
+
+
+@app.command()
 def publish(
     names: Names = None,
     profile: ProfileName = "laptop",
@@ -130,6 +162,25 @@ def explain(
         select(names)
         given = {"corpus": _from_anywhere(corpus), "size": size, "seed": seed}
         for line in lines(Config(profile, **given)):
+            typer.echo(line)
+
+
+@app.command()
+def plan(
+    profile: ProfileName = "full",
+    share: Annotated[
+        float | None, typer.Option(help="Of the rate, in training; as measured by default.")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="GFLOP/s in matrix products; measured here by default.")
+    ] = None,
+) -> None:
+    """Lists a profile's trainings before any starts: operations, hours, memory, disk."""
+    with _one_line_errors():
+        from headbook.studies.config import Config
+        from headbook.studies.plan import lines
+
+        for line in lines(Config(profile), share, rate):
             typer.echo(line)
 
 

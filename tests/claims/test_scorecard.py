@@ -54,13 +54,61 @@ def test_published_tables_reach_their_verdict(tmp_path, values, expected):
     assert verdict_of(tmp_path) == expected
 
 
-def test_another_profile_does_not_decide_and_is_shown_apart(tmp_path):
+def columns(page):
+    """The titles of each table of the works."""
+    heads = [line for line in page.splitlines() if line.startswith("| profile ")]
+    return {tuple(cell.strip() for cell in head.strip("|").split("|")) for head in heads}
+
+
+def cells(page, claim=DOBJ):
+    """The cells of one claim's line, found by its text."""
+    text = load().claim(claim).claim
+    (line,) = [line for line in page.splitlines() if text in line and "{doc}" in line]
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def test_another_profile_does_not_decide(tmp_path):
     publish(tmp_path, measured(corpus="controlled-sov", value=0.99), profile="quick")
     assert verdict_of(tmp_path) == Verdict.NOT_YET_RUN
     assert verdict_of(tmp_path, profile="quick") == Verdict.REPLICATED
-    before, after = scorecard.page(tmp_path).split("## The same claims at other profiles")
-    assert "controlled-sov" not in before and "0.990" in after
-    assert "**0** ✔ replicated" in before
+    page = scorecard.page(tmp_path)
+    assert "claims at profile laptop: **0** ✔ replicated" in page
+    assert "claims at profile quick: **1** ✔ replicated" in page
+    assert cells(page)[:2] == ["○ not yet run", "✔ replicated"]
+
+
+def test_one_published_profile_is_one_column(tmp_path):
+    publish(tmp_path, measured())
+    page = scorecard.page(tmp_path)
+    assert columns(page) == {("profile laptop", "claim", "the work's number", "ours")}
+    assert cells(page)[0] == "✔ replicated"
+    assert page.count("claims at profile") == 1
+
+
+def test_every_published_profile_has_its_column_the_largest_first(tmp_path):
+    """Full says yes, laptop says no; another claim has been measured at laptop alone."""
+    publish(tmp_path, measured(value=0.42))
+    publish(tmp_path, measured("voita-f5-rarest", "tatoeba-de"), study="14_rare_word_head")
+    publish(tmp_path, measured(corpus="tatoeba-ru", value=0.9), profile="full")
+    page = scorecard.page(tmp_path)
+    titles = ("profile full", "profile laptop", "claim", "the work's number", "ours")
+    assert columns(page) == {titles}
+    assert cells(page)[:2] == ["✔ replicated", "✘ differs"]
+    assert cells(page, "voita-f5-rarest")[0] == "○ not yet run"
+    assert cells(page, "voita-f5-rarest")[1] != "○ not yet run"
+    ours = cells(page)[-1]
+    assert ours.index("*Profile full:*") < ours.index("tatoeba-ru") < ours.index("*Profile laptop")
+    assert ours.index("*Profile laptop:*") < ours.index("tatoeba-de")
+    assert len(cells(page)) == len(titles)
+    assert page.index("claims at profile full: **1** ✔") < page.index("claims at profile laptop:")
+
+
+def test_the_tidy_table_says_not_yet_run_at_every_published_profile(tmp_path):
+    publish(tmp_path, measured())
+    publish(tmp_path, measured("voita-f5-rarest"), study="14_rare_word_head", profile="full")
+    assert verdict_of(tmp_path, profile="full") == Verdict.NOT_YET_RUN
+    assert verdict_of(tmp_path) == Verdict.REPLICATED
+    assert set(scorecard.tidy(tmp_path)["profile"]) == {"full", "laptop"}
 
 
 def test_the_page_shows_number_interval_baseline_seeds_and_study(tmp_path):
@@ -70,7 +118,7 @@ def test_the_page_shows_number_interval_baseline_seeds_and_study(tmp_path):
     assert line.startswith("| ✔ replicated |")
     assert "seed 1: 0.700 [0.650, 0.750], baseline 0.400" in line
     assert "mean of 3 seeds: 0.700 [" in line and "standard deviation 0.100" in line
-    assert f"<{'/pages'}/{STUDY}>" in line and "profile laptop" in line
+    assert f"<{'/pages'}/{STUDY}>" in line and "*Profile laptop:*" in line
     assert "WMT en-ru: 0.78 (baseline 0.41)" in line
 
 

@@ -37,12 +37,44 @@ def test_status_lists_pages_versions_and_published_runs(tmp_path: Path) -> None:
     record_of(copy).write_text(json.dumps({"profile": "quick", "seconds": 61.4}), "utf-8")
     run = tmp_path / "results" / "laptop" / "syntactic_heads" / "run.json"
     run.parent.mkdir(parents=True)
-    run.write_text(json.dumps({"commit": "abc", "hardware": {"cores": 2, "gpu": "none"}}), "utf-8")
+    run.write_text(json.dumps({"commit": "abc", "hardware": {"cores": 2, "gpu": None}}), "utf-8")
     text = pages.status([copy, tmp_path / "11_hand.ipynb"], tmp_path / "results")
     assert "| quick | 61 |" in text
     assert "executed by hand" in text
     assert re.search(r"\| torch \| 2\.\d+", text)
-    assert re.search(r"\| laptop \| syntactic_heads \|.* abc \|.*2, none \|", text)
+    assert re.search(r"\| syntactic_heads \| not recorded \| abc \| 2 cores, .*\|", text)
+
+
+def published(results: Path, profile: str, study: str, *made: dict) -> None:
+    """A study's record at a profile, with those of the trainings it read."""
+    file = results / profile / study / "run.json"
+    file.parent.mkdir(parents=True)
+    run = {"commit": "c0", "date": "2026-01-02", "hardware": {"cores": 2, "processor": "P"}}
+    file.write_text(json.dumps(run | {"runs": list(made)}), "utf-8")
+
+
+def training(corpus: str, seconds: float, **hardware: object) -> dict:
+    config = {"corpus": corpus, "size": {"width": 128}, "training": {"seed": 3, "updates": 800}}
+    return {"ingredients": {"config": config}, "commit": "c1", "started": "2026-01-01",
+            "seconds": seconds, "hardware": hardware}  # fmt: skip
+
+
+def test_status_says_for_each_profile_what_ran_where_and_for_how_long(tmp_path: Path) -> None:
+    """Two profiles on two machines; a training that two studies read is listed once."""
+    small = training("multi30k-de", 1800.0, cores=2, processor="P", gpu=None)
+    large = training("msdocs-ru", 7200.0, cores=16, processor="Q", gpu="H200")
+    for study in ("10_one", "11_two"):
+        published(tmp_path, "laptop", study, small)
+    published(tmp_path, "full", "10_one", large)
+    text = pages.status([], tmp_path)
+    full, laptop = text.split("### Profile full")[1].split("### Profile laptop")
+    assert "1 trainings, 2.0 hours, on H200." in full
+    assert "| msdocs-ru | 3 | 128 | 800 | 2026-01-01 | 2.00 | c1 | H200 |" in full
+    assert full.count("| 10_one |") == 1 and "11_two" not in full and "multi30k" not in full
+    assert "1 trainings, 0.5 hours, on 2 cores, P." in laptop
+    assert laptop.count("| multi30k-de | 3 | 128 | 800 | 2026-01-01 | 0.50 | c1 |") == 1
+    assert "| 10_one |" in laptop and "| 11_two | 2026-01-02 | c0 | 2 cores, P |" in laptop
+    assert "None yet." not in text
 
 
 def test_status_without_published_runs_says_so(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from headbook.studies.results import Tables, publish
 from headbook.types import UserError
 
 STUDY = "11_confidence_and_roles"
+SMALLER = "<details><summary>Published at profile laptop, "
 CLAIM = "voita-f1c-both-neighbours"
 LABELS = {"model": "m", "corpus": "multi30k-de", "target": "de", "seed": 0}
 
@@ -163,3 +164,89 @@ def test_a_claim_on_no_model_is_read_back_and_compared(shown: list, tmp_path: Pa
     publish("17_gates", Config("laptop"), tables, [], tmp_path)
     page.compare("17_gates", Config("smoke"), tables)
     assert "nan" not in shown[-1].data and "gate distribution" in shown[-1].data
+
+
+@pytest.fixture
+def two_profiles(shown: list) -> list:
+    """Published at laptop with the value 2, which replicates the claim, and at full with 5."""
+    publish(STUDY, Config("full"), tables_with(5), [])
+    publish(STUDY, Config("laptop"), tables_with(2), [])
+    return shown
+
+
+def value(tables: Tables) -> str:
+    return f"{tables['claims']['value'].iloc[0]:g} offsets."
+
+
+def rendered(markdown: str) -> str:
+    """As the book's parser of Markdown reads it."""
+    from docutils.core import publish_parts
+    from myst_parser.parsers.docutils_ import Parser
+
+    quiet = {"report_level": 5, "embed_stylesheet": False}
+    return publish_parts(markdown, parser=Parser(), writer_name="html5", settings_overrides=quiet)[
+        "body"
+    ]
+
+
+def test_the_largest_profile_is_drawn_and_the_smaller_is_folded_below(two_profiles: list):
+    page.show(STUDY, lambda tables: figure(tables), tables_with(0), "Heads.")
+    kinds = [type(each) for each in two_profiles]
+    assert kinds == [Markdown, page.Picture, page.Folded, Markdown, page.Picture]
+    assert two_profiles[0].data.startswith("**Published run**: profile full, ")
+    assert two_profiles[1].alt == "Heads. Published run."
+    html = two_profiles[2]._repr_html_()
+    assert html.startswith(SMALLER) and html.endswith("</details>")
+    assert 'alt="Heads. Published at profile laptop."' in html
+    assert "script" not in html and "Figure" not in two_profiles[2].line
+    assert texts(two_profiles)[1] == "**This run**"
+
+
+def test_every_profile_is_drawn_from_its_own_tables(two_profiles: list):
+    drawn: list[str] = []
+    page.show(STUDY, lambda given: drawn.append(value(given)) or figure(given), tables_with(0), "x")
+    assert drawn == ["5 offsets.", "2 offsets.", "0 offsets."]
+
+
+def test_the_reading_of_the_largest_comes_first_and_is_named(two_profiles: list):
+    page.say(value, STUDY, tables_with(1))
+    largest, smaller, mine = texts(two_profiles)
+    assert largest == "**Published run, profile full.** 5 offsets."
+    assert smaller.startswith(SMALLER) and "\n\n2 offsets.\n\n</details>" in smaller
+    assert mine == "**This run.** 1 offsets."
+
+
+def test_a_folded_table_is_still_a_table(two_profiles: list):
+    page.show_table(STUDY, lambda tables: tables["claims"][["claim", "value"]], tables_with(0))
+    named, largest, smaller, this, mine = texts(two_profiles)
+    assert "profile full" in named and this == "**This run**"
+    assert "5 |" in largest and "2 |" in smaller and "0 |" in mine
+    html = rendered(smaller)
+    opened, closed = html.index("<details>"), html.index("</details>")
+    assert opened < html.index("<table") < html.index(">2<") < html.index("</table>") < closed
+
+
+def test_claims_of_the_largest_are_compared_and_of_the_smaller_folded(two_profiles: list):
+    page.compare(STUDY, Config("smoke"), tables_with(1))
+    main, smaller = texts(two_profiles)
+    assert "✘ differs" in line_of(main, "smoke")
+    assert "| laptop |" not in main and line_of(main, "full")
+    assert smaller.startswith(SMALLER)
+    assert "✔ replicated" in line_of(smaller, "laptop")
+    html = rendered(smaller)
+    assert html.index("<details>") < html.index("<table") < html.index("</details>")
+
+
+@pytest.mark.parametrize(("profile", "others"), [("full", ["laptop"]), ("laptop", ["full"])])
+def test_no_profile_is_compared_with_itself(two_profiles: list, profile: str, others: list[str]):
+    page.compare(STUDY, Config(profile), tables_with(1))
+    said = "\n".join(texts(two_profiles))
+    assert "differs" in line_of(said, profile)
+    assert [
+        name for name in ("full", "laptop") if name != profile and line_of(said, name)
+    ] == others
+    assert ("<details>" in said) == (profile == "full")
+
+
+def test_what_is_folded_cannot_become_markup(shown: list):
+    assert "&lt;b&gt;" in page.folded("<b>", "x")

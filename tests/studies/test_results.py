@@ -8,7 +8,14 @@ import pandas as pd
 import pytest
 
 from headbook.studies.config import Config
-from headbook.studies.results import Tables, folder, publish, published
+from headbook.studies.results import (
+    Tables,
+    all_published,
+    folder,
+    machine,
+    publish,
+    published,
+)
 from headbook.types import UserError
 
 STUDY, CONFIG = "11_confidence_and_roles", Config("smoke", seed=3)
@@ -94,3 +101,32 @@ def test_what_was_never_published_names_the_command(begun: bool, tmp_path: Path)
         (folder(STUDY, "laptop", tmp_path) / "scores.csv").write_text("a\n1\n")
     with pytest.raises(UserError, match=f"`headbook publish {STUDY} --profile laptop`"):
         published(STUDY, root=tmp_path)
+
+
+def test_every_published_profile_is_found_the_largest_first(tables: Tables, tmp_path: Path):
+    assert all_published(STUDY, tmp_path) == []
+    for profile in ("laptop", "smoke", "full"):
+        publish(STUDY, Config(profile), tables, [], tmp_path)
+    publish("12_relative_positions", Config("quick"), tables, [], tmp_path)
+    found = all_published(STUDY, tmp_path)
+    assert [each.profile for each in found] == ["full", "laptop", "smoke"]
+    assert {each.study for each in found} == {STUDY}
+
+
+@pytest.mark.parametrize(
+    ("hardware", "said"),
+    [
+        ({"processor": "P", "cores": 2, "gpu": None, "threads": 1}, "2 cores, P"),
+        ({"processor": "P", "cores": 16, "gpu": "H200"}, "H200"),
+        ({}, "unknown cores, processor unknown"),
+    ],
+)
+def test_a_machine_is_named_by_what_computes(hardware: dict, said: str):
+    assert machine(hardware) == said
+
+
+def test_provenance_names_profile_date_commit_and_machine(tables: Tables, tmp_path: Path):
+    publish(STUDY, CONFIG, tables, MADE_BY, tmp_path)
+    kept = published(STUDY, "smoke", tmp_path)
+    for part in ("profile smoke, ", kept.run["date"][:10], kept.run["commit"], "cores"):
+        assert part in kept.provenance

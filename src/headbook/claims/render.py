@@ -36,6 +36,9 @@ Each claim has a rule, written down before any run, that a trained model's numbe
 | ✘ differs | none passes |
 | ○ not yet run | no model that counts has been measured at this profile |
 
+A profile is a size of experiment, from `smoke` to `full`; those with published results have a
+column, the largest first, and what one of them says does not count at another.
+
 In a cell of measured numbers every line is one trained model: ✔ or ✘ for its rule, then the number
 with its 95 % interval in brackets, and the baseline where there is one. A number that could not be
 taken (a model without any positional head has no least confident one) does not pass. A model
@@ -44,14 +47,15 @@ trained on sentences of another kind than the claim speaks of is shown and not c
 
 
 def page(ledger: Ledger, results: Sequence[Result], pages: str) -> str:
-    """The whole page: counts, one table a work, other profiles, legend, measures."""
-    own = [result for result in results if result.profile == result.claim.profile]
-    other = [result for result in results if result.profile != result.claim.profile]
-    blocks = ["# Scorecard\n", _counts(own)]
+    """The whole page: counts, one table a work with a column a profile, legend, measures.
+
+    `results` hold every claim at the same profiles, the columns, in their order.
+    """
+    profiles = list(dict.fromkeys(result.profile for result in results))
+    blocks = ["# Scorecard\n", *(_counts(results, profile) for profile in profiles)]
     for work, title in ledger.works.items():
-        blocks += [f"## {title}\n", _table([r for r in own if r.claim.work == work], pages)]
-    if other:
-        blocks += ["## The same claims at other profiles\n", _table(other, pages)]
+        own = [result for result in results if result.claim.work == work]
+        blocks += [f"## {title}\n", _table(own, profiles, pages)]
     blocks += [LEGEND, "## What each claim measures\n", *map(_measure, ledger.claims)]
     return "\n".join(blocks)
 
@@ -74,26 +78,36 @@ def _compared(result: Result) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _counts(results: Sequence[Result]) -> str:
-    found = Counter(result.verdict for result in results)
+def _counts(results: Sequence[Result], profile: str) -> str:
+    found = Counter(result.verdict for result in results if result.profile == profile)
     parts = [f"**{found[name]}** {SYMBOLS[name]} {name}" for name in Verdict]
-    return f"{len(results)} claims: {' · '.join(parts)}.\n"
+    return f"{found.total()} claims at profile {profile}: {' · '.join(parts)}.\n"
 
 
-def _table(results: Sequence[Result], pages: str) -> str:
-    head = "| verdict | claim | the work's number | ours |\n|---|---|---|---|"
-    return "\n".join([head, *(_line(result, pages) for result in results)]) + "\n"
+def _table(results: Sequence[Result], profiles: Sequence[str], pages: str) -> str:
+    """One line a claim, in the order of the ledger."""
+    titles = [*(f"profile {name}" for name in profiles), "claim", "the work's number", "ours"]
+    head = f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}"
+    claims = {result.claim.id: [] for result in results}
+    for result in results:
+        claims[result.claim.id].append(result)
+    return "\n".join([head, *(_line(each, pages) for each in claims.values())]) + "\n"
 
 
-def _line(result: Result, pages: str) -> str:
-    claim = result.claim
+def _line(results: Sequence[Result], pages: str) -> str:
+    """One claim with its verdicts at all profiles."""
+    claim = results[0].claim
     cells = (
-        f"{SYMBOLS[result.verdict]} {result.verdict}",
+        *(f"{SYMBOLS[result.verdict]} {result.verdict}" for result in results),
         f"{_safe(claim.claim)}{BREAK}*{_safe(claim.where)}*{BREAK}Counts when {_rule(claim)}.",
         BREAK.join(_printed(value, claim.unit) for value in claim.paper) or "none given",
-        f"{_measured(result)}{BREAK}{_link(claim, pages)}, profile {result.profile}",
+        BREAK.join([*map(_at_profile, results), _link(claim, pages)]),
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _at_profile(result: Result) -> str:
+    return f"*Profile {result.profile}:*{BREAK}{_measured(result)}"
 
 
 def _link(claim: Claim, pages: str) -> str:

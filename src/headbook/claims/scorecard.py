@@ -28,7 +28,7 @@ def page(results_root: Path, pages: str = "/notebooks", ledger: Ledger | None = 
 def tidy(results_root: Path, ledger: Ledger | None = None) -> pd.DataFrame:
     """One row a (claim, profile, model) with outcome and verdict, columns TIDY.
 
-    A claim without rows at its own profile has one row with empty numbers and `not yet run`.
+    A claim without rows at a profile has one row with empty numbers and `not yet run`.
     """
     ledger = ledger or load()
     return pd.DataFrame(
@@ -37,22 +37,22 @@ def tidy(results_root: Path, ledger: Ledger | None = None) -> pd.DataFrame:
 
 
 def results(ledger: Ledger, results_root: Path) -> list[Result]:
-    """Every claim at its own profile, then at each other profile that has rows of it."""
+    """Every claim at every profile that has published results, the largest first.
+
+    A profile at which the ledger has claims judged is among them, published or not.
+    """
     measured = read(ledger, results_root)
+    shown = {*measured["profile"], *(claim.profile for claim in ledger.claims)}
+    profiles = [name for name in reversed(PROFILES) if name in shown]
     return [
-        result
-        for claim in ledger.claims
-        for profile in (claim.profile, *(name for name in PROFILES if name != claim.profile))
-        for result in _result(ledger, claim, profile, measured)
+        _result(ledger, claim, profile, measured) for claim in ledger.claims for profile in profiles
     ]
 
 
-def _result(ledger: Ledger, claim: Claim, profile: str, measured: pd.DataFrame) -> Iterator[Result]:
+def _result(ledger: Ledger, claim: Claim, profile: str, measured: pd.DataFrame) -> Result:
     rows = measured[(measured["claim"] == claim.id) & (measured["profile"] == profile)]
-    if rows.empty and profile != claim.profile:
-        return
     found = outcomes(ledger, claim, rows)
-    yield Result(claim, profile, rows.assign(outcome=found), verdict(found))
+    return Result(claim, profile, rows.assign(outcome=found), verdict(found))
 
 
 def _rows(result: Result) -> Iterator[dict]:

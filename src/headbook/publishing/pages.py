@@ -8,12 +8,19 @@ from pathlib import Path
 import yaml
 
 from headbook import paths
+from headbook.claims.ledger import PROFILES
 from headbook.publishing.notebooks import record_of
 from headbook.runs import record
+from headbook.runs.canonical import canonical
 from headbook.types import UserError
 
 BOOK_PACKAGES = ("papermill", "jupyter-book")
-PUBLISHED = ("date", "duration", "commit", "hardware")
+STUDIES = ("study", "date", "commit", "machine")
+TRAININGS = ("corpus", "seed", "width", "updates", "started", "hours", "commit", "machine")
+NOT_RECORDED = "not recorded"
+HOURS = """\
+Hours are those of the process that finished a training; one that was killed and went on took more.
+Pruned models and their controls are not listed."""
 
 
 def write(folder: Path, copies: list[Path]) -> None:
@@ -91,16 +98,45 @@ def _run_time(copy: Path) -> tuple[str, str, str]:
 
 
 def _published(results: Path) -> str:
-    found = sorted(results.glob("*/*/run.json"))
-    if not found:
-        return "None yet."
-    rows = []
-    for path in found:
-        run = json.loads(path.read_text("utf-8"))
-        rows.append((path.parts[-3], path.parts[-2], *(_told(run, field) for field in PUBLISHED)))
-    return table(("profile", "study", *PUBLISHED), rows)
+    """What ran where and for how long, a section for each published profile, the largest first."""
+    by_profile = {name: sorted((results / name).glob("*/run.json")) for name in reversed(PROFILES)}
+    sections = [_profile(name, files) for name, files in by_profile.items() if files]
+    return "\n\n".join([*sections, HOURS]) if sections else "None yet."
 
 
-def _told(run: dict, field: str) -> str:
-    value = run.get(field, "not recorded")
-    return ", ".join(f"{v}" for v in value.values()) if isinstance(value, dict) else str(value)
+def _profile(name: str, files: list[Path]) -> str:
+    """The trainings that a profile's studies read, and the studies."""
+    runs = {file.parent.name: json.loads(file.read_text("utf-8")) for file in files}
+    studies = [(study, *_made(run, "date")) for study, run in runs.items()]
+    trained = {canonical(made): made for run in runs.values() for made in run.get("runs", ())}
+    trainings = [_training(made) for made in trained.values()]
+    taken = sum(made.get("seconds", 0) for made in trained.values()) / 3600
+    machines = "; ".join(dict.fromkeys(row[-1] for row in trainings)) or NOT_RECORDED
+    return "\n\n".join(
+        [
+            f"### Profile {name}",
+            f"{len(trained)} trainings, {taken:.1f} hours, on {machines}.",
+            table(TRAININGS, trainings),
+            table(STUDIES, studies),
+        ]
+    )
+
+
+def _training(made: dict) -> tuple[str, ...]:
+    """A line of the table of trainings, from the record of one."""
+    config = made.get("ingredients", {}).get("config", {})
+    training, size = config.get("training", {}), config.get("size", {})
+    known = (config.get("corpus"), training.get("seed"), size.get("width"), training.get("updates"))
+    started, *where = _made(made, "started")
+    hours = f"{made['seconds'] / 3600:.2f}" if "seconds" in made else NOT_RECORDED
+    told = (NOT_RECORDED if each is None else str(each) for each in known)
+    return (*told, started, hours, *where)
+
+
+def _made(run: dict, when: str) -> tuple[str, str, str]:
+    """When, from which commit, and on which machine."""
+    from headbook.studies.results import machine  # with pandas, which building a book needs late
+
+    hardware = run.get("hardware")
+    where = machine(hardware) if hardware else NOT_RECORDED
+    return str(run.get(when, NOT_RECORDED)), str(run.get("commit", NOT_RECORDED)), where

@@ -15,8 +15,7 @@ from headbook.claims.render import comparison
 from headbook.claims.scorecard import checked
 from headbook.claims.verdict import Result, outcomes, verdict
 from headbook.studies.config import Config
-from headbook.studies.results import Published, Tables, published
-from headbook.types import UserError
+from headbook.studies.results import Published, Tables, all_published
 
 DOTS_PER_INCH = 144
 PIXELS_PER_INCH = 84
@@ -43,37 +42,59 @@ class Picture:
         )
 
 
+@dataclass(frozen=True)
+class Folded:
+    """A figure of a smaller profile behind a line that opens on a click."""
+
+    line: str
+    picture: Picture
+
+    def _repr_html_(self) -> str:
+        return folded(self.line, self.picture._repr_html_())
+
+
+def folded(line: str, inside: str) -> str:
+    """HTML that shows a line and opens on a click, without a script.
+
+    What is inside stands between empty lines, behind which Markdown is Markdown again.
+    """
+    return f"<details><summary>{escape(line)}</summary>\n\n{inside}\n\n</details>"
+
+
+def _line(kept: Published) -> str:
+    return f"Published at {kept.provenance}"
+
+
 def show(study: str, draw: Callable[[Tables], Figure], tables: Tables, alt: str) -> None:
-    """Draws the published run, where there is one, and then this run."""
-    kept = published_or_none(study)
-    if kept is not None:
-        display(Markdown(f"**Published run**: {provenance(kept)}"))
+    """Draws the published run, where there is one, and then this run.
+
+    Published at several profiles, the largest is drawn, and the others are folded below it.
+    """
+    largest, smaller = _by_size(study)
+    for kept in largest:
+        display(Markdown(f"**Published run**: {kept.provenance}"))
         display(Picture(draw(kept.tables), f"{alt} Published run."))
+    for kept in smaller:
+        alone = Picture(draw(kept.tables), f"{alt} Published at profile {kept.profile}.")
+        display(Folded(_line(kept), alone))
     display(Markdown("**This run**"))
     display(Picture(draw(tables), f"{alt} This run."))
 
 
-def published_or_none(study: str, profile: str = "laptop") -> Published | None:
-    """The published results, None where the study has none yet."""
-    try:
-        return published(study, profile)
-    except UserError:
-        return None
-
-
-def provenance(kept: Published) -> str:
-    """Profile, date, commit and processor of a published run, in one line."""
-    run = kept.run
-    hardware = run["hardware"]
-    machine = hardware["gpu"] or f"{hardware['cores']} cores, {hardware['processor']}"
-    return f"profile {kept.profile}, {run['date'][:10]}, commit {run['commit']}, {machine}."
+def _by_size(study: str) -> tuple[list[Published], list[Published]]:
+    """The published run of the largest profile, where there is one, and the others."""
+    kept = all_published(study)
+    return kept[:1], kept[1:]
 
 
 def say(read: Callable[[Tables], str], study: str, tables: Tables) -> None:
     """The study's reading, its numbers filled from the published tables and from this run's."""
-    kept = published_or_none(study)
-    if kept is not None:
-        display(Markdown(f"**Published run.** {read(kept.tables)}"))
+    largest, smaller = _by_size(study)
+    for kept in largest:
+        named = f", profile {kept.profile}" if smaller else ""
+        display(Markdown(f"**Published run{named}.** {read(kept.tables)}"))
+    for kept in smaller:
+        display(Markdown(folded(_line(kept), read(kept.tables))))
     display(Markdown(f"**This run.** {read(tables)}"))
 
 
@@ -81,27 +102,44 @@ def show_table(
     study: str, make: Callable[[Tables], pd.DataFrame], tables: Tables, digits: int = 3
 ) -> None:
     """A small table of the published run, where there is one, and then of this run."""
-    kept = published_or_none(study)
-    if kept is not None:
-        display(Markdown(f"**Published run**: {provenance(kept)}"))
+    largest, smaller = _by_size(study)
+    for kept in largest:
+        display(Markdown(f"**Published run**: {kept.provenance}"))
         table(make(kept.tables), digits)
+    for kept in smaller:
+        display(Markdown(folded(_line(kept), _in_markdown(make(kept.tables), digits))))
     display(Markdown("**This run**"))
     table(make(tables), digits)
 
 
 def table(frame: pd.DataFrame, digits: int = 3) -> None:
     """A small table as markdown, so that it follows the book's style."""
-    display(Markdown(frame.to_markdown(index=False, floatfmt=f".{digits}g")))
+    display(Markdown(_in_markdown(frame, digits)))
+
+
+def _in_markdown(frame: pd.DataFrame, digits: int) -> str:
+    return frame.to_markdown(index=False, floatfmt=f".{digits}g")
 
 
 def compare(study: str, config: Config, tables: Tables) -> None:
-    """Each claim of the study: the work's number, the published runs' and this run's."""
+    """Each claim of the study: the work's number, this run's, and the published run's.
+
+    Published at several profiles, the largest stands here, and the others are folded below. A
+    profile is not compared with itself.
+    """
     ledger = load()
-    results = [*_results(ledger, study, config.profile, tables["claims"])]
-    kept = published_or_none(study)
-    if kept is not None and config.profile != kept.profile:
+    largest, smaller = _by_size(study)
+    results = _results(ledger, study, config.profile, tables["claims"])
+    for kept in _others(largest, config):
         results += _results(ledger, study, kept.profile, kept.tables["claims"])
     display(Markdown(comparison(results)))
+    for kept in _others(smaller, config):
+        own = _results(ledger, study, kept.profile, kept.tables["claims"])
+        display(Markdown(folded(_line(kept), comparison(own))))
+
+
+def _others(kept: list[Published], config: Config) -> list[Published]:
+    return [each for each in kept if each.profile != config.profile]
 
 
 def _results(ledger: Ledger, study: str, profile: str, claims: pd.DataFrame) -> list[Result]:

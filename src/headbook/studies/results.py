@@ -1,6 +1,7 @@
 """Published results: a study's tables under data/results, with the record of what made them."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from headbook import paths
 from headbook.runs import record
 from headbook.runs.canonical import plain
 from headbook.studies.config import Config
+from headbook.studies.profiles import PROFILES
 from headbook.types import UserError
 
 Tables = dict[str, pd.DataFrame]
@@ -27,26 +29,48 @@ class Published:
     tables: Tables
     run: dict[str, Any]
 
+    @property
+    def provenance(self) -> str:
+        """Profile, date, commit and machine, in one line."""
+        made = f"commit {self.run['commit']}, {machine(self.run['hardware'])}"
+        return f"profile {self.profile}, {self.run['date'][:10]}, {made}."
+
+
+def machine(hardware: Mapping[str, Any]) -> str:
+    """The accelerator a run had, or its processor, in words."""
+    gpu, cores = hardware.get("gpu"), hardware.get("cores", "unknown")
+    return gpu or f"{cores} cores, {hardware.get('processor', 'processor unknown')}"
+
 
 def folder(study: str, profile: str, root: Path | None = None) -> Path:
     return (root or paths.RESULTS) / profile / study
 
 
+def _record(study: str, profile: str, root: Path | None) -> Path:
+    return folder(study, profile, root) / "run.json"
+
+
 def published(study: str, profile: str = "laptop", root: Path | None = None) -> Published:
     """The published tables; UserError where the study was never published at that profile."""
-    where = folder(study, profile, root)
-    if not (where / "run.json").exists():
+    where, record_file = folder(study, profile, root), _record(study, profile, root)
+    if not record_file.exists():
         raise UserError(
             f"{study} has no published results at profile {profile}; "
             f"`headbook publish {study} --profile {profile}` makes them"
         )
-    run = json.loads((where / "run.json").read_text())
+    run = json.loads(record_file.read_text())
     text = run.get("text_columns", {})
     tables = {
         path.stem: pd.read_csv(path, dtype=dict.fromkeys(text.get(path.stem, ()), str))
         for path in sorted(where.glob("*.csv"))
     }
     return Published(study, profile, tables, run)
+
+
+def all_published(study: str, root: Path | None = None) -> list[Published]:
+    """The study at every profile it was published at, the largest first."""
+    found = (name for name in reversed(PROFILES) if _record(study, name, root).exists())
+    return [published(study, name, root) for name in found]
 
 
 def publish(
