@@ -273,13 +273,25 @@ def read(tables: Tables) -> str:
     return (
         f"Before training the first layer's raw orthogonality is "
         f"{_range(gaps['xray-first-layer-outlier'], '.2f')} above the others in logarithms, where "
-        f"the embeddings are the article's; with embeddings of unit variance it is "
+        f"the embeddings are the article's, and {_range(_first_step(tables), '.2f')} above the "
+        f"second layer, where heads before training have not yet drawn together; with embeddings "
+        f"of unit variance it is "
         f"{_range(gaps['xray-first-layer-embedding'], '+.2f')}, and in the scale-free form "
         f"{_range(gaps['xray-first-layer-scale-free'], '+.3f')}. In the trained models output "
-        f"dissimilarity lies between {_range(ends[RAW], '+.2f')} on slices behind the projection "
-        f"and between {_range(ends[FREE], '+.2f')} on the heads' own outputs."
+        f"dissimilarity is {_range(ends[RAW], '+.2f')} on slices behind the projection "
+        f"and {_range(ends[FREE], '+.2f')} on the heads' own outputs."
     )
 
 
+def _first_step(tables: Tables) -> tuple[float, float]:
+    """How far the raw logarithm falls from the first layer to the second, over the seeds."""
+    start = tables["start"]
+    chosen = (start["metric"] == ORTHOGONALITY) & (start["form"] == RAW)
+    rows = start[chosen & (start["embeddings"] == next(iter(STARTS)))]
+    values = np.log(rows.pivot(index="seed", columns="layer", values="value"))
+    steps = values[1] - values[2]
+    return float(steps.min()), float(steps.max())
+
+
 def _range(ends: tuple[float, float], form: str) -> str:
-    return " and ".join(dict.fromkeys(f"{end:{form}}" for end in ends))
+    return " to ".join(dict.fromkeys(f"{end:{form}}" for end in ends))
