@@ -190,7 +190,7 @@ def test_figures_and_reading_stand_on_the_tables_alone(tables: Tables):
     assert list(shown["update"].unique()) == ["8", "16", "never"]
     said = study.read(tables)
     assert "16 to 32 wide" in said and "appears in 0 of" in said
-    assert "at a BLEU of 20.0" in said and "the highest score is 95%" in said
+    assert "at a BLEU of 20.0" in said and "the highest score is 95.0%" in said
 
 
 def test_a_model_that_says_nothing_is_read_too(tables: Tables):

@@ -274,7 +274,7 @@ def read(tables: Tables) -> str:
         what, highest = MOMENTS[scored].removeprefix("first "), rows["highest"].max()
         said.append(
             f"A {what} ({threshold(scored):.0%}) appears in {len(reached)} of {len(rows)}{when}; "
-            f"the highest score is {highest:.0%}."
+            f"the highest score is {highest:.1%}."
         )
     return " ".join(said)
 
