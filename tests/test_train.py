@@ -153,3 +153,13 @@ def test_help_tells_the_status():
     result = headbook("train", "--help")
     assert result.exit_code == 0 and "--minutes" in result.stdout
     assert "0 when all models are there, 3 when time ran out" in " ".join(result.stdout.split())
+
+
+@pytest.mark.parametrize("command", ["run", "publish"])
+def test_what_processes_cannot_share_is_refused(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "planted")
+    done = headbook(command, "01")
+    assert done.exit_code == 2
+    assert "torchrun is for `headbook train`" in done.output

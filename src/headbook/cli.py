@@ -36,6 +36,16 @@ def _one_line_errors() -> Iterator[None]:
         raise typer.Exit(2) from None
 
 
+def _alone(command: str) -> None:
+    """Only trainings are shared: elsewhere one process would wait for another for ever."""
+    from headbook.training.processes import started_by_torchrun
+
+    if started_by_torchrun():
+        raise UserError(
+            f"`headbook {command}` runs in one process; torchrun is for `headbook train`"
+        )
+
+
 def _from_anywhere(corpus: str | None) -> str | None:
     """A corpus by name, or a user's folder by its whole path: notebooks run in their own folder."""
     from headbook.corpora.registry import registry
@@ -96,6 +106,7 @@ def run(
         from headbook.publishing.notebooks import execute
         from headbook.studies.config import Config
 
+        _alone("run")
         given = {"corpus": _from_anywhere(corpus), "size": size, "seed": seed}
         # Said now and once, not by every notebook after it has started.
         Config(profile, **given).models()
@@ -141,6 +152,7 @@ def publish(
     with _one_line_errors():
         from headbook.publishing.results import publish_studies
 
+        _alone("publish")
         for where in publish_studies(names, profile):
             typer.echo(str(where))
 

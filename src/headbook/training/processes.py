@@ -54,14 +54,15 @@ def fabric(precision: str) -> "Fabric":
 
     for name in ("lightning", "lightning.fabric", "lightning.pytorch"):  # any may be the one
         logging.getLogger(name).setLevel(logging.WARNING)
-    if not _started_by_torchrun():
+    if not started_by_torchrun():
         return Fabric(accelerator="auto", devices=1, precision=precision)
     made = Fabric(precision=precision, **_places())
     made.launch()
     return made
 
 
-def _started_by_torchrun() -> bool:
+def started_by_torchrun() -> bool:
+    """Whether this is one of several processes, or of one, that torchrun started."""
     return distributed.is_available() and distributed.is_torchelastic_launched()
 
 
@@ -90,7 +91,7 @@ def connect() -> None:
 
     When one has ended torchrun asks the others to (SIGTERM): that becomes ProcessGoneError.
     """
-    if _started_by_torchrun() and not distributed.is_initialized():
+    if started_by_torchrun() and not distributed.is_initialized():
         fabric("32-true")
         signal.signal(signal.SIGTERM, _asked_to_end)
 
