@@ -120,7 +120,7 @@ def test_every_head_has_its_scores_trained_and_not(tables: Tables):
 
 
 def test_training_is_measured_at_every_snapshot(tables: Tables):
-    assert tables["training"]["update"].tolist() == [0, 8, 16, 20]
+    assert tables["training"]["update"].tolist() == [0, 8, 11, 16, 20]
     assert not tables["training"].duplicated("largest_confidence").all()
 
 
