@@ -40,7 +40,7 @@ def draw_concentration(tables: Tables) -> Figure:
 def _grid(tables: Tables, scores: tuple[str, ...], texts: tuple[str, ...]) -> Figure:
     rows = tables["checkpoints"]
     corpora, widths = list(rows["corpus"].unique()), _widths(rows)
-    figure = Figure(figsize=(max(6.5, 3.5 * len(corpora)), 1.2 + 2.2 * len(scores)),
+    figure = Figure(figsize=(max(6.5, 2.6 * len(corpora)), 1.2 + 2.2 * len(scores)),
                     layout="constrained")  # fmt: skip
     axes = figure.subplots(len(scores), len(corpora), squeeze=False, sharex="col", sharey="row")
     for line, name in zip(axes, scores, strict=True):
@@ -90,7 +90,7 @@ def draw_against_bleu(tables: Tables) -> Figure:
     rows = tables["checkpoints"]
     rows = rows[rows["text"] == HELD_OUT]
     widths, corpora = _widths(rows), list(rows["corpus"].unique())
-    figure = Figure(figsize=(max(6.5, 3.5 * len(corpora)), 6.0), layout="constrained")
+    figure = Figure(figsize=(max(6.5, 2.6 * len(corpora)), 6.0), layout="constrained")
     scores = (Score.POSITIONAL, Score.MARGIN)
     axes = figure.subplots(len(scores), len(corpora), squeeze=False, sharex="col", sharey="row")
     for line, name in zip(axes, scores, strict=True):

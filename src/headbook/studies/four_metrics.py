@@ -232,7 +232,7 @@ def draw_models(tables: Tables) -> Figure:
     rows = tables["models"]
     rows = rows[(rows["form"] == FREE) & rows["metric"].isin(SHOWN)]
     names = list(rows["model"].unique())
-    figure = Figure(figsize=(12.5, 1.0 + 2.6 * 2 * len(names)), layout="constrained")
+    figure = Figure(figsize=(10.2, 1.0 + 2.4 * 2 * len(names)), layout="constrained")
     parts = np.atleast_1d(figure.subfigures(len(names), 1))
     colours = dict(zip(map(str, Kind), ("#1f5a92", "#d9822b", "#3c8c5a"), strict=True))
     for part, name in zip(parts, names, strict=True):
