@@ -257,12 +257,12 @@ def read(tables: Tables) -> str:
     moments = tables["moments"]
     every = moments[moments["moment"] == MOMENTS[BLEU]]
     quality = every.dropna(subset="update")
-    said = [
-        f"{len(every)} models, {every['width'].min()} to {every['width'].max()} wide, were watched."
-    ]
+    ends = every["width"].min(), every["width"].max()
+    widths = " to ".join(dict.fromkeys(map(str, ends)))
+    said = [f"Models watched: {len(every)}, {widths} wide."]
     if len(quality):
         said.append(
-            f"{len(quality)} translate, and come within {1 - QUALITY:.0%} of their last BLEU after "
+            f"Of them {len(quality)} translate, and come within {1 - QUALITY:.0%} of their last BLEU after "
             f"{_span(quality['update'] / quality['updates'])} of the updates."
         )
     for scored in Score:
