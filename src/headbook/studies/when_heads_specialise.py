@@ -262,8 +262,8 @@ def read(tables: Tables) -> str:
     said = [f"Models watched: {len(every)}, {widths} wide."]
     if len(quality):
         said.append(
-            f"Of them {len(quality)} translate, and come within {1 - QUALITY:.0%} of their last BLEU after "
-            f"{_span(quality['update'] / quality['updates'])} of the updates."
+            f"Of them {len(quality)} translate, and come within {1 - QUALITY:.0%} of their last "
+            f"BLEU after {_span(quality['update'] / quality['updates'])} of the updates."
         )
     for scored in Score:
         rows = moments[moments["moment"] == MOMENTS[scored]]
