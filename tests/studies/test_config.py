@@ -156,7 +156,7 @@ def test_part_two_examines_one_model_of_each_corpus_it_sweeps():
     swept = [(run.corpus, run.training.seed) for run in config.pruned_models()]
     first, *others = pruning.corpora
     assert swept == [
-        *((first, seed) for seed in range(pruning.seeds)), *((other, 0) for other in others)
+        *((first, seed) for seed in range(3)), *((other, 0) for other in others)
     ]  # fmt: skip
     examined = [(run.corpus, run.training.seed) for run in config.examined_models()]
     assert examined == [(corpus, 0) for corpus in pruning.corpora]

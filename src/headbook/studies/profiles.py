@@ -144,7 +144,6 @@ PROFILES = MappingProxyType(
                     TrainingConfig(
                         updates=150, tokens=2048, scale=0.15, warmup=40, validate_every=25
                     ),
-                    seeds=2,
                     # each is a whole training, cheapest with short sentences
                     scratch_corpora=("tatoeba-de",),
                     scratch_encoder=0,
