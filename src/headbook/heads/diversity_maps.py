@@ -6,7 +6,7 @@ from torch import Tensor
 
 from headbook.corpora.batches import Batch
 from headbook.heads.diversity_grams import ALL_TOKENS
-from headbook.heads.measure import REPLICATES, HeadMeasure
+from headbook.heads.measure import HeadMeasure
 from headbook.heads.recording import Recording
 from headbook.heads.tokens import counted_pairs, counted_queries
 from headbook.models.capture import Point
@@ -69,9 +69,6 @@ class MapVariance(HeadMeasure):
     The X-raying article's intra-head attention diversity, as its notebook has it. Raw: it falls
     with the square of the length. Sentences of one query have none and do not count.
     """
-
-    def __init__(self, kind: Kind, replicates: int = REPLICATES) -> None:
-        super().__init__(kind, replicates)
 
     def contributions(
         self, tape: Recording, batch: Batch

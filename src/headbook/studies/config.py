@@ -75,12 +75,12 @@ class Config:
         return models
 
     def pruned_models(self) -> tuple[ModelRun, ...]:
-        """The models part 2 prunes: some seeds of its first corpus, one of each other."""
+        """The models part 2 prunes: every seed of its first corpus, one of each other."""
         if self.corpus is not None:
             return self.models()
-        pruning = self.preset.pruning
-        first, *others = (_of_corpus(self.models(), corpus) for corpus in pruning.corpora)
-        return (*first[: pruning.seeds], *(models[0] for models in others))
+        corpora = self.preset.pruning.corpora
+        first, *others = (_of_corpus(self.models(), corpus) for corpus in corpora)
+        return (*first, *(models[0] for models in others))
 
     def examined_models(self) -> tuple[ModelRun, ...]:
         """One model of each corpus that part 2 prunes: for what is too dear to do with each."""

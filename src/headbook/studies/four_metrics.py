@@ -45,7 +45,7 @@ SWEEPS = {
 }
 SHAPE = {"width": 128, "feed_forward": 512, "heads": 8}
 LAYERS, SEEDS = 6, 3
-STARTS = {"as the article's": None, "as ours": 1.0}
+STARTS = {"as the article's": SHAPE["width"] ** 0.5, "as ours": 1.0}
 """Standard deviation of an embedding's entries after the factor √width; the article leaves torch's
 own normal numbers and multiplies them."""
 VERSIONS = {"trained": None, "untrained": 0}
@@ -130,7 +130,7 @@ def _start(model: TrainedModel, sentences: int) -> pd.DataFrame:
     return stacked(tables)
 
 
-def _decoder(model: TrainedModel, deviation: float | None, seed: int) -> Transformer:
+def _decoder(model: TrainedModel, deviation: float, seed: int) -> Transformer:
     """Decoder-only and post-norm, as the article's, with its causal mask set right."""
     torch.manual_seed(derived(seed, "decoder before training"))
     size = len(model.target)
@@ -138,10 +138,8 @@ def _decoder(model: TrainedModel, deviation: float | None, seed: int) -> Transfo
         size, size, 0, LAYERS, dropout=0.0, norm=NormPlacement.POST, **SHAPE
     )  # fmt: skip
     made = Transformer(config)
-    width = SHAPE["width"]
     # The embedding multiplies by √width itself.
-    spread = 1.0 if deviation is None else deviation / width**0.5
-    torch.nn.init.normal_(made.target.tokens.weight, std=spread)
+    torch.nn.init.normal_(made.target.tokens.weight, std=deviation / SHAPE["width"] ** 0.5)
     return made.eval()
 
 

@@ -27,11 +27,10 @@ class Pruning:
     Penalties are λ of one head, in nats a target token, whatever the number of gated blocks.
     """
 
-    corpora: tuple[str, ...]  # whose models are swept; the first is swept with several seeds
+    corpora: tuple[str, ...]  # whose models are swept; the first is swept with every seed
     encoder_penalties: tuple[float, ...]
     all_penalties: tuple[float, ...]
     training: TrainingConfig  # of a model that is pruned, from a trained one
-    seeds: int | None = None  # of the first corpus; all if None
     gate_factor: float = 100.0  # times the weights' learning rate; 1 in the paper's long training
     controls: int = 4  # counts of heads that have a random-head control
     scratch_corpora: tuple[str, ...] | None = None  # which have from-scratch controls; all if None

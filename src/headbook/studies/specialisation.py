@@ -55,8 +55,13 @@ class Sharpest:
     @property
     def ends(self) -> tuple[float, float]:
         """The 95 % interval over sentences."""
-        low, high = percentiles(self.replicates[1:])
-        return float(low), float(high)
+        return ends(self.replicates)
+
+
+def ends(replicates: Replicates) -> tuple[float, float]:
+    """The 95 % interval of a number and its replicates."""
+    low, high = percentiles(replicates[1:])
+    return float(low), float(high)
 
 
 def sharpest(measurement: Measurement, score: Score) -> Sharpest:

@@ -8,7 +8,6 @@ import pandas as pd
 import torch
 
 from headbook.heads.importance import Form
-from headbook.heads.measure import percentiles
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
 from headbook.stages.importance import ImportanceRun, importance
@@ -30,6 +29,7 @@ from headbook.studies.specialisation import (
     Replicates,
     Score,
     Sharpest,
+    ends,
     sharpest,
     threshold,
 )
@@ -169,18 +169,13 @@ def _rows(emergence: Emergence) -> Iterator[dict[str, object]]:
             row[BLEU] = each.bleu if own else float("nan")
             for name in ("relevance", "importance"):
                 values = getattr(each, name)
-                numbers = (float(values[0]), *_ends(values)) if own else [float("nan")] * 3
+                numbers = (float(values[0]), *ends(values)) if own else [float("nan")] * 3
                 row |= _named(name, *numbers)
             yield row
 
 
 def _named(name: str, value: float, low: float, high: float) -> dict[str, float]:
     return {str(name): value, f"{name}_low": low, f"{name}_high": high}
-
-
-def _ends(values: Replicates) -> tuple[float, float]:
-    low, high = percentiles(values[1:])
-    return float(low), float(high)
 
 
 def _moments(emergence: Emergence) -> Iterator[dict[str, object]]:
@@ -226,12 +221,12 @@ def _width_claims(found: Sequence[Emergence]) -> Iterator[dict[str, object]]:
         group.sort(key=lambda each: each.labels["width"])
         narrow, wide = group[0], group[-1]
         if narrow.labels["width"] < wide.labels["width"]:
-            ends = (each.last.sharpest(Score.POSITIONAL).replicates for each in (wide, narrow))
-            yield _difference("emergence-width", wide.labels, torch.sub(*ends))
+            both = (each.last.sharpest(Score.POSITIONAL).replicates for each in (wide, narrow))
+            yield _difference("emergence-width", wide.labels, torch.sub(*both))
 
 
 def _difference(claim: str, labels: dict[str, object], values: Replicates) -> dict[str, object]:
-    return claim_row(claim, labels, float(values[0]), *_ends(values))
+    return claim_row(claim, labels, float(values[0]), *ends(values))
 
 
 def moments_table(tables: Tables) -> pd.DataFrame:
@@ -257,8 +252,7 @@ def read(tables: Tables) -> str:
     moments = tables["moments"]
     every = moments[moments["moment"] == MOMENTS[BLEU]]
     quality = every.dropna(subset="update")
-    ends = every["width"].min(), every["width"].max()
-    widths = " to ".join(dict.fromkeys(map(str, ends)))
+    widths = " to ".join(dict.fromkeys(map(str, (every["width"].min(), every["width"].max()))))
     said = [f"Models watched: {len(every)}, {widths} wide."]
     if len(quality):
         said.append(
