@@ -85,6 +85,9 @@ class Config:
     def examined_models(self) -> tuple[ModelRun, ...]:
         """One model of each corpus that part 2 prunes: for what is too dear to do with each."""
         found = {model.corpus: model for model in reversed(self.pruned_models())}
+        named = self.preset.pruning.examined_corpora
+        if self.corpus is None and named is not None:
+            found = {corpus: model for corpus, model in found.items() if corpus in named}
         return tuple(reversed(found.values()))
 
     def one_model(self) -> ModelRun:

@@ -36,6 +36,7 @@ class Pruning:
     scratch_corpora: tuple[str, ...] | None = None  # which have from-scratch controls; all if None
     scratch_encoder: int = 4  # counts that have one, gates in the encoder alone
     scratch_all: int = 4  # the same with gates everywhere
+    examined_corpora: tuple[str, ...] | None = None  # whose heads are scored singly; all if None
     translated: int = 500  # sentences of a test set that masks are scored on, greedily
     examined: int = 500  # sentences that importance and relevance are measured on
     levels: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -139,13 +140,15 @@ PROFILES = MappingProxyType(
                     _laptop("tatoeba-fr", 6_000, 0.1, 800),
                 ),
                 _pruning(
-                    ("multi30k-de", "tatoeba-de"),
+                    ("multi30k-de", "tatoeba-de", "msdocs-ru"),
                     TrainingConfig(
                         updates=150, tokens=2048, scale=0.15, warmup=40, validate_every=25
                     ),
-                    # each is a whole training, cheapest with short sentences
-                    scratch_corpora=("tatoeba-de",),
+                    # each is a whole training: one seed of a corpus, gates everywhere
+                    scratch_corpora=("multi30k-de", "tatoeba-de"),
                     scratch_encoder=0,
+                    # long sentences: a score of every head would take as long as all the others
+                    examined_corpora=("multi30k-de", "tatoeba-de"),
                 ),
                 texts=(HELD_OUT, *TREEBANKS),
                 emerging=(
