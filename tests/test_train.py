@@ -12,7 +12,7 @@ from headbook.runs.store import Store
 from headbook.stages.model import ModelRun, Size
 from headbook.studies import config
 from headbook.studies.profiles import PROFILES, Profile
-from headbook.training.loop import Precision, TrainingConfig
+from headbook.training.config import Precision, TrainingConfig
 from headbook.training.processes import Clock, Due
 
 UPDATES = 6

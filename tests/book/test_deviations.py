@@ -38,7 +38,7 @@ from headbook.studies.profiles import PROFILES
 from headbook.studies.pruned_tables import loss_claim
 from headbook.studies.pruning_orders import SCORED_ON
 from headbook.syntax.labels import normalised
-from headbook.training.loop import Precision, TrainingConfig
+from headbook.training.config import Precision, TrainingConfig
 from headbook.training.schedule import learning_rate
 from headbook.training.scoring import Casing, bleu
 from headbook.types import HeadId, Kind

@@ -8,7 +8,8 @@ import torch
 
 from headbook.corpora.batches import EOS, EncodedPair
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.training.loop import Precision, Trainer, TrainingConfig
+from headbook.training.config import Precision, TrainingConfig
+from headbook.training.loop import Trainer
 
 VOCABULARY = 12
 

@@ -17,7 +17,8 @@ from headbook.corpora.subwords import Subwords
 from headbook.models.decoding import Search
 from headbook.runs.store import Store
 from headbook.stages import model
-from headbook.training.loop import Precision, Trainer, TrainingConfig
+from headbook.training.config import Precision, TrainingConfig
+from headbook.training.loop import Trainer
 
 UPDATES = 6
 

@@ -17,7 +17,7 @@ from headbook.stages import heads
 from headbook.stages.heads import MEASURED, Choices, HeadsRun, Measured, measured
 from headbook.stages.model import ModelRun, Size, TrainedModel, corpus_of, trained
 from headbook.stages.texts import Text
-from headbook.training.loop import Precision, TrainingConfig
+from headbook.training.config import Precision, TrainingConfig
 from headbook.trees import ROOT, Tree
 from headbook.types import UserError
 

@@ -18,7 +18,7 @@ from headbook.runs.store import Store
 from headbook.stages import importance as stage
 from headbook.stages.importance import IMPORTANCE, ImportanceRun, importance
 from headbook.stages.model import ModelRun, Size, TrainedModel, corpus_of
-from headbook.training.loop import Precision, TrainingConfig
+from headbook.training.config import Precision, TrainingConfig
 from headbook.types import HeadId, Kind, UserError
 
 GOLDEN = Path(__file__).parent / "golden_importance.json"

@@ -21,7 +21,7 @@ from headbook.runs.store import Store
 from headbook.stages import masked as stage
 from headbook.stages.masked import MASKED, Masked, MaskedRun, masked
 from headbook.stages.model import ModelRun, Size, TrainedModel, corpus_of
-from headbook.training.loop import Precision, TrainingConfig
+from headbook.training.config import Precision, TrainingConfig
 from headbook.training.paired import corpus_bleu, statistics
 from headbook.training.scoring import translate_corpus
 from headbook.types import HeadId, Kind, UserError

@@ -22,7 +22,7 @@ from headbook.runs.store import Store
 from headbook.stages import model
 from headbook.stages.model import TRAINED, ModelRun, Size, ingredients, trained
 from headbook.training import loop
-from headbook.training.loop import Precision, TrainingConfig
+from headbook.training.config import Precision, TrainingConfig
 from headbook.types import UserError
 
 HERE = Path(__file__).parent

@@ -39,7 +39,8 @@ from headbook.stages.pruned import (
     primary_translations,
 )
 from headbook.stages.relevance import RelevanceRun, relevance
-from headbook.training.loop import Precision, Trainer, TrainingConfig
+from headbook.training.config import Precision, TrainingConfig
+from headbook.training.loop import Trainer
 from headbook.types import HeadId, Kind, UserError
 
 GOLDEN = Path(__file__).parent / "golden_pruned.json"

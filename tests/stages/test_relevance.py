@@ -20,7 +20,7 @@ from headbook.runs.store import Store
 from headbook.stages import relevance as stage
 from headbook.stages.model import ModelRun, Size, TrainedModel, corpus_of, trained
 from headbook.stages.relevance import RELEVANCE, RelevanceRun, relevance
-from headbook.training.loop import Precision, TrainingConfig
+from headbook.training.config import Precision, TrainingConfig
 from headbook.types import Kind, UserError
 
 GOLDEN = Path(__file__).parent / "golden_relevance.json"

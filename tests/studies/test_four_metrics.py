@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
+from headbook.heads.four_metrics import ARTICLE, FREE, ORTHOGONALITY, RAW
 from headbook.runs.store import Store
 from headbook.studies import four_metrics as study
 from headbook.studies.config import Config
-from headbook.studies.diversity_scores import ARTICLE, FREE, ORTHOGONALITY, RAW
 from headbook.studies.results import Tables
 
 

@@ -19,7 +19,7 @@ from headbook.stages.model import TRAINED, ModelRun, Size
 from headbook.studies import costs, plan
 from headbook.studies.config import Config
 from headbook.studies.costs import SENTENCE, Device
-from headbook.training.loop import Precision, TrainingConfig
+from headbook.training.config import Precision, TrainingConfig
 from headbook.types import UserError
 
 PUBLISHED = paths.RESULTS / "laptop" / "10_corpora_and_models"

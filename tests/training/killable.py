@@ -16,7 +16,8 @@ import torch
 from headbook.corpora.batches import EOS, EncodedPair
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.training import checkpoint
-from headbook.training.loop import Trainer, TrainingConfig
+from headbook.training.config import TrainingConfig
+from headbook.training.loop import Trainer
 
 UPDATES = 24
 PLACES = ("forward", "optimiser", "before-save", "half-written", "before-rename")

@@ -26,7 +26,8 @@ from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.store import Store
 from headbook.stages import heads, model
 from headbook.training import checkpoint, processes
-from headbook.training.loop import Precision, Trainer, TrainingConfig
+from headbook.training.config import Precision, TrainingConfig
+from headbook.training.loop import Trainer
 
 UPDATES = 8
 OF_HEADS = Path(__file__).parents[1] / "stages" / "test_heads.py"

@@ -12,7 +12,8 @@ from torch import Tensor
 from headbook.corpora.batches import EOS, collate
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.training import checkpoint
-from headbook.training.loop import Precision, Trainer, TrainingConfig
+from headbook.training.config import Precision, TrainingConfig
+from headbook.training.loop import Trainer
 from headbook.types import UserError
 
 VOCABULARY = 12

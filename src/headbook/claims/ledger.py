@@ -30,6 +30,11 @@ STUDIES = (
     "25_do_measures_agree",
     "26_when_heads_specialise",
     "30_four_metrics",
+    "31_as_published",
+    "32_as_described",
+    "33_heads_animated",
+    "34_diversity_and_loss",
+    "35_diversity_and_pruning",
 )
 PROFILES = ("smoke", "quick", "laptop", "full")
 UNITS = ("share", "count", "layer", "ratio", "bleu", "correlation", "log")

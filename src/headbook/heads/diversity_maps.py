@@ -8,7 +8,7 @@ from headbook.corpora.batches import Batch
 from headbook.heads.diversity_grams import ALL_TOKENS
 from headbook.heads.measure import HeadMeasure
 from headbook.heads.recording import Recording
-from headbook.heads.tokens import counted_pairs, counted_queries
+from headbook.heads.tokens import counted_keys, counted_queries
 from headbook.models.capture import Point
 from headbook.types import Kind
 
@@ -74,7 +74,7 @@ class MapVariance(HeadMeasure):
         self, tape: Recording, batch: Batch
     ) -> tuple[Float[Tensor, "batch layer head"], Float[Tensor, "batch 1 1"]]:
         parts = [_variance(each, batch, self.kind) for each in counted_maps(tape, batch, self.kind)]
-        keys = counted_pairs(batch, self.kind, ALL_TOKENS).any(1).sum(-1).double()
+        keys = counted_keys(batch, self.kind, ALL_TOKENS).sum(-1).double()
         found = torch.stack([variance for variance, _ in parts], dim=1) / keys[:, None, None]
         return _several(found, batch, self.kind)
 
@@ -99,9 +99,13 @@ EPSILON = 1e-9
 
 
 def counted_maps(tape: Recording, batch: Batch, kind: Kind) -> list[Maps]:
-    """Each layer's weights in 64 bits, 0 wherever query or key does not count."""
-    seen = counted_pairs(batch, kind, ALL_TOKENS)
-    seen = (seen & counted_queries(batch, kind, ALL_TOKENS)[:, :, None])[:, None]
+    """Each layer's weights in 64 bits, 0 wherever query or key does not count.
+
+    Which key a query may see is for the model's mask to say: the X-raying article's decoder looks
+    at the keys that a causal one must not see, and its maps would be empty here.
+    """
+    keys = counted_keys(batch, kind, ALL_TOKENS)[:, None, :]
+    seen = (keys & counted_queries(batch, kind, ALL_TOKENS)[:, :, None])[:, None]
     return [each.masked_fill(~seen, 0.0).double() for each in tape[kind, Point.WEIGHTS]]
 
 

@@ -119,11 +119,7 @@ class Attention(nn.Module):
         return self.path is AttentionPath.FUSED
 
     def _explicit(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | None) -> Tensor:
-        # Scaling the queries costs less than scaling the scores, which are longer than they are.
-        scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-2, -1)
-        if mask is not None:
-            # Adding -inf, whose gradient is free; filling would pass over the scores once more.
-            scores = scores + scores.new_zeros(mask.shape).masked_fill(~mask, -torch.inf)
+        scores = self._scores(query, key, mask)
         weights = scores.softmax(dim=-1)
         # The weights are recorded before dropout: after it they are not what the head computed.
         context = self.dropout(weights) @ value
@@ -143,6 +139,15 @@ class Attention(nn.Module):
             for point, tensor in seen:
                 self.record(point, tensor)
         return context
+
+    def _scores(self, query: Tensor, key: Tensor, mask: Mask | None) -> Tensor:
+        """q k / √(width of a head), [batch head query key]; -inf where a query may not look."""
+        # Scaling the queries costs less than scaling the scores, which are longer than they are.
+        scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-2, -1)
+        if mask is None:
+            return scores
+        # Adding -inf, whose gradient is free; filling would pass over the scores once more.
+        return scores + scores.new_zeros(mask.shape).masked_fill(~mask, -torch.inf)
 
 
 def _linear(inputs: int, outputs: int) -> nn.Linear:

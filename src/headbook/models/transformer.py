@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headbook.corpora.batches import PAD, Batch
@@ -249,9 +249,8 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "batch target model"]:
         """The decoder's output. With a cache, `target` holds only the newest positions."""
         first, new = (cache.length if cache else 0), target.shape[1]
-        causal = torch.ones(new, first + new, dtype=torch.bool, device=target.device).tril(first)
         # Padding is on the right, so the causal mask already hides it from every real query.
-        mask = causal[None, None] if new > 1 else None
+        mask = self._seen(first, new, target.device)[None, None] if new > 1 else None
         states = self.target(target, first)
         for index, layer in enumerate(self.decoder):
             kept = (cache.own[index], cache.cross[index]) if cache else (None, None)
@@ -259,6 +258,10 @@ class Transformer(nn.Module):
         if cache:
             cache.length += new
         return self.decoder_norm(states)
+
+    def _seen(self, first: int, new: int, device: torch.device) -> Bool[Tensor, "new all"]:
+        """True where a new position may look: at itself and all before it."""
+        return torch.ones(new, first + new, dtype=torch.bool, device=device).tril(first)
 
     def empty_cache(self) -> DecoderCache:
         """A cache with no positions yet."""

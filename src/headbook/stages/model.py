@@ -18,7 +18,8 @@ from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.training import checkpoint, processes
-from headbook.training.loop import STATE, OutOfTimeError, Trainer, TrainingConfig
+from headbook.training.config import TrainingConfig
+from headbook.training.loop import STATE, OutOfTimeError, Trainer
 from headbook.training.scoring import Casing, bleu, translate_corpus
 from headbook.types import UserError
 

@@ -26,7 +26,8 @@ from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.stages.model import ModelRun, TrainedModel, initial_model, score
 from headbook.training import checkpoint
-from headbook.training.loop import STATE, Trainer, TrainingConfig
+from headbook.training.config import TrainingConfig
+from headbook.training.loop import STATE, Trainer
 from headbook.types import HeadId, Kind, UserError
 
 PRUNED = Stage("pruned", version=1)

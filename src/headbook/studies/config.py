@@ -4,13 +4,16 @@ import types
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
 from headbook.corpora.readers import load
+from headbook.stages.language import LanguageRun, Setting, text_of
 from headbook.stages.model import ModelRun
 from headbook.stages.texts import AUTO
 from headbook.studies.profiles import PROFILES, SIZES, Profile
 from headbook.types import UserError
+
+Run = TypeVar("Run", ModelRun, LanguageRun)
 
 NOTEBOOK_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython"}
 """What IPython itself puts among a notebook's names."""
@@ -62,7 +65,7 @@ class Config:
         further = (model for model in self.preset.emerging if model.corpus in corpora)
         return tuple(dict.fromkeys((*self.models(), *self._changed(tuple(further)))))
 
-    def _changed(self, models: tuple[ModelRun, ...]) -> tuple[ModelRun, ...]:
+    def _changed(self, models: tuple[Run, ...]) -> tuple[Run, ...]:
         if self.seed is not None:
             models = tuple(dict.fromkeys(model.with_seed(self.seed) for model in models))
         if self.size is not None:
@@ -89,6 +92,14 @@ class Config:
         if self.corpus is None and named is not None:
             found = {corpus: model for corpus, model in found.items() if corpus in named}
         return tuple(reversed(found.values()))
+
+    def language_models(self, setting: Setting) -> tuple[LanguageRun, ...]:
+        """The profile's language models of one setting; a corpus is one for all of them."""
+        runs = tuple(run for run in self.preset.language if run.setting is setting)
+        if self.corpus is not None:
+            text_of(self.corpus, 1)  # an unknown name is said now, not after the training
+            runs = tuple(dict.fromkeys(replace(run, corpus=self.corpus) for run in runs))
+        return tuple(dict.fromkeys(self._changed(runs)))
 
     def one_model(self) -> ModelRun:
         """The first of the models, for a study that looks at one."""

@@ -10,7 +10,7 @@ from headbook.bench.speed import operations
 from headbook.corpora.batches import EOS, UNK, collate
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.stages.model import ModelRun, Size
-from headbook.training.loop import TrainingConfig
+from headbook.training.config import TrainingConfig
 from headbook.types import UserError
 
 SENTENCE = 16

@@ -25,23 +25,23 @@ from headbook.heads.diversity_pairs import (
     disagreement,
     dissimilarity,
     mean_of_pairs,
-    projections,
+)
+from headbook.heads.four_metrics import (
+    ATTENTION,
+    DISSIMILARITY,
+    FREE,
+    NON_ORTHOGONALITY,
+    ORTHOGONALITY,
+    RAW,
+    head_outputs,
 )
 from headbook.heads.measure import HeadMeasure, percentiles
 from headbook.models.capture import Point
 from headbook.models.transformer import Transformer
 from headbook.types import Kind
 
-RAW, FREE = "raw", "scale-free"
-ORTHOGONALITY = "query orthogonality"
-NON_ORTHOGONALITY = "context non-orthogonality"
-DISSIMILARITY = "output dissimilarity"
-ATTENTION = "attention diversity"
 DISTANCE = "Jensen-Shannon distance"
 CKA = "linear CKA of contexts"
-ARTICLE = (ORTHOGONALITY, NON_ORTHOGONALITY, DISSIMILARITY, ATTENTION)
-"""The article's four."""
-
 
 Replicates = Float[Tensor, "replicate layer"]
 """A number a layer, and after it its bootstrap over sentences where there is one."""
@@ -91,10 +91,9 @@ def _grams(kind: Kind) -> tuple[HeadGrams, HeadGrams]:
 
 def _ratios(model: Transformer, kind: Kind) -> dict[str, HeadMeasure]:
     blocks = [block for found, _, block in model.attentions() if found is kind]
-    parts = [projections(block.output.weight.detach(), block.heads) for block in blocks]
     return {
         "slices": SliceCosine(kind, blocks[0].heads),
-        "outputs": PairCosine(kind, projections=parts),
+        "outputs": PairCosine(kind, projections=head_outputs(model, kind)),
         "subspaces": PairCosine(kind, Point.VALUES),
         "contexts": PairCosine(kind),
         "overlap": MapOverlap(kind),

@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from headbook.corpora.batches import Batch, EncodedPair, in_order
+from headbook.heads.four_metrics import ARTICLE, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
 from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
 from headbook.runs.seeds import derived
 from headbook.runs.store import Store
@@ -19,13 +20,8 @@ from headbook.stages.heads import BATCH_TOKENS
 from headbook.stages.model import TrainedModel, trained
 from headbook.studies.config import Config
 from headbook.studies.diversity_scores import (
-    ARTICLE,
     CKA,
-    DISSIMILARITY,
     DISTANCE,
-    FREE,
-    ORTHOGONALITY,
-    RAW,
     diversity_rows,
     gram_rows,
     of_vectors,

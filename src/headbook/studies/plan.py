@@ -25,7 +25,7 @@ from headbook.stages.model import TRAINED, ModelRun
 from headbook.studies.config import Config
 from headbook.studies.costs import ACCELERATOR, SENTENCE, Device, disk, memory, work_of
 from headbook.studies.profiles import SIZES
-from headbook.training.loop import Precision
+from headbook.training.config import Precision
 
 SECONDS = 2.0
 """Spent on measuring the matrix rate."""

@@ -4,9 +4,11 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from headbook.stages.language import LanguageRun, Setting
 from headbook.stages.model import ModelRun, Size
 from headbook.stages.texts import HELD_OUT
-from headbook.training.loop import Precision, TrainingConfig
+from headbook.stages.watching import Watched
+from headbook.training.config import Precision, TrainingConfig
 
 SIZES = MappingProxyType(
     {
@@ -53,6 +55,7 @@ class Profile:
     texts: tuple[str, ...] = (HELD_OUT,)
     sentences: int | None = None
     emerging: tuple[ModelRun, ...] = ()  # of other widths, for when heads specialise
+    language: tuple[LanguageRun, ...] = ()  # decoder-only, of both settings of the X-raying article
 
 
 def _controlled(size: str, vocabulary: int, training: TrainingConfig) -> tuple[ModelRun, ...]:
@@ -89,6 +92,44 @@ def _pruning(corpora: tuple[str, ...], training: TrainingConfig, **options: Any)
     return Pruning(corpora, training=training, **given)
 
 
+ARTICLE = TrainingConfig(
+    # its notebook's; the learning rate is constant there, see stages/language.py
+    updates=222, tokens=64 * 256, label_smoothing=0.0, betas=(0.9, 0.999), epsilon=1e-8,
+    validate_every=111,
+)  # fmt: skip
+RATES = (0.5, 0.16, 1.6)
+"""Times width^-½: with 200 updates of warm-up and width 128 peaks of 0.003, 0.001 and 0.01."""
+
+
+def _published(corpus: str, heads: int, dropout: float, seed: int = 0) -> LanguageRun:
+    """The article's six layers of width 128 and its 5,002 pieces, on another text."""
+    size, training = Size(6, 128, 512, heads), replace(ARTICLE, seed=seed)
+    return LanguageRun(corpus, size, 5_002, dropout, training, Setting.PUBLISHED)
+
+
+def _described(
+    corpus: str, updates: int, scale: float, seed: int, size: str = "small"
+) -> LanguageRun:
+    training = TrainingConfig(
+        updates=updates, scale=scale, warmup=200, label_smoothing=0.0, seed=seed
+    )
+    return LanguageRun(corpus, SIZES[size], 5_002, 0.1, training, watched=Watched(every=20))
+
+
+def _small_language(
+    size: Size, training: TrainingConfig, lines: int | None
+) -> tuple[LanguageRun, ...]:
+    """One of each setting, on the controlled corpus' English side."""
+    small = replace(training, label_smoothing=0.0, scale=0.5, warmup=10)
+    return tuple(
+        LanguageRun(
+            "controlled-sov", size, 2_000, 0.1, small, setting, context=32, lines=lines,
+            watched=Watched(segments=4),
+        )
+        for setting in Setting
+    )  # fmt: skip
+
+
 TREEBANKS = ("ud-ewt", "ud-pud-en")
 
 PROFILES = MappingProxyType(
@@ -113,6 +154,7 @@ PROFILES = MappingProxyType(
                 ),
                 sentences=40,
                 emerging=(ModelRun("controlled-sov", Size(2, 32, 64, 2), 2_000, 0.1, SMOKE),),
+                language=_small_language(Size(2, 16, 32, 4), replace(SMOKE, updates=45), 4_000),
             ),
             Profile(
                 "quick",
@@ -129,6 +171,9 @@ PROFILES = MappingProxyType(
                     examined=100,
                     levels=(0.0, 0.25, 0.5, 0.75, 0.9),
                     orders=1,
+                ),
+                language=_small_language(
+                    Size(6, 64, 256, 8), replace(QUICK, updates=120, tokens=1024), None
                 ),
             ),
             Profile(
@@ -154,6 +199,12 @@ PROFILES = MappingProxyType(
                 emerging=(
                     _laptop("tatoeba-de", 6_000, 0.1, 800, size="narrow"),
                     _laptop("tatoeba-de", 6_000, 0.1, 800, size="medium"),
+                ),
+                language=(
+                    *(_published("wikitext-2", heads, 0.1) for heads in (8, 2, 4, 16)),
+                    *(_published("wikitext-2", heads, 0.0) for heads in (8, 2, 4, 16)),
+                    *(_described("wikitext-2", 800, RATES[0], seed) for seed in range(3)),
+                    *(_described("wikitext-2", 800, rate, 0) for rate in RATES[1:]),
                 ),
             ),
             Profile(
@@ -183,6 +234,18 @@ PROFILES = MappingProxyType(
                     _full(corpus, 0, size)
                     for corpus in ("msdocs-ru", "tatoeba-ru")
                     for size in ("narrow", "small", "medium")
+                ),
+                language=(
+                    *(
+                        _published("wikitext-2", heads, dropout)
+                        for dropout in (0.1, 0.0)
+                        for heads in (8, 2, 4, 16)
+                    ),
+                    *(
+                        _described(corpus, 20_000, RATES[0], seed, "paper")
+                        for corpus in ("wikitext-2", "novels")
+                        for seed in range(5)
+                    ),
                 ),
             ),
         )

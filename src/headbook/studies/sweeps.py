@@ -22,7 +22,7 @@ from headbook.stages.pruned import (
     pruned,
 )
 from headbook.studies.config import Config
-from headbook.training.loop import TrainingConfig
+from headbook.training.config import TrainingConfig
 from headbook.types import HeadId, Kind
 
 Kinds = tuple[Kind, ...]

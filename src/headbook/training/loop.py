@@ -2,9 +2,8 @@
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -16,49 +15,13 @@ from tqdm import tqdm
 from headbook.corpora.batches import PAD, Batch, EncodedPair, collate, epoch, in_order
 from headbook.models.transformer import Transformer
 from headbook.training import checkpoint, processes
+from headbook.training.config import TrainingConfig
 from headbook.training.memory import give_back_freed_memory, keep_freed_memory
 from headbook.training.schedule import learning_rate
 from headbook.types import UserError
 
 STATE = "state.safetensors"
 """What a killed training resumes from, in its folder."""
-
-
-class Precision(StrEnum):
-    """Fabric's names for the arithmetic of a step; weights and moments stay in 32 bits."""
-
-    FULL = "32-true"
-    BF16 = "bf16-mixed"
-
-
-@dataclass(frozen=True)
-class TrainingConfig:
-    """How a model is trained; optimiser constants are the paper's (appendix B)."""
-
-    updates: int
-    tokens: int = 4096  # padded tokens a batch at most, on the longer side, over all processes
-    scale: float = 1.1  # of the learning rate, see schedule.py; the paper's is 4
-    warmup: int = 600
-    label_smoothing: float = 0.1
-    betas: tuple[float, float] = (0.9, 0.98)
-    epsilon: float = 1e-9
-    precision: Precision = Precision.BF16
-    validate_every: int = 200
-    first_snapshot: int = 64
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.updates < 1:
-            raise UserError(f"updates is {self.updates}; a training needs at least 1")
-        if self.tokens < 1:
-            raise UserError(f"tokens is {self.tokens}; a batch needs at least 1")
-
-    def is_snapshot(self, update: int) -> bool:
-        """Whether the model is kept at this update: first_snapshot times powers of √2."""
-        if update < self.first_snapshot:
-            return False
-        steps = round(2 * math.log2(update / self.first_snapshot))
-        return update == round(self.first_snapshot * 2 ** (steps / 2))
 
 
 @runtime_checkable
@@ -70,6 +33,14 @@ class Addition(Protocol):
 
     def row(self, model: Transformer) -> dict[str, float]:
         """What a row of the curve says of it."""
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """Somebody who looks at a training and changes nothing of it, its random numbers least."""
+
+    def __call__(self, model: Transformer, batch: Batch, update: int, loss: float) -> None:
+        """Before the step behind `update`: the model that had this loss on this batch, in nats."""
 
 
 @dataclass
@@ -100,6 +71,8 @@ class Trainer:
     """One model on its way through the updates; files go to `folder`.
 
     `groups` are Adam's, all parameters where None; a group's `factor` multiplies the learning rate.
+    `rate` gives the learning rate of an update, counted from one, instead of the schedule. Targets
+    that are `ignored` have no part in the loss.
 
     Where torchrun started several processes, each takes its share of every batch and all take the
     same step; the first writes the files. Losses and weights are then those of one process up to
@@ -116,6 +89,9 @@ class Trainer:
     save_every: float = 30.0  # seconds between checkpoints
     addition: Addition | None = None
     groups: list[dict[str, Any]] | None = None
+    rate: Callable[[int], float] | None = None
+    ignored: int = PAD
+    observer: Observer | None = None
     deadline: float = math.inf  # of time.monotonic(); no part of what decides a model
 
     def __post_init__(self) -> None:
@@ -193,12 +169,10 @@ class Trainer:
 
     def _update(self, batch: Batch) -> float:
         self.model.train()
-        rate = learning_rate(
-            self.progress.update + 1, self.model.config.width, self.config.scale, self.config.warmup
-        )
+        rate = self._rate(self.progress.update + 1)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group.get("factor", 1.0)
-        tokens = int(batch.target_mask.sum())
+        tokens = self._predicted(batch)
         loss = self._loss(processes.share(batch), self.config.label_smoothing) / tokens
         total = loss
         if self.addition is not None and processes.is_first():  # it counts once
@@ -209,6 +183,8 @@ class Trainer:
         reported, minimised = processes.add_gradients(trained, loss, total)
         if not math.isfinite(minimised):
             self._stop_at(batch, minimised)
+        if self.observer is not None:
+            self.observer(self.model, batch, self.progress.update, reported)
         self.optimiser.step()
         self.optimiser.zero_grad()
         self.progress.update += 1
@@ -216,6 +192,15 @@ class Trainer:
         self.progress.loss_sum += reported * tokens
         self.progress.loss_tokens += tokens
         return reported
+
+    def _rate(self, update: int) -> float:
+        if self.rate is not None:
+            return self.rate(update)
+        return learning_rate(update, self.model.config.width, self.config.scale, self.config.warmup)
+
+    def _predicted(self, batch: Batch) -> int:
+        """How many targets of the batch the loss is a sum over."""
+        return int((batch.target_out != self.ignored).sum())
 
     def _loss(self, batch: Batch, smoothing: float) -> Tensor:
         """Summed cross-entropy over target tokens, in nats; 0 of a share without sentences."""
@@ -227,7 +212,7 @@ class Trainer:
         return functional.cross_entropy(
             logits.float().flatten(0, 1),
             batch.target_out.flatten(),
-            ignore_index=PAD,
+            ignore_index=self.ignored,
             label_smoothing=smoothing,
             reduction="sum",
         )
@@ -258,7 +243,7 @@ class Trainer:
         with torch.inference_mode():
             for batch in processes.mine(list(in_order(self.valid, self.config.tokens))):
                 total += float(self._loss(batch, 0.0))
-                tokens += int(batch.target_mask.sum())
+                tokens += self._predicted(batch)
         total, tokens = processes.add([total, tokens])
         return total / tokens
 

@@ -1,0 +1,98 @@
+"""Text to model a language on: lines of one language, and segments of one length made of them."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from headbook.corpora import download
+from headbook.corpora.batches import PAD, EncodedPair
+from headbook.corpora.pairs import text_lines
+from headbook.corpora.readers import ParallelCorpus, load
+from headbook.corpora.registry import CorpusKind, registry
+from headbook.types import UserError
+
+NO_SOURCE = (PAD + 1,)
+"""What stands on the source side of a segment: a model without an encoder does not look there."""
+
+
+@dataclass(frozen=True)
+class PlainText:
+    """Lines that are not empty; `digest` is the SHA-256 of all of them."""
+
+    name: str
+    train: tuple[str, ...]
+    valid: tuple[str, ...]
+    test: tuple[str, ...]
+    digest: str
+
+
+def load_text(name: str, limit: int | None = None) -> PlainText:
+    """A text of the registry, or the English side of any corpus of pairs, a user's folder too.
+
+    `limit` keeps the first `limit` training lines. UserError as from `readers.load`.
+    """
+    if limit is not None and limit < 1:
+        raise UserError(f"limit {limit} leaves no training line: give a limit of 1 or more")
+    entry = registry().get(name)
+    if entry is not None and entry.kind is CorpusKind.TEXT:
+        files = download.locate(name).files
+        parts = [_lines(text_lines(files[f"{split}.txt"])) for split in ("train", "valid", "test")]
+    else:
+        parts = list(_english(load(name)))
+    train, valid, test = parts
+    kept = (train[:limit], valid, test)
+    return PlainText(name, *kept, _digest(kept))
+
+
+def _english(corpus: ParallelCorpus) -> Iterable[tuple[str, ...]]:
+    test = next(iter(corpus.tests.values()))
+    return (_lines(pairs.source) for pairs in (corpus.train, corpus.valid, test))
+
+
+def _lines(lines: Iterable[str]) -> tuple[str, ...]:
+    return tuple(filter(None, (line.strip() for line in lines)))
+
+
+def _digest(splits: Iterable[Sequence[str]]) -> str:
+    total = hashlib.sha256()
+    for lines in splits:
+        total.update(f"{len(lines)}\n".encode())
+        total.update("\n".join(lines).encode())
+    return total.hexdigest()
+
+
+def cut(encoded: Iterable[Sequence[int]], context: int) -> list[EncodedPair]:
+    """All lines as one text, cut into segments of `context` tokens; what is left over is dropped.
+
+    UserError for a text shorter than one segment.
+    """
+    whole = [identity for line in encoded for identity in line]
+    ends = range(context, len(whole) + 1, context)
+    return _some([whole[end - context : end] for end in ends], len(whole), context)
+
+
+def filled(encoded: Iterable[Sequence[int]], context: int) -> list[EncodedPair]:
+    """Segments of whole lines, padded to `context` where the next line has no room.
+
+    A line longer than `context` is cut. UserError for a text shorter than one segment.
+    """
+    segments: list[list[int]] = [[]]
+    total = 0
+    for line in encoded:
+        total += len(line)
+        for first in range(0, len(line), context):
+            piece = line[first : first + context]
+            if len(segments[-1]) + len(piece) > context:
+                segments.append([])
+            segments[-1].extend(piece)
+    padded = [[*each, *[PAD] * (context - len(each))] for each in segments]
+    return _some(padded if total >= context else [], total, context)
+
+
+def _some(segments: Sequence[Sequence[int]], tokens: int, context: int) -> list[EncodedPair]:
+    if context < 2 or not segments:
+        raise UserError(
+            f"a text of {tokens} tokens has no segment of {context}: "
+            "give more text, or a context between 2 and its length"
+        )
+    return [(NO_SOURCE, segment) for segment in segments]

@@ -1,0 +1,195 @@
+"""The stage `language`: a text becomes subwords and a decoder-only language model of it."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property, lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from headbook.corpora.batches import EncodedPair, in_order
+from headbook.corpora.plain_text import PlainText, cut, filled, load_text
+from headbook.corpora.subwords import Subwords
+from headbook.models.published import PublishedTransformer
+from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
+from headbook.runs.seeds import derived
+from headbook.runs.store import Ingredients, Stage, Store
+from headbook.stages.model import Size
+from headbook.stages.watching import Look, Looks, Watched, Watcher
+from headbook.training import checkpoint
+from headbook.training.config import TrainingConfig
+from headbook.training.loop import STATE, Trainer
+from headbook.types import UserError
+
+LANGUAGE = Stage("language", version=1)
+PUBLISHED_RATE = 0.01
+"""Of the article's notebook, at every update."""
+COUNT_PADDING = -100
+"""An id no token has: nothing is left out of the loss."""
+
+
+OFTEN = Watched()
+
+
+class Setting(StrEnum):
+    """Which of the article's two models."""
+
+    PUBLISHED = "as published"
+    """As its notebook ran: see models/published.py; a constant learning rate; segments of whole
+    lines, padded, and padding in the loss."""
+    DESCRIBED = "as described"
+    """As its text describes it: a causal post-norm decoder, on a text without padding."""
+
+
+@dataclass(frozen=True)
+class LanguageRun:
+    """Everything that decides a language model."""
+
+    corpus: str
+    size: Size
+    vocabulary: int
+    dropout: float
+    training: TrainingConfig
+    setting: Setting = Setting.DESCRIBED
+    context: int = 256
+    lines: int | None = None  # the first so many training lines; all where None
+    watched: Watched = OFTEN
+
+    def __post_init__(self) -> None:
+        if self.watched.segments < 1:
+            raise UserError(
+                f"a probe of {self.watched.segments} segments is empty; give at least 1"
+            )
+
+    def with_seed(self, seed: int) -> "LanguageRun":
+        return replace(self, training=replace(self.training, seed=seed))
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """A finished run of the stage and what can be read from it."""
+
+    run: LanguageRun
+    folder: Path
+    text: PlainText
+
+    @property
+    def asked(self) -> Ingredients:
+        return ingredients(self.run, self.text)
+
+    @cached_property
+    def subwords(self) -> Subwords:
+        return Subwords.load(self.folder / "subwords.json")
+
+    @cached_property
+    def curve(self) -> pd.DataFrame:
+        """One row a validation: update, tokens, training and validation loss in nats."""
+        return pd.read_csv(self.folder / "curve.csv")
+
+    @cached_property
+    def scores(self) -> dict[str, Any]:
+        """Of the best model on the test lines: nats a token, perplexity a token and a word."""
+        return json.loads((self.folder / "scores.json").read_text())
+
+    @cached_property
+    def looks(self) -> list[Look]:
+        """The four metrics through training."""
+        return Looks(self.folder / "watched").in_order
+
+    def untrained(self) -> Transformer:
+        """The model before its first update, in eval mode."""
+        torch.manual_seed(derived(self.run.training.seed, "initial weights"))
+        return _initial(self.run, len(self.subwords)).eval()
+
+    def model(self) -> Transformer:
+        """The model with the best validation loss, in eval mode."""
+        model = self.untrained()
+        checkpoint.load_model(model, self.folder / "best.safetensors")
+        return model
+
+    def segments(self, lines: Sequence[str]) -> list[EncodedPair]:
+        """The lines as the setting cuts them. UserError where they make no segment."""
+        encoded = self.subwords.encode(lines)
+        published = self.run.setting is Setting.PUBLISHED
+        return (filled if published else cut)(encoded, self.run.context)
+
+
+def _initial(run: LanguageRun, vocabulary: int) -> Transformer:
+    size = run.size
+    if run.setting is Setting.PUBLISHED:
+        return PublishedTransformer(
+            vocabulary, size.layers, size.width, size.feed_forward, size.heads, run.dropout
+        )
+    config = TransformerConfig(
+        vocabulary, vocabulary, 0, size.layers, size.width, size.feed_forward, size.heads,
+        run.dropout, NormPlacement.POST,
+    )  # fmt: skip
+    return Transformer(config)
+
+
+def ingredients(run: LanguageRun, text: PlainText) -> Ingredients:
+    """The run's key material."""
+    policy = {
+        "precision": str(run.training.precision),
+        "device": "cuda" if torch.cuda.is_available() else "cpu",
+    }
+    return Ingredients(LANGUAGE, run, {"text": text.digest}, policy)
+
+
+@lru_cache(maxsize=4)
+def text_of(corpus: str, lines: int | None) -> PlainText:
+    """The text, read once a process."""
+    return load_text(corpus, lines)
+
+
+def language_model(run: LanguageRun, store: Store) -> LanguageModel:
+    """The language model, from the store or trained now (resuming what a kill left)."""
+    text = text_of(run.corpus, run.lines)
+    folder = store.get(ingredients(run, text), partial(_train, run, text))
+    (folder / STATE).unlink(missing_ok=True)
+    return LanguageModel(run, folder, text)
+
+
+def _train(run: LanguageRun, text: PlainText, folder: Path) -> None:
+    made = LanguageModel(run, folder, text)
+    if not (folder / "subwords.json").exists():
+        Subwords.train(text.train, run.vocabulary).save(folder / "subwords.json")
+    trainer = _trainer(made)
+    pd.DataFrame(trainer.run().curve).to_csv(folder / "curve.csv", index=False)
+    scores = _scores(made, trainer)
+    (folder / "scores.json").write_text(json.dumps(scores))
+
+
+def _trainer(made: LanguageModel) -> Trainer:
+    run = made.run
+    valid = made.segments(made.text.valid)
+    probe = list(in_order(valid[: run.watched.segments], run.training.tokens))
+    training = replace(run.training, seed=derived(run.training.seed, "training"))
+    trainer = Trainer(
+        made.untrained(), training, made.segments(made.text.train), valid, made.folder,
+        observer=Watcher(made.folder / "watched", probe, run.watched),
+    )  # fmt: skip
+    if run.setting is Setting.PUBLISHED:
+        trainer.rate, trainer.ignored = lambda _: PUBLISHED_RATE, COUNT_PADDING
+    return trainer
+
+
+def _scores(made: LanguageModel, trainer: Trainer) -> dict[str, float]:
+    """Of the test lines; a word is what stands between spaces, as WikiText-2 counts.
+
+    Where padding is in the loss no word has a share of it: perplexity a word is left out.
+    """
+    checkpoint.load_model(trainer.model, made.folder / "best.safetensors")
+    trainer.valid = made.segments(made.text.test)
+    nats = trainer.validate()
+    found = {"test_nats": nats, "test_perplexity": math.exp(nats)}
+    if made.run.setting is Setting.DESCRIBED:
+        tokens = sum(map(len, made.subwords.encode(made.text.test)))
+        words = sum(len(line.split()) + 1 for line in made.text.test)  # and the line's end
+        found["test_perplexity_word"] = math.exp(nats * tokens / words)
+    return found

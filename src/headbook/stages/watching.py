@@ -1,0 +1,92 @@
+"""Looking at a training as it goes: the four metrics of diversity at chosen updates, kept."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from torch import Tensor
+
+from headbook.corpora.batches import Batch
+from headbook.heads.four_metrics import Found, four_metrics
+from headbook.models.transformer import Transformer
+from headbook.training import checkpoint
+from headbook.types import Kind
+
+PROBE, TRAINING = "probe", "training batch"
+SEPARATOR = "/"
+
+
+@dataclass(frozen=True)
+class Watched:
+    """When a training is looked at, and on how many segments: every update up to `dense`."""
+
+    segments: int = 8
+    dense: int = 40
+    every: int = 5
+
+    def due(self, update: int) -> bool:
+        return update < self.dense or update % self.every == 0
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """Measures a decoder on fixed batches and on the first segments of the batch it learns from.
+
+    One small file an update: made again, after a kill, it is the same file. The model is measured
+    in evaluation mode, so no random number of the training is drawn.
+    """
+
+    folder: Path
+    probe: Sequence[Batch]
+    watched: Watched
+
+    def __call__(self, model: Transformer, batch: Batch, update: int, loss: float) -> None:
+        if not self.watched.due(update):
+            return
+        began = time.monotonic()
+        texts = {PROBE: self.probe, TRAINING: [first(batch, self.watched.segments)]}
+        tensors = {
+            SEPARATOR.join((text, *address)): values
+            for text, batches in texts.items()
+            for address, values in four_metrics(model, Kind.DECODER, batches).items()
+        }
+        note = {"update": update, "loss_nats": loss, "seconds": time.monotonic() - began}
+        self.folder.mkdir(exist_ok=True)
+        checkpoint.write(self.folder / f"{update:07d}.safetensors", tensors, note)
+
+
+def first(batch: Batch, count: int) -> Batch:
+    """The first sentences of a batch."""
+    return Batch(*(getattr(batch, name)[:count] for name in batch.__dataclass_fields__))
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was measured at one update; `loss_nats` is of the whole batch, before its step."""
+
+    update: int
+    loss_nats: float
+    seconds: float
+    found: Mapping[str, Found]  # by text
+
+
+@dataclass(frozen=True)
+class Looks:
+    """Everything a watcher kept in a folder."""
+
+    folder: Path
+
+    @cached_property
+    def in_order(self) -> list[Look]:
+        return [_look(path) for path in sorted(self.folder.glob("*.safetensors"))]
+
+
+def _look(path: Path) -> Look:
+    tensors, note = checkpoint.read(path)
+    found: dict[str, dict[tuple[str, str], Tensor]] = {}
+    for name, values in tensors.items():
+        text, metric, form = name.split(SEPARATOR)
+        found.setdefault(text, {})[metric, form] = values
+    return Look(**note, found=found)
