@@ -15,7 +15,9 @@ from headbook.corpora.opensubtitles import MINIMUM_OVERLAP
 from headbook.corpora.registry import registry
 from headbook.corpora.subwords import Subwords
 from headbook.heads.arcs import PieceRule
+from headbook.heads.collect import collect
 from headbook.heads.diversity_pairs import SliceCosine
+from headbook.heads.four_metrics import four_metrics as four_metrics_together
 from headbook.heads.measure import REPLICATES, Selection, best_head
 from headbook.heads.offset_baseline import offset_baseline
 from headbook.heads.positional import EdgeQueries, PositionalShare
@@ -30,9 +32,11 @@ from headbook.models.transformer import Embedding, NormPlacement, Transformer, T
 from headbook.paths import BOOK, REPOSITORY
 from headbook.pruning.gating import HeadPenalty, gate_heads
 from headbook.pruning.hard_concrete import CONSTANTS, Constants, Decision, Source
+from headbook.stages.language import Setting, _initial
 from headbook.stages.masked import MaskedRun
 from headbook.stages.model import Size
 from headbook.stages.pruned import PruningRun
+from headbook.stages.watching import Watched
 from headbook.studies import diversity_scores, four_metrics
 from headbook.studies.profiles import PROFILES
 from headbook.studies.pruned_tables import loss_claim
@@ -265,3 +269,35 @@ def test_outputs_of_heads():
     assert isinstance(ratios["slices"], SliceCosine)
     parts = ratios["outputs"].projections[0]
     assert torch.equal(torch.cat([part.T for part in parts], dim=1), block.output.weight)
+
+
+def test_language_text():
+    runs = [run for run in PROFILES["laptop"].language if run.setting is Setting.PUBLISHED]
+    assert {run.corpus for run in runs} == {"wikitext-2"} and {run.vocabulary for run in runs} == {
+        5002
+    }
+    assert {(run.training.updates, run.training.tokens, run.context) for run in runs} == {
+        (222, 64 * 256, 256)
+    }
+    assert {run.training.precision for run in runs} == {Precision.BF16}
+    assert {(run.size.heads, run.dropout) for run in runs} == {
+        (heads, dropout) for heads in (2, 4, 8, 16) for dropout in (0.0, 0.1)
+    }
+
+
+def test_diversity_watched():
+    assert default(Watched, "segments") == 8
+    assert "in evaluation mode" in four_metrics_together.__doc__
+    assert "model.eval()" in inspect.getsource(collect)
+
+
+def test_described_embeddings():
+    torch.manual_seed(0)
+    stds = [
+        float(made.target(torch.arange(3, 500)[None])[0].std())
+        for made in (
+            _initial(PROFILES["laptop"].language[0], 500),
+            _initial(PROFILES["laptop"].language[-1], 500),
+        )
+    ]
+    assert stds[0] == pytest.approx(128**0.5, rel=0.1) and stds[1] == pytest.approx(1.2, rel=0.1)

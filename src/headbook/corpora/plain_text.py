@@ -67,8 +67,9 @@ def cut(encoded: Iterable[Sequence[int]], context: int) -> list[EncodedPair]:
     UserError for a text shorter than one segment.
     """
     whole = [identity for line in encoded for identity in line]
+    _require_one(len(whole), context)
     ends = range(context, len(whole) + 1, context)
-    return _some([whole[end - context : end] for end in ends], len(whole), context)
+    return [(NO_SOURCE, whole[end - context : end]) for end in ends]
 
 
 def filled(encoded: Iterable[Sequence[int]], context: int) -> list[EncodedPair]:
@@ -76,23 +77,21 @@ def filled(encoded: Iterable[Sequence[int]], context: int) -> list[EncodedPair]:
 
     A line longer than `context` is cut. UserError for a text shorter than one segment.
     """
+    lines = list(encoded)
+    _require_one(sum(map(len, lines)), context)
     segments: list[list[int]] = [[]]
-    total = 0
-    for line in encoded:
-        total += len(line)
+    for line in lines:
         for first in range(0, len(line), context):
             piece = line[first : first + context]
             if len(segments[-1]) + len(piece) > context:
                 segments.append([])
             segments[-1].extend(piece)
-    padded = [[*each, *[PAD] * (context - len(each))] for each in segments]
-    return _some(padded if total >= context else [], total, context)
+    return [(NO_SOURCE, [*each, *[PAD] * (context - len(each))]) for each in segments]
 
 
-def _some(segments: Sequence[Sequence[int]], tokens: int, context: int) -> list[EncodedPair]:
-    if context < 2 or not segments:
+def _require_one(tokens: int, context: int) -> None:
+    if not 2 <= context <= tokens:
         raise UserError(
             f"a text of {tokens} tokens has no segment of {context}: "
             "give more text, or a context between 2 and its length"
         )
-    return [(NO_SOURCE, segment) for segment in segments]

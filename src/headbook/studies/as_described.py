@@ -1,0 +1,104 @@
+"""Notebook 32: the X-raying article's model as its text describes it: a causal language model."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from headbook.runs.store import Store
+from headbook.stages.language import LanguageModel, Setting
+from headbook.studies.config import Config
+from headbook.studies.diversity_watched import labels, language_models, peak_rate
+from headbook.studies.measurements import claim_row
+from headbook.studies.results import Tables
+from headbook.studies.training_claims import setting_tables
+from headbook.studies.watched_figures import (
+    attention_ratio,
+    dissimilarity_sentence,
+    draw_bands,
+    draw_last,
+    draw_losses,
+    draw_metrics,
+    spelled,
+)
+
+__all__ = ["STUDY", "compute", "draw_bands", "draw_last", "draw_losses", "draw_metrics", "read"]
+
+STUDY = "32_as_described"
+
+
+def compute(config: Config, store: Store | None = None) -> Tables:
+    """Every model of the setting, watched as it was trained, and how good a model it became."""
+    store = store or Store.default()
+    models = language_models(config, Setting.DESCRIBED, store)
+    tables = setting_tables(models)
+    quality = pd.DataFrame(map(_quality, models))
+    learnt = [_learnt(each, row) for each, row in zip(models, quality.iloc, strict=True)]
+    claims = pd.concat([tables["claims"], pd.DataFrame(learnt)], ignore_index=True)
+    return tables | {"quality": quality, "claims": claims}
+
+
+def _quality(model: LanguageModel) -> dict[str, object]:
+    """Validation and test, beside what the training text's token frequencies give."""
+    curve, scores = model.curve, model.scores
+    return {
+        "model": labels(model)["model"], "peak_rate": peak_rate(model),
+        "updates": model.run.training.updates,
+        "tokens": int(curve["target_tokens"].iloc[-1]),
+        "valid_nats": curve["valid_loss_nats"].min(), "test_nats": scores["test_nats"],
+        "test_perplexity": scores["test_perplexity"],
+        "test_perplexity_word": scores["test_perplexity_word"],
+        "frequency_nats": frequency_nats(model),
+    }  # fmt: skip
+
+
+def frequency_nats(model: LanguageModel) -> float:
+    """Cross-entropy a token of the test lines under the training lines' frequencies, one added."""
+    train, test = (
+        _counts(model.subwords.encode(lines), len(model.subwords))
+        for lines in (model.text.train, model.text.test)
+    )
+    smooth = train + 1
+    return float(-(test / test.sum() * np.log(smooth / smooth.sum())).sum())
+
+
+def _counts(encoded: Sequence[Sequence[int]], vocabulary: int) -> np.ndarray:
+    flat = np.fromiter((identity for line in encoded for identity in line), dtype=np.int64)
+    return np.bincount(flat, minlength=vocabulary)
+
+
+def _learnt(model: LanguageModel, quality: pd.Series) -> dict[str, object]:
+    share = quality["test_nats"] / quality["frequency_nats"]
+    return claim_row("wikitext-is-learnt-described", labels(model), float(share))
+
+
+def quality_table(tables: Tables) -> pd.DataFrame:
+    """Perplexity of every model, and the cross-entropy of token frequencies."""
+    return tables["quality"]
+
+
+def sight_table(tables: Tables) -> pd.DataFrame:
+    """The largest change of a logit when one token is changed, by where the logit stands."""
+    return tables["sight"]
+
+
+def cost_table(tables: Tables) -> pd.DataFrame:
+    """How often each training was looked at, and the share of its time that took."""
+    return tables["cost"]
+
+
+def read(tables: Tables) -> str:
+    """The reading, every number from the tables."""
+    looks, quality = tables["looks"], tables["quality"]
+    best = quality.loc[quality["test_nats"].idxmin()]
+    looking = spelled(tables["cost"]["share_of_time"], ".0%")
+    return (
+        f"A changed token moves no logit before it by more than "
+        f"{tables['sight']['before'].max():.2g}. The best model, of peak rate "
+        f"{best['peak_rate']:.1g}, has a perplexity of {best['test_perplexity']:.0f} a piece and "
+        f"{best['test_perplexity_word']:.0f} a word after {best['tokens'] / 1e6:.1f} million "
+        f"tokens; the worst {quality['test_perplexity'].max():.0f} a piece, and token frequencies "
+        f"{np.exp(best['frequency_nats']):.0f}. {dissimilarity_sentence(looks)} Raw attention "
+        f"diversity ends at {spelled(attention_ratio(looks), '.2g')} times what it was before "
+        f"training, by layer. Looking took {looking} of the time."
+    )

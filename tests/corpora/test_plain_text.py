@@ -1,0 +1,64 @@
+"""Text for language models: which lines, and segments of one length made of them."""
+
+from pathlib import Path
+
+import pytest
+
+from headbook.corpora.batches import EOS, PAD
+from headbook.corpora.plain_text import NO_SOURCE, cut, filled, load_text
+from headbook.corpora.readers import load
+from headbook.types import UserError
+
+LINES = [[5, 6, 7, EOS], [8, EOS], [9] * 6 + [EOS]]
+
+
+def targets(pairs):
+    assert all(tuple(source) == NO_SOURCE for source, _ in pairs)
+    return [list(target) for _, target in pairs]
+
+
+def test_a_text_is_cut_without_a_gap():
+    assert targets(cut(LINES, 4)) == [[5, 6, 7, EOS], [8, EOS, 9, 9], [9, 9, 9, 9]]
+
+
+def test_whole_lines_are_padded_and_long_ones_are_cut():
+    assert targets(filled(LINES, 6)) == [[5, 6, 7, EOS, 8, EOS], [9] * 6, [EOS] + [PAD] * 5]
+    assert targets(filled(LINES[:2], 5)) == [[5, 6, 7, EOS, PAD], [8, EOS, PAD, PAD, PAD]]
+
+
+@pytest.mark.parametrize("make", [cut, filled])
+@pytest.mark.parametrize("context", [1, 0, 14])
+def test_a_text_shorter_than_a_segment_is_refused(make, context):
+    with pytest.raises(UserError) as caught:
+        make(LINES, context)
+    assert "13 tokens" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_no_token_is_lost_or_made():
+    whole = [identity for line in LINES for identity in line]
+    kept = [identity for row in targets(filled(LINES, 5)) for identity in row if identity != PAD]
+    assert kept == whole
+    assert [identity for row in targets(cut(LINES, 13)) for identity in row] == whole
+
+
+def test_the_english_side_of_pairs_is_a_text():
+    text, pairs = load_text("controlled-sov", 50), load("controlled-sov")
+    assert text.train == pairs.train.source[:50] and text.valid == pairs.valid.source
+    assert text.digest != load_text("controlled-sov", 49).digest
+
+
+def test_a_registered_text_is_read_without_its_empty_lines(tmp_path, monkeypatch):
+    for name in ("train", "valid", "test"):
+        (tmp_path / f"{name}.txt").write_text(f" \n = {name} = \n\n words \n", encoding="utf-8")
+    files = {f"{name}.txt": tmp_path / f"{name}.txt" for name in ("train", "valid", "test")}
+    located = type("Located", (), {"files": files})
+    monkeypatch.setattr("headbook.corpora.download.locate", lambda name: located)
+    text = load_text("wikitext-2")
+    assert text.train == ("= train =", "words") and text.test == ("= test =", "words")
+
+
+def test_what_is_no_corpus_or_leaves_no_line_is_refused(tmp_path: Path):
+    with pytest.raises(UserError, match="limit 0"):
+        load_text("controlled-sov", 0)
+    with pytest.raises(UserError, match="did you mean"):
+        load_text("wikitext-3")

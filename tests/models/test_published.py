@@ -1,0 +1,85 @@
+"""The article's decoder: its parameters, its scores, and its mask, which nothing else may have."""
+
+import re
+
+import pytest
+import torch
+
+from headbook import paths
+from headbook.models.capture import Point, capture
+from headbook.models.perturbation import moved
+from headbook.models.published import PublishedTransformer
+from headbook.models.transformer import NormPlacement, Transformer
+from headbook.types import Kind, UserError
+
+LENGTHS = (3, 9, 33, 129)
+
+
+@pytest.fixture
+def published() -> PublishedTransformer:
+    torch.manual_seed(0)
+    return PublishedTransformer(13, 2, 16, 24, 4, 0.0).double().eval()
+
+
+def ids(length: int) -> torch.Tensor:
+    return torch.randint(3, 13, (2, length), generator=torch.Generator().manual_seed(length))
+
+
+def test_it_has_the_parameters_of_the_notebook():
+    model = PublishedTransformer(5002, 6, 128, 512, 8, 0.1)
+    assert sum(each.numel() for each in model.parameters()) == 2_472_842
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_its_positions_see_what_comes_after_them(published, length):
+    with capture(published, {Point.WEIGHTS}) as tape:
+        published.decode(ids(length), None, None)
+    for weights in tape[Kind.DECODER, Point.WEIGHTS]:
+        assert torch.equal(weights[:, :, :-1], weights[:, :, :-1].triu(1))
+        assert torch.allclose(weights[:, :, -1], torch.full_like(weights[:, :, -1], 1 / length))
+        assert torch.allclose(weights.sum(-1), torch.ones_like(weights[..., 0]))
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_a_changed_token_moves_what_was_predicted_before_it(published, length):
+    assert moved(published, ids(length), length // 2).before > 1e-3
+
+
+@pytest.mark.parametrize("norm", NormPlacement)
+@pytest.mark.parametrize("length", LENGTHS)
+def test_every_other_decoder_is_causal(tiny, length, norm):
+    model = tiny(encoder_layers=0, norm=norm).eval()
+    found = moved(model, ids(length), length // 2)
+    assert found.before == 0 and found.at > 0 and found.after > 0
+
+
+def test_a_mask_the_wrong_way_round_is_found(tiny, monkeypatch):
+    monkeypatch.setattr(Transformer, "_seen", PublishedTransformer._seen)
+    model = tiny(encoder_layers=0).eval()
+    monkeypatch.setattr(
+        "headbook.models.attention.Attention._scores",
+        lambda self, query, key, mask: (query @ key.mT).masked_fill(~mask, -1e9),
+    )
+    assert moved(model, ids(9), 4).before > 0
+
+
+@pytest.mark.parametrize("changed", [0, 8, -1, 20])
+def test_a_token_at_the_edge_is_refused(published, changed):
+    with pytest.raises(UserError, match="both sides"):
+        moved(published, ids(9), changed)
+
+
+def test_scores_are_divided_by_the_model_s_width(published):
+    with capture(published, {Point.QUERIES, Point.KEYS, Point.SCORES}) as tape:
+        published.decode(ids(9), None, None)
+    query, key, scores = (tape[Kind.DECODER, point][0]
+                          for point in (Point.QUERIES, Point.KEYS, Point.SCORES))  # fmt: skip
+    seen = torch.ones(9, 9, dtype=torch.bool).triu(1)
+    assert torch.allclose(scores[:, :, seen], (query @ key.mT)[:, :, seen] / 16**0.5)
+
+
+def test_only_the_stage_of_language_models_reaches_it():
+    sources = (paths.REPOSITORY / "src").rglob("*.py")
+    users = {path.name for path in sources
+             if re.search(r"models(\.| import )published", path.read_text())}  # fmt: skip
+    assert users == {"language.py"}

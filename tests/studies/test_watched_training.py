@@ -1,0 +1,182 @@
+"""Pages 31, 32 and 34: claims from looks with known courses, regressions with known answers."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from scipy.stats import linregress
+
+from headbook.claims import ledger
+from headbook.claims.scorecard import checked
+from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
+from headbook.runs.store import Store
+from headbook.studies import (
+    as_described,
+    as_published,
+    diversity_and_loss,
+    diversity_watched,
+    training_claims,
+)
+from headbook.studies.config import Config
+from headbook.studies.diversity_watched import column, pairs_of, variance
+from headbook.studies.results import Tables
+
+PAGES = (as_published, as_described, diversity_and_loss)
+UPDATES, LAYERS = list(range(40)), (1, 2, 3, 4)
+
+
+@pytest.fixture(scope="module")
+def tables() -> Iterator[dict[str, Tables]]:
+    yield {page.STUDY: page.compute(Config("smoke"), Store.default()) for page in PAGES}
+
+
+def looks(**courses: object) -> pd.DataFrame:
+    """Every metric goes from 1 to 2 in every layer by update 10 and stays, unless a course says."""
+    rows = []
+    for update in UPDATES:
+        for layer in LAYERS:
+            row = {"model": "m", "update": update, "layer": layer}
+            for metric in ARTICLE:
+                for form in (RAW, FREE):
+                    name = column(metric, form)
+                    course = courses.get(name, lambda update, layer: 1 + min(update, 10) / 10)
+                    row[name] = course(update, layer)
+            name = variance(DISSIMILARITY, RAW)
+            row[name] = courses.get(name, lambda update, layer: update)(update, layer)
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def values(**courses: object) -> dict[str, float]:
+    return training_claims._values(looks(**courses))
+
+
+def test_what_rises_everywhere_rises_everywhere():
+    found = values()
+    assert found["xray-orthogonality-falls"] == found["xray-dissimilarity-rises"] == 1
+    assert found["xray-variance-rises"] == 1
+    assert found["xray-stable-after-ten"] == pytest.approx(1)
+    assert found["xray-first-layer-dwarfs"] == pytest.approx(0)
+    assert found["xray-attention-still-in-first-layer"] == pytest.approx(0)
+
+
+def test_a_layer_that_falls_is_missed():
+    name = column(DISSIMILARITY, RAW)
+    falls = {name: lambda update, layer: -update if layer == 3 else update}
+    assert values(**falls)["xray-dissimilarity-rises"] == 0.75
+
+
+def test_a_steady_rise_is_not_stable_at_ten():
+    name = column(ORTHOGONALITY, RAW)
+    found = values(**{name: lambda update, layer: np.exp(update)})["xray-stable-after-ten"]
+    assert found == pytest.approx(10 / 35.5)  # the last fifth of 40 looks has its mean at 35.5
+
+
+def test_a_first_layer_a_hundred_times_the_others():
+    name, free = column(ORTHOGONALITY, RAW), column(ORTHOGONALITY, FREE)
+    large = {name: lambda update, layer: 100.0 if layer == 1 else 1.0,
+             free: lambda update, layer: 0.5}  # fmt: skip
+    found = values(**large)
+    assert found["xray-first-layer-dwarfs"] == pytest.approx(np.log(100))
+    assert found["xray-first-layer-scale-free"] == 0
+
+
+def test_distinct_layers_and_attention_that_rises_behind_the_first():
+    unlike = {
+        column(DISSIMILARITY, RAW): lambda update, layer: 0.03 if layer <= 3 else 0.01,
+        column(ATTENTION, RAW): lambda update, layer: 1.0 + (layer > 1) * (update > 0),
+    }
+    found = values(**unlike)
+    assert found["xray-first-three-distinct"] == pytest.approx(0.02)
+    assert found["xray-attention-still-in-first-layer"] == pytest.approx(np.log(2))
+
+
+def test_one_pair_has_no_variance():
+    none = {variance(DISSIMILARITY, RAW): lambda update, layer: float("nan")}
+    assert np.isnan(values(**none)["xray-variance-rises"])
+
+
+def test_every_two_heads_count_once():
+    import torch
+
+    matrix = torch.tensor([[0.0, 1.0, 2.0], [1.0, 0.0, 3.0], [2.0, 3.0, 0.0]])
+    assert pairs_of(matrix).tolist() == [1, 2, 3]
+    assert diversity_watched._variance(pairs_of(matrix)) == pytest.approx(2 / 3)
+    assert np.isnan(diversity_watched._variance(pairs_of(matrix[:2, :2])))
+
+
+def noise(count: int, width: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(count, width))
+
+
+def test_a_line_is_explained_and_noise_is_not_held_out():
+    regressors = noise(40, 2)
+    line = regressors @ [0.3, -2.0] + 5
+    assert diversity_and_loss.r_squared(regressors, line) == pytest.approx(1)
+    assert diversity_and_loss.held_out(regressors, line) == pytest.approx(1)
+    chance = noise(40, 1, 1)[:, 0]
+    assert 0 <= diversity_and_loss.r_squared(regressors, chance) < 0.3
+    assert diversity_and_loss.held_out(regressors, chance) < 0.1
+
+
+def test_one_regressor_is_scipy_s():
+    regressors, target = 1e-3 * noise(40, 1) + 0.04, noise(40, 1, 2)[:, 0]
+    expected = linregress(regressors[:, 0], target).rvalue ** 2
+    assert diversity_and_loss.r_squared(regressors, target) == pytest.approx(expected)
+
+
+def test_a_trend_beats_its_own_blocks_only_where_it_goes_on():
+    """Blocks are held out whole: single batches between their neighbours would be foretold."""
+    steps = np.repeat(noise(8, 1)[:, 0], 5)
+    numbers = np.repeat(np.eye(8), 5, axis=0)  # knows the block of each batch
+    assert diversity_and_loss.r_squared(numbers[:, 1:], steps) == pytest.approx(1)
+    assert diversity_and_loss.held_out(numbers[:, 1:], steps) < 0.2
+
+
+def test_too_few_batches_have_no_fit():
+    assert np.isnan(diversity_and_loss.r_squared(noise(3, 2), noise(3, 1)[:, 0]))
+    assert np.isnan(diversity_and_loss.held_out(noise(9, 2), noise(9, 1)[:, 0]))
+
+
+def test_claims_are_rows_the_scorecard_takes(tables: dict[str, Tables]):
+    found = ledger.load()
+    for study, of_page in tables.items():
+        rows = checked(found, of_page["claims"].astype({"seed": str}), study, "test")
+        assert set(rows["claim"]) == {each.id for each in found.claims if each.study == study}
+
+
+def test_the_published_model_sees_ahead_and_the_described_one_does_not(tables: dict[str, Tables]):
+    assert (tables[as_published.STUDY]["sight"]["before"] > 0).all()
+    assert (tables[as_described.STUDY]["sight"]["before"] == 0).all()
+
+
+def test_frequencies_are_what_a_model_is_held_to(tables: dict[str, Tables]):
+    quality = tables[as_described.STUDY]["quality"].iloc[0]
+    assert 0 < quality["frequency_nats"] < np.log(2000)
+    assert quality["test_perplexity"] == pytest.approx(np.exp(quality["test_nats"]))
+
+
+def test_frames_hold_every_pair_of_the_looks(tables: dict[str, Tables]):
+    frames = diversity_watched.watched_tables(Config("smoke"), Store.default())["frames"]
+    assert frames["model"].nunique() == 2 and set(frames["form"]) == {RAW, FREE}
+    each = frames.groupby(["model", "form", "update", "layer"]).size()
+    assert set(each) == {4 * 3}
+    assert frames["update"].nunique() <= diversity_watched.FRAMES
+    assert frames["value"].between(-1 - 1e-6, 1 + 1e-6).all()
+    mirrored = frames.rename(columns={"head": "other", "other": "head"})
+    keys = ["model", "form", "update", "layer", "head", "other"]
+    both = frames.merge(mirrored, on=keys, suffixes=("", "_mirrored"))
+    assert np.allclose(both["value"], both["value_mirrored"])
+
+
+def test_figures_and_readings_come_from_tables_alone(tables: dict[str, Tables]):
+    for page in PAGES:
+        of_page = tables[page.STUDY]
+        before = {name: table.copy() for name, table in of_page.items()}
+        for name in dir(page):
+            if name.startswith("draw_"):
+                assert isinstance(getattr(page, name)(of_page), Figure)
+        assert "nan" not in page.read(of_page)
+        assert all(before[name].equals(of_page[name]) for name in before)
