@@ -162,6 +162,10 @@ def test_part_two_examines_one_model_of_each_corpus_it_sweeps():
     named = pruning.examined_corpora or pruning.corpora
     assert examined == [(corpus, 0) for corpus in pruning.corpora if corpus in named]
     assert 0 < len(examined) <= len(pruning.corpora)
+    alone = {run.corpus for run in config.encoder_pruned_models()}
+    assert set(pruning.corpora) - alone == {"msdocs-ru"}
+    (asked,) = {run.corpus for run in Config("laptop", corpus="msdocs-ru").examined_models()}
+    assert asked == "msdocs-ru"
 
 
 def test_further_widths_are_of_the_corpora_that_are_asked_for():

@@ -78,20 +78,30 @@ class Config:
         return models
 
     def pruned_models(self) -> tuple[ModelRun, ...]:
-        """The models part 2 prunes: every seed of its first corpus, one of each other."""
+        """The models pruned with gates everywhere: each seed of one corpus, one of the others."""
         if self.corpus is not None:
             return self.models()
         corpora = self.preset.pruning.corpora
         first, *others = (_of_corpus(self.models(), corpus) for corpus in corpora)
         return (*first, *(models[0] for models in others))
 
+    def encoder_pruned_models(self) -> tuple[ModelRun, ...]:
+        """Those of them that are pruned with gates in the encoder alone as well."""
+        return self._named(self.pruned_models(), self.preset.pruning.encoder_corpora)
+
     def examined_models(self) -> tuple[ModelRun, ...]:
         """One model of each corpus that part 2 prunes: for what is too dear to do with each."""
         found = {model.corpus: model for model in reversed(self.pruned_models())}
-        named = self.preset.pruning.examined_corpora
-        if self.corpus is None and named is not None:
-            found = {corpus: model for corpus, model in found.items() if corpus in named}
-        return tuple(reversed(found.values()))
+        one_each = tuple(reversed(found.values()))
+        return self._named(one_each, self.preset.pruning.examined_corpora)
+
+    def _named(
+        self, models: tuple[ModelRun, ...], corpora: tuple[str, ...] | None
+    ) -> tuple[ModelRun, ...]:
+        """Those of the profile's named corpora; a corpus the user asks for always is."""
+        if corpora is None or self.corpus is not None:
+            return models
+        return tuple(model for model in models if model.corpus in corpora)
 
     def language_models(self, setting: Setting) -> tuple[LanguageRun, ...]:
         """The profile's language models of one setting; a corpus is one for all of them."""

@@ -31,7 +31,7 @@ EDGE = float(np.log(11))
 def compute(config: Config, store: Store | None = None) -> Tables:
     """The distribution of a gate, and how the first pruned model's gates came to decide."""
     store = store or Store.default()
-    first, *others = [trained(run, store) for run in config.pruned_models()]
+    first, *others = [trained(run, store) for run in config.encoder_pruned_models()]
     sweeps = {name: list(swept(first, kinds, config, store)) for name, kinds in SWEEPS.items()}
     points = [(name, point) for name, found in sweeps.items() for point in found]
     further = [list(swept(model, ENCODER_ONLY, config, store)) for model in others]

@@ -99,7 +99,7 @@ def stages(config: Config, device: Device) -> list[Stage]:
     A frozen decoder saves a sixth, and heads that are left out some more: neither is counted.
     """
     pruning = config.preset.pruning
-    bases, corpora = config.pruned_models(), pruning.scratch_corpora
+    corpora = pruning.scratch_corpora
     dear = [run for run in config.examined_models() if corpora is None or run.corpus in corpora]
 
     def further(base: ModelRun) -> float:
@@ -109,9 +109,10 @@ def stages(config: Config, device: Device) -> list[Stage]:
         return work_of(base, base.training) + further(base)
 
     found = []
-    for gated, penalties, scratch in (
-        ("the encoder", len(pruning.encoder_penalties), pruning.scratch_encoder),
-        ("everything", len(pruning.all_penalties), pruning.scratch_all),
+    encoder, everything = len(pruning.encoder_penalties), len(pruning.all_penalties)
+    for gated, bases, penalties, scratch in (
+        ("the encoder", config.encoder_pruned_models(), encoder, pruning.scratch_encoder),
+        ("everything", config.pruned_models(), everything, pruning.scratch_all),
     ):
         found += [
             _stage(f"λ sweep, gates in {gated}", penalties, bases, further, device),

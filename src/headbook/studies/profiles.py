@@ -38,6 +38,7 @@ class Pruning:
     scratch_corpora: tuple[str, ...] | None = None  # which have from-scratch controls; all if None
     scratch_encoder: int = 4  # counts that have one, gates in the encoder alone
     scratch_all: int = 4  # the same with gates everywhere
+    encoder_corpora: tuple[str, ...] | None = None  # swept with gates in the encoder alone; or all
     examined_corpora: tuple[str, ...] | None = None  # whose heads are scored singly; all if None
     translated: int = 500  # sentences of a test set that masks are scored on, greedily
     examined: int = 500  # sentences that importance and relevance are measured on
@@ -192,7 +193,8 @@ PROFILES = MappingProxyType(
                     # each is a whole training: one seed of a corpus, gates everywhere
                     scratch_corpora=("multi30k-de", "tatoeba-de"),
                     scratch_encoder=0,
-                    # long sentences: a score of every head would take as long as all the others
+                    # long sentences take as long as all the others: one sweep, no single heads
+                    encoder_corpora=("multi30k-de", "tatoeba-de"),
                     examined_corpora=("multi30k-de", "tatoeba-de"),
                 ),
                 texts=(HELD_OUT, *TREEBANKS),

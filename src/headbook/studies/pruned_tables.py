@@ -12,7 +12,7 @@ from jaxtyping import Float
 from headbook.heads.measure import percentiles
 from headbook.runs.store import Store
 from headbook.stages.model import TrainedModel, trained
-from headbook.stages.pruned import PrunedModel, primary_translations
+from headbook.stages.pruned import ENCODER_ONLY, PrunedModel, primary_translations
 from headbook.studies.config import Config
 from headbook.studies.measurements import claim_row, model_labels
 from headbook.studies.sweeps import (
@@ -124,7 +124,8 @@ def _translated(point: Point) -> Translated:
 
 def sweeps(config: Config, kinds: Kinds, store: Store) -> Iterator[Sweep]:
     """The sweep of each of the models that part 2 prunes, with its controls; made where missing."""
-    for run in config.pruned_models():
+    alone = kinds == ENCODER_ONLY
+    for run in config.encoder_pruned_models() if alone else config.pruned_models():
         base = trained(run, store)
         points = tuple(swept(base, kinds, config, store))
         yield Sweep(
