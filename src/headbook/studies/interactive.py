@@ -21,6 +21,8 @@ from torch import Tensor
 from headbook.studies.page import Picture
 
 DIGITS = 3
+CONFIG = {"displayModeBar": False}
+"""One of plotly's own buttons would send the figure to another host, and they cover the title."""
 END = "⟨end⟩"
 MARK = "#b35900"
 """Colour of marked tokens; they are bold as well."""
@@ -60,7 +62,10 @@ class Interactive:
     name: str  # of the page's element, one a page
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        drawn = self.figure.to_html(full_html=False, include_plotlyjs=False, div_id=self.name)
+        drawn = self.figure.to_html(
+            full_html=False, include_plotlyjs=False, auto_play=False, div_id=self.name,
+            config=CONFIG,
+        )  # fmt: skip
         named = f'<div role="figure" aria-label="{escape(self.alt)}">{drawn}</div>'
         return {
             "application/vnd.plotly.v1+json": self.figure.to_plotly_json(),
