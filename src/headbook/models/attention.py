@@ -59,13 +59,16 @@ class Attention(nn.Module):
         dropout: float,
         path: AttentionPath,
         head_width: int | None = None,  # width / heads, unless heads were taken out
+        key_value_heads: int | None = None,  # as many as heads, unless these share them in groups
     ) -> None:
         super().__init__()
         self.heads, self.path = heads, path
+        self.key_value_heads = heads if key_value_heads is None else key_value_heads
         inner = width if head_width is None else heads * head_width
+        shared = inner if key_value_heads is None else inner // heads * key_value_heads
         self.query = _linear(width, inner)
-        self.key = _linear(width, inner)
-        self.value = _linear(width, inner)
+        self.key = _linear(width, shared)
+        self.value = _linear(width, shared)
         self.output = _linear(inner, width)
         self.dropout = Dropout(dropout)
         self.gate: nn.Module | None = None  # gives one multiplier a head, see gates.py
@@ -86,8 +89,8 @@ class Attention(nn.Module):
         """
         if not self.heads:
             return self.output.bias.expand_as(queries)
-        query = self._split(self.query(queries))
-        key, value = self._keys_and_values(queries, memory, cache)
+        query = _split(self.query(queries), self.heads)
+        key, value = map(self._spread, self._keys_and_values(queries, memory, cache))
         if self.record is None and self._fused(query):
             rate = self.dropout.rate if self.training else 0.0
             context = functional.scaled_dot_product_attention(query, key, value, mask, rate)
@@ -100,18 +103,24 @@ class Attention(nn.Module):
             self.record(Point.OUTPUT, output)
         return output
 
-    def _split(self, projected: Tensor) -> Tensor:
-        return rearrange(
-            projected, "batch token (head dim) -> batch head token dim", head=self.heads
-        )
-
     def _keys_and_values(
         self, queries: Tensor, memory: Tensor, cache: KeyValues | None
     ) -> tuple[Tensor, Tensor]:
         if cache is not None and cache.keys is not None and memory is not queries:
             return cache.keys, cache.values
-        key, value = self._split(self.key(memory)), self._split(self.value(memory))
+        key, value = (
+            _split(linear(memory), self.key_value_heads) for linear in (self.key, self.value)
+        )
         return (key, value) if cache is None else cache.extend(key, value)
+
+    def _spread(self, shared: Tensor) -> Tensor:
+        """Keys or values as every head sees them: the heads of a group are neighbours.
+
+        What is recorded is this, [batch head key dim], whoever shares it.
+        """
+        if self.key_value_heads == self.heads:
+            return shared
+        return shared.repeat_interleave(self.heads // self.key_value_heads, dim=1)
 
     def _fused(self, query: Tensor) -> bool:
         if self.path is AttentionPath.AUTO:
@@ -148,6 +157,10 @@ class Attention(nn.Module):
             return scores
         # Adding -inf, whose gradient is free; filling would pass over the scores once more.
         return scores + scores.new_zeros(mask.shape).masked_fill(~mask, -torch.inf)
+
+
+def _split(projected: Tensor, heads: int) -> Tensor:
+    return rearrange(projected, "batch token (head dim) -> batch head token dim", head=heads)
 
 
 def _linear(inputs: int, outputs: int) -> nn.Linear:

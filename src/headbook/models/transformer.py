@@ -49,14 +49,25 @@ class TransformerConfig:
     norm: NormPlacement = NormPlacement.PRE
     path: AttentionPath = AttentionPath.AUTO
     head_counts: HeadCounts | None = None  # `heads` everywhere where None; their width stays
+    key_value_heads: int | None = None  # of decoder and cross-attention; as many as heads if None
 
     def __post_init__(self) -> None:
         if self.width % self.heads:
             raise UserError(f"width {self.width} is not a multiple of heads {self.heads}")
         if self.encoder_layers == self.decoder_layers == 0:
             raise UserError("a transformer needs encoder_layers or decoder_layers above 0")
+        if self.key_value_heads is not None:
+            self._require_groups(self.key_value_heads)
         if not 0 <= self.dropout < 1:
             raise UserError(f"dropout {self.dropout} is not in [0, 1)")
+
+    def _require_groups(self, shared: int) -> None:
+        if shared < 1 or self.heads % shared:
+            raise UserError(
+                f"{self.heads} heads cannot share {shared} key-value heads: give a divisor"
+            )
+        if self.head_counts is not None:
+            raise UserError("heads that share keys and values cannot be unequal in number as well")
 
 
 @dataclass
@@ -136,7 +147,9 @@ class Residual(nn.Module):
 def _attention(config: TransformerConfig, kind: Kind, layer: int) -> Attention:
     heads = config.head_counts.of(kind, layer) if config.head_counts else config.heads
     head_width = config.width // config.heads
-    return Attention(config.width, heads, config.dropout, config.path, head_width)
+    # Ainslie et al. 2023 leave the encoder's alone: it is not what decoding waits for.
+    shared = None if kind is Kind.ENCODER else config.key_value_heads
+    return Attention(config.width, heads, config.dropout, config.path, head_width, shared)
 
 
 class EncoderLayer(nn.Module):

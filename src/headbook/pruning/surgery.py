@@ -16,8 +16,10 @@ def take_out(model: Transformer) -> Transformer:
 
     Rows of W_Q, W_K, W_V and columns of W_O go; a gate between 0 and 1 is multiplied into W_O. A
     block without heads keeps the bias of W_O, which gating leaves as well. UserError for a gate
-    that is NaN.
+    that is NaN, and for heads that share keys and values: closed ones would leave uneven groups.
     """
+    if model.config.key_value_heads is not None:
+        raise UserError("heads that share keys and values are not taken out one by one; gate them")
     model.eval()
     multipliers = {(kind, layer): _multipliers(block) for kind, layer, block in model.attentions()}
     counts = {kind: _counts(multipliers, kind) for kind in Kind}
