@@ -15,7 +15,7 @@ from headbook.publishing import notebooks
 from headbook.studies import explain
 from headbook.types import UserError
 
-COMMANDS = ("run", "publish", "explain", "book", "bench", "corpora")
+COMMANDS = ("plan", "pack", "train", "run", "publish", "explain", "book", "bench", "corpora")
 ENTRY = """
 [toy-de]
 title = "t"

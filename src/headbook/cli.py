@@ -1,4 +1,4 @@
-"""`headbook`: `corpora`, `plan`, `train`, `run`, `publish`, `explain`, `book`, `bench`."""
+"""`headbook`: `corpora`, `plan`, `pack`, `train`, `run`, `publish`, `explain`, `book`, `bench`."""
 
 import math
 import time
@@ -193,6 +193,24 @@ def plan(
         from headbook.studies.plan import lines
 
         for line in lines(Config(profile), share, rate):
+            typer.echo(line)
+
+
+@app.command()
+def pack(
+    folder: Annotated[Path, typer.Argument(help="Where to; it may be there already.")],
+    profile: ProfileName = "full",
+) -> None:
+    """Collects what a machine without network and spaCy needs: corpora, treebanks, parses.
+
+    Parses that the run store lacks are made now. The same command continues and mends a pack.
+    """
+    with _one_line_errors():
+        from headbook.publishing.pack import lines
+        from headbook.runs.store import Store
+        from headbook.studies.config import Config
+
+        for line in lines(Config(profile), folder, Store.default()):
             typer.echo(line)
 
 

@@ -1,5 +1,6 @@
-"""Our transformer and the same one built from `torch.nn.Transformer`; a training step of both."""
+"""Our transformer and others of its shape; a training step of each."""
 
+from collections.abc import Callable
 from enum import StrEnum
 
 import torch
@@ -7,9 +8,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from headbook.bench.compiled import compiled
+from headbook.bench.marian import Marian
 from headbook.corpora.batches import PAD, Batch
 from headbook.models.transformer import Embedding, Transformer, TransformerConfig
-from headbook.training.loop import Precision, TrainingConfig
+from headbook.training.config import Precision, TrainingConfig
 from headbook.training.schedule import learning_rate
 
 
@@ -18,6 +21,8 @@ class Contestant(StrEnum):
 
     OURS = "ours"
     TORCH = "torch.nn.Transformer"
+    MARIAN = "transformers.MarianMTModel"
+    COMPILED = "ours, compiled"
 
 
 class TorchTransformer(nn.Module):
@@ -59,10 +64,17 @@ class TorchTransformer(nn.Module):
         return self.logits(states)
 
 
+MAKERS: dict[Contestant, Callable[[TransformerConfig], nn.Module]] = {
+    Contestant.OURS: Transformer,
+    Contestant.TORCH: TorchTransformer,
+    Contestant.MARIAN: Marian,
+    Contestant.COMPILED: compiled,
+}
+
+
 def build(contestant: Contestant, config: TransformerConfig) -> nn.Module:
-    """A fresh model on the accelerator where there is one."""
-    made = Transformer(config) if contestant is Contestant.OURS else TorchTransformer(config)
-    return made.to(device())
+    """A fresh model on the accelerator where there is one; LeftOutError where it cannot be had."""
+    return MAKERS[contestant](config).to(device())
 
 
 def device() -> torch.device:

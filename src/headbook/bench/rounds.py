@@ -23,6 +23,10 @@ class Spread:
         return cls(*(float(found(values)) for found in (np.median, np.min, np.max)))
 
 
+class LeftOutError(Exception):
+    """A contestant that cannot run on this machine; the text says why."""
+
+
 Timed = Callable[[int], float]
 """Does the work of one round and returns the seconds it took."""
 

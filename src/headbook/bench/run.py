@@ -1,19 +1,29 @@
 """The whole benchmark, as `headbook bench` runs it."""
 
-from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
 from headbook.bench.config import BenchConfig
+from headbook.bench.contestants import device
 from headbook.bench.measuring import cost, memory
 from headbook.bench.relevance import relevance
 from headbook.bench.speed import speed
 from headbook.bench.table import frame, text
 
+ON_GPU: dict[str, Any] = {
+    "widths": (256, 512),
+    "tokens": 16_000,
+    "vocabulary": 32_000,
+    "product": 8192,
+}
+"""Sizes of profile `full`, and products that a GPU needs to reach its rate."""
 
-def report(rounds: int = 7, widths: Sequence[int] = (128, 256)) -> pd.DataFrame:
-    """The benchmark at the sizes of the book's models."""
-    return bench(BenchConfig(widths=tuple(widths), rounds=rounds))
+
+def report(rounds: int = 7) -> pd.DataFrame:
+    """The benchmark at the sizes of the book's models: of `laptop`, or of `full` on a GPU."""
+    sizes = ON_GPU if device().type == "cuda" else {}
+    return bench(BenchConfig(rounds=rounds, **sizes))
 
 
 def bench(config: BenchConfig) -> pd.DataFrame:

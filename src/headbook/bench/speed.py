@@ -1,21 +1,23 @@
-"""Training speed against `torch.nn.Transformer`, and against the machine's matrix products."""
+"""Training speed against others of the same shape, and against the machine's matrix products."""
 
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing.connection import Connection
 
 import torch
+from tqdm import tqdm
 
+from headbook.bench.compiled import one_of_each, padded
 from headbook.bench.config import BenchConfig
 from headbook.bench.contestants import Contestant, TrainingStep, build, device
-from headbook.bench.rounds import Spread, Timed, interleaved, ratio
+from headbook.bench.rounds import LeftOutError, Spread, Timed, interleaved, ratio
 from headbook.bench.table import Row
 from headbook.corpora.batches import EOS, UNK, Batch, EncodedPair, collate, epoch
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.timing import seconds
-from headbook.training.loop import Precision
+from headbook.training.config import Precision
 from headbook.training.memory import keep_freed_memory
 
 OWN_MEMORY = "torch.nn.Transformer, memory not kept"
@@ -45,11 +47,37 @@ def pair(length: int, vocabulary: int, chance: torch.Generator) -> EncodedPair:
 
 
 def steps(contestant: Contestant, config: BenchConfig, width: int) -> Timed:
-    """The timed training step of a contestant on the batch of a round."""
+    """The timed training step of a contestant on the batch of a round.
+
+    LeftOutError where it cannot run on this machine.
+    """
     torch.manual_seed(config.seed)
     step = TrainingStep(build(contestant, config.model(width)), config.precision)
     batches = training_batches(config)
+    if contestant is Contestant.COMPILED:
+        batches = [padded(batch) for batch in batches]
+        _compile(step, batches)
     return lambda number: seconds(lambda: step(batches[number]))
+
+
+def _compile(step: TrainingStep, batches: Sequence[Batch]) -> None:
+    try:
+        for batch in tqdm(one_of_each(batches), desc="compiling", unit="length"):
+            step(batch)
+    except RuntimeError as error:  # whatever is missing, torch's compiler raises one
+        why = str(error).strip().partition("\n")[0]
+        raise LeftOutError(f"torch.compile does not work here ({why})") from None
+
+
+def training_works(config: BenchConfig, width: int) -> dict[str, Timed]:
+    """The training step of every contestant that can run here; why another cannot is printed."""
+    works: dict[str, Timed] = {}
+    for each in Contestant:
+        try:
+            works[each] = steps(each, config, width)
+        except LeftOutError as why:
+            print(f"training: {each} is left out at width {width}: {why}", flush=True)
+    return works
 
 
 def serve(connection: Connection, config: BenchConfig, width: int, threads: int) -> None:
@@ -119,33 +147,40 @@ def speed(config: BenchConfig, width: int) -> list[Row]:
     keep_freed_memory()
     batches = training_batches(config)
     with own_process(config, width) as unkept:
-        works = {each: steps(each, config, width) for each in Contestant}
-        works |= {OWN_MEMORY: unkept, PRODUCT: product(config)}
-        taken = interleaved(works, config.rounds, f"training, width {width}")
+        works = training_works(config, width) | {OWN_MEMORY: unkept}
+        timed = works | {PRODUCT: product(config)}
+        taken = interleaved(timed, config.rounds, f"training, width {width}")
     row = partial(Row, width=width)
     tokens = [int(batch.target_mask.sum()) for batch in batches[1:]]
     rows = [
-        row(f"training: {name}", _rates(tokens, taken[name]), "target tokens/s")
-        for name in (*Contestant, OWN_MEMORY)
+        row(f"training: {name}", _rates(tokens, taken[name]), "target tokens/s") for name in works
     ]
     rows += [
-        row(f"training: ours over {name}", ratio(taken[name], taken[Contestant.OURS]), "times")
-        for name in (Contestant.TORCH, OWN_MEMORY)
+        row(f"training: {quicker} over {name}", ratio(taken[name], taken[quicker]), "times")
+        for name, quicker in _pairs(works)
     ]
     return rows + _shares(config, width, batches[1:], taken)
+
+
+def _pairs(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Which are compared: ours with every other one, and ours, compiled, with ours."""
+    ours, fixed = Contestant.OURS, Contestant.COMPILED
+    return [(ours, fixed) if name == fixed else (name, ours) for name in names if name != ours]
 
 
 def _shares(
     config: BenchConfig, width: int, batches: list[Batch], taken: dict[str, list[float]]
 ) -> list[Row]:
-    """The machine's rate and what part of it our training step reaches."""
+    """The machine's rate and what part of it our training step reaches, compiled or not."""
     machine = [2e-9 * PRODUCTS * config.product**3 / each for each in taken[PRODUCT]]
     work = [1e-9 * operations(config.model(width), batch) for batch in batches]
-    ours = [done / each for done, each in zip(work, taken[Contestant.OURS], strict=True)]
-    return [
-        Row(f"{PRODUCT}, {config.precision}", Spread.of(machine), "GFLOP/s", width),
-        Row("training: ours over matrix product", ratio(ours, machine), "times", width),
-    ]
+    rows = [Row(f"{PRODUCT}, {config.precision}", Spread.of(machine), "GFLOP/s", width)]
+    for name in (Contestant.OURS, Contestant.COMPILED):
+        if name in taken:
+            reached = [done / each for done, each in zip(work, taken[name], strict=True)]
+            share = ratio(reached, machine)
+            rows.append(Row(f"training: {name} over {PRODUCT}", share, "times", width))
+    return rows
 
 
 def _rates(amounts: list, taken: list[float]) -> Spread:

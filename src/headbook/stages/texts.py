@@ -73,15 +73,13 @@ def parsed(sentences: Sequence[str], pipeline: str, store: Store) -> tuple[tuple
 
     The DocBin is kept for spaCy's own tools, the trees as JSON for a machine without spaCy.
     """
-    text = hashlib.sha256("\n".join(sentences).encode()).hexdigest()
+    text = _digest(sentences)
     try:
         where, parser = _pipeline(pipeline)
     except UserError:
         if pipeline == AUTO and (kept := _kept(text, store)):
             return kept
         raise
-    asked = Ingredients(PARSES, {"parser": parser}, {"sentences": text}, {})
-
     def make(folder: Path) -> None:
         from headbook.syntax.parse import parse_docs, save_docs  # a machine may lack spaCy
 
@@ -90,7 +88,16 @@ def parsed(sentences: Sequence[str], pipeline: str, store: Store) -> tuple[tuple
         rows = [asdict(tree) for tree in parses.trees()]
         (folder / "trees.json").write_text(json.dumps(rows, ensure_ascii=False))
 
-    return _read_trees(store.get(asked, make) / "trees.json"), parser
+    return _read_trees(store.get(asked_parses(sentences, parser), make) / "trees.json"), parser
+
+
+def asked_parses(sentences: Sequence[str], parser: str) -> Ingredients:
+    """The key material of what a parser makes of sentences."""
+    return Ingredients(PARSES, {"parser": parser}, {"sentences": _digest(sentences)}, {})
+
+
+def _digest(sentences: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(sentences).encode()).hexdigest()
 
 
 def _kept(text: str, store: Store) -> tuple[tuple[Tree, ...], str] | None:
