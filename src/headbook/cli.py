@@ -123,6 +123,8 @@ def train(
 ) -> None:
     """Trains a profile's models that the run store lacks, one after the other.
 
+    Language models come last, and under torchrun not at all: one process trains them.
+
     With --minutes it stops in time, a checkpoint saved; the same command continues. Time is kept
     between updates: the translation of a model's test sets, after its last update, is not cut.
 
@@ -134,12 +136,17 @@ def train(
         if minutes is not None and not minutes > 0:
             raise UserError(f"minutes is {minutes}; give more than 0")
         from headbook.runs.store import Store
+        from headbook.stages.language import train_missing_language
         from headbook.stages.model import train_missing
         from headbook.studies.config import Config
+        from headbook.training.processes import started_by_torchrun
 
-        models = Config(profile, _from_anywhere(corpus), size, seed=seed).emerging_models()
-        deadline = began + 60 * (math.inf if minutes is None else minutes)
-        if not train_missing(models, Store.default(), typer.echo, deadline):
+        config = Config(profile, _from_anywhere(corpus), size, seed=seed)
+        given = (Store.default(), typer.echo, began + 60 * (minutes or math.inf))
+        done = train_missing(config.emerging_models(), *given)
+        if done and not started_by_torchrun():
+            done = train_missing_language(config.language_models(), *given)
+        if not done:
             raise typer.Exit(3)
 
 

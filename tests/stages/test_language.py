@@ -9,6 +9,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -180,6 +181,22 @@ def test_bad_input_is_one_line(changed: dict[str, object], said: str, tmp_path: 
     with pytest.raises(UserError, match=said) as caught:
         language_model(a_run(**changed), Store(tmp_path))
     assert "\n" not in str(caught.value)
+
+
+def test_cut_at_a_deadline_it_goes_on(made: stage.LanguageModel, tmp_path: Path):
+    said: list[str] = []
+    given = ((made.run,), Store(tmp_path), said.append)
+    assert not stage.train_missing_language(*given, deadline=0.0)
+    assert said == [f"stopped before {said[0].removeprefix('stopped before ')}"]
+    with pytest.MonkeyPatch.context() as patch:
+        # it starts, and is late at once
+        patch.setattr(stage, "time", SimpleNamespace(monotonic=lambda: -1.0))
+        assert not stage.train_missing_language(*given, deadline=0.0)
+    assert "stopped at update 1 of 8; the same command continues" in said[-1]
+    assert stage.train_missing_language(*given, deadline=math.inf)
+    assert stage.train_missing_language(*given, deadline=0.0) and said[-1].endswith(": kept")
+    one, other = (each.model().state_dict() for each in (made, language_model(*given[0], given[1])))
+    assert all(torch.equal(one[name], other[name]) for name in one)
 
 
 def test_an_empty_probe_is_refused():

@@ -222,6 +222,20 @@ def test_sweeps_and_controls_are_counted() -> None:
     assert scratch.runs == 4 * len(dear)
 
 
+def test_language_models_are_counted() -> None:
+    config = Config("laptop")
+    stages = plan.stages(config, Device(400.0))
+    (language,) = (stage for stage in stages if stage.name == "language models")
+    assert language.runs == len(config.language_models())
+    run = config.language_models()[0]
+    segments = run.training.updates * run.training.tokens / run.context
+    # six a weight that is not looked up, and 12 · width for every pair of query and key
+    weights = run.size.layers * 198_656 + 256 + 128 * run.vocabulary
+    pairs = run.size.layers * (256 * 257 / 2 + 256)
+    expected = segments * (6 * weights * 256 + 12 * 128 * pairs)
+    assert costs.language_work(run) == pytest.approx(expected, rel=0.01)
+
+
 def test_the_rate_of_this_machine_is_measured_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "SECONDS", 0.0)
     assert 0 < plan.machine_rate(Precision.FULL) < 1e6

@@ -1,4 +1,4 @@
-"""Making heads share keys and values: grouped-query and multi-query attention (Ainslie et al. 2023).
+"""Making heads share keys and values: grouped-query attention (Ainslie et al. 2023).
 
 Multi-query attention (Shazeer 2019) is the case of one key-value head.
 """

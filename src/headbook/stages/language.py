@@ -2,10 +2,11 @@
 
 import json
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from headbook.stages.model import Size
 from headbook.stages.watching import Look, Looks, Watched, Watcher
 from headbook.training import checkpoint
 from headbook.training.config import TrainingConfig
-from headbook.training.loop import STATE, Trainer
+from headbook.training.loop import STATE, OutOfTimeError, Trainer
 from headbook.types import UserError
 
 LANGUAGE = Stage("language", version=1)
@@ -147,19 +148,53 @@ def text_of(corpus: str, lines: int | None) -> PlainText:
     return load_text(corpus, lines)
 
 
-def language_model(run: LanguageRun, store: Store) -> LanguageModel:
-    """The language model, from the store or trained now (resuming what a kill left)."""
+def train_missing_language(
+    runs: Iterable[LanguageRun], store: Store, say: Callable[[str], None], deadline: float
+) -> bool:
+    """Trains the language models that the store lacks, and says a line of each.
+
+    False where the deadline, of `time.monotonic()`, came before all were done.
+    """
+    return all(_trained_in_time(run, store, say, deadline) for run in runs)
+
+
+def _trained_in_time(
+    run: LanguageRun, store: Store, say: Callable[[str], None], deadline: float
+) -> bool:
+    name = f"{run.corpus} {run.setting}, {run.size.heads} heads, seed {run.training.seed}"
+    if store.has(ingredients(run, text_of(run.corpus, run.lines))):
+        say(f"{name}: kept")
+        return True
+    if time.monotonic() >= deadline:
+        say(f"stopped before {name}; the same command continues")
+        return False
+    try:
+        made = language_model(run, store, deadline)
+    except OutOfTimeError as late:
+        say(f"{name} stopped at update {late.update} of {run.training.updates}; "
+            "the same command continues")  # fmt: skip
+        return False
+    say(f"{name}: trained ({made.folder})")
+    return True
+
+
+def language_model(run: LanguageRun, store: Store, deadline: float = math.inf) -> LanguageModel:
+    """The language model, from the store or trained now (resuming what a kill left).
+
+    In one process. OutOfTimeError at the deadline.
+    """
     text = text_of(run.corpus, run.lines)
-    folder = store.get(ingredients(run, text), partial(_train, run, text))
+    folder = store.get(ingredients(run, text), lambda aside: _train(run, text, aside, deadline))
     (folder / STATE).unlink(missing_ok=True)
     return LanguageModel(run, folder, text)
 
 
-def _train(run: LanguageRun, text: PlainText, folder: Path) -> None:
+def _train(run: LanguageRun, text: PlainText, folder: Path, deadline: float) -> None:
     made = LanguageModel(run, folder, text)
     if not (folder / "subwords.json").exists():
         Subwords.train(text.train, run.vocabulary).save(folder / "subwords.json")
     trainer = _trainer(made)
+    trainer.deadline = deadline
     pd.DataFrame(trainer.run().curve).to_csv(folder / "curve.csv", index=False)
     scores = _scores(made, trainer)
     (folder / "scores.json").write_text(json.dumps(scores))

@@ -80,6 +80,7 @@ def parsed(sentences: Sequence[str], pipeline: str, store: Store) -> tuple[tuple
         if pipeline == AUTO and (kept := _kept(text, store)):
             return kept
         raise
+
     def make(folder: Path) -> None:
         from headbook.syntax.parse import parse_docs, save_docs  # a machine may lack spaCy
 

@@ -103,9 +103,9 @@ class Config:
             return models
         return tuple(model for model in models if model.corpus in corpora)
 
-    def language_models(self, setting: Setting) -> tuple[LanguageRun, ...]:
-        """The profile's language models of one setting; a corpus is one for all of them."""
-        runs = tuple(run for run in self.preset.language if run.setting is setting)
+    def language_models(self, setting: Setting | None = None) -> tuple[LanguageRun, ...]:
+        """The profile's language models of one setting, or all; a corpus is one for all of them."""
+        runs = tuple(run for run in self.preset.language if setting in (None, run.setting))
         if self.corpus is not None:
             text_of(self.corpus, 1)  # an unknown name is said now, not after the training
             runs = tuple(dict.fromkeys(replace(run, corpus=self.corpus) for run in runs))

@@ -8,7 +8,9 @@ import torch
 
 from headbook.bench.speed import operations
 from headbook.corpora.batches import EOS, UNK, collate
+from headbook.corpora.plain_text import NO_SOURCE
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.stages.language import LanguageRun
 from headbook.stages.model import ModelRun, Size
 from headbook.training.config import TrainingConfig
 from headbook.types import UserError
@@ -96,6 +98,18 @@ def work_of(run: ModelRun, training: TrainingConfig) -> float:
     """
     sentences = training.updates * training.tokens / SENTENCE
     return sentences * _work_of_sentence(run.size, run.vocabulary)
+
+
+def language_work(run: LanguageRun) -> float:
+    """The same of a language model's whole training, in segments of its context."""
+    size, segment = run.size, [UNK] * run.context
+    config = TransformerConfig(
+        run.vocabulary, run.vocabulary, 0, size.layers, size.width, size.feed_forward, size.heads
+    )
+    batch = collate([(NO_SOURCE, segment)], [0])
+    with torch.device("meta"):
+        of_segment = operations(config, batch)
+    return of_segment * run.training.updates * run.training.tokens / run.context
 
 
 @cache

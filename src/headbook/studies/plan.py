@@ -23,7 +23,15 @@ from headbook.runs.canonical import plain
 from headbook.runs.store import Store
 from headbook.stages.model import TRAINED, ModelRun
 from headbook.studies.config import Config
-from headbook.studies.costs import ACCELERATOR, SENTENCE, Device, disk, memory, work_of
+from headbook.studies.costs import (
+    ACCELERATOR,
+    SENTENCE,
+    Device,
+    disk,
+    language_work,
+    memory,
+    work_of,
+)
 from headbook.studies.profiles import SIZES
 from headbook.training.config import Precision
 
@@ -108,7 +116,7 @@ def stages(config: Config, device: Device) -> list[Stage]:
     def again(base: ModelRun) -> float:
         return work_of(base, base.training) + further(base)
 
-    found = []
+    found = [_language(config, device)]
     encoder, everything = len(pruning.encoder_penalties), len(pruning.all_penalties)
     for gated, bases, penalties, scratch in (
         ("the encoder", config.encoder_pruned_models(), encoder, pruning.scratch_encoder),
@@ -121,6 +129,14 @@ def stages(config: Config, device: Device) -> list[Stage]:
             _stage("  from scratch", min(scratch, penalties), dear, again, device),
         ]
     return [stage for stage in found if stage.runs]
+
+
+def _language(config: Config, device: Device) -> Stage:
+    """Decoder-only models: they are trained in part 3 and have no sweeps."""
+    runs = config.language_models()
+    works = [language_work(run) for run in runs]
+    taken = [device.seconds(one, run.size.width) for one, run in zip(works, runs, strict=True)]
+    return Stage("language models", len(runs), sum(works), sum(taken))
 
 
 def _stage(
