@@ -12,12 +12,18 @@ from typing import Any
 
 import pandas as pd
 import torch
+from torch.nn.functional import cross_entropy
 
 from headbook.corpora.batches import EncodedPair, in_order
 from headbook.corpora.plain_text import PlainText, cut, filled, load_text
 from headbook.corpora.subwords import Subwords
 from headbook.models.published import PublishedTransformer
-from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
+from headbook.models.transformer import (
+    HeadCounts,
+    NormPlacement,
+    Transformer,
+    TransformerConfig,
+)
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.stages.model import Size
@@ -72,6 +78,14 @@ class LanguageRun:
 
 
 @dataclass(frozen=True)
+class SharingRun(LanguageRun):
+    """A language model whose heads share keys and values, or are unequal in number by layer."""
+
+    key_value_heads: int | None = None
+    layer_heads: tuple[int, ...] | None = None  # as wide as the others, so fewer are narrower
+
+
+@dataclass(frozen=True)
 class LanguageModel:
     """A finished run of the stage and what can be read from it."""
 
@@ -113,6 +127,15 @@ class LanguageModel:
         checkpoint.load_model(model, self.folder / "best.safetensors")
         return model
 
+    @torch.inference_mode()
+    def nats(self, model: Transformer, segments: Sequence[EncodedPair]) -> float:
+        """Cross-entropy a token of a model of this shape on segments without padding."""
+        total = 0.0
+        for batch in in_order(segments, self.run.training.tokens):
+            targets = batch.target_out.flatten()
+            total += float(cross_entropy(model(batch).flatten(0, 1), targets, reduction="sum"))
+        return total / (len(segments) * self.run.context)
+
     def segments(self, lines: Sequence[str]) -> list[EncodedPair]:
         """The lines as the setting cuts them. UserError where they make no segment."""
         encoded = self.subwords.encode(lines)
@@ -130,7 +153,17 @@ def _initial(run: LanguageRun, vocabulary: int) -> Transformer:
         vocabulary, vocabulary, 0, size.layers, size.width, size.feed_forward, size.heads,
         run.dropout, NormPlacement.POST,
     )  # fmt: skip
-    return Transformer(config)
+    return Transformer(_shared(config, run) if isinstance(run, SharingRun) else config)
+
+
+def _shared(config: TransformerConfig, run: SharingRun) -> TransformerConfig:
+    """UserError where the heads do not divide, or another number of layers is told."""
+    if run.layer_heads is None:
+        return replace(config, key_value_heads=run.key_value_heads)
+    if len(run.layer_heads) != run.size.layers:
+        raise UserError(f"heads of {len(run.layer_heads)} layers are told of {run.size.layers}")
+    counts = HeadCounts((), run.layer_heads, ())
+    return replace(config, head_counts=counts, key_value_heads=run.key_value_heads)
 
 
 def ingredients(run: LanguageRun, text: PlainText) -> Ingredients:

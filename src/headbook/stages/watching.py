@@ -20,14 +20,17 @@ SEPARATOR = "/"
 
 @dataclass(frozen=True)
 class Watched:
-    """When a training is looked at, and on how many segments: every update up to `dense`."""
+    """When a training is looked at, and on how many segments: every update up to `dense`.
+
+    Never where `every` is 0.
+    """
 
     segments: int = 8
     dense: int = 40
     every: int = 5
 
     def due(self, update: int) -> bool:
-        return update < self.dense or update % self.every == 0
+        return self.every > 0 and (update < self.dense or update % self.every == 0)
 
 
 @dataclass(frozen=True)

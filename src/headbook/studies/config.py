@@ -7,13 +7,13 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from headbook.corpora.readers import load
-from headbook.stages.language import LanguageRun, Setting, text_of
+from headbook.stages.language import LanguageRun, Setting, SharingRun, text_of
 from headbook.stages.model import ModelRun
 from headbook.stages.texts import AUTO
 from headbook.studies.profiles import PROFILES, SIZES, Profile
 from headbook.types import UserError
 
-Run = TypeVar("Run", ModelRun, LanguageRun)
+Run = TypeVar("Run", ModelRun, LanguageRun, SharingRun)
 
 NOTEBOOK_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython"}
 """What IPython itself puts among a notebook's names."""
@@ -110,6 +110,11 @@ class Config:
             text_of(self.corpus, 1)  # an unknown name is said now, not after the training
             runs = tuple(dict.fromkeys(replace(run, corpus=self.corpus) for run in runs))
         return tuple(dict.fromkeys(self._changed(runs)))
+
+    def sharing_models(self) -> tuple[SharingRun, ...]:
+        """Language models with other heads than the first as described, and that one's text."""
+        runs = self._changed(self.preset.sharing)
+        return tuple(replace(run, corpus=self.corpus or run.corpus) for run in runs)
 
     def one_model(self) -> ModelRun:
         """The first of the models, for a study that looks at one."""

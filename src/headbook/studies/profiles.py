@@ -1,10 +1,10 @@
 """Profiles: named sets of parameters, from seconds a notebook to days on a GPU."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
 
-from headbook.stages.language import LanguageRun, Setting
+from headbook.stages.language import LanguageRun, Setting, SharingRun
 from headbook.stages.model import ModelRun, Size
 from headbook.stages.texts import HELD_OUT
 from headbook.stages.watching import Watched
@@ -57,6 +57,7 @@ class Profile:
     sentences: int | None = None
     emerging: tuple[ModelRun, ...] = ()  # of other widths, for when heads specialise
     language: tuple[LanguageRun, ...] = ()  # decoder-only, of both settings of the X-raying article
+    sharing: tuple[SharingRun, ...] = ()  # beside the first as described, with other heads
 
 
 def _controlled(size: str, vocabulary: int, training: TrainingConfig) -> tuple[ModelRun, ...]:
@@ -117,6 +118,18 @@ def _described(
     return LanguageRun(corpus, SIZES[size], 5_002, 0.1, training, watched=Watched(every=20))
 
 
+def _sharing(base: LanguageRun, unequal: tuple[int, ...]) -> tuple[SharingRun, ...]:
+    """Fewer and more heads at the same width, key-value heads halved down to one, unequal heads."""
+    given = {field.name: getattr(base, field.name) for field in fields(LanguageRun)}
+    sizes = [replace(base.size, heads=base.size.heads * by // 4) for by in (1, 2, 8)]
+    halved = [base.size.heads >> by for by in range(1, base.size.heads.bit_length())]
+    return (
+        *(SharingRun(**given, key_value_heads=shared) for shared in halved),
+        *(SharingRun(**given | {"size": size}) for size in sizes),
+        SharingRun(**given | {"watched": Watched(every=0)}, layer_heads=unequal),
+    )
+
+
 def _small_language(
     size: Size, training: TrainingConfig, lines: int | None
 ) -> tuple[LanguageRun, ...]:
@@ -131,6 +144,12 @@ def _small_language(
     )  # fmt: skip
 
 
+SMOKE_LANGUAGE = _small_language(Size(2, 16, 32, 4), replace(SMOKE, updates=45), 4_000)
+QUICK_LANGUAGE = _small_language(
+    Size(6, 64, 256, 8), replace(QUICK, updates=120, tokens=1024), None
+)
+RISING = (4, 5, 6, 6, 7, 8)
+"""Heads by layer: half of eight at first and all at last, as OpenELM scales them."""
 TREEBANKS = ("ud-ewt", "ud-pud-en")
 
 PROFILES = MappingProxyType(
@@ -155,7 +174,8 @@ PROFILES = MappingProxyType(
                 ),
                 sentences=40,
                 emerging=(ModelRun("controlled-sov", Size(2, 32, 64, 2), 2_000, 0.1, SMOKE),),
-                language=_small_language(Size(2, 16, 32, 4), replace(SMOKE, updates=45), 4_000),
+                language=SMOKE_LANGUAGE,
+                sharing=_sharing(SMOKE_LANGUAGE[-1], (2, 4)),
             ),
             Profile(
                 "quick",
@@ -173,9 +193,8 @@ PROFILES = MappingProxyType(
                     levels=(0.0, 0.25, 0.5, 0.75, 0.9),
                     orders=1,
                 ),
-                language=_small_language(
-                    Size(6, 64, 256, 8), replace(QUICK, updates=120, tokens=1024), None
-                ),
+                language=QUICK_LANGUAGE,
+                sharing=_sharing(QUICK_LANGUAGE[-1], RISING),
             ),
             Profile(
                 "laptop",
@@ -208,6 +227,7 @@ PROFILES = MappingProxyType(
                     *(_described("wikitext-2", 800, RATES[0], seed) for seed in range(3)),
                     *(_described("wikitext-2", 800, rate, 0) for rate in RATES[1:]),
                 ),
+                sharing=_sharing(_described("wikitext-2", 800, RATES[0], 0), RISING),
             ),
             Profile(
                 "full",
@@ -249,6 +269,7 @@ PROFILES = MappingProxyType(
                         for seed in range(5)
                     ),
                 ),
+                sharing=_sharing(_described("wikitext-2", 20_000, RATES[0], 0, "paper"), RISING),
             ),
         )
     }
