@@ -26,7 +26,7 @@ from headbook.models.transformer import (
 )
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.stages.model import Size
+from headbook.stages.model import Size, numeric_policy
 from headbook.stages.watching import Look, Looks, Watched, Watcher
 from headbook.training import checkpoint
 from headbook.training.config import TrainingConfig
@@ -168,11 +168,7 @@ def _shared(config: TransformerConfig, run: SharingRun) -> TransformerConfig:
 
 def ingredients(run: LanguageRun, text: PlainText) -> Ingredients:
     """The run's key material."""
-    policy = {
-        "precision": str(run.training.precision),
-        "device": "cuda" if torch.cuda.is_available() else "cpu",
-    }
-    return Ingredients(LANGUAGE, run, {"text": text.digest}, policy)
+    return Ingredients(LANGUAGE, run, {"text": text.digest}, numeric_policy(run.training))
 
 
 @lru_cache(maxsize=4)

@@ -70,12 +70,14 @@ class ModelRun:
 
 
 def ingredients(run: ModelRun, corpus: ParallelCorpus) -> Ingredients:
-    """The run's key material; the device class belongs to the numeric policy."""
-    policy = {
-        "precision": str(run.training.precision),
-        "device": "cuda" if torch.cuda.is_available() else "cpu",
-    }
-    return Ingredients(TRAINED, run, {"corpus": corpus.digest}, policy)
+    """The run's key material."""
+    return Ingredients(TRAINED, run, {"corpus": corpus.digest}, numeric_policy(run.training))
+
+
+def numeric_policy(training: TrainingConfig) -> dict[str, str]:
+    """What of the arithmetic decides a model: its precision, and the class of device."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return {"precision": str(training.precision), "device": device}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from headbook.studies.config import Config
 from headbook.studies.diversity_watched import labels, language_models, peak_rate
 from headbook.studies.measurements import claim_row
 from headbook.studies.results import Tables
-from headbook.studies.training_claims import setting_tables
+from headbook.studies.training_claims import cost_table, setting_tables, sight_table
 from headbook.studies.watched_figures import (
     attention_ratio,
     dissimilarity_sentence,
@@ -22,7 +22,10 @@ from headbook.studies.watched_figures import (
     spelled,
 )
 
-__all__ = ["STUDY", "compute", "draw_bands", "draw_last", "draw_losses", "draw_metrics", "read"]
+__all__ = [
+    "STUDY", "compute", "cost_table", "draw_bands", "draw_last", "draw_losses", "draw_metrics",
+    "read", "sight_table",
+]  # fmt: skip
 
 STUDY = "32_as_described"
 
@@ -75,16 +78,6 @@ def _learnt(model: LanguageModel, quality: pd.Series) -> dict[str, object]:
 def quality_table(tables: Tables) -> pd.DataFrame:
     """Perplexity of every model, and the cross-entropy of token frequencies."""
     return tables["quality"]
-
-
-def sight_table(tables: Tables) -> pd.DataFrame:
-    """The largest change of a logit when one token is changed, by where the logit stands."""
-    return tables["sight"]
-
-
-def cost_table(tables: Tables) -> pd.DataFrame:
-    """How often each training was looked at, and the share of its time that took."""
-    return tables["cost"]
 
 
 def read(tables: Tables) -> str:

@@ -1,13 +1,12 @@
 """Notebook 31: the X-raying article's models as its notebook ran them, faults included."""
 
-import pandas as pd
 
 from headbook.runs.store import Store
 from headbook.stages.language import Setting
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import language_models
 from headbook.studies.results import Tables
-from headbook.studies.training_claims import setting_tables
+from headbook.studies.training_claims import cost_table, setting_tables, sight_table
 from headbook.studies.watched_figures import (
     attention_ratio,
     dissimilarity_sentence,
@@ -18,7 +17,10 @@ from headbook.studies.watched_figures import (
     spelled,
 )
 
-__all__ = ["STUDY", "compute", "draw_bands", "draw_last", "draw_losses", "draw_metrics", "read"]
+__all__ = [
+    "STUDY", "compute", "cost_table", "draw_bands", "draw_last", "draw_losses", "draw_metrics",
+    "read", "sight_table",
+]  # fmt: skip
 
 STUDY = "31_as_published"
 
@@ -27,16 +29,6 @@ def compute(config: Config, store: Store | None = None) -> Tables:
     """Every model of the setting, watched as it was trained."""
     store = store or Store.default()
     return setting_tables(language_models(config, Setting.PUBLISHED, store))
-
-
-def sight_table(tables: Tables) -> pd.DataFrame:
-    """The largest change of a logit when one token is changed, by where the logit stands."""
-    return tables["sight"]
-
-
-def cost_table(tables: Tables) -> pd.DataFrame:
-    """How often each training was looked at, and the share of its time that took."""
-    return tables["cost"]
 
 
 def read(tables: Tables) -> str:
