@@ -301,3 +301,9 @@ def test_described_embeddings():
         )
     ]
     assert stds[0] == pytest.approx(128**0.5, rel=0.1) and stds[1] == pytest.approx(1.2, rel=0.1)
+
+
+def test_drop_head_rate():
+    flat, v = (run.drop_head for run in PROFILES["laptop"].dropping)
+    assert (flat.start, flat.end, flat.turn) == (0.2, 0.2, None)
+    assert (v.start, v.end, v.turn) == (0.2, 0.2, 200 / 800)

@@ -6,7 +6,7 @@ of the stage.
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -16,10 +16,18 @@ import torch
 
 from headbook.corpora.batches import PAD
 from headbook.heads.four_metrics import DISSIMILARITY, RAW
+from headbook.models.drop_head import DropHeadSchedule, set_rate
 from headbook.models.perturbation import moved
 from headbook.runs.store import Store
 from headbook.stages import language as stage
-from headbook.stages.language import LANGUAGE, LanguageRun, Setting, language_model
+from headbook.stages.language import (
+    LANGUAGE,
+    DroppingRun,
+    LanguageRun,
+    Setting,
+    SharingRun,
+    language_model,
+)
 from headbook.stages.model import Size
 from headbook.stages.watching import PROBE, TRAINING, Watched
 from headbook.training.config import Precision, TrainingConfig
@@ -197,6 +205,38 @@ def test_cut_at_a_deadline_it_goes_on(made: stage.LanguageModel, tmp_path: Path)
     assert stage.train_missing_language(*given, deadline=0.0) and said[-1].endswith(": kept")
     one, other = (each.model().state_dict() for each in (made, language_model(*given[0], given[1])))
     assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_heads_are_dropped_on_schedule(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The planted fault: a rate that nobody sets leaves the plain training."""
+    plain = language_model(a_run(), store).curve["valid_loss_nats"]
+    given = {field.name: getattr(a_run(), field.name) for field in fields(LanguageRun)}
+    run = DroppingRun(**given, drop_head=DropHeadSchedule(0.8, 0.4))
+    rates = []
+    monkeypatch.setattr(
+        stage, "set_rate", lambda model, rate: (rates.append(rate), set_rate(model, rate))
+    )
+    made = language_model(run, Store(tmp_path / "dropped"))
+    assert rates == pytest.approx([run.drop_head.rate(update, 8) for update in range(1, 9)])
+    assert not made.curve["valid_loss_nats"].equals(plain)
+    monkeypatch.setattr(stage, "set_rate", lambda model, rate: None)
+    idle = language_model(run, Store(tmp_path / "idle"))
+    assert idle.curve["valid_loss_nats"].equals(plain)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"key_value_heads": 3}, "cannot share 3"),
+        ({"layer_heads": (4, 4, 4)}, "heads of 3 layers are told of 2"),
+    ],
+)
+def test_heads_that_cannot_be_so_are_refused(changed: dict[str, object], said: str, tmp_path: Path):
+    given = {field.name: getattr(a_run(), field.name) for field in fields(LanguageRun)}
+    with pytest.raises(UserError, match=said):
+        language_model(SharingRun(**given, **changed), Store(tmp_path))
 
 
 def test_an_empty_probe_is_refused():

@@ -35,6 +35,7 @@ STUDIES = (
     "33_heads_animated",
     "34_diversity_and_loss",
     "35_diversity_and_pruning",
+    "37_dropped_heads",
     "38_fewer_heads",
 )
 PROFILES = ("smoke", "quick", "laptop", "full")

@@ -72,6 +72,7 @@ class Attention(nn.Module):
         self.output = _linear(inner, width)
         self.dropout = Dropout(dropout)
         self.gate: nn.Module | None = None  # gives one multiplier a head, see gates.py
+        self.drop_head: nn.Module | None = None  # leaves heads out in training, see drop_head.py
         self.record: Recorder | None = None
 
     def forward(
@@ -96,6 +97,8 @@ class Attention(nn.Module):
             context = functional.scaled_dot_product_attention(query, key, value, mask, rate)
         else:
             context = self._explicit(query, key, value, mask)
+        if self.drop_head is not None:
+            context = self.drop_head(context)
         if self.gate is not None:
             context = context * self.gate()[:, None, None]
         output = self.output(rearrange(context, "batch head query dim -> batch query (head dim)"))

@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy
 from headbook.corpora.batches import EncodedPair, in_order
 from headbook.corpora.plain_text import PlainText, cut, filled, load_text
 from headbook.corpora.subwords import Subwords
+from headbook.models.drop_head import DropHeadSchedule, drop_heads, set_rate
 from headbook.models.published import PublishedTransformer
 from headbook.models.transformer import (
     HeadCounts,
@@ -41,6 +42,7 @@ COUNT_PADDING = -100
 
 
 OFTEN = Watched()
+NEVER = DropHeadSchedule(0.0, 0.0)
 
 
 class Setting(StrEnum):
@@ -83,6 +85,13 @@ class SharingRun(LanguageRun):
 
     key_value_heads: int | None = None
     layer_heads: tuple[int, ...] | None = None  # as wide as the others, so fewer are narrower
+
+
+@dataclass(frozen=True)
+class DroppingRun(LanguageRun):
+    """A language model that is trained with DropHead."""
+
+    drop_head: DropHeadSchedule = NEVER
 
 
 @dataclass(frozen=True)
@@ -240,6 +249,10 @@ def _trainer(made: LanguageModel) -> Trainer:
     )  # fmt: skip
     if run.setting is Setting.PUBLISHED:
         trainer.rate, trainer.ignored = lambda _: PUBLISHED_RATE, COUNT_PADDING
+    if isinstance(run, DroppingRun):
+        schedule, updates = run.drop_head, run.training.updates
+        drop_heads(trainer.model)
+        trainer.prepare = lambda model, update: set_rate(model, schedule.rate(update, updates))
     return trainer
 
 

@@ -1,6 +1,5 @@
 """Notebook 31: the X-raying article's models as its notebook ran them, faults included."""
 
-
 from headbook.runs.store import Store
 from headbook.stages.language import Setting
 from headbook.studies.config import Config

@@ -7,13 +7,13 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from headbook.corpora.readers import load
-from headbook.stages.language import LanguageRun, Setting, SharingRun, text_of
+from headbook.stages.language import DroppingRun, LanguageRun, Setting, SharingRun, text_of
 from headbook.stages.model import ModelRun
 from headbook.stages.texts import AUTO
 from headbook.studies.profiles import PROFILES, SIZES, Profile
 from headbook.types import UserError
 
-Run = TypeVar("Run", ModelRun, LanguageRun, SharingRun)
+Run = TypeVar("Run", ModelRun, LanguageRun, SharingRun, DroppingRun)
 
 NOTEBOOK_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython"}
 """What IPython itself puts among a notebook's names."""
@@ -112,8 +112,14 @@ class Config:
         return tuple(dict.fromkeys(self._changed(runs)))
 
     def sharing_models(self) -> tuple[SharingRun, ...]:
-        """Language models with other heads than the first as described, and that one's text."""
-        runs = self._changed(self.preset.sharing)
+        """Language models with other heads than the first as described, on the same text."""
+        return self._on_its_text(self._changed(self.preset.sharing))
+
+    def dropping_models(self) -> tuple[DroppingRun, ...]:
+        """That one trained with DropHead."""
+        return self._on_its_text(self._changed(self.preset.dropping))
+
+    def _on_its_text(self, runs: tuple[Run, ...]) -> tuple[Run, ...]:
         return tuple(replace(run, corpus=self.corpus or run.corpus) for run in runs)
 
     def one_model(self) -> ModelRun:

@@ -4,7 +4,8 @@ from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
 
-from headbook.stages.language import LanguageRun, Setting, SharingRun
+from headbook.models.drop_head import DropHeadSchedule
+from headbook.stages.language import DroppingRun, LanguageRun, Setting, SharingRun
 from headbook.stages.model import ModelRun, Size
 from headbook.stages.texts import HELD_OUT
 from headbook.stages.watching import Watched
@@ -58,6 +59,7 @@ class Profile:
     emerging: tuple[ModelRun, ...] = ()  # of other widths, for when heads specialise
     language: tuple[LanguageRun, ...] = ()  # decoder-only, of both settings of the X-raying article
     sharing: tuple[SharingRun, ...] = ()  # beside the first as described, with other heads
+    dropping: tuple[DroppingRun, ...] = ()  # the same trained with DropHead
 
 
 def _controlled(size: str, vocabulary: int, training: TrainingConfig) -> tuple[ModelRun, ...]:
@@ -118,6 +120,14 @@ def _described(
     return LanguageRun(corpus, SIZES[size], 5_002, 0.1, training, watched=Watched(every=20))
 
 
+def _dropping(base: LanguageRun) -> tuple[DroppingRun, ...]:
+    """One rate, and the V whose turn is at the end of the warm-up."""
+    given = {field.name: getattr(base, field.name) for field in fields(LanguageRun)}
+    turn = base.training.warmup / base.training.updates
+    schedules = (DropHeadSchedule(0.2, 0.2), DropHeadSchedule(0.2, 0.2, turn))
+    return tuple(DroppingRun(**given, drop_head=schedule) for schedule in schedules)
+
+
 def _sharing(base: LanguageRun, unequal: tuple[int, ...]) -> tuple[SharingRun, ...]:
     """Fewer and more heads at the same width, key-value heads halved down to one, unequal heads."""
     given = {field.name: getattr(base, field.name) for field in fields(LanguageRun)}
@@ -176,6 +186,7 @@ PROFILES = MappingProxyType(
                 emerging=(ModelRun("controlled-sov", Size(2, 32, 64, 2), 2_000, 0.1, SMOKE),),
                 language=SMOKE_LANGUAGE,
                 sharing=_sharing(SMOKE_LANGUAGE[-1], (2, 4)),
+                dropping=_dropping(SMOKE_LANGUAGE[-1]),
             ),
             Profile(
                 "quick",
@@ -195,6 +206,7 @@ PROFILES = MappingProxyType(
                 ),
                 language=QUICK_LANGUAGE,
                 sharing=_sharing(QUICK_LANGUAGE[-1], RISING),
+                dropping=_dropping(QUICK_LANGUAGE[-1]),
             ),
             Profile(
                 "laptop",
@@ -228,6 +240,7 @@ PROFILES = MappingProxyType(
                     *(_described("wikitext-2", 800, rate, 0) for rate in RATES[1:]),
                 ),
                 sharing=_sharing(_described("wikitext-2", 800, RATES[0], 0), RISING),
+                dropping=_dropping(_described("wikitext-2", 800, RATES[0], 0)),
             ),
             Profile(
                 "full",
@@ -270,6 +283,7 @@ PROFILES = MappingProxyType(
                     ),
                 ),
                 sharing=_sharing(_described("wikitext-2", 20_000, RATES[0], 0, "paper"), RISING),
+                dropping=_dropping(_described("wikitext-2", 20_000, RATES[0], 0, "paper")),
             ),
         )
     }

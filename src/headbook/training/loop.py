@@ -91,6 +91,7 @@ class Trainer:
     groups: list[dict[str, Any]] | None = None
     rate: Callable[[int], float] | None = None
     ignored: int = PAD
+    prepare: Callable[[Transformer, int], None] | None = None
     observer: Observer | None = None
     deadline: float = math.inf  # of time.monotonic(); no part of what decides a model
 
@@ -169,6 +170,8 @@ class Trainer:
 
     def _update(self, batch: Batch) -> float:
         self.model.train()
+        if self.prepare is not None:
+            self.prepare(self.model, self.progress.update + 1)
         rate = self._rate(self.progress.update + 1)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group.get("factor", 1.0)

@@ -1,0 +1,191 @@
+"""Notebook 37: what DropHead does to a language model, its heads, and what it bears."""
+
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+from tqdm import tqdm
+
+from headbook.heads.four_metrics import ARTICLE, DISSIMILARITY, FREE
+from headbook.models.gates import all_heads, closed
+from headbook.runs.seeds import derived
+from headbook.runs.store import Store
+from headbook.stages.language import DroppingRun, LanguageModel, Setting, language_model
+from headbook.studies.config import Config
+from headbook.studies.diversity_watched import column, labels, look_rows
+from headbook.studies.measurements import claim_row
+from headbook.studies.results import Tables
+from headbook.studies.training_claims import ends
+from headbook.types import HeadId
+
+STUDY = "37_dropped_heads"
+SEGMENTS = 32
+"""Of validation text, on which models lose their heads."""
+HALF = 0.5
+NONE, CONSTANT, V = "no DropHead", "one rate", "V"
+
+
+def compute(config: Config, store: Store | None = None) -> Tables:
+    """Quality, diversity, and the loss as heads are taken away at random."""
+    store = store or Store.default()
+    base, *_ = config.language_models(Setting.DESCRIBED)
+    models = {name_of(run): language_model(run, store) for run in (base, *config.dropping_models())}
+    pruning = config.preset.pruning
+    quality = pd.DataFrame([_quality(name, model) for name, model in models.items()])
+    removed = pd.DataFrame(
+        [
+            row
+            for name, model in models.items()
+            for row in _removed(name, model, pruning.levels, pruning.orders)
+        ]
+    )
+    diversity = pd.concat(
+        [_diversity(name, model) for name, model in models.items()], ignore_index=True
+    )
+    return {
+        "quality": quality,
+        "removed": removed,
+        "diversity": diversity,
+        "claims": pd.DataFrame(list(_claims(models, quality, removed, diversity))),
+    }
+
+
+def name_of(run: object) -> str:
+    """What the model is called beside the others of the page."""
+    if not isinstance(run, DroppingRun):
+        return NONE
+    kind = CONSTANT if run.drop_head.turn is None else V
+    return f"{kind}, {run.drop_head.start:g}"
+
+
+def _quality(name: str, model: LanguageModel) -> dict[str, object]:
+    scores = model.scores
+    return {
+        "variant": name, "train_nats": model.curve["train_loss_nats"].iloc[-1],
+        "valid_nats": model.curve["valid_loss_nats"].min(), "test_nats": scores["test_nats"],
+        "test_perplexity": scores["test_perplexity"],
+    }  # fmt: skip
+
+
+def _removed(
+    name: str, model: LanguageModel, levels: Sequence[float], orders: int
+) -> Iterator[dict[str, object]]:
+    """One row an order and share of heads: the same orders for every model."""
+    whole, segments = model.model(), model.segments(model.text.valid)[:SEGMENTS]
+    heads = all_heads(whole)
+    with tqdm(total=orders * len(levels), desc=f"without heads: {name}", unit="mask") as bar:
+        for order in range(orders):
+            shuffled = _shuffled(heads, order)
+            for level in levels:
+                gone = shuffled[: round(level * len(heads))]
+                with closed(whole, gone):
+                    nats = model.nats(whole, segments)
+                bar.update()
+                yield {"variant": name, "order": order, "share": level, "removed": len(gone),
+                       "of": len(heads), "valid_nats": nats}  # fmt: skip
+
+
+def _shuffled(heads: Sequence[HeadId], order: int) -> list[HeadId]:
+    noise = torch.Generator().manual_seed(derived(order, "heads taken away"))
+    return [heads[index] for index in torch.randperm(len(heads), generator=noise).tolist()]
+
+
+def _diversity(name: str, model: LanguageModel) -> pd.DataFrame:
+    """One row a layer and metric: scale-free, at the end of training."""
+    looks = look_rows(model)
+    found = [
+        ends(looks, column(metric, FREE))[1].rename("value").reset_index().assign(metric=metric)
+        for metric in ARTICLE
+    ]
+    return pd.concat(found, ignore_index=True).assign(variant=name)
+
+
+def rise(removed: pd.DataFrame, variant: str, share: float) -> float:
+    """How much the loss rises when that share of heads is gone, mean over the orders, in nats."""
+    rows = removed[removed["variant"] == variant].pivot(
+        index="order", columns="share", values="valid_nats"
+    )
+    # Where a profile has not that share it is the next one.
+    nearest = min(rows.columns, key=lambda level: abs(level - share))
+    return float((rows[nearest] - rows[rows.columns.min()]).mean())
+
+
+def _claims(
+    models: dict[str, LanguageModel],
+    quality: pd.DataFrame,
+    removed: pd.DataFrame,
+    diversity: pd.DataFrame,
+) -> Iterator[dict[str, object]]:
+    nats = dict(zip(quality["variant"], quality["test_nats"], strict=True))
+    unlike = diversity[diversity["metric"] == DISSIMILARITY].groupby("variant")["value"].mean()
+    flat = next((name for name in models if name.startswith(CONSTANT)), NONE)
+    for name, model in models.items():
+        if name == NONE:
+            continue
+        named = labels(model)
+        named["model"] = f"{named['corpus']} {name} s{named['seed']}"
+        before = rise(removed, NONE, HALF)
+        yield claim_row("drop-head-bears-removal", named, rise(removed, name, HALF) - before,
+                        baseline=before)  # fmt: skip
+        yield claim_row("drop-head-redundant", named, unlike[name] - unlike[NONE])
+        if name.startswith(V):
+            yield claim_row("zhou-drop-head-helps", named, nats[name] - nats[NONE])
+            yield claim_row("zhou-v-beats-one-rate", named, nats[name] - nats[flat])
+
+
+def draw_removed(tables: Tables) -> Figure:
+    """Loss against the share of heads taken away: mean and range over random orders."""
+    rows = tables["removed"]
+    figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+    axis = figure.subplots()
+    for number, (name, here) in enumerate(rows.groupby("variant", sort=False)):
+        by_share = here.groupby("share")["valid_nats"]
+        mean, low, high = by_share.mean(), by_share.min(), by_share.max()
+        axis.plot(mean.index, mean, marker="os^D"[number % 4], color=f"C{number}", label=name)
+        axis.fill_between(mean.index, low, high, color=f"C{number}", alpha=0.15, lw=0)
+    axis.set(xlabel="heads taken away", ylabel="validation loss, nats a token")
+    axis.xaxis.set_major_formatter(PercentFormatter(1.0))
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False)
+    return figure
+
+
+def draw_diversity(tables: Tables) -> Figure:
+    """The four metrics in their scale-free form by layer, a line a model."""
+    rows = tables["diversity"]
+    figure = Figure(figsize=(9.6, 7.0), layout="constrained")
+    for axis, metric in zip(figure.subplots(2, 2).flat, ARTICLE, strict=True):
+        of_metric = rows[rows["metric"] == metric]
+        for number, (name, here) in enumerate(of_metric.groupby("variant", sort=False)):
+            axis.plot(here["layer"], here["value"], marker="os^D"[number % 4], ms=5,
+                      color=f"C{number}", label=name)  # fmt: skip
+        axis.set(title=metric, xlabel="layer")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3,
+                  frameon=False)  # fmt: skip
+    return figure
+
+
+def quality_table(tables: Tables) -> pd.DataFrame:
+    """Loss in training, on validation and on test text."""
+    return tables["quality"]
+
+
+def read(tables: Tables) -> str:
+    """The reading, every number from the tables."""
+    quality = tables["quality"].set_index("variant")
+    sentences = []
+    for name in quality.index.drop(NONE):
+        gain = quality.loc[name, "test_nats"] - quality.loc[NONE, "test_nats"]
+        sentences.append(
+            f"{name}: test loss {gain:+.3f} nats; without half of its heads the loss rises by "
+            f"{rise(tables['removed'], name, HALF):.2f} nats, where without DropHead it rises by "
+            f"{rise(tables['removed'], NONE, HALF):.2f}."
+        )
+    rows = tables["diversity"]
+    unlike = rows[rows["metric"] == DISSIMILARITY].groupby("variant", sort=False)["value"].mean()
+    means = ", ".join(f"{value:+.3f} ({name})" for name, value in unlike.items())
+    return " ".join([*sentences, f"Output dissimilarity, mean over layers: {means}."])

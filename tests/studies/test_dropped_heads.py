@@ -1,0 +1,84 @@
+"""Page 37: what is compared with what, the same heads taken from every model, known rises."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from headbook.claims import ledger
+from headbook.claims.scorecard import checked
+from headbook.heads.four_metrics import DISSIMILARITY
+from headbook.models.gates import all_heads
+from headbook.runs.store import Store
+from headbook.stages.language import Setting, language_model
+from headbook.studies import dropped_heads as study
+from headbook.studies.config import Config
+from headbook.studies.profiles import PROFILES
+from headbook.studies.results import Tables
+
+
+@pytest.fixture(scope="module")
+def tables() -> Iterator[Tables]:
+    yield study.compute(Config("smoke"), Store.default())
+
+
+def test_both_schedules_differ_from_the_base_in_nothing_else() -> None:
+    base, *_ = Config("laptop").language_models(Setting.DESCRIBED)
+    flat, v = Config("laptop").dropping_models()
+    assert {run.training for run in (flat, v)} == {base.training} and flat.size == base.size
+    assert flat.drop_head.turn is None and flat.drop_head.start == flat.drop_head.end
+    assert v.drop_head.rate(1, 800) == flat.drop_head.rate(1, 800) == 0.2
+    assert v.drop_head.turn == base.training.warmup / base.training.updates
+    assert all(profile.dropping for profile in PROFILES.values())
+
+
+def test_every_model_loses_the_same_heads() -> None:
+    base = language_model(Config("smoke").language_models(Setting.DESCRIBED)[0], Store.default())
+    heads = all_heads(base.model())
+    first, again, other = (study._shuffled(heads, order) for order in (0, 0, 1))
+    assert first == again != other and sorted(first) == sorted(other) == sorted(heads)
+
+
+def test_without_heads_the_loss_is_another_and_with_all_it_is_the_model_s(tables: Tables) -> None:
+    rows = tables["removed"]
+    assert set(rows["variant"]) == set(tables["quality"]["variant"])
+    base = rows[rows["variant"] == study.NONE].set_index("share")["valid_nats"]
+    assert base.loc[0.0] != base.loc[0.5]
+    model = language_model(Config("smoke").language_models(Setting.DESCRIBED)[0], Store.default())
+    segments = model.segments(model.text.valid)[: study.SEGMENTS]
+    assert base.loc[0.0] == pytest.approx(model.nats(model.model(), segments), rel=1e-5)
+
+
+def test_a_rise_is_over_the_orders() -> None:
+    rows = [("a", order, share, 2.0 + share * (1 + order)) for order in (0, 1)
+            for share in (0.0, 0.4, 0.9)]  # fmt: skip
+    removed = pd.DataFrame(rows, columns=["variant", "order", "share", "valid_nats"])
+    assert study.rise(removed, "a", 0.5) == pytest.approx(0.4 * 1.5)
+    assert study.rise(removed, "a", 0.9) == pytest.approx(0.9 * 1.5)
+
+
+def test_claims_compare_what_they_say(tables: Tables) -> None:
+    claims = tables["claims"].set_index("claim")["value"]
+    nats = tables["quality"].set_index("variant")["test_nats"]
+    assert claims["zhou-drop-head-helps"] == nats["V, 0.2"] - nats[study.NONE]
+    assert claims["zhou-v-beats-one-rate"] == nats["V, 0.2"] - nats["one rate, 0.2"]
+    rows = tables["diversity"]
+    means = rows[rows["metric"] == DISSIMILARITY].groupby("variant")["value"].mean()
+    expected = [means["one rate, 0.2"] - means[study.NONE], means["V, 0.2"] - means[study.NONE]]
+    assert list(claims["drop-head-redundant"]) == pytest.approx(expected)
+
+
+def test_claims_are_rows_the_scorecard_takes(tables: Tables) -> None:
+    found = ledger.load()
+    rows = checked(found, tables["claims"].astype({"seed": str}), study.STUDY, "test")
+    assert set(rows["claim"]) == {each.id for each in found.claims if each.study == study.STUDY}
+
+
+def test_figures_and_the_reading_come_from_tables_alone(tables: Tables) -> None:
+    before = {name: table.copy() for name, table in tables.items()}
+    for draw in (study.draw_removed, study.draw_diversity):
+        assert isinstance(draw(tables), Figure)
+    assert "nan" not in study.read(tables)
+    for name, table in before.items():
+        pd.testing.assert_frame_equal(table, tables[name])
