@@ -156,7 +156,7 @@ def _small_language(
 
 SMOKE_LANGUAGE = _small_language(Size(2, 16, 32, 4), replace(SMOKE, updates=45), 4_000)
 QUICK_LANGUAGE = _small_language(
-    Size(6, 64, 256, 8), replace(QUICK, updates=120, tokens=1024), None
+    Size(6, 32, 128, 8), replace(QUICK, updates=80, tokens=1024), None
 )
 RISING = (4, 5, 6, 6, 7, 8)
 """Heads by layer: half of eight at first and all at last, as OpenELM scales them."""
