@@ -144,7 +144,7 @@ def _small_language(
     size: Size, training: TrainingConfig, lines: int | None
 ) -> tuple[LanguageRun, ...]:
     """One of each setting, on the controlled corpus' English side."""
-    small = replace(training, label_smoothing=0.0, scale=0.5, warmup=10)
+    small = replace(training, label_smoothing=0.0, scale=0.1, warmup=10)
     return tuple(
         LanguageRun(
             "controlled-sov", size, 2_000, 0.1, small, setting, context=32, lines=lines,
