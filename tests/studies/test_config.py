@@ -164,6 +164,10 @@ def test_part_two_examines_one_model_of_each_corpus_it_sweeps():
     assert 0 < len(examined) <= len(pruning.corpora)
     alone = {run.corpus for run in config.encoder_pruned_models()}
     assert set(pruning.corpora) - alone == {"msdocs-ru"}
+    scratch = [
+        [run.corpus for run in config.scratch_models(alone=alone)] for alone in (True, False)
+    ]
+    assert scratch == [["tatoeba-de"], ["multi30k-de", "tatoeba-de"]]
     (asked,) = {run.corpus for run in Config("laptop", corpus="msdocs-ru").examined_models()}
     assert asked == "msdocs-ru"
 

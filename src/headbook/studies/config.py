@@ -95,6 +95,16 @@ class Config:
         one_each = tuple(reversed(found.values()))
         return self._named(one_each, self.preset.pruning.examined_corpora)
 
+    def scratch_models(self, *, alone: bool) -> tuple[ModelRun, ...]:
+        """Those of these that have from-scratch controls, with gates in the encoder alone or not."""
+        pruning = self.preset.pruning
+        corpora = pruning.scratch_corpora
+        if alone and pruning.scratch_encoder_corpora is not None:
+            corpora = pruning.scratch_encoder_corpora
+        if corpora is None:
+            return self.examined_models()
+        return tuple(model for model in self.examined_models() if model.corpus in corpora)
+
     def _named(
         self, models: tuple[ModelRun, ...], corpora: tuple[str, ...] | None
     ) -> tuple[ModelRun, ...]:

@@ -107,8 +107,6 @@ def stages(config: Config, device: Device) -> list[Stage]:
     A frozen decoder saves a sixth, and heads that are left out some more: neither is counted.
     """
     pruning = config.preset.pruning
-    corpora = pruning.scratch_corpora
-    dear = [run for run in config.examined_models() if corpora is None or run.corpus in corpora]
 
     def further(base: ModelRun) -> float:
         return work_of(base, pruning.training)
@@ -118,10 +116,11 @@ def stages(config: Config, device: Device) -> list[Stage]:
 
     found = [_language(config, device)]
     encoder, everything = len(pruning.encoder_penalties), len(pruning.all_penalties)
-    for gated, bases, penalties, scratch in (
-        ("the encoder", config.encoder_pruned_models(), encoder, pruning.scratch_encoder),
-        ("everything", config.pruned_models(), everything, pruning.scratch_all),
+    for alone, bases, penalties, scratch in (
+        (True, config.encoder_pruned_models(), encoder, pruning.scratch_encoder),
+        (False, config.pruned_models(), everything, pruning.scratch_all),
     ):
+        gated, dear = "the encoder" if alone else "everything", config.scratch_models(alone=alone)
         found += [
             _stage(f"λ sweep, gates in {gated}", penalties, bases, further, device),
             _stage("  whole model, trained as long", 1, bases, further, device),

@@ -37,6 +37,7 @@ class Pruning:
     gate_factor: float = 100.0  # times the weights' learning rate; 1 in the paper's long training
     controls: int = 4  # counts of heads that have a random-head control
     scratch_corpora: tuple[str, ...] | None = None  # which have from-scratch controls; all if None
+    scratch_encoder_corpora: tuple[str, ...] | None = None  # with gates in the encoder; or those
     scratch_encoder: int = 4  # counts that have one, gates in the encoder alone
     scratch_all: int = 4  # the same with gates everywhere
     encoder_corpora: tuple[str, ...] | None = None  # swept with gates in the encoder alone; or all
@@ -155,9 +156,7 @@ def _small_language(
 
 
 SMOKE_LANGUAGE = _small_language(Size(2, 16, 32, 4), replace(SMOKE, updates=45), 4_000)
-QUICK_LANGUAGE = _small_language(
-    Size(6, 32, 128, 8), replace(QUICK, updates=80, tokens=1024), None
-)
+QUICK_LANGUAGE = _small_language(Size(6, 32, 128, 8), replace(QUICK, updates=80, tokens=1024), None)
 RISING = (4, 5, 6, 6, 7, 8)
 """Heads by layer: half of eight at first and all at last, as OpenELM scales them."""
 TREEBANKS = ("ud-ewt", "ud-pud-en")
@@ -221,9 +220,9 @@ PROFILES = MappingProxyType(
                     TrainingConfig(
                         updates=150, tokens=2048, scale=0.15, warmup=40, validate_every=25
                     ),
-                    # each is a whole training: one seed of a corpus, gates everywhere
+                    # each is a whole training, cheapest with short sentences; one seed of a corpus
                     scratch_corpora=("multi30k-de", "tatoeba-de"),
-                    scratch_encoder=0,
+                    scratch_encoder_corpora=("tatoeba-de",),
                     # long sentences take as long as all the others: one sweep, no single heads
                     encoder_corpora=("multi30k-de", "tatoeba-de"),
                     examined_corpora=("multi30k-de", "tatoeba-de"),

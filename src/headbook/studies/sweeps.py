@@ -77,9 +77,7 @@ def scratch_controls(
     """Exactly the heads the gates kept, from random weights: the whole model's training, and then
     the further training that the pruned models had."""
     pruning = config.preset.pruning
-    if base.run not in config.examined_models():
-        return
-    if pruning.scratch_corpora is not None and base.run.corpus not in pruning.scratch_corpora:
+    if base.run not in config.scratch_models(alone=kinds == ENCODER_ONLY):
         return
     count = pruning.scratch_encoder if kinds == ENCODER_ONLY else pruning.scratch_all
     for point in controlled(points, count):
