@@ -96,7 +96,7 @@ class Config:
         return self._named(one_each, self.preset.pruning.examined_corpora)
 
     def scratch_models(self, *, alone: bool) -> tuple[ModelRun, ...]:
-        """Those of these that have from-scratch controls, with gates in the encoder alone or not."""
+        """Those of these with from-scratch controls, gates in the encoder alone or everywhere."""
         pruning = self.preset.pruning
         corpora = pruning.scratch_corpora
         if alone and pruning.scratch_encoder_corpora is not None:
