@@ -37,7 +37,7 @@ MARK, CURVE_COLOUR = "#b35900", "#555555"
 ACROSS = 2
 PANEL, CURVE, GAP, BETWEEN = 136, 56, 34, 50
 """Pixels: a matrix, the curve of the loss, and what is free beside and below each."""
-EDGES = {"l": 38, "r": 8, "t": 168, "b": 72}
+EDGES = {"l": 38, "r": 8, "t": 190, "b": 72}
 """Pixels around them; on top stand the title, the buttons and the slider."""
 LABELS = 8
 """Heads that are numbered along an axis, at most; cells of more heads are too small for a text."""
@@ -117,7 +117,8 @@ def _panels(shown: Scene, down: int) -> go.Figure:
         down + 1, ACROSS, row_heights=[CURVE, *[PANEL] * down],
         specs=[[{"colspan": ACROSS}, None],
                *(cells[row * ACROSS:(row + 1) * ACROSS] for row in range(down))],
-        subplot_titles=["validation loss, nats", *map("layer {}".format, range(1, len(cells) + 1))],
+        subplot_titles=["loss of the batch, nats",
+                        *map("layer {}".format, range(1, len(cells) + 1))],
         horizontal_spacing=GAP / wide, vertical_spacing=BETWEEN / high,
     )  # fmt: skip
     figure.update_annotations(font_size=12)
@@ -196,9 +197,10 @@ def _tenths(value: float) -> str:
 
 
 def _title(shown: Scene) -> dict[str, Any]:
-    lines = [f"<b>{escape(shown.model)}</b>", FORMS[shown.form]]
-    return {"text": "<br>".join(lines), "x": 0.02, "xanchor": "left", "y": 0.985,
-            "yanchor": "top", "yref": "container", "font": {"size": 12}}  # fmt: skip
+    # The setting on a line of its own: the whole name is wider than the figure.
+    name = escape(shown.model).replace(": ", ":<br>", 1)
+    return {"text": f"<b>{name}</b><br>{FORMS[shown.form]}", "x": 0.02, "xanchor": "left",
+            "y": 0.97, "yanchor": "top", "yref": "container", "font": {"size": 12}}  # fmt: skip
 
 
 def _colours(limit: float) -> dict[str, Any]:
