@@ -83,15 +83,15 @@ def quality_table(tables: Tables) -> pd.DataFrame:
 def read(tables: Tables) -> str:
     """The reading, every number from the tables."""
     looks, quality = tables["looks"], tables["quality"]
-    best = quality.loc[quality["test_nats"].idxmin()]
     looking = spelled(tables["cost"]["share_of_time"], ".0%")
+    frequencies = spelled(np.exp(quality["frequency_nats"]), ".0f")
     return (
         f"A changed token moves no logit before it by more than "
-        f"{tables['sight']['before'].max():.2g}. The best model, of peak rate "
-        f"{best['peak_rate']:.1g}, has a perplexity of {best['test_perplexity']:.0f} a piece and "
-        f"{best['test_perplexity_word']:.0f} a word after {best['tokens'] / 1e6:.1f} million "
-        f"tokens; the worst {quality['test_perplexity'].max():.0f} a piece, and token frequencies "
-        f"{np.exp(best['frequency_nats']):.0f}. {dissimilarity_sentence(looks)} Raw attention "
+        f"{tables['sight']['before'].max():.2g}. Perplexity on the test text is "
+        f"{spelled(quality['test_perplexity'], '.0f')} a piece and "
+        f"{spelled(quality['test_perplexity_word'], '.0f')} a word after "
+        f"{spelled(quality['tokens'] / 1e6, '.1f')} million tokens; token frequencies alone give "
+        f"{frequencies} a piece. {dissimilarity_sentence(looks)} Raw attention "
         f"diversity ends at {spelled(attention_ratio(looks), '.2g')} times what it was before "
         f"training, by layer. Looking took {looking} of the time."
     )
