@@ -19,7 +19,6 @@ from headbook.stages.pruned import (
 )
 from headbook.studies import sweeps
 from headbook.studies.config import Config
-from headbook.studies.profiles import PROFILES
 from headbook.studies.sweeps import Point, controlled, shuffled
 from headbook.types import HeadId, Kind
 
@@ -31,12 +30,7 @@ def heads(*counts: int, kind: Kind = Kind.ENCODER) -> tuple[HeadId, ...]:
     return tuple(HeadId(kind, layer, n) for layer, count in enumerate(counts) for n in range(count))
 
 
-PRUNING = PROFILES["laptop"].pruning
-(WITH_SCRATCH,) = (
-    run
-    for run in Config("laptop").examined_models()
-    if run.corpus in (PRUNING.scratch_corpora or PRUNING.corpora)
-)
+WITH_SCRATCH = Config("laptop").scratch_models(alone=False)[0]
 
 
 def base(run: ModelRun = WITH_SCRATCH) -> TrainedModel:
@@ -164,6 +158,17 @@ def test_one_model_of_some_corpora_has_controls_from_scratch(
     found = list(sweeps.swept(other, EVERYTHING, config, store))
     assert not list(sweeps.scratch_controls(other, EVERYTHING, found, config, store))
     assert list(sweeps.random_controls(other, EVERYTHING, found, config, store))
+
+
+def test_gates_in_the_encoder_have_them_where_they_are_named(asked: list, tmp_path: Path) -> None:
+    config, store = Config("laptop"), Store(tmp_path)
+    everywhere = [base(run) for run in config.scratch_models(alone=False)]
+    alone = config.scratch_models(alone=True)
+    for model in everywhere:
+        found = list(sweeps.swept(model, ENCODER_ONLY, config, store))
+        made_of = list(sweeps.scratch_controls(model, ENCODER_ONLY, found, config, store))
+        assert bool(made_of) is (model.run in alone)
+    assert 0 < len(alone) < len(everywhere)
 
 
 def test_a_sweep_started_again_does_only_what_is_missing(
