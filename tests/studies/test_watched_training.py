@@ -148,8 +148,10 @@ def test_claims_are_rows_the_scorecard_takes(tables: dict[str, Tables]):
 
 
 def test_the_published_model_sees_ahead_and_the_described_one_does_not(tables: dict[str, Tables]):
-    assert (tables[as_published.STUDY]["sight"]["before"] > 0).all()
-    assert (tables[as_described.STUDY]["sight"]["before"] == 0).all()
+    published, described = (tables[page.STUDY]["sight"] for page in (as_published, as_described))
+    assert (published["before"] > 0).all() and (described["before"] == 0).all()
+    for rows in (published, described):
+        assert set(rows["version"]) == {diversity_watched.UNTRAINED, diversity_watched.TRAINED}
 
 
 def test_frequencies_are_what_a_model_is_held_to(tables: dict[str, Tables]):

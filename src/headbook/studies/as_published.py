@@ -3,7 +3,7 @@
 from headbook.runs.store import Store
 from headbook.stages.language import Setting
 from headbook.studies.config import Config
-from headbook.studies.diversity_watched import language_models
+from headbook.studies.diversity_watched import TRAINED, UNTRAINED, language_models
 from headbook.studies.results import Tables
 from headbook.studies.training_claims import cost_table, setting_tables, sight_table
 from headbook.studies.watched_figures import (
@@ -35,11 +35,17 @@ def read(tables: Tables) -> str:
     looks, sight = tables["looks"], tables["sight"]
     losses = tables["losses"].groupby("model")["loss_nats"]
     looking = spelled(tables["cost"]["share_of_time"], ".0%")
+    before, after = (
+        sight.loc[sight["version"] == version, "before"] for version in (UNTRAINED, TRAINED)
+    )
     return (
-        f"In {(sight['before'] > 0).sum()} of {len(sight)} models a changed token moves what is "
-        f"predicted before it, by up to {sight['before'].max():.2g} in a logit: they see what they "
-        f"are to predict. Their loss falls from {spelled(losses.first(), '.1f')} nats a position "
-        f"to {spelled(losses.last(), '.2f')}, padding counted. {dissimilarity_sentence(looks)} "
+        f"Before training a changed token moves what is predicted before it by up to "
+        f"{before.max():.2g} in a logit, in {(before > 0).sum()} of {len(before)} models: "
+        f"positions see what they are to predict. Trained, it moves it by up to "
+        f"{after.max():.1g}, and what is predicted at its own place by up to "
+        f"{sight.loc[sight['version'] == TRAINED, 'at'].max():.1g}. The loss falls from "
+        f"{spelled(losses.first(), '.1f')} nats a position to "
+        f"{spelled(losses.last(), '.2f')}, padding counted. {dissimilarity_sentence(looks)} "
         f"Raw attention diversity ends at {spelled(attention_ratio(looks), '.2g')} times what it "
         f"was before training, by layer. Looking took {looking} of the time."
     )

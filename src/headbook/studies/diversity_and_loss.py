@@ -162,6 +162,7 @@ def _scatter(axis: Axes, rows: pd.DataFrame) -> None:
         axis.annotate(str(row.update), (getattr(row, row._fields[4]), row.loss_nats), fontsize=8,
                       xytext=(5, 3), textcoords="offset points")  # fmt: skip
     axis.set(xlabel="mean output dissimilarity, first layer, raw", ylabel="loss, nats a token")
+    axis.xaxis.set_major_locator(MaxNLocator(5))
     axis.spines[["top", "right"]].set_visible(False)
 
 

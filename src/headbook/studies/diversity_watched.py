@@ -31,6 +31,7 @@ BANDS = ((DISSIMILARITY, RAW), (DISSIMILARITY, FREE), (NON_ORTHOGONALITY, RAW))
 """Whose variance over pairs is kept: what the article draws bands of, and its scale-free form."""
 CONTEXTS = 4
 """Segments that a token is changed in."""
+UNTRAINED, TRAINED = "before training", "trained"
 
 
 def column(metric: str, form: str) -> str:
@@ -120,12 +121,17 @@ def cost_row(model: LanguageModel) -> dict[str, object]:
             "updates": model.run.training.updates, "share_of_time": looking / seconds}  # fmt: skip
 
 
-def sight_row(model: LanguageModel) -> dict[str, object]:
-    """Whether the trained model sees what comes after a position: one token is changed."""
+def sight_rows(model: LanguageModel) -> pd.DataFrame:
+    """Whether the model sees what comes after a position, before training and trained: one token is
+    changed, and the largest change of a logit is looked for on either side."""
     segments = model.segments(model.text.valid)[:CONTEXTS]
     tokens = collate(segments, range(len(segments))).target_in
-    found = moved(model.model(), tokens, tokens.shape[1] // 2)
-    return {"model": labels(model)["model"], **asdict(found)}
+    versions = {UNTRAINED: model.untrained(), TRAINED: model.model()}
+    rows = [
+        {"version": name, **asdict(moved(each, tokens, tokens.shape[1] // 2))}
+        for name, each in versions.items()
+    ]
+    return pd.DataFrame(rows).assign(model=labels(model)["model"])
 
 
 def frame_rows(model: LanguageModel) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from headbook.studies.diversity_watched import (
     labels,
     look_rows,
     loss_rows,
-    sight_row,
+    sight_rows,
     variance,
 )
 from headbook.studies.measurements import claim_row, stacked
@@ -101,7 +101,7 @@ def setting_tables(models: Sequence[LanguageModel]) -> Tables:
     return {
         "looks": stacked(looks),
         "losses": stacked(map(loss_rows, models)),
-        "sight": pd.DataFrame(map(sight_row, models)),
+        "sight": stacked(map(sight_rows, models)),
         "cost": pd.DataFrame(map(cost_row, models)),
         "claims": pd.DataFrame(found),
     }
