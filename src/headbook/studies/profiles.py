@@ -235,7 +235,7 @@ PROFILES = MappingProxyType(
                 # as far as they are trained: `full` names the article's other settings, more seeds
                 language=(
                     *(_published("wikitext-2", heads, 0.1) for heads in (8, 16)),
-                    _described("wikitext-2", 800, RATES[0], 0),
+                    *(_described("wikitext-2", 800, RATES[0], seed) for seed in range(3)),
                 ),
                 sharing=_sharing(_described("wikitext-2", 800, RATES[0], 0), RISING),
                 dropping=_dropping(_described("wikitext-2", 800, RATES[0], 0)),
