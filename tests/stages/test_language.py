@@ -20,6 +20,7 @@ from headbook.models.drop_head import DropHeadSchedule, set_rate
 from headbook.models.perturbation import moved
 from headbook.runs.store import Store
 from headbook.stages import language as stage
+from headbook.stages import model as trained_models
 from headbook.stages.language import (
     LANGUAGE,
     DroppingRun,
@@ -198,7 +199,7 @@ def test_cut_at_a_deadline_it_goes_on(made: stage.LanguageModel, tmp_path: Path)
     assert said == [f"stopped before {said[0].removeprefix('stopped before ')}"]
     with pytest.MonkeyPatch.context() as patch:
         # it starts, and is late at once
-        patch.setattr(stage, "time", SimpleNamespace(monotonic=lambda: -1.0))
+        patch.setattr(trained_models, "time", SimpleNamespace(monotonic=lambda: -1.0))
         assert not stage.train_missing_language(*given, deadline=0.0)
     assert "stopped at update 1 of 8; the same command continues" in said[-1]
     assert stage.train_missing_language(*given, deadline=math.inf)

@@ -81,7 +81,7 @@ def test_claims_are_rows_the_scorecard_takes(tables: Tables) -> None:
 
 def test_figures_and_the_reading_come_from_tables_alone(tables: Tables) -> None:
     before = {name: table.copy() for name, table in tables.items()}
-    for draw in (study.draw_diversity, study.draw_groups):
+    for draw in (study.draw_variants, study.draw_groups):
         assert isinstance(draw(tables), Figure)
     assert "nan" not in study.read(tables)
     for name, table in before.items():

@@ -2,11 +2,10 @@
 
 import json
 import math
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +26,11 @@ from headbook.models.transformer import (
 )
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.stages.model import Size, numeric_policy
-from headbook.stages.watching import Look, Looks, Watched, Watcher
+from headbook.stages.model import Size, made_in_time, numeric_policy
+from headbook.stages.watching import Look, Watched, Watcher, looks_in
 from headbook.training import checkpoint
 from headbook.training.config import TrainingConfig
-from headbook.training.loop import STATE, OutOfTimeError, Trainer
+from headbook.training.loop import STATE, Trainer
 from headbook.types import UserError
 
 LANGUAGE = Stage("language", version=1)
@@ -123,7 +122,7 @@ class LanguageModel:
     @cached_property
     def looks(self) -> list[Look]:
         """The four metrics through training."""
-        return Looks(self.folder / "watched").in_order
+        return looks_in(self.folder / "watched")
 
     def untrained(self) -> Transformer:
         """The model before its first update, in eval mode."""
@@ -200,20 +199,9 @@ def _trained_in_time(
     run: LanguageRun, store: Store, say: Callable[[str], None], deadline: float
 ) -> bool:
     name = f"{run.corpus} {run.setting}, {run.size.heads} heads, seed {run.training.seed}"
-    if store.has(ingredients(run, text_of(run.corpus, run.lines))):
-        say(f"{name}: kept")
-        return True
-    if time.monotonic() >= deadline:
-        say(f"stopped before {name}; the same command continues")
-        return False
-    try:
-        made = language_model(run, store, deadline)
-    except OutOfTimeError as late:
-        say(f"{name} stopped at update {late.update} of {run.training.updates}; "
-            "the same command continues")  # fmt: skip
-        return False
-    say(f"{name}: trained ({made.folder})")
-    return True
+    kept = store.has(ingredients(run, text_of(run.corpus, run.lines)))
+    make = partial(language_model, run, store, deadline)
+    return made_in_time(name, run.training.updates, kept, make, say, deadline)
 
 
 def language_model(run: LanguageRun, store: Store, deadline: float = math.inf) -> LanguageModel:

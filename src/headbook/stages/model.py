@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
+from typing import Protocol
 
 import pandas as pd
 import torch
@@ -29,6 +30,13 @@ LONGEST = 200
 
 
 BEAM = Search()
+
+
+class Made(Protocol):
+    """A finished run of a stage that trains."""
+
+    @property
+    def folder(self) -> Path: ...
 
 
 @dataclass(frozen=True)
@@ -188,18 +196,30 @@ def train_missing(
 def _trained_in_time(
     run: ModelRun, store: Store, say: Callable[[str], None], deadline: float
 ) -> bool:
-    name = f"{run.corpus} seed {run.training.seed}"
-    if processes.firsts(store.has(_asked_in_turn(run))):
+    name, kept = f"{run.corpus} seed {run.training.seed}", store.has(_asked_in_turn(run))
+    make = partial(trained, run, store, deadline)
+    return made_in_time(name, run.training.updates, kept, make, say, deadline)
+
+
+def made_in_time(
+    name: str,
+    updates: int,
+    kept: bool,
+    make: Callable[[], Made],
+    say: Callable[[str], None],
+    deadline: float,
+) -> bool:
+    """Makes a model that is not kept and says a line of it; False where time ran out."""
+    if processes.firsts(kept):
         say(f"{name}: kept")
         return True
     if processes.firsts(time.monotonic() >= deadline):
         say(f"stopped before {name}; the same command continues")
         return False
     try:
-        made = trained(run, store, deadline)
+        made = make()
     except OutOfTimeError as late:
-        say(f"{name} stopped at update {late.update} of {run.training.updates}; "
-            "the same command continues")  # fmt: skip
+        say(f"{name} stopped at update {late.update} of {updates}; the same command continues")
         return False
     say(f"{name}: trained ({made.folder})")
     return True

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from torch import Tensor
@@ -75,15 +74,9 @@ class Look:
     found: Mapping[str, Found]  # by text
 
 
-@dataclass(frozen=True)
-class Looks:
-    """Everything a watcher kept in a folder."""
-
-    folder: Path
-
-    @cached_property
-    def in_order(self) -> list[Look]:
-        return [_look(path) for path in sorted(self.folder.glob("*.safetensors"))]
+def looks_in(folder: Path) -> list[Look]:
+    """Everything a watcher kept there, in the order of the updates."""
+    return [_look(path) for path in sorted(folder.glob("*.safetensors"))]
 
 
 def _look(path: Path) -> Look:

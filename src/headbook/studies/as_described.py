@@ -10,6 +10,7 @@ from headbook.stages.language import LanguageModel, Setting
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import labels, language_models, peak_rate
 from headbook.studies.measurements import claim_row
+from headbook.studies.pruned_figures import span
 from headbook.studies.results import Tables
 from headbook.studies.training_claims import cost_table, setting_tables, sight_table
 from headbook.studies.watched_figures import (
@@ -19,7 +20,6 @@ from headbook.studies.watched_figures import (
     draw_last,
     draw_losses,
     draw_metrics,
-    spelled,
 )
 
 __all__ = [
@@ -83,15 +83,15 @@ def quality_table(tables: Tables) -> pd.DataFrame:
 def read(tables: Tables) -> str:
     """The reading, every number from the tables."""
     looks, quality = tables["looks"], tables["quality"]
-    looking = spelled(tables["cost"]["share_of_time"], ".0%")
-    frequencies = spelled(np.exp(quality["frequency_nats"]), ".0f")
+    looking = span(tables["cost"]["share_of_time"], ".0%")
+    frequencies = span(np.exp(quality["frequency_nats"]), ".0f")
     return (
         f"A changed token moves no logit before it by more than "
         f"{tables['sight']['before'].max():.2g}. Perplexity on the test text is "
-        f"{spelled(quality['test_perplexity'], '.0f')} a piece and "
-        f"{spelled(quality['test_perplexity_word'], '.0f')} a word after "
-        f"{spelled(quality['tokens'] / 1e6, '.1f')} million tokens; token frequencies alone give "
+        f"{span(quality['test_perplexity'], '.0f')} a piece and "
+        f"{span(quality['test_perplexity_word'], '.0f')} a word after "
+        f"{span(quality['tokens'] / 1e6, '.1f')} million tokens; token frequencies alone give "
         f"{frequencies} a piece. {dissimilarity_sentence(looks)} Raw attention "
-        f"diversity ends at {spelled(attention_ratio(looks), '.2g')} times what it was before "
+        f"diversity ends at {span(attention_ratio(looks), '.2g')} times what it was before "
         f"training, by layer. Looking took {looking} of the time."
     )

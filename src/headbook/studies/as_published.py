@@ -4,6 +4,7 @@ from headbook.runs.store import Store
 from headbook.stages.language import Setting
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import TRAINED, UNTRAINED, language_models
+from headbook.studies.pruned_figures import span
 from headbook.studies.results import Tables
 from headbook.studies.training_claims import cost_table, setting_tables, sight_table
 from headbook.studies.watched_figures import (
@@ -13,7 +14,6 @@ from headbook.studies.watched_figures import (
     draw_last,
     draw_losses,
     draw_metrics,
-    spelled,
 )
 
 __all__ = [
@@ -34,7 +34,7 @@ def read(tables: Tables) -> str:
     """The reading, every number from the tables."""
     looks, sight = tables["looks"], tables["sight"]
     losses = tables["losses"].groupby("model")["loss_nats"]
-    looking = spelled(tables["cost"]["share_of_time"], ".0%")
+    looking = span(tables["cost"]["share_of_time"], ".0%")
     before, after = (
         sight.loc[sight["version"] == version, "before"] for version in (UNTRAINED, TRAINED)
     )
@@ -44,8 +44,8 @@ def read(tables: Tables) -> str:
         f"positions see what they are to predict. Trained, it moves it by up to "
         f"{after.max():.1g}, and what is predicted at its own place by up to "
         f"{sight.loc[sight['version'] == TRAINED, 'at'].max():.1g}. The loss falls from "
-        f"{spelled(losses.first(), '.1f')} nats a position to "
-        f"{spelled(losses.last(), '.2f')}, padding counted. {dissimilarity_sentence(looks)} "
-        f"Raw attention diversity ends at {spelled(attention_ratio(looks), '.2g')} times what it "
+        f"{span(losses.first(), '.1f')} nats a position to "
+        f"{span(losses.last(), '.2f')}, padding counted. {dissimilarity_sentence(looks)} "
+        f"Raw attention diversity ends at {span(attention_ratio(looks), '.2g')} times what it "
         f"was before training, by layer. Looking took {looking} of the time."
     )

@@ -5,20 +5,23 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 from tqdm import tqdm
 
-from headbook.heads.four_metrics import ARTICLE, DISSIMILARITY, FREE
+from headbook.heads.four_metrics import DISSIMILARITY
 from headbook.models.gates import all_heads, closed
 from headbook.runs.seeds import derived
 from headbook.runs.store import Store
 from headbook.stages.language import DroppingRun, LanguageModel, Setting, language_model
 from headbook.studies.config import Config
-from headbook.studies.diversity_watched import column, labels, look_rows
-from headbook.studies.measurements import claim_row
+from headbook.studies.diversity_watched import labels
+from headbook.studies.measurements import claim_row, stacked
 from headbook.studies.results import Tables
-from headbook.studies.training_claims import ends
+from headbook.studies.training_claims import at_the_end
+from headbook.studies.watched_figures import draw_variants
 from headbook.types import HeadId
+
+__all__ = ["STUDY", "compute", "draw_removed", "draw_variants", "quality_table", "read"]
 
 STUDY = "37_dropped_heads"
 SEGMENTS = 32
@@ -41,9 +44,7 @@ def compute(config: Config, store: Store | None = None) -> Tables:
             for row in _removed(name, model, pruning.levels, pruning.orders)
         ]
     )
-    diversity = pd.concat(
-        [_diversity(name, model) for name, model in models.items()], ignore_index=True
-    )
+    diversity = stacked(at_the_end(model).assign(variant=name) for name, model in models.items())
     return {
         "quality": quality,
         "removed": removed,
@@ -90,16 +91,6 @@ def _removed(
 def _shuffled(heads: Sequence[HeadId], order: int) -> list[HeadId]:
     noise = torch.Generator().manual_seed(derived(order, "heads taken away"))
     return [heads[index] for index in torch.randperm(len(heads), generator=noise).tolist()]
-
-
-def _diversity(name: str, model: LanguageModel) -> pd.DataFrame:
-    """One row a layer and metric: scale-free, at the end of training."""
-    looks = look_rows(model)
-    found = [
-        ends(looks, column(metric, FREE))[1].rename("value").reset_index().assign(metric=metric)
-        for metric in ARTICLE
-    ]
-    return pd.concat(found, ignore_index=True).assign(variant=name)
 
 
 def rise(removed: pd.DataFrame, variant: str, share: float) -> float:
@@ -149,23 +140,6 @@ def draw_removed(tables: Tables) -> Figure:
     axis.xaxis.set_major_formatter(PercentFormatter(1.0))
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(frameon=False)
-    return figure
-
-
-def draw_diversity(tables: Tables) -> Figure:
-    """The four metrics in their scale-free form by layer, a line a model."""
-    rows = tables["diversity"]
-    figure = Figure(figsize=(9.6, 7.0), layout="constrained")
-    for axis, metric in zip(figure.subplots(2, 2).flat, ARTICLE, strict=True):
-        of_metric = rows[rows["metric"] == metric]
-        for number, (name, here) in enumerate(of_metric.groupby("variant", sort=False)):
-            axis.plot(here["layer"], here["value"], marker="os^D"[number % 4], ms=5,
-                      color=f"C{number}", label=name)  # fmt: skip
-        axis.set(title=metric, xlabel="layer")
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axis.spines[["top", "right"]].set_visible(False)
-    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3,
-                  frameon=False)  # fmt: skip
     return figure
 
 

@@ -11,16 +11,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from headbook.heads.four_metrics import ARTICLE, DISSIMILARITY, FREE
+from headbook.heads.four_metrics import DISSIMILARITY, FREE
 from headbook.models.grouped import pooled
 from headbook.runs.store import Store
 from headbook.stages.language import LanguageModel, LanguageRun, Setting, SharingRun, language_model
 from headbook.stages.watching import PROBE
 from headbook.studies.config import Config
-from headbook.studies.diversity_watched import labels, pairs_of
-from headbook.studies.measurements import claim_row
+from headbook.studies.diversity_watched import labels
+from headbook.studies.measurements import claim_row, stacked
 from headbook.studies.results import Tables
-from headbook.studies.training_claims import last_looks
+from headbook.studies.training_claims import at_the_end, last_looks
+from headbook.studies.watched_figures import draw_variants
+
+__all__ = [
+    "STUDY", "compute", "converted_table", "draw_groups", "draw_variants", "quality_table", "read",
+]  # fmt: skip
 
 STUDY = "38_fewer_heads"
 SEGMENTS = 64
@@ -78,7 +83,7 @@ def compute(config: Config, store: Store | None = None) -> Tables:
     converted = pd.DataFrame(list(_converted(variants)))
     return {
         "quality": quality,
-        "diversity": pd.DataFrame([row for each in variants for row in _diversity(each)]),
+        "diversity": stacked(map(_diversity, variants)),
         "groups": groups,
         "converted": converted,
         "claims": pd.DataFrame(list(_claims(variants, quality, groups, converted))),
@@ -99,17 +104,10 @@ def _quality(each: Variant) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _diversity(each: Variant) -> Iterator[dict[str, object]]:
-    """One row a layer and metric: its scale-free mean over pairs at the end of training."""
-    looks = each.model.looks
-    last = looks[-last_looks(len(looks)) :] if looks else []
-    for metric in ARTICLE:
-        found = [look.found[PROBE][metric, FREE] for look in last]
-        for layer in range(each.run.size.layers if found else 0):
-            value = np.mean([float(pairs_of(of_look[layer]).mean()) for of_look in found])
-            yield {"variant": each.name, "heads": each.run.size.heads,
-                   "key_value_heads": each.shared, "layer": layer + 1, "metric": metric,
-                   "value": value}  # fmt: skip
+def _diversity(each: Variant) -> pd.DataFrame:
+    """One row a layer and metric at the end of training."""
+    named = {"variant": each.name, "heads": each.run.size.heads, "key_value_heads": each.shared}
+    return at_the_end(each.model).assign(**named)
 
 
 def _groups(each: Variant) -> Iterator[dict[str, object]]:
@@ -166,24 +164,6 @@ def _claims(
         of_count = next(one for one in variants if one.shares and one.shared == row.key_value_heads)
         cost = row.converted_nats - row.whole_nats
         yield claim_row("gqa-conversion-needs-training", of_count.labels, cost)
-
-
-def draw_diversity(tables: Tables) -> Figure:
-    """The four metrics in their scale-free form by layer, a line a model."""
-    rows = tables["diversity"]
-    names = list(rows["variant"].unique())
-    figure = Figure(figsize=(9.6, 7.2 + 0.12 * len(names)), layout="constrained")
-    for axis, metric in zip(figure.subplots(2, 2).flat, ARTICLE, strict=True):
-        for number, name in enumerate(names):
-            here = rows[(rows["metric"] == metric) & (rows["variant"] == name)]
-            axis.plot(here["layer"], here["value"], marker="osv^DPX*"[number % 8], ms=4.5, lw=1.2,
-                      ls="--" if "shared" in name else "-", color=f"C{number}",
-                      label=name)  # fmt: skip
-        axis.set(title=metric, xlabel="layer")
-        _plain(axis)
-    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=4,
-                  frameon=False)  # fmt: skip
-    return figure
 
 
 def draw_groups(tables: Tables) -> Figure:

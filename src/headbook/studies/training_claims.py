@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from headbook.heads.four_metrics import ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
+from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
 from headbook.stages.language import LanguageModel, Setting
 from headbook.studies.diversity_watched import (
     column,
@@ -39,6 +39,17 @@ def ends(looks: pd.DataFrame, name: str) -> tuple[ByLayer, ByLayer]:
 def last_looks(count: int) -> int:
     """How many looks are the end: one at least."""
     return max(1, round(LAST * count))
+
+
+def at_the_end(model: LanguageModel) -> pd.DataFrame:
+    """One row a layer and metric: scale-free, over the last looks; none where nobody looked."""
+    if not model.looks:
+        return pd.DataFrame()
+    looks = look_rows(model)
+    return stacked(
+        ends(looks, column(metric, FREE))[1].rename("value").reset_index().assign(metric=metric)
+        for metric in ARTICLE
+    )
 
 
 def claims(model: LanguageModel, looks: pd.DataFrame) -> Iterator[dict[str, object]]:

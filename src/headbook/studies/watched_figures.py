@@ -1,6 +1,6 @@
 """Figures of diversity through training, for the pages of both settings."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, RAW
 from headbook.studies.diversity_watched import column, variance
+from headbook.studies.pruned_figures import span
 from headbook.studies.results import Tables
 from headbook.studies.training_claims import ends
 
@@ -61,14 +62,14 @@ def draw_bands(tables: Tables) -> Figure:
     columns = min(3, len(layers))
     rows = -(-len(layers) // columns)
     figure = Figure(figsize=(3.4 * columns, 2.7 * rows + 0.6), layout="constrained")
-    axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat
+    axes = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
     for axis, (layer, here, _, _) in zip(axes, layers, strict=False):
         for form, colour, style in ((RAW, "#1f5a92", "-"), (FREE, "#d9822b", "--")):
             _band(axis, here, form, colour, style)
         axis.axhline(0, color="grey", lw=0.8, ls=":")
         axis.set(title=f"layer {layer}", xlabel="updates")
         axis.spines[["top", "right"]].set_visible(False)
-    for axis in list(axes)[len(layers) :]:
+    for axis in axes[len(layers) :]:
         axis.axis("off")
     figure.supylabel("output dissimilarity")
     handles, names = figure.axes[0].get_legend_handles_labels()
@@ -105,6 +106,26 @@ def draw_last(tables: Tables) -> Figure:
     return figure
 
 
+def draw_variants(tables: Tables) -> Figure:
+    """The four metrics in their scale-free form by layer, a line a model; dashed where heads share
+    keys and values."""
+    rows = tables["diversity"]
+    names = list(rows["variant"].unique())
+    figure = Figure(figsize=(9.6, 7.2 + 0.12 * len(names)), layout="constrained")
+    for axis, metric in zip(figure.subplots(2, 2).flat, ARTICLE, strict=True):
+        for number, name in enumerate(names):
+            here = rows[(rows["metric"] == metric) & (rows["variant"] == name)]
+            axis.plot(here["layer"], here["value"], marker=MARKERS[number % len(MARKERS)], ms=4.5,
+                      lw=1.2, ls="--" if "shared" in name else "-", color=f"C{number}",
+                      label=name)  # fmt: skip
+        axis.set(title=metric, xlabel="layer")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=4,
+                  frameon=False)  # fmt: skip
+    return figure
+
+
 def draw_losses(tables: Tables) -> Figure:
     """The loss of the batch behind every look."""
     losses = tables["losses"]
@@ -130,20 +151,14 @@ def attention_ratio(looks: pd.DataFrame) -> pd.Series:
     return pd.concat([last / first for first, last in of_models], axis=1).mean(axis=1)
 
 
-def spelled(values: Iterable[float], form: str) -> str:
-    """The smallest and largest of some numbers, or the one they all are."""
-    ordered = sorted(values)
-    return " to ".join(dict.fromkeys(f"{end:{form}}" for end in (ordered[0], ordered[-1])))
-
-
 def dissimilarity_sentence(looks: pd.DataFrame) -> str:
     """How far apart heads are at the end, in both forms."""
     found = {
-        form: [value for _, rows in looks.groupby("model")
-               for value in ends(rows, column(DISSIMILARITY, form))[1]]
+        form: pd.concat([ends(rows, column(DISSIMILARITY, form))[1]
+                         for _, rows in looks.groupby("model")])
         for form in (RAW, FREE)
     }  # fmt: skip
     return (
-        f"At the end output dissimilarity lies at {spelled(found[RAW], '+.2f')} on slices behind "
-        f"the projection and at {spelled(found[FREE], '+.2f')} on the heads' own outputs."
+        f"At the end output dissimilarity lies at {span(found[RAW], '+.2f')} on slices behind "
+        f"the projection and at {span(found[FREE], '+.2f')} on the heads' own outputs."
     )
