@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from headbook.runs.store import Difference, Ingredients, Stage, Store
 
@@ -160,6 +161,17 @@ def test_two_processes_compute_one_run_once(tmp_path: Path):
     assert [printed.splitlines()[-1] for printed in answers] == ["42", "42"]
     assert counter.read_text() == "computed\n"
     assert notices.read_text().count("waiting for") == 1
+
+
+def test_a_lock_that_is_free_is_taken_once(store: Store, monkeypatch: pytest.MonkeyPatch):
+    """Tried, let go and taken again, another process slips in and is waited for in silence."""
+    taken = []
+    acquire = FileLock.acquire
+    monkeypatch.setattr(
+        FileLock, "acquire", lambda lock, **how: (taken.append(how), acquire(lock, **how))[1]
+    )
+    store.get(ASKED, write)
+    assert taken == [{"timeout": 0}]
 
 
 def test_nothing_to_explain(store: Store):

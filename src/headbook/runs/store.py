@@ -3,7 +3,8 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ class Store:
         if self.has(ingredients):
             return final
         final.parent.mkdir(parents=True, exist_ok=True)
-        with _waiting(final.with_suffix(".lock")):
+        with _locked(final.with_suffix(".lock")):
             if not self.has(ingredients):
                 self._make(ingredients, make, final)
         return final
@@ -112,16 +113,24 @@ class Store:
         return min(compared, key=len, default=None)
 
 
-def _waiting(path: Path) -> FileLock:
-    """The lock, said aloud where another process holds it."""
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """The lock, held; said aloud where another process has it.
+
+    What was tried for is kept: let go and taken again, another could slip in and be waited for
+    without a word.
+    """
     lock = FileLock(path)
     try:
         lock.acquire(timeout=0)
-        lock.release()
     except Timeout:
         named = f"{path.parent.name}/{path.stem}"
         print(f"waiting for another process to finish {named}", file=sys.stderr, flush=True)
-    return lock
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _flat(value: Any, where: str = "") -> dict[str, Any]:

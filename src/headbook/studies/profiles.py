@@ -1,14 +1,22 @@
 """Profiles: named sets of parameters, from seconds a notebook to days on a GPU."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from headbook.models.drop_head import DropHeadSchedule
-from headbook.stages.language import DroppingRun, LanguageRun, Setting, SharingRun
+from headbook.stages.language import DroppingRun, LanguageRun, SharingRun
 from headbook.stages.model import ModelRun, Size
 from headbook.stages.texts import HELD_OUT
-from headbook.stages.watching import Watched
+from headbook.studies.language_runs import (
+    RATES,
+    RISING,
+    SMALL,
+    described,
+    dropping,
+    published,
+    sharing,
+    small_language,
+)
 from headbook.training.config import Precision, TrainingConfig
 
 SIZES = MappingProxyType(
@@ -16,7 +24,7 @@ SIZES = MappingProxyType(
         "smoke": Size(layers=2, width=16, feed_forward=32, heads=2),
         "tiny": Size(layers=3, width=64, feed_forward=256, heads=8),
         "narrow": Size(layers=6, width=64, feed_forward=256, heads=8),
-        "small": Size(layers=6, width=128, feed_forward=512, heads=8),
+        "small": SMALL,
         "medium": Size(layers=6, width=256, feed_forward=1024, heads=8),
         "paper": Size(layers=6, width=512, feed_forward=2048, heads=8),
     }
@@ -97,68 +105,8 @@ def _pruning(corpora: tuple[str, ...], training: TrainingConfig, **options: Any)
     return Pruning(corpora, training=training, **given)
 
 
-ARTICLE = TrainingConfig(
-    # its notebook's; the learning rate is constant there, see stages/language.py
-    updates=222, tokens=64 * 256, label_smoothing=0.0, betas=(0.9, 0.999), epsilon=1e-8,
-    validate_every=111,
-)  # fmt: skip
-RATES = (0.5, 0.16, 1.6)
-"""Times width^-½: with 200 updates of warm-up and width 128 peaks of 0.003, 0.001 and 0.01."""
-
-
-def _published(corpus: str, heads: int, dropout: float, seed: int = 0) -> LanguageRun:
-    """The article's six layers of width 128 and its 5,002 pieces, on another text."""
-    size, training = Size(6, 128, 512, heads), replace(ARTICLE, seed=seed)
-    return LanguageRun(corpus, size, 5_002, dropout, training, Setting.PUBLISHED)
-
-
-def _described(
-    corpus: str, updates: int, scale: float, seed: int, size: str = "small"
-) -> LanguageRun:
-    training = TrainingConfig(
-        updates=updates, scale=scale, warmup=200, label_smoothing=0.0, seed=seed
-    )
-    return LanguageRun(corpus, SIZES[size], 5_002, 0.1, training, watched=Watched(every=20))
-
-
-def _dropping(base: LanguageRun) -> tuple[DroppingRun, ...]:
-    """One rate, and the V whose turn is at the end of the warm-up."""
-    given = {field.name: getattr(base, field.name) for field in fields(LanguageRun)}
-    turn = base.training.warmup / base.training.updates
-    schedules = (DropHeadSchedule(0.2, 0.2), DropHeadSchedule(0.2, 0.2, turn))
-    return tuple(DroppingRun(**given, drop_head=schedule) for schedule in schedules)
-
-
-def _sharing(base: LanguageRun, unequal: tuple[int, ...]) -> tuple[SharingRun, ...]:
-    """Fewer and more heads at the same width, key-value heads halved down to one, unequal heads."""
-    given = {field.name: getattr(base, field.name) for field in fields(LanguageRun)}
-    sizes = [replace(base.size, heads=base.size.heads * by // 4) for by in (1, 2, 8)]
-    halved = [base.size.heads >> by for by in range(1, base.size.heads.bit_length())]
-    return (
-        *(SharingRun(**given, key_value_heads=shared) for shared in halved),
-        *(SharingRun(**given | {"size": size}) for size in sizes),
-        SharingRun(**given | {"watched": Watched(every=0)}, layer_heads=unequal),
-    )
-
-
-def _small_language(
-    size: Size, training: TrainingConfig, lines: int | None
-) -> tuple[LanguageRun, ...]:
-    """One of each setting, on the controlled corpus' English side."""
-    small = replace(training, label_smoothing=0.0, scale=0.1, warmup=10)
-    return tuple(
-        LanguageRun(
-            "controlled-sov", size, 2_000, 0.1, small, setting, context=32, lines=lines,
-            watched=Watched(segments=4),
-        )
-        for setting in Setting
-    )  # fmt: skip
-
-
-SMOKE_LANGUAGE = _small_language(Size(2, 16, 32, 4), replace(SMOKE, updates=45), 4_000)
-QUICK_LANGUAGE = _small_language(Size(6, 32, 128, 8), replace(QUICK, updates=80, tokens=1024), None)
-RISING = (4, 5, 6, 6, 7, 8)
-"""Heads by layer: half of eight at first and all at last, as OpenELM scales them."""
+SMOKE_LANGUAGE = small_language(Size(2, 16, 32, 4), replace(SMOKE, updates=45), 4_000)
+QUICK_LANGUAGE = small_language(Size(6, 32, 128, 8), replace(QUICK, updates=80, tokens=1024), None)
 TREEBANKS = ("ud-ewt", "ud-pud-en")
 
 PROFILES = MappingProxyType(
@@ -184,8 +132,8 @@ PROFILES = MappingProxyType(
                 sentences=40,
                 emerging=(ModelRun("controlled-sov", Size(2, 32, 64, 2), 2_000, 0.1, SMOKE),),
                 language=SMOKE_LANGUAGE,
-                sharing=_sharing(SMOKE_LANGUAGE[-1], (2, 4)),
-                dropping=_dropping(SMOKE_LANGUAGE[-1]),
+                sharing=sharing(SMOKE_LANGUAGE[-1], (2, 4)),
+                dropping=dropping(SMOKE_LANGUAGE[-1]),
             ),
             Profile(
                 "quick",
@@ -204,8 +152,8 @@ PROFILES = MappingProxyType(
                     orders=1,
                 ),
                 language=QUICK_LANGUAGE,
-                sharing=_sharing(QUICK_LANGUAGE[-1], RISING),
-                dropping=_dropping(QUICK_LANGUAGE[-1]),
+                sharing=sharing(QUICK_LANGUAGE[-1], RISING),
+                dropping=dropping(QUICK_LANGUAGE[-1]),
             ),
             Profile(
                 "laptop",
@@ -234,11 +182,11 @@ PROFILES = MappingProxyType(
                 ),
                 # as far as they are trained: `full` names the article's other settings, more seeds
                 language=(
-                    *(_published("wikitext-2", heads, 0.1) for heads in (8, 16)),
-                    *(_described("wikitext-2", 800, RATES[0], seed) for seed in range(3)),
+                    *(published("wikitext-2", heads, 0.1) for heads in (8, 16)),
+                    *(described("wikitext-2", 800, RATES[0], seed) for seed in range(3)),
                 ),
-                sharing=_sharing(_described("wikitext-2", 800, RATES[0], 0), RISING),
-                dropping=_dropping(_described("wikitext-2", 800, RATES[0], 0)),
+                sharing=sharing(described("wikitext-2", 800, RATES[0], 0), RISING),
+                dropping=dropping(described("wikitext-2", 800, RATES[0], 0)),
             ),
             Profile(
                 "full",
@@ -270,12 +218,12 @@ PROFILES = MappingProxyType(
                 ),
                 language=(
                     *(
-                        _published("wikitext-2", heads, dropout)
+                        published("wikitext-2", heads, dropout)
                         for dropout in (0.1, 0.0)
                         for heads in (8, 2, 4, 16)
                     ),
                     *(
-                        _described(corpus, 20_000, rate, seed, "paper")
+                        described(corpus, 20_000, rate, seed, SIZES["paper"])
                         for corpus in ("wikitext-2", "novels")
                         for rate, seed in (
                             *((RATES[0], seed) for seed in range(5)),
@@ -283,8 +231,10 @@ PROFILES = MappingProxyType(
                         )
                     ),
                 ),
-                sharing=_sharing(_described("wikitext-2", 20_000, RATES[0], 0, "paper"), RISING),
-                dropping=_dropping(_described("wikitext-2", 20_000, RATES[0], 0, "paper")),
+                sharing=sharing(
+                    described("wikitext-2", 20_000, RATES[0], 0, SIZES["paper"]), RISING
+                ),
+                dropping=dropping(described("wikitext-2", 20_000, RATES[0], 0, SIZES["paper"])),
             ),
         )
     }
