@@ -1,0 +1,72 @@
+"""The language models of the profiles: as published, as described, and their variants."""
+
+from dataclasses import fields, replace
+
+from headbook.models.drop_head import DropHeadSchedule
+from headbook.stages.language import DroppingRun, LanguageRun, Setting, SharingRun
+from headbook.stages.model import Size
+from headbook.stages.watching import Watched
+from headbook.training.config import TrainingConfig
+
+ARTICLE = TrainingConfig(
+    # its notebook's; the learning rate is constant there, see stages/language.py
+    updates=222, tokens=64 * 256, label_smoothing=0.0, betas=(0.9, 0.999), epsilon=1e-8,
+    validate_every=111,
+)  # fmt: skip
+SMALL = Size(layers=6, width=128, feed_forward=512, heads=8)
+RATES = (0.5, 0.16, 1.6)
+"""Times width^-½: with 200 updates of warm-up and width 128 peaks of 0.003, 0.001 and 0.01."""
+
+
+def published(corpus: str, heads: int, dropout: float, seed: int = 0) -> LanguageRun:
+    """The article's six layers of width 128 and its 5,002 pieces, on another text."""
+    size, training = replace(SMALL, heads=heads), replace(ARTICLE, seed=seed)
+    return LanguageRun(corpus, size, 5_002, dropout, training, Setting.PUBLISHED)
+
+
+def described(
+    corpus: str, updates: int, scale: float, seed: int, size: Size = SMALL
+) -> LanguageRun:
+    """The article's text: causal, trained until it is a language model."""
+    training = TrainingConfig(
+        updates=updates, scale=scale, warmup=200, label_smoothing=0.0, seed=seed
+    )
+    return LanguageRun(corpus, size, 5_002, 0.1, training, watched=Watched(every=20))
+
+
+def dropping(base: LanguageRun) -> tuple[DroppingRun, ...]:
+    """One rate, and the V whose turn is at the end of the warm-up."""
+    given = {field.name: getattr(base, field.name) for field in fields(LanguageRun)}
+    turn = base.training.warmup / base.training.updates
+    schedules = (DropHeadSchedule(0.2, 0.2), DropHeadSchedule(0.2, 0.2, turn))
+    return tuple(DroppingRun(**given, drop_head=schedule) for schedule in schedules)
+
+
+def sharing(base: LanguageRun, unequal: tuple[int, ...]) -> tuple[SharingRun, ...]:
+    """Fewer and more heads at the same width, key-value heads halved down to one, unequal heads."""
+    given = {field.name: getattr(base, field.name) for field in fields(LanguageRun)}
+    sizes = [replace(base.size, heads=base.size.heads * by // 4) for by in (1, 2, 8)]
+    halved = [base.size.heads >> by for by in range(1, base.size.heads.bit_length())]
+    return (
+        *(SharingRun(**given, key_value_heads=shared) for shared in halved),
+        *(SharingRun(**given | {"size": size}) for size in sizes),
+        SharingRun(**given | {"watched": Watched(every=0)}, layer_heads=unequal),
+    )
+
+
+def small_language(
+    size: Size, training: TrainingConfig, lines: int | None
+) -> tuple[LanguageRun, ...]:
+    """One of each setting, on the controlled corpus' English side."""
+    small = replace(training, label_smoothing=0.0, scale=0.1, warmup=10)
+    return tuple(
+        LanguageRun(
+            "controlled-sov", size, 2_000, 0.1, small, setting, context=32, lines=lines,
+            watched=Watched(segments=4),
+        )
+        for setting in Setting
+    )  # fmt: skip
+
+
+RISING = (4, 5, 6, 6, 7, 8)
+"""Heads by layer: half of eight at first and all at last, as OpenELM scales them."""
