@@ -22,7 +22,8 @@ from headbook.stages import texts
 from headbook.stages.model import ModelRun, Size, corpus_of
 from headbook.stages.texts import AUTO, HELD_OUT, held_out, parsed, treebank
 from headbook.studies import config
-from headbook.studies.profiles import PROFILES, Profile
+from headbook.studies.profile import Profile
+from headbook.studies.profiles import PROFILES
 from headbook.syntax import parse as parsing
 
 HEAD = """

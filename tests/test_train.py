@@ -11,7 +11,8 @@ from headbook.models.decoding import Search
 from headbook.runs.store import Store
 from headbook.stages.model import ModelRun, Size
 from headbook.studies import config
-from headbook.studies.profiles import PROFILES, Profile
+from headbook.studies.profile import Profile
+from headbook.studies.profiles import PROFILES
 from headbook.training.config import Precision, TrainingConfig
 from headbook.training.processes import Clock, Due
 

@@ -136,6 +136,7 @@ def train(
         if minutes is not None and not minutes > 0:
             raise UserError(f"minutes is {minutes}; give more than 0")
         from headbook.runs.store import Store
+        from headbook.stages.encoders import train_missing_encoders
         from headbook.stages.language import train_missing_language
         from headbook.stages.model import train_missing
         from headbook.studies.config import Config
@@ -146,6 +147,7 @@ def train(
         done = train_missing(config.emerging_models(), *given)
         if done and not started_by_torchrun():
             done = train_missing_language(config.language_models(), *given)
+            done = done and train_missing_encoders(config.encoder_models(), *given)
         if not done:
             raise typer.Exit(3)
 

@@ -13,7 +13,7 @@ FLOORS = (
     ("paths", "types", "trees"),
     ("corpora",),
     ("models",),
-    ("heads", "syntax"),
+    ("heads", "layers", "syntax"),
     ("training", "pruning"),
     ("claims", "runs"),
     ("stages", "bench"),
@@ -27,6 +27,7 @@ DRAWING = {"pandas", "matplotlib", "seaborn", "plotly", "papermill", "typer"}
 MUST_NOT_KNOW = {
     "models": {"headbook.corpora", *DRAWING},
     "heads": {"headbook.training", "json", "pathlib", *DRAWING},
+    "layers": {"headbook.training", "json", "pathlib", *DRAWING},
     "syntax": {"headbook.models", *DRAWING},
     "training": set(DRAWING),
     "claims": {"headbook.models", "headbook.heads", "headbook.training", "headbook.syntax"},

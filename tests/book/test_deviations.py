@@ -10,12 +10,13 @@ import torch
 import yaml
 
 from headbook.claims.ledger import load as load_ledger
-from headbook.corpora.batches import PAD
+from headbook.corpora.batches import EOS, PAD, collate
 from headbook.corpora.opensubtitles import MINIMUM_OVERLAP
 from headbook.corpora.registry import registry
 from headbook.corpora.subwords import Subwords
 from headbook.heads.arcs import PieceRule
 from headbook.heads.collect import collect
+from headbook.heads.diversity_grams import grams
 from headbook.heads.diversity_pairs import SliceCosine
 from headbook.heads.four_metrics import four_metrics as four_metrics_together
 from headbook.heads.measure import REPLICATES, Selection, best_head
@@ -26,23 +27,35 @@ from headbook.heads.relevance_rules import EPSILON_2019, PositiveRules, Variant,
 from headbook.heads.roles import Thresholds
 from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.heads.tokens import NOWHERE, Counting, EosKeys, EosQueries, pointed
+from headbook.layers.mutual_information import SHUFFLES
+from headbook.layers.states import token_states
+from headbook.models.capture import Point
+from headbook.models.delight import BlockScaling, DelightTransformer
 from headbook.models.dropout import LEVELS, byte_mask
 from headbook.models.gates import all_heads
 from headbook.models.transformer import Embedding, NormPlacement, Transformer, TransformerConfig
 from headbook.paths import BOOK, REPOSITORY
 from headbook.pruning.gating import HeadPenalty, gate_heads
 from headbook.pruning.hard_concrete import CONSTANTS, Constants, Decision, Source
-from headbook.stages.language import Setting, _initial
+from headbook.stages.encoders import COPIES
+from headbook.stages.language import Setting, initial
 from headbook.stages.masked import MaskedRun
 from headbook.stages.model import Size
 from headbook.stages.pruned import PruningRun
 from headbook.stages.watching import Watched
 from headbook.studies import diversity_scores, four_metrics
+from headbook.studies.config import Config
+from headbook.studies.encoder_runs import LayerSample
+from headbook.studies.layer_models import Text as LayerText
+from headbook.studies.layer_tables import HIDDEN, MASKINGS, REPLACED
 from headbook.studies.profiles import PROFILES
 from headbook.studies.pruned_tables import loss_claim
 from headbook.studies.pruning_orders import SCORED_ON
+from headbook.studies.regularised_runs import Task
 from headbook.syntax.labels import normalised
 from headbook.training.config import Precision, TrainingConfig
+from headbook.training.regularising import Regulariser, Term
+from headbook.training.regularising import value as penalty
 from headbook.training.schedule import learning_rate
 from headbook.training.scoring import Casing, bleu
 from headbook.types import HeadId, Kind
@@ -298,7 +311,7 @@ def test_described_embeddings():
     torch.manual_seed(0)
     published, described = (
         float(
-            _initial(PROFILES["laptop"].language[at], 500).target(torch.arange(3, 500)[None]).std()
+            initial(PROFILES["laptop"].language[at], 500).target(torch.arange(3, 500)[None]).std()
         )
         for at in (0, -1)
     )
@@ -307,6 +320,99 @@ def test_described_embeddings():
 
 
 def test_drop_head_rate():
-    flat, v = (run.drop_head for run in PROFILES["laptop"].dropping)
-    assert (flat.start, flat.end, flat.turn) == (0.2, 0.2, None)
-    assert (v.start, v.end, v.turn) == (0.2, 0.2, 200 / 800)
+    schedules = [run.drop_head for run in PROFILES["laptop"].dropping]
+    found = [(each.start, each.end, each.turn) for each in schedules]
+    turns = (None, 200 / 400)
+    assert found == [(rate, rate, turn) for rate in (0.2, 0.1) for turn in turns]
+
+
+def test_delight_blocks():
+    whole, delight, thinner = Config("laptop").light_models()
+    assert delight.scaling == BlockScaling(4, 8, 2.0) and delight.size.heads == 1
+    made = Transformer(TransformerConfig(9, 9, 0, 2, 32, 64, 1, norm=NormPlacement.POST))
+    light = DelightTransformer(made.config, delight.scaling)
+    assert type(light.target) is type(made.target) and light.logits.weight.shape == (9, 32)
+    assert whole.size.width == delight.size.width and whole.training == delight.training
+    assert {run.corpus for run in (whole, delight, thinner)} == {"wikitext-2"}
+
+
+def overlaps(term: Term, kinds: tuple[Kind, ...], scale: float) -> tuple[float, float]:
+    """The penalty, and the article's raw norm, of two heads that share all their directions."""
+    torch.manual_seed(0)
+    vectors = scale * torch.randn(1, 2, 5, 3)
+    batch = collate([([3, 4, 5, 6, 1], [3, 4, 5, 6, 1])], [0])
+    tape = {(kind, point): [vectors] for kind in kinds for point in (Point.QUERIES, Point.CONTEXT)}
+    point = Point.QUERIES if term is Term.QUERIES else Point.CONTEXT
+    raw = grams(tape, batch, kinds[0], point).non_orthogonality()
+    return float(penalty(Regulariser(term, 1.0, kinds), batch, tape)), float(raw.max())
+
+
+def test_regularisers_scale_free():
+    for term in (Term.QUERIES, Term.SPANS):
+        (whole, raw), (halved, raw_halved) = (
+            overlaps(term, (Kind.DECODER,), scale) for scale in (1.0, 0.5)
+        )
+        assert halved == pytest.approx(whole, rel=1e-5) and whole > 0
+        assert raw_halved == pytest.approx(raw / 4, rel=1e-5)  # gained by nothing but shrinking
+
+
+def test_regularisers_everywhere():
+    asked = Config("laptop").regularising()
+    kinds = {Task.TRANSLATION: tuple(Kind), Task.LANGUAGE: (Kind.DECODER,)}
+    for task in Task:
+        found = [
+            each.run.regulariser
+            for each in asked.candidates(task)
+            if hasattr(each.run, "regulariser")
+        ]
+        assert {each.kinds for each in found} == {kinds[task]}
+        assert [(each.term, each.strength) for each in found] == [
+            (term, strength) for term in Term for strength in (0.1, 1.0)
+        ]
+    alone = [overlaps(Term.SPANS, (kind,), 1.0)[0] for kind in Kind]
+    assert overlaps(Term.SPANS, tuple(Kind), 1.0)[0] == pytest.approx(sum(alone) / 3)
+
+
+def test_regularisers_small_models():
+    laptop, full = (Config(profile).regularising() for profile in ("laptop", "full"))
+    assert laptop.translation.size == laptop.language.size == Size(6, 64, 256, 8)
+    assert laptop.translation.training.updates == laptop.language.training.updates == 400
+    assert laptop.translation.training.tokens == laptop.language.training.tokens
+    assert laptop.translation.search.beam == 1
+    assert (laptop.translation.corpus, laptop.language.corpus) == ("multi30k-de", "wikitext-2")
+    assert full.translation.size == full.language.size == Size(6, 512, 2048, 8)
+
+
+def test_layers_information():
+    sample = Config("laptop").preset.layers
+    assert (sample.kinds, sample.occurrences, sample.clusters) == (100, 300, 300)
+    assert sample.sentences == 20_000 and SHUFFLES >= 1
+    text = LayerText([[4, 3, 3, EOS], [3, EOS]], 10, sample)
+    assert text.occurrences().tolist() == [1, 2]  # neither sentence's first
+
+
+def test_layers_replaced():
+    replaced, hidden = MASKINGS[REPLACED], MASKINGS[HIDDEN]
+    assert (replaced.hidden, replaced.random, hidden.hidden) == (0.0, 1.0, 1.0)
+    text = LayerText([[5, 6, 7, 8, EOS]] * 50, 10, LayerSample(kinds=2))
+    changed = text.changed(replaced)
+    assert set(changed.shown.tolist()) == set(text.frequent.tolist()) == {5, 6}
+    assert set(text.changed(hidden).shown.tolist()) == {10}
+
+
+def test_layers_residual():
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(9, 9, 2, 0, 8, 8, 2)).eval()
+    states = token_states(model, [[3, 4, EOS]], torch.arange(2))
+    assert len(states) == 3 and model.config.norm is NormPlacement.PRE
+    with torch.inference_mode():
+        top = model.encode(torch.tensor([[3, 4, EOS]]))[0][0, :2]
+    assert not torch.allclose(states[-1], top)
+    assert torch.allclose(model.encoder_norm(states[-1]), top, atol=1e-6)
+
+
+def test_layers_models():
+    runs = Config("laptop").encoder_models()
+    assert {(run.text.size.width, run.training.updates) for run in runs} == {(128, 1_500)}
+    assert {run.text.corpus for run in runs} == {"multi30k-de"} and COPIES == 10
+    assert len({run.training.seed for run in runs}) == 2

@@ -123,7 +123,7 @@ def test_the_numbers_stand_as_long_as_the_versions(base: TrainedModel) -> None:
 
 def test_a_changed_formula_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     penalty = HeadPenalty.__call__
-    monkeypatch.setattr(HeadPenalty, "__call__", lambda self, model: 1.1 * penalty(self, model))
+    monkeypatch.setattr(HeadPenalty, "__call__", lambda self, model, *_: 1.1 * penalty(self, model))
     with pytest.raises(AssertionError, match="raise the version"):
         assert_golden(numbers(base_in(tmp_path)), VERSIONS)
 

@@ -11,8 +11,9 @@ from headbook.claims.scorecard import checked
 from headbook.heads.four_metrics import DISSIMILARITY
 from headbook.models.gates import all_heads
 from headbook.runs.store import Store
-from headbook.stages.language import Setting, language_model
+from headbook.stages.language import language_model
 from headbook.studies import dropped_heads as study
+from headbook.studies import removed_heads
 from headbook.studies.config import Config
 from headbook.studies.profiles import PROFILES
 from headbook.studies.results import Tables
@@ -24,19 +25,30 @@ def tables() -> Iterator[Tables]:
 
 
 def test_both_schedules_differ_from_the_base_in_nothing_else() -> None:
-    base, *_ = Config("laptop").language_models(Setting.DESCRIBED)
-    flat, v = Config("laptop").dropping_models()
-    assert {run.training for run in (flat, v)} == {base.training} and flat.size == base.size
-    assert flat.drop_head.turn is None and flat.drop_head.start == flat.drop_head.end
-    assert v.drop_head.rate(1, 800) == flat.drop_head.rate(1, 800) == 0.2
-    assert v.drop_head.turn == base.training.warmup / base.training.updates
+    base = Config("laptop").varied_model()
+    runs = Config("laptop").dropping_models()
+    assert {run.training for run in runs} == {base.training}
+    assert {run.size for run in runs} == {base.size}
+    for flat, v in zip(runs[::2], runs[1::2], strict=True):
+        assert flat.drop_head.turn is None and flat.drop_head.start == flat.drop_head.end
+        assert v.drop_head.rate(1, 800) == flat.drop_head.rate(1, 800) > 0
+        assert v.drop_head.turn == base.training.warmup / base.training.updates
     assert all(profile.dropping for profile in PROFILES.values())
 
 
+def test_a_v_is_compared_with_the_one_rate_it_starts_from(tables: Tables) -> None:
+    nats = tables["quality"].set_index("variant")["test_nats"]
+    rows = tables["claims"].set_index(["claim", "model"])["value"].loc["zhou-v-beats-one-rate"]
+    assert len(rows) == 2
+    for model, value in rows.items():
+        rate = model.split(", ")[1].split()[0]
+        assert value == nats[f"V, {rate}"] - nats[f"one rate, {rate}"]
+
+
 def test_every_model_loses_the_same_heads() -> None:
-    base = language_model(Config("smoke").language_models(Setting.DESCRIBED)[0], Store.default())
+    base = language_model(Config("smoke").varied_model(), Store.default())
     heads = all_heads(base.model())
-    first, again, other = (study._shuffled(heads, order) for order in (0, 0, 1))
+    first, again, other = (removed_heads.shuffled(heads, order) for order in (0, 0, 1))
     assert first == again != other and sorted(first) == sorted(other) == sorted(heads)
 
 
@@ -45,7 +57,7 @@ def test_without_heads_the_loss_is_another_and_with_all_it_is_the_model_s(tables
     assert set(rows["variant"]) == set(tables["quality"]["variant"])
     base = rows[rows["variant"] == study.NONE].set_index("share")["valid_nats"]
     assert base.loc[0.0] != base.loc[0.5]
-    model = language_model(Config("smoke").language_models(Setting.DESCRIBED)[0], Store.default())
+    model = language_model(Config("smoke").varied_model(), Store.default())
     segments = model.segments(model.text.valid)[: study.SEGMENTS]
     assert base.loc[0.0] == pytest.approx(model.nats(model.model(), segments), rel=1e-5)
 
@@ -61,11 +73,16 @@ def test_a_rise_is_over_the_orders() -> None:
 def test_claims_compare_what_they_say(tables: Tables) -> None:
     claims = tables["claims"].set_index("claim")["value"]
     nats = tables["quality"].set_index("variant")["test_nats"]
-    assert claims["zhou-drop-head-helps"] == nats["V, 0.2"] - nats[study.NONE]
-    assert claims["zhou-v-beats-one-rate"] == nats["V, 0.2"] - nats["one rate, 0.2"]
+    assert list(claims["zhou-drop-head-helps"]) == [
+        nats[f"V, {rate}"] - nats[study.NONE] for rate in (0.2, 0.1)
+    ]
     rows = tables["diversity"]
     means = rows[rows["metric"] == DISSIMILARITY].groupby("variant")["value"].mean()
-    expected = [means["one rate, 0.2"] - means[study.NONE], means["V, 0.2"] - means[study.NONE]]
+    expected = [
+        means[f"{kind}, {rate}"] - means[study.NONE]
+        for rate in (0.2, 0.1)
+        for kind in (study.CONSTANT, study.V)
+    ]
     assert list(claims["drop-head-redundant"]) == pytest.approx(expected)
 
 

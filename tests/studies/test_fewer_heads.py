@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.runs.store import Store
-from headbook.stages.language import Setting
+from headbook.stages.language import initial
 from headbook.studies import fewer_heads as study
 from headbook.studies.config import Config
 from headbook.studies.profiles import PROFILES
@@ -23,7 +23,7 @@ def tables() -> Iterator[Tables]:
 
 
 def test_every_number_of_heads_is_asked_for() -> None:
-    base, *_ = Config("laptop").language_models(Setting.DESCRIBED)
+    base = Config("laptop").varied_model()
     runs = Config("laptop").sharing_models()
     assert sorted(run.key_value_heads or 0 for run in runs) == [0, 0, 0, 0, 1, 2, 4]
     assert {run.size.heads for run in runs} | {base.size.heads} == {2, 4, 8, 16}
@@ -37,11 +37,11 @@ def test_what_decoding_keeps_and_parameters(tables: Tables) -> None:
     rows = tables["quality"].set_index("variant")
     whole, half, one = (rows.loc[name] for name in ("4 heads", "4 heads, 2 shared",
                                                     "4 heads, 1 shared"))  # fmt: skip
-    assert whole["cached_numbers_a_token"] == 2 * 2 * 16
-    assert half["cached_numbers_a_token"] * 2 == one["cached_numbers_a_token"] * 4 == 64
-    assert rows.loc["heads by layer 2-4", "cached_numbers_a_token"] == 2 * (2 + 4) * 4
+    assert whole["cached_numbers_a_token"] == 2 * 2 * 32
+    assert half["cached_numbers_a_token"] * 2 == one["cached_numbers_a_token"] * 4 == 128
+    assert rows.loc["heads by layer 2-4", "cached_numbers_a_token"] == 2 * (2 + 4) * 8
     missing = 1e6 * (whole["parameters_million"] - one["parameters_million"])
-    assert missing == pytest.approx(2 * 2 * 3 * 4 * (16 + 1))
+    assert missing == pytest.approx(2 * 2 * 3 * 8 * (32 + 1))
     assert rows.loc["8 heads", "parameters_million"] == whole["parameters_million"]
 
 
@@ -71,6 +71,26 @@ def test_claims_compare_what_they_say(tables: Tables) -> None:
     converted = tables["converted"].set_index("key_value_heads")
     cost = converted["converted_nats"] - converted["whole_nats"]
     assert set(claims["gqa-conversion-needs-training"]) == set(cost.loc[[2, 1]])
+
+
+def test_delight_stands_beside_ours_at_its_width_and_at_its_weights(tables: Tables) -> None:
+    whole, delight, thinner = (row for _, row in tables["light"].iterrows())
+    assert whole["blocks"] == thinner["blocks"] != delight["blocks"]
+    assert whole["width"] == delight["width"] > thinner["width"]
+    assert delight["of_blocks_million"] < whole["of_blocks_million"]
+    claims = tables["claims"].set_index("claim")["value"]
+    gap = delight["test_nats"] - whole["test_nats"]
+    assert claims["delight-as-good-and-lighter"] == pytest.approx(gap)
+    gap = delight["test_nats"] - thinner["test_nats"]
+    assert claims["delight-better-for-its-weights"] == pytest.approx(gap)
+
+
+def test_blocks_of_delight_weigh_as_much_as_those_of_the_narrower_model() -> None:
+    _, *compared = Config("laptop").light_models()
+    light, thinner = (
+        sum(each.numel() for each in initial(run, 100).decoder.parameters()) for run in compared
+    )
+    assert light == pytest.approx(thinner, rel=0.05)
 
 
 def test_claims_are_rows_the_scorecard_takes(tables: Tables) -> None:

@@ -4,7 +4,7 @@
 the other, each in its own folder under FOLDER. `train` and `train:FAULT` train a tiny model, with a
 fault planted; `heads:TOKENS` and `heads:TOKENS:FAULT` measure one in batches of so many tokens;
 `stage:STORE` and `stage:STORE:RANK:UPDATE` ask the run store in FOLDER/STORE for a model, SIGKILL
-striking the process RANK in UPDATE.
+striking the process RANK in UPDATE; `regularised` is a training that they must refuse.
 """
 
 import os
@@ -14,6 +14,7 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 import typer
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from headbook.cli import _one_line_errors
 from headbook.corpora.batches import EOS, Batch, EncodedPair
+from headbook.models.capture import Point
 from headbook.models.decoding import Search
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.store import Store
@@ -28,6 +30,8 @@ from headbook.stages import heads, model
 from headbook.training import checkpoint, processes
 from headbook.training.config import Precision, TrainingConfig
 from headbook.training.loop import Trainer
+from headbook.training.regularising import Regulariser, Term, regularise
+from headbook.types import Kind
 
 UPDATES = 8
 OF_HEADS = Path(__file__).parents[1] / "stages" / "test_heads.py"
@@ -47,8 +51,9 @@ class Squares:
     """Half the squared size of the source embeddings, as often as it is counted."""
 
     times: float = 1.0
+    points: ClassVar[frozenset[Point]] = frozenset()
 
-    def __call__(self, model: Transformer) -> Tensor:
+    def __call__(self, model: Transformer, *_: object) -> Tensor:
         return 0.5 * self.times * model.source.tokens.weight.square().sum()
 
     def row(self, model: Transformer) -> dict[str, float]:
@@ -83,6 +88,18 @@ def train(folder: Path, fault: str = "none") -> None:
     made.run()
     weights = folder.with_name(f"{folder.name}-weights-{processes.rank()}.safetensors")
     checkpoint.save_model(made.model, weights)
+
+
+def regularised(folder: Path) -> None:
+    """A penalty on what attention computes, which several processes are to refuse."""
+    processes.connect()
+    network = Transformer(TransformerConfig(20, 20, 1, 1, **SHAPE, dropout=0.0))
+    config = TrainingConfig(UPDATES, tokens=40, precision=Precision.FULL)
+    folder.mkdir(parents=True, exist_ok=True)
+    made = Trainer(network, config, pairs(40, 1), pairs(12, 2), folder)
+    regularise(made, Regulariser(Term.OUTPUTS, 1.0, (Kind.ENCODER,)))
+    with _one_line_errors():
+        made.run()
 
 
 def measure(folder: Path, tokens: int, fault: str = "none") -> None:
@@ -133,6 +150,7 @@ WORK = {
     "train": train,
     "heads": lambda folder, tokens, *fault: measure(folder, int(tokens), *fault),
     "stage": stage,
+    "regularised": regularised,
 }
 
 if __name__ == "__main__":

@@ -176,7 +176,9 @@ def test_nothing_to_train_on_is_said(tmp_path: Path):
 class Squares:
     """Half the squared size of the source embeddings, whose gradient is the embeddings."""
 
-    def __call__(self, model: Transformer) -> Tensor:
+    points = frozenset()
+
+    def __call__(self, model: Transformer, *_: object) -> Tensor:
         return 0.5 * model.source.tokens.weight.square().sum()
 
     def row(self, model: Transformer) -> dict[str, float]:

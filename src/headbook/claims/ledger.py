@@ -35,8 +35,10 @@ STUDIES = (
     "33_heads_animated",
     "34_diversity_and_loss",
     "35_diversity_and_pruning",
+    "36_regularisers",
     "37_dropped_heads",
     "38_fewer_heads",
+    "39_what_layers_know",
 )
 PROFILES = ("smoke", "quick", "laptop", "full")
 UNITS = ("share", "count", "layer", "ratio", "bleu", "correlation", "log")

@@ -64,6 +64,16 @@ class Grams:
         return _normalised(torch.linalg.matrix_norm(centred)).square()
 
 
+def grams(tape: Recording, batch: Batch, kind: Kind, point: Point) -> Grams:
+    """Of one batch, part of the graph of its forward pass."""
+    counted = counted_tokens(batch, kind, point)
+    # [head token dim] of the tokens that count: padding may hold anything
+    layers = [each.movedim(1, 0)[:, counted].double() for each in tape[kind, point]]
+    products = [torch.einsum("hnd,gne->hgde", each, each) for each in layers]
+    sums = torch.stack([each.sum(1) for each in layers])
+    return Grams(torch.stack(products), sums, int(counted.sum()))
+
+
 class HeadGrams(Metric):
     """Accumulates `Grams` batch by batch; memory does not grow with the tokens."""
 
@@ -78,14 +88,11 @@ class HeadGrams(Metric):
             self.add_state(name, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
 
     def update(self, tape: Recording, batch: Batch) -> None:
-        counted = counted_tokens(batch, self.kind, self.point)
-        # [head token dim] of the tokens that count: padding may hold anything
-        layers = [each.movedim(1, 0)[:, counted].double() for each in tape[self.kind, self.point]]
-        products = [torch.einsum("hnd,gne->hgde", each, each) for each in layers]
+        found = grams(tape, batch, self.kind, self.point)
         # Not in place: a sum made under inference mode could not be added to outside it.
-        self.products = self.products + torch.stack(products)
-        self.sums = self.sums + torch.stack([each.sum(1) for each in layers])
-        self.tokens = self.tokens + counted.sum()
+        self.products = self.products + found.products
+        self.sums = self.sums + found.sums
+        self.tokens = self.tokens + found.tokens
 
     def compute(self) -> Pairs:
         """The scale-free alignment."""
@@ -122,10 +129,7 @@ class SentenceSpread(Metric):
             self.add_state(name, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
 
     def update(self, tape: Recording, batch: Batch) -> None:
-        units = [
-            torch.nn.functional.normalize(each, dim=-1)
-            for each in sentence_means(tape, batch, self.kind)
-        ]
+        units = [unit(each) for each in sentence_means(tape, batch, self.kind)]
         self.moments = self.moments + torch.stack(
             [torch.einsum("bhd,bhe->hde", each, each) for each in units]
         )
@@ -155,6 +159,12 @@ def sentence_means(tape: Recording, batch: Batch, kind: Kind) -> list[Tensor]:
         each.masked_fill(~counted, 0.0).double().sum(2) / counted.sum(2)
         for each in tape[kind, Point.CONTEXT]
     ]
+
+
+def unit(vectors: Float[Tensor, "*shape dim"]) -> Float[Tensor, "*shape dim"]:
+    """The vectors at length 1. A zero vector has no direction: it stays, and so has no gradient."""
+    zero = (vectors == 0).all(-1, keepdim=True)
+    return torch.nn.functional.normalize(vectors.masked_fill(zero, 0.0), dim=-1)
 
 
 def _without_diagonal(pairs: Pairs) -> Pairs:

@@ -6,10 +6,9 @@ import torch
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional
 
 from headbook.corpora.batches import Batch
-from headbook.heads.diversity_grams import counted_tokens, sentence_means
+from headbook.heads.diversity_grams import counted_tokens, sentence_means, unit
 from headbook.heads.measure import REPLICATES, HeadMeasure
 from headbook.heads.recording import Recording
 from headbook.models.capture import Point
@@ -96,7 +95,7 @@ class SentenceCosine(HeadMeasure):
         self, tape: Recording, batch: Batch
     ) -> tuple[Float[Tensor, "batch layer head other"], Float[Tensor, "batch 1 1 1"]]:
         means = sentence_means(tape, batch, self.kind)
-        units = [functional.normalize(each, dim=-1) for each in means]
+        units = [unit(each) for each in means]
         cosines = torch.stack([torch.einsum("bhd,bgd->bhg", each, each) for each in units], dim=1)
         return cosines.square(), torch.ones_like(cosines[:, :1, :1, :1])
 
@@ -129,5 +128,5 @@ def _cosines(
 ) -> Float[Tensor, "batch head other"]:
     """Summed over the tokens that count."""
     kept = vectors.masked_fill(~counted[:, None, :, None], 0.0).double()
-    units = functional.normalize(kept, dim=-1)
+    units = unit(kept)
     return torch.einsum("bhtd,bgtd->bhg", units, units)

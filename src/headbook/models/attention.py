@@ -81,8 +81,8 @@ class Attention(nn.Module):
         memory: Float[Tensor, "batch key model"],
         mask: Mask | None = None,
         cache: KeyValues | None = None,
-    ) -> Float[Tensor, "batch query model"]:
-        """Attends from `queries` to `memory`.
+    ) -> Float[Tensor, "batch query added"]:
+        """Attends from `queries` to `memory`; what it adds is as wide as W_O makes it.
 
         With a cache, self-attention appends this step's keys and values to it, and cross-attention
         computes them once: the second time `memory` is not looked at. A block whose heads were all

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from headbook.models.capture import Point
 from headbook.models.transformer import Transformer
 from headbook.pruning.hard_concrete import Constants, Decision, HardConcrete
 from headbook.types import HeadId, Kind, UserError
@@ -80,12 +81,14 @@ class HeadPenalty:
     """
 
     strength: float
+    points: ClassVar[frozenset[Point]] = frozenset()
 
     def __post_init__(self) -> None:
         if not 0 <= self.strength < math.inf:
             raise UserError(f"the penalty λ is {self.strength}; give a number of 0 or more")
 
-    def __call__(self, model: nn.Module) -> Tensor:
+    def __call__(self, model: nn.Module, *_: object) -> Tensor:
+        """Of the model alone, whatever batch it saw."""
         return self.strength * sum(gate.open_probability().sum() for _, _, gate in gates(model))
 
     @torch.no_grad()

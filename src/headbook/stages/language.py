@@ -16,6 +16,7 @@ from torch.nn.functional import cross_entropy
 from headbook.corpora.batches import EncodedPair, in_order
 from headbook.corpora.plain_text import PlainText, cut, filled, load_text
 from headbook.corpora.subwords import Subwords
+from headbook.models.delight import BlockScaling, DelightTransformer
 from headbook.models.drop_head import DropHeadSchedule, drop_heads, set_rate
 from headbook.models.published import PublishedTransformer
 from headbook.models.transformer import (
@@ -42,6 +43,7 @@ COUNT_PADDING = -100
 
 OFTEN = Watched()
 NEVER = DropHeadSchedule(0.0, 0.0)
+SCALED = BlockScaling()
 
 
 class Setting(StrEnum):
@@ -77,6 +79,9 @@ class LanguageRun:
     def with_seed(self, seed: int) -> "LanguageRun":
         return replace(self, training=replace(self.training, seed=seed))
 
+    def equip(self, trainer: Trainer) -> None:
+        """What a kind of run adds to its training; nothing here."""
+
 
 @dataclass(frozen=True)
 class SharingRun(LanguageRun):
@@ -87,10 +92,20 @@ class SharingRun(LanguageRun):
 
 
 @dataclass(frozen=True)
+class DelightRun(LanguageRun):
+    """A language model of DeLighT's blocks: one narrow head behind a deep transformation."""
+
+    scaling: BlockScaling = SCALED
+
+
+@dataclass(frozen=True)
 class DroppingRun(LanguageRun):
     """A language model that is trained with DropHead."""
 
     drop_head: DropHeadSchedule = NEVER
+
+    def equip(self, trainer: Trainer) -> None:
+        drop_on_schedule(trainer, self.drop_head)
 
 
 @dataclass(frozen=True)
@@ -127,7 +142,7 @@ class LanguageModel:
     def untrained(self) -> Transformer:
         """The model before its first update, in eval mode."""
         torch.manual_seed(derived(self.run.training.seed, "initial weights"))
-        return _initial(self.run, len(self.subwords)).eval()
+        return initial(self.run, len(self.subwords)).eval()
 
     def model(self) -> Transformer:
         """The model with the best validation loss, in eval mode."""
@@ -151,7 +166,8 @@ class LanguageModel:
         return (filled if published else cut)(encoded, self.run.context)
 
 
-def _initial(run: LanguageRun, vocabulary: int) -> Transformer:
+def initial(run: LanguageRun, vocabulary: int) -> Transformer:
+    """The run's model with random weights."""
     size = run.size
     if run.setting is Setting.PUBLISHED:
         return PublishedTransformer(
@@ -161,6 +177,8 @@ def _initial(run: LanguageRun, vocabulary: int) -> Transformer:
         vocabulary, vocabulary, 0, size.layers, size.width, size.feed_forward, size.heads,
         run.dropout, NormPlacement.POST,
     )  # fmt: skip
+    if isinstance(run, DelightRun):
+        return DelightTransformer(config, run.scaling)
     return Transformer(_shared(config, run) if isinstance(run, SharingRun) else config)
 
 
@@ -237,11 +255,15 @@ def _trainer(made: LanguageModel) -> Trainer:
     )  # fmt: skip
     if run.setting is Setting.PUBLISHED:
         trainer.rate, trainer.ignored = lambda _: PUBLISHED_RATE, COUNT_PADDING
-    if isinstance(run, DroppingRun):
-        schedule, updates = run.drop_head, run.training.updates
-        drop_heads(trainer.model)
-        trainer.prepare = lambda model, update: set_rate(model, schedule.rate(update, updates))
+    run.equip(trainer)
     return trainer
+
+
+def drop_on_schedule(trainer: Trainer, schedule: DropHeadSchedule) -> None:
+    """Lets the trainer's model drop heads, at the rate of the schedule from update to update."""
+    updates = trainer.config.updates
+    drop_heads(trainer.model)
+    trainer.prepare = lambda model, update: set_rate(model, schedule.rate(update, updates))
 
 
 def _scores(made: LanguageModel, trainer: Trainer) -> dict[str, float]:

@@ -76,6 +76,9 @@ class ModelRun:
             dropout=self.dropout,
         )
 
+    def equip(self, trainer: Trainer) -> None:
+        """What a kind of run adds to its training; nothing here."""
+
 
 def ingredients(run: ModelRun, corpus: ParallelCorpus) -> Ingredients:
     """The run's key material."""
@@ -258,6 +261,7 @@ def _train(run: ModelRun, corpus: ParallelCorpus, folder: Path, deadline: float)
         )
     training = replace(run.training, seed=derived(run.training.seed, "training"))
     trainer = Trainer(made.untrained(), training, train, valid, folder, deadline=deadline)
+    run.equip(trainer)
     progress = trainer.run()
     if processes.is_first():
         pd.DataFrame(progress.curve).to_csv(folder / "curve.csv", index=False)

@@ -7,10 +7,15 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from headbook.corpora.readers import load
+from headbook.stages.encoders import EncoderRun
 from headbook.stages.language import DroppingRun, LanguageRun, Setting, SharingRun, text_of
 from headbook.stages.model import ModelRun
 from headbook.stages.texts import AUTO
-from headbook.studies.profiles import PROFILES, SIZES, Profile
+from headbook.studies.encoder_runs import LayerSample, encoder_runs
+from headbook.studies.language_runs import light
+from headbook.studies.profile import Profile
+from headbook.studies.profiles import PROFILES, SIZES
+from headbook.studies.regularised_runs import Regularising
 from headbook.types import UserError
 
 Run = TypeVar("Run", ModelRun, LanguageRun, SharingRun, DroppingRun)
@@ -122,15 +127,52 @@ class Config:
         return tuple(dict.fromkeys(self._changed(runs)))
 
     def sharing_models(self) -> tuple[SharingRun, ...]:
-        """Language models with other heads than the first as described, on the same text."""
+        """That one with other heads."""
         return self._on_its_text(self._changed(self.preset.sharing))
 
     def dropping_models(self) -> tuple[DroppingRun, ...]:
         """That one trained with DropHead."""
         return self._on_its_text(self._changed(self.preset.dropping))
 
+    def varied_model(self) -> LanguageRun:
+        """The model as described whose variants pages 37 and 38 look at."""
+        return self._on_its_text(self._changed((self.preset.varied,)))[0]
+
+    def light_models(self) -> tuple[LanguageRun, ...]:
+        """That one, DeLighT's blocks, and ours with about as many weights as they have."""
+        return light(self.varied_model())
+
     def _on_its_text(self, runs: tuple[Run, ...]) -> tuple[Run, ...]:
         return tuple(replace(run, corpus=self.corpus or run.corpus) for run in runs)
+
+    def encoder_models(self) -> tuple[EncoderRun, ...]:
+        """Language models, left to right and masked, of the first model's source side."""
+        if self.preset.layers is None:
+            return ()
+        seeds = self.preset.layers.seeds if self.seed is None else (self.seed,)
+        return encoder_runs(self.one_model(), seeds)
+
+    def layer_sample(self) -> LayerSample:
+        """On how much of their text these are compared with it."""
+        given = self.preset.layers
+        if given is None:
+            raise UserError(f"profile {self.profile} compares no layers; give it a sample")
+        return given.of(self.sentences)
+
+    def regularising(self) -> Regularising:
+        """What is trained with regularisers; of a corpus of pairs, whose English side is the text.
+
+        A seed is one seed of each.
+        """
+        given = self.preset.regularising
+        if given is None:
+            raise UserError(f"profile {self.profile} trains no regularisers; give it some")
+        if self.corpus is not None:
+            load(self.corpus, 1)  # said now, not after the trainings of the first task
+        (translation,) = self._on_its_text(self._changed((given.translation,)))
+        (language,) = self._on_its_text(self._changed((given.language,)))
+        seeds = given.seeds if self.seed is None else 1
+        return replace(given, translation=translation, language=language, seeds=seeds)
 
     def one_model(self) -> ModelRun:
         """The first of the models, for a study that looks at one."""

@@ -10,6 +10,7 @@ from headbook.bench.speed import operations
 from headbook.corpora.batches import EOS, UNK, collate
 from headbook.corpora.plain_text import NO_SOURCE
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.stages.encoders import EncoderRun
 from headbook.stages.language import LanguageRun
 from headbook.stages.model import ModelRun, Size
 from headbook.training.config import TrainingConfig
@@ -110,6 +111,15 @@ def language_work(run: LanguageRun) -> float:
     with torch.device("meta"):
         of_segment = operations(config, batch)
     return of_segment * run.training.updates * run.training.tokens / run.context
+
+
+def encoder_work(run: EncoderRun) -> float:
+    """The same of a language model of sentences, left to right or masked."""
+    sentence = [UNK] * (SENTENCE - 1) + [EOS]
+    batch = collate([(sentence, sentence)], [0])
+    with torch.device("meta"):
+        of_sentence = operations(run.config(run.text.vocabulary), batch)
+    return of_sentence * run.training.updates * run.training.tokens / SENTENCE
 
 
 @cache

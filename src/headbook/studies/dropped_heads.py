@@ -3,37 +3,33 @@
 from collections.abc import Iterator, Sequence
 
 import pandas as pd
-import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from tqdm import tqdm
 
 from headbook.heads.four_metrics import DISSIMILARITY
-from headbook.models.gates import all_heads, closed
-from headbook.runs.seeds import derived
 from headbook.runs.store import Store
-from headbook.stages.language import DroppingRun, LanguageModel, Setting, language_model
+from headbook.stages.language import DroppingRun, LanguageModel, language_model
+from headbook.studies import removed_heads
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import labels
 from headbook.studies.measurements import claim_row, stacked
+from headbook.studies.removed_heads import HALF, without_heads
 from headbook.studies.results import Tables
 from headbook.studies.training_claims import at_the_end
 from headbook.studies.watched_figures import draw_variants
-from headbook.types import HeadId
 
 __all__ = ["STUDY", "compute", "draw_removed", "draw_variants", "quality_table", "read"]
 
 STUDY = "37_dropped_heads"
 SEGMENTS = 32
 """Of validation text, on which models lose their heads."""
-HALF = 0.5
 NONE, CONSTANT, V = "no DropHead", "one rate", "V"
 
 
 def compute(config: Config, store: Store | None = None) -> Tables:
     """Quality, diversity, and the loss as heads are taken away at random."""
     store = store or Store.default()
-    base, *_ = config.language_models(Setting.DESCRIBED)
+    base = config.varied_model()
     models = {name_of(run): language_model(run, store) for run in (base, *config.dropping_models())}
     pruning = config.preset.pruning
     quality = pd.DataFrame([_quality(name, model) for name, model in models.items()])
@@ -75,32 +71,13 @@ def _removed(
 ) -> Iterator[dict[str, object]]:
     """One row an order and share of heads: the same orders for every model."""
     whole, segments = model.model(), model.segments(model.text.valid)[:SEGMENTS]
-    heads = all_heads(whole)
-    with tqdm(total=orders * len(levels), desc=f"without heads: {name}", unit="mask") as bar:
-        for order in range(orders):
-            shuffled = _shuffled(heads, order)
-            for level in levels:
-                gone = shuffled[: round(level * len(heads))]
-                with closed(whole, gone):
-                    nats = model.nats(whole, segments)
-                bar.update()
-                yield {"variant": name, "order": order, "share": level, "removed": len(gone),
-                       "of": len(heads), "valid_nats": nats}  # fmt: skip
-
-
-def _shuffled(heads: Sequence[HeadId], order: int) -> list[HeadId]:
-    noise = torch.Generator().manual_seed(derived(order, "heads taken away"))
-    return [heads[index] for index in torch.randperm(len(heads), generator=noise).tolist()]
+    for row in without_heads(whole, lambda: model.nats(whole, segments), levels, orders, name):
+        yield {"variant": name, **row}
 
 
 def rise(removed: pd.DataFrame, variant: str, share: float) -> float:
-    """How much the loss rises when that share of heads is gone, mean over the orders, in nats."""
-    rows = removed[removed["variant"] == variant].pivot(
-        index="order", columns="share", values="valid_nats"
-    )
-    # Where a profile has not that share it is the next one.
-    nearest = min(rows.columns, key=lambda level: abs(level - share))
-    return float((rows[nearest] - rows[rows.columns.min()]).mean())
+    """How much a variant's loss rises when that share of heads is gone, in nats."""
+    return removed_heads.rise(removed[removed["variant"] == variant], share)
 
 
 def _claims(
@@ -111,7 +88,6 @@ def _claims(
 ) -> Iterator[dict[str, object]]:
     nats = dict(zip(quality["variant"], quality["test_nats"], strict=True))
     unlike = diversity[diversity["metric"] == DISSIMILARITY].groupby("variant")["value"].mean()
-    flat = next((name for name in models if name.startswith(CONSTANT)), NONE)
     for name, model in models.items():
         if name == NONE:
             continue
@@ -123,7 +99,12 @@ def _claims(
         yield claim_row("drop-head-redundant", named, unlike[name] - unlike[NONE])
         if name.startswith(V):
             yield claim_row("zhou-drop-head-helps", named, nats[name] - nats[NONE])
-            yield claim_row("zhou-v-beats-one-rate", named, nats[name] - nats[flat])
+            yield claim_row("zhou-v-beats-one-rate", named, nats[name] - nats[_flat(name)])
+
+
+def _flat(name: str) -> str:
+    """The model at the one rate that a V starts from."""
+    return name.replace(V, CONSTANT, 1)
 
 
 def draw_removed(tables: Tables) -> Figure:

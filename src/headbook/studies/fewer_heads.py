@@ -1,4 +1,4 @@
-"""Notebook 38: fewer key-value heads, more and fewer heads at one width, unequal heads."""
+"""Notebook 38: fewer key-value heads, more and fewer heads, unequal ones, and DeLighT's one."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,13 @@ from matplotlib.ticker import MaxNLocator
 from headbook.heads.four_metrics import DISSIMILARITY, FREE
 from headbook.models.grouped import pooled
 from headbook.runs.store import Store
-from headbook.stages.language import LanguageModel, LanguageRun, Setting, SharingRun, language_model
+from headbook.stages.language import (
+    DelightRun,
+    LanguageModel,
+    LanguageRun,
+    SharingRun,
+    language_model,
+)
 from headbook.stages.watching import PROBE
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import labels
@@ -24,12 +30,14 @@ from headbook.studies.training_claims import at_the_end, last_looks
 from headbook.studies.watched_figures import draw_variants
 
 __all__ = [
-    "STUDY", "compute", "converted_table", "draw_groups", "draw_variants", "quality_table", "read",
+    "STUDY", "compute", "converted_table", "draw_groups", "draw_variants", "light_table",
+    "quality_table", "read",
 ]  # fmt: skip
 
 STUDY = "38_fewer_heads"
 SEGMENTS = 64
 """Of validation text, on which a converted model is measured."""
+OURS, DELIGHT = "transformer", "DeLighT"
 SAME, OTHER = "of one group", "of two groups"
 
 
@@ -75,18 +83,23 @@ class Variant:
 def compute(config: Config, store: Store | None = None) -> Tables:
     """How good each model is, how diverse its heads are, and what conversion costs."""
     store = store or Store.default()
-    base, *_ = config.language_models(Setting.DESCRIBED)
+    base = config.varied_model()
     runs = (base, *config.sharing_models())
     variants = [Variant(language_model(run, store)) for run in runs]
     quality = pd.DataFrame(map(_quality, variants))
     groups = pd.DataFrame([row for each in variants for row in _groups(each)])
     converted = pd.DataFrame(list(_converted(variants)))
+    models = [language_model(run, store) for run in config.light_models()]
+    light = pd.DataFrame(map(_light, models))
     return {
         "quality": quality,
         "diversity": stacked(map(_diversity, variants)),
         "groups": groups,
         "converted": converted,
-        "claims": pd.DataFrame(list(_claims(variants, quality, groups, converted))),
+        "light": light,
+        "claims": pd.DataFrame(
+            [*_claims(variants, quality, groups, converted), *_light_claims(models, light)]
+        ),
     }
 
 
@@ -143,6 +156,28 @@ def _converted(variants: Sequence[Variant]) -> Iterator[dict[str, object]]:
                    "trained_so_nats": base.nats(each.model.model(), segments)}  # fmt: skip
 
 
+def _light(model: LanguageModel) -> dict[str, object]:
+    """Quality beside weights, of all and of the blocks: embeddings depend on the width alone."""
+    run, made, scores = model.run, model.untrained(), model.scores
+    blocks = DELIGHT if isinstance(run, DelightRun) else OURS
+    counts = [sum(each.numel() for each in part.parameters()) for part in (made, made.decoder)]
+    return {
+        "blocks": blocks, "width": run.size.width, "parameters_million": counts[0] / 1e6,
+        "of_blocks_million": counts[1] / 1e6, "test_nats": scores["test_nats"],
+        "test_perplexity": scores["test_perplexity"],
+    }  # fmt: skip
+
+
+def _light_claims(
+    models: Sequence[LanguageModel], light: pd.DataFrame
+) -> Iterator[dict[str, object]]:
+    whole, delight, thinner = light["test_nats"]
+    named = labels(models[1])
+    named["model"] = f"{named['corpus']} {DELIGHT} s{named['seed']}"
+    yield claim_row("delight-as-good-and-lighter", named, delight - whole)
+    yield claim_row("delight-better-for-its-weights", named, delight - thinner)
+
+
 def _claims(
     variants: Sequence[Variant],
     quality: pd.DataFrame,
@@ -194,6 +229,11 @@ def quality_table(tables: Tables) -> pd.DataFrame:
     return tables["quality"]
 
 
+def light_table(tables: Tables) -> pd.DataFrame:
+    """DeLighT's blocks beside ours at the same width, and at as many weights."""
+    return tables["light"]
+
+
 def converted_table(tables: Tables) -> pd.DataFrame:
     """What averaging the key-value heads of a trained model costs, before any further training."""
     return tables["converted"]
@@ -205,11 +245,15 @@ def read(tables: Tables) -> str:
     best, worst = (quality.loc[index] for index in (quality["test_nats"].idxmin(),
                                                     quality["test_nats"].idxmax()))  # fmt: skip
     costs = tables["converted"]["converted_nats"] - tables["converted"]["whole_nats"]
+    whole, delight, thinner = (row for _, row in tables["light"].iterrows())
     return (
         f"Perplexity a piece goes from {best['test_perplexity']:.1f} ({best['variant']}) to "
         f"{worst['test_perplexity']:.1f} ({worst['variant']}). Heads that share keys and values "
         f"have an output dissimilarity of {groups[SAME].mean():+.3f}, others of the same blocks "
         f"{groups[OTHER].mean():+.3f}, mean over layers and models. Averaging the key-value heads "
         f"of the trained model costs {costs.min():.2f} to {costs.max():.2f} nats a token before "
-        f"any further training."
+        f"any further training. DeLighT's blocks have {delight['of_blocks_million']:.2f} million "
+        f"weights and the model a test loss of {delight['test_nats']:.3f} nats; ours have "
+        f"{whole['of_blocks_million']:.2f} and {whole['test_nats']:.3f} at the same width, "
+        f"{thinner['of_blocks_million']:.2f} and {thinner['test_nats']:.3f} at a smaller one."
     )

@@ -17,7 +17,7 @@ from headbook.stages.texts import HELD_OUT
 from headbook.studies.ablations import changes, one_head_out
 from headbook.studies.config import Config
 from headbook.studies.measurements import measure, text_of
-from headbook.studies.profiles import Pruning
+from headbook.studies.profile import Pruning
 from headbook.studies.pruning_curves import primary
 from headbook.studies.pruning_orders import SCORED_ON, Heads, heads_of, random_orders
 from headbook.types import Kind

@@ -3,7 +3,7 @@
 from dataclasses import fields, replace
 
 from headbook.models.drop_head import DropHeadSchedule
-from headbook.stages.language import DroppingRun, LanguageRun, Setting, SharingRun
+from headbook.stages.language import DelightRun, DroppingRun, LanguageRun, Setting, SharingRun
 from headbook.stages.model import Size
 from headbook.stages.watching import Watched
 from headbook.training.config import TrainingConfig
@@ -13,6 +13,8 @@ ARTICLE = TrainingConfig(
     updates=222, tokens=64 * 256, label_smoothing=0.0, betas=(0.9, 0.999), epsilon=1e-8,
     validate_every=111,
 )  # fmt: skip
+DROPPED = (0.2, 0.1)
+"""Rates of DropHead."""
 SMALL = Size(layers=6, width=128, feed_forward=512, heads=8)
 RATES = (0.5, 0.16, 1.6)
 """Times width^-½: with 200 updates of warm-up and width 128 peaks of 0.003, 0.001 and 0.01."""
@@ -35,10 +37,10 @@ def described(
 
 
 def dropping(base: LanguageRun) -> tuple[DroppingRun, ...]:
-    """One rate, and the V whose turn is at the end of the warm-up."""
+    """At one rate, and on the V whose turn is at the end of the warm-up."""
     given = {field.name: getattr(base, field.name) for field in fields(LanguageRun)}
     turn = base.training.warmup / base.training.updates
-    schedules = (DropHeadSchedule(0.2, 0.2), DropHeadSchedule(0.2, 0.2, turn))
+    schedules = [DropHeadSchedule(rate, rate, at) for rate in DROPPED for at in (None, turn)]
     return tuple(DroppingRun(**given, drop_head=schedule) for schedule in schedules)
 
 
@@ -51,6 +53,22 @@ def sharing(base: LanguageRun, unequal: tuple[int, ...]) -> tuple[SharingRun, ..
         *(SharingRun(**given, key_value_heads=shared) for shared in halved),
         *(SharingRun(**given | {"size": size}) for size in sizes),
         SharingRun(**given | {"watched": Watched(every=0)}, layer_heads=unequal),
+    )
+
+
+def light(base: LanguageRun) -> tuple[LanguageRun, ...]:
+    """A model, one of DeLighT's blocks at its width, and one of ours at three quarters of it.
+
+    The last two have about as many weights in their blocks.
+    """
+    given = {field.name: getattr(base, field.name) for field in fields(LanguageRun)}
+    given["watched"] = Watched(every=0)  # a single head has no other
+    size = base.size
+    thinner = replace(size, width=size.width * 3 // 4, feed_forward=size.feed_forward * 3 // 4)
+    return (
+        base,
+        DelightRun(**given | {"size": replace(size, heads=1)}),
+        LanguageRun(**given | {"size": thinner}),
     )
 
 

@@ -28,11 +28,13 @@ from headbook.studies.costs import (
     SENTENCE,
     Device,
     disk,
+    encoder_work,
     language_work,
     memory,
     work_of,
 )
 from headbook.studies.profiles import SIZES
+from headbook.studies.regularised_runs import Task
 from headbook.training.config import Precision
 
 SECONDS = 2.0
@@ -114,7 +116,7 @@ def stages(config: Config, device: Device) -> list[Stage]:
     def again(base: ModelRun) -> float:
         return work_of(base, base.training) + further(base)
 
-    found = [_language(config, device)]
+    found = [_language(config, device), _encoders(config, device), *_regularised(config, device)]
     encoder, everything = len(pruning.encoder_penalties), len(pruning.all_penalties)
     for alone, bases, penalties, scratch in (
         (True, config.encoder_pruned_models(), encoder, pruning.scratch_encoder),
@@ -136,6 +138,25 @@ def _language(config: Config, device: Device) -> Stage:
     works = [language_work(run) for run in runs]
     taken = [device.seconds(one, run.size.width) for one, run in zip(works, runs, strict=True)]
     return Stage("language models", len(runs), sum(works), sum(taken))
+
+
+def _encoders(config: Config, device: Device) -> Stage:
+    """Left to right and masked, of the first model's source side, for what layers know."""
+    runs = config.encoder_models()
+    works = [encoder_work(run) for run in runs]
+    taken = [device.seconds(one, run.text.size.width) for one, run in zip(works, runs, strict=True)]
+    return Stage("language models of source text", len(runs), sum(works), sum(taken))
+
+
+def _regularised(config: Config, device: Device) -> Iterator[Stage]:
+    """What is trained of each task with regularisers and without; the terms' own work left out."""
+    if config.preset.regularising is None:
+        return
+    asked = config.regularising()
+    works = (work_of(asked.translation, asked.translation.training), language_work(asked.language))
+    for task, work in zip(Task, works, strict=True):
+        taken, runs = device.seconds(work, asked.base(task).run.size.width), asked.trainings
+        yield Stage(f"regularisers, {task}", runs, runs * work, runs * taken)
 
 
 def _stage(

@@ -1,12 +1,13 @@
 """Profiles: named sets of parameters, from seconds a notebook to days on a GPU."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from headbook.stages.language import DroppingRun, LanguageRun, SharingRun
+from headbook.models.decoding import Search
 from headbook.stages.model import ModelRun, Size
 from headbook.stages.texts import HELD_OUT
+from headbook.studies.encoder_runs import QUICK_SAMPLE, SMOKE_SAMPLE, LayerSample
 from headbook.studies.language_runs import (
     RATES,
     RISING,
@@ -17,7 +18,10 @@ from headbook.studies.language_runs import (
     sharing,
     small_language,
 )
+from headbook.studies.profile import Profile, Pruning
+from headbook.studies.regularised_runs import Regularising, unwatched
 from headbook.training.config import Precision, TrainingConfig
+from headbook.training.regularising import Term
 
 SIZES = MappingProxyType(
     {
@@ -29,46 +33,6 @@ SIZES = MappingProxyType(
         "paper": Size(layers=6, width=512, feed_forward=2048, heads=8),
     }
 )
-
-
-@dataclass(frozen=True)
-class Pruning:
-    """What part 2 of the book does with a profile's models.
-
-    Penalties are λ of one head, in nats a target token, whatever the number of gated blocks.
-    """
-
-    corpora: tuple[str, ...]  # whose models are swept; the first is swept with every seed
-    encoder_penalties: tuple[float, ...]
-    all_penalties: tuple[float, ...]
-    training: TrainingConfig  # of a model that is pruned, from a trained one
-    gate_factor: float = 100.0  # times the weights' learning rate; 1 in the paper's long training
-    controls: int = 4  # counts of heads that have a random-head control
-    scratch_corpora: tuple[str, ...] | None = None  # which have from-scratch controls; all if None
-    scratch_encoder_corpora: tuple[str, ...] | None = None  # with gates in the encoder; or those
-    scratch_encoder: int = 4  # counts that have one, gates in the encoder alone
-    scratch_all: int = 4  # the same with gates everywhere
-    encoder_corpora: tuple[str, ...] | None = None  # swept with gates in the encoder alone; or all
-    examined_corpora: tuple[str, ...] | None = None  # whose heads are scored singly; all if None
-    translated: int = 500  # sentences of a test set that masks are scored on, greedily
-    examined: int = 500  # sentences that importance and relevance are measured on
-    levels: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-    orders: int = 3  # random orders beside one that was measured
-
-
-@dataclass(frozen=True)
-class Profile:
-    """Which models a study reads, on which texts, with how many sentences at most."""
-
-    name: str
-    models: tuple[ModelRun, ...]
-    pruning: Pruning
-    texts: tuple[str, ...] = (HELD_OUT,)
-    sentences: int | None = None
-    emerging: tuple[ModelRun, ...] = ()  # of other widths, for when heads specialise
-    language: tuple[LanguageRun, ...] = ()  # decoder-only, of both settings of the X-raying article
-    sharing: tuple[SharingRun, ...] = ()  # beside the first as described, with other heads
-    dropping: tuple[DroppingRun, ...] = ()  # the same trained with DropHead
 
 
 def _controlled(size: str, vocabulary: int, training: TrainingConfig) -> tuple[ModelRun, ...]:
@@ -107,6 +71,27 @@ def _pruning(corpora: tuple[str, ...], training: TrainingConfig, **options: Any)
 
 SMOKE_LANGUAGE = small_language(Size(2, 16, 32, 4), replace(SMOKE, updates=45), 4_000)
 QUICK_LANGUAGE = small_language(Size(6, 32, 128, 8), replace(QUICK, updates=80, tokens=1024), None)
+SMOKE_TRANSLATION = ModelRun(
+    "controlled-sov", SIZES["smoke"], 2_000, 0.1,
+    replace(SMOKE, updates=8, warmup=4), pairs=500,
+    # an untrained model ends no sentence by itself
+    search=Search(beam=1, longest=0.1),
+)  # fmt: skip
+QUICK_TRANSLATION = ModelRun(
+    "controlled-sov", SIZES["tiny"], 2_000, 0.1,
+    replace(QUICK, updates=80, scale=0.4, warmup=20, tokens=1024),
+    search=Search(beam=1),
+)  # fmt: skip
+LAPTOP_TRANSLATION = ModelRun(
+    "multi30k-de", SIZES["narrow"], 6_000, 0.15,
+    # nearly the language model's peak, 0.005, after a quarter
+    TrainingConfig(updates=400, scale=0.4, warmup=100, validate_every=100),
+    search=Search(beam=1),
+)  # fmt: skip
+SMOKE_VARIED = replace(SMOKE_LANGUAGE[-1], size=Size(2, 32, 64, 4))
+LAPTOP_VARIED = described("wikitext-2", 400, RATES[1], 0)
+"""At the low rate: at the first, some of its variants never learn more than token frequencies."""
+FULL_VARIED = described("wikitext-2", 20_000, RATES[1], 0, SIZES["paper"])
 TREEBANKS = ("ud-ewt", "ud-pud-en")
 
 PROFILES = MappingProxyType(
@@ -129,11 +114,20 @@ PROFILES = MappingProxyType(
                     levels=(0.0, 0.5, 0.9),
                     orders=1,
                 ),
+                regularising=unwatched(
+                    SMOKE_TRANSLATION,
+                    small_language(Size(2, 16, 32, 4), replace(SMOKE, updates=8), 500)[-1],
+                    (1.0,),
+                    terms=(Term.POSITIONS, Term.OUTPUTS),
+                    seeds=1,
+                ),
                 sentences=40,
                 emerging=(ModelRun("controlled-sov", Size(2, 32, 64, 2), 2_000, 0.1, SMOKE),),
                 language=SMOKE_LANGUAGE,
-                sharing=sharing(SMOKE_LANGUAGE[-1], (2, 4)),
-                dropping=dropping(SMOKE_LANGUAGE[-1]),
+                varied=SMOKE_VARIED,
+                sharing=sharing(SMOKE_VARIED, (2, 4)),
+                dropping=dropping(SMOKE_VARIED),
+                layers=SMOKE_SAMPLE,
             ),
             Profile(
                 "quick",
@@ -151,9 +145,18 @@ PROFILES = MappingProxyType(
                     levels=(0.0, 0.25, 0.5, 0.75, 0.9),
                     orders=1,
                 ),
+                regularising=unwatched(
+                    QUICK_TRANSLATION,
+                    QUICK_LANGUAGE[-1],
+                    (0.1, 1.0),
+                    terms=(Term.SUBSPACE, Term.POSITIONS, Term.OUTPUTS, Term.CONTEXTS),
+                    seeds=1,
+                ),
                 language=QUICK_LANGUAGE,
+                varied=QUICK_LANGUAGE[-1],
                 sharing=sharing(QUICK_LANGUAGE[-1], RISING),
                 dropping=dropping(QUICK_LANGUAGE[-1]),
+                layers=QUICK_SAMPLE,
             ),
             Profile(
                 "laptop",
@@ -175,6 +178,11 @@ PROFILES = MappingProxyType(
                     encoder_corpora=("multi30k-de", "tatoeba-de"),
                     examined_corpora=("multi30k-de", "tatoeba-de"),
                 ),
+                regularising=unwatched(
+                    LAPTOP_TRANSLATION,
+                    described("wikitext-2", 400, RATES[0], 0, SIZES["narrow"]),
+                    (0.1, 1.0),
+                ),
                 texts=(HELD_OUT, *TREEBANKS),
                 emerging=(
                     _laptop("tatoeba-de", 6_000, 0.1, 800, size="narrow"),
@@ -185,8 +193,10 @@ PROFILES = MappingProxyType(
                     *(published("wikitext-2", heads, 0.1) for heads in (8, 16)),
                     *(described("wikitext-2", 800, RATES[0], seed) for seed in range(3)),
                 ),
-                sharing=sharing(described("wikitext-2", 800, RATES[0], 0), RISING),
-                dropping=dropping(described("wikitext-2", 800, RATES[0], 0)),
+                varied=LAPTOP_VARIED,
+                sharing=sharing(LAPTOP_VARIED, RISING),
+                dropping=dropping(LAPTOP_VARIED),
+                layers=LayerSample(),
             ),
             Profile(
                 "full",
@@ -210,6 +220,13 @@ PROFILES = MappingProxyType(
                     translated=3_000,
                     examined=3_000,
                 ),
+                regularising=unwatched(
+                    _full("tatoeba-de", 0),
+                    described("wikitext-2", 20_000, RATES[0], 0, SIZES["paper"]),
+                    (0.03, 0.1, 0.3, 1.0, 3.0),
+                    rates=(0.05, 0.1, 0.2),
+                    seeds=5,
+                ),
                 texts=(HELD_OUT, *TREEBANKS),
                 emerging=tuple(
                     _full(corpus, 0, size)
@@ -231,10 +248,10 @@ PROFILES = MappingProxyType(
                         )
                     ),
                 ),
-                sharing=sharing(
-                    described("wikitext-2", 20_000, RATES[0], 0, SIZES["paper"]), RISING
-                ),
-                dropping=dropping(described("wikitext-2", 20_000, RATES[0], 0, SIZES["paper"])),
+                varied=FULL_VARIED,
+                sharing=sharing(FULL_VARIED, RISING),
+                dropping=dropping(FULL_VARIED),
+                layers=LayerSample(),
             ),
         )
     }

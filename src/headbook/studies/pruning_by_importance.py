@@ -15,7 +15,7 @@ from headbook.runs.store import Store
 from headbook.stages.model import TrainedModel, trained
 from headbook.studies.config import Config
 from headbook.studies.measurements import claim_row, model_labels, stacked
-from headbook.studies.profiles import Pruning
+from headbook.studies.profile import Pruning
 from headbook.studies.pruning_curves import (
     EVERY,
     Curve,

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -13,6 +14,7 @@ from torch.nn import functional
 from tqdm import tqdm
 
 from headbook.corpora.batches import PAD, Batch, EncodedPair, collate, epoch, in_order
+from headbook.models.capture import Point, Tape, capture
 from headbook.models.transformer import Transformer
 from headbook.training import checkpoint, processes
 from headbook.training.config import TrainingConfig
@@ -28,8 +30,12 @@ STATE = "state.safetensors"
 class Addition(Protocol):
     """Something added to the loss of every update, such as a penalty on open heads."""
 
-    def __call__(self, model: Transformer) -> Tensor:
-        """In nats a target token, part of the model's graph."""
+    @property
+    def points(self) -> frozenset[Point]:
+        """What it reads of attention; where it reads nothing, nothing is recorded."""
+
+    def __call__(self, model: Transformer, batch: Batch, tape: Tape) -> Tensor:
+        """In nats a target token, part of the graph of the training pass that left the tape."""
 
     def row(self, model: Transformer) -> dict[str, float]:
         """What a row of the curve says of it."""
@@ -139,6 +145,11 @@ class Trainer:
         self._save()
 
     def _start(self) -> None:
+        if self.addition is not None and self.addition.points and processes.count() > 1:
+            raise UserError(
+                "a penalty on what attention computes needs the whole batch in one process: "
+                "train this model without torchrun"
+            )
         torch.manual_seed(self.config.seed + processes.rank())
         if self.state_file.exists():
             process = processes.rank()
@@ -176,10 +187,11 @@ class Trainer:
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group.get("factor", 1.0)
         tokens = self._predicted(batch)
-        loss = self._loss(processes.share(batch), self.config.label_smoothing) / tokens
+        with self._recorded() as tape:
+            loss = self._loss(processes.share(batch), self.config.label_smoothing) / tokens
         total = loss
         if self.addition is not None and processes.is_first():  # it counts once
-            total = loss + self.addition(self.model)
+            total = loss + self.addition(self.model, batch.to(self.fabric.device), tape)
         if total.requires_grad:
             self.fabric.backward(total)
         trained = [each for group in self.optimiser.param_groups for each in group["params"]]
@@ -195,6 +207,11 @@ class Trainer:
         self.progress.loss_sum += reported * tokens
         self.progress.loss_tokens += tokens
         return reported
+
+    def _recorded(self) -> AbstractContextManager[Tape]:
+        """The tape of what the addition reads; an empty one leaves attention its fast path."""
+        points = self.addition.points if self.addition is not None else frozenset()
+        return capture(self.model, points) if points else nullcontext(Tape())
 
     def _rate(self, update: int) -> float:
         if self.rate is not None:

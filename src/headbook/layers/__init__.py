@@ -1,0 +1,1 @@
+"""What a layer's representations of tokens hold: information about tokens, and change by layer."""

@@ -1,0 +1,67 @@
+"""Mutual information between representations and tokens, through clusters of representations.
+
+Voita, Sennrich and Titov (2019) cluster the representations of a layer by mini-batch k-means and
+take the discrete mutual information of cluster and token. It is biased upward: by about
+(clusters - 1)(tokens - 1) / (2 · occurrences) nats where the two are independent, and less where
+they are not. The null is that bias as it is here: the same clusters with the tokens shuffled.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.metrics import mutual_info_score
+from torch import Tensor
+
+from headbook.types import UserError
+
+SHUFFLES = 5
+
+
+@dataclass(frozen=True)
+class Information:
+    """In nats. `null` is a mean over shuffles; `entropy`, of the tokens, is the most there is."""
+
+    nats: float
+    null: float
+    entropy: float
+
+
+def clusters(
+    states: Float[Tensor, "token model"], count: int, seed: int
+) -> Int[np.ndarray, " token"]:
+    """The number of each token's cluster, of `count`. UserError for fewer tokens than clusters."""
+    if len(states) < count:
+        raise UserError(
+            f"{len(states)} occurrences of tokens make no {count} clusters: "
+            "give more sentences, or a profile with fewer clusters"
+        )
+    means = MiniBatchKMeans(count, n_init=1, random_state=seed)
+    return means.fit_predict(states.numpy()).astype(np.int64)
+
+
+def information(
+    found: Int[np.ndarray, " token"], tokens: Int[Tensor, " token"], seed: int
+) -> Information:
+    """Mutual information of clusters and tokens, and what is left of it after shuffling."""
+    labels = tokens.numpy()
+    chance = np.random.default_rng(seed)
+    nulls = [mutual_info_score(chance.permutation(labels), found) for _ in range(SHUFFLES)]
+    return Information(
+        nats=float(mutual_info_score(labels, found)),
+        null=float(np.mean(nulls)),
+        entropy=float(mutual_info_score(labels, labels)),
+    )
+
+
+def information_by_layer(
+    states: Iterable[Float[Tensor, "token model"]],
+    tokens: Sequence[Int[Tensor, " token"]],
+    count: int,
+    seed: int,
+) -> list[list[Information]]:
+    """For every layer, of the same clusters, about each of several tokens."""
+    found = [clusters(layer, count, seed) for layer in states]
+    return [[information(each, about, seed) for about in tokens] for each in found]

@@ -1,0 +1,174 @@
+"""The stage `encoder`: a language model of the source side of a translation model's corpus.
+
+Voita, Sennrich and Titov (2019) compare three encoders of one shape that learnt from one text: a
+translation model's, which stage `model` trains, and the two of this stage. Text, subwords, shape
+and dropout are the translation model's.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from headbook.corpora.batches import EncodedPair
+from headbook.corpora.masked import mask_id, masked_copies
+from headbook.corpora.plain_text import NO_SOURCE
+from headbook.corpora.readers import ParallelCorpus
+from headbook.corpora.subwords import Subwords
+from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.runs.seeds import derived
+from headbook.runs.store import Ingredients, Stage, Store
+from headbook.stages.model import (
+    LONGEST,
+    ModelRun,
+    corpus_of,
+    made_in_time,
+    numeric_policy,
+)
+from headbook.training import checkpoint
+from headbook.training.config import TrainingConfig
+from headbook.training.loop import STATE, Trainer
+
+ENCODER = Stage("encoder", version=1)
+COPIES = 10
+"""Of each training sentence, differently masked: as many as BERT's own data preparation makes."""
+
+
+class Objective(StrEnum):
+    """What a model of one language learns to predict."""
+
+    LEFT_TO_RIGHT = "language model"
+    """The next token: a decoder without an encoder."""
+    MASKED = "masked language model"
+    """Tokens that were hidden: an encoder without a decoder."""
+
+
+@dataclass(frozen=True)
+class EncoderRun:
+    """Everything that decides a model of a text's source side.
+
+    Of `text` count the corpus, the subwords, the size and the dropout; `training` is this model's.
+    """
+
+    text: ModelRun
+    objective: Objective
+    training: TrainingConfig
+
+    def with_seed(self, seed: int) -> "EncoderRun":
+        return replace(self, training=replace(self.training, seed=seed))
+
+    def config(self, vocabulary: int) -> TransformerConfig:
+        """With one id more than the subwords, the mask's, where tokens are hidden."""
+        size, masked = self.text.size, self.objective is Objective.MASKED
+        ids = mask_id(vocabulary) + 1 if masked else vocabulary
+        return TransformerConfig(
+            ids, ids, size.layers if masked else 0, 0 if masked else size.layers,
+            size.width, size.feed_forward, size.heads, self.text.dropout,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class EncoderModel:
+    """A finished run of the stage and what can be read from it."""
+
+    run: EncoderRun
+    folder: Path
+    corpus: ParallelCorpus
+
+    @property
+    def asked(self) -> Ingredients:
+        return ingredients(self.run, self.corpus)
+
+    @cached_property
+    def subwords(self) -> Subwords:
+        return Subwords.load(self.folder / "source.json")
+
+    @cached_property
+    def curve(self) -> pd.DataFrame:
+        """One row a validation: update, tokens, training and validation loss in nats."""
+        return pd.read_csv(self.folder / "curve.csv")
+
+    @cached_property
+    def scores(self) -> dict[str, Any]:
+        """Of the best model on the test sentences: nats a predicted token, EOS among them."""
+        return json.loads((self.folder / "scores.json").read_text())
+
+    def untrained(self) -> Transformer:
+        """The model before its first update, in eval mode."""
+        torch.manual_seed(derived(self.run.training.seed, "initial weights"))
+        return Transformer(self.run.config(len(self.subwords))).eval()
+
+    def model(self) -> Transformer:
+        """The model with the best validation loss, in eval mode."""
+        model = self.untrained()
+        checkpoint.load_model(model, self.folder / "best.safetensors")
+        return model
+
+    def pairs(self, sentences: Sequence[str], copies: int, use: str) -> list[EncodedPair]:
+        """Sentences as the objective reads them, without those over LONGEST subwords.
+
+        A masked language model reads each of them `copies` times, masked by the seed of that use.
+        """
+        encoded = [row for row in self.subwords.encode(sentences) if len(row) <= LONGEST]
+        if self.run.objective is Objective.LEFT_TO_RIGHT:
+            return [(NO_SOURCE, row) for row in encoded]
+        seed = derived(self.run.training.seed, f"masks of {use}")
+        return masked_copies(encoded, len(self.subwords), copies, seed)
+
+
+def ingredients(run: EncoderRun, corpus: ParallelCorpus) -> Ingredients:
+    """The run's key material."""
+    return Ingredients(ENCODER, run, {"corpus": corpus.digest}, numeric_policy(run.training))
+
+
+def train_missing_encoders(
+    runs: Iterable[EncoderRun], store: Store, say: Callable[[str], None], deadline: float = math.inf
+) -> bool:
+    """Trains the models that the store lacks, and says a line of each.
+
+    False where the deadline, of `time.monotonic()`, came before all were done.
+    """
+    return all(_trained_in_time(run, store, say, deadline) for run in runs)
+
+
+def _trained_in_time(
+    run: EncoderRun, store: Store, say: Callable[[str], None], deadline: float
+) -> bool:
+    name = f"{run.text.corpus} {run.objective}, seed {run.training.seed}"
+    kept = store.has(ingredients(run, corpus_of(run.text.corpus, run.text.pairs)))
+    make = partial(encoder_model, run, store, deadline)
+    return made_in_time(name, run.training.updates, kept, make, say, deadline)
+
+
+def encoder_model(run: EncoderRun, store: Store, deadline: float = math.inf) -> EncoderModel:
+    """The model, from the store or trained now (resuming what a kill left).
+
+    In one process. OutOfTimeError at the deadline.
+    """
+    corpus = corpus_of(run.text.corpus, run.text.pairs)
+    folder = store.get(ingredients(run, corpus), lambda aside: _train(run, corpus, aside, deadline))
+    (folder / STATE).unlink(missing_ok=True)
+    return EncoderModel(run, folder, corpus)
+
+
+def _train(run: EncoderRun, corpus: ParallelCorpus, folder: Path, deadline: float) -> None:
+    made = EncoderModel(run, folder, corpus)
+    if not (folder / "source.json").exists():
+        # As stage `model` learns them: the same text and size give the same subwords.
+        Subwords.train(corpus.train.source, run.text.vocabulary).save(folder / "source.json")
+    train = made.pairs(corpus.train.source, COPIES, "training")
+    valid = made.pairs(corpus.valid.source, 1, "validation")
+    training = replace(run.training, seed=derived(run.training.seed, "training"))
+    trainer = Trainer(made.untrained(), training, train, valid, folder, deadline=deadline)
+    pd.DataFrame(trainer.run().curve).to_csv(folder / "curve.csv", index=False)
+    checkpoint.load_model(trainer.model, folder / "best.safetensors")
+    test = next(iter(corpus.tests.values()))
+    trainer.valid = made.pairs(test.source, 1, "test")
+    (folder / "scores.json").write_text(json.dumps({"test_nats": trainer.validate()}))

@@ -1,0 +1,218 @@
+"""The trainings of notebook 36: every regulariser at every strength, then the chosen ones again."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from headbook.corpora.batches import PAD, EncodedPair, in_order
+from headbook.models.drop_head import DropHeadSchedule
+from headbook.models.transformer import Transformer
+from headbook.runs.store import Store
+from headbook.stages.language import DroppingRun, LanguageModel, LanguageRun, language_model
+from headbook.stages.model import ModelRun, TrainedModel, trained
+from headbook.stages.regularised import DroppingModelRun, RegularisedLanguageRun, RegularisedRun
+from headbook.stages.watching import Watched
+from headbook.training.regularising import Regulariser, Term
+from headbook.training.scoring import Casing
+from headbook.types import Kind, UserError
+
+NONE = "no regulariser"
+CONSTANT, V = "DropHead, one rate", "DropHead, V"
+LATEST_TURN = 0.5
+"""Of a V, as a share of the updates: a training that ends in its warm-up turns in the middle."""
+
+
+class Task(StrEnum):
+    """What is trained; the value is what tables show."""
+
+    TRANSLATION = "translation"
+    LANGUAGE = "language model"
+
+
+KINDS = {Task.TRANSLATION: tuple(Kind), Task.LANGUAGE: (Kind.DECODER,)}
+"""The kinds of attention of each, all of which are regularised."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One training: `strength` is λ, or DropHead's rate, or 0 where there is neither."""
+
+    task: Task
+    variant: str
+    strength: float
+    run: ModelRun | LanguageRun
+
+    @property
+    def labels(self) -> dict[str, object]:
+        """The columns that tell this model's rows from all others'."""
+        return {"task": str(self.task), "variant": self.variant, "strength": self.strength,
+                "seed": self.run.training.seed}  # fmt: skip
+
+    def with_seed(self, seed: int) -> "Candidate":
+        return replace(self, run=self.run.with_seed(seed))
+
+
+@dataclass(frozen=True)
+class Regularising:
+    """What a profile trains: both bases, the strengths λ is chosen of, the rates of DropHead.
+
+    Everything is trained with the bases' own seed; a base and what is chosen of each term with
+    `seeds` seeds in all. UserError for an empty grid, a strength twice, or no seed.
+    """
+
+    translation: ModelRun
+    language: LanguageRun
+    strengths: tuple[float, ...]
+    rates: tuple[float, ...] = (0.1,)
+    terms: tuple[Term, ...] = tuple(Term)
+    seeds: int = 3
+
+    def __post_init__(self) -> None:
+        for name in ("strengths", "rates", "terms"):
+            given = getattr(self, name)
+            if not given or len(set(given)) < len(given):
+                raise UserError(f"{name} of regularisers are {given}; give each once, at least 1")
+        if min(*self.strengths, *self.rates, 1.0) <= 0:
+            raise UserError("a regulariser of strength 0 is the base itself; give more than 0")
+        if self.seeds < 1:
+            raise UserError(f"seeds is {self.seeds}; a regulariser is trained with at least 1")
+
+    def further_seeds(self, task: Task) -> range:
+        """Those behind the one that λ is chosen with."""
+        first = self.base(task).run.training.seed
+        return range(first + 1, first + self.seeds)
+
+    @property
+    def trainings(self) -> int:
+        """Of each task, all in all."""
+        variants = len(self.terms) + 2
+        grid = len(self.terms) * len(self.strengths) + 2 * len(self.rates)
+        return 1 + grid + (self.seeds - 1) * (1 + variants)
+
+    def base(self, task: Task) -> Candidate:
+        run = self.translation if task is Task.TRANSLATION else self.language
+        return Candidate(task, NONE, 0.0, run)
+
+    def candidates(self, task: Task) -> tuple[Candidate, ...]:
+        """Every term at every λ, and DropHead at every rate on both schedules."""
+        base = self.base(task)
+        return (
+            *(_with_term(base, term, each) for term in self.terms for each in self.strengths),
+            *(_dropping(base, name, rate) for name in (CONSTANT, V) for rate in self.rates),
+        )
+
+
+def unwatched(
+    translation: ModelRun, language: LanguageRun, strengths: tuple[float, ...], **options: Any
+) -> Regularising:
+    """Of a language model that nobody looks at while it is trained."""
+    return Regularising(
+        translation, replace(language, watched=Watched(every=0)), strengths, **options
+    )
+
+
+def _with_term(base: Candidate, term: Term, strength: float) -> Candidate:
+    regulariser = Regulariser(term, strength, KINDS[base.task])
+    kind = RegularisedRun if isinstance(base.run, ModelRun) else RegularisedLanguageRun
+    run = kind(**_given(base.run), regulariser=regulariser)
+    return Candidate(base.task, str(term), strength, run)
+
+
+def _dropping(base: Candidate, variant: str, rate: float) -> Candidate:
+    """The turn of a V is at the end of the warm-up."""
+    training = base.run.training
+    turn = min(training.warmup / training.updates, LATEST_TURN) if variant == V else None
+    kind = DroppingModelRun if isinstance(base.run, ModelRun) else DroppingRun
+    run = kind(**_given(base.run), drop_head=DropHeadSchedule(rate, rate, turn))
+    return Candidate(base.task, variant, rate, run)
+
+
+def _given(run: ModelRun | LanguageRun) -> dict[str, object]:
+    return {field.name: getattr(run, field.name) for field in fields(run)}
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """A trained candidate and what is read of it, the same for both tasks. Losses are in nats."""
+
+    asked: Candidate
+    model: TrainedModel | LanguageModel
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return KINDS[self.asked.task]
+
+    @property
+    def valid_nats(self) -> float:
+        """Cross-entropy a token on validation text, without smoothing, where it is least."""
+        return float(self.model.curve["valid_loss_nats"].min())
+
+    @cached_property
+    def test_nats(self) -> float:
+        """Cross-entropy a token on the first test set."""
+        if isinstance(self.model, LanguageModel):
+            return self.model.scores["test_nats"]
+        test = next(iter(self.model.corpus.tests.values()))
+        return self.nats(self.model.model(), self.model.encode(test))
+
+    @property
+    def bleu(self) -> float:
+        """Cased, on the first test set; NaN of a language model."""
+        if isinstance(self.model, LanguageModel):
+            return float("nan")
+        rows = self.model.bleu
+        return float(rows.loc[rows["casing"] == Casing.CASED, "score"].iloc[0])
+
+    @property
+    def perplexity(self) -> float:
+        """A piece, on the test text; NaN of a translation model."""
+        if isinstance(self.model, TrainedModel):
+            return float("nan")
+        return self.model.scores["test_perplexity"]
+
+    def valid_sample(self, sentences: int, segments: int) -> list[EncodedPair]:
+        """The first sentences of the validation set, or segments of the validation text."""
+        if isinstance(self.model, LanguageModel):
+            return self.model.segments(self.model.text.valid)[:segments]
+        return self.model.encode(self.model.corpus.valid.first(sentences))
+
+    @torch.inference_mode()
+    def nats(self, model: Transformer, pairs: Sequence[EncodedPair]) -> float:
+        """Cross-entropy a target token of a model of this shape, without padding."""
+        total, tokens = 0.0, 0
+        for batch in in_order(pairs, self.asked.run.training.tokens):
+            targets = batch.target_out.flatten()
+            logits = model(batch).flatten(0, 1)
+            total += float(cross_entropy(logits, targets, ignore_index=PAD, reduction="sum"))
+            tokens += int(batch.target_mask.sum())
+        return total / tokens
+
+
+def made(candidate: Candidate, store: Store) -> Made:
+    """From the store, or trained now."""
+    run = candidate.run
+    model = trained(run, store) if isinstance(run, ModelRun) else language_model(run, store)
+    return Made(candidate, model)
+
+
+def tuned(found: Sequence[Made]) -> list[Made]:
+    """Of each variant the strength with the least loss on validation text; the weaker of equals."""
+    best: dict[str, Made] = {}
+    for each in sorted(found, key=lambda one: (one.valid_nats, one.asked.strength)):
+        best.setdefault(each.asked.variant, each)
+    return [each for each in found if best[each.asked.variant] is each]
+
+
+def trained_all(asked: Regularising, task: Task, store: Store) -> tuple[list[Made], list[Made]]:
+    """All of the first seed; and the chosen of it with those of further seeds, the base first."""
+    grid = (asked.base(task), *asked.candidates(task))
+    first = [made(each, store) for each in grid]
+    chosen = tuned(first)
+    seeds = asked.further_seeds(task)
+    again = [made(each.asked.with_seed(seed), store) for seed in seeds for each in chosen]
+    return first, chosen + again

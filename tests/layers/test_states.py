@@ -1,0 +1,123 @@
+"""States of tokens: each is put where its token is, behind each layer, whatever the batches."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from headbook.corpora.batches import EOS, PAD, UNK
+from headbook.layers import states as layers
+from headbook.layers.occurrences import frequent, occurrences
+from headbook.layers.states import flat, token_states
+from headbook.models.transformer import Transformer, TransformerConfig
+
+VOCABULARY, WIDTH = 30, 32
+SENTENCES = [[7, 8, 9, EOS], [10, EOS], [8, 8, 11, 12, 13, EOS], [7, 9, EOS], [EOS]]
+ENCODER, DECODER = (2, 0), (0, 2)
+EXACT = 1e-5
+
+
+def model(stacks: tuple[int, int]) -> Transformer:
+    torch.manual_seed(0)
+    made = Transformer(TransformerConfig(VOCABULARY, VOCABULARY, *stacks, WIDTH, 64, 4))
+    return made.eval()
+
+
+@pytest.fixture(params=[ENCODER, DECODER], ids=["encoder", "decoder"])
+def found(request: pytest.FixtureRequest) -> tuple[Transformer, Tensor]:
+    made = model(request.param)
+    return made, token_states(made, SENTENCES, torch.arange(len(flat(SENTENCES))))
+
+
+def embedding(made: Transformer) -> torch.nn.Module:
+    return made.source if len(made.encoder) else made.target
+
+
+def test_a_text_without_its_ends() -> None:
+    assert flat(SENTENCES).tolist() == [7, 8, 9, 10, 8, 8, 11, 12, 13, 7, 9]
+
+
+def test_below_the_first_layer_is_the_token_s_embedding(found: tuple[Transformer, Tensor]) -> None:
+    """Planted: one-hot embeddings. A decoder reads its token one position later."""
+    made, _ = found
+    table = embedding(made)
+    with torch.no_grad():
+        table.tokens.weight.copy_(100 * torch.eye(VOCABULARY, WIDTH))
+    states = token_states(made, SENTENCES, torch.arange(11))
+    assert states[0].argmax(-1).tolist() == flat(SENTENCES).tolist()
+    assert torch.equal(states[0, 0], states[0, 9])  # the same token at the same place
+    assert not torch.equal(states[0, 1], states[0, 4])  # the same token at another
+
+
+def test_the_planted_shift_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decoder read without its start token is off by one."""
+    monkeypatch.setattr(layers, "PAD", EOS)
+    decode = Transformer.decode
+    monkeypatch.setattr(
+        Transformer, "decode", lambda self, target, *rest: decode(self, target.roll(1, 1), *rest)
+    )
+    made = model(DECODER)
+    with torch.no_grad():
+        made.target.tokens.weight.copy_(100 * torch.eye(VOCABULARY, WIDTH))
+    states = token_states(made, SENTENCES, torch.arange(11))
+    assert states[0].argmax(-1).tolist() != flat(SENTENCES).tolist()
+
+
+def test_behind_the_last_layer_and_its_norm_is_what_the_logits_see(
+    found: tuple[Transformer, Tensor],
+) -> None:
+    made, states = found
+    row = torch.tensor([SENTENCES[2]])
+    with torch.inference_mode():
+        if len(made.encoder):
+            expected = made.encode(row)[0][0, :5]
+            normed = made.encoder_norm(states[-1, 4:9])
+        else:
+            start = torch.tensor([[PAD]])
+            expected = made.decode(torch.cat([start, row], 1), None, None)[0, 1:6]
+            normed = made.decoder_norm(states[-1, 4:9])
+    assert torch.allclose(normed, expected, atol=EXACT)
+    assert states.shape == (3, 11, WIDTH)
+
+
+def test_batches_and_what_else_is_asked_for_change_nothing(
+    found: tuple[Transformer, Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, states = found
+    monkeypatch.setattr(layers, "BATCH_TOKENS", 1)
+    assert torch.allclose(token_states(made, SENTENCES, torch.arange(11)), states, atol=EXACT)
+    asked = torch.tensor([9, 2, 4])
+    assert torch.allclose(token_states(made, SENTENCES, asked), states[:, asked], atol=EXACT)
+
+
+def test_a_decoder_s_state_knows_nothing_of_what_comes() -> None:
+    changed = [[*row[:2], 20, *row[3:]] if len(row) == 6 else row for row in SENTENCES]
+    for stacks, causal in ((DECODER, True), (ENCODER, False)):
+        one, other = (
+            token_states(model(stacks), text, torch.arange(11)) for text in (SENTENCES, changed)
+        )
+        moved = (one - other).abs().amax((0, 2)) > EXACT
+        assert bool(moved[6]) and bool(moved[7:9].all())
+        assert bool(moved[4:6].any()) is not causal
+        assert not moved[:4].any() and not moved[9:].any()
+
+
+def test_the_model_is_left_without_hooks(found: tuple[Transformer, Tensor]) -> None:
+    made, _ = found
+    assert not any(each._forward_hooks or each._forward_pre_hooks for each in made.modules())
+
+
+def test_the_most_frequent_tokens_without_the_reserved() -> None:
+    text = torch.tensor([UNK] * 9 + [5] * 3 + [4] * 4 + [9])
+    assert frequent(text, 2).tolist() == [4, 5]
+    assert frequent(text, 10).tolist() == [4, 5, 9]
+
+
+def test_so_many_of_each_at_most_and_only_where_allowed() -> None:
+    text = torch.tensor([5] * 100 + [6] * 3 + [7] * 50).roll(20)
+    found = occurrences(text, torch.tensor([6, 5]), 10, seed=0)
+    assert text[found].bincount().tolist() == [0] * 5 + [10, 3]
+    assert found.tolist() == sorted(set(found.tolist()))
+    assert found.tolist() != occurrences(text, torch.tensor([5, 6]), 10, seed=1).tolist()
+    allowed = torch.arange(153) % 2 == 0
+    assert bool(allowed[occurrences(text, torch.tensor([5]), 10, 0, allowed)].all())
+    assert len(occurrences(text, torch.tensor([9]), 10, 0)) == 0

@@ -1,0 +1,602 @@
+"""Regularisers of diversity: known answers, what each reaches, and that training moves each."""
+
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from headbook.corpora.batches import EOS, Batch, EncodedPair, collate
+from headbook.heads.diversity_grams import HeadGrams, SentenceSpread
+from headbook.heads.diversity_maps import MapOverlap
+from headbook.heads.diversity_pairs import PairCosine, SentenceCosine, mean_of_pairs
+from headbook.models.attention import Attention, AttentionPath
+from headbook.models.capture import Point, Tape, capture
+from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.training import loop, processes, regularising
+from headbook.training.config import Precision, TrainingConfig
+from headbook.training.loop import Trainer
+from headbook.training.regularising import (
+    DiversityPenalty,
+    Regulariser,
+    Term,
+    regularise,
+    value,
+)
+from headbook.types import Kind, UserError
+
+VOCABULARY, HEADS, DIM = 12, 3, 4
+EVERYWHERE = tuple(Kind)
+with_terms = pytest.mark.parametrize("term", list(Term), ids=lambda term: term.name)
+with_kinds = pytest.mark.parametrize("kind", EVERYWHERE)
+
+
+def tiny(
+    layers: int = 1, dropout: float = 0.0, encoder: bool = True, **more: object
+) -> Transformer:
+    """With random biases too, so that nothing is zero by accident."""
+    torch.manual_seed(3)
+    model = Transformer(
+        TransformerConfig(
+            VOCABULARY, VOCABULARY, layers if encoder else 0, layers, HEADS * DIM, 16, HEADS,
+            dropout, **more,
+        )
+    )  # fmt: skip
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.2)
+    return model
+
+
+def pairs(*lengths: int, seed: int = 1) -> list[EncodedPair]:
+    """Sentences of so many tokens, EOS among them; the target is as long."""
+    chance = torch.Generator().manual_seed(seed)
+    rows = [torch.randint(3, VOCABULARY, (2, n - 1), generator=chance).tolist() for n in lengths]
+    return [([*source, EOS], [*target, EOS]) for source, target in rows]
+
+
+def batch_of(*lengths: int, extra: int = 0) -> Batch:
+    """One batch, padded by `extra` columns more than needed."""
+    made = collate(pairs(*lengths), range(len(lengths)))
+    padded = {
+        name: functional.pad(getattr(made, name), (0, extra))
+        for name in ("source", "target_in", "target_out")
+    }
+    return Batch(**padded, sentences=made.sentences)
+
+
+def taped(model: Transformer, batch: Batch) -> Tape:
+    with capture(model, frozenset(Point)) as tape:
+        model(batch)
+    return tape
+
+
+def of(term: Term, *kinds: Kind, strength: float = 1.0) -> Regulariser:
+    return Regulariser(term, strength, kinds or EVERYWHERE)
+
+
+def trainer(folder: Path, model: Transformer, updates: int = 4, **more: object) -> Trainer:
+    folder.mkdir(exist_ok=True)
+    config = TrainingConfig(
+        updates, tokens=60, warmup=10, precision=Precision.FULL, validate_every=20,
+        first_snapshot=64,
+    )  # fmt: skip
+    train, valid = pairs(*[3, 5, 5, 6, 7, 9] * 5), pairs(*[4, 6, 8] * 3, seed=2)
+    return Trainer(model, config, train, valid, folder, **more)
+
+
+# What the terms are
+
+
+AT_EVERY_TOKEN = {Term.QUERIES: 1.0, Term.SPANS: 1.0}
+"""Alike however they point: X_iᵀ X_j asks whether two heads are active at the same tokens."""
+
+
+def planted(heads: list[int], sentences: list[int]) -> tuple[dict, Batch]:
+    """Head i has the direction heads[i] and points at that key; a sentence adds its own turn."""
+    batch = batch_of(*[6] * len(sentences))
+    axes = torch.eye(6)
+    rows = torch.stack(
+        [torch.stack([axes[(h + s) % 6].expand(6, 6) for h in heads]) for s in sentences]
+    )
+    return {(Kind.ENCODER, point): [rows, rows] for point in Point}, batch
+
+
+@pytest.mark.parametrize(
+    ("heads", "sentences", "expected"),
+    [
+        ([0, 0, 0], [0, 0], dict.fromkeys(Term, 1.0) | {Term.SPREAD: -1.0}),
+        ([0, 2, 4], [0, 0], dict.fromkeys(Term, 0.0) | {Term.SPREAD: -1.0} | AT_EVERY_TOKEN),
+        ([0, 2, 4], [0, 1], dict.fromkeys(Term, 0.0) | AT_EVERY_TOKEN),
+    ],
+)
+def test_identical_and_orthogonal_heads(heads: list, sentences: list, expected: dict):
+    tape, batch = planted(heads, sentences)
+    own = (Term.SUBSPACE, Term.POSITIONS, Term.OUTPUTS)  # Li's sums are over i = j as well
+    for term in Term:
+        least = 1 / HEADS if expected[term] == 0 and term in own else expected[term]
+        found = float(value(of(term, Kind.ENCODER), batch, tape))
+        assert found == pytest.approx(least, abs=1e-6), term
+
+
+@pytest.mark.parametrize("term", AT_EVERY_TOKEN, ids=lambda term: term.name)
+def test_heads_that_are_active_at_other_tokens_share_no_span(term: Term):
+    batch = batch_of(6)
+    rows = torch.eye(6)[:, :HEADS].T.reshape(1, HEADS, 6, 1).expand(-1, -1, -1, DIM)
+    tape = {(Kind.ENCODER, point): [rows] for point in (Point.QUERIES, Point.CONTEXT)}
+    assert float(value(of(term, Kind.ENCODER), batch, tape)) == 0
+
+
+def cos(one: Tensor, other: Tensor) -> float:
+    one, other = one.detach(), other.detach()
+    return float(one.flatten().double() @ other.flatten().double() / (one.norm() * other.norm()))
+
+
+def by_hand(term: Term, tape: Tape, batch: Batch, kind: Kind) -> float:
+    """Sentence by sentence, head by head, with loops; padding is cut off."""
+    source, target = batch.source_mask.sum(1).tolist(), batch.target_mask.sum(1).tolist()
+    queries = source if kind is Kind.ENCODER else target
+    keys = target if kind is Kind.DECODER else source
+    blocks = [_block(term, tape, kind, layer, queries, keys) for layer in range(2)]
+    return sum(blocks) / 2
+
+
+def _block(term: Term, tape: Tape, kind: Kind, layer: int, queries: list, keys: list) -> float:
+    def cut(point: Point, lengths: list[int]) -> list[Tensor]:
+        return [row[:, :n] for row, n in zip(tape[kind, point][layer], lengths, strict=True)]
+
+    contexts, values = cut(Point.CONTEXT, queries), cut(Point.VALUES, keys)
+    maps = [each[..., :n] for each, n in zip(cut(Point.WEIGHTS, queries), keys, strict=True)]
+    means = [each.double().mean(1) for each in contexts]
+    every, others = list(product(range(HEADS), repeat=2)), [
+        (i, j) for i in range(HEADS) for j in range(HEADS) if i != j
+    ]  # fmt: skip
+
+    def mean(found: Iterator[float]) -> float:
+        kept = list(found)
+        return sum(kept) / len(kept)
+
+    def alignment(rows: list[Tensor]) -> float:
+        x = torch.cat(rows, dim=1).double().detach()
+        grams = [[(x[i].T @ x[j]).norm() for j in range(HEADS)] for i in range(HEADS)]
+        return mean(float(grams[i][j] / (grams[i][i] * grams[j][j]).sqrt()) for i, j in others)
+
+    def tokens(rows: list[Tensor]) -> float:
+        return mean(cos(each[i, t], each[j, t])
+                    for each in rows for t in range(each.shape[1]) for i, j in every)  # fmt: skip
+
+    sentences = list(product(range(len(means)), repeat=2))
+    return {
+        Term.SUBSPACE: lambda: tokens(values),
+        Term.OUTPUTS: lambda: tokens(contexts),
+        Term.POSITIONS: lambda: mean(
+            float((each[i, q].double() @ each[j, q].double()).detach())
+            for each in maps for q in range(each.shape[1]) for i, j in every
+        ),
+        Term.CONTEXTS: lambda: mean(cos(c[i], c[j]) ** 2 for c in means for i, j in others),
+        Term.SCORES: lambda: mean(cos(a[i], a[j]) ** 2 for a in maps for i, j in others),
+        Term.SPREAD: lambda: -mean(cos(means[n][h], means[m][h]) ** 2
+                                   for n, m in sentences if n != m for h in range(HEADS)),
+        Term.QUERIES: lambda: alignment(cut(Point.QUERIES, queries)),
+        Term.SPANS: lambda: alignment(contexts),
+    }[term]()  # fmt: skip
+
+
+LENGTHS = [(1, 1), (2, 2, 2), (9, 9), (33, 33), (1, 2, 9, 33)]
+
+
+@with_kinds
+@with_terms
+def test_each_term_is_its_formula_at_every_length(term: Term, kind: Kind):
+    model = tiny(layers=2).eval()
+    for lengths in LENGTHS:
+        batch = batch_of(*lengths)
+        tape = taped(model, batch)
+        found = float(value(of(term, kind), batch, tape).detach())
+        assert found == pytest.approx(by_hand(term, tape, batch, kind), abs=1e-6), lengths
+
+
+def measured(term: Term, kind: Kind, tape: Tape, batch: Batch) -> Tensor:
+    """By the measure that every page uses; SCORES has none."""
+    made, reduce = {
+        Term.SUBSPACE: (PairCosine(kind, Point.VALUES), lambda found: found.mean((-2, -1))),
+        Term.POSITIONS: (MapOverlap(kind), lambda found: found.mean((-2, -1))),
+        Term.OUTPUTS: (PairCosine(kind), lambda found: found.mean((-2, -1))),
+        Term.CONTEXTS: (SentenceCosine(kind), mean_of_pairs),
+        Term.SPREAD: (SentenceSpread(kind), lambda found: -found.mean(-1)),
+        Term.QUERIES: (HeadGrams(kind, Point.QUERIES), mean_of_pairs),
+        Term.SPANS: (HeadGrams(kind, Point.CONTEXT), mean_of_pairs),
+    }[term]
+    made.update(tape, batch)
+    return reduce(made.compute())
+
+
+@with_kinds
+@pytest.mark.parametrize("term", [each for each in Term if each is not Term.SCORES])
+def test_each_term_is_what_its_measure_says(term: Term, kind: Kind):
+    model, batch = tiny(layers=2).eval(), batch_of(2, 9, 33, 5)
+    tape = taped(model, batch)
+    expected = float(measured(term, kind, tape, batch).mean().detach())
+    assert float(value(of(term, kind), batch, tape).detach()) == pytest.approx(expected, rel=1e-6)
+
+
+@with_terms
+def test_the_value_is_a_mean_over_blocks_of_all_kinds_and_padding_does_not_count(term: Term):
+    model = tiny(layers=2).eval()
+    found = []
+    for extra in (0, 5):
+        batch = batch_of(2, 9, 1, 7, extra=extra)
+        tape = taped(model, batch)
+        found.append(float(value(of(term), batch, tape).detach()))
+        each = [float(value(of(term, kind), batch, tape).detach()) for kind in EVERYWHERE]
+        assert found[-1] == pytest.approx(sum(each) / 3, rel=1e-5)
+    assert found[1] == pytest.approx(found[0], rel=1e-5)
+
+
+# What their gradients reach
+
+REACHED = {
+    Term.SUBSPACE: {"value"},
+    Term.POSITIONS: {"query", "key"},
+    Term.OUTPUTS: {"query", "key", "value"},
+    Term.CONTEXTS: {"query", "key", "value"},
+    Term.SCORES: {"query", "key"},
+    Term.SPREAD: {"query", "key", "value"},
+    Term.QUERIES: {"query"},
+    Term.SPANS: {"query", "key", "value"},
+}
+BLOCKS = {Kind.ENCODER: "encoder.0.attention", Kind.DECODER: "decoder.0.attention",
+          Kind.CROSS: "decoder.0.cross"}  # fmt: skip
+
+
+def reached(penalty: DiversityPenalty, model: Transformer, batch: Batch) -> set[str]:
+    """The parameters with a gradient that is not zero."""
+    found = penalty(model, batch, taped(model, batch))
+    if found.requires_grad:
+        found.backward()
+    return {name for name, each in model.named_parameters()
+            if each.grad is not None and float(each.grad.abs().max()) > 1e-9}  # fmt: skip
+
+
+def assert_reaches(penalty: DiversityPenalty, kind: Kind) -> None:
+    """Of its block the weights it should and no others, and of the encoder no decoder's."""
+    names = reached(penalty, tiny(), batch_of(3, 7, 9))
+    block = BLOCKS[kind]
+    found = {part for part in ("query", "key", "value", "output")
+             if f"{block}.{part}.weight" in names}  # fmt: skip
+    assert found == REACHED[penalty.regulariser.term]
+    if kind is Kind.ENCODER:
+        assert all(name.startswith(("encoder.", "source.")) for name in names), names
+    others = [other for other in EVERYWHERE if other not in (kind, Kind.ENCODER)]
+    # Cross-attention's queries are made of what decoder self-attention gives.
+    if kind is not Kind.CROSS:
+        assert not any(name.startswith(BLOCKS[other]) for name in names for other in others)
+
+
+@with_kinds
+@with_terms
+def test_a_term_reaches_the_weights_it_should_and_no_others(term: Term, kind: Kind):
+    assert_reaches(DiversityPenalty(of(term, kind)), kind)
+
+
+class Detached(DiversityPenalty):
+    """Passes the penalty through a number: λ then has no effect."""
+
+    def __call__(self, model: Transformer, batch: Batch, tape: Tape) -> Tensor:
+        return torch.tensor(float(super().__call__(model, batch, tape).detach()))
+
+
+class Projected(DiversityPenalty):
+    """Compares the heads' outputs behind W_O."""
+
+    def __call__(self, model: Transformer, batch: Batch, tape: Tape) -> Tensor:
+        (kind,) = self.regulariser.kinds
+        weight = model.get_submodule(BLOCKS[kind]).output.weight
+        parts = [weight.unflatten(1, (HEADS, DIM)).permute(1, 2, 0)]
+        cosines, tokens = PairCosine(kind, projections=parts).contributions(tape, batch)
+        return (cosines.sum(0) / tokens.sum(0)).mean().float()
+
+
+class Wider(DiversityPenalty):
+    """Takes all kinds whatever was asked."""
+
+    def __call__(self, model: Transformer, batch: Batch, tape: Tape) -> Tensor:
+        return value(of(self.regulariser.term), batch, tape)
+
+
+@pytest.mark.parametrize("fault", [Detached, Projected, Wider])
+@pytest.mark.parametrize("kind", [Kind.ENCODER, Kind.DECODER])
+def test_a_planted_fault_in_what_is_reached_is_seen(fault: type[DiversityPenalty], kind: Kind):
+    with pytest.raises(AssertionError):
+        assert_reaches(fault(of(Term.OUTPUTS, kind)), kind)
+
+
+def largest_gradient(term: Term, kind: Kind, model: Transformer, batch: Batch) -> float:
+    torch.manual_seed(0)
+    model.zero_grad()
+    found = value(of(term, kind), batch, taped(model, batch))
+    assert math.isfinite(float(found.detach()))
+    if found.requires_grad:
+        found.backward()
+    return max((float(each.grad.abs().max()) for each in model.parameters()
+                if each.grad is not None), default=0.0)  # fmt: skip
+
+
+def without_a_head(model: Transformer) -> Transformer:
+    """The first head of every block has queries and values of zero."""
+    with torch.no_grad():
+        for _, _, block in model.attentions():
+            for linear in (block.query, block.value):
+                linear.weight[:DIM], linear.bias[:DIM] = 0.0, 0.0
+    return model
+
+
+AWKWARD = {"one token": (1,), "one sentence": (5,), "tokens": (1, 1), "ragged": (1, 2, 9, 33)}
+
+
+@with_kinds
+@with_terms
+def test_gradients_are_finite_in_batches_of_little_and_for_heads_of_nothing(term: Term, kind: Kind):
+    """With this dropout most heads are left nothing at the decoder's first position."""
+    for lengths in AWKWARD.values():
+        batch = batch_of(*lengths)
+        for model in (tiny(), tiny(dropout=0.8), without_a_head(tiny())):
+            # The gradient of a zero vector divided by the smallest length would be above 1e9.
+            assert largest_gradient(term, kind, model.train(), batch) < 1e4, lengths
+
+
+def test_a_planted_root_of_zero_is_seen(monkeypatch: pytest.MonkeyPatch):
+    def naive(found: Tensor) -> Tensor:
+        own = found.diagonal(dim1=-2, dim2=-1)
+        return (found / (own[..., :, None] * own[..., None, :]).sqrt()).nan_to_num(0.0)
+
+    monkeypatch.setattr(regularising, "_cosines", naive)
+    found = largest_gradient(Term.SPANS, Kind.ENCODER, without_a_head(tiny()), batch_of(3, 4))
+    assert not found < 1e4
+
+
+# What the training loop lets them see
+
+
+class Spy:
+    """Keeps what it is shown."""
+
+    def __init__(self, *points: Point) -> None:
+        self.points = frozenset(points)
+        self.seen: list[tuple[Batch, Tape]] = []
+
+    def __call__(self, model: Transformer, batch: Batch, tape: Tape) -> Tensor:
+        self.seen.append((batch, tape))
+        return torch.zeros(())
+
+    def row(self, model: Transformer) -> dict[str, float]:
+        return {}
+
+
+def spied(folder: Path, *points: Point, **options: object) -> Spy:
+    spy = Spy(*points)
+    trainer(folder, tiny(dropout=0.5, **options), 2, addition=spy).run()
+    return spy
+
+
+def assert_before_dropout(spy: Spy) -> None:
+    """Weights sum to one, part of the graph, while contexts are those of dropped weights."""
+    assert len(spy.seen) == 2
+    for batch, tape in spy.seen:
+        real = batch.source_mask[:, None].expand(-1, HEADS, -1)
+        weights, values, contexts = (
+            tape[Kind.ENCODER, point][0] for point in (Point.WEIGHTS, Point.VALUES, Point.CONTEXT)
+        )
+        sums = weights.sum(-1)[real]
+        assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5)
+        assert weights.requires_grad and not torch.allclose(contexts, weights @ values, atol=1e-3)
+
+
+def test_an_addition_sees_the_training_pass_before_dropout(tmp_path: Path):
+    assert_before_dropout(spied(tmp_path, Point.WEIGHTS, Point.VALUES, Point.CONTEXT))
+
+
+def test_weights_read_after_dropout_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def late(self: Attention, query: Tensor, key: Tensor, values: Tensor, mask: object) -> Tensor:
+        weights = self.dropout(self._scores(query, key, mask).softmax(-1))
+        context = weights @ values
+        if self.record is not None:
+            for point, tensor in ((Point.WEIGHTS, weights), (Point.VALUES, values),
+                                  (Point.CONTEXT, context)):  # fmt: skip
+                self.record(point, tensor)
+        return context
+
+    monkeypatch.setattr(Attention, "_explicit", late)
+    with pytest.raises(AssertionError):
+        assert_before_dropout(spied(tmp_path, Point.WEIGHTS, Point.VALUES, Point.CONTEXT))
+
+
+def test_where_nothing_is_read_nothing_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """And the fused path stays: the explicit one is a planted fault here."""
+    monkeypatch.setattr(loop, "capture", None)
+    monkeypatch.setattr(Attention, "_explicit", None)
+    spy = spied(tmp_path / "nothing", path=AttentionPath.FUSED)
+    assert len(spy.seen) == 2 and all((Kind.ENCODER, p) not in spy.seen[0][1] for p in Point)
+    with pytest.raises(TypeError):
+        spied(tmp_path / "weights", Point.WEIGHTS, path=AttentionPath.FUSED)
+
+
+def test_the_loss_is_that_of_the_batch_plus_strength_times_the_term(tmp_path: Path):
+    """Gradient by gradient; what the curve calls the training loss is without the penalty."""
+    gradients, losses = [], []
+    for strength in (None, 0.7):
+        made = trainer(tmp_path / str(strength), tiny(), 1)
+        if strength is not None:
+            regularise(made, of(Term.OUTPUTS, strength=strength))
+        made.optimiser.step = lambda at=made: gradients.append(
+            {name: each.grad.clone() for name, each in at.model.named_parameters()}
+        )
+        losses.append(made.run().curve[-1])
+    model = tiny().train()
+    batch = next(iter(trainer(tmp_path, model, 1)._batches()))
+    found = value(of(Term.OUTPUTS), batch, taped(model, batch))
+    found.backward()
+    for name, each in model.named_parameters():
+        alone = 0.0 if each.grad is None else 0.7 * each.grad
+        torch.testing.assert_close(gradients[1][name], gradients[0][name] + alone, msg=name)
+    assert losses[0]["train_loss_nats"] == losses[1]["train_loss_nats"]
+    assert losses[1]["penalty"] == pytest.approx(float(found.detach()), rel=1e-5)
+    assert losses[1].keys() - losses[0].keys() == {"penalty"}
+
+
+# What training with them does
+
+
+def after(folder: Path, regulariser: Regulariser, encoder: bool, penalty: Callable | None) -> float:
+    """The term on validation sentences behind forty updates."""
+    made = trainer(folder, tiny(encoder=encoder), 40)
+    if penalty is not None:
+        made.addition = penalty(regulariser)
+    made.run()
+    model, batch = made.model.eval(), collate(made.valid, range(len(made.valid)))
+    with torch.no_grad():
+        return float(value(regulariser, batch, taped(model, batch)))
+
+
+def assert_moves(
+    folder: Path, term: Term, encoder: bool, penalty: Callable = DiversityPenalty
+) -> None:
+    kinds = EVERYWHERE if encoder else (Kind.DECODER,)
+    regulariser = of(term, *kinds, strength=3.0)
+    folders = [folder / name for name in ("with", "without")]
+    moved, plain = (
+        after(where, regulariser, encoder, made)
+        for where, made in zip(folders, (penalty, None), strict=True)
+    )
+    assert moved < plain - 0.02
+
+
+@with_terms
+def test_training_makes_the_term_small(tmp_path: Path, term: Term):
+    assert_moves(tmp_path, term, encoder=True)
+
+
+@pytest.mark.parametrize("term", [Term.SUBSPACE, Term.SCORES, Term.SPREAD, Term.SPANS])
+def test_training_a_language_model_makes_the_term_small(tmp_path: Path, term: Term):
+    assert_moves(tmp_path, term, encoder=False)
+
+
+class Negated(DiversityPenalty):
+    """The wrong sign."""
+
+    def __call__(self, model: Transformer, batch: Batch, tape: Tape) -> Tensor:
+        return -super().__call__(model, batch, tape)
+
+
+@pytest.mark.parametrize("fault", [Negated, Detached])
+@pytest.mark.parametrize("term", [Term.OUTPUTS, Term.SPREAD])
+def test_a_wrong_sign_and_a_number_without_a_gradient_are_seen(
+    tmp_path: Path, term: Term, fault: type[DiversityPenalty]
+):
+    with pytest.raises(AssertionError):
+        assert_moves(tmp_path, term, True, fault)
+
+
+@pytest.mark.parametrize("term", [Term.SUBSPACE, Term.SCORES, Term.SPREAD, Term.SPANS])
+def test_a_strength_of_nothing_changes_nothing(tmp_path: Path, term: Term):
+    weights = []
+    for strength in (None, 0.0, 1.0):
+        made = trainer(tmp_path / str(strength), tiny(2, 0.2, path=AttentionPath.EXPLICIT), 8)
+        if strength is not None:
+            regularise(made, of(term, strength=strength))
+        made.run()
+        weights.append(made.model.state_dict())
+    torch.testing.assert_close(weights[1], weights[0])
+    with pytest.raises(AssertionError):
+        torch.testing.assert_close(weights[2], weights[0])
+
+
+@with_terms
+def test_killed_and_resumed_it_ends_bit_for_bit(tmp_path: Path, term: Term):
+    def made(folder: str) -> Trainer:
+        built = trainer(tmp_path / folder, tiny(1, 0.3), 8)
+        built.save_every = -1.0  # a checkpoint after every update
+        regularise(built, of(term, strength=0.5))
+        return built
+
+    broken = made("broken")
+    update = broken._update
+    broken._update = lambda batch: exit() if broken.progress.update == 5 else update(batch)
+    with pytest.raises(SystemExit):
+        broken.run()
+    again, whole = made("broken"), made("whole")
+    rows = [
+        [{k: v for k, v in row.items() if k != "seconds"} for row in each.run().curve]
+        for each in (again, whole)
+    ]
+    assert rows[0] == rows[1] and all(math.isfinite(row["penalty"]) for row in rows[0])
+    for name, weight in whole.model.state_dict().items():
+        assert torch.equal(weight, again.model.state_dict()[name]), name
+
+
+@pytest.mark.parametrize("precision", list(Precision))
+def test_both_precisions_regularise(tmp_path: Path, precision: Precision):
+    for term in Term:
+        made = trainer(tmp_path / term.name, tiny(), 2)
+        made.config = TrainingConfig(2, tokens=60, warmup=10, precision=precision)
+        made.fabric = processes.fabric(precision)
+        regularise(made, of(term))
+        assert math.isfinite(made.run().curve[-1]["penalty"])
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("strength", "kinds", "said"),
+    [
+        (-0.1, EVERYWHERE, "the strength λ is -0.1"),
+        (math.nan, EVERYWHERE, "the strength λ is nan"),
+        (math.inf, EVERYWHERE, "the strength λ is inf"),
+        (1.0, (), "no kind of attention is regularised; give each kind once, at least 1"),
+        (1.0, (Kind.CROSS, Kind.CROSS), "cross, cross is regularised; give each kind once"),
+    ],
+)
+def test_what_is_no_regulariser_is_refused(strength: float, kinds: tuple, said: str):
+    with pytest.raises(UserError, match=said) as caught:
+        Regulariser(Term.OUTPUTS, strength, kinds)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_kind_the_model_lacks_is_said_before_training_starts(tmp_path: Path):
+    made = trainer(tmp_path, tiny(encoder=False))
+    with pytest.raises(UserError, match="the model has no encoder attention; name another"):
+        regularise(made, of(Term.OUTPUTS, Kind.DECODER, Kind.ENCODER))
+    assert made.addition is None and not list(tmp_path.iterdir())
+    regularise(made, None)
+    assert made.addition is None
+
+
+def test_a_single_head_has_no_other(tmp_path: Path):
+    alone = Transformer(TransformerConfig(VOCABULARY, VOCABULARY, 1, 1, 16, 16, 1))
+    with pytest.raises(UserError, match=r"encoder attention has \[1\] heads a block"):
+        regularise(trainer(tmp_path, alone), of(Term.CONTEXTS))
+
+
+def test_several_processes_refuse_it_in_one_line(tmp_path: Path):
+    script = Path(__file__).with_name("several_processes.py")
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+        str(script), str(tmp_path), "regularised",
+    ]  # fmt: skip
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    said = [line for line in done.stderr.splitlines() if line.startswith("headbook:")]
+    assert done.returncode != 0 and said, done.stderr
+    assert set(said) == {
+        "headbook: a penalty on what attention computes needs the whole batch in one process: "
+        "train this model without torchrun"
+    }
+    assert not list((tmp_path / "regularised").iterdir())
