@@ -242,6 +242,14 @@ def test_seeds_of_one_regulariser_are_no_models_of_their_own() -> None:
     assert found["null_high"] > 0.9
 
 
+def test_the_luck_of_a_base_is_no_correlation() -> None:
+    """All models of a seed gain and buy as much more as their base has less of both."""
+    noise = np.random.default_rng(1)
+    bought, gain = noise.normal(size=(2, 10, 3))
+    luck = np.array([0.0, 50.0, 100.0])
+    assert explained(bought + luck, gain + luck) == pytest.approx(explained(bought, gain))
+
+
 def test_what_never_changes_explains_nothing() -> None:
     found = explained(np.zeros((4, 1)), np.arange(4.0)[:, None])
     assert math.isnan(found["correlation"])

@@ -180,7 +180,7 @@ PROFILES = MappingProxyType(
                 ),
                 regularising=unwatched(
                     LAPTOP_TRANSLATION,
-                    described("wikitext-2", 400, RATES[0], 0, SIZES["narrow"]),
+                    replace(described("wikitext-2", 400, RATES[1], 0, SIZES["narrow"]), context=128),
                     (0.1, 1.0),
                 ),
                 texts=(HELD_OUT, *TREEBANKS),

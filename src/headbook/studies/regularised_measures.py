@@ -15,7 +15,7 @@ from headbook.heads.four_metrics import ARTICLE, FREE, four_metrics
 from headbook.models.capture import Point, capture
 from headbook.models.transformer import Transformer
 from headbook.runs.seeds import derived
-from headbook.studies.rank_correlation import REPLICATES, interval, spearman
+from headbook.studies.rank_correlation import REPLICATES, interval, within_layers
 from headbook.studies.regularised_runs import NONE
 from headbook.training.regularising import DiversityPenalty, Regulariser, Term, value
 from headbook.types import Kind
@@ -89,25 +89,27 @@ def minus_base(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def explained(bought: Grid, gain: Grid) -> dict[str, float]:
-    """Spearman's correlation over all models, of what is bought and what is gained.
+    """Spearman's correlation of what is bought and what is gained, over the models of one seed.
 
-    `low` and `high` by drawing variants again, each with all of its seeds; `null_low` and
-    `null_high` hold 95 % of what comes of giving the gains of one variant to another.
+    The mean over seeds: all models of a seed are compared with one base, whose own luck is no part
+    of their order. `low` and `high` by drawing variants again, each with all of its seeds;
+    `null_low` and `null_high` hold 95 % of what comes of giving one variant's gains to another.
     """
     noise = np.random.default_rng(derived(0, "variants drawn again"))
     own = np.arange(len(gain))
     drawn = np.vstack([own, noise.choice(own, size=(REPLICATES, len(own)))])
-    mixed = noise.permuted(np.tile(own, (REPLICATES, 1)), axis=1)
-    found, low, high = interval(_over(bought[drawn], gain[drawn]))
-    shuffled = _over(np.broadcast_to(bought, (REPLICATES, *bought.shape)), gain[mixed])
-    _, null_low, null_high = interval(np.concatenate([[found], shuffled]))
+    mixed = np.vstack([own, noise.permuted(np.tile(own, (REPLICATES, 1)), axis=1)])
+    found, low, high = interval(_over_seeds(bought[drawn], gain[drawn]))
+    every = np.broadcast_to(bought, (len(mixed), *bought.shape))
+    _, null_low, null_high = interval(_over_seeds(every, gain[mixed]))
     return {"correlation": found, "low": low, "high": high, "null_low": null_low,
             "null_high": null_high}  # fmt: skip
 
 
-def _over(
+def _over_seeds(
     bought: Float[np.ndarray, "replicate variant seed"],
     gain: Float[np.ndarray, "replicate variant seed"],
 ) -> Float[np.ndarray, " replicate"]:
-    both = np.stack([each.reshape(len(each), -1) for each in (bought, gain)], axis=-2)
-    return spearman(both)[:, 0, 1]
+    """Without a seed in which all were drawn alike."""
+    found = within_layers(np.swapaxes(bought, -1, -2), np.swapaxes(gain, -1, -2))
+    return torch.as_tensor(found).nanmean(-1).numpy()

@@ -72,7 +72,7 @@ def read(tables: Tables) -> str:
 
 
 def _seeds(tables: Tables) -> list[int]:
-    return sorted(tables["models"]["seed"].unique())
+    return sorted(set(tables["models"]["seed"].tolist()))
 
 
 def _known(tables: Tables) -> str:
