@@ -407,8 +407,8 @@ def test_layers_residual():
     assert len(states) == 3 and model.config.norm is NormPlacement.PRE
     with torch.inference_mode():
         top = model.encode(torch.tensor([[3, 4, EOS]]))[0][0, :2]
-    assert not torch.allclose(states[-1], top)
-    assert torch.allclose(model.encoder_norm(states[-1]), top, atol=1e-6)
+        assert not torch.allclose(states[-1], top)
+        assert torch.allclose(model.encoder_norm(states[-1]), top, atol=1e-6)
 
 
 def test_layers_models():

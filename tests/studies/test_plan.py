@@ -234,6 +234,19 @@ def test_language_models_are_counted() -> None:
     assert costs.language_work(run) == pytest.approx(expected, rel=0.01)
 
 
+def test_language_models_of_the_source_text_are_counted() -> None:
+    config = Config("laptop")
+    stages = plan.stages(config, Device(400.0))
+    (found,) = (stage for stage in stages if stage.name == "language models of source text")
+    runs = config.encoder_models()
+    assert found.runs == len(runs) == 4
+    assert found.operations == pytest.approx(sum(map(costs.encoder_work, runs)))
+    # with one stack of two, and no cross attention, less than half of a translation model's
+    whole = costs.work_of(config.one_model(), config.one_model().training)
+    for run in runs:
+        assert 0.1 < costs.encoder_work(run) / whole < 0.6
+
+
 def test_the_rate_of_this_machine_is_measured_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "SECONDS", 0.0)
     assert 0 < plan.machine_rate(Precision.FULL) < 1e6

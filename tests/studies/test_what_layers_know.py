@@ -261,9 +261,11 @@ def test_at_the_embedding_the_input_is_known_and_a_hidden_token_is_not(tables: T
     assert (gone["nats"] < 0.75 * gone["entropy_nats"]).all()
 
 
-def test_too_few_sentences_is_one_line() -> None:
-    with pytest.raises(UserError, match="are too few") as caught:
-        study.compute(Config("smoke", sentences=2), Store.default())
+@pytest.mark.parametrize(("sentences", "said"),
+                         [(1, "tokens are too few"), (2, "make no 40 clusters")])  # fmt: skip
+def test_too_few_sentences_is_one_line(sentences: int, said: str) -> None:
+    with pytest.raises(UserError, match=said) as caught:
+        study.compute(Config("smoke", sentences=sentences), Store.default())
     assert "\n" not in str(caught.value)
 
 

@@ -180,7 +180,9 @@ PROFILES = MappingProxyType(
                 ),
                 regularising=unwatched(
                     LAPTOP_TRANSLATION,
-                    replace(described("wikitext-2", 400, RATES[1], 0, SIZES["narrow"]), context=128),
+                    replace(
+                        described("wikitext-2", 400, RATES[1], 0, SIZES["narrow"]), context=128
+                    ),
                     (0.1, 1.0),
                 ),
                 texts=(HELD_OUT, *TREEBANKS),

@@ -7,7 +7,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from headbook.heads.four_metrics import DISSIMILARITY
 from headbook.studies.regularised_runs import CONSTANT, NONE, V
@@ -53,6 +53,7 @@ def draw_quality(tables: Tables) -> Figure:
             axis.scatter(values.mean(), place, marker="|", s=240, lw=2.2, color="black",
                          label="mean" if place == 0 else None)  # fmt: skip
         axis.axvline(0, color="grey", lw=0.8, ls=":")
+        axis.xaxis.set_major_locator(MaxNLocator(5))
         axis.set(title=task, xlabel=label)
         _plain(axis)
     axes[0].set_yticks(range(len(names)), names)

@@ -179,11 +179,12 @@ def _task_sentences(tables: Tables) -> Iterator[str]:
         gains = rows.groupby("variant", sort=False)["gain_nats"].mean()
         quality = tables["quality"].query("task == @task")
         base = quality.loc[quality["variant"] == NONE, "test_nats"]
-        better = int((gains > 0).sum())
+        better, seeds = int((gains > 0).sum()), rows["seed"].nunique()
+        plural = "seeds" if seeds > 1 else "seed"
         yield (
             f"{str(task).capitalize()}: the base has {base.mean():.3f} nats a token "
             f"on test text; {better} of {len(gains)} regularisers are better on the mean of "
-            f"{rows['seed'].nunique()} seed(s), from {gains.max():+.3f} nats gained "
+            f"{seeds} {plural}, from {gains.max():+.3f} nats gained "
             f"({gains.idxmax()}) to {gains.min():+.3f} ({gains.idxmin()})."
         )
 
@@ -192,8 +193,8 @@ def _explained_sentences(tables: Tables) -> Iterator[str]:
     for row in tables["explained"].itertuples():
         if pd.notna(row.correlation):
             yield (
-                f"In the {row.task} the gain correlates by {row.correlation:+.2f} with the "
-                f"{row.metric} bought; shuffled, by {row.null_low:+.2f} to {row.null_high:+.2f}."
+                f"{str(row.task).capitalize()}: the gain goes with the {row.metric} bought by "
+                f"{row.correlation:+.2f}; shuffled, by {row.null_low:+.2f} to {row.null_high:+.2f}."
             )
 
 
