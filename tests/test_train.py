@@ -1,5 +1,6 @@
 """`headbook train`: what a profile lacks is trained, cut where time runs out, and goes on."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -9,12 +10,15 @@ from typer.testing import CliRunner, Result
 from headbook.cli import app
 from headbook.models.decoding import Search
 from headbook.runs.store import Store
+from headbook.stages.language import LanguageRun
 from headbook.stages.model import ModelRun, Size
 from headbook.studies import config
 from headbook.studies.profile import Profile
 from headbook.studies.profiles import PROFILES
+from headbook.studies.regularised_runs import Task, unwatched
 from headbook.training.config import Precision, TrainingConfig
 from headbook.training.processes import Clock, Due
+from headbook.training.regularising import Term
 
 UPDATES = 6
 SUBJECTS = ("the dog", "a cat", "the old man", "my sister", "one bird")
@@ -164,3 +168,27 @@ def test_what_processes_cannot_share_is_refused(
     done = headbook(command, "01")
     assert done.exit_code == 2
     assert "torchrun is for `headbook train`" in done.output
+
+
+def test_part_3_is_trained_too_and_what_validation_chose_with_further_seeds(
+    store: Store, corpus: Path, profile: tuple[ModelRun, ...], monkeypatch: pytest.MonkeyPatch
+):
+    """One regulariser at two strengths, two seeds; cut on the way it goes on where it was."""
+    training = replace(profile[0].training, label_smoothing=0.0)
+    language = LanguageRun(str(corpus), profile[0].size, 60, 0.1, training, context=8)
+    asked = unwatched(profile[0], language, (0.1, 1.0), terms=(Term.OUTPUTS,), seeds=2)
+    wide = replace(language, size=Size(1, 32, 64, 2))
+    tiny = Profile("quick", profile[:1], PROFILES["smoke"].pruning, varied=wide,
+                   regularising=asked, layers=None)  # fmt: skip
+    monkeypatch.setattr(config, "PROFILES", {"quick": tiny})
+    with monkeypatch.context() as patch:
+        stop_after(patch, 40)
+        assert headbook("train", "--minutes", "1000").exit_code == 3
+    result = headbook("train")
+    lines = result.stdout.splitlines()
+    assert result.exit_code == 0
+    for task in Task:
+        found = [line for line in lines if line.startswith(f"{task}, ")]
+        assert len(found) == 1 + 2 + 2 + 1 + 3, found  # base, strengths, DropHead; second seed
+        assert sum("seed 1" in line for line in found) == 4
+    assert headbook("train").stdout.count(": kept\n") == len(lines)

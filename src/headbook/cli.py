@@ -121,7 +121,7 @@ def train(
     seed: Seed = None,
     minutes: Annotated[float | None, typer.Option(help="Stop before so many have passed.")] = None,
 ) -> None:
-    """Trains a profile's models that the run store lacks, one after the other.
+    """Trains a profile's models that the run store lacks, one after the other, but for λ sweeps.
 
     Language models come last, and under torchrun not at all: one process trains them.
 
@@ -136,19 +136,12 @@ def train(
         if minutes is not None and not minutes > 0:
             raise UserError(f"minutes is {minutes}; give more than 0")
         from headbook.runs.store import Store
-        from headbook.stages.encoders import train_missing_encoders
-        from headbook.stages.language import train_missing_language
-        from headbook.stages.model import train_missing
         from headbook.studies.config import Config
-        from headbook.training.processes import started_by_torchrun
+        from headbook.studies.trainings import train_all_missing
 
         config = Config(profile, _from_anywhere(corpus), size, seed=seed)
-        given = (Store.default(), typer.echo, began + 60 * (minutes or math.inf))
-        done = train_missing(config.emerging_models(), *given)
-        if done and not started_by_torchrun():
-            done = train_missing_language(config.language_models(), *given)
-            done = done and train_missing_encoders(config.encoder_models(), *given)
-        if not done:
+        deadline = began + 60 * (minutes or math.inf)
+        if not train_all_missing(config, Store.default(), typer.echo, deadline):
             raise typer.Exit(3)
 
 

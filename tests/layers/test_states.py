@@ -85,7 +85,7 @@ def test_batches_and_what_else_is_asked_for_change_nothing(
     made, states = found
     monkeypatch.setattr(layers, "BATCH_TOKENS", 1)
     assert torch.allclose(token_states(made, SENTENCES, torch.arange(11)), states, atol=EXACT)
-    asked = torch.tensor([9, 2, 4])
+    asked = torch.tensor([9, 2, 4, 2])  # one of them twice
     assert torch.allclose(token_states(made, SENTENCES, asked), states[:, asked], atol=EXACT)
 
 

@@ -133,7 +133,7 @@ def curves(values: dict[tuple[Task, str, str], list[float]]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {"task": str(task), "seed": 0, "version": TRAINED, "text": text, "token": token,
-             "layer": layer, "nats": nats}
+             "layer": layer, "nats": nats, "null_nats": 0.0}
             for (task, token, text), own in values.items()
             for layer, nats in enumerate(own)
         ]
@@ -172,6 +172,15 @@ def test_the_work_s_own_numbers_bear_its_claims_out() -> None:
         ("xray-information-early", masked): -0.03 / 1.65,
     }
     assert values.to_dict() == pytest.approx(expected)
+
+
+def test_what_is_gained_is_above_the_null() -> None:
+    """The planted fault: a null that rises as fast as the estimate is no gain."""
+    biased = WORK.assign(null_nats=WORK["nats"] - 0.1)
+    gained = layer_claims.curve(biased, Task.LANGUAGE, 0, PREDICTED, WHOLE)
+    assert gained.tolist() == pytest.approx([0.1] * 7)
+    known = layer_claims.curve(biased, Task.LANGUAGE, 0, INPUT, WHOLE)
+    assert known.iloc[-1] == 3.97
 
 
 def test_a_gain_that_is_none_has_no_share() -> None:

@@ -30,12 +30,13 @@ def token_states(
     there is none, at the position whose input is the token. In evaluation mode, on the model's
     device, given back on the processor.
     """
+    once, back = places.unique(return_inverse=True)
     slots = torch.full((len(flat(sentences)),), -1)
-    slots[places] = torch.arange(len(places))
+    slots[once] = torch.arange(len(once))
     starts = torch.tensor([0, *(len(row) - 1 for row in sentences)]).cumsum(0)
     asked = [n for n in range(len(sentences)) if (slots[starts[n] : starts[n + 1]] >= 0).any()]
     layers = max(len(model.encoder), len(model.decoder)) + 1
-    found = torch.empty(layers, len(places), model.config.width)
+    found = torch.empty(layers, len(once), model.config.width)
     pairs = [(sentences[n], sentences[n]) for n in asked]
     device = next(model.parameters()).device
     model.eval()
@@ -46,7 +47,7 @@ def token_states(
             states = _stream(model, batch.to(device)).cpu()
             found[:, slot[slot >= 0]] = states[:, slot >= 0]
             bar.update(len(batch))
-    return found
+    return found[:, back]
 
 
 def _slots(

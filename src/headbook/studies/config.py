@@ -142,6 +142,12 @@ class Config:
         """That one, DeLighT's blocks, and ours with about as many weights as they have."""
         return light(self.varied_model())
 
+    def variants(self) -> tuple[LanguageRun, ...]:
+        """All of these; none where the profile varies no model."""
+        if self.preset.varied is None:
+            return ()
+        return (*self.light_models(), *self.sharing_models(), *self.dropping_models())
+
     def _on_its_text(self, runs: tuple[Run, ...]) -> tuple[Run, ...]:
         return tuple(replace(run, corpus=self.corpus or run.corpus) for run in runs)
 

@@ -85,17 +85,24 @@ def _numbers(found: Information) -> dict[str, float]:
     return {"nats": found.nats, "null_nats": found.null, "entropy_nats": found.entropy}
 
 
-def bases(
-    subjects: Sequence[Subject], text: Text, places: Int[Tensor, " token"], what: str
-) -> Bases:
-    """Of every model and layer, at these tokens."""
-    bar = tqdm(subjects, desc=f"representations, {what}", unit="model", delay=2, leave=False)
-    return {
-        (each.task, each.seed): [
-            basis(layer) for layer in token_states(each.model, text.sentences, places)
-        ]
-        for each in bar
-    }
+def compared(subjects: Sequence[Subject], text: Text) -> tuple[Bases, pd.DataFrame]:
+    """Every model's layers at the same tokens; and its steps for tokens of like frequency.
+
+    A bin of ranks that is too small is left out, and all others are of as many tokens.
+    """
+    found: Bases = {}
+    steps = [pd.DataFrame(columns=["task", "seed", "layer", "distance", "ranks"])]
+    bins = _bins(text, least=TOKENS_A_DIMENSION * subjects[0].model.config.width)
+    places = [text.everywhere(), *bins.values()]
+    for each in tqdm(subjects, desc="representations", unit="model", delay=2, leave=False):
+        states = token_states(each.model, text.sentences, torch.cat(places))
+        whole, *others = states.split([len(own) for own in places], dim=1)
+        address = each.task, each.seed
+        found[address] = [basis(layer) for layer in whole]
+        for ranks, own in zip(bins, others, strict=True):
+            rows = step_rows({address: [basis(layer) for layer in own]})
+            steps.append(rows.assign(ranks=ranks))
+    return found, pd.concat(steps[1:] or steps, ignore_index=True)
 
 
 def between_rows(found: Bases) -> pd.DataFrame:
@@ -123,18 +130,6 @@ def step_rows(found: Bases) -> pd.DataFrame:
             for layer, pair in enumerate(pairwise(own), start=1)
         ]
     )
-
-
-def frequency_rows(subjects: Sequence[Subject], text: Text) -> pd.DataFrame:
-    """The same for tokens of like frequency: of every bin as many, or it is left out."""
-    chosen = _bins(text, least=TOKENS_A_DIMENSION * subjects[0].model.config.width)
-    tables = [
-        step_rows(bases(subjects, text, places, f"ranks {name}")).assign(ranks=name)
-        for name, places in chosen.items()
-    ]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(
-        columns=["task", "seed", "layer", "distance", "ranks"]
-    )  # fmt: skip
 
 
 def _bins(text: Text, least: int) -> dict[str, Int[Tensor, " token"]]:

@@ -134,7 +134,7 @@ def stages(config: Config, device: Device) -> list[Stage]:
 
 def _language(config: Config, device: Device) -> Stage:
     """Decoder-only models: they are trained in part 3 and have no sweeps."""
-    runs = config.language_models()
+    runs = (*config.language_models(), *config.variants())
     works = [language_work(run) for run in runs]
     taken = [device.seconds(one, run.size.width) for one, run in zip(works, runs, strict=True)]
     return Stage("language models", len(runs), sum(works), sum(taken))

@@ -1,4 +1,4 @@
-"""What a profile tells: which models, texts, budgets; the profiles themselves are in profiles.py."""
+"""What a profile tells: models, texts, budgets. The profiles themselves stand in profiles.py."""
 
 from dataclasses import dataclass
 

@@ -19,7 +19,7 @@ from headbook.studies.language_runs import (
     small_language,
 )
 from headbook.studies.profile import Profile, Pruning
-from headbook.studies.regularised_runs import Regularising, unwatched
+from headbook.studies.regularised_runs import unwatched
 from headbook.training.config import Precision, TrainingConfig
 from headbook.training.regularising import Term
 
@@ -84,7 +84,7 @@ QUICK_TRANSLATION = ModelRun(
 )  # fmt: skip
 LAPTOP_TRANSLATION = ModelRun(
     "multi30k-de", SIZES["narrow"], 6_000, 0.15,
-    # nearly the language model's peak, 0.005, after a quarter
+    # a peak of 0.005, after a quarter
     TrainingConfig(updates=400, scale=0.4, warmup=100, validate_every=100),
     search=Search(beam=1),
 )  # fmt: skip

@@ -1,9 +1,11 @@
 """The trainings of notebook 36: every regulariser at every strength, then the chosen ones again."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,8 +15,15 @@ from headbook.corpora.batches import PAD, EncodedPair, in_order
 from headbook.models.drop_head import DropHeadSchedule
 from headbook.models.transformer import Transformer
 from headbook.runs.store import Store
-from headbook.stages.language import DroppingRun, LanguageModel, LanguageRun, language_model
-from headbook.stages.model import ModelRun, TrainedModel, trained
+from headbook.stages.language import (
+    DroppingRun,
+    LanguageModel,
+    LanguageRun,
+    ingredients,
+    language_model,
+    text_of,
+)
+from headbook.stages.model import ModelRun, TrainedModel, asked_for, trained
 from headbook.stages.regularised import DroppingModelRun, RegularisedLanguageRun, RegularisedRun
 from headbook.stages.watching import Watched
 from headbook.training.regularising import Regulariser, Term
@@ -98,6 +107,14 @@ class Regularising:
         run = self.translation if task is Task.TRANSLATION else self.language
         return Candidate(task, NONE, 0.0, run)
 
+    def grid(self, task: Task) -> tuple[Candidate, ...]:
+        """All that is trained with the first seed, the base first."""
+        return (self.base(task), *self.candidates(task))
+
+    def further(self, task: Task, chosen: Sequence["Made"]) -> list[Candidate]:
+        """What was chosen of them, with the further seeds."""
+        return [each.asked.with_seed(seed) for seed in self.further_seeds(task) for each in chosen]
+
     def candidates(self, task: Task) -> tuple[Candidate, ...]:
         """Every term at every λ, and DropHead at every rate on both schedules."""
         base = self.base(task)
@@ -142,6 +159,10 @@ class Made:
 
     asked: Candidate
     model: TrainedModel | LanguageModel
+
+    @property
+    def folder(self) -> Path:
+        return self.model.folder
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -193,11 +214,19 @@ class Made:
         return total / tokens
 
 
-def made(candidate: Candidate, store: Store) -> Made:
-    """From the store, or trained now."""
+def is_kept(candidate: Candidate, store: Store) -> bool:
+    """Whether the store has it."""
     run = candidate.run
-    model = trained(run, store) if isinstance(run, ModelRun) else language_model(run, store)
-    return Made(candidate, model)
+    if isinstance(run, ModelRun):
+        return store.has(asked_for(run))
+    return store.has(ingredients(run, text_of(run.corpus, run.lines)))
+
+
+def made(candidate: Candidate, store: Store, deadline: float = math.inf) -> Made:
+    """From the store, or trained now. OutOfTimeError at the deadline."""
+    run = candidate.run
+    make = trained if isinstance(run, ModelRun) else language_model
+    return Made(candidate, make(run, store, deadline))
 
 
 def tuned(found: Sequence[Made]) -> list[Made]:
@@ -210,9 +239,6 @@ def tuned(found: Sequence[Made]) -> list[Made]:
 
 def trained_all(asked: Regularising, task: Task, store: Store) -> tuple[list[Made], list[Made]]:
     """All of the first seed; and the chosen of it with those of further seeds, the base first."""
-    grid = (asked.base(task), *asked.candidates(task))
-    first = [made(each, store) for each in grid]
+    first = [made(each, store) for each in asked.grid(task)]
     chosen = tuned(first)
-    seeds = asked.further_seeds(task)
-    again = [made(each.asked.with_seed(seed), store) for seed in seeds for each in chosen]
-    return first, chosen + again
+    return first, chosen + [made(each, store) for each in asked.further(task, chosen)]

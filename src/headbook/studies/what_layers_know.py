@@ -20,10 +20,9 @@ from headbook.studies.layer_tables import (
     SEEDS,
     TASKS,
     WHOLE,
-    bases,
     between_rows,
+    compared,
     dissimilarity_rows,
-    frequency_rows,
     information_rows,
     step_rows,
 )
@@ -41,7 +40,7 @@ def compute(config: Config, store: Store | None = None) -> Tables:
     """Information and distances by layer, of three tasks with each seed."""
     found = subjects(config, store or Store.default())
     text = text_for(config, found[0].made)
-    whole = bases(found, text, text.everywhere(), "all tokens")
+    whole, frequency = compared(found, text)
     between, steps = between_rows(whole), step_rows(whole)
     whole.clear()  # some hundreds of megabytes
     tables = {
@@ -49,7 +48,7 @@ def compute(config: Config, store: Store | None = None) -> Tables:
         "information": information_rows(found, text),
         "between": between,
         "steps": steps,
-        "frequency": frequency_rows(found, text),
+        "frequency": frequency,
         "heads": dissimilarity_rows(found, text),
     }
     return tables | {"claims": claims(found, tables)}
