@@ -6,6 +6,7 @@ of the stage.
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,7 +30,6 @@ from headbook.stages.encoders import (
 )
 from headbook.stages.model import ModelRun, Size, trained
 from headbook.training.config import Precision, TrainingConfig
-from headbook.training.loop import Trainer
 from headbook.types import UserError
 
 GOLDEN = Path(__file__).parent / "golden_encoder.json"
@@ -153,27 +153,9 @@ def test_too_long_a_sentence_is_left_out(made: EncoderModel) -> None:
 
 
 def test_killed_it_ends_as_if_it_had_not_been(
-    made: EncoderModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: EncoderModel, tmp_path: Path, killed_at: Callable
 ) -> None:
-    class Killed(BaseException):
-        pass
-
-    update, begin = Trainer._update, Trainer.__init__
-
-    def dies(self, batch):
-        if self.progress.update == 5:
-            raise Killed
-        return update(self, batch)
-
-    def often(self, *arguments, **named):
-        begin(self, *arguments, **named)
-        self.save_every = 0.0
-
-    monkeypatch.setattr(Trainer, "__init__", often)
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_update", dies)
-        with pytest.raises(Killed):
-            encoder_model(made.run, Store(tmp_path))
+    killed_at(5, lambda: encoder_model(made.run, Store(tmp_path)))
     again = encoder_model(made.run, Store(tmp_path))
     one, other = (each.model().state_dict() for each in (made, again))
     assert all(torch.equal(one[name], other[name]) for name in one)

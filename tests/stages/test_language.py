@@ -6,6 +6,7 @@ of the stage.
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -142,27 +143,9 @@ def test_settings_differ_in_rate_and_in_what_the_loss_counts(
 
 
 def test_killed_it_ends_as_if_it_had_not_been(
-    made: stage.LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: stage.LanguageModel, tmp_path: Path, killed_at: Callable
 ):
-    class Killed(BaseException):
-        pass
-
-    update, begin = Trainer._update, Trainer.__init__
-
-    def dies(self, batch):
-        if self.progress.update == 5:
-            raise Killed
-        return update(self, batch)
-
-    def often(self, *arguments, **named):
-        begin(self, *arguments, **named)
-        self.save_every = 0.0
-
-    monkeypatch.setattr(Trainer, "__init__", often)
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_update", dies)
-        with pytest.raises(Killed):
-            language_model(made.run, Store(tmp_path))
+    killed_at(5, lambda: language_model(made.run, Store(tmp_path)))
     again = language_model(made.run, Store(tmp_path))
     one, other = (each.model().state_dict() for each in (made, again))
     assert all(torch.equal(one[name], other[name]) for name in one)

@@ -1,6 +1,7 @@
 """Regularised runs and runs that drop heads: what is trained, its key, a kill, what is refused."""
 
 import math
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from headbook.stages.model import ModelRun, Size, TrainedModel, asked_for, train
 from headbook.stages.regularised import DroppingModelRun, RegularisedLanguageRun, RegularisedRun
 from headbook.stages.watching import Watched
 from headbook.training.config import Precision, TrainingConfig
-from headbook.training.loop import Trainer
 from headbook.training.regularising import Regulariser, Term
 from headbook.types import Kind, UserError
 
@@ -96,28 +96,11 @@ def test_the_key_is_that_of_the_base_and_the_regulariser(task: str):
 
 @with_tasks
 def test_killed_it_ends_as_if_it_had_not_been(
-    task: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    task: str, store: Store, tmp_path: Path, killed_at: Callable
 ):
-    class Killed(BaseException):
-        pass
-
-    update, begin, run = Trainer._update, Trainer.__init__, regularised(task)
-
-    def dies(self, batch):
-        if self.progress.update == 4:
-            raise Killed
-        return update(self, batch)
-
-    def often(self, *arguments, **named):
-        begin(self, *arguments, **named)
-        self.save_every = 0.0
-
+    run = regularised(task)
     whole = made(run, store)
-    monkeypatch.setattr(Trainer, "__init__", often)
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_update", dies)
-        with pytest.raises(Killed):
-            made(run, Store(tmp_path))
+    killed_at(4, lambda: made(run, Store(tmp_path)))
     again = made(run, Store(tmp_path))
     one, other = (each.model().state_dict() for each in (whole, again))
     assert all(torch.equal(one[name], other[name]) for name in one)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import torch
@@ -25,6 +24,7 @@ from headbook.corpora.subwords import Subwords
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
+from headbook.stages.left import Left
 from headbook.stages.model import (
     LONGEST,
     ModelRun,
@@ -75,7 +75,7 @@ class EncoderRun:
 
 
 @dataclass(frozen=True)
-class EncoderModel:
+class EncoderModel(Left):
     """A finished run of the stage and what can be read from it."""
 
     run: EncoderRun
@@ -90,26 +90,10 @@ class EncoderModel:
     def subwords(self) -> Subwords:
         return Subwords.load(self.folder / "source.json")
 
-    @cached_property
-    def curve(self) -> pd.DataFrame:
-        """One row a validation: update, tokens, training and validation loss in nats."""
-        return pd.read_csv(self.folder / "curve.csv")
-
-    @cached_property
-    def scores(self) -> dict[str, Any]:
-        """Of the best model on the test sentences: nats a predicted token, EOS among them."""
-        return json.loads((self.folder / "scores.json").read_text())
-
     def untrained(self) -> Transformer:
         """The model before its first update, in eval mode."""
         torch.manual_seed(derived(self.run.training.seed, "initial weights"))
         return Transformer(self.run.config(len(self.subwords))).eval()
-
-    def model(self) -> Transformer:
-        """The model with the best validation loss, in eval mode."""
-        model = self.untrained()
-        checkpoint.load_model(model, self.folder / "best.safetensors")
-        return model
 
     def pairs(self, sentences: Sequence[str], copies: int, use: str) -> list[EncodedPair]:
         """Sentences as the objective reads them, without those over LONGEST subwords.

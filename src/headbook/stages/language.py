@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import torch
@@ -27,6 +26,7 @@ from headbook.models.transformer import (
 )
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
+from headbook.stages.left import Left
 from headbook.stages.model import Size, made_in_time, numeric_policy
 from headbook.stages.watching import Look, Watched, Watcher, looks_in
 from headbook.training import checkpoint
@@ -109,7 +109,7 @@ class DroppingRun(LanguageRun):
 
 
 @dataclass(frozen=True)
-class LanguageModel:
+class LanguageModel(Left):
     """A finished run of the stage and what can be read from it."""
 
     run: LanguageRun
@@ -125,16 +125,6 @@ class LanguageModel:
         return Subwords.load(self.folder / "subwords.json")
 
     @cached_property
-    def curve(self) -> pd.DataFrame:
-        """One row a validation: update, tokens, training and validation loss in nats."""
-        return pd.read_csv(self.folder / "curve.csv")
-
-    @cached_property
-    def scores(self) -> dict[str, Any]:
-        """Of the best model on the test lines: nats a token, perplexity a token and a word."""
-        return json.loads((self.folder / "scores.json").read_text())
-
-    @cached_property
     def looks(self) -> list[Look]:
         """The four metrics through training."""
         return looks_in(self.folder / "watched")
@@ -143,12 +133,6 @@ class LanguageModel:
         """The model before its first update, in eval mode."""
         torch.manual_seed(derived(self.run.training.seed, "initial weights"))
         return initial(self.run, len(self.subwords)).eval()
-
-    def model(self) -> Transformer:
-        """The model with the best validation loss, in eval mode."""
-        model = self.untrained()
-        checkpoint.load_model(model, self.folder / "best.safetensors")
-        return model
 
     @torch.inference_mode()
     def nats(self, model: Transformer, segments: Sequence[EncodedPair]) -> float:

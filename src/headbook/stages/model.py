@@ -18,7 +18,8 @@ from headbook.models.decoding import Search
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.training import checkpoint, processes
+from headbook.stages.left import Left
+from headbook.training import processes
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import STATE, OutOfTimeError, Trainer
 from headbook.training.scoring import Casing, bleu, translate_corpus
@@ -92,7 +93,7 @@ def numeric_policy(training: TrainingConfig) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class TrainedModel:
+class TrainedModel(Left):
     """A finished run of the stage and what can be read from it."""
 
     run: ModelRun
@@ -111,11 +112,6 @@ class TrainedModel:
     @cached_property
     def target(self) -> Subwords:
         return Subwords.load(self.folder / "target.json")
-
-    @cached_property
-    def curve(self) -> pd.DataFrame:
-        """One row a validation: update, tokens, training and validation loss in nats."""
-        return pd.read_csv(self.folder / "curve.csv")
 
     @cached_property
     def bleu(self) -> pd.DataFrame:
@@ -137,10 +133,7 @@ class TrainedModel:
             return self.untrained()
         if update is not None and update not in self.snapshots:
             raise UserError(f"no model was kept at update {update}; kept: {list(self.snapshots)}")
-        model = self.untrained()
-        path = self.folder / "best.safetensors" if update is None else self.snapshots[update]
-        checkpoint.load_model(model, path)
-        return model
+        return super().model() if update is None else self.kept(self.snapshots[update].name)
 
     def untrained(self) -> Transformer:
         """The model before its first update, in eval mode."""
