@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -324,6 +325,16 @@ def test_drop_head_rate():
     found = [(each.start, each.end, each.turn) for each in schedules]
     turns = (None, 200 / 400)
     assert found == [(rate, rate, turn) for rate in (0.2, 0.1) for turn in turns]
+
+
+def test_variants_rate():
+    described, *_ = Config("laptop").language_models(Setting.DESCRIBED)
+    varied = Config("laptop").varied_model()
+    assert varied.training.scale == pytest.approx(described.training.scale / 3, rel=0.05)
+    assert varied.training.updates == described.training.updates / 2
+    same = replace(varied.training, scale=0.5, updates=800)
+    assert replace(varied, training=same) == described
+    assert {run.training for run in Config("laptop").variants()} == {varied.training}
 
 
 def test_delight_blocks():
