@@ -224,7 +224,7 @@ def test_language_models_are_counted() -> None:
     config = Config("laptop")
     stages = plan.stages(config, Device(400.0))
     (language,) = (stage for stage in stages if stage.name == "language models")
-    assert language.runs == len(config.language_models())
+    assert language.runs == len({*config.language_models(), *config.variants()})
     run = config.language_models()[0]
     segments = run.training.updates * run.training.tokens / run.context
     # six a weight that is not looked up, and 12 · width for every pair of query and key
