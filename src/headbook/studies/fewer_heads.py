@@ -225,8 +225,8 @@ def _plain(axis: Axes) -> None:
 
 
 def quality_table(tables: Tables) -> pd.DataFrame:
-    """Perplexity, parameters and what decoding keeps, of every model."""
-    return tables["quality"]
+    """Perplexity, parameters and what decoding keeps, of every model; its name tells its heads."""
+    return tables["quality"].drop(columns=["heads", "key_value_heads"])
 
 
 def light_table(tables: Tables) -> pd.DataFrame:
