@@ -16,7 +16,13 @@ from torch.nn import functional
 
 from headbook.models.attention import Attention, KeyValues, Mask, MemoryMask
 from headbook.models.dropout import Dropout
-from headbook.models.transformer import FeedForward, Residual, Transformer, TransformerConfig
+from headbook.models.transformer import (
+    FeedForward,
+    Residual,
+    Transformer,
+    TransformerConfig,
+    glorot,
+)
 from headbook.types import UserError
 
 NARROWER = 2
@@ -175,7 +181,4 @@ class DelightTransformer(Transformer):
             scaling.of(block, config.decoder_layers) for block in range(config.decoder_layers)
         ]
         self.decoder = nn.ModuleList(DelightLayer(config, *shape) for shape in shapes)
-        for module in self.decoder.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.xavier_uniform_(module.weight)
-                nn.init.zeros_(module.bias)
+        self.decoder.apply(glorot)

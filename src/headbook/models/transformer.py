@@ -221,7 +221,7 @@ class Transformer(nn.Module):
         self.decoder_norm = _final_norm(config, config.decoder_layers)
         predicted = config.target_vocabulary if config.decoder_layers else config.source_vocabulary
         self.logits = nn.Linear(config.width, predicted, bias=False)
-        self.apply(_glorot)
+        self.apply(glorot)
 
     def attentions(self) -> Iterator[tuple[Kind, int, Attention]]:
         """Every attention block with its kind and layer, from the input upward."""
@@ -288,7 +288,8 @@ def _final_norm(config: TransformerConfig, layers: int) -> nn.Module:
     return nn.Identity()
 
 
-def _glorot(module: nn.Module) -> None:
+def glorot(module: nn.Module) -> None:
+    """Starting weights of a linear layer; any other module is left as it is."""
     if isinstance(module, nn.Linear):
         if module.weight.numel():
             nn.init.xavier_uniform_(module.weight)

@@ -28,6 +28,7 @@ from headbook.stages.left import Left
 from headbook.stages.model import (
     LONGEST,
     ModelRun,
+    Size,
     corpus_of,
     made_in_time,
     numeric_policy,
@@ -61,12 +62,16 @@ class EncoderRun:
     objective: Objective
     training: TrainingConfig
 
+    @property
+    def size(self) -> Size:
+        return self.text.size
+
     def with_seed(self, seed: int) -> "EncoderRun":
         return replace(self, training=replace(self.training, seed=seed))
 
     def config(self, vocabulary: int) -> TransformerConfig:
         """With one id more than the subwords, the mask's, where tokens are hidden."""
-        size, masked = self.text.size, self.objective is Objective.MASKED
+        size, masked = self.size, self.objective is Objective.MASKED
         ids = mask_id(vocabulary) + 1 if masked else vocabulary
         return TransformerConfig(
             ids, ids, size.layers if masked else 0, 0 if masked else size.layers,

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pandas as pd
 import torch
-from torch.nn.functional import cross_entropy
 
 from headbook.corpora.batches import EncodedPair, in_order
 from headbook.corpora.plain_text import PlainText, cut, filled, load_text
@@ -32,6 +31,7 @@ from headbook.stages.watching import Look, Watched, Watcher, looks_in
 from headbook.training import checkpoint
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import STATE, Trainer
+from headbook.training.scoring import nats
 from headbook.types import UserError
 
 LANGUAGE = Stage("language", version=1)
@@ -134,14 +134,9 @@ class LanguageModel(Left):
         torch.manual_seed(derived(self.run.training.seed, "initial weights"))
         return initial(self.run, len(self.subwords)).eval()
 
-    @torch.inference_mode()
     def nats(self, model: Transformer, segments: Sequence[EncodedPair]) -> float:
-        """Cross-entropy a token of a model of this shape on segments without padding."""
-        total = 0.0
-        for batch in in_order(segments, self.run.training.tokens):
-            targets = batch.target_out.flatten()
-            total += float(cross_entropy(model(batch).flatten(0, 1), targets, reduction="sum"))
-        return total / (len(segments) * self.run.context)
+        """Cross-entropy a token of a model of this shape."""
+        return nats(model, segments, self.run.training.tokens)
 
     def segments(self, lines: Sequence[str]) -> list[EncodedPair]:
         """The lines as the setting cuts them. UserError where they make no segment."""
@@ -257,10 +252,10 @@ def _scores(made: LanguageModel, trainer: Trainer) -> dict[str, float]:
     """
     checkpoint.load_model(trainer.model, made.folder / "best.safetensors")
     trainer.valid = made.segments(made.text.test)
-    nats = trainer.validate()
-    found = {"test_nats": nats, "test_perplexity": math.exp(nats)}
+    loss = trainer.validate()
+    found = {"test_nats": loss, "test_perplexity": math.exp(loss)}
     if made.run.setting is Setting.DESCRIBED:
         tokens = sum(map(len, made.subwords.encode(made.text.test)))
         words = sum(len(line.split()) + 1 for line in made.text.test)  # and the line's end
-        found["test_perplexity_word"] = math.exp(nats * tokens / words)
+        found["test_perplexity_word"] = math.exp(loss * tokens / words)
     return found

@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 
 from headbook.models.drop_head import DropHeadSchedule
 from headbook.stages.language import DelightRun, DroppingRun, LanguageRun, Setting, SharingRun
-from headbook.stages.model import Size
+from headbook.stages.model import ModelRun, Size
 from headbook.stages.watching import Watched
 from headbook.training.config import TrainingConfig
 
@@ -36,23 +36,36 @@ def described(
     return LanguageRun(corpus, size, 5_002, 0.1, training, watched=Watched(every=20))
 
 
+def given(run: ModelRun | LanguageRun) -> dict[str, object]:
+    """The fields of a run by name, for a run of another kind that is alike in them."""
+    return {field.name: getattr(run, field.name) for field in fields(run)}
+
+
+def turn_of(training: TrainingConfig) -> float:
+    """Where a V of DropHead turns, as a share of the updates: at the end of the warm-up.
+
+    A training that ends in its warm-up turns in the middle.
+    """
+    return min(training.warmup / training.updates, 0.5)
+
+
 def dropping(base: LanguageRun) -> tuple[DroppingRun, ...]:
     """At one rate, and on the V whose turn is at the end of the warm-up."""
-    given = {field.name: getattr(base, field.name) for field in fields(LanguageRun)}
-    turn = base.training.warmup / base.training.updates
+    same = given(base)
+    turn = turn_of(base.training)
     schedules = [DropHeadSchedule(rate, rate, at) for rate in DROPPED for at in (None, turn)]
-    return tuple(DroppingRun(**given, drop_head=schedule) for schedule in schedules)
+    return tuple(DroppingRun(**same, drop_head=schedule) for schedule in schedules)
 
 
 def sharing(base: LanguageRun, unequal: tuple[int, ...]) -> tuple[SharingRun, ...]:
     """Fewer and more heads at the same width, key-value heads halved down to one, unequal heads."""
-    given = {field.name: getattr(base, field.name) for field in fields(LanguageRun)}
+    same = given(base)
     sizes = [replace(base.size, heads=base.size.heads * by // 4) for by in (1, 2, 8)]
     halved = [base.size.heads >> by for by in range(1, base.size.heads.bit_length())]
     return (
-        *(SharingRun(**given, key_value_heads=shared) for shared in halved),
-        *(SharingRun(**given | {"size": size}) for size in sizes),
-        SharingRun(**given | {"watched": Watched(every=0)}, layer_heads=unequal),
+        *(SharingRun(**same, key_value_heads=shared) for shared in halved),
+        *(SharingRun(**same | {"size": size}) for size in sizes),
+        SharingRun(**same | {"watched": Watched(every=0)}, layer_heads=unequal),
     )
 
 
@@ -61,14 +74,14 @@ def light(base: LanguageRun) -> tuple[LanguageRun, ...]:
 
     The last two have about as many weights in their blocks.
     """
-    given = {field.name: getattr(base, field.name) for field in fields(LanguageRun)}
-    given["watched"] = Watched(every=0)  # a single head has no other
+    same = given(base)
+    same["watched"] = Watched(every=0)  # a single head has no other
     size = base.size
     thinner = replace(size, width=size.width * 3 // 4, feed_forward=size.feed_forward * 3 // 4)
     return (
         base,
-        DelightRun(**given | {"size": replace(size, heads=1)}),
-        LanguageRun(**given | {"size": thinner}),
+        DelightRun(**same | {"size": replace(size, heads=1)}),
+        LanguageRun(**same | {"size": thinner}),
     )
 
 

@@ -21,6 +21,8 @@ from headbook.bench.speed import PRODUCTS, product
 from headbook.corpora.registry import Place, place, registry
 from headbook.runs.canonical import plain
 from headbook.runs.store import Store
+from headbook.stages.encoders import EncoderRun
+from headbook.stages.language import LanguageRun
 from headbook.stages.model import TRAINED, ModelRun
 from headbook.studies.config import Config
 from headbook.studies.costs import (
@@ -116,7 +118,7 @@ def stages(config: Config, device: Device) -> list[Stage]:
     def again(base: ModelRun) -> float:
         return work_of(base, base.training) + further(base)
 
-    found = [_language(config, device), _encoders(config, device), *_regularised(config, device)]
+    found = list(_part_3(config, device))
     encoder, everything = len(pruning.encoder_penalties), len(pruning.all_penalties)
     for alone, bases, penalties, scratch in (
         (True, config.encoder_pruned_models(), encoder, pruning.scratch_encoder),
@@ -132,38 +134,30 @@ def stages(config: Config, device: Device) -> list[Stage]:
     return [stage for stage in found if stage.runs]
 
 
-def _language(config: Config, device: Device) -> Stage:
-    """Decoder-only models: they are trained in part 3 and have no sweeps."""
-    runs = (*config.language_models(), *config.variants())
-    works = [language_work(run) for run in runs]
-    taken = [device.seconds(one, run.size.width) for one, run in zip(works, runs, strict=True)]
-    return Stage("language models", len(runs), sum(works), sum(taken))
+def _part_3(config: Config, device: Device) -> Iterator[Stage]:
+    """Language models of text, and of the first model's source side; both tasks with regularisers.
 
-
-def _encoders(config: Config, device: Device) -> Stage:
-    """Left to right and masked, of the first model's source side, for what layers know."""
-    runs = config.encoder_models()
-    works = [encoder_work(run) for run in runs]
-    taken = [device.seconds(one, run.text.size.width) for one, run in zip(works, runs, strict=True)]
-    return Stage("language models of source text", len(runs), sum(works), sum(taken))
-
-
-def _regularised(config: Config, device: Device) -> Iterator[Stage]:
-    """What is trained of each task with regularisers and without; the terms' own work left out."""
+    They have no sweeps. The regularisers' own work is left out.
+    """
+    language = (*config.language_models(), *config.variants())
+    yield _stage("language models", 1, language, language_work, device)
+    sides = config.encoder_models()
+    yield _stage("language models of source text", 1, sides, encoder_work, device)
     if config.preset.regularising is None:
         return
     asked = config.regularising()
-    works = (work_of(asked.translation, asked.translation.training), language_work(asked.language))
-    for task, work in zip(Task, works, strict=True):
-        taken, runs = device.seconds(work, asked.base(task).run.size.width), asked.trainings
-        yield Stage(f"regularisers, {task}", runs, runs * work, runs * taken)
+    for task, base, work in (
+        (Task.TRANSLATION, asked.translation, lambda run: work_of(run, run.training)),
+        (Task.LANGUAGE, asked.language, language_work),
+    ):
+        yield _stage(f"regularisers, {task}", asked.trainings, [base], work, device)
 
 
 def _stage(
     name: str,
     each: int,
-    bases: Sequence[ModelRun],
-    work: Callable[[ModelRun], float],
+    bases: Sequence[ModelRun | LanguageRun | EncoderRun],
+    work: Callable[..., float],
     device: Device,
 ) -> Stage:
     """So many runs of each of the models."""

@@ -58,8 +58,7 @@ def draw_quality(tables: Tables) -> Figure:
         _plain(axis)
     axes[0].set_yticks(range(len(names)), names)
     axes[0].invert_yaxis()
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2,
-                  frameon=False)  # fmt: skip
+    _legend_below(figure, axes[0], 2)
     return figure
 
 

@@ -2,16 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch.nn.functional import cross_entropy
-
-from headbook.corpora.batches import PAD, EncodedPair, in_order
+from headbook.corpora.batches import EncodedPair
 from headbook.models.drop_head import DropHeadSchedule
 from headbook.models.transformer import Transformer
 from headbook.runs.store import Store
@@ -26,14 +23,13 @@ from headbook.stages.language import (
 from headbook.stages.model import ModelRun, TrainedModel, asked_for, trained
 from headbook.stages.regularised import DroppingModelRun, RegularisedLanguageRun, RegularisedRun
 from headbook.stages.watching import Watched
+from headbook.studies.language_runs import given, turn_of
 from headbook.training.regularising import Regulariser, Term
-from headbook.training.scoring import Casing
+from headbook.training.scoring import Casing, nats
 from headbook.types import Kind, UserError
 
 NONE = "no regulariser"
 CONSTANT, V = "DropHead, one rate", "DropHead, V"
-LATEST_TURN = 0.5
-"""Of a V, as a share of the updates: a training that ends in its warm-up turns in the middle."""
 
 
 class Task(StrEnum):
@@ -136,21 +132,15 @@ def unwatched(
 def _with_term(base: Candidate, term: Term, strength: float) -> Candidate:
     regulariser = Regulariser(term, strength, KINDS[base.task])
     kind = RegularisedRun if isinstance(base.run, ModelRun) else RegularisedLanguageRun
-    run = kind(**_given(base.run), regulariser=regulariser)
+    run = kind(**given(base.run), regulariser=regulariser)
     return Candidate(base.task, str(term), strength, run)
 
 
 def _dropping(base: Candidate, variant: str, rate: float) -> Candidate:
-    """The turn of a V is at the end of the warm-up."""
-    training = base.run.training
-    turn = min(training.warmup / training.updates, LATEST_TURN) if variant == V else None
+    turn = turn_of(base.run.training) if variant == V else None
     kind = DroppingModelRun if isinstance(base.run, ModelRun) else DroppingRun
-    run = kind(**_given(base.run), drop_head=DropHeadSchedule(rate, rate, turn))
+    run = kind(**given(base.run), drop_head=DropHeadSchedule(rate, rate, turn))
     return Candidate(base.task, variant, rate, run)
-
-
-def _given(run: ModelRun | LanguageRun) -> dict[str, object]:
-    return {field.name: getattr(run, field.name) for field in fields(run)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,16 +192,9 @@ class Made:
             return self.model.segments(self.model.text.valid)[:segments]
         return self.model.encode(self.model.corpus.valid.first(sentences))
 
-    @torch.inference_mode()
     def nats(self, model: Transformer, pairs: Sequence[EncodedPair]) -> float:
         """Cross-entropy a target token of a model of this shape, without padding."""
-        total, tokens = 0.0, 0
-        for batch in in_order(pairs, self.asked.run.training.tokens):
-            targets = batch.target_out.flatten()
-            logits = model(batch).flatten(0, 1)
-            total += float(cross_entropy(logits, targets, ignore_index=PAD, reduction="sum"))
-            tokens += int(batch.target_mask.sum())
-        return total / tokens
+        return nats(model, pairs, self.asked.run.training.tokens)
 
 
 def is_kept(candidate: Candidate, store: Store) -> bool:

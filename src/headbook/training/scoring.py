@@ -1,13 +1,15 @@
-"""Translating a test set and scoring it with sacrebleu."""
+"""Scores of a model: cross-entropy, and sacrebleu of what it translates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+import torch
 from sacrebleu.metrics import BLEU
+from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
-from headbook.corpora.batches import in_order
+from headbook.corpora.batches import PAD, EncodedPair, in_order
 from headbook.corpora.subwords import Subwords
 from headbook.models.decoding import Search, translate
 from headbook.models.transformer import Transformer
@@ -56,3 +58,14 @@ def bleu(translations: Sequence[str], references: Sequence[str], casing: Casing)
     metric = BLEU(lowercase=casing is Casing.LOWER)
     result = metric.corpus_score(list(translations), [list(references)], n_bootstrap=1000)
     return BleuScore(result.score, result._ci, str(metric.get_signature()))
+
+
+@torch.inference_mode()
+def nats(model: Transformer, pairs: Sequence[EncodedPair], tokens: int) -> float:
+    """Cross-entropy a target token, padding left out, in batches of at most so many tokens."""
+    total, counted = 0.0, 0
+    for batch in in_order(pairs, tokens):
+        logits, targets = model(batch).flatten(0, 1), batch.target_out.flatten()
+        total += float(cross_entropy(logits, targets, ignore_index=PAD, reduction="sum"))
+        counted += int(batch.target_mask.sum())
+    return total / counted
