@@ -19,7 +19,7 @@ from headbook.bench.run import bench
 from headbook.bench.speed import operations, training_batches, training_works
 from headbook.corpora.batches import EOS, collate, in_order
 from headbook.models.dropout import Dropout
-from headbook.models.transformer import TransformerConfig
+from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.training.config import Precision
 from headbook.types import Kind, UserError
 
@@ -262,7 +262,8 @@ def test_operations_by_hand():
     batch = collate([([5, 6, EOS], [7, EOS]), ([5, EOS], [7, EOS])], [0, 1])
     dense = 5 * encoder + 4 * (decoder + 40)
     pairs = (9 + 4) + (3 + 6) + (3 + 4)
-    assert operations(TransformerConfig(10, 10, 1, 1, 4, 8, 2), batch) == 6 * dense + 48 * pairs
+    model = Transformer(TransformerConfig(10, 10, 1, 1, 4, 8, 2))
+    assert operations(model, batch) == 6 * dense + 48 * pairs
 
 
 def test_rounds_alternate_and_the_first_is_left_out():

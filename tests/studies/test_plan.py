@@ -15,10 +15,12 @@ from headbook.corpora.batches import EOS, UNK, collate
 from headbook.models.transformer import Transformer
 from headbook.runs.canonical import plain
 from headbook.runs.store import Store
+from headbook.stages.language import LanguageRun, initial
 from headbook.stages.model import TRAINED, ModelRun, Size
 from headbook.studies import costs, plan
 from headbook.studies.config import Config
 from headbook.studies.costs import SENTENCE, Device
+from headbook.studies.language_runs import described, light, sharing
 from headbook.training.config import Precision, TrainingConfig
 from headbook.types import UserError
 
@@ -27,6 +29,7 @@ THREAD_RATES = {"Intel(R) Xeon(R) Processor": 385 / 2, "AMD EPYC": 430.0}
 """GFLOP/s of one thread in bfloat16 products, of the processors the published models were trained
 on. The first: 350 to 420 on two cores, reference/budget.md, "Large matrix product, 2,048³". The
 second: the same product on one core, by its own seconds, beside two trainings."""
+TEXT = described("wikitext-2", 10, 1e-3, 0, Size(2, 32, 64, 4))
 RUN = ModelRun("controlled-sov", Size(3, 64, 256, 8), 2_000, 0.1, TrainingConfig(updates=100))
 
 
@@ -232,6 +235,25 @@ def test_language_models_are_counted() -> None:
     pairs = run.size.layers * (256 * 257 / 2 + 256)
     expected = segments * (6 * weights * 256 + 12 * 128 * pairs)
     assert costs.language_work(run) == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "variant", [*sharing(TEXT, (2, 4)), *light(TEXT)], ids=lambda run: type(run).__name__
+)
+def test_a_variant_is_counted_by_its_own_weights(variant: LanguageRun) -> None:
+    """Shared keys and DeLighT's narrow blocks have fewer than ours."""
+
+    def weights(run: LanguageRun) -> int:
+        model = initial(run, run.vocabulary)
+        return sum(
+            each.numel() for part in (model.decoder, model.logits) for each in part.parameters()
+        )
+
+    tokens = TEXT.training.updates * TEXT.training.tokens
+    saved = costs.language_work(TEXT) - costs.language_work(variant)
+    looks = 12 * (TEXT.size.width - variant.size.width) * tokens * TEXT.size.layers
+    looks *= (TEXT.context + 1) / 2 + 1
+    assert saved == pytest.approx(6 * (weights(TEXT) - weights(variant)) * tokens + looks)
 
 
 def test_language_models_of_the_source_text_are_counted() -> None:

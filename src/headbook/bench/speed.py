@@ -15,7 +15,7 @@ from headbook.bench.contestants import Contestant, TrainingStep, build, device
 from headbook.bench.rounds import LeftOutError, Spread, Timed, interleaved, ratio
 from headbook.bench.table import Row
 from headbook.corpora.batches import EOS, UNK, Batch, EncodedPair, collate, epoch
-from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.models.transformer import Transformer
 from headbook.runs.timing import seconds
 from headbook.training.config import Precision
 from headbook.training.memory import keep_freed_memory
@@ -123,13 +123,14 @@ def product(config: BenchConfig) -> Timed:
     return lambda number: seconds(multiply)
 
 
-def operations(config: TransformerConfig, batch: Batch) -> float:
+def operations(model: Transformer, batch: Batch) -> float:
     """Floating-point operations of a training step, about: real tokens only, so padding is waste.
 
     Six a parameter and token (two forward, four backward), embeddings left out; and 12 · width for
-    each pair of query and key, for scores and their product with the values.
+    each pair of query and key, for scores and their product with the values. The model may be one
+    without storage.
     """
-    model = Transformer(config)
+    config = model.config
     sizes = {
         name: sum(weight.numel() for weight in module.parameters())
         for name, module in model.named_children()
@@ -173,7 +174,8 @@ def _shares(
 ) -> list[Row]:
     """The machine's rate and what part of it our training step reaches, compiled or not."""
     machine = [2e-9 * PRODUCTS * config.product**3 / each for each in taken[PRODUCT]]
-    work = [1e-9 * operations(config.model(width), batch) for batch in batches]
+    model = Transformer(config.model(width))
+    work = [1e-9 * operations(model, batch) for batch in batches]
     rows = [Row(f"{PRODUCT}, {config.precision}", Spread.of(machine), "GFLOP/s", width)]
     for name in (Contestant.OURS, Contestant.COMPILED):
         if name in taken:

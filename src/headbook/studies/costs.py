@@ -11,7 +11,7 @@ from headbook.corpora.batches import EOS, UNK, collate
 from headbook.corpora.plain_text import NO_SOURCE
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.stages.encoders import EncoderRun
-from headbook.stages.language import LanguageRun
+from headbook.stages.language import LanguageRun, initial
 from headbook.stages.model import ModelRun, Size
 from headbook.training.config import TrainingConfig
 from headbook.types import UserError
@@ -103,13 +103,10 @@ def work_of(run: ModelRun, training: TrainingConfig) -> float:
 
 def language_work(run: LanguageRun) -> float:
     """The same of a language model's whole training, in segments of its context."""
-    size, segment = run.size, [UNK] * run.context
-    config = TransformerConfig(
-        run.vocabulary, run.vocabulary, 0, size.layers, size.width, size.feed_forward, size.heads
-    )
-    batch = collate([(NO_SOURCE, segment)], [0])
+    batch = collate([(NO_SOURCE, [UNK] * run.context)], [0])
     with torch.device("meta"):
-        of_segment = operations(config, batch)
+        model = initial(run, run.vocabulary)
+    of_segment = operations(model, batch)
     return of_segment * run.training.updates * run.training.tokens / run.context
 
 
@@ -118,16 +115,15 @@ def encoder_work(run: EncoderRun) -> float:
     sentence = [UNK] * (SENTENCE - 1) + [EOS]
     batch = collate([(sentence, sentence)], [0])
     with torch.device("meta"):
-        of_sentence = operations(run.config(run.text.vocabulary), batch)
+        model = Transformer(run.config(run.text.vocabulary))
+    of_sentence = operations(model, batch)
     return of_sentence * run.training.updates * run.training.tokens / SENTENCE
 
 
 @cache
 def _work_of_sentence(size: Size, vocabulary: int) -> float:
     sentence = [UNK] * (SENTENCE - 1) + [EOS]
-    batch, config = collate([(sentence, sentence)], [0]), shape(size, vocabulary).config
-    with torch.device("meta"):
-        return operations(config, batch)
+    return operations(shape(size, vocabulary), collate([(sentence, sentence)], [0]))
 
 
 def memory(run: ModelRun) -> int:
