@@ -10,7 +10,7 @@ import pytest
 
 from headbook import paths
 from headbook.publishing.results import publish_studies
-from headbook.runs.store import Store
+from headbook.runs.store import Ingredients, Stage, Store
 from headbook.stages.model import corpus_of, ingredients
 from headbook.studies import confidence_and_roles, relative_positions
 from headbook.studies import config as configs
@@ -52,8 +52,14 @@ def test_each_named_study_gets_its_tables(root: Path):
         assert published(name, "smoke").tables["numbers"]["number"].tolist() == [number]
 
 
-def test_the_models_that_are_kept_are_recorded(root: Path):
-    (where,) = publish_studies(["11"], "smoke")
+def test_what_a_study_read_is_recorded_with_it_and_nothing_else(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Of two studies in one process; a run that lies in the store unread is no part of either."""
+    Store.default().get(Ingredients(Stage("other", 1), None, {}, {}), lambda folder: None)
+    monkeypatch.setattr(relative_positions, "compute", lambda config, store: {})
+    where, unread = publish_studies(["11", "12"], "smoke")
+    assert json.loads((unread / "run.json").read_text())["runs"] == []
     run = json.loads((where / "run.json").read_text())
     assert run["config"]["profile"] == "smoke"
     assert [made["ingredients"]["config"]["training"]["seed"] for made in run["runs"]] == [0]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from headbook.runs.canonical import plain
 from headbook.runs.store import Difference, Ingredients, Stage, Store
 
 
@@ -100,6 +101,17 @@ def test_a_run_is_made_once_and_recorded(store: Store):
     assert record["ingredients"]["config"]["inner"] == {"norm": "pre", "rates": [0.9, 0.98]}
     assert {"commit", "versions", "hardware", "started", "seconds"} <= set(record)
     assert not folder.with_suffix(".partial").exists()
+
+
+def test_what_was_got_is_told_once_and_in_order(store: Store):
+    """Found or made; what lies there unread, and what another object got, is not told."""
+    other = OTHERS["config.updates"]
+    Store(store.root).get(other, write)
+    assert store.records() == [] and store == Store(store.root)
+    for asked in (ASKED, other, ASKED):
+        store.get(asked, write)
+    told = [made["ingredients"] for made in store.records()]
+    assert told == [plain(ASKED), plain(other)]
 
 
 def test_another_run_has_a_folder_of_its_own(store: Store):

@@ -89,9 +89,26 @@ def test_the_record_says_what_made_them(tables: Tables, tmp_path: Path):
     assert (run["config"]["profile"], run["config"]["seed"]) == ("smoke", 3)
     assert run["versions"]["torch"] and run["hardware"]["cores"] >= 1
     assert run["commit"] and pd.Timestamp(run["date"]).tzinfo is not None
-    assert run["duration"] == "3 min"
     assert run["runs"] == MADE_BY
     assert published(STUDY, "smoke", tmp_path).run == run
+
+
+def test_a_publication_that_breaks_off_leaves_the_last_one(
+    tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    publish(STUDY, CONFIG, tables, MADE_BY, tmp_path)
+    before = published(STUDY, "smoke", tmp_path)
+    monkeypatch.setattr("headbook.runs.record.now", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        publish(STUDY, CONFIG, {"scores": tables["scores"].iloc[:1]}, [], tmp_path)
+    again = published(STUDY, "smoke", tmp_path)
+    assert again.run == before.run
+    for name, table in before.tables.items():
+        pd.testing.assert_frame_equal(again.tables[name], table)
+    monkeypatch.undo()
+    publish(STUDY, CONFIG, {"scores": tables["scores"]}, [], tmp_path)
+    assert set(published(STUDY, "smoke", tmp_path).tables) == {"scores"}
+    assert [each.name for each in (tmp_path / "smoke").iterdir()] == [STUDY]
 
 
 @pytest.mark.parametrize("begun", [False, True], ids=["no folder", "tables without a record"])

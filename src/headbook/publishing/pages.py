@@ -15,12 +15,16 @@ from headbook.runs.canonical import canonical
 from headbook.types import UserError
 
 BOOK_PACKAGES = ("papermill", "jupyter-book")
-STUDIES = ("study", "date", "commit", "machine")
-TRAININGS = ("corpus", "seed", "width", "updates", "started", "hours", "commit", "machine")
+STUDIES = ("study", "date", "runs read", "commit", "machine")
+TRAININGS = ("what", "corpus", "seed", "width", "updates", "started", "hours", "commit", "machine")
 NOT_RECORDED = "not recorded"
+TRAINED = {"model": "translation", "language": "language model", "encoder": "of source text"}
+"""Stages whose runs are listed, and what they train."""
 HOURS = """\
 Hours are those of the process that finished a training; one that was killed and went on took more.
-Pruned models and their controls are not listed."""
+Pruned models and their controls are not listed. `runs read` counts all that a study took from the run
+store, parses and measurements among them; results from before that was recorded name the profile's
+translation models, or nothing where a study read none of those."""
 
 
 def write(folder: Path, copies: list[Path]) -> None:
@@ -107,8 +111,9 @@ def _published(results: Path) -> str:
 def _profile(name: str, files: list[Path]) -> str:
     """The trainings that a profile's studies read, and the studies."""
     runs = {file.parent.name: json.loads(file.read_text("utf-8")) for file in files}
-    studies = [(study, *_made(run, "date")) for study, run in runs.items()]
-    trained = {canonical(made): made for run in runs.values() for made in run.get("runs", ())}
+    studies = [_study(study, run) for study, run in runs.items()]
+    read = (made for run in runs.values() for made in run.get("runs", ()))
+    trained = {canonical(made): made for made in read if _stage(made) in TRAINED}
     trainings = [_training(made) for made in trained.values()]
     taken = sum(made.get("seconds", 0) for made in trained.values()) / 3600
     machines = "; ".join(dict.fromkeys(row[-1] for row in trainings)) or NOT_RECORDED
@@ -122,11 +127,29 @@ def _profile(name: str, files: list[Path]) -> str:
     )
 
 
+def _study(name: str, run: dict) -> tuple[str, ...]:
+    """A line of the table of studies, from what was published of one."""
+    date, *where = _made(run, "date")
+    read = str(len(run["runs"])) if "runs" in run else NOT_RECORDED
+    return name, date, read, *where
+
+
+def _stage(made: dict) -> str:
+    return made.get("ingredients", {}).get("stage", {}).get("name", "")
+
+
 def _training(made: dict) -> tuple[str, ...]:
     """A line of the table of trainings, from the record of one."""
-    config = made.get("ingredients", {}).get("config", {})
-    training, size = config.get("training", {}), config.get("size", {})
-    known = (config.get("corpus"), training.get("seed"), size.get("width"), training.get("updates"))
+    config = made["ingredients"]["config"]
+    text = config.get("text", config)  # a model of source text names that of a translation model
+    training, size = config.get("training", {}), text.get("size", {})
+    known = (
+        TRAINED[_stage(made)],
+        text.get("corpus"),
+        training.get("seed"),
+        size.get("width"),
+        training.get("updates"),
+    )
     started, *where = _made(made, "started")
     hours = f"{made['seconds'] / 3600:.2f}" if "seconds" in made else NOT_RECORDED
     told = (NOT_RECORDED if each is None else str(each) for each in known)

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,8 @@ class Store:
     """Runs under one folder: `<stage>/<key>/`, with `run.json` beside what the stage wrote."""
 
     root: Path
+    handed: dict[Path, None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Folders of the runs that were got from this object, each once and in order."""
 
     @classmethod
     def default(cls) -> "Store":
@@ -77,13 +79,17 @@ class Store:
         folder is renamed when done. Two processes that ask for one run compute it once.
         """
         final = self.folder(ingredients)
-        if self.has(ingredients):
-            return final
-        final.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(final.with_suffix(".lock")):
-            if not self.has(ingredients):
-                self._make(ingredients, make, final)
+        if not self.has(ingredients):
+            final.parent.mkdir(parents=True, exist_ok=True)
+            with _locked(final.with_suffix(".lock")):
+                if not self.has(ingredients):
+                    self._make(ingredients, make, final)
+        self.handed[final] = None
         return final
+
+    def records(self) -> list[dict[str, Any]]:
+        """The records of all runs that were got from this object: what was read, or made."""
+        return [json.loads((folder / "run.json").read_text()) for folder in self.handed]
 
     def _make(self, ingredients: Ingredients, make: Callable[[Path], None], final: Path) -> None:
         aside = final.with_suffix(".partial")

@@ -1,6 +1,7 @@
 """Published results: a study's tables under data/results, with the record of what made them."""
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,22 +81,26 @@ def publish(
     made_by: list[dict[str, Any]],
     root: Path | None = None,
 ) -> Path:
-    """Writes the tables and their record; files of an earlier publication are replaced."""
+    """Writes the tables and the records of the runs they were made of.
+
+    An earlier publication is replaced, when all is written.
+    """
     where = folder(study, config.profile, root)
-    where.mkdir(parents=True, exist_ok=True)
-    for old in where.glob("*.csv"):
-        old.unlink()
+    aside = where.with_suffix(".partial")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
     for name, table in tables.items():
-        table.to_csv(where / f"{name}.csv", index=False, float_format=f"%.{DIGITS}g")
+        table.to_csv(aside / f"{name}.csv", index=False, float_format=f"%.{DIGITS}g")
     kept = {
         "study": study, "config": plain(config), "commit": record.commit(),
         "versions": record.versions(), "hardware": record.hardware(), "date": record.now(),
-        "duration": f"{sum(made.get('seconds', 0) for made in made_by) / 60:.0f} min",
         # A column of "+1" and "-1" would come back as numbers.
         "text_columns": {name: _text_columns(table) for name, table in tables.items()},
         "runs": made_by,
     }  # fmt: skip
-    (where / "run.json").write_text(json.dumps(kept, indent=1) + "\n")
+    (aside / "run.json").write_text(json.dumps(kept, indent=1) + "\n")
+    shutil.rmtree(where, ignore_errors=True)
+    aside.rename(where)
     return where
 
 
