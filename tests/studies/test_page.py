@@ -103,6 +103,17 @@ def test_a_table_is_markdown_with_few_digits(shown: list):
     assert "0.123 |" in table and "| head" in table and "0.1234" not in table
 
 
+def test_a_cell_without_a_number_is_empty_and_text_stays_text(shown: list):
+    frame = pd.DataFrame({"offset": ["+1", None], "bleu": [float("nan"), 2.0], "n": [3, 40]})
+    page.table(frame)
+    page.table(frame.iloc[:0])
+    table, empty = texts(shown)
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.split("\n")]
+    assert cells[0] == ["offset", "bleu", "n"] and cells[2:] == [["+1", "", "3"], ["", "2", "40"]]
+    assert [cell[-1] for cell in cells[1]] == ["-", ":", ":"]
+    assert "offset" in empty and len(empty.split("\n")) == 2
+
+
 def test_unpublished_the_claims_of_this_run_alone_are_compared(shown: list):
     page.compare(STUDY, Config("smoke"), tables_with(2))
     (comparison,) = texts(shown)

@@ -22,9 +22,9 @@ TRAINED = {"model": "translation", "language": "language model", "encoder": "of 
 """Stages whose runs are listed, and what they train."""
 HOURS = """\
 Hours are those of the process that finished a training; one that was killed and went on took more.
-Pruned models and their controls are not listed. `runs read` counts all that a study took from the run
-store, parses and measurements among them; results from before that was recorded name the profile's
-translation models, or nothing where a study read none of those."""
+Pruned models and their controls are not listed. `runs read` counts all that a study took from the
+run store, parses and measurements among them; results from before that was recorded name the
+profile's translation models, or nothing where a study read none of those."""
 
 
 def write(folder: Path, copies: list[Path]) -> None:

@@ -118,7 +118,17 @@ def table(frame: pd.DataFrame, digits: int = 3) -> None:
 
 
 def _in_markdown(frame: pd.DataFrame, digits: int) -> str:
-    return frame.to_markdown(index=False, floatfmt=f".{digits}g")
+    """Numbers on the right; a cell stays empty where there is none."""
+
+    def shown(cell: object) -> object:
+        if pd.isna(cell):
+            return ""
+        return f"{cell:.{digits}g}" if isinstance(cell, float) else cell
+
+    numbers = frame.select_dtypes("number").columns
+    sides = ["right" if name in numbers else "left" for name in frame]
+    # Text stays as it is: an offset of +1 is no number.
+    return frame.map(shown).to_markdown(index=False, disable_numparse=True, colalign=sides)
 
 
 def compare(study: str, config: Config, tables: Tables) -> None:
