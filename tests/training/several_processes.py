@@ -2,7 +2,8 @@
 
 `python -m torch.distributed.run ... several_processes.py FOLDER WORK ...`: one piece of work after
 the other, each in its own folder under FOLDER. `train` and `train:FAULT` train a tiny model, with a
-fault planted; `heads:TOKENS` and `heads:TOKENS:FAULT` measure one in batches of so many tokens;
+fault planted; `heads:TOKENS` and `heads:TOKENS:FAULT` measure one in batches of so many tokens, and
+so do `relevance` and `importance`;
 `stage:STORE` and `stage:STORE:RANK:UPDATE` ask the run store in FOLDER/STORE for a model, SIGKILL
 striking the process RANK in UPDATE; `regularised` is a training that they must refuse.
 """
@@ -14,6 +15,7 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import ClassVar
 
 import torch
@@ -22,11 +24,12 @@ from torch import Tensor
 
 from headbook.cli import _one_line_errors
 from headbook.corpora.batches import EOS, Batch, EncodedPair
+from headbook.heads.relevance_rules import Variant
 from headbook.models.capture import Point
 from headbook.models.decoding import Search
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.store import Store
-from headbook.stages import heads, model
+from headbook.stages import heads, importance, model, relevance
 from headbook.training import checkpoint, processes
 from headbook.training.config import Precision, TrainingConfig
 from headbook.training.loop import Trainer
@@ -102,10 +105,10 @@ def regularised(folder: Path) -> None:
         made.run()
 
 
-def measure(folder: Path, tokens: int, fault: str = "none") -> None:
-    """The heads of an untrained model on twenty sentences."""
+def measure(what: ModuleType, folder: Path, tokens: str, fault: str = "none") -> None:
+    """An untrained model by one stage, on its twenty test sentences or on the first that it has."""
     processes.connect()
-    heads.BATCH_TOKENS = tokens
+    what.BATCH_TOKENS = int(tokens)
     share = processes.mine
     if fault == "unshared":
         processes.mine = lambda items: items
@@ -113,9 +116,21 @@ def measure(folder: Path, tokens: int, fault: str = "none") -> None:
     own = folder / f"of-process-{processes.rank()}"
     own.mkdir(parents=True)
     untrained = made["untrained_model"](own)
-    text = made["text_of"](untrained)
-    heads.measured(untrained, text, heads.HeadsRun("test", 0), Store(folder / "runs"))
+    MEASURE[what](untrained, made, Store(folder / "runs"))
     processes.mine = share
+
+
+MEASURE = {
+    heads: lambda model, made, store: heads.measured(
+        model, made["text_of"](model), heads.HeadsRun("test", 0), store
+    ),
+    relevance: lambda model, _, store: relevance.relevance(
+        model, relevance.RelevanceRun(Variant.CODE_2019, 20, 0), store
+    ),
+    importance: lambda model, _, store: importance.importance(
+        model, importance.ImportanceRun(20, 0), store
+    ),
+}
 
 
 def strike(rank: int, update: int) -> None:
@@ -148,7 +163,7 @@ def stage(folder: Path, store: str, *killed: str) -> None:
 
 WORK = {
     "train": train,
-    "heads": lambda folder, tokens, *fault: measure(folder, int(tokens), *fault),
+    **{what.__name__.rpartition(".")[2]: partial(measure, what) for what in MEASURE},
     "stage": stage,
     "regularised": regularised,
 }

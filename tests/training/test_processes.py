@@ -10,6 +10,7 @@ import re
 import runpy
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
@@ -25,6 +26,8 @@ from headbook.training import processes
 HERE = Path(__file__).parent
 SCRIPT = HERE / "several_processes.py"
 SCRIPTED = runpy.run_path(str(SCRIPT))
+STAGES = ("heads", "relevance", "importance")
+TOKENS = ("60", "4096")
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 """Sums of 32 bits in another order, over eight updates; the planted faults move losses by 1e-2."""
 GONE = "headbook: another process stopped; start the same command again, it resumes at update "
@@ -69,7 +72,8 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What one process makes."""
     folder = tmp_path_factory.mktemp("one")
     SCRIPTED["train"](folder / "train")
-    SCRIPTED["measure"](folder / "heads-60", 60)
+    for stage, tokens in product(STAGES, TOKENS):
+        SCRIPTED["WORK"][stage](folder / f"{stage}-{tokens}", tokens)
     return folder
 
 
@@ -82,7 +86,8 @@ def both(
     runpy.run_path(str(HERE.parent / "stages" / "test_heads.py"))["write_corpus"](folder / "corpus")
     done = torchrun(
         folder, "train", "train:own-tokens", "train:addition-twice",
-        "heads:60", "heads:4096", "heads:60:unshared", "stage:unbroken", "stage:broken:1:3",
+        *(f"{stage}:{how}" for stage in STAGES for how in (*TOKENS, "60:unshared")),
+        "stage:unbroken", "stage:broken:1:3",
     )  # fmt: skip
     assert done.stdout.count("seed 0: trained") == 1, done.stderr
     return folder, done
@@ -121,25 +126,24 @@ def test_a_planted_fault_is_seen(one: Path, two: Path, fault: str):
 
 
 def sums(folder: Path) -> dict[str, tuple[Tensor, Tensor]]:
-    """Numerator and denominator of every measure that one run in the folder holds."""
-    (kept,) = (folder / "runs" / "heads").glob("*/sums.safetensors")
+    """Numerator and denominator of every measure that the one run in the folder holds."""
+    (kept,) = (folder / "runs").glob("*/*/sums.safetensors")
     return {name: (each.numerator, each.denominator) for name, each in read_sums(kept).items()}
 
 
-@pytest.mark.parametrize("tokens", [60, 4096])
-def test_two_processes_measure_heads_as_one(one: Path, two: Path, tokens: int):
+@pytest.mark.parametrize("tokens", TOKENS)
+@pytest.mark.parametrize("stage", STAGES)
+def test_two_processes_measure_heads_as_one(one: Path, two: Path, stage: str, tokens: str):
     """In one batch of 4096 tokens there is nothing for the second process."""
-    assert len(sums(one / "heads-60")) > 10
-    # Weights are of 32 bits and depend a little on the padding of the batch, sums are of 64.
-    rounding = 1e-12 if tokens == 60 else 1e-5
-    torch.testing.assert_close(
-        sums(two / f"heads-{tokens}"), sums(one / "heads-60"), rtol=rounding, atol=rounding
-    )
+    alone, together = (sums(each / f"{stage}-{tokens}") for each in (one, two))
+    assert len(alone) > 5
+    torch.testing.assert_close(together, alone, rtol=1e-12, atol=1e-12)
 
 
-def test_sentences_measured_by_both_processes_are_seen(one: Path, two: Path):
+@pytest.mark.parametrize("stage", STAGES)
+def test_sentences_measured_by_both_processes_are_seen(one: Path, two: Path, stage: str):
     with pytest.raises(AssertionError):
-        torch.testing.assert_close(sums(two / "heads-60-unshared"), sums(one / "heads-60"))
+        torch.testing.assert_close(sums(two / f"{stage}-60-unshared"), sums(one / f"{stage}-60"))
 
 
 def kept(store: Path) -> int:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
-from tqdm import tqdm
 
 from headbook.corpora.batches import EOS, Batch, EncodedPair, in_order
 from headbook.corpora.subwords import frequency_ranks
@@ -24,6 +23,7 @@ from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.heads.tokens import Counting, EosKeys, EosQueries
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.stages.model import TrainedModel
+from headbook.stages.shares import bar, kept_or_made, share_of
 from headbook.stages.texts import Text
 from headbook.syntax.alignment import AlignedTree, align
 from headbook.training import processes
@@ -69,12 +69,9 @@ def measured(trained: TrainedModel, text: Text, run: HeadsRun, store: Store) -> 
 
     Under torchrun every process measures its share of the batches.
     """
-    processes.connect()
     made_by = trained.asked
     asked = Ingredients(MEASURED, run, {"model": made_by.key, "text": text.digest}, made_by.policy)
-    folder = processes.together(
-        partial(store.get, asked), lambda aside: _measure(trained, text, run, aside)
-    )
+    folder = kept_or_made(store, asked, lambda aside: _measure(trained, text, run, aside))
     return read_sums(folder / "sums.safetensors")
 
 
@@ -102,9 +99,8 @@ def _measure(trained: TrainedModel, text: Text, run: HeadsRun, folder: Path) -> 
     measures = _measures(trees, ranks, run.choices, both_sides=text.targets is not None)
     model = trained.model(run.update)
     batches = list(in_order(pairs, BATCH_TOKENS))
-    # A process without a batch of its own measures one all the same: it needs the shapes.
-    share = processes.mine(batches) or batches[:1]
-    collect(model, share, list(measures.values()), progress=_bar)
+    share = share_of(batches)
+    collect(model, share, list(measures.values()), partial(bar, what="measuring"))
     random = _random(trees, ranks, run.choices, share)
     sums = _sums(measures | random, len(processes.mine(batches)))
     if processes.is_first():
@@ -118,11 +114,6 @@ def _sums(measures: Mapping[str, HeadMeasure], own_batches: int) -> Measured:
             measure.forget()
     with processes.collective():
         return {name: measure.sums() for name, measure in measures.items()}
-
-
-def _bar(batches: list[Batch]) -> tqdm:
-    hidden = not processes.is_first()
-    return tqdm(batches, desc="measuring", unit="batch", mininterval=2, disable=hidden)
 
 
 def encoded(trained: TrainedModel, text: Text) -> list[EncodedPair]:

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tqdm import tqdm
-
 from headbook.corpora.batches import in_order
 from headbook.heads.importance import importance as measured
 from headbook.heads.measure import RatioSums
@@ -14,6 +12,8 @@ from headbook.runs.store import Ingredients, Stage, Store
 from headbook.stages.heads import read_sums, write_sums
 from headbook.stages.masked import pairs_of
 from headbook.stages.model import TrainedModel
+from headbook.stages.shares import added, bar, kept_or_made, share_of
+from headbook.training import processes
 from headbook.types import HeadId
 
 IMPORTANCE = Stage("importance", version=1)
@@ -38,11 +38,12 @@ def importance(trained: TrainedModel, run: ImportanceRun, store: Store) -> Mappi
     """Every head's score in both forms, from the store or measured now.
 
     The names are `position/encoder`, `sentence/encoder` and so on; see heads/importance.py. Scores
-    are raw: layers are not normalised.
+    are raw: layers are not normalised. Under torchrun every process measures its share of the
+    batches.
     """
     made_by = trained.asked
     asked = Ingredients(IMPORTANCE, run, {"model": made_by.key}, made_by.policy)
-    folder = store.get(asked, lambda aside: _measure(trained, run, aside))
+    folder = kept_or_made(store, asked, lambda aside: _measure(trained, run, aside))
     return read_sums(folder / "sums.safetensors")
 
 
@@ -50,6 +51,8 @@ def _measure(trained: TrainedModel, run: ImportanceRun, folder: Path) -> None:
     model = trained.model(run.update)
     pairs = trained.encode(pairs_of(trained.corpus, run.pairs, run.sentences))
     batches = list(in_order(pairs, BATCH_TOKENS))
-    bar = tqdm(batches, desc="importance", unit="batch", mininterval=2)
     with closed(model, run.closed):
-        write_sums(folder / "sums.safetensors", measured(model, bar))
+        sums = measured(model, bar(share_of(batches), "importance"))
+    total = added(sums, batches)
+    if processes.is_first():
+        write_sums(folder / "sums.safetensors", total)

@@ -1,18 +1,19 @@
 """The stage `relevance`: the relevance of every head of one model on validation sentences."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from tqdm import tqdm
-
-from headbook.corpora.batches import Batch, in_order
+from headbook.corpora.batches import in_order
 from headbook.heads.measure import RatioSums
 from headbook.heads.relevance_rules import Variant, rules_of
 from headbook.heads.relevance_sums import RelevanceSums, collect_relevance
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.stages.heads import read_sums, write_sums
 from headbook.stages.model import TrainedModel
+from headbook.stages.shares import added, bar, kept_or_made, share_of
+from headbook.training import processes
 from headbook.types import UserError
 
 RELEVANCE = Stage("relevance", version=1)
@@ -35,13 +36,14 @@ class RelevanceRun:
 def relevance(trained: TrainedModel, run: RelevanceRun, store: Store) -> Mapping[str, RatioSums]:
     """The model's relevance by the names of `RelevanceSums`, from the store or propagated now.
 
-    UserError for less than one sentence; a validation set that has fewer is taken whole.
+    Under torchrun every process propagates its share of the batches. UserError for less than one
+    sentence; a validation set that has fewer is taken whole.
     """
     if run.sentences < 1:
         raise UserError(f"sentences is {run.sentences}; relevance needs at least 1")
     made_by = trained.asked
     asked = Ingredients(RELEVANCE, run, {"model": made_by.key}, made_by.policy)
-    folder = store.get(asked, lambda aside: _propagate(trained, run, aside))
+    folder = kept_or_made(store, asked, lambda aside: _propagate(trained, run, aside))
     return read_sums(folder / "sums.safetensors")
 
 
@@ -50,9 +52,8 @@ def _propagate(trained: TrainedModel, run: RelevanceRun, folder: Path) -> None:
     model = trained.model(run.update)
     sums = RelevanceSums()
     batches = list(in_order(pairs, BATCH_TOKENS))
-    collect_relevance(model, batches, rules_of(run.variant), sums, _bar)
-    write_sums(folder / "sums.safetensors", sums.sums())
-
-
-def _bar(batches: Iterable[Batch]) -> tqdm:
-    return tqdm(batches, desc="relevance", unit="batch", mininterval=2)
+    told = partial(bar, what="relevance")
+    collect_relevance(model, share_of(batches), rules_of(run.variant), sums, told)
+    total = added(sums.sums(), batches)
+    if processes.is_first():
+        write_sums(folder / "sums.safetensors", total)
