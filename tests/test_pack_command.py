@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import spacy
 from spacy.language import Language
@@ -16,10 +17,11 @@ from typer.testing import CliRunner, Result
 from headbook import paths
 from headbook.cli import app
 from headbook.corpora.readers import load
+from headbook.corpora.subwords import Subwords
 from headbook.publishing import pack
 from headbook.runs.store import Store
 from headbook.stages import texts
-from headbook.stages.model import ModelRun, Size, corpus_of
+from headbook.stages.model import ModelRun, Size, corpus_of, trained
 from headbook.stages.texts import AUTO, HELD_OUT, held_out, parsed, treebank
 from headbook.studies import config
 from headbook.studies.profile import Profile
@@ -166,18 +168,47 @@ def test_a_machine_without_spacy_reads_the_same_corpus_and_parses(
     assert parsed(bank.sentences, AUTO, Store.default()) == trees
 
 
+def test_a_model_is_trained_there_with_the_packed_subwords(
+    machine: Machine,
+    tmp_path: Path,
+    elsewhere: Callable[[Path], None],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    (run, *_) = (each for each in config.Config("toy").models() if each.corpus == "toy-de")
+    here = trained(run, Store(tmp_path / "anew"))
+    assert headbook(tmp_path / "pack").exit_code == 0
+    elsewhere(tmp_path / "pack")
+    corpus_of.cache_clear()
+    monkeypatch.delattr(Subwords, "train")
+    there = trained(run, Store.default())
+    assert there.encode(there.corpus.valid) == here.encode(here.corpus.valid)
+    pd.testing.assert_series_equal(
+        there.curve["valid_loss_nats"], here.curve["valid_loss_nats"], check_exact=True
+    )
+
+
+def test_subwords_that_are_too_large_are_left_out_and_said_to_be(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(pack, "LARGEST", 1000)
+    lines = headbook(tmp_path / "pack").stdout.splitlines()
+    (line,) = (each for each in lines if each.startswith("toy-de, 60 subwords"))
+    assert "left out" in line and "made anew there" in line
+    assert not list((tmp_path / "pack").glob("runs/tokenised/*"))
+
+
 def test_it_says_what_it_packs_and_how_to_go_on(machine: Machine, tmp_path: Path):
     folder = tmp_path / "the pack"
     lines = headbook(folder).stdout.splitlines()
-    assert [line.split("  ")[0] for line in lines[:7]] == [
+    assert [line.split("  ")[0] for line in lines[:8]] == [
         "controlled-svo: generated there, no file",
         "far-de: left out, it is not here: set HEADBOOK_DATA to a folder that has it, or "
         "`headbook corpora fetch far-de`, and pack again",
-        "toy-de", "toy-bank", "toy-de, parses", "toy-bank, parses", "in all",
+        "toy-de", "toy-bank", "toy-de, parses", "toy-bank, parses", "toy-de, 60 subwords", "in all",
     ]  # fmt: skip
-    assert all("0.0 MB" in line for line in lines[2:7])
-    assert [line.rpartition("  ")[2] for line in lines[2:6]] == [
-        "copied: 3", "copied: 1", "copied: 2", "copied: 2"
+    assert all("0.0 MB" in line for line in lines[2:8])
+    assert [line.rpartition("  ")[2] for line in lines[2:7]] == [
+        "copied: 3", "copied: 1", "copied: 2", "copied: 2", "copied: 4"
     ]  # fmt: skip
     found = packed_files(folder)
     assert sorted(name for name in found if not name.startswith("runs")) == [
@@ -201,7 +232,7 @@ def test_again_it_copies_nothing(machine: Machine, tmp_path: Path):
     before = packed_files(tmp_path / "pack")
     again = headbook(tmp_path / "pack").stdout
     assert packed_files(tmp_path / "pack") == before
-    assert first.count("copied: ") == again.count("there already") == 4
+    assert first.count("copied: ") == again.count("there already") == 5
     assert "copied: " not in again
 
 
@@ -215,7 +246,7 @@ def test_a_planted_fault_is_mended(machine: Machine, tmp_path: Path, fault: byte
         file.write_bytes(whole[:-5] if isinstance(fault, str) else fault)
         again = headbook(tmp_path / "pack").stdout
         assert file.read_bytes() == whole
-        assert again.count("copied: 1") == 1 and again.count("there already") == 3
+        assert again.count("copied: 1") == 1 and again.count("there already") == 4
     assert packed_files(tmp_path / "pack").keys() == before.keys()
 
 

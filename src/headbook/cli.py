@@ -203,9 +203,9 @@ def pack(
     folder: Annotated[Path, typer.Argument(help="Where to; it may be there already.")],
     profile: ProfileName = "full",
 ) -> None:
-    """Collects what a machine without network and spaCy needs: corpora, treebanks, parses.
+    """Collects what a machine without network and spaCy needs: corpora, parses, subwords.
 
-    Parses that the run store lacks are made now. The same command continues and mends a pack.
+    Treebanks too. Parses and subwords that the run store lacks are made now. The same command continues and mends a pack.
     """
     with _one_line_errors():
         from headbook.publishing.pack import lines

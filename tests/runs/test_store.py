@@ -114,6 +114,17 @@ def test_what_was_got_is_told_once_and_in_order(store: Store):
     assert told == [plain(ASKED), plain(other)]
 
 
+def test_what_a_run_took_while_it_was_made_is_its_own(store: Store):
+    other = OTHERS["config.updates"]
+
+    def make(folder: Path) -> None:
+        store.get(other, write)
+        write(folder)
+
+    store.get(ASKED, make)
+    assert [made["ingredients"] for made in store.records()] == [plain(ASKED)]
+
+
 def test_another_run_has_a_folder_of_its_own(store: Store):
     store.get(ASKED, write)
     other = OTHERS["config.updates"]

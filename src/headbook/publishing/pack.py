@@ -13,6 +13,7 @@ from headbook.corpora.registry import Corpus, Place, corpus, place, registry
 from headbook.runs.store import Store
 from headbook.stages.model import corpus_of
 from headbook.stages.texts import HELD_OUT, PARSES, asked_parses, held_out, parsed, treebank
+from headbook.stages.tokenised import IDS, SIDES, TOKENISED, tokenised
 from headbook.studies.config import Config
 from headbook.studies.second_texts import ELSEWHERE
 from headbook.types import UserError
@@ -23,6 +24,7 @@ DATA, DOWNLOADS, RUNS = "data", "downloads", "runs"
 """Folders of a pack, named as HEADBOOK_DATA, HEADBOOK_DOWNLOADS and HEADBOOK_RUNS there."""
 PARSE_FILES = ("trees.json", "run.json")
 """What a machine without spaCy reads of kept parses; the record comes last, as in the store."""
+TOKEN_FILES = (*(f"{side}.json" for side in SIDES), IDS, "run.json")
 COMMANDS = """\
 To run there, in the repository's folder (with other paths, where the pack lies elsewhere there):
 
@@ -52,7 +54,7 @@ class Item:
 
 
 def lines(config: Config, folder: Path, store: Store) -> Iterator[str]:
-    """Packs the profile's corpora, treebanks and parses into `folder`, a line for each.
+    """Packs the profile's corpora, treebanks, parses and subwords into `folder`, a line for each.
 
     A file that is there with the same bytes is not copied again. UserError before anything is
     copied where a corpus is over LARGEST, and where `folder` cannot be written.
@@ -62,7 +64,10 @@ def lines(config: Config, folder: Path, store: Store) -> Iterator[str]:
     _make_folder(folder / DATA)
     yield from without
     packed: dict[Path, Path] = {}
-    for item in (*here, *parses(config, store)):
+    for item in (*here, *parses(config, store), *subwords(config, store)):
+        if item.bytes > LARGEST:
+            yield f"{item.name}: left out, {_megabytes(item.bytes)} is too large; made anew there"
+            continue
         yield item.line(sum([_copied(file, folder / to) for to, file in item.files.items()]))
         packed |= item.files
     yield f"{'in all':<28} {_megabytes(Item('', packed).bytes):>12}"
@@ -154,6 +159,23 @@ def _parses_item(name: str, sentences: Sequence[str], parser: str, store: Store)
     folder = store.folder(asked_parses(sentences, parser))
     below = Path(RUNS) / PARSES.name / folder.name
     return Item(f"{name}, parses", {below / file: folder / file for file in PARSE_FILES})
+
+
+def subwords(config: Config, store: Store) -> Iterator[Item]:
+    """The store's subwords of every corpus of files, with its training pairs as ids.
+
+    They are learnt where the store lacks them.
+    """
+    runs = (run for run in config.emerging_models() if _has_files(run.corpus))
+    for name, pairs, size in dict.fromkeys((run.corpus, run.pairs, run.vocabulary) for run in runs):
+        folder = tokenised(corpus_of(name, pairs), size, store).folder
+        below = Path(RUNS) / TOKENISED.name / folder.name
+        files = {below / file: folder / file for file in TOKEN_FILES}
+        yield Item(f"{name}, {size:,} subwords", files)
+
+
+def _has_files(name: str) -> bool:
+    return place(corpus(name)) not in (Place.ABSENT, Place.GENERATED)
 
 
 def _copied(file: Path, to: Path) -> bool:

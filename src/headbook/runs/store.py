@@ -59,7 +59,8 @@ class Store:
 
     root: Path
     handed: dict[Path, None] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """Folders of the runs that were got from this object, each once and in order."""
+    """Folders of the runs that were got from this object, each once and in order; without those
+    that a run took while it was made."""
 
     @classmethod
     def default(cls) -> "Store":
@@ -96,7 +97,10 @@ class Store:
         aside.mkdir(exist_ok=True)
         # The commit that is running, not the one checked out when a long run ends.
         commit, started, began = record.commit(), record.now(), time.monotonic()
+        before = dict(self.handed)
         make(aside)
+        self.handed.clear()
+        self.handed.update(before)
         kept = {
             "ingredients": plain(ingredients),
             "commit": commit,

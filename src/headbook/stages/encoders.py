@@ -33,6 +33,7 @@ from headbook.stages.model import (
     made_in_time,
     numeric_policy,
 )
+from headbook.stages.tokenised import tokenised
 from headbook.training import checkpoint
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import STATE, Trainer
@@ -142,16 +143,18 @@ def encoder_model(run: EncoderRun, store: Store, deadline: float = math.inf) -> 
     In one process. OutOfTimeError at the deadline.
     """
     corpus = corpus_of(run.text.corpus, run.text.pairs)
-    folder = store.get(ingredients(run, corpus), lambda aside: _train(run, corpus, aside, deadline))
+    folder = store.get(
+        ingredients(run, corpus), lambda aside: _train(run, corpus, store, aside, deadline)
+    )
     (folder / STATE).unlink(missing_ok=True)
     return EncoderModel(run, folder, corpus)
 
 
-def _train(run: EncoderRun, corpus: ParallelCorpus, folder: Path, deadline: float) -> None:
+def _train(
+    run: EncoderRun, corpus: ParallelCorpus, store: Store, folder: Path, deadline: float
+) -> None:
     made = EncoderModel(run, folder, corpus)
-    if not (folder / "source.json").exists():
-        # As stage `model` learns them: the same text and size give the same subwords.
-        Subwords.train(corpus.train.source, run.text.vocabulary).save(folder / "source.json")
+    tokenised(corpus, run.text.vocabulary, store).copy_subwords(folder, ("source",))
     train = made.pairs(corpus.train.source, COPIES, "training")
     valid = made.pairs(corpus.valid.source, 1, "validation")
     training = replace(run.training, seed=derived(run.training.seed, "training"))

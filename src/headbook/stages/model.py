@@ -19,6 +19,7 @@ from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.stages.left import Left
+from headbook.stages.tokenised import tokenised
 from headbook.training import processes
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import STATE, OutOfTimeError, Trainer
@@ -235,7 +236,7 @@ def trained(run: ModelRun, store: Store, deadline: float = math.inf) -> TrainedM
     processes.connect()
     asked, corpus = _asked_in_turn(run), corpus_of(run.corpus, run.pairs)
     folder = processes.together(
-        partial(store.get, asked), lambda aside: _train(run, corpus, aside, deadline)
+        partial(store.get, asked), lambda aside: _train(run, corpus, store, aside, deadline)
     )
     if processes.is_first():
         # Only now: a kill before the folder had its final name would else train everything again.
@@ -243,11 +244,14 @@ def trained(run: ModelRun, store: Store, deadline: float = math.inf) -> TrainedM
     return TrainedModel(run, folder, corpus)
 
 
-def _train(run: ModelRun, corpus: ParallelCorpus, folder: Path, deadline: float) -> None:
-    made = TrainedModel(run, folder, corpus)
+def _train(
+    run: ModelRun, corpus: ParallelCorpus, store: Store, folder: Path, deadline: float
+) -> None:
+    made, ready = TrainedModel(run, folder, corpus), tokenised(corpus, run.vocabulary, store)
     with processes.first_goes_first():
-        _subwords(run, corpus, folder)
-    train, valid = made.training_pairs, made.encode(corpus.valid)
+        if processes.is_first():
+            ready.copy_subwords(folder)
+    train, valid = short(ready.training_pairs), made.encode(corpus.valid)
     if len(train) < len(corpus.train) and processes.is_first():
         print(
             f"{run.corpus}: left out {len(corpus.train) - len(train)} pairs over {LONGEST} subwords"
@@ -259,14 +263,6 @@ def _train(run: ModelRun, corpus: ParallelCorpus, folder: Path, deadline: float)
     if processes.is_first():
         pd.DataFrame(progress.curve).to_csv(folder / "curve.csv", index=False)
         score(made, made.model(), corpus.tests)
-
-
-def _subwords(run: ModelRun, corpus: ParallelCorpus, folder: Path) -> None:
-    for side in ("source", "target"):
-        if not (folder / f"{side}.json").exists():
-            Subwords.train(getattr(corpus.train, side), run.vocabulary).save(
-                folder / f"{side}.json"
-            )
 
 
 def score(made: TrainedModel, model: Transformer, tests: Mapping[str, Pairs]) -> None:
