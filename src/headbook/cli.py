@@ -205,7 +205,8 @@ def pack(
 ) -> None:
     """Collects what a machine without network and spaCy needs: corpora, parses, subwords.
 
-    Treebanks too. Parses and subwords that the run store lacks are made now. The same command continues and mends a pack.
+    Treebanks too. Parses and subwords that the run store lacks are made now. The same command
+    continues and mends a pack.
     """
     with _one_line_errors():
         from headbook.publishing.pack import lines

@@ -3,10 +3,11 @@
 import pytest
 import torch
 
+from headbook.corpora.batches import EOS, collate
 from headbook.corpora.subwords import Subwords
 from headbook.models.decoding import Search, translate
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.training.scoring import Casing, bleu, translate_corpus
+from headbook.training.scoring import Casing, bleu, losses, nats, translate_corpus
 
 SENTENCES = ["a dog runs", "the small dog sees a cat", "cats", "a cat runs and the dog sleeps", "x"]
 
@@ -66,3 +67,21 @@ def test_translations_come_in_the_order_of_their_sources(translator: tuple, beam
     # 20 tokens a batch: several batches, sorted by length, so the order must be put back.
     assert translate_corpus(model.train(), encoded, subwords, search, tokens=20) == alone
     assert not model.training
+
+
+@torch.no_grad()
+def test_losses_are_each_sentence_s_own_in_the_order_of_the_pairs():
+    """Whatever it is batched with: ragged, and one as short as can be."""
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(20, 20, 1, 1, 16, 32, 2)).eval()
+    pairs = [([5] * n + [EOS], [6 + n % 7] * n + [EOS]) for n in (9, 0, 3, 33, 1, 9)]
+    found = losses(model, pairs, 40)
+    assert found.tokens.tolist() == [len(target) for _, target in pairs]
+    for pair, own in zip(pairs, found.nats.tolist(), strict=True):
+        batch = collate([pair], [0])
+        logs = model(batch)[0].log_softmax(-1)
+        alone = -logs.gather(1, batch.target_out[0][:, None]).sum()
+        assert own == pytest.approx(float(alone), rel=1e-5)
+    assert nats(model, pairs, 40) == found.mean == float(found.nats.sum()) / 61
+    with pytest.raises(AssertionError):  # a mean of means would weigh a short sentence too much
+        assert found.mean == pytest.approx(float((found.nats / found.tokens).mean()), rel=1e-4)

@@ -1,13 +1,15 @@
 """The claims of notebook 36, from the changes of every regulariser against its base."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
-from headbook.claims.bootstrap import over_seeds
+from headbook.claims.bootstrap import over_seeds, percentile_interval
 from headbook.heads.four_metrics import DISSIMILARITY
 from headbook.studies.measurements import claim_row
+from headbook.studies.regularised_gains import BLEU, NATS, Drawn, Of
 from headbook.studies.regularised_runs import CONSTANT, Task, V
 from headbook.training.regularising import Term
 
@@ -26,35 +28,45 @@ class Asked:
 
 
 ASKED = (
-    Asked("li-outputs-raise-bleu", "gain_bleu", (Task.TRANSLATION,), (Term.OUTPUTS,)),
-    Asked("li-subspaces-raise-bleu", "gain_bleu", (Task.TRANSLATION,), (Term.SUBSPACE,)),
-    Asked("li-positions-raise-bleu", "gain_bleu", (Task.TRANSLATION,), (Term.POSITIONS,)),
-    Asked("lee-inter-head-helps", "gain_nats", (Task.TRANSLATION,), (Term.CONTEXTS, Term.SCORES)),
-    Asked("zhou-drop-head-raises-bleu", "gain_bleu", (Task.TRANSLATION,), (V,)),
-    Asked("xray-no-regulariser-helps", "gain_nats", (Task.LANGUAGE,), TERMS),
+    Asked("li-outputs-raise-bleu", BLEU, (Task.TRANSLATION,), (Term.OUTPUTS,)),
+    Asked("li-subspaces-raise-bleu", BLEU, (Task.TRANSLATION,), (Term.SUBSPACE,)),
+    Asked("li-positions-raise-bleu", BLEU, (Task.TRANSLATION,), (Term.POSITIONS,)),
+    Asked("lee-inter-head-helps", NATS, (Task.TRANSLATION,), (Term.CONTEXTS, Term.SCORES)),
+    Asked("zhou-drop-head-raises-bleu", BLEU, (Task.TRANSLATION,), (V,)),
+    Asked("xray-no-regulariser-helps", NATS, (Task.LANGUAGE,), TERMS),
     Asked("regulariser-moves-own-term", "own_term", tuple(Task), TERMS),
     Asked("regulariser-bears-removal", "rise_at_half", tuple(Task), (*TERMS, CONSTANT, V)),
 )  # fmt: skip
 
 
 def claims(
-    changes: pd.DataFrame, explained: pd.DataFrame, corpora: Mapping[str, str]
+    changes: pd.DataFrame,
+    explained: pd.DataFrame,
+    corpora: Mapping[str, str],
+    drawn: Mapping[Of, Drawn],
 ) -> pd.DataFrame:
-    """One row a claim, task and variant that was trained; intervals are over seeds."""
-    found = [row for asked in ASKED for row in _of_changes(asked, changes, corpora)]
-    found += _best_alone(changes, corpora)
-    found += _contrasts(changes, corpora)
+    """One row a claim, task and variant that was trained.
+
+    Intervals are over seeds; of a single seed over test sentences, where a gain is asked for.
+    """
+    found = [row for asked in ASKED for row in _of_changes(asked, changes, corpora, drawn)]
+    found += _best_alone(changes, corpora, drawn)
+    found += _contrasts(changes, corpora, drawn)
     found += _explained(explained, corpora)
     return pd.DataFrame(found)
 
 
 def _of_changes(
-    asked: Asked, changes: pd.DataFrame, corpora: Mapping[str, str]
+    asked: Asked,
+    changes: pd.DataFrame,
+    corpora: Mapping[str, str],
+    drawn: Mapping[Of, Drawn],
 ) -> Iterator[dict[str, object]]:
     for task in asked.tasks:
         for variant in asked.variants:
             of_seeds = by_seed(changes, task, variant, asked.column)
-            yield from _row(asked.claim, f"{task}, {variant}", corpora[task], of_seeds)
+            sure = drawn.get((task, variant, asked.column))
+            yield from _row(asked.claim, f"{task}, {variant}", corpora[task], of_seeds, sure)
 
 
 def by_seed(changes: pd.DataFrame, task: str, variant: str, column: str) -> pd.Series:
@@ -63,23 +75,38 @@ def by_seed(changes: pd.DataFrame, task: str, variant: str, column: str) -> pd.S
     return rows.set_index("seed")[column]
 
 
-def _best_alone(changes: pd.DataFrame, corpora: Mapping[str, str]) -> Iterator[dict[str, object]]:
+def _best_alone(
+    changes: pd.DataFrame, corpora: Mapping[str, str], drawn: Mapping[Of, Drawn]
+) -> Iterator[dict[str, object]]:
     """Of Li et al.'s three terms: the outputs' gain beyond the better of the two others."""
-    task, column = Task.TRANSLATION, "gain_bleu"
+    task, column = Task.TRANSLATION, BLEU
     others = [by_seed(changes, task, term, column) for term in LI_OTHERS]
     beyond = by_seed(changes, task, Term.OUTPUTS, column) - pd.concat(others, axis=1).max(
         axis=1, skipna=False
     )
-    yield from _row("li-outputs-best-alone", str(task), corpora[task], beyond.dropna())
+    asked = [(task, term, column) for term in (Term.OUTPUTS, *LI_OTHERS)]
+    sure = _combined(drawn, asked, lambda own, one, other: own - np.maximum(one, other))
+    yield from _row("li-outputs-best-alone", str(task), corpora[task], beyond.dropna(), sure)
 
 
-def _contrasts(changes: pd.DataFrame, corpora: Mapping[str, str]) -> Iterator[dict[str, object]]:
+def _contrasts(
+    changes: pd.DataFrame, corpora: Mapping[str, str], drawn: Mapping[Of, Drawn]
+) -> Iterator[dict[str, object]]:
     """How much more nats a term gains in translation than in the language model."""
     named = " and ".join(dict.fromkeys(corpora.values()))
     for variant in TERMS:
-        translation, language = (by_seed(changes, task, variant, "gain_nats") for task in Task)
+        translation, language = (by_seed(changes, task, variant, NATS) for task in Task)
         gap = (translation - language).dropna()
-        yield from _row("xray-helps-translation-more", variant, named, gap)
+        sure = _combined(drawn, [(task, variant, NATS) for task in Task], np.subtract)
+        yield from _row("xray-helps-translation-more", variant, named, gap, sure)
+
+
+def _combined(
+    drawn: Mapping[Of, Drawn], asked: Sequence[Of], combine: Callable[..., Drawn]
+) -> Drawn | None:
+    """Of every resampled test set; None where one of them was not trained."""
+    found = [drawn[of] for of in asked if of in drawn]
+    return combine(*found) if len(found) == len(asked) else None
 
 
 def _explained(explained: pd.DataFrame, corpora: Mapping[str, str]) -> Iterator[dict[str, object]]:
@@ -89,11 +116,16 @@ def _explained(explained: pd.DataFrame, corpora: Mapping[str, str]) -> Iterator[
                         baseline=row.null_high)  # fmt: skip
 
 
-def _row(claim: str, name: str, corpus: str, of_seeds: pd.Series) -> Iterator[dict[str, object]]:
+def _row(
+    claim: str, name: str, corpus: str, of_seeds: pd.Series, drawn: Drawn | None
+) -> Iterator[dict[str, object]]:
     """The mean over seeds with its interval; no row where nothing was trained."""
     if len(of_seeds):
         found = over_seeds(of_seeds.to_numpy(dtype=float))
-        yield claim_row(claim, _labels(name, corpus), found.mean, found.low, found.high)
+        low, high = found.low, found.high
+        if found.count == 1 and drawn is not None:
+            low, high = percentile_interval(drawn)
+        yield claim_row(claim, _labels(name, corpus), found.mean, low, high)
 
 
 def _labels(name: str, corpus: str) -> dict[str, object]:

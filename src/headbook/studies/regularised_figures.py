@@ -36,8 +36,11 @@ def _of_tasks(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def draw_quality(tables: Tables) -> Figure:
-    """Every seed's gain over the base of its seed, and the mean: nats of each task, and BLEU."""
-    rows = tables["changes"]
+    """Every seed's gain over the base of its seed, and the mean: nats of each task, and BLEU.
+
+    Lines are 95 % over test sentences.
+    """
+    rows, sure = tables["changes"], tables["gains"].set_index(["task", "gain", "variant"])
     panels = [(task, here, "gain_nats", "nats a token gained") for task, here in _of_tasks(rows)]
     scored = rows.dropna(subset="gain_bleu")
     panels += [(task, here, "gain_bleu", "BLEU gained") for task, here in _of_tasks(scored)]
@@ -48,6 +51,8 @@ def draw_quality(tables: Tables) -> Figure:
     for axis, (task, here, column, label) in zip(axes, panels, strict=True):
         for place, name in enumerate(names):
             values = here.loc[here["variant"] == name, column]
+            ends = sure.loc[[(task, column, name)]] if len(values) else sure.iloc[:0]
+            axis.hlines([place] * len(ends), ends["low"], ends["high"], color=COLOURS[name], lw=1.4)
             axis.scatter(values, np.full(len(values), place), color=COLOURS[name], s=26, alpha=0.65,
                          label="a seed" if place == 0 else None)  # fmt: skip
             axis.scatter(values.mean(), place, marker="|", s=240, lw=2.2, color="black",

@@ -21,11 +21,13 @@ from headbook.stages.language import (
     text_of,
 )
 from headbook.stages.model import ModelRun, TrainedModel, asked_for, trained
+from headbook.stages.pruned import primary_translations
 from headbook.stages.regularised import DroppingModelRun, RegularisedLanguageRun, RegularisedRun
 from headbook.stages.watching import Watched
 from headbook.studies.language_runs import given, turn_of
+from headbook.training.paired import Statistics, statistics
 from headbook.training.regularising import Regulariser, Term
-from headbook.training.scoring import Casing, nats
+from headbook.training.scoring import Casing, Losses, losses, nats
 from headbook.types import Kind, UserError
 
 NONE = "no regulariser"
@@ -164,12 +166,18 @@ class Made:
         return float(self.model.curve["valid_loss_nats"].min())
 
     @cached_property
+    def test_losses(self) -> Losses:
+        """Of each sentence of the first test set, or segment of the test text, in 32 bits."""
+        if isinstance(self.model, LanguageModel):
+            pairs = self.model.segments(self.model.text.test)
+        else:
+            pairs = self.model.encode(next(iter(self.model.corpus.tests.values())))
+        return losses(self.model.model(), pairs, self.asked.run.training.tokens)
+
+    @property
     def test_nats(self) -> float:
         """Cross-entropy a token on the first test set."""
-        if isinstance(self.model, LanguageModel):
-            return self.model.scores["test_nats"]
-        test = next(iter(self.model.corpus.tests.values()))
-        return self.nats(self.model.model(), self.model.encode(test))
+        return self.test_losses.mean
 
     @property
     def bleu(self) -> float:
@@ -179,12 +187,18 @@ class Made:
         rows = self.model.bleu
         return float(rows.loc[rows["casing"] == Casing.CASED, "score"].iloc[0])
 
+    @cached_property
+    def bleu_statistics(self) -> Statistics | None:
+        """What its BLEU is made of, a sentence a row; None of a language model."""
+        if isinstance(self.model, LanguageModel):
+            return None
+        references = next(iter(self.model.corpus.tests.values())).target
+        return statistics(primary_translations(self.model), references)
+
     @property
     def perplexity(self) -> float:
         """A piece, on the test text; NaN of a translation model."""
-        if isinstance(self.model, TrainedModel):
-            return float("nan")
-        return self.model.scores["test_perplexity"]
+        return float("nan") if isinstance(self.model, TrainedModel) else math.exp(self.test_nats)
 
     def valid_sample(self, sentences: int, segments: int) -> list[EncodedPair]:
         """The first sentences of the validation set, or segments of the validation text."""

@@ -20,6 +20,7 @@ from headbook.studies.regularised_figures import (
     draw_removed,
     draw_tuning,
 )
+from headbook.studies.regularised_gains import gain_rows, gains, mean_over_seeds
 from headbook.studies.regularised_measures import (
     INDEX,
     METRICS,
@@ -52,11 +53,16 @@ EXPLAINING = (DISSIMILARITY, ATTENTION)
 def compute(config: Config, store: Store | None = None) -> Tables:
     """Trains what is missing; quality, diversity, the loss without heads, and all of it paired."""
     store, asked = store or Store.default(), config.regularising()
-    parts = [_of_task(task, config, store) for task in Task]
+    trained = [trained_all(asked, task, store) for task in Task]
+    parts = [_of_task(*of_task, config) for of_task in trained]
+    gained = [gain for _, kept in trained for gain in gains(kept)]
     tables = {name: stacked(part[name] for part in parts) for name in parts[0]}
+    tables["gains"] = gain_rows(gained)
     tables["changes"] = changes(tables)
     tables["explained"] = explained_rows(tables["changes"])
-    tables["claims"] = claims(tables["changes"], tables["explained"], _corpora(asked))
+    tables["claims"] = claims(
+        tables["changes"], tables["explained"], _corpora(asked), mean_over_seeds(gained)
+    )
     return tables
 
 
@@ -64,9 +70,8 @@ def _corpora(asked: Regularising) -> dict[str, str]:
     return {str(task): Path(asked.base(task).run.corpus).name for task in Task}
 
 
-def _of_task(task: Task, config: Config, store: Store) -> Tables:
-    first, kept = trained_all(config.regularising(), task, store)
-    with tqdm(kept, desc=f"measuring, {task}", unit="model") as bar:
+def _of_task(first: Sequence[Made], kept: Sequence[Made], config: Config) -> Tables:
+    with tqdm(kept, desc=f"measuring, {first[0].asked.task}", unit="model") as bar:
         measured = [_measured(each, config) for each in bar]
     rows = {name: stacked(one[name] for one in measured) for name in measured[0]}
     start = _diversity(first[0], first[0].model.untrained(), config).assign(variant=UNTRAINED)

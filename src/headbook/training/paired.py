@@ -49,7 +49,7 @@ def resampled(
     statistics: Statistics, samples: int = SAMPLES, seed: int = SEED
 ) -> Float[np.ndarray, " sample"]:
     """BLEU of test sets drawn from the sentences with replacement: the same draws for one seed."""
-    sums = _draws(len(statistics), samples, seed) @ statistics.astype(np.float64)
+    sums = draws(len(statistics), samples, seed) @ statistics.astype(np.float64)
     metric = _metric()
     return np.array([_score(metric, row) for row in sums.astype(np.int64)])
 
@@ -85,7 +85,7 @@ def _score(metric: BLEU, sums: Int[np.ndarray, "10"]) -> float:
 
 
 @lru_cache(maxsize=4)
-def _draws(sentences: int, samples: int, seed: int) -> Float[np.ndarray, "sample sentence"]:
+def draws(sentences: int, samples: int, seed: int) -> Float[np.ndarray, "sample sentence"]:
     """How often each sample draws each sentence, by sacrebleu's generator.
 
     As floats: products of whole numbers are as exact in them, and many times faster.

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import torch
+from jaxtyping import Float, Int
 from sacrebleu.metrics import BLEU
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
@@ -60,12 +62,32 @@ def bleu(translations: Sequence[str], references: Sequence[str], casing: Casing)
     return BleuScore(result.score, result._ci, str(metric.get_signature()))
 
 
+@dataclass(frozen=True)
+class Losses:
+    """Cross-entropy of each sentence in nats, summed over its target tokens, and their number."""
+
+    nats: Float[Tensor, " sentence"]
+    tokens: Int[Tensor, " sentence"]
+
+    @property
+    def mean(self) -> float:
+        """Nats a token."""
+        return float(self.nats.sum() / self.tokens.sum())
+
+
 @torch.inference_mode()
-def nats(model: Transformer, pairs: Sequence[EncodedPair], tokens: int) -> float:
-    """Cross-entropy a target token, padding left out, in batches of at most so many tokens."""
-    total, counted = 0.0, 0
+def losses(model: Transformer, pairs: Sequence[EncodedPair], tokens: int) -> Losses:
+    """In the order of the pairs, padding left out, in batches of at most so many tokens."""
+    nats = torch.zeros(len(pairs), dtype=torch.float64)
+    counted = torch.zeros(len(pairs), dtype=torch.long)
     for batch in in_order(pairs, tokens):
-        logits, targets = model(batch).flatten(0, 1), batch.target_out.flatten()
-        total += float(cross_entropy(logits, targets, ignore_index=PAD, reduction="sum"))
-        counted += int(batch.target_mask.sum())
-    return total / counted
+        logits, targets = model(batch).flatten(0, 1), batch.target_out
+        each = cross_entropy(logits, targets.flatten(), ignore_index=PAD, reduction="none")
+        nats[batch.sentences] = each.view_as(targets).double().sum(1)
+        counted[batch.sentences] = batch.target_mask.sum(1)
+    return Losses(nats, counted)
+
+
+def nats(model: Transformer, pairs: Sequence[EncodedPair], tokens: int) -> float:
+    """Cross-entropy a target token."""
+    return losses(model, pairs, tokens).mean

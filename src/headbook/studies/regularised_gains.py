@@ -1,0 +1,64 @@
+"""How sure a gain on test text is: both models on the same sentences, and those drawn again."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from headbook.claims.bootstrap import percentile_interval
+from headbook.studies.regularised_runs import NONE, Made
+from headbook.training.paired import SAMPLES, SEED, draws, resampled
+from headbook.training.scoring import Losses
+
+NATS, BLEU = "gain_nats", "gain_bleu"
+Drawn = Float[np.ndarray, " sample"]
+Of = tuple[str, str, str]
+"""A task, a variant, and NATS or BLEU."""
+
+
+@dataclass(frozen=True, eq=False)
+class Gain:
+    """What one model gains over the base of its seed on each resampled test set."""
+
+    of: Of
+    seed: int
+    drawn: Drawn
+
+
+def gains(kept: Sequence[Made]) -> Iterator[Gain]:
+    """Of every model but the bases themselves; in BLEU where it translates."""
+    bases = {_seed(each): each for each in kept if each.asked.variant == NONE}
+    for each in kept:
+        base, (task, variant) = bases[_seed(each)], (str(each.asked.task), each.asked.variant)
+        if each is base:
+            continue
+        drawn = nats_gained(base.test_losses, each.test_losses)
+        yield Gain((task, variant, NATS), _seed(each), drawn)
+        if each.bleu_statistics is not None:
+            drawn = resampled(each.bleu_statistics) - resampled(base.bleu_statistics)
+            yield Gain((task, variant, BLEU), _seed(each), drawn)
+
+
+def _seed(each: Made) -> int:
+    return each.asked.run.training.seed
+
+
+def nats_gained(base: Losses, other: Losses) -> Drawn:
+    """Nats a token that the other has less than the base, on each resampled test set."""
+    weights = draws(len(base.tokens), SAMPLES, SEED)
+    return weights @ (base.nats - other.nats).numpy() / (weights @ base.tokens.numpy())
+
+
+def mean_over_seeds(found: Sequence[Gain]) -> Mapping[Of, Drawn]:
+    """Each gain on the resampled test sets, mean over the seeds."""
+    return {of: np.mean([each.drawn for each in found if each.of == of], axis=0)
+            for of in dict.fromkeys(each.of for each in found)}  # fmt: skip
+
+
+def gain_rows(found: Sequence[Gain]) -> pd.DataFrame:
+    """One row a model and gain, with its 95 % interval over test sentences."""
+    columns = ["task", "variant", "gain", "seed", "low", "high"]
+    rows = [(*each.of, each.seed, *percentile_interval(each.drawn)) for each in found]
+    return pd.DataFrame(rows, columns=columns)
