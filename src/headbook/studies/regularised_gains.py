@@ -8,7 +8,8 @@ import pandas as pd
 from jaxtyping import Float
 
 from headbook.claims.bootstrap import percentile_interval
-from headbook.studies.regularised_runs import NONE, Made
+from headbook.studies.regularised_readings import Reading
+from headbook.studies.regularised_runs import NONE
 from headbook.training.paired import SAMPLES, SEED, draws, resampled
 from headbook.training.scoring import Losses
 
@@ -27,22 +28,23 @@ class Gain:
     drawn: Drawn
 
 
-def gains(kept: Sequence[Made]) -> Iterator[Gain]:
-    """Of every model but the bases themselves; in BLEU where it translates."""
-    bases = {_seed(each): each for each in kept if each.asked.variant == NONE}
+def gains(kept: Sequence[Reading]) -> Iterator[Gain]:
+    """Of every model of one task but the bases themselves; in BLEU where it translates."""
+    bases = {_seed(each): each for each in kept if each.made.asked.variant == NONE}
     for each in kept:
-        base, (task, variant) = bases[_seed(each)], (str(each.asked.task), each.asked.variant)
+        base, asked = bases[_seed(each)], each.made.asked
         if each is base:
             continue
-        drawn = nats_gained(base.test_losses, each.test_losses)
-        yield Gain((task, variant, NATS), _seed(each), drawn)
-        if each.bleu_statistics is not None:
-            drawn = resampled(each.bleu_statistics) - resampled(base.bleu_statistics)
-            yield Gain((task, variant, BLEU), _seed(each), drawn)
+        drawn = nats_gained(base.losses, each.losses)
+        yield Gain((str(asked.task), asked.variant, NATS), _seed(each), drawn)
+        own, bases_own = each.made.bleu_statistics, base.made.bleu_statistics
+        if own is not None and bases_own is not None:
+            drawn = resampled(own) - resampled(bases_own)
+            yield Gain((str(asked.task), asked.variant, BLEU), _seed(each), drawn)
 
 
-def _seed(each: Made) -> int:
-    return each.asked.run.training.seed
+def _seed(each: Reading) -> int:
+    return each.made.asked.run.training.seed
 
 
 def nats_gained(base: Losses, other: Losses) -> Drawn:

@@ -165,7 +165,6 @@ class Made:
         """Cross-entropy a token on validation text, without smoothing, where it is least."""
         return float(self.model.curve["valid_loss_nats"].min())
 
-    @cached_property
     def test_losses(self) -> Losses:
         """Of each sentence of the first test set, or segment of the test text, in 32 bits."""
         if isinstance(self.model, LanguageModel):
@@ -173,11 +172,6 @@ class Made:
         else:
             pairs = self.model.encode(next(iter(self.model.corpus.tests.values())))
         return losses(self.model.model(), pairs, self.asked.run.training.tokens)
-
-    @property
-    def test_nats(self) -> float:
-        """Cross-entropy a token on the first test set."""
-        return self.test_losses.mean
 
     @property
     def bleu(self) -> float:
@@ -195,16 +189,11 @@ class Made:
         references = next(iter(self.model.corpus.tests.values())).target
         return statistics(primary_translations(self.model), references)
 
-    @property
-    def perplexity(self) -> float:
-        """A piece, on the test text; NaN of a translation model."""
-        return float("nan") if isinstance(self.model, TrainedModel) else math.exp(self.test_nats)
-
-    def valid_sample(self, sentences: int, segments: int) -> list[EncodedPair]:
-        """The first sentences of the validation set, or segments of the validation text."""
+    def valid_sample(self, count: int) -> list[EncodedPair]:
+        """The first so many pairs of the validation set, or segments of the validation text."""
         if isinstance(self.model, LanguageModel):
-            return self.model.segments(self.model.text.valid)[:segments]
-        return self.model.encode(self.model.corpus.valid.first(sentences))
+            return self.model.segments(self.model.text.valid)[:count]
+        return self.model.encode(self.model.corpus.valid.first(count))
 
     def nats(self, model: Transformer, pairs: Sequence[EncodedPair]) -> float:
         """Cross-entropy a target token of a model of this shape, without padding."""

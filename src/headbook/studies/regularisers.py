@@ -1,14 +1,12 @@
 """Notebook 36: what regularisers of diversity, and DropHead, do to translation and to language."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pandas as pd
 from tqdm import tqdm
 
-from headbook.corpora.batches import Batch, in_order
 from headbook.heads.four_metrics import ATTENTION, DISSIMILARITY
-from headbook.models.transformer import Transformer
 from headbook.runs.store import Store
 from headbook.studies.config import Config
 from headbook.studies.measurements import stacked
@@ -24,13 +22,18 @@ from headbook.studies.regularised_gains import gain_rows, gains, mean_over_seeds
 from headbook.studies.regularised_measures import (
     INDEX,
     METRICS,
-    diversity_rows,
     explained,
     minus_base,
-    term_rows,
+)
+from headbook.studies.regularised_readings import (
+    TABLES,
+    Reading,
+    asked_of,
+    diversity_untrained,
+    reading,
 )
 from headbook.studies.regularised_runs import NONE, Made, Regularising, Task, trained_all
-from headbook.studies.removed_heads import HALF, rise, without_heads
+from headbook.studies.removed_heads import HALF, rise
 from headbook.studies.results import Tables
 from headbook.training.regularising import Term
 
@@ -40,11 +43,6 @@ __all__ = [
 ]  # fmt: skip
 
 STUDY = "36_regularisers"
-SENTENCES, SEGMENTS = 100, 8
-"""Of validation text, on which diversity is measured: pairs, or segments."""
-LOST_SENTENCES, LOST_SEGMENTS = 300, 32
-"""Of validation text, on which models lose their heads."""
-LEVELS = (0.0, 0.25, 0.5, 0.75)
 UNTRAINED = "before training"
 EXPLAINING = (DISSIMILARITY, ATTENTION)
 """What is put beside the gain."""
@@ -53,10 +51,18 @@ EXPLAINING = (DISSIMILARITY, ATTENTION)
 def compute(config: Config, store: Store | None = None) -> Tables:
     """Trains what is missing; quality, diversity, the loss without heads, and all of it paired."""
     store, asked = store or Store.default(), config.regularising()
-    trained = [trained_all(asked, task, store) for task in Task]
-    parts = [_of_task(*of_task, config) for of_task in trained]
-    gained = [gain for _, kept in trained for gain in gains(kept)]
-    tables = {name: stacked(part[name] for part in parts) for name in parts[0]}
+    trained = {task: trained_all(asked, task, store) for task in Task}
+    read = {task: _read(dict.fromkeys([*first, *kept]), task, config, store)
+            for task, (first, kept) in trained.items()}  # fmt: skip
+    chosen = {task: [read[task][each] for each in kept] for task, (_, kept) in trained.items()}
+    starts = [_start(first[0], config) for first, _ in trained.values()]
+    every = [each for of_task in chosen.values() for each in of_task]
+    tables = {name: stacked(each.tables[name] for each in every) for name in TABLES}
+    tables["diversity"] = stacked([tables["diversity"], *starts])
+    tables["quality"] = pd.DataFrame(
+        [_quality(each, each in chosen[task]) for task in Task for each in read[task].values()]
+    )
+    gained = [gain for of_task in chosen.values() for gain in gains(of_task)]
     tables["gains"] = gain_rows(gained)
     tables["changes"] = changes(tables)
     tables["explained"] = explained_rows(tables["changes"])
@@ -70,46 +76,21 @@ def _corpora(asked: Regularising) -> dict[str, str]:
     return {str(task): Path(asked.base(task).run.corpus).name for task in Task}
 
 
-def _of_task(first: Sequence[Made], kept: Sequence[Made], config: Config) -> Tables:
-    with tqdm(kept, desc=f"measuring, {first[0].asked.task}", unit="model") as bar:
-        measured = [_measured(each, config) for each in bar]
-    rows = {name: stacked(one[name] for one in measured) for name in measured[0]}
-    start = _diversity(first[0], first[0].model.untrained(), config).assign(variant=UNTRAINED)
-    return {
-        "quality": pd.DataFrame([_quality(each, kept) for each in dict.fromkeys([*first, *kept])]),
-        **rows,
-        "diversity": stacked([rows["diversity"], start]),
-    }
+def _read(models: Iterable[Made], task: Task, config: Config, store: Store) -> dict[Made, Reading]:
+    with tqdm(list(models), desc=f"reading, {task}", unit="model") as bar:
+        return {each: reading(each, asked_of(each, config), store) for each in bar}
 
 
-def _quality(each: Made, kept: Sequence[Made]) -> dict[str, object]:
+def _start(base: Made, config: Config) -> pd.DataFrame:
+    """Diversity of a task's base before its first update."""
+    return diversity_untrained(base, asked_of(base, config)).assign(variant=UNTRAINED)
+
+
+def _quality(each: Reading, chosen: bool) -> dict[str, object]:
     return {
-        **each.asked.labels, "chosen": each in kept, "valid_nats": each.valid_nats,
-        "test_nats": each.test_nats, "bleu": each.bleu, "perplexity": each.perplexity,
+        **each.made.asked.labels, "chosen": chosen, "valid_nats": each.made.valid_nats,
+        "test_nats": each.test_nats, "bleu": each.made.bleu, "perplexity": each.perplexity,
     }  # fmt: skip
-
-
-def _measured(each: Made, config: Config) -> Tables:
-    whole, orders = each.model.model(), config.preset.pruning.orders
-    pairs = each.valid_sample(config.sentence_count or LOST_SENTENCES, LOST_SEGMENTS)
-    removed = without_heads(whole, lambda: each.nats(whole, pairs), LEVELS, orders,
-                            each.asked.variant)  # fmt: skip
-    terms = term_rows(whole, each.kinds, _probe(each, config))
-    return {
-        "diversity": _diversity(each, whole, config),
-        "terms": pd.DataFrame(terms).assign(**each.asked.labels),
-        "removed": pd.DataFrame(removed).assign(**each.asked.labels),
-    }
-
-
-def _probe(each: Made, config: Config) -> list[Batch]:
-    pairs = each.valid_sample(config.sentence_count or SENTENCES, SEGMENTS)
-    return list(in_order(pairs, each.asked.run.training.tokens))
-
-
-def _diversity(each: Made, model: Transformer, config: Config) -> pd.DataFrame:
-    rows = diversity_rows(model, each.kinds, _probe(each, config))
-    return pd.DataFrame(rows).assign(**each.asked.labels)
 
 
 def changes(tables: Tables) -> pd.DataFrame:
