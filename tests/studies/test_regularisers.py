@@ -23,7 +23,7 @@ from headbook.studies import regularisers as study
 from headbook.studies.config import Config
 from headbook.studies.costs import Device
 from headbook.studies.profiles import PROFILES
-from headbook.studies.regularised_claims import TERMS, claims
+from headbook.studies.regularised_claims import TERMS, Evidence, claims
 from headbook.studies.regularised_figures import VARIANTS, shown_without_heads
 from headbook.studies.regularised_gains import (
     BLEU,
@@ -395,7 +395,7 @@ def planted(seeds: int, variants: tuple[str, ...] = VARIANTS) -> Tables:
     drawn = mean_over_seeds(gained)
     return found | {
         "gains": gain_rows(gained),
-        "claims": claims(found["changes"], found["explained"], CORPORA, drawn),
+        "claims": claims(Evidence(found["changes"], CORPORA, drawn), found["explained"]),
     }
 
 

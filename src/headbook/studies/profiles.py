@@ -184,7 +184,6 @@ PROFILES = MappingProxyType(
                         described("wikitext-2", 400, RATES[1], 0, SIZES["narrow"]), context=128
                     ),
                     (0.1, 1.0),
-                    seeds=1,  # as far as they are trained
                 ),
                 texts=(HELD_OUT, *TREEBANKS),
                 emerging=(

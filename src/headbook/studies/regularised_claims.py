@@ -39,74 +39,67 @@ ASKED = (
 )  # fmt: skip
 
 
-def claims(
-    changes: pd.DataFrame,
-    explained: pd.DataFrame,
-    corpora: Mapping[str, str],
-    drawn: Mapping[Of, Drawn],
-) -> pd.DataFrame:
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The changes of every model, the corpus of each task, and the gains on resampled test sets."""
+
+    changes: pd.DataFrame
+    corpora: Mapping[str, str]
+    drawn: Mapping[Of, Drawn]
+
+    def by_seed(self, task: str, variant: str, column: str) -> pd.Series:
+        """A column of one task and variant, indexed by seed; empty where it was not trained."""
+        same = (self.changes["task"] == task) & (self.changes["variant"] == variant)
+        return self.changes[same].set_index("seed")[column]
+
+    def combined(self, of: Sequence[Of], combine: Callable[..., Drawn]) -> Drawn | None:
+        """Of every resampled test set; None where one of them was not trained."""
+        found = [self.drawn[each] for each in of if each in self.drawn]
+        return combine(*found) if len(found) == len(of) else None
+
+
+def claims(evidence: Evidence, explained: pd.DataFrame) -> pd.DataFrame:
     """One row a claim, task and variant that was trained.
 
     Intervals are over seeds; of a single seed over test sentences, where a gain is asked for.
     """
-    found = [row for asked in ASKED for row in _of_changes(asked, changes, corpora, drawn)]
-    found += _best_alone(changes, corpora, drawn)
-    found += _contrasts(changes, corpora, drawn)
-    found += _explained(explained, corpora)
+    found = [row for asked in ASKED for row in _of_changes(asked, evidence)]
+    found += _best_alone(evidence)
+    found += _contrasts(evidence)
+    found += _explained(explained, evidence.corpora)
     return pd.DataFrame(found)
 
 
-def _of_changes(
-    asked: Asked,
-    changes: pd.DataFrame,
-    corpora: Mapping[str, str],
-    drawn: Mapping[Of, Drawn],
-) -> Iterator[dict[str, object]]:
+def _of_changes(asked: Asked, evidence: Evidence) -> Iterator[dict[str, object]]:
     for task in asked.tasks:
         for variant in asked.variants:
-            of_seeds = by_seed(changes, task, variant, asked.column)
-            sure = drawn.get((task, variant, asked.column))
-            yield from _row(asked.claim, f"{task}, {variant}", corpora[task], of_seeds, sure)
+            of_seeds = evidence.by_seed(task, variant, asked.column)
+            sure = evidence.drawn.get((task, variant, asked.column))
+            name = f"{task}, {variant}"
+            yield from _row(asked.claim, name, evidence.corpora[task], of_seeds, sure)
 
 
-def by_seed(changes: pd.DataFrame, task: str, variant: str, column: str) -> pd.Series:
-    """A column of one task and variant, indexed by seed; empty where it was not trained."""
-    rows = changes[(changes["task"] == task) & (changes["variant"] == variant)]
-    return rows.set_index("seed")[column]
-
-
-def _best_alone(
-    changes: pd.DataFrame, corpora: Mapping[str, str], drawn: Mapping[Of, Drawn]
-) -> Iterator[dict[str, object]]:
+def _best_alone(evidence: Evidence) -> Iterator[dict[str, object]]:
     """Of Li et al.'s three terms: the outputs' gain beyond the better of the two others."""
     task, column = Task.TRANSLATION, BLEU
-    others = [by_seed(changes, task, term, column) for term in LI_OTHERS]
-    beyond = by_seed(changes, task, Term.OUTPUTS, column) - pd.concat(others, axis=1).max(
+    others = [evidence.by_seed(task, term, column) for term in LI_OTHERS]
+    beyond = evidence.by_seed(task, Term.OUTPUTS, column) - pd.concat(others, axis=1).max(
         axis=1, skipna=False
     )
     asked = [(task, term, column) for term in (Term.OUTPUTS, *LI_OTHERS)]
-    sure = _combined(drawn, asked, lambda own, one, other: own - np.maximum(one, other))
-    yield from _row("li-outputs-best-alone", str(task), corpora[task], beyond.dropna(), sure)
+    sure = evidence.combined(asked, lambda own, one, other: own - np.maximum(one, other))
+    corpus = evidence.corpora[task]
+    yield from _row("li-outputs-best-alone", str(task), corpus, beyond.dropna(), sure)
 
 
-def _contrasts(
-    changes: pd.DataFrame, corpora: Mapping[str, str], drawn: Mapping[Of, Drawn]
-) -> Iterator[dict[str, object]]:
+def _contrasts(evidence: Evidence) -> Iterator[dict[str, object]]:
     """How much more nats a term gains in translation than in the language model."""
-    named = " and ".join(dict.fromkeys(corpora.values()))
+    named = " and ".join(dict.fromkeys(evidence.corpora.values()))
     for variant in TERMS:
-        translation, language = (by_seed(changes, task, variant, NATS) for task in Task)
+        translation, language = (evidence.by_seed(task, variant, NATS) for task in Task)
         gap = (translation - language).dropna()
-        sure = _combined(drawn, [(task, variant, NATS) for task in Task], np.subtract)
+        sure = evidence.combined([(task, variant, NATS) for task in Task], np.subtract)
         yield from _row("xray-helps-translation-more", variant, named, gap, sure)
-
-
-def _combined(
-    drawn: Mapping[Of, Drawn], asked: Sequence[Of], combine: Callable[..., Drawn]
-) -> Drawn | None:
-    """Of every resampled test set; None where one of them was not trained."""
-    found = [drawn[of] for of in asked if of in drawn]
-    return combine(*found) if len(found) == len(asked) else None
 
 
 def _explained(explained: pd.DataFrame, corpora: Mapping[str, str]) -> Iterator[dict[str, object]]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
@@ -50,10 +51,12 @@ def draw_quality(tables: Tables) -> Figure:
     axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
     for axis, (task, here, column, label) in zip(axes, panels, strict=True):
         for place, name in enumerate(names):
-            values = here.loc[here["variant"] == name, column]
+            values = here[here["variant"] == name].sort_values("seed")[column]
             ends = sure.loc[[(task, column, name)]] if len(values) else sure.iloc[:0]
-            axis.hlines([place] * len(ends), ends["low"], ends["high"], color=COLOURS[name], lw=1.4)
-            axis.scatter(values, np.full(len(values), place), color=COLOURS[name], s=26, alpha=0.65,
+            places = place + _apart(len(values))
+            axis.hlines(places, *ends.sort_values("seed")[["low", "high"]].to_numpy().T,
+                        color=COLOURS[name], lw=1.4)  # fmt: skip
+            axis.scatter(values, places, color=COLOURS[name], s=16,
                          label="a seed" if place == 0 else None)  # fmt: skip
             axis.scatter(values.mean(), place, marker="|", s=240, lw=2.2, color="black",
                          label="mean" if place == 0 else None)  # fmt: skip
@@ -65,6 +68,11 @@ def draw_quality(tables: Tables) -> Figure:
     axes[0].invert_yaxis()
     _legend_below(figure, axes[0], 2)
     return figure
+
+
+def _apart(seeds: int) -> Float[np.ndarray, " seed"]:
+    """Seeds of one regulariser one below the other, so that their lines are told apart."""
+    return 0.22 * (np.arange(seeds) - (seeds - 1) / 2)
 
 
 def draw_tuning(tables: Tables) -> Figure:

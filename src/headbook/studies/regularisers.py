@@ -10,7 +10,7 @@ from headbook.heads.four_metrics import ATTENTION, DISSIMILARITY
 from headbook.runs.store import Store
 from headbook.studies.config import Config
 from headbook.studies.measurements import stacked
-from headbook.studies.regularised_claims import claims
+from headbook.studies.regularised_claims import Evidence, claims
 from headbook.studies.regularised_figures import (
     draw_bought,
     draw_explained,
@@ -66,9 +66,8 @@ def compute(config: Config, store: Store | None = None) -> Tables:
     tables["gains"] = gain_rows(gained)
     tables["changes"] = changes(tables)
     tables["explained"] = explained_rows(tables["changes"])
-    tables["claims"] = claims(
-        tables["changes"], tables["explained"], _corpora(asked), mean_over_seeds(gained)
-    )
+    evidence = Evidence(tables["changes"], _corpora(asked), mean_over_seeds(gained))
+    tables["claims"] = claims(evidence, tables["explained"])
     return tables
 
 
