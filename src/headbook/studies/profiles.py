@@ -184,6 +184,7 @@ PROFILES = MappingProxyType(
                         described("wikitext-2", 400, RATES[1], 0, SIZES["narrow"]), context=128
                     ),
                     (0.1, 1.0),
+                    seeds=2,  # as far as they are trained
                 ),
                 texts=(HELD_OUT, *TREEBANKS),
                 emerging=(
