@@ -476,6 +476,24 @@ def test_claims_compare_what_they_say() -> None:
     assert set(made_up["explained"]["metric"]) == {DISSIMILARITY, ATTENTION}
 
 
+def test_the_reading_says_where_the_grid_ends_and_how_much_heads_are_used() -> None:
+    made_up = planted(2)
+    quality = made_up["quality"]
+    said = study.read(made_up)
+    assert "the weakest λ that was tried for 0 of 16 pairs" in said
+    made_up["quality"] = quality.assign(
+        strength=quality["strength"].replace({0.1: 1.0, 1.0: 0.1}),
+    )
+    assert "the weakest λ that was tried for 16 of 16 pairs" in study.read(made_up)
+    alone = {**made_up, "quality": quality[quality["chosen"]]}
+    assert "the weakest λ" not in study.read(alone)
+    removed = made_up["removed"]
+    rows = removed.query("task == 'translation' and variant == @NONE")
+    means = rows.groupby("share")["valid_nats"].mean()
+    assert f"loses {means[0.5] - means[0.0]:.2f} nats a token" in said
+    assert "without 50% of its heads" in said
+
+
 def test_a_term_that_was_not_trained_has_no_row(tables: Tables) -> None:
     rows = checked(ledger.load(), tables["claims"], study.STUDY, "test")
     assert "li-positions-raise-bleu" in set(rows["claim"])

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
@@ -154,9 +155,9 @@ def explained_table(tables: Tables) -> pd.DataFrame:
 
 def read(tables: Tables) -> str:
     """The reading, every number from the tables."""
-    return " ".join(
-        [*_task_sentences(tables), *_explained_sentences(tables), *_bought_sentences(tables)]
-    )
+    parts = (_task_sentences, _weakest_sentences, _use_sentences, _explained_sentences,
+             _bought_sentences)  # fmt: skip
+    return " ".join(sentence for part in parts for sentence in part(tables))
 
 
 def _task_sentences(tables: Tables) -> Iterator[str]:
@@ -171,6 +172,33 @@ def _task_sentences(tables: Tables) -> Iterator[str]:
             f"on test text; {better} of {len(gains)} regularisers are better on the mean of "
             f"{seeds} {plural}, from {gains.max():+.3f} nats gained "
             f"({gains.idxmax()}) to {gains.min():+.3f} ({gains.idxmin()})."
+        )
+
+
+def _weakest_sentences(tables: Tables) -> Iterator[str]:
+    """Where the best strength may lie outside of what was tried."""
+    quality = tables["quality"]
+    terms = quality[
+        quality["variant"].isin(list(Term)) & (quality["seed"] == quality["seed"].min())
+    ]
+    grids = terms.groupby(["task", "variant"])["strength"]
+    weakest = (terms["strength"] == grids.transform("min"))[terms["chosen"]]
+    if grids.nunique().max() > 1:
+        yield (
+            f"Validation chose the weakest λ that was tried for {weakest.sum()} of "
+            f"{len(weakest)} pairs of task and term: a weaker one may be better."
+        )
+
+
+def _use_sentences(tables: Tables) -> Iterator[str]:
+    """A model that hardly uses its heads has little to gain by other ones."""
+    most = tables["removed"]["share"].max()
+    bases = tables["removed"].query("variant == @NONE")
+    for task, rows in bases.groupby("task", sort=False):
+        lost = np.mean([rise(one, most) for _, one in rows.groupby("seed")])
+        yield (
+            f"{str(task).capitalize()}: without {most:.0%} of its heads, taken at random, the base "
+            f"loses {lost:.2f} nats a token, which is how much it uses them."
         )
 
 
