@@ -216,10 +216,11 @@ def test_it_says_what_it_packs_and_how_to_go_on(machine: Machine, tmp_path: Path
     ]  # fmt: skip
     kept = [Path(name).name for name in found if name.startswith("runs/parses/")]
     assert kept == ["run.json", "trees.json"] * 2
-    exported = next(line for line in lines if line.startswith("export "))
-    assert shlex.split(exported)[1:] == [
-        f"HEADBOOK_{name.upper()}={folder / name}" for name in ("data", "downloads", "runs")
-    ]
+    exported = [line for line in lines if line.startswith("export ")]
+    assert shlex.split(" ".join(exported)) == [
+        "export", "PYTHONPATH=src:build/packages", "export",
+        *(f"HEADBOOK_{name.upper()}={folder / name}" for name in ("data", "downloads", "runs")),
+    ]  # fmt: skip
     assert [line for line in lines if "-m headbook" in line] == [
         "python3 -m headbook plan --profile toy",
         "python3 -m headbook train --profile toy --minutes 30",

@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from headbook import paths
+from headbook.publishing.templates import templates
 
 HEAVY = {"torch", "spacy", "lightning", "transformers", "matplotlib", "pandas", "papermill"}
 EVERYTHING = """
@@ -19,6 +21,25 @@ for module in pkgutil.walk_packages(headbook.__path__, "headbook."):
     importlib.import_module(module.name)
 assert torch.equal(state, torch.get_rng_state()), "the random state moved"
 assert threads == torch.get_num_threads(), "the number of threads changed"
+"""
+
+NOT_THERE = (
+    "IPython", "beartype", "hypothesis", "ipykernel", "jupyter_book", "latex2mathml", "nbclient",
+    "papermill", "pytest", "spacy", "sphinx", "thinc",
+)  # fmt: skip
+"""What a bare GPU machine has not got and the README does not carry there."""
+WITHOUT = """
+import sys
+from importlib import import_module
+
+class NotThere:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {absent!r}:
+            raise ModuleNotFoundError("there is no " + name, name=name)
+
+sys.meta_path.insert(0, NotThere())
+for module in {modules!r}:
+    import_module(module)
 """
 
 
@@ -42,6 +63,19 @@ def test_importing_every_module_has_no_side_effect(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     assert not list(tmp_path.iterdir())
+
+
+def test_every_study_computes_without_what_parses_and_shows(tmp_path: Path) -> None:
+    studies = [f"headbook.studies.{template.study}" for template in templates()]
+    code = WITHOUT.format(absent=NOT_THERE, modules=["headbook.cli", *studies])
+    done = _run(code, tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_is_needed_there_would_be_missed(tmp_path: Path) -> None:
+    code = WITHOUT.format(absent=("tokenizers",), modules=["headbook.studies.as_published"])
+    assert "there is no tokenizers" in _run(code, tmp_path).stderr
+    assert [name for name in NOT_THERE if find_spec(name) is None] == []
 
 
 def test_the_package_is_the_one_of_this_checkout() -> None:

@@ -28,6 +28,7 @@ TOKEN_FILES = (*(f"{side}.json" for side in SIDES), IDS, "run.json")
 COMMANDS = """\
 To run there, in the repository's folder (with other paths, where the pack lies elsewhere there):
 
+export PYTHONPATH=src:build/packages
 export HEADBOOK_DATA={data} HEADBOOK_DOWNLOADS={downloads} HEADBOOK_RUNS={runs}
 python3 -m headbook plan --profile {profile}
 python3 -m headbook train --profile {profile} --minutes 30

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from IPython.display import Markdown, display
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
@@ -24,7 +23,7 @@ from plotly.subplots import make_subplots
 from headbook.studies.diversity_scores import FREE, RAW
 from headbook.studies.heads_scene import Matrix, Scene, one_row_a_pair, scene
 from headbook.studies.interactive import Interactive
-from headbook.studies.page import Folded, Picture
+from headbook.studies.page import Folded, Picture, display, markdown
 from headbook.studies.results import Tables, all_published
 
 FORMS = {RAW: "raw: slices behind the projection", FREE: "scale-free: true outputs of heads"}
@@ -56,12 +55,12 @@ def show_animations(study: str, tables: Tables, form: str) -> None:
     """
     largest, *smaller = all_published(study) or [None]
     if largest:
-        display(Markdown(f"**Published run**: {largest.provenance}"))
+        display(markdown(f"**Published run**: {largest.provenance}"))
         _show(largest.tables, form, "published")
     for kept in smaller:
         for alt, picture in _stills(kept.tables, form):
             display(Folded(f"Published at {kept.provenance}", Picture(picture, alt)))
-    display(Markdown("**This run**"))
+    display(markdown("**This run**"))
     _show(tables, form, "this")
 
 

@@ -12,13 +12,12 @@ from html import escape
 from typing import Any
 
 import plotly.graph_objects as go
-from IPython.display import display
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from headbook.studies.page import Picture
+from headbook.studies.page import Picture, display
 
 DIGITS = 3
 CONFIG = {"displayModeBar": False}

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from html import escape
 
 import pandas as pd
-from IPython.display import Markdown, display
 from matplotlib.figure import Figure
 
 from headbook.claims.ledger import Ledger, load
@@ -19,6 +18,21 @@ from headbook.studies.results import Published, Tables, all_published
 
 DOTS_PER_INCH = 144
 PIXELS_PER_INCH = 84
+
+
+def display(shown: object) -> None:
+    """Puts it below the cell."""
+    # Imported here: studies are computed on machines that have no notebooks.
+    from IPython.display import display as put
+
+    put(shown)
+
+
+def markdown(text: str) -> object:
+    """Text that is shown as Markdown."""
+    from IPython.display import Markdown
+
+    return Markdown(text)
 
 
 @dataclass(frozen=True)
@@ -72,12 +86,12 @@ def show(study: str, draw: Callable[[Tables], Figure], tables: Tables, alt: str)
     """
     largest, smaller = _by_size(study)
     for kept in largest:
-        display(Markdown(f"**Published run**: {kept.provenance}"))
+        display(markdown(f"**Published run**: {kept.provenance}"))
         display(Picture(draw(kept.tables), f"{alt} Published run."))
     for kept in smaller:
         alone = Picture(draw(kept.tables), f"{alt} Published at profile {kept.profile}.")
         display(Folded(_line(kept), alone))
-    display(Markdown("**This run**"))
+    display(markdown("**This run**"))
     display(Picture(draw(tables), f"{alt} This run."))
 
 
@@ -92,10 +106,10 @@ def say(read: Callable[[Tables], str], study: str, tables: Tables) -> None:
     largest, smaller = _by_size(study)
     for kept in largest:
         named = f", profile {kept.profile}" if smaller else ""
-        display(Markdown(f"**Published run{named}.** {read(kept.tables)}"))
+        display(markdown(f"**Published run{named}.** {read(kept.tables)}"))
     for kept in smaller:
-        display(Markdown(folded(_line(kept), read(kept.tables))))
-    display(Markdown(f"**This run.** {read(tables)}"))
+        display(markdown(folded(_line(kept), read(kept.tables))))
+    display(markdown(f"**This run.** {read(tables)}"))
 
 
 def show_table(
@@ -104,17 +118,17 @@ def show_table(
     """A small table of the published run, where there is one, and then of this run."""
     largest, smaller = _by_size(study)
     for kept in largest:
-        display(Markdown(f"**Published run**: {kept.provenance}"))
+        display(markdown(f"**Published run**: {kept.provenance}"))
         table(make(kept.tables), digits)
     for kept in smaller:
-        display(Markdown(folded(_line(kept), _in_markdown(make(kept.tables), digits))))
-    display(Markdown("**This run**"))
+        display(markdown(folded(_line(kept), _in_markdown(make(kept.tables), digits))))
+    display(markdown("**This run**"))
     table(make(tables), digits)
 
 
 def table(frame: pd.DataFrame, digits: int = 3) -> None:
     """A small table as markdown, so that it follows the book's style."""
-    display(Markdown(_in_markdown(frame, digits)))
+    display(markdown(_in_markdown(frame, digits)))
 
 
 def _in_markdown(frame: pd.DataFrame, digits: int) -> str:
@@ -142,10 +156,10 @@ def compare(study: str, config: Config, tables: Tables) -> None:
     results = _results(ledger, study, config.profile, tables["claims"])
     for kept in _others(largest, config):
         results += _results(ledger, study, kept.profile, kept.tables["claims"])
-    display(Markdown(comparison(results)))
+    display(markdown(comparison(results)))
     for kept in _others(smaller, config):
         own = _results(ledger, study, kept.profile, kept.tables["claims"])
-        display(Markdown(folded(_line(kept), comparison(own))))
+        display(markdown(folded(_line(kept), comparison(own))))
 
 
 def _others(kept: list[Published], config: Config) -> list[Published]:
