@@ -98,8 +98,9 @@ def test_a_reading_is_filled_from_both_runs(shown: list):
 
 
 def test_a_table_is_markdown_with_few_digits(shown: list):
-    page.table(pd.DataFrame({"head": ["a"], "share": [0.123456]}))
+    page.table(pd.DataFrame({"head": ["a_b"], "share": [0.123456], "test_nats": [3], 1: [2]}))
     (table,) = texts(shown)
+    assert "| test nats |" in " ".join(table.split()) and "a_b" in table
     assert "0.123 |" in table and "| head" in table and "0.1234" not in table
 
 

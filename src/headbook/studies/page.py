@@ -132,7 +132,10 @@ def table(frame: pd.DataFrame, digits: int = 3) -> None:
 
 
 def _in_markdown(frame: pd.DataFrame, digits: int) -> str:
-    """Numbers on the right; a cell stays empty where there is none."""
+    """Numbers on the right; a cell stays empty where there is none.
+
+    Headings are words, which a line can be broken between.
+    """
 
     def shown(cell: object) -> object:
         if pd.isna(cell):
@@ -142,7 +145,8 @@ def _in_markdown(frame: pd.DataFrame, digits: int) -> str:
     numbers = frame.select_dtypes("number").columns
     sides = ["right" if name in numbers else "left" for name in frame]
     # Text stays as it is: an offset of +1 is no number.
-    return frame.map(shown).to_markdown(index=False, disable_numparse=True, colalign=sides)
+    headed = frame.map(shown).rename(columns=lambda name: str(name).replace("_", " "))
+    return headed.to_markdown(index=False, disable_numparse=True, colalign=sides)
 
 
 def compare(study: str, config: Config, tables: Tables) -> None:
