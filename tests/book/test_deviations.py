@@ -296,9 +296,10 @@ def test_language_text():
     assert {run.training.precision for run in runs} == {Precision.BF16}
     assert (runs[0].size.heads, runs[0].dropout) == (8, 0.1)  # the article's own
     full = [run for run in PROFILES["full"].language if run.setting is Setting.PUBLISHED]
-    assert {(run.size.heads, run.dropout) for run in full} == {
+    assert sorted((run.size.heads, run.dropout) for run in runs) == [
         (heads, dropout) for heads in (2, 4, 8, 16) for dropout in (0.0, 0.1)
-    }
+    ]
+    assert full == runs
 
 
 def test_diversity_watched():
@@ -390,7 +391,7 @@ def test_regularisers_small_models():
     assert laptop.translation.training.updates == laptop.language.training.updates == 400
     assert laptop.translation.training.tokens == laptop.language.training.tokens
     assert laptop.translation.search.beam == 1
-    assert (laptop.seeds, full.seeds) == (2, 5)
+    assert (laptop.seeds, full.seeds) == (3, 5)
     assert (laptop.translation.corpus, laptop.language.corpus) == ("multi30k-de", "wikitext-2")
     assert full.translation.size == full.language.size == Size(6, 512, 2048, 8)
 

@@ -26,6 +26,13 @@ def published(corpus: str, heads: int, dropout: float, seed: int = 0) -> Languag
     return LanguageRun(corpus, size, 5_002, dropout, training, Setting.PUBLISHED)
 
 
+def published_grid(corpus: str) -> tuple[LanguageRun, ...]:
+    """Every number of heads and dropout of the article, its own configuration first."""
+    return tuple(
+        published(corpus, heads, dropout) for dropout in (0.1, 0.0) for heads in (8, 2, 4, 16)
+    )
+
+
 def described(
     corpus: str, updates: int, scale: float, seed: int, size: Size = SMALL
 ) -> LanguageRun:

@@ -14,7 +14,7 @@ from headbook.studies.language_runs import (
     SMALL,
     described,
     dropping,
-    published,
+    published_grid,
     sharing,
     small_language,
 )
@@ -184,16 +184,15 @@ PROFILES = MappingProxyType(
                         described("wikitext-2", 400, RATES[1], 0, SIZES["narrow"]), context=128
                     ),
                     (0.1, 1.0),
-                    seeds=2,  # as far as they are trained
                 ),
                 texts=(HELD_OUT, *TREEBANKS),
                 emerging=(
                     _laptop("tatoeba-de", 6_000, 0.1, 800, size="narrow"),
                     _laptop("tatoeba-de", 6_000, 0.1, 800, size="medium"),
                 ),
-                # as far as they are trained: `full` names the article's other settings, more seeds
+                # as far as they are trained: `full` has more seeds, rates and texts
                 language=(
-                    *(published("wikitext-2", heads, 0.1) for heads in (8, 16)),
+                    *published_grid("wikitext-2"),
                     *(described("wikitext-2", 800, RATES[0], seed) for seed in range(3)),
                 ),
                 varied=LAPTOP_VARIED,
@@ -237,11 +236,7 @@ PROFILES = MappingProxyType(
                     for size in ("narrow", "small", "medium")
                 ),
                 language=(
-                    *(
-                        published("wikitext-2", heads, dropout)
-                        for dropout in (0.1, 0.0)
-                        for heads in (8, 2, 4, 16)
-                    ),
+                    *published_grid("wikitext-2"),
                     *(
                         described(corpus, 20_000, rate, seed, SIZES["paper"])
                         for corpus in ("wikitext-2", "novels")
