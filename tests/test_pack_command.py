@@ -224,7 +224,7 @@ def test_it_says_what_it_packs_and_how_to_go_on(machine: Machine, tmp_path: Path
     assert [line for line in lines if "-m headbook" in line] == [
         "python3 -m headbook plan --profile toy",
         "python3 -m headbook train --profile toy --minutes 30",
-        "python3 -m headbook publish --profile toy",
+        "python3 -m headbook publish --profile toy --minutes 30",
     ]
 
 

@@ -23,6 +23,7 @@ ProfileName = Annotated[str, typer.Option(help="smoke, quick, laptop or full.")]
 Corpus = Annotated[str | None, typer.Option(help="Instead of the profile's corpora.")]
 SizeName = Annotated[str | None, typer.Option(help="Instead of the profile's size.")]
 Seed = Annotated[int | None, typer.Option(help="Instead of the profile's seeds.")]
+Minutes = Annotated[float | None, typer.Option(help="Stop before so many have passed.")]
 
 
 @contextmanager
@@ -34,6 +35,13 @@ def _one_line_errors() -> Iterator[None]:
         line = " ".join(str(error).splitlines())
         typer.secho(f"headbook: {line}", err=True, fg="red")
         raise typer.Exit(2) from None
+
+
+def _seconds(minutes: float | None) -> float:
+    """No limit is infinity."""
+    if minutes is not None and not minutes > 0:
+        raise UserError(f"minutes is {minutes}; give more than 0")
+    return 60 * (minutes or math.inf)
 
 
 def _alone(command: str) -> None:
@@ -119,7 +127,7 @@ def train(
     corpus: Corpus = None,
     size: SizeName = None,
     seed: Seed = None,
-    minutes: Annotated[float | None, typer.Option(help="Stop before so many have passed.")] = None,
+    minutes: Minutes = None,
 ) -> None:
     """Trains a profile's models that the run store lacks, one after the other, but for λ sweeps.
 
@@ -133,15 +141,13 @@ def train(
     """
     began = time.monotonic()
     with _one_line_errors():
-        if minutes is not None and not minutes > 0:
-            raise UserError(f"minutes is {minutes}; give more than 0")
+        limit = _seconds(minutes)
         from headbook.runs.store import Store
         from headbook.studies.config import Config
         from headbook.studies.trainings import train_all_missing
 
         config = Config(profile, _from_anywhere(corpus), size, seed=seed)
-        deadline = began + 60 * (minutes or math.inf)
-        if not train_all_missing(config, Store.default(), typer.echo, deadline):
+        if not train_all_missing(config, Store.default(), typer.echo, began + limit):
             raise typer.Exit(3)
 
 
@@ -149,14 +155,33 @@ def train(
 def publish(
     names: Names = None,
     profile: ProfileName = "laptop",
+    minutes: Minutes = None,
 ) -> None:
-    """Computes studies at a profile and writes their tables to data/results."""
+    """Computes studies at a profile and writes their tables to data/results.
+
+    With --minutes it stops in time and names the command that goes on from there.
+
+    Status: 0 when all are published, 3 when time ran out, 2 for a mistake.
+    """
     with _one_line_errors():
+        limit = _seconds(minutes)
         from headbook.publishing.results import publish_studies
+        from headbook.publishing.templates import select
+        from headbook.publishing.time_limit import TimeUpError, stopped_after
 
         _alone("publish")
-        for where in publish_studies(names, profile):
-            typer.echo(str(where))
+        left = [template.name.partition("_")[0] for template in select(names)]
+        try:
+            with stopped_after(limit):
+                for where in publish_studies(names, profile):
+                    left.pop(0)
+                    typer.echo(str(where))
+        except TimeUpError:
+            if not left:
+                return
+            same = f"headbook publish {' '.join(left)} --profile {profile} --minutes {minutes:g}"
+            typer.echo(f"time is up; this goes on: {same}")
+            raise typer.Exit(3) from None
 
 
 @app.command()

@@ -1,14 +1,17 @@
 """Publishing computes the named studies and writes what made them beside their tables."""
 
 import json
+import signal
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from headbook import paths
+from headbook.cli import app
 from headbook.publishing.results import publish_studies
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.stages.model import corpus_of, ingredients
@@ -16,7 +19,7 @@ from headbook.studies import confidence_and_roles, relative_positions
 from headbook.studies import config as configs
 from headbook.studies.config import Config
 from headbook.studies.profiles import PROFILES
-from headbook.studies.results import Tables, published
+from headbook.studies.results import Tables, folder, published
 from headbook.types import UserError
 
 
@@ -65,6 +68,37 @@ def test_what_a_study_read_is_recorded_with_it_and_nothing_else(
     assert [made["ingredients"]["config"]["training"]["seed"] for made in run["runs"]] == [0]
     assert run["runs"][0]["ingredients"]["stage"]["name"] == "model"
     assert str(root) not in json.dumps(run)
+
+
+def test_publishing_stops_in_time_and_goes_on_from_there(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The clock strikes in the second study's run; called as it says, that run is resumed."""
+    asked = Ingredients(Stage("slow", 1), None, {}, {})
+
+    def slowly(aside: Path) -> None:
+        checkpoint = aside / "checkpoint"
+        if not checkpoint.exists():
+            checkpoint.touch()
+            signal.raise_signal(signal.SIGALRM)
+
+    monkeypatch.setattr(
+        relative_positions, "compute", lambda config, store: store.get(asked, slowly) and {}
+    )
+    cut = CliRunner().invoke(app, ["publish", "11", "12", "--profile", "smoke", "--minutes", "60"])
+    where, said = cut.stdout.splitlines()
+    assert cut.exit_code == 3 and where.endswith("11_confidence_and_roles")
+    assert said.endswith(": headbook publish 12 --profile smoke --minutes 60")
+    assert not folder("12_relative_positions", "smoke").exists()
+    again = CliRunner().invoke(app, said.partition(": headbook ")[2].split())
+    assert again.exit_code == 0 and again.stdout.endswith("12_relative_positions\n")
+
+
+@pytest.mark.parametrize("minutes", ["0", "-1", "nan"])
+def test_no_time_at_all_is_one_line(root: Path, minutes: str):
+    result = CliRunner().invoke(app, ["publish", "11", "--minutes", minutes])
+    assert result.exit_code == 2 and result.stderr.count("\n") == 1
+    assert "give more than 0" in result.stderr
 
 
 def test_nothing_is_computed_where_a_name_or_profile_is_wrong(root: Path):

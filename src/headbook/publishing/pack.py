@@ -32,9 +32,9 @@ export PYTHONPATH=src:build/packages
 export HEADBOOK_DATA={data} HEADBOOK_DOWNLOADS={downloads} HEADBOOK_RUNS={runs}
 python3 -m headbook plan --profile {profile}
 python3 -m headbook train --profile {profile} --minutes 30
-python3 -m headbook publish --profile {profile}\
+python3 -m headbook publish --profile {profile} --minutes 30\
 """
-"""Such a machine is had for so many minutes: the same `train` continues the next time."""
+"""Such a machine is had for so many minutes: `train` and `publish` go on the next time."""
 
 
 @dataclass(frozen=True)
