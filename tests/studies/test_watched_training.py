@@ -10,6 +10,7 @@ from scipy.stats import linregress
 
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
+from headbook.claims.verdict import COLUMNS
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
 from headbook.runs.store import Store
 from headbook.studies import (
@@ -145,6 +146,17 @@ def test_claims_are_rows_the_scorecard_takes(tables: dict[str, Tables]):
     for study, of_page in tables.items():
         rows = checked(found, of_page["claims"].astype({"seed": str}), study, "test")
         assert set(rows["claim"]) == {each.id for each in found.claims if each.study == study}
+
+
+def test_no_claim_on_a_variance_is_put_to_a_model_with_one_pair_of_heads():
+    config, store = Config("smoke", size="smoke"), Store.default()
+    assert {run.size.heads for run in config.language_models()} == {2}
+    published, of_loss = (
+        page.compute(config, store) for page in (as_published, diversity_and_loss)
+    )
+    found = {each.id for each in ledger.load().claims if each.study == as_published.STUDY}
+    assert set(published["claims"]["claim"]) == found - {"xray-variance-rises-published"}
+    assert of_loss["claims"].empty and list(of_loss["claims"]) == list(COLUMNS)
 
 
 def test_the_published_model_sees_ahead_and_the_described_one_does_not(tables: dict[str, Tables]):

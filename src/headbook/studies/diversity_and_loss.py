@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import spearmanr
 
+from headbook.claims.verdict import COLUMNS
 from headbook.heads.four_metrics import DISSIMILARITY, RAW
 from headbook.runs.store import Store
 from headbook.stages.language import LanguageModel, Setting
@@ -17,6 +18,7 @@ from headbook.studies.config import Config
 from headbook.studies.diversity_watched import (
     batch_rows,
     column,
+    has_one_pair,
     labels,
     language_models,
     variance,
@@ -51,7 +53,8 @@ def compute(config: Config, store: Store | None = None) -> Tables:
         "batches": stacked(batches),
         "fits": stacked(fits),
         "claims": pd.DataFrame(
-            [row for (setting, model), rows in found for row in _claims(setting, model, rows)]
+            [row for (setting, model), rows in found for row in _claims(setting, model, rows)],
+            columns=list(COLUMNS),
         ),
     }
 
@@ -125,8 +128,10 @@ def _with_constant(values: Regressors) -> Float[np.ndarray, "batch regressor_and
 def _claims(
     setting: Setting, model: LanguageModel, fits: pd.DataFrame
 ) -> Iterator[dict[str, object]]:
+    if has_one_pair(model):
+        return
     key, named, first = KEYS[setting], labels(model), fits.iloc[0]
-    # One layer has no order, and a model without a variance none that is known.
+    # One layer has no order.
     ordered = fits["r2"].notna().all() and len(fits) > 2
     order = spearmanr(fits["layer"], fits["r2"]).statistic if ordered else NAN
     values = {

@@ -61,6 +61,11 @@ def labels(model: LanguageModel) -> dict[str, object]:
     }  # fmt: skip
 
 
+def has_one_pair(model: LanguageModel) -> bool:
+    """Whether two heads are all: a single pair has no variance, and no claim on it applies."""
+    return model.run.size.heads == 2
+
+
 def peak_rate(model: LanguageModel) -> float:
     """The schedule's largest learning rate."""
     run = model.run

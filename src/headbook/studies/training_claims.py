@@ -10,6 +10,7 @@ from headbook.stages.language import LanguageModel, Setting
 from headbook.studies.diversity_watched import (
     column,
     cost_row,
+    has_one_pair,
     labels,
     look_rows,
     loss_rows,
@@ -25,6 +26,7 @@ STABLE = 10
 """The batch at which the article sees its numbers come to rest; it calls batches epochs."""
 DISTINCT = 3
 """Layers whose heads the article finds distinct."""
+VARIANCE_RISES = "xray-variance-rises"
 KEYS = {Setting.PUBLISHED: "published", Setting.DESCRIBED: "described"}
 
 ByLayer = pd.Series
@@ -53,9 +55,11 @@ def at_the_end(model: LanguageModel) -> pd.DataFrame:
 
 
 def claims(model: LanguageModel, looks: pd.DataFrame) -> Iterator[dict[str, object]]:
-    """One row a claim of the model's setting."""
+    """One row a claim of the model's setting that applies to it."""
     key, named = KEYS[model.run.setting], labels(model)
     for claim, value in _values(looks).items():
+        if claim == VARIANCE_RISES and has_one_pair(model):
+            continue
         yield claim_row(f"{claim}-{key}", named, value)
 
 
@@ -67,7 +71,7 @@ def _values(looks: pd.DataFrame) -> dict[str, float]:
     return {
         "xray-orthogonality-falls": _share_that_rises(looks, raw),
         "xray-dissimilarity-rises": _share_that_rises(looks, unlike),
-        "xray-variance-rises": _share_that_rises(looks, variance(DISSIMILARITY, RAW)),
+        VARIANCE_RISES: _share_that_rises(looks, variance(DISSIMILARITY, RAW)),
         "xray-stable-after-ten": _done_at(logarithm, raw, STABLE),
         "xray-first-layer-dwarfs": _first_against_rest(ends(logarithm, raw)[1]),
         "xray-first-layer-scale-free": _first_against_rest(ends(looks, free)[1]),
