@@ -335,7 +335,7 @@ def test_variants_rate():
     assert varied.training.updates == described.training.updates / 2
     same = replace(varied.training, scale=0.5, updates=800)
     assert replace(varied, training=same) == described
-    assert {run.training for run in Config("laptop").variants()} == {varied.training}
+    assert {run.training for run in Config("laptop", seed=0).variants()} == {varied.training}
 
 
 def test_delight_blocks():

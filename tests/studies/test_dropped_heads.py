@@ -94,6 +94,8 @@ def test_claims_are_rows_the_scorecard_takes(tables: Tables) -> None:
 
 def test_figures_and_the_reading_come_from_tables_alone(tables: Tables) -> None:
     before = {name: table.copy() for name, table in tables.items()}
+    two_seeds = {name: pd.concat([table, table.assign(seed=1)]) for name, table in tables.items()}
+    assert "over 2 seeds" in study.read(two_seeds) and "over 2" not in study.read(tables)
     for draw in (study.draw_removed, study.draw_variants):
         assert isinstance(draw(tables), Figure)
     assert "nan" not in study.read(tables)

@@ -142,11 +142,21 @@ class Config:
         """That one, DeLighT's blocks, and ours with about as many weights as they have."""
         return light(self.varied_model())
 
+    def of_varied_seeds(self) -> "tuple[Config, ...]":
+        """This config with each seed of that model and its variants; only the one asked for."""
+        first = self.varied_model().training.seed
+        count = self.preset.varied_seeds if self.seed is None else 1
+        return tuple(replace(self, seed=seed) for seed in range(first, first + count))
+
     def variants(self) -> tuple[LanguageRun, ...]:
-        """All of these; none where the profile varies no model."""
+        """All of these of every seed; none where the profile varies no model."""
         if self.preset.varied is None:
             return ()
-        return (*self.light_models(), *self.sharing_models(), *self.dropping_models())
+        return tuple(
+            run
+            for each in self.of_varied_seeds()
+            for run in (*each.light_models(), *each.sharing_models(), *each.dropping_models())
+        )
 
     def _on_its_text(self, runs: tuple[Run, ...]) -> tuple[Run, ...]:
         return tuple(replace(run, corpus=self.corpus or run.corpus) for run in runs)

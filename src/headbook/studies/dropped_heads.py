@@ -13,6 +13,7 @@ from headbook.studies import removed_heads
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import labels
 from headbook.studies.measurements import claim_row, stacked
+from headbook.studies.over_seeds import mean_table, of_each_seed, said
 from headbook.studies.removed_heads import HALF, without_heads
 from headbook.studies.results import Tables
 from headbook.studies.training_claims import at_the_end
@@ -27,8 +28,12 @@ NONE, CONSTANT, V = "no DropHead", "one rate", "V"
 
 
 def compute(config: Config, store: Store | None = None) -> Tables:
-    """Quality, diversity, and the loss as heads are taken away at random."""
-    store = store or Store.default()
+    """Quality, diversity, and the loss as heads are taken away at random, of every seed."""
+    kept = store or Store.default()
+    return of_each_seed(config.of_varied_seeds(), lambda each: _of_seed(each, kept))
+
+
+def _of_seed(config: Config, store: Store) -> Tables:
     base = config.varied_model()
     models = {name_of(run): language_model(run, store) for run in (base, *config.dropping_models())}
     pruning = config.preset.pruning
@@ -76,7 +81,7 @@ def _removed(
 
 
 def rise(removed: pd.DataFrame, variant: str, share: float) -> float:
-    """How much a variant's loss rises when that share of heads is gone, in nats."""
+    """How much a variant's loss rises when that share of heads is gone, in nats; of one seed."""
     return removed_heads.rise(removed[removed["variant"] == variant], share)
 
 
@@ -92,7 +97,7 @@ def _claims(
         if name == NONE:
             continue
         named = labels(model)
-        named["model"] = f"{named['corpus']} {name} s{named['seed']}"
+        named["model"] = f"{named['corpus']} {name}"
         before = rise(removed, NONE, HALF)
         yield claim_row("drop-head-bears-removal", named, rise(removed, name, HALF) - before,
                         baseline=before)  # fmt: skip
@@ -108,7 +113,7 @@ def _flat(name: str) -> str:
 
 
 def draw_removed(tables: Tables) -> Figure:
-    """Loss against the share of heads taken away: mean and range over random orders."""
+    """Loss against the share of heads taken away: mean and range over random orders and seeds."""
     rows = tables["removed"]
     figure = Figure(figsize=(7.2, 4.4), layout="constrained")
     axis = figure.subplots()
@@ -126,21 +131,31 @@ def draw_removed(tables: Tables) -> Figure:
 
 def quality_table(tables: Tables) -> pd.DataFrame:
     """Loss in training, on validation and on test text."""
-    return tables["quality"]
+    return mean_table(tables["quality"], ["variant"], "test_nats")
 
 
 def read(tables: Tables) -> str:
     """The reading, every number from the tables."""
-    quality = tables["quality"].set_index("variant")
-    sentences = []
-    for name in quality.index.drop(NONE):
-        gain = quality.loc[name, "test_nats"] - quality.loc[NONE, "test_nats"]
-        sentences.append(
-            f"{name}: test loss {gain:+.3f} nats; without half of its heads the loss rises by "
-            f"{rise(tables['removed'], name, HALF):.2f} nats, where without DropHead it rises by "
-            f"{rise(tables['removed'], NONE, HALF):.2f}."
-        )
+    nats = tables["quality"].pivot(index="seed", columns="variant", values="test_nats")
+    rises = _by_seed(tables["removed"])
+    sentences = [
+        f"{name}: test loss {said(nats[name] - nats[NONE], '+.3f')}; without half of its heads "
+        f"the loss rises by {said(rises[name], '.2f')}."
+        for name in tables["quality"]["variant"].unique()
+        if name != NONE
+    ]
+    sentences.append(f"Without DropHead it rises by {said(rises[NONE], '.2f')}.")
     rows = tables["diversity"]
     unlike = rows[rows["metric"] == DISSIMILARITY].groupby("variant", sort=False)["value"].mean()
     means = ", ".join(f"{value:+.3f} ({name})" for name, value in unlike.items())
     return " ".join([*sentences, f"Output dissimilarity, mean over layers: {means}."])
+
+
+def _by_seed(removed: pd.DataFrame) -> pd.DataFrame:
+    """One row a seed, a column a variant: the rise of the loss without half of the heads."""
+    return pd.DataFrame(
+        {
+            seed: {name: rise(rows, name, HALF) for name in rows["variant"].unique()}
+            for seed, rows in removed.groupby("seed")
+        }
+    ).T

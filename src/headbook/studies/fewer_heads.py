@@ -25,6 +25,7 @@ from headbook.stages.watching import PROBE
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import labels
 from headbook.studies.measurements import claim_row, stacked
+from headbook.studies.over_seeds import mean_table, of_each_seed, said
 from headbook.studies.results import Tables
 from headbook.studies.training_claims import at_the_end, last_looks
 from headbook.studies.watched_figures import draw_variants
@@ -77,12 +78,16 @@ class Variant:
     @property
     def labels(self) -> dict[str, object]:
         found = labels(self.model)
-        return found | {"model": f"{found['corpus']} {self.name} s{found['seed']}"}
+        return found | {"model": f"{found['corpus']} {self.name}"}
 
 
 def compute(config: Config, store: Store | None = None) -> Tables:
-    """How good each model is, how diverse its heads are, and what conversion costs."""
-    store = store or Store.default()
+    """How good each model is, how diverse its heads are, and what conversion costs, by seed."""
+    kept = store or Store.default()
+    return of_each_seed(config.of_varied_seeds(), lambda each: _of_seed(each, kept))
+
+
+def _of_seed(config: Config, store: Store) -> Tables:
     base = config.varied_model()
     runs = (base, *config.sharing_models())
     variants = [Variant(language_model(run, store)) for run in runs]
@@ -173,7 +178,7 @@ def _light_claims(
 ) -> Iterator[dict[str, object]]:
     whole, delight, thinner = light["test_nats"]
     named = labels(models[1])
-    named["model"] = f"{named['corpus']} {DELIGHT} s{named['seed']}"
+    named["model"] = f"{named['corpus']} {DELIGHT}"
     yield claim_row("delight-as-good-and-lighter", named, delight - whole)
     yield claim_row("delight-better-for-its-weights", named, delight - thinner)
 
@@ -208,7 +213,7 @@ def draw_groups(tables: Tables) -> Figure:
     figure = Figure(figsize=(4.4 * max(len(names), 1), 3.8), layout="constrained")
     axes = figure.subplots(1, len(names), squeeze=False, sharey=True)[0]
     for axis, name in zip(axes, names, strict=True):
-        here = rows[rows["variant"] == name]
+        here = rows[rows["variant"] == name].groupby("layer", as_index=False)[[SAME, OTHER]].mean()
         for column, colour, marker in ((SAME, "#d9822b", "o"), (OTHER, "#1f5a92", "s")):
             axis.plot(here["layer"], here[column], marker=marker, color=colour, label=column)
         axis.set(title=name, xlabel="layer")
@@ -226,26 +231,30 @@ def _plain(axis: Axes) -> None:
 
 def quality_table(tables: Tables) -> pd.DataFrame:
     """Perplexity, parameters and what decoding keeps, of every model; its name tells its heads."""
-    return tables["quality"].drop(columns=["heads", "key_value_heads"])
+    rows = tables["quality"].drop(columns=["heads", "key_value_heads"])
+    return mean_table(rows, ["variant"], "test_nats")
 
 
 def light_table(tables: Tables) -> pd.DataFrame:
     """DeLighT's blocks beside ours at the same width, and at as many weights."""
-    return tables["light"]
+    return mean_table(tables["light"], ["blocks", "width"], "test_nats")
 
 
 def converted_table(tables: Tables) -> pd.DataFrame:
     """What averaging the key-value heads of a trained model costs, before any further training."""
-    return tables["converted"]
+    return mean_table(tables["converted"], ["key_value_heads"], "converted_nats")
 
 
 def read(tables: Tables) -> str:
     """The reading, every number from the tables."""
-    quality, groups = tables["quality"], tables["groups"]
+    quality, groups = quality_table(tables), tables["groups"]
     best, worst = (quality.loc[index] for index in (quality["test_nats"].idxmin(),
                                                     quality["test_nats"].idxmax()))  # fmt: skip
-    costs = tables["converted"]["converted_nats"] - tables["converted"]["whole_nats"]
-    whole, delight, thinner = (row for _, row in tables["light"].iterrows())
+    converted = converted_table(tables)
+    costs = converted["converted_nats"] - converted["whole_nats"]
+    whole, delight, thinner = (row for _, row in light_table(tables).iterrows())
+    nats = tables["light"].pivot(index="seed", columns=["blocks", "width"], values="test_nats")
+    behind = nats[DELIGHT, delight["width"]] - nats[OURS, whole["width"]]
     return (
         f"Perplexity a piece goes from {best['test_perplexity']:.1f} ({best['variant']}) to "
         f"{worst['test_perplexity']:.1f} ({worst['variant']}). Heads that share keys and values "
@@ -255,5 +264,6 @@ def read(tables: Tables) -> str:
         f"any further training. DeLighT's blocks have {delight['of_blocks_million']:.2f} million "
         f"weights and the model a test loss of {delight['test_nats']:.3f} nats; ours have "
         f"{whole['of_blocks_million']:.2f} and {whole['test_nats']:.3f} at the same width, "
-        f"{thinner['of_blocks_million']:.2f} and {thinner['test_nats']:.3f} at a smaller one."
+        f"{thinner['of_blocks_million']:.2f} and {thinner['test_nats']:.3f} at a smaller one. "
+        f"At the same width DeLighT's loss is {said(behind, '+.3f')} from ours."
     )

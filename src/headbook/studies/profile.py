@@ -49,5 +49,6 @@ class Profile:
     varied: LanguageRun | None = None  # as described, beside which its variants are put:
     sharing: tuple[SharingRun, ...] = ()  # with other heads
     dropping: tuple[DroppingRun, ...] = ()  # trained with DropHead
+    varied_seeds: int = 1  # of that one and of its variants, from its own seed on
     layers: LayerSample | None = None  # for language models of the first model's source side
     regularising: Regularising | None = None

@@ -249,6 +249,7 @@ PROFILES = MappingProxyType(
                 varied=FULL_VARIED,
                 sharing=sharing(FULL_VARIED, RISING),
                 dropping=dropping(FULL_VARIED),
+                varied_seeds=5,
                 layers=LayerSample(),
             ),
         )

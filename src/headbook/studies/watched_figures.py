@@ -107,10 +107,11 @@ def draw_last(tables: Tables) -> Figure:
 
 
 def draw_variants(tables: Tables) -> Figure:
-    """The four metrics in their scale-free form by layer, a line a model; dashed where heads share
-    keys and values."""
+    """The four metrics in their scale-free form by layer, a line a model, mean over seeds; dashed
+    where heads share keys and values."""
     rows = tables["diversity"]
     names = list(rows["variant"].unique())
+    rows = rows.groupby(["metric", "variant", "layer"], as_index=False)["value"].mean()
     figure = Figure(figsize=(9.6, 7.2 + 0.12 * len(names)), layout="constrained")
     for axis, metric in zip(figure.subplots(2, 2).flat, ARTICLE, strict=True):
         for number, name in enumerate(names):
