@@ -35,23 +35,33 @@ def compute(config: Config, store: Store | None = None) -> Tables:
     store = store or Store.default()
     models = language_models(config, Setting.DESCRIBED, store)
     tables = setting_tables(models)
-    quality = pd.DataFrame(map(_quality, models))
+    # Seeds and rates share a text and its pieces, and counting a large text takes a while.
+    of_texts = {_text(each): each for each in models}
+    frequencies = {text: frequency_nats(each) for text, each in of_texts.items()}
+    quality = pd.DataFrame([_quality(each, frequencies[_text(each)]) for each in models])
     learnt = [_learnt(each, row) for each, row in zip(models, quality.iloc, strict=True)]
     claims = pd.concat([tables["claims"], pd.DataFrame(learnt)], ignore_index=True)
     return tables | {"quality": quality, "claims": claims}
 
 
-def _quality(model: LanguageModel) -> dict[str, object]:
+def _text(model: LanguageModel) -> tuple[object, ...]:
+    """What a model's text and its pieces come of."""
+    run = model.run
+    return run.corpus, run.lines, run.vocabulary
+
+
+def _quality(model: LanguageModel, frequencies: float) -> dict[str, object]:
     """Validation and test, beside what the training text's token frequencies give."""
     curve, scores = model.curve, model.scores
+    named = labels(model)
     return {
-        "model": labels(model)["model"], "peak_rate": peak_rate(model),
+        "model": named["model"], "corpus": named["corpus"], "peak_rate": peak_rate(model),
         "updates": model.run.training.updates,
         "tokens": int(curve["target_tokens"].iloc[-1]),
         "valid_nats": curve["valid_loss_nats"].min(), "test_nats": scores["test_nats"],
         "test_perplexity": scores["test_perplexity"],
         "test_perplexity_word": scores["test_perplexity_word"],
-        "frequency_nats": frequency_nats(model),
+        "frequency_nats": frequencies,
     }  # fmt: skip
 
 
@@ -72,26 +82,37 @@ def _counts(encoded: Sequence[Sequence[int]], vocabulary: int) -> np.ndarray:
 
 def _learnt(model: LanguageModel, quality: pd.Series) -> dict[str, object]:
     share = quality["test_nats"] / quality["frequency_nats"]
-    return claim_row("wikitext-is-learnt-described", labels(model), float(share))
+    return claim_row("text-is-learnt-described", labels(model), float(share))
 
 
 def quality_table(tables: Tables) -> pd.DataFrame:
-    """Perplexity of every model, and the cross-entropy of token frequencies."""
-    return tables["quality"]
+    """Perplexity of every model, whose name tells its text, and the nats of token frequencies."""
+    return tables["quality"].drop(columns="corpus")
 
 
 def read(tables: Tables) -> str:
     """The reading, every number from the tables."""
     looks, quality = tables["looks"], tables["quality"]
     looking = span(tables["cost"]["share_of_time"], ".0%")
-    frequencies = span(np.exp(quality["frequency_nats"]), ".0f")
     return (
         f"A changed token moves no logit before it by more than "
-        f"{tables['sight']['before'].max():.2g}. Perplexity on the test text is "
-        f"{span(quality['test_perplexity'], '.0f')} a piece and "
-        f"{span(quality['test_perplexity_word'], '.0f')} a word after "
-        f"{span(quality['tokens'] / 1e6, '.1f')} million tokens; token frequencies alone give "
-        f"{frequencies} a piece. {dissimilarity_sentence(looks)} Raw attention "
+        f"{tables['sight']['before'].max():.2g}. After "
+        f"{span(quality['tokens'] / 1e6, '.1f')} million tokens perplexity on the test text is "
+        f"{_by_text_and_rate(quality)}. {dissimilarity_sentence(looks)} Raw attention "
         f"diversity ends at {span(attention_ratio(looks), '.2g')} times what it was before "
         f"training, by layer. Looking took {looking} of the time."
     )
+
+
+def _by_text_and_rate(quality: pd.DataFrame) -> str:
+    """Perplexity a piece and a word at each rate, and that of token frequencies, text by text."""
+    texts = []
+    for text, rows in quality.groupby("corpus", sort=False):
+        rates = [
+            f"{span(here['test_perplexity'], '.0f')} a piece and "
+            f"{span(here['test_perplexity_word'], '.0f')} a word at a rate of {rate:.1g}"
+            for rate, here in rows.groupby("peak_rate", sort=False)
+        ]
+        alone = np.exp(rows["frequency_nats"].iloc[0])
+        texts.append(f"{', '.join(rates)} ({text}; token frequencies alone: {alone:.0f} a piece)")
+    return "; ".join(texts)

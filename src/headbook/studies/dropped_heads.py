@@ -140,11 +140,11 @@ def read(tables: Tables) -> str:
     rises = _by_seed(tables["removed"])
     sentences = [
         f"{name}: test loss {said(nats[name] - nats[NONE], '+.3f')}; without half of its heads "
-        f"the loss rises by {said(rises[name], '.2f')}."
+        f"the loss rises by {said(rises[name], '.3f')}."
         for name in tables["quality"]["variant"].unique()
         if name != NONE
     ]
-    sentences.append(f"Without DropHead it rises by {said(rises[NONE], '.2f')}.")
+    sentences.append(f"Without DropHead it rises by {said(rises[NONE], '.3f')}.")
     rows = tables["diversity"]
     unlike = rows[rows["metric"] == DISSIMILARITY].groupby("variant", sort=False)["value"].mean()
     means = ", ".join(f"{value:+.3f} ({name})" for name, value in unlike.items())

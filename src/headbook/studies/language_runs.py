@@ -43,6 +43,17 @@ def described(
     return LanguageRun(corpus, size, 5_002, 0.1, training, watched=Watched(every=20))
 
 
+def described_grid(
+    corpus: str, updates: int, rates: tuple[float, ...], seeds: int, size: Size = SMALL
+) -> tuple[LanguageRun, ...]:
+    """Every seed at the first of these rates, and one at each of the others."""
+    first, *others = rates
+    return (
+        *(described(corpus, updates, first, seed, size) for seed in range(seeds)),
+        *(described(corpus, updates, rate, 0, size) for rate in others),
+    )
+
+
 def given(run: ModelRun | LanguageRun) -> dict[str, object]:
     """The fields of a run by name, for a run of another kind that is alike in them."""
     return {field.name: getattr(run, field.name) for field in fields(run)}
