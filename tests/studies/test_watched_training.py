@@ -184,6 +184,27 @@ def test_the_grid_has_every_seed_at_the_first_rate_and_the_others_once() -> None
     assert {run.corpus for run in runs} == {"text"}
 
 
+def test_the_reading_tells_models_that_learnt_nothing_apart(tables: dict[str, Tables]) -> None:
+    own = tables[as_described.STUDY]
+    one = own["claims"].assign(model="learnt")
+    one.loc[one["claim"] == as_described.LEARNT, "value"] = 0.7
+    two = own["claims"].assign(model="stuck")
+    two.loc[two["claim"] == as_described.LEARNT, "value"] = 0.99
+    two.loc[two["claim"] == "xray-orthogonality-falls-described", "value"] = 1.0
+    text = as_described.read(own | {"claims": pd.concat([one, two])})
+    assert "Of the 1 that have learnt more" in text
+    assert "Of the 1 that have not learnt more" in text and "falls in 100% of the layers" in text
+    assert "have not" not in as_described.read(own | {"claims": one})
+
+
+def test_a_single_pair_of_heads_has_no_line_in_the_fits(tables: dict[str, Tables]) -> None:
+    own = tables[diversity_and_loss.STUDY]
+    pair = own["fits"].assign(model="a pair", r2=np.nan, r2_later=np.nan, held_out=np.nan)
+    figure = diversity_and_loss.draw_fits(own | {"fits": pd.concat([pair, own["fits"]])})
+    named = {line.get_label() for axis in figure.axes for line in axis.lines}
+    assert "a pair" not in named and set(own["fits"]["model"]) <= named
+
+
 def test_frequencies_are_what_a_model_is_held_to(tables: dict[str, Tables]):
     quality = tables[as_described.STUDY]["quality"].iloc[0]
     assert 0 < quality["frequency_nats"] < np.log(2000)

@@ -12,7 +12,12 @@ from headbook.studies.diversity_watched import labels, language_models, peak_rat
 from headbook.studies.measurements import claim_row
 from headbook.studies.pruned_figures import span
 from headbook.studies.results import Tables
-from headbook.studies.training_claims import cost_table, setting_tables, sight_table
+from headbook.studies.training_claims import (
+    VARIANCE_RISES,
+    cost_table,
+    setting_tables,
+    sight_table,
+)
 from headbook.studies.watched_figures import (
     attention_ratio,
     dissimilarity_sentence,
@@ -28,6 +33,9 @@ __all__ = [
 ]  # fmt: skip
 
 STUDY = "32_as_described"
+STUCK = 0.95
+"""Of the cross-entropy of token frequencies: a model above it has learnt little else."""
+LEARNT = "text-is-learnt-described"
 
 
 def compute(config: Config, store: Store | None = None) -> Tables:
@@ -82,7 +90,7 @@ def _counts(encoded: Sequence[Sequence[int]], vocabulary: int) -> np.ndarray:
 
 def _learnt(model: LanguageModel, quality: pd.Series) -> dict[str, object]:
     share = quality["test_nats"] / quality["frequency_nats"]
-    return claim_row("text-is-learnt-described", labels(model), float(share))
+    return claim_row(LEARNT, labels(model), float(share))
 
 
 def quality_table(tables: Tables) -> pd.DataFrame:
@@ -98,7 +106,8 @@ def read(tables: Tables) -> str:
         f"A changed token moves no logit before it by more than "
         f"{tables['sight']['before'].max():.2g}. After "
         f"{span(quality['tokens'] / 1e6, '.1f')} million tokens perplexity on the test text is "
-        f"{_by_text_and_rate(quality)}. {dissimilarity_sentence(looks)} Raw attention "
+        f"{_by_text_and_rate(quality)}. {_learnt_or_not(tables['claims'])} "
+        f"{dissimilarity_sentence(looks)} Raw attention "
         f"diversity ends at {span(attention_ratio(looks), '.2g')} times what it was before "
         f"training, by layer. Looking took {looking} of the time."
     )
@@ -116,3 +125,19 @@ def _by_text_and_rate(quality: pd.DataFrame) -> str:
         alone = np.exp(rows["frequency_nats"].iloc[0])
         texts.append(f"{', '.join(rates)} ({text}; token frequencies alone: {alone:.0f} a piece)")
     return "; ".join(texts)
+
+
+def _learnt_or_not(claims: pd.DataFrame) -> str:
+    """What the article says of all layers, in models of the language and in those of none."""
+    shares = claims.pivot(index="model", columns="claim", values="value")
+    falls, rises = (f"{claim}-described" for claim in ("xray-orthogonality-falls", VARIANCE_RISES))
+    stuck = shares[LEARNT] > STUCK
+    kinds = {"have learnt more than token frequencies": shares[~stuck],
+             "have not learnt more than token frequencies": shares[stuck]}  # fmt: skip
+    return " ".join(
+        f"Of the {len(rows)} that {kind}, query orthogonality falls in {span(rows[falls], '.0%')} "
+        f"of the layers, and the variance of output dissimilarity rises in "
+        f"{span(rows[rises], '.0%')}."
+        for kind, rows in kinds.items()
+        if len(rows)
+    )

@@ -192,7 +192,8 @@ def draw_fits(tables: Tables) -> Figure:
 
 
 def _by_layer(axis: Axes, fits: pd.DataFrame, name: str) -> None:
-    for number, (model, rows) in enumerate(fits.groupby("model", sort=False)):
+    known = fits.dropna(subset=name)  # a single pair of heads has no variance, and no fit
+    for number, (model, rows) in enumerate(known.groupby("model", sort=False)):
         # Far below zero is as much as to say worse than the mean.
         axis.plot(rows["layer"], rows[name].clip(lower=-1), marker="osv^DPX*"[number % 8], ms=4,
                   lw=1, color=f"C{number}", label=model)  # fmt: skip
