@@ -122,6 +122,20 @@ def test_the_page_shows_number_interval_baseline_seeds_and_study(tmp_path):
     assert "WMT en-ru: 0.78 (baseline 0.41)" in line
 
 
+@pytest.mark.parametrize(
+    ("model", "line"),
+    [
+        ("tatoeba-de w128 s1", "tatoeba-de w128 s1: 0.700"),
+        ("tatoeba-de w128 s11", "tatoeba-de w128 s11, seed 1: 0.700"),
+        ("tatoeba-de w128", "tatoeba-de w128, seed 1: 0.700"),
+    ],
+)
+def test_a_seed_that_the_model_s_name_tells_is_not_told_twice(tmp_path, model, line):
+    claim, _, *others = measured(seed=1)
+    publish(tmp_path, (claim, model, *others))
+    assert line in scorecard.page(tmp_path)
+
+
 def test_a_missing_number_is_said_on_the_page(tmp_path):
     publish(tmp_path, measured(value=float("nan")))
     assert "? no number, so not passed: tatoeba-de-small-0, seed 0: none" in scorecard.page(
