@@ -131,10 +131,10 @@ def _model(row: dict, unit: str) -> str:
     name = f"{MARKS[Outcome(row['outcome'])]} {_safe(row['model'])}"
     if row["corpus"] not in row["model"]:
         name += f", {_safe(row['corpus'])}"
-    named = not row["seed"] or row["model"].endswith(f" s{row['seed']}")
-    seed = "" if named else f", seed {_safe(row['seed'])}"
+    if row["seed"] and not row["model"].endswith(f" s{row['seed']}"):
+        name += f", seed {_safe(row['seed'])}"
     baseline = "" if pd.isna(row["baseline"]) else f", baseline {_number(row['baseline'], unit)}"
-    return f"{name}{seed}: {_with_interval(row['value'], row['low'], row['high'], unit)}{baseline}"
+    return f"{name}: {_with_interval(row['value'], row['low'], row['high'], unit)}{baseline}"
 
 
 def _with_interval(value: float, low: float, high: float, unit: str) -> str:

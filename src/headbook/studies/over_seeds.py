@@ -13,10 +13,8 @@ from headbook.studies.results import Tables
 def of_each_seed(configs: Sequence[Config], compute: Callable[[Config], Tables]) -> Tables:
     """The tables of every config, of one seed each, with the column `seed`; claims are means."""
     found = [(config.seed, compute(config)) for config in configs]
-    first = found[0][1]
-    tables = {
-        name: stacked(tables[name].assign(seed=seed) for seed, tables in found) for name in first
-    }
+    _, first = found[0]
+    tables = {name: stacked(own[name].assign(seed=seed) for seed, own in found) for name in first}
     return tables | {"claims": mean_claims(tables["claims"])}
 
 
