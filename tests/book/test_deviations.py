@@ -379,7 +379,7 @@ def test_regularisers_everywhere():
         ]
         assert {each.kinds for each in found} == {kinds[task]}
         assert [(each.term, each.strength) for each in found] == [
-            (term, strength) for term in Term for strength in (0.1, 1.0)
+            (term, strength) for term in Term for strength in (0.01, 0.1, 1.0)
         ]
     alone = [overlaps(Term.SPANS, (kind,), 1.0)[0] for kind in Kind]
     assert overlaps(Term.SPANS, tuple(Kind), 1.0)[0] == pytest.approx(sum(alone) / 3)

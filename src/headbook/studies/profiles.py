@@ -184,7 +184,7 @@ PROFILES = MappingProxyType(
                     replace(
                         described("wikitext-2", 400, RATES[1], 0, SIZES["narrow"]), context=128
                     ),
-                    (0.1, 1.0),
+                    (0.01, 0.1, 1.0),
                 ),
                 texts=(HELD_OUT, *TREEBANKS),
                 emerging=(
@@ -227,7 +227,7 @@ PROFILES = MappingProxyType(
                 regularising=unwatched(
                     _full("tatoeba-de", 0),
                     described("wikitext-2", 20_000, RATES[0], 0, SIZES["paper"]),
-                    (0.03, 0.1, 0.3, 1.0, 3.0),
+                    (0.01, 0.03, 0.1, 0.3, 1.0),
                     rates=(0.05, 0.1, 0.2),
                     seeds=5,
                 ),
