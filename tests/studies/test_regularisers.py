@@ -73,7 +73,7 @@ def test_candidates_differ_from_their_base_in_the_regulariser_alone() -> None:
     for task in Task:
         base, candidates = asked.base(task), asked.candidates(task)
         names = [each.variant for each in candidates]
-        assert set(names) == set(VARIANTS) and len(names) == 8 * 2 + 2
+        assert set(names) == set(VARIANTS) and len(names) == 8 * 3 + 2
         for each in candidates:
             own = {"regulariser", "drop_head"}
             given = {k: v for k, v in vars(each.run).items() if k not in own}
@@ -146,7 +146,7 @@ def test_the_plan_counts_what_is_trained(monkeypatch: pytest.MonkeyPatch) -> Non
     for asked in (own, replace(own, seeds=own.seeds + 2)):
         trained = [id(each) for found in trained_all(asked, Task.LANGUAGE, Store.default())
                    for each in found]  # fmt: skip
-        assert len(set(trained)) == asked.trainings == 1 + 18 + (asked.seeds - 1) * 11
+        assert len(set(trained)) == asked.trainings == 1 + 26 + (asked.seeds - 1) * 11
     stages = {each.name: each for each in plan.stages(Config("laptop"), Device(400.0))}
     assert {stages[f"regularisers, {task}"].runs for task in Task} == {own.trainings}
 
