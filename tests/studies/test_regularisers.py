@@ -494,6 +494,22 @@ def test_the_reading_says_where_the_grid_ends_and_how_much_heads_are_used() -> N
     assert "without 50% of its heads" in said
 
 
+def test_the_reading_names_what_seeds_agree_on() -> None:
+    made_up = planted(3)
+    changes = made_up["changes"].copy()
+    clear = {Term.SPREAD: [0.2, 0.21, 0.22], V: [-0.2, -0.21, -0.22]}
+    for variant, rows in changes[changes["task"] == "translation"].groupby("variant"):
+        # the mean of the others is above 0 as well, and one seed in three below
+        changes.loc[rows.index, "gain_nats"] = clear.get(variant, [0.3, 0.3, -0.3])
+    made_up["changes"] = changes
+    expected = "Translation, with the interval over seeds on one side of 0: {} better, {} worse."
+    assert expected.format(f"1 ({Term.SPREAD})", f"1 ({V})") in study.read(made_up)
+    changes.loc[changes["variant"].isin(clear), "gain_nats"] = [0.3, 0.3, -0.3] * 4
+    assert expected.format("none", "none") in study.read(made_up)
+    made_up["changes"] = changes[changes["seed"] == 0]
+    assert "the interval over seeds" not in study.read(made_up)
+
+
 def test_a_term_that_was_not_trained_has_no_row(tables: Tables) -> None:
     rows = checked(ledger.load(), tables["claims"], study.STUDY, "test")
     assert "li-positions-raise-bleu" in set(rows["claim"])

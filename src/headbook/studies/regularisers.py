@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
+from headbook.claims.bootstrap import over_seeds
 from headbook.heads.four_metrics import ATTENTION, DISSIMILARITY
 from headbook.runs.store import Store
 from headbook.studies.config import Config
@@ -155,8 +156,8 @@ def explained_table(tables: Tables) -> pd.DataFrame:
 
 def read(tables: Tables) -> str:
     """The reading, every number from the tables."""
-    parts = (_task_sentences, _weakest_sentences, _use_sentences, _explained_sentences,
-             _bought_sentences)  # fmt: skip
+    parts = (_task_sentences, _sure_sentences, _weakest_sentences, _use_sentences,
+             _explained_sentences, _bought_sentences)  # fmt: skip
     return " ".join(sentence for part in parts for sentence in part(tables))
 
 
@@ -175,6 +176,25 @@ def _task_sentences(tables: Tables) -> Iterator[str]:
         )
 
 
+def _sure_sentences(tables: Tables) -> Iterator[str]:
+    """Whose gain is told from none by its interval over seeds; a weak λ changes next to nothing."""
+    for task, rows in tables["changes"].groupby("task", sort=False):
+        gains = rows.groupby("variant", sort=False)["gain_nats"]
+        found = {variant: over_seeds(of_seeds.to_numpy()) for variant, of_seeds in gains}
+        if rows["seed"].nunique() > 1:
+            better = [name for name, gain in found.items() if gain.low > 0]
+            worse = [name for name, gain in found.items() if gain.high < 0]
+            yield (
+                f"{str(task).capitalize()}, with the interval over seeds on one side of 0: "
+                f"{_named(better)} better, {_named(worse)} worse."
+            )
+
+
+def _named(variants: list[str]) -> str:
+    """How many, and which; a name may hold a comma."""
+    return f"{len(variants)} ({'; '.join(variants)})" if variants else "none"
+
+
 def _weakest_sentences(tables: Tables) -> Iterator[str]:
     """Where the best strength may lie outside of what was tried."""
     quality = tables["quality"]
@@ -186,7 +206,7 @@ def _weakest_sentences(tables: Tables) -> Iterator[str]:
     if grids.nunique().max() > 1:
         yield (
             f"Validation chose the weakest λ that was tried for {weakest.sum()} of "
-            f"{len(weakest)} pairs of task and term: a weaker one may be better."
+            f"{len(weakest)} pairs of task and term: a weaker one, or none, may be better."
         )
 
 
