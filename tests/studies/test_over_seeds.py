@@ -91,6 +91,7 @@ def test_seeds_of_the_profiles() -> None:
     assert [each.seed for each in full.of_varied_seeds()] == [0, 1, 2, 3, 4]
     assert [each.seed for each in Config("full", seed=7).of_varied_seeds()] == [7]
     assert {run.training.seed for run in full.variants()} == {0, 1, 2, 3, 4}
+    assert [each.seed for each in Config("laptop").of_varied_seeds()] == [0, 1, 2]
     first, *_ = full.of_varied_seeds()
     assert first.sharing_models() == full.sharing_models()
     assert len(set(full.variants())) == 5 * len(set(first.variants()))

@@ -198,6 +198,7 @@ PROFILES = MappingProxyType(
                     *described_grid("novels", 800, (RATES[1], RATES[0]), 3),
                 ),
                 varied=LAPTOP_VARIED,
+                varied_seeds=3,
                 sharing=sharing(LAPTOP_VARIED, RISING),
                 dropping=dropping(LAPTOP_VARIED),
                 layers=LayerSample(),
