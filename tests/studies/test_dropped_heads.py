@@ -1,6 +1,7 @@
 """Page 37: what is compared with what, the same heads taken from every model, known rises."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import pandas as pd
 import pytest
@@ -60,6 +61,22 @@ def test_without_heads_the_loss_is_another_and_with_all_it_is_the_model_s(tables
     model = language_model(Config("smoke").varied_model(), Store.default())
     segments = model.segments(model.text.valid)[: study.SEGMENTS]
     assert base.loc[0.0] == pytest.approx(model.nats(model.model(), segments), rel=1e-5)
+
+
+def test_a_model_that_lost_its_heads_once_is_not_measured_again(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a kill leaves of many models is taken up; other text is measured anew."""
+
+    def fail(*_: object) -> Iterator[dict[str, object]]:
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr(study, "without_heads", fail)
+    again = study.compute(Config("smoke"), Store.default())
+    pd.testing.assert_frame_equal(again["removed"], tables["removed"])
+    monkeypatch.setattr(study, "RemovedRun", partial(study.RemovedRun, segments=3))
+    with pytest.raises(AssertionError, match="measured again"):
+        study.compute(Config("smoke"), Store.default())
 
 
 def test_a_rise_is_over_the_orders() -> None:

@@ -1,13 +1,15 @@
 """Notebook 37: what DropHead does to a language model, its heads, and what it bears."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from headbook.heads.four_metrics import DISSIMILARITY
-from headbook.runs.store import Store
+from headbook.runs.store import Ingredients, Stage, Store
 from headbook.stages.language import DroppingRun, LanguageModel, language_model
 from headbook.studies import removed_heads
 from headbook.studies.config import Config
@@ -24,7 +26,17 @@ __all__ = ["STUDY", "compute", "draw_removed", "draw_variants", "quality_table",
 STUDY = "37_dropped_heads"
 SEGMENTS = 32
 """Of validation text, on which models lose their heads."""
+WITHOUT_HEADS = Stage("without-heads", version=1)
 NONE, CONSTANT, V = "no DropHead", "one rate", "V"
+
+
+@dataclass(frozen=True)
+class RemovedRun:
+    """Which shares of heads are taken away, in how many orders, on how much validation text."""
+
+    levels: tuple[float, ...]
+    orders: int
+    segments: int = SEGMENTS
 
 
 def compute(config: Config, store: Store | None = None) -> Tables:
@@ -38,13 +50,8 @@ def _of_seed(config: Config, store: Store) -> Tables:
     models = {name_of(run): language_model(run, store) for run in (base, *config.dropping_models())}
     pruning = config.preset.pruning
     quality = pd.DataFrame([_quality(name, model) for name, model in models.items()])
-    removed = pd.DataFrame(
-        [
-            row
-            for name, model in models.items()
-            for row in _removed(name, model, pruning.levels, pruning.orders)
-        ]
-    )
+    asked = RemovedRun(tuple(pruning.levels), pruning.orders)
+    removed = stacked(_removed(name, model, asked, store) for name, model in models.items())
     diversity = stacked(at_the_end(model).assign(variant=name) for name, model in models.items())
     return {
         "quality": quality,
@@ -71,13 +78,20 @@ def _quality(name: str, model: LanguageModel) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _removed(
-    name: str, model: LanguageModel, levels: Sequence[float], orders: int
-) -> Iterator[dict[str, object]]:
-    """One row an order and share of heads: the same orders for every model."""
-    whole, segments = model.model(), model.segments(model.text.valid)[:SEGMENTS]
-    for row in without_heads(whole, lambda: model.nats(whole, segments), levels, orders, name):
-        yield {"variant": name, **row}
+def _removed(name: str, model: LanguageModel, run: RemovedRun, store: Store) -> pd.DataFrame:
+    """One row an order and share of heads, the same orders for every model; kept in the store."""
+
+    def take_away(folder: Path) -> None:
+        whole, segments = model.model(), model.segments(model.text.valid)[: run.segments]
+        rows = without_heads(
+            whole, lambda: model.nats(whole, segments), run.levels, run.orders, name
+        )
+        pd.DataFrame(rows).to_csv(folder / "removed.csv", index=False)
+
+    asked = Ingredients(WITHOUT_HEADS, run, {"model": model.asked.key}, model.asked.policy)
+    rows = pd.read_csv(store.get(asked, take_away) / "removed.csv")
+    rows.insert(0, "variant", name)
+    return rows
 
 
 def rise(removed: pd.DataFrame, variant: str, share: float) -> float:
