@@ -104,23 +104,25 @@ def _legend_below(figure: Figure, axis: Axes, columns: int) -> None:
 
 
 def draw_bought(tables: Tables) -> Figure:
-    """What each regulariser does to each term, as a share of the base's, mean over seeds."""
+    """What each regulariser does to each term, as a share of the base's, mean over seeds.
+
+    One task below the other: side by side they would be wider than a page.
+    """
     rows = tables["terms"]
     tasks = list(_of_tasks(rows))
     names = [each for each in VARIANTS if each in set(rows["variant"])]
-    figure = Figure(figsize=(6.2 * len(tasks), 2.4 + 0.42 * len(names)), layout="constrained")
-    axes = figure.subplots(1, len(tasks), sharey=True)
+    figure = Figure(figsize=(8.4, len(tasks) * (2.2 + 0.3 * len(names))), layout="constrained")
+    axes = figure.subplots(len(tasks), 1, squeeze=False)[:, 0]
     for axis, (task, here) in zip(axes, tasks, strict=True):
         means = here.pivot_table(index="variant", columns="term", values="value", sort=False)
         base = means.loc[NONE]
         share = (means.loc[names] - base) / base.abs()
         sns.heatmap(share, ax=axis, cmap="vlag", center=0, vmin=-1, vmax=1, annot=True, fmt="+.0%",
                     annot_kws={"size": 8}, cbar=False)  # fmt: skip
-        axis.set(title=task, xlabel="term", ylabel="")
+        axis.set(title=task, xlabel="term", ylabel="regulariser in the loss")
         axis.tick_params(axis="x", labelrotation=40)
         for tick in axis.get_xticklabels():
             tick.set_horizontalalignment("right")
-    axes[0].set_ylabel("regulariser in the loss")
     return figure
 
 
