@@ -50,7 +50,7 @@ def _of_seed(config: Config, store: Store) -> Tables:
     models = {name_of(run): language_model(run, store) for run in (base, *config.dropping_models())}
     pruning = config.preset.pruning
     quality = pd.DataFrame([_quality(name, model) for name, model in models.items()])
-    asked = RemovedRun(tuple(pruning.levels), pruning.orders)
+    asked = RemovedRun(pruning.levels, pruning.orders)
     removed = stacked(_removed(name, model, asked, store) for name, model in models.items())
     diversity = stacked(at_the_end(model).assign(variant=name) for name, model in models.items())
     return {

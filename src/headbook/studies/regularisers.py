@@ -179,9 +179,9 @@ def _task_sentences(tables: Tables) -> Iterator[str]:
 def _sure_sentences(tables: Tables) -> Iterator[str]:
     """Whose gain is told from none by its interval over seeds; a weak λ changes next to nothing."""
     for task, rows in tables["changes"].groupby("task", sort=False):
-        gains = rows.groupby("variant", sort=False)["gain_nats"]
-        found = {variant: over_seeds(of_seeds.to_numpy()) for variant, of_seeds in gains}
         if rows["seed"].nunique() > 1:
+            gains = rows.groupby("variant", sort=False)["gain_nats"]
+            found = {variant: over_seeds(of_seeds.to_numpy()) for variant, of_seeds in gains}
             better = [name for name, gain in found.items() if gain.low > 0]
             worse = [name for name, gain in found.items() if gain.high < 0]
             yield (
