@@ -29,6 +29,7 @@ STUDIES = (
     "24_what_pruning_buys",
     "25_do_measures_agree",
     "26_when_heads_specialise",
+    "27_what_specialising_needs",
     "30_four_metrics",
     "31_as_published",
     "32_as_described",

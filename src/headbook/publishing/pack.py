@@ -77,7 +77,7 @@ def lines(config: Config, folder: Path, store: Store) -> Iterator[str]:
 
 def corpora_of(config: Config) -> list[str]:
     """Names of the models' corpora, of the treebanks, and of what is read besides them."""
-    models = [run.corpus for run in config.emerging_models()]
+    models = [run.corpus for run in config.translation_models()]
     models += [run.corpus for run in config.preset.language]
     treebanks = [text for text in config.texts if text != HELD_OUT]
     others = [name for model in models for name in _elsewhere(model)]
@@ -139,7 +139,7 @@ def parses(config: Config, store: Store) -> Iterator[Item]:
 
     They are made where the store lacks them; UserError where that needs spaCy and it is not here.
     """
-    here = {run.corpus: run for run in config.emerging_models() if _is_here(run.corpus)}
+    here = {run.corpus: run for run in config.translation_models() if _is_here(run.corpus)}
     for name, run in here.items():
         text = held_out(corpus_of(name, run.pairs), config.sentence_count, config.pipeline, store)
         if text.parser != "gold":
@@ -167,7 +167,7 @@ def subwords(config: Config, store: Store) -> Iterator[Item]:
 
     They are learnt where the store lacks them.
     """
-    runs = (run for run in config.emerging_models() if _has_files(run.corpus))
+    runs = (run for run in config.translation_models() if _has_files(run.corpus))
     for name, pairs, size in dict.fromkeys((run.corpus, run.pairs, run.vocabulary) for run in runs):
         folder = tokenised(corpus_of(name, pairs), size, store).folder
         below = Path(RUNS) / TOKENISED.name / folder.name

@@ -16,6 +16,7 @@ from headbook.studies.language_runs import light
 from headbook.studies.profile import Profile
 from headbook.studies.profiles import PROFILES, SIZES
 from headbook.studies.regularised_runs import Regularising
+from headbook.studies.specialising_runs import FACTOR, Specialising
 from headbook.types import UserError
 
 Run = TypeVar("Run", ModelRun, LanguageRun, SharingRun, DroppingRun)
@@ -189,6 +190,25 @@ class Config:
         (language,) = self._on_its_text(self._changed((given.language,)))
         seeds = given.seeds if self.seed is None else 1
         return replace(given, translation=translation, language=language, seeds=seeds)
+
+    def specialising(self) -> Specialising:
+        """What is changed to make heads specialise; of a corpus of one's own a part of its pairs.
+
+        A seed is one seed of each.
+        """
+        given = self.preset.specialising
+        if given is None:
+            raise UserError(f"profile {self.profile} has no model to change; give it one")
+        (model,) = self._on_its_text(self._changed((given.model,)))
+        pairs = given.pairs
+        if self.corpus is not None:
+            pairs = max(1, len(load(self.corpus, model.pairs).train) // FACTOR)
+        return Specialising(model, pairs, given.seeds if self.seed is None else 1)
+
+    def translation_models(self) -> tuple[ModelRun, ...]:
+        """All that is trained for pages that prune and regularise nothing."""
+        changed = self.preset.specialising and [run for _, run in self.specialising().runs()]
+        return tuple(dict.fromkeys((*self.emerging_models(), *(changed or ()))))
 
     def one_model(self) -> ModelRun:
         """The first of the models, for a study that looks at one."""

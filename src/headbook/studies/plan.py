@@ -118,7 +118,7 @@ def stages(config: Config, device: Device) -> list[Stage]:
     def again(base: ModelRun) -> float:
         return work_of(base, base.training) + further(base)
 
-    found = list(_part_3(config, device))
+    found = list(_without_sweeps(config, device))
     encoder, everything = len(pruning.encoder_penalties), len(pruning.all_penalties)
     for alone, bases, penalties, scratch in (
         (True, config.encoder_pruned_models(), encoder, pruning.scratch_encoder),
@@ -134,11 +134,15 @@ def stages(config: Config, device: Device) -> list[Stage]:
     return [stage for stage in found if stage.runs]
 
 
-def _part_3(config: Config, device: Device) -> Iterator[Stage]:
-    """Language models of text, and of the first model's source side; both tasks with regularisers.
+def _without_sweeps(config: Config, device: Device) -> Iterator[Stage]:
+    """What makes heads specialise; language models of text, and of the first model's source side;
+    both tasks with regularisers.
 
     They have no sweeps. The regularisers' own work is left out.
     """
+    if config.preset.specialising is not None:
+        changed = [run for _, run in config.specialising().runs()]
+        yield _stage("what specialising needs", 1, changed, _own_work, device)
     language = (*config.language_models(), *config.variants())
     yield _stage("language models", 1, language, language_work, device)
     sides = config.encoder_models()
@@ -147,10 +151,14 @@ def _part_3(config: Config, device: Device) -> Iterator[Stage]:
         return
     asked = config.regularising()
     for task, base, work in (
-        (Task.TRANSLATION, asked.translation, lambda run: work_of(run, run.training)),
+        (Task.TRANSLATION, asked.translation, _own_work),
         (Task.LANGUAGE, asked.language, language_work),
     ):
         yield _stage(f"regularisers, {task}", asked.trainings, [base], work, device)
+
+
+def _own_work(run: ModelRun) -> float:
+    return work_of(run, run.training)
 
 
 def _stage(

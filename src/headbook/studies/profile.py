@@ -7,6 +7,7 @@ from headbook.stages.model import ModelRun
 from headbook.stages.texts import HELD_OUT
 from headbook.studies.encoder_runs import LayerSample
 from headbook.studies.regularised_runs import Regularising
+from headbook.studies.specialising_runs import Specialising
 from headbook.training.config import TrainingConfig
 
 
@@ -45,6 +46,7 @@ class Profile:
     texts: tuple[str, ...] = (HELD_OUT,)
     sentences: int | None = None
     emerging: tuple[ModelRun, ...] = ()  # of other widths, for when heads specialise
+    specialising: Specialising | None = None  # and what makes them
     language: tuple[LanguageRun, ...] = ()  # decoder-only, of both settings of the X-raying article
     varied: LanguageRun | None = None  # as described, beside which its variants are put:
     sharing: tuple[SharingRun, ...] = ()  # with other heads

@@ -21,6 +21,7 @@ from headbook.studies.language_runs import (
 )
 from headbook.studies.profile import Profile, Pruning
 from headbook.studies.regularised_runs import unwatched
+from headbook.studies.specialising_runs import Specialising
 from headbook.training.config import Precision, TrainingConfig
 from headbook.training.regularising import Term
 
@@ -89,6 +90,13 @@ LAPTOP_TRANSLATION = ModelRun(
     TrainingConfig(updates=400, scale=0.4, warmup=100, validate_every=100),
     search=Search(beam=1),
 )  # fmt: skip
+LAPTOP_SPECIALISING = replace(
+    _laptop("tatoeba-de", 6_000, 0.1, 800, size="narrow"),
+    # half a batch, so that four times as many updates are affordable
+    training=TrainingConfig(updates=800, tokens=2048),
+    search=Search(beam=1),
+)
+FULL_SPECIALISING = _full("tatoeba-de", 0, "medium")
 SMOKE_VARIED = replace(SMOKE_LANGUAGE[-1], size=Size(2, 32, 64, 4))
 LAPTOP_VARIED = described("wikitext-2", 400, RATES[1], 0)
 """At the low rate: at the first, some of its variants never learn more than token frequencies."""
@@ -124,6 +132,7 @@ PROFILES = MappingProxyType(
                 ),
                 sentences=40,
                 emerging=(ModelRun("controlled-sov", Size(2, 32, 64, 2), 2_000, 0.1, SMOKE),),
+                specialising=Specialising(SMOKE_TRANSLATION, 200),
                 language=SMOKE_LANGUAGE,
                 varied=SMOKE_VARIED,
                 sharing=sharing(SMOKE_VARIED, (2, 4)),
@@ -153,6 +162,7 @@ PROFILES = MappingProxyType(
                     terms=(Term.SUBSPACE, Term.POSITIONS, Term.OUTPUTS, Term.CONTEXTS),
                     seeds=1,
                 ),
+                specialising=Specialising(QUICK_TRANSLATION, 1_000),
                 language=QUICK_LANGUAGE,
                 varied=QUICK_LANGUAGE[-1],
                 sharing=sharing(QUICK_LANGUAGE[-1], RISING),
@@ -191,6 +201,8 @@ PROFILES = MappingProxyType(
                     _laptop("tatoeba-de", 6_000, 0.1, 800, size="narrow"),
                     _laptop("tatoeba-de", 6_000, 0.1, 800, size="medium"),
                 ),
+                # a quarter of the pairs
+                specialising=Specialising(LAPTOP_SPECIALISING, 43_000, seeds=3),
                 language=(
                     *published_grid("wikitext-2"),
                     # seeds at the rate that does best on validation text
@@ -237,6 +249,14 @@ PROFILES = MappingProxyType(
                     _full(corpus, 0, size)
                     for corpus in ("msdocs-ru", "tatoeba-ru")
                     for size in ("narrow", "small", "medium")
+                ),
+                specialising=Specialising(
+                    replace(
+                        FULL_SPECIALISING,
+                        training=replace(FULL_SPECIALISING.training, updates=15_000),
+                    ),
+                    43_000,
+                    seeds=3,
                 ),
                 language=(
                     *published_grid("wikitext-2"),

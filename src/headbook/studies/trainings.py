@@ -21,7 +21,7 @@ def train_all_missing(config: Config, store: Store, say: Say, deadline: float) -
     the deadline, of `time.monotonic()`, came before all were done.
     """
     given = (store, say, deadline)
-    if not train_missing(config.emerging_models(), *given):
+    if not train_missing(config.translation_models(), *given):
         return False
     return started_by_torchrun() or (
         train_missing_language((*config.language_models(), *config.variants()), *given)
