@@ -129,22 +129,15 @@ def _line(axis: Axes, rows: pd.DataFrame, spent: str, name: str, change: Change)
     found = rows[rows["update"] > 0].groupby(spent)[name]
     colour, marker = LOOKS[change]
     mean = found.mean()
-    axis.plot(
-        mean.index,
-        mean,
-        color=colour,
-        marker=marker,
-        ms=4,
-        lw=1.3,
-        label=str(change),
-        zorder=3 if change is Change.NONE else 2,
-    )  # lies on the first part of the longer one
+    # lies on the first part of the longer training's line
+    axis.plot(mean.index, mean, color=colour, marker=marker, ms=4, lw=1.3, label=str(change),
+              zorder=3 if change is Change.NONE else 2)  # fmt: skip
     axis.fill_between(mean.index, found.min(), found.max(), color=colour, alpha=0.15, lw=0)
 
 
 def _within(tick: float, axis: Axes) -> bool:
     low, high = axis.get_xlim()
-    return low <= tick <= high
+    return bool(low <= tick <= high)
 
 
 def last_table(tables: Tables) -> pd.DataFrame:
