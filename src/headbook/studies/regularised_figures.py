@@ -20,6 +20,8 @@ MARKERS = dict(zip(VARIANTS, "osv^D<>pX*", strict=True))
 COLOURS = dict(zip(VARIANTS, sns.color_palette("colorblind", len(VARIANTS)), strict=True))
 LINE = {"marker": "h", "color": "black"}
 """Of the base."""
+LINEAR = 0.01
+"""Nats a token, about 0, in which the axis of the tuning is linear."""
 
 
 def _style(variant: str) -> dict[str, object]:
@@ -76,24 +78,31 @@ def _apart(seeds: int) -> Float[np.ndarray, " seed"]:
 
 
 def draw_tuning(tables: Tables) -> Figure:
-    """Loss on validation text at every strength; what is chosen stands in a ring."""
+    """What every strength adds to the loss on validation text; what is chosen stands in a ring.
+
+    Linear within LINEAR of nothing and logarithmic beyond: a strength that ruins a model would
+    squeeze all others together.
+    """
     quality = tables["quality"]
     first = quality[quality["seed"] == quality["seed"].min()]
     figure = Figure(figsize=(9.6, 5.0), layout="constrained")
     tasks = list(_of_tasks(first))
     for axis, (task, rows) in zip(figure.subplots(1, len(tasks)), tasks, strict=True):
-        for name, here in rows[rows["variant"] != NONE].groupby("variant", sort=False):
-            here = here.sort_values("strength")
-            axis.plot(here["strength"], here["valid_nats"], lw=1.2, ms=6, label=name,
-                      **_style(name))  # fmt: skip
-        taken = rows[rows["chosen"] & (rows["variant"] != NONE)]
-        axis.scatter(taken["strength"], taken["valid_nats"], s=130, facecolors="none",
-                     edgecolors="black", lw=0.9, label="chosen")  # fmt: skip
         base = rows.loc[rows["variant"] == NONE, "valid_nats"].iloc[0]
-        axis.axhline(base, color="black", ls="--", lw=1.0, label=NONE)
+        found = rows[rows["variant"] != NONE].assign(added=rows["valid_nats"] - base)
+        for name, here in found.groupby("variant", sort=False):
+            here = here.sort_values("strength")
+            axis.plot(here["strength"], here["added"], lw=1.2, ms=6, label=name,
+                      **_style(name))  # fmt: skip
+        taken = found[found["chosen"]]
+        axis.scatter(taken["strength"], taken["added"], s=130, facecolors="none",
+                     edgecolors="black", lw=0.9, label="chosen")  # fmt: skip
+        axis.axhline(0, color="black", ls="--", lw=1.0, label=NONE)
+        axis.set_yscale("symlog", linthresh=LINEAR)
+        axis.yaxis.set_major_formatter("{x:+g}")
         axis.set(title=task, xscale="log", xlabel="strength: λ, or the rate of DropHead")
         _plain(axis)
-    figure.axes[0].set_ylabel("validation loss, nats a token")
+    figure.axes[0].set_ylabel("validation loss minus that without a regulariser,\nnats a token")
     _legend_below(figure, figure.axes[0], 4)
     return figure
 
