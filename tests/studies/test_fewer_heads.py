@@ -108,3 +108,19 @@ def test_figures_and_the_reading_come_from_tables_alone(tables: Tables) -> None:
     assert "nan" not in study.read(tables)
     for name, table in before.items():
         pd.testing.assert_frame_equal(table, tables[name])
+
+
+def test_one_pair_for_all_is_read_seed_by_seed() -> None:
+    """The mean of three seeds may be one seed's: least and largest are said with it."""
+    rows = [
+        {"seed": seed, "heads": 8, "key_value_heads": shared, "test_nats": nats}
+        for seed, (own, several, one) in enumerate([(4.9, 5.0, 5.3), (4.9, 5.1, 5.1)])
+        for shared, nats in ((8, own), (4, several - 0.05), (2, several), (1, one))
+    ]
+    said = study._of_one_pair(pd.DataFrame(rows))
+    assert said == (
+        "One pair for all heads costs, against 2 of them, +0.150 nats (+0.000 to +0.300 over 2 "
+        "seeds). "
+    )
+    none_shared = pd.DataFrame([row for row in rows if row["key_value_heads"] == 8])
+    assert study._of_one_pair(none_shared) == ""

@@ -245,6 +245,17 @@ def converted_table(tables: Tables) -> pd.DataFrame:
     return mean_table(tables["converted"], ["key_value_heads"], "converted_nats")
 
 
+def _of_one_pair(quality: pd.DataFrame) -> str:
+    """What one key-value head for all costs against the next number of them, seed by seed."""
+    shared = quality[quality["key_value_heads"] < quality["heads"]]
+    nats = shared.pivot(index="seed", columns="key_value_heads", values="test_nats")
+    if 1 not in nats or nats.shape[1] < 2:
+        return ""
+    several = nats.columns[1]
+    cost = said(nats[1] - nats[several], "+.3f")
+    return f"One pair for all heads costs, against {several} of them, {cost}. "
+
+
 def read(tables: Tables) -> str:
     """The reading, every number from the tables."""
     quality, groups = quality_table(tables), tables["groups"]
@@ -255,13 +266,15 @@ def read(tables: Tables) -> str:
     whole, delight, thinner = (row for _, row in light_table(tables).iterrows())
     nats = tables["light"].pivot(index="seed", columns=["blocks", "width"], values="test_nats")
     behind = nats[DELIGHT, delight["width"]] - nats[OURS, whole["width"]]
+    alone = _of_one_pair(tables["quality"])
     return (
         f"Perplexity a piece goes from {best['test_perplexity']:.1f} ({best['variant']}) to "
-        f"{worst['test_perplexity']:.1f} ({worst['variant']}). Heads that share keys and values "
-        f"have an output dissimilarity of {groups[SAME].mean():+.3f}, others of the same blocks "
-        f"{groups[OTHER].mean():+.3f}, mean over layers and models. Averaging the key-value heads "
-        f"of the trained model costs {costs.min():.2f} to {costs.max():.2f} nats a token before "
-        f"any further training. DeLighT's blocks have {delight['of_blocks_million']:.2f} million "
+        f"{worst['test_perplexity']:.1f} ({worst['variant']}). {alone}Heads that share keys and "
+        f"values have an output dissimilarity of {groups[SAME].mean():+.3f}, others of the same "
+        f"blocks {groups[OTHER].mean():+.3f}, mean over layers and models. Averaging the "
+        f"key-value heads of the trained model costs {costs.min():.2f} to {costs.max():.2f} nats "
+        f"a token before any further training. DeLighT's blocks have "
+        f"{delight['of_blocks_million']:.2f} million "
         f"weights and the model a test loss of {delight['test_nats']:.3f} nats; ours have "
         f"{whole['of_blocks_million']:.2f} and {whole['test_nats']:.3f} at the same width, "
         f"{thinner['of_blocks_million']:.2f} and {thinner['test_nats']:.3f} at a smaller one. "
