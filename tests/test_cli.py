@@ -76,6 +76,18 @@ def test_every_command_explains_itself(command: str):
     assert command in headbook("--help").stdout
 
 
+@pytest.mark.parametrize("group", [(), ("corpora",)])
+def test_what_commands_do_is_not_cut_short(group: tuple[str, ...]):
+    assert "..." not in headbook(*group, "--help").stdout.partition("Commands:")[2]
+
+
+def test_a_value_of_the_wrong_kind_is_one_plain_line():
+    result = headbook("run", "13", "--seed", "abc")
+    assert result.exit_code == 2
+    said = result.stderr.splitlines()[-1]
+    assert said.startswith("Error: ") and "--seed" in said and "integer" in said
+
+
 def test_the_list_has_a_line_for_every_corpus():
     lines = headbook("corpora", "list").stdout.splitlines()
     assert [line.split()[0] for line in lines] == list(registry())

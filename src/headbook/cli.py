@@ -12,7 +12,7 @@ import typer
 from headbook.types import UserError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
-                  help=__doc__)  # fmt: skip
+                  rich_markup_mode=None, help=__doc__)  # fmt: skip
 corpora = typer.Typer(no_args_is_help=True, help="What text there is, and fetching it.")
 app.add_typer(corpora, name="corpora")
 
@@ -65,7 +65,10 @@ def _from_anywhere(corpus: str | None) -> str | None:
 
 @corpora.command("list")
 def corpora_list() -> None:
-    """Every corpus: languages, pairs, size, licence, and where it is now."""
+    """Every corpus, and where it is now.
+
+    With its languages, pairs, size and licence.
+    """
     with _one_line_errors():
         from headbook.corpora.registry import table
 
@@ -79,7 +82,10 @@ def corpora_list() -> None:
 
 @corpora.command("fetch")
 def corpora_fetch(name: str) -> None:
-    """Finds a corpus in HEADBOOK_DATA, or downloads it; its digests are checked either way."""
+    """Finds a corpus in HEADBOOK_DATA, or downloads it.
+
+    Its digests are checked either way.
+    """
     with _one_line_errors():
         from headbook.corpora.download import fetch
 
@@ -89,7 +95,10 @@ def corpora_fetch(name: str) -> None:
 
 @corpora.command("check")
 def corpora_check() -> None:
-    """Compares every file that is here with its digest; status 1 where one is wrong."""
+    """Compares every file that is here with its digest.
+
+    Status 1 where one is wrong.
+    """
     with _one_line_errors():
         from headbook.corpora.download import State, check
 
@@ -109,7 +118,10 @@ def run(
     seed: Seed = None,
     workers: Annotated[int, typer.Option(help="Notebooks at a time.")] = 2,
 ) -> None:
-    """Executes notebooks with papermill; what they need and the run store lacks is computed."""
+    """Executes notebooks with papermill.
+
+    What they need and the run store lacks is computed.
+    """
     with _one_line_errors():
         from headbook.publishing.notebooks import execute
         from headbook.studies.config import Config
@@ -129,9 +141,10 @@ def train(
     seed: Seed = None,
     minutes: Minutes = None,
 ) -> None:
-    """Trains a profile's models that the run store lacks, one after the other, but for λ sweeps.
+    """Trains a profile's models that the run store lacks.
 
-    Language models come last, and under torchrun not at all: one process trains them.
+    One after the other, and all but λ sweeps. Language models come last, and under torchrun not at
+    all: one process trains them.
 
     With --minutes it stops in time, a checkpoint saved; the same command continues. Time is kept
     between updates: the translation of a model's test sets, after its last update, is not cut.
@@ -157,7 +170,7 @@ def publish(
     profile: ProfileName = "laptop",
     minutes: Minutes = None,
 ) -> None:
-    """Computes studies at a profile and writes their tables to data/results.
+    """Computes studies and writes their tables to data/results.
 
     With --minutes it stops in time and names the command that goes on from there.
 
@@ -192,7 +205,10 @@ def explain(
     size: SizeName = None,
     seed: Seed = None,
 ) -> None:
-    """Says for each model of a profile whether it is kept, and why it would be trained again."""
+    """Says which models of a profile are kept.
+
+    And of the others, why they would be trained again.
+    """
     with _one_line_errors():
         from headbook.publishing.templates import select
         from headbook.studies.config import Config
@@ -214,7 +230,10 @@ def plan(
         float | None, typer.Option(help="GFLOP/s in matrix products; measured here by default.")
     ] = None,
 ) -> None:
-    """Lists a profile's trainings before any starts: operations, hours, memory, disk."""
+    """Lists a profile's trainings before any starts.
+
+    With operations, hours, memory and disk.
+    """
     with _one_line_errors():
         from headbook.studies.config import Config
         from headbook.studies.plan import lines
@@ -228,10 +247,10 @@ def pack(
     folder: Annotated[Path, typer.Argument(help="Where to; it may be there already.")],
     profile: ProfileName = "full",
 ) -> None:
-    """Collects what a machine without network and spaCy needs: corpora, parses, subwords.
+    """Collects what a machine without network or spaCy needs.
 
-    Treebanks too. Parses and subwords that the run store lacks are made now. The same command
-    continues and mends a pack.
+    Corpora and treebanks, parses, subwords; what the run store lacks of the last two is made now.
+    The same command continues and mends a pack.
     """
     with _one_line_errors():
         from headbook.publishing.pack import lines
@@ -244,7 +263,7 @@ def pack(
 
 @app.command()
 def book() -> None:
-    """Builds the HTML book from the executed notebooks and prints where it is."""
+    """Builds the HTML book and prints where it is."""
     with _one_line_errors():
         from headbook.publishing.book import build
 
@@ -255,7 +274,7 @@ def book() -> None:
 def bench(
     rounds: Annotated[int, typer.Option(help="Interleaved rounds; the median is printed.")] = 5,
 ) -> None:
-    """Measures speed as ratios in one run: training, measuring, memory."""
+    """Measures speed and memory, as ratios in one run."""
     with _one_line_errors():
         from headbook.bench import report
 
