@@ -16,7 +16,7 @@ from headbook.stages.model import TrainedModel
 from headbook.stages.texts import Text
 from headbook.studies.config import Config
 from headbook.studies.measurements import Measurement
-from headbook.studies.specialisation import Score, sharpest, threshold
+from headbook.studies.specialisation import Score, most_confident, sharpest, threshold
 
 SPREAD = 0.01
 """What each of the three replicates is larger by than the one before."""
@@ -59,6 +59,11 @@ PLANTED = {
     "rare": (
         cells(2, {(0, 2, 0): 0.99, (1, 0, 1): 0.5}),
         cells(2, {(0, 2, 0): 0.99, (1, 0, 1): 0.45}),
+    ),
+    # a head has one confidence; by luck the first is the surer on the half that scores
+    "confidence/encoder": (
+        torch.tensor([[0.2, 0.3, 0.1], [0.4, 0.6, 0.2]]),
+        torch.tensor([[0.9, 0.3, 0.1], [0.4, 0.5, 0.2]]),
     ),
 }
 
@@ -113,3 +118,10 @@ def test_what_no_token_counts_for_is_never_chosen(measurement: Measurement):
 def test_thresholds_are_those_of_the_roles():
     of = Thresholds()
     assert [threshold(each) for each in Score] == [of.positional, of.syntactic_margin, of.rare]
+
+
+def test_the_most_confident_head_is_chosen_on_one_half_too(measurement: Measurement):
+    found = most_confident(measurement)
+    assert (found.layer, found.head) == (1, 1)
+    assert found.chosen == pytest.approx(0.6) and found.value == pytest.approx(0.5)
+    assert found.replicates.tolist() == pytest.approx([0.5, 0.51, 0.52, 0.53])

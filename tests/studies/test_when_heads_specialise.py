@@ -64,6 +64,7 @@ def measured(made: TrainedModel, at: int, name: str = "held-out", less: float = 
         "syntactic": sums(MARGIN[number] + 0.5, 2, 2, 8),
         "offsets": RatioSums(*[torch.full((2, 1 + REPLICATES, 3, 8), each) for each in (0.5, 1.0)]),
         "rare": sums(0.2, 2, 2, 2),
+        "confidence/encoder": sums(0.3 + 0.1 * number, 2, 2),
     }
     text = Text(name, (), (), (), "gold")
     return Measurement(made, text, HeadsRun(name, at), planted)
@@ -174,6 +175,16 @@ def test_every_checkpoint_is_a_row(tables: Tables):
     assert set(rows["update"]) == set(UPDATES)
     assert list(rows.loc[rows["width"] == 32, "bleu"]) == list(BLEU)
     assert set(rows["head_width"]) == {8, 16}
+    confidence = rows.loc[rows["width"] == 32, "confidence"]
+    assert list(confidence) == pytest.approx([0.3, 0.4, 0.5, 0.6])
+
+
+def test_results_without_confidence_are_drawn_without_it(tables: Tables):
+    rows = tables["checkpoints"]
+    older = rows.drop(columns=[name for name in rows if name.startswith("confidence")])
+    drawn = [len(study.draw_emergence({**tables, "checkpoints": each}).axes)
+             for each in (rows, older)]  # fmt: skip
+    assert drawn[0] - drawn[1] == rows["corpus"].nunique()
 
 
 def test_claims_are_rows_the_scorecard_takes(tables: Tables):

@@ -7,7 +7,7 @@ from matplotlib.lines import Line2D
 
 from headbook.stages.texts import HELD_OUT
 from headbook.studies.results import Tables
-from headbook.studies.specialisation import Score, threshold
+from headbook.studies.specialisation import CONFIDENCE, Score, threshold
 
 BLEU = "bleu"
 TITLES = {
@@ -15,6 +15,7 @@ TITLES = {
     Score.POSITIONAL: "largest share at one offset",
     Score.MARGIN: "largest accuracy\nminus offset baseline",
     Score.RARE: "largest share at the\ntwo rarest",
+    CONFIDENCE: "largest confidence",
     "relevance": "largest head's part of its layer's\nrelevance, mean over layers",
     "importance": "part of all importance\nin a tenth of the heads",
 }
@@ -29,7 +30,10 @@ def draw_emergence(tables: Tables) -> Figure:
 
     Full lines are the model's own domain, dashed ones the gold treebank.
     """
-    return _grid(tables, (BLEU, *Score), tuple(dict.fromkeys(tables["checkpoints"]["text"])))
+    rows = tables["checkpoints"]
+    # results published before confidence was measured there have none
+    scores = tuple(name for name in (BLEU, *Score, CONFIDENCE) if name in rows)
+    return _grid(tables, scores, tuple(dict.fromkeys(rows["text"])))
 
 
 def draw_concentration(tables: Tables) -> Figure:

@@ -16,6 +16,8 @@ from headbook.stages.heads import Measured
 from headbook.studies.measurements import Measurement
 
 Replicates = Float[Tensor, " replicate"]
+CONFIDENCE = "confidence"
+"""The column of `most_confident`, beside those of Score."""
 
 
 class Score(StrEnum):
@@ -66,7 +68,18 @@ def ends(replicates: Replicates) -> tuple[float, float]:
 
 def sharpest(measurement: Measurement, score: Score) -> Sharpest:
     """The head with the largest score on the first half of the sentences."""
-    chosen, scored = _halves(measurement.sums, score)
+    return _sharpest(*_halves(measurement.sums, score))
+
+
+def most_confident(measurement: Measurement) -> Sharpest:
+    """The head with the largest confidence, which is no role: it may look anywhere."""
+    sums = measurement.sums["confidence/encoder"]
+    return _sharpest(sums.ratio(half=0), sums.replicates(half=1))
+
+
+def _sharpest(
+    chosen: Float[Tensor, "layer head *cell"], scored: Float[Tensor, "replicate layer head *cell"]
+) -> Sharpest:
     heads, cells = chosen.shape[1], chosen[0, 0].numel()
     index = int(chosen.flatten().nan_to_num(-torch.inf).argmax())
     layer, head = divmod(index // cells, heads)

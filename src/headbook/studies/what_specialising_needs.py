@@ -18,7 +18,7 @@ from headbook.studies.measurements import claim_row, measure, model_labels, text
 from headbook.studies.over_seeds import mean_claims
 from headbook.studies.pruning_curves import score
 from headbook.studies.results import Tables
-from headbook.studies.specialisation import Score, sharpest, threshold
+from headbook.studies.specialisation import CONFIDENCE, Score, most_confident, sharpest, threshold
 from headbook.studies.specialising_runs import Change
 
 __all__ = ["STUDY", "compute", "draw_changes", "gains_table", "last_table", "read"]
@@ -33,12 +33,13 @@ CLAIMS = {
     "needs-updates-over-width": (Change.UPDATES, Change.WIDTH),
 }
 RECIPE = ["updates", "tokens", "pairs", "width"]
-SCORES = (BLEU, *map(str, Score))
+SCORES = (BLEU, *map(str, Score), CONFIDENCE)
 NAMES = {
     BLEU: "BLEU",
     str(Score.POSITIONAL): "one offset",
     str(Score.MARGIN): "over the offset baseline",
     str(Score.RARE): "two rarest",
+    CONFIDENCE: "confidence",
 }
 """What tables call the scores."""
 FORMS = dict.fromkeys(SCORES, ".3f") | {BLEU: ".1f"}
@@ -79,6 +80,7 @@ def _rows(
             **named, **recipe, "update": update, "tflop": spent / 1e12,
             BLEU: float(score(model, (), config.preset.pruning.translated, store, update).bleu[0]),
             **{str(each): sharpest(measured, each).value for each in Score},
+            CONFIDENCE: most_confident(measured).value,
         }  # fmt: skip
 
 
@@ -102,16 +104,16 @@ def _claims(checkpoints: pd.DataFrame) -> pd.DataFrame:
 def draw_changes(tables: Tables) -> Figure:
     """BLEU and each score, mean over seeds and from the least to the largest, a line a change."""
     rows = tables["checkpoints"]
-    figure = Figure(figsize=(9.6, 11.0), layout="constrained")
+    figure = Figure(figsize=(9.6, 13.0), layout="constrained")
     axes = figure.subplots(len(SCORES), 2, sharex="col", sharey="row")
     for line, name in zip(axes, SCORES, strict=True):
         for axis, spent in zip(line, ("update", "tflop"), strict=True):
             for change in Change:
                 _line(axis, rows[rows["change"] == change], spent, name, change)
-            if name != BLEU:
+            if name in list(Score):
                 axis.axhline(threshold(Score(name)), color="black", ls=":", lw=1)
             axis.spines[["top", "right"]].set_visible(False)
-        line[0].set_ylabel(TITLES[BLEU if name == BLEU else Score(name)])
+        line[0].set_ylabel(TITLES[name])
     for axis, what in zip(axes[-1], ("update", "TFLOP of training"), strict=True):
         axis.set_xscale("log", base=2)
         ticks = [tick for tick in axis.get_xticks() if _within(tick, axis)]

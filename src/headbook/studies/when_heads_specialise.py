@@ -26,10 +26,12 @@ from headbook.studies.pruning_curves import score
 from headbook.studies.pruning_orders import SCORED_ON
 from headbook.studies.results import Tables
 from headbook.studies.specialisation import (
+    CONFIDENCE,
     Replicates,
     Score,
     Sharpest,
     ends,
+    most_confident,
     sharpest,
     threshold,
 )
@@ -165,6 +167,8 @@ def _rows(emergence: Emergence) -> Iterator[dict[str, object]]:
             for scored in Score:
                 found = each.sharpest(scored, number)
                 row |= _named(scored, found.value, *found.ends)
+            confident = most_confident(measured)
+            row |= _named(CONFIDENCE, confident.value, *confident.ends)
             own = measured.text.name == HELD_OUT
             row[BLEU] = each.bleu if own else float("nan")
             for name in ("relevance", "importance"):
