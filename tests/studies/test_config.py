@@ -177,8 +177,10 @@ def test_further_widths_are_of_the_corpora_that_are_asked_for():
         models = chosen.emerging_models()
         assert models[: len(chosen.models())] == chosen.models() and len(set(models)) == len(models)
         assert {run.corpus for run in models} == {run.corpus for run in chosen.models()}
-    widths = [run.size.width for run in Config("laptop", corpus="tatoeba-de").emerging_models()]
-    assert widths == [128, 64, 256]
+    for corpus in ("tatoeba-de", "msdocs-ru"):
+        models = Config("laptop", corpus=corpus).emerging_models()
+        assert [run.size.width for run in models] == [128, 64, 256]
+        assert len({run.training for run in models}) == 1
     assert {run.training.seed for run in Config("laptop", seed=4).emerging_models()} == {4}
     one = Config("laptop", corpus="tatoeba-de", size="tiny").emerging_models()
     assert one == Config("laptop", corpus="tatoeba-de", size="tiny").models()

@@ -197,9 +197,12 @@ PROFILES = MappingProxyType(
                     (0.01, 0.1, 1.0),
                 ),
                 texts=(HELD_OUT, *TREEBANKS),
+                # short sentences and long ones
                 emerging=(
                     _laptop("tatoeba-de", 6_000, 0.1, 800, size="narrow"),
                     _laptop("tatoeba-de", 6_000, 0.1, 800, size="medium"),
+                    _laptop("msdocs-ru", 8_000, 0.1, 1_200, size="narrow"),
+                    _laptop("msdocs-ru", 8_000, 0.1, 1_200, size="medium"),
                 ),
                 # a quarter of the pairs
                 specialising=Specialising(LAPTOP_SPECIALISING, 43_000, seeds=3),
