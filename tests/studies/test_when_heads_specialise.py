@@ -187,6 +187,15 @@ def test_results_without_confidence_are_drawn_without_it(tables: Tables):
     assert drawn[0] - drawn[1] == rows["corpus"].nunique()
 
 
+def test_where_one_corpus_has_no_confidence_its_panel_says_so(tables: Tables):
+    rows = tables["checkpoints"]
+    both = pd.concat([rows.assign(corpus="older", confidence=np.nan), rows])
+    for each, expected in ((both, 1), (rows, 0)):
+        axes = study.draw_emergence({**tables, "checkpoints": each}).axes
+        said = [text.get_text() for axis in axes for text in axis.texts]
+        assert said.count("not measured") == expected
+
+
 def test_claims_are_rows_the_scorecard_takes(tables: Tables):
     known = ledger.load()
     claims = checked(known, tables["claims"].astype({"seed": str}), study.STUDY, "test")

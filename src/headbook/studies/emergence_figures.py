@@ -49,7 +49,11 @@ def _grid(tables: Tables, scores: tuple[str, ...], texts: tuple[str, ...]) -> Fi
     axes = figure.subplots(len(scores), len(corpora), squeeze=False, sharex="col", sharey="row")
     for line, name in zip(axes, scores, strict=True):
         for axis, corpus in zip(line, corpora, strict=True):
-            _through_training(axis, rows[rows["corpus"] == corpus], name, widths, texts)
+            of_corpus = rows[rows["corpus"] == corpus]
+            _through_training(axis, of_corpus, name, widths, texts)
+            if of_corpus[name].isna().all():
+                axis.text(0.5, 0.5, "not measured", transform=axis.transAxes, ha="center",
+                          color="grey")  # fmt: skip
             if name in list(Score):
                 axis.axhline(threshold(Score(name)), color="black", ls=":", lw=1)
         line[0].set_ylabel(TITLES[name])
