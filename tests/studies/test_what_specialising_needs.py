@@ -267,5 +267,20 @@ def test_the_figure_shows_means_of_every_change(tables: Tables) -> None:
 def test_the_reading_names_what_the_seeds_agree_on(tables: Tables) -> None:
     said = study.read(tables)
     assert f"comes out best with {Change.UPDATES}" in said
-    sure = said.rpartition("excludes no change at: ")[2]
+    sure = said.rpartition("one side of 0 with: ")[2]
     assert str(Change.UPDATES) in sure and "small batches" not in sure
+
+
+def test_the_reading_tells_of_a_head_that_longer_training_spreads(tables: Tables) -> None:
+    rows = tables["checkpoints"]
+    assert "is largest" not in study.read(tables)  # the planted scores rise to the last update
+    last = (rows["change"] == Change.UPDATES) & (rows["update"] == rows["updates"])
+    fallen = rows["positional"].mask(last, 0.1)
+    spread = rows["confidence"].mask(last, 0.2)
+    said = study.read({**tables, "checkpoints": rows.assign(positional=fallen, confidence=spread)})
+    half, end = rows.loc[last, "updates"].iloc[0] // 2, rows.loc[last, "updates"].iloc[0]
+    assert f"is largest, 34.5%, after {half:,} updates, and 10.0% after {end:,}" in said
+    assert "“BLEU” 50.0 and 100.0" in said and "“confidence” 0.500 and 0.200" in said
+    assert "heads this narrow" in said
+    still = study.read({**tables, "checkpoints": rows.assign(positional=fallen)})
+    assert "is largest" in still and "heads this narrow" not in still

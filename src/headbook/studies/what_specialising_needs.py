@@ -200,8 +200,32 @@ def read(tables: Tables) -> str:
             f"{_said(gains[most, str(each)].to_numpy(), FORMS[str(each)])}; "
             f"the largest mean is {highest:.1%}, where {role:.0%} make the role."
         )
-    said.append(_certain(gains))
-    return " ".join(said)
+    return " ".join([*said, _certain(gains), *_turning(tables["checkpoints"])])
+
+
+def _turning(checkpoints: pd.DataFrame) -> Iterator[str]:
+    """Where longer training passes a head's sharpest moment: what else changes from there on."""
+    longest = checkpoints[checkpoints["change"] == Change.UPDATES]
+    means = longest.groupby("update")[list(SCORES)].mean()
+    name = str(Score.POSITIONAL)
+    peak, end = int(means[name].idxmax()), int(means.index[-1])
+    if peak == end:
+        return
+    at, last = means.loc[peak], means.loc[end]
+    others = (BLEU, str(Score.RARE), CONFIDENCE)
+    moves = [f"“{NAMES[each]}” {at[each]:{FORMS[each]}} and {last[each]:{FORMS[each]}}"
+             for each in others]  # fmt: skip
+    yield (
+        f"With {Change.UPDATES} the mean of “{NAMES[name]}” is largest, {at[name]:.1%}, after "
+        f"{peak:,} updates, and {last[name]:.1%} after {end:,}; then and at the end: "
+        f"{', '.join(moves)}."
+    )
+    if last[BLEU] > at[BLEU] and last[CONFIDENCE] < at[CONFIDENCE]:
+        yield (
+            "So heads this narrow point at neighbours first and spread as the model learns to "
+            "translate: we think that they then attend to words for what they are. Whether wider "
+            "heads keep their offset takes a longer training of theirs."
+        )
 
 
 def _certain(gains: pd.DataFrame) -> str:
@@ -212,4 +236,4 @@ def _certain(gains: pd.DataFrame) -> str:
     found = {change: over_seeds(gains[change, name].to_numpy()) for change in _changes(gains)}
     sure = [change for change, each in found.items() if each.low > 0 or each.high < 0]
     listed = ", ".join(sure) or "none"
-    return f"For one offset the interval over seeds excludes no change at: {listed}."
+    return f"For “{NAMES[name]}” the interval over seeds lies on one side of 0 with: {listed}."
