@@ -25,6 +25,7 @@ from headbook.training.config import Precision, TrainingConfig
 from headbook.types import UserError
 
 PUBLISHED = paths.RESULTS / "laptop" / "10_corpora_and_models"
+WIDTHS = paths.RESULTS / "laptop" / "26_when_heads_specialise"
 THREAD_RATES = {"Intel(R) Xeon(R) Processor": 385 / 2, "AMD EPYC": 430.0}
 """GFLOP/s of one thread in bfloat16 products, of the processors the published models were trained
 on. The first: 350 to 420 on two cores, reference/budget.md, "Large matrix product, 2,048³". The
@@ -48,9 +49,13 @@ def recorded() -> Iterator[tuple[ModelRun, Device, float]]:
         seed = str(config["training"]["seed"])
         rows = [row for row in curves if (row["corpus"], row["seed"]) == (config["corpus"], seed)]
         rows = [row for row in rows if f" w{config['size']['width']} " in row["model"]]
-        assert hardware["processor"] in THREAD_RATES, "measure its rate, and add it here"
-        rate = THREAD_RATES[hardware["processor"]] * hardware["threads"]
-        yield _run(config), Device(rate, hardware["threads"]), float(rows[-1]["seconds"])
+        yield _run(config), _device(hardware), float(rows[-1]["seconds"])
+
+
+def _device(hardware: dict) -> Device:
+    assert hardware["processor"] in THREAD_RATES, "measure its rate, and add it here"
+    rate = THREAD_RATES[hardware["processor"]] * hardware["threads"]
+    return Device(rate, hardware["threads"])
 
 
 def _run(config: dict) -> ModelRun:
@@ -68,6 +73,18 @@ def test_the_published_trainings_took_what_the_plan_says_within_a_factor_of_two(
     found = [factor(*each) for each in recorded()]
     assert len(found) >= 5
     assert all(0.5 < each < 2 for each in found), found
+
+
+def test_so_did_those_of_other_widths_translation_included() -> None:
+    made = json.loads((WIDTHS / "run.json").read_text())["runs"]
+    models = [each for each in made if each["ingredients"]["stage"]["name"] == "model"]
+    found = {}
+    for each in models:
+        run = _run(each["ingredients"]["config"])
+        if run.size.width != 128:  # those are of the page above
+            found[run.size.width] = factor(run, _device(each["hardware"]), each["seconds"])
+    assert set(found) >= {64, 256}
+    assert all(0.5 < each < 2 for each in found.values()), found
 
 
 @pytest.mark.parametrize(
