@@ -147,3 +147,12 @@ def test_provenance_names_profile_date_commit_and_machine(tables: Tables, tmp_pa
     kept = published(STUDY, "smoke", tmp_path)
     for part in ("profile smoke, ", kept.run["date"][:10], kept.run["commit"], "cores"):
         assert part in kept.provenance
+
+
+@pytest.mark.parametrize(("started", "added"), [("2020-01-01", False), ("2999-01-01", True)])
+def test_provenance_tells_of_rows_that_were_added_later(
+    started: str, added: bool, tables: Tables, tmp_path: Path
+):
+    publish(STUDY, CONFIG, tables, [{"started": f"{started}T00:00:00+00:00"}], tmp_path)
+    told = published(STUDY, "smoke", tmp_path).provenance
+    assert ("rows of later runs added, 2999-01-01." in told) is added

@@ -32,9 +32,13 @@ class Published:
 
     @property
     def provenance(self) -> str:
-        """Profile, date, commit and machine, in one line."""
+        """Profile, date, commit and machine, in one line; and when later runs' rows were added."""
+        date = self.run["date"]
         made = f"commit {self.run['commit']}, {machine(self.run['hardware'])}"
-        return f"profile {self.profile}, {self.run['date'][:10]}, {made}."
+        started = [str(each["started"]) for each in self.run.get("runs", ()) if "started" in each]
+        last = max(started, default="")
+        added = f"; rows of later runs added, {last[:10]}" if last > date else ""
+        return f"profile {self.profile}, {date[:10]}, {made}{added}."
 
 
 def machine(hardware: Mapping[str, Any]) -> str:
