@@ -8,7 +8,7 @@ import zipfile
 import pytest
 
 from headbook import paths
-from headbook.corpora import batches, controlled, readers, registry
+from headbook.corpora import batches, controlled, download, readers, registry
 from headbook.corpora.pairs import Pairs, paired
 from headbook.corpora.readers import load
 from headbook.corpora.report import Reason
@@ -491,3 +491,88 @@ def test_every_public_reader_is_used_by_some_corpus():
 
 def test_pairs_of_nothing_are_empty():
     assert len(Pairs.of([])) == 0
+
+
+# A mixture: several corpora as one.
+
+MIXTURE = """
+[part-a-de]
+title = "a"
+kind = "parallel"
+target = "de"
+licence = "l"
+pairs = 3
+bytes = 1
+reader = "lines"
+mirror = [{mirror_a}]
+public = []
+
+[part-b-de]
+title = "b"
+kind = "parallel"
+target = "de"
+licence = "l"
+pairs = 2
+bytes = 1
+reader = "lines"
+mirror = [{mirror_b}]
+public = []
+
+[mixed-de]
+title = "both"
+kind = "mixture"
+target = "de"
+licence = "those of its parts"
+pairs = 4
+bytes = 0
+reader = "mixture"
+of = ["part-a-de", "part-b-de"]
+"""
+
+
+@pytest.fixture
+def mixture(tmp_path, monkeypatch):
+    """Two small corpora in a mirror, of which one's test sentence is the other's training text."""
+    texts = {
+        "a": {"train": ["one", "two", "Three."], "valid": ["four"], "test": ["five"]},
+        "b": {"train": ["seven", "eight"], "valid": ["nine"], "test": ["three"]},
+    }
+    mirrors = {}
+    for part, splits in texts.items():
+        rows = []
+        for split, english in splits.items():
+            path = tmp_path / part / f"{split}.tsv"
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(lines(*(f"{word}\tÜ {word}" for word in english)))
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            rows.append(
+                f'{{ part = "{split}.tsv", path = "{part}/{split}.tsv", sha256 = "{digest}" }}'
+            )
+        mirrors[f"mirror_{part}"] = ", ".join(rows)
+    (tmp_path / "corpora.toml").write_text(MIXTURE.format(**mirrors), encoding="utf-8")
+    monkeypatch.setattr(paths, "DATA", tmp_path)
+    monkeypatch.setenv("HEADBOOK_DATA", str(tmp_path))
+    monkeypatch.setenv("HEADBOOK_DOWNLOADS", str(tmp_path / "raw"))
+    return tmp_path
+
+
+def test_a_mixture_joins_training_pairs_and_keeps_each_test_set(mixture):
+    corpus = load("mixed-de")
+    assert set(corpus.train.source) == {"one", "two", "seven", "eight"}
+    assert all(target == f"Ü {source}" for source, target in corpus.train)
+    assert corpus.valid.source == ("four", "nine")
+    assert {name: pairs.source for name, pairs in corpus.tests.items()} == {
+        "part-a-de": ("five",),
+        "part-b-de": ("three",),
+    }
+    assert corpus.report.total(Reason.IN_EVALUATION) == 1  # a's "Three." is b's test sentence
+    assert load("mixed-de", limit=2).train == corpus.train.first(2)
+
+
+def test_a_mixture_is_where_all_of_its_corpora_are(mixture):
+    assert registry.place(registry.corpus("mixed-de")) is registry.Place.MIRROR
+    assert len(download.locate("mixed-de").files) == 6
+    (mixture / "b" / "test.tsv").unlink()
+    assert registry.place(registry.corpus("mixed-de")) is registry.Place.ABSENT
+    with pytest.raises(UserError, match=r"test\.tsv is missing"):
+        load("mixed-de")

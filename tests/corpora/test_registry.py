@@ -12,7 +12,7 @@ PROMISED = """
 multi30k-de multi30k-fr multi30k-cs tatoeba-ru tatoeba-de tatoeba-fr bible-ru bible-de bible-fr
 msdocs-ru msdocs-de msdocs-fr opensubtitles2018-ru wmt-ru wmt-de wmt-fr newstest2014-ru
 newstest2014-de newstest2014-fr ntrex-ru ntrex-de ntrex-fr ud-ewt ud-pud-en ud-pud-de ud-pud-fr
-ud-pud-ru wikitext-2 novels controlled-sov controlled-svo controlled-vso
+ud-pud-ru wikitext-2 novels mixture-fr controlled-sov controlled-svo controlled-vso
 """
 KNOWN = registry.registry()
 ENTRY = """
@@ -63,7 +63,10 @@ def test_entries_hang_together(entry):
     assert all(KNOWN[name].target == entry.target for name in named)
     if entry.kind in (CorpusKind.PARALLEL, CorpusKind.TEST):
         assert entry.reader in READERS
-    assert entry.mirror or entry.public or entry.kind is CorpusKind.GENERATED
+    assert all(KNOWN[name].kind is CorpusKind.PARALLEL for name in entry.of)
+    assert all(KNOWN[name].target == entry.target for name in entry.of)
+    assert bool(entry.of) == (entry.kind is CorpusKind.MIXTURE)
+    assert entry.mirror or entry.public or entry.of or entry.kind is CorpusKind.GENERATED
     assert entry.public or "No public download" in entry.note or not entry.mirror
 
 

@@ -24,6 +24,7 @@ from headbook.corpora.registry import (
     corpus,
     downloaded,
     mirrored,
+    place,
     registry,
 )
 from headbook.types import UserError
@@ -71,7 +72,15 @@ def _sha256(path: Path, _size: int, _changed: int) -> str:
 def locate(name: str) -> Located:
     """The files of a corpus, fetched when neither the mirror nor an earlier download has them."""
     entry = corpus(name)
+    if entry.kind is CorpusKind.MIXTURE and place(entry) is Place.MIRROR:
+        parts = {part: locate(part) for part in entry.of}
+        return Located(Place.MIRROR, _together({part: at.files for part, at in parts.items()}))
     return in_mirror(entry) or Located(Place.DOWNLOADED, fetch(name))
+
+
+def _together(files: dict[str, dict[str, Path]]) -> dict[str, Path]:
+    """The files of a mixture's corpora, each part's name behind its corpus'."""
+    return {f"{part}/{piece}": path for part, each in files.items() for piece, path in each.items()}
 
 
 def in_mirror(entry: Corpus) -> Located | None:
@@ -106,6 +115,8 @@ def fetch(name: str) -> dict[str, Path]:
     entry = corpus(name)
     if entry.kind is CorpusKind.GENERATED:
         raise UserError(f"{name} is generated when it is loaded: there is nothing to fetch")
+    if entry.kind is CorpusKind.MIXTURE:
+        return _together({part: fetch(part) for part in entry.of})
     if not entry.public:
         wanted = entry.mirror[0].address
         raise UserError(
@@ -189,10 +200,10 @@ def check() -> list[Checked]:
     return rows
 
 
-def _checked(entry: Corpus, file: File, place: Place) -> Checked:
-    path = mirrored(file) if place is Place.MIRROR else downloaded(entry, file)
+def _checked(entry: Corpus, file: File, where: Place) -> Checked:
+    path = mirrored(file) if where is Place.MIRROR else downloaded(entry, file)
     assert path is not None
-    return Checked(entry.name, path, place, _state(file, path))
+    return Checked(entry.name, path, where, _state(file, path))
 
 
 def _state(file: File, path: Path) -> State:

@@ -8,12 +8,14 @@ from pathlib import Path
 from headbook.corpora import controlled, download, opensubtitles, splits, tatoeba, wmt
 from headbook.corpora.pairs import ALL, Pair, Pairs, Reader, read_splits, usable
 from headbook.corpora.registry import Corpus, CorpusKind, Place, corpus, registry
-from headbook.corpora.report import Report
+from headbook.corpora.report import Reason, Report
 from headbook.types import UserError
 
 __all__ = ["Pairs", "ParallelCorpus", "load"]
 
 NONE = Pairs((), ())
+VALID_OF_A_PART = 500
+"""Validation pairs of each corpus of a mixture."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ def load(name: str, limit: int | None = None) -> ParallelCorpus:
         )
     if entry.kind is CorpusKind.GENERATED:
         return _controlled(entry, limit)
+    if entry.kind is CorpusKind.MIXTURE:
+        return _mixture(entry, limit)
     return _registered(entry, limit)
 
 
@@ -116,6 +120,32 @@ def _controlled(entry: Corpus, limit: int | None) -> ParallelCorpus:
     parts = dict(zip(("train", "valid", "test"), controlled.split(order), strict=True))
     found = {split: Pairs(part.source, part.target) for split, part in parts.items()}
     return _assembled(entry.name, entry.target, found, limit, Report())
+
+
+def _mixture(entry: Corpus, limit: int | None) -> ParallelCorpus:
+    """Several corpora as one: training pairs in hash order, so that the first are a random sample;
+    validation by equal parts of each; the first test set of each under its corpus' name.
+
+    A training pair whose English sentence is in any evaluation set of any part is dropped.
+    """
+    report, parts = Report(), [load(name) for name in entry.of]
+    for part in parts:
+        report.read.update(part.report.read)
+        report.dropped.update(part.report.dropped)
+    found = {
+        "train": _merged(parts, report),
+        "valid": Pairs.of(pair for part in parts for pair in part.valid.first(VALID_OF_A_PART)),
+        **{part.name: next(iter(part.tests.values())) for part in parts},
+    }
+    return _assembled(entry.name, entry.target, found, limit, report)
+
+
+def _merged(parts: Iterable[ParallelCorpus], report: Report) -> Pairs:
+    held = {splits.key(line) for part in parts for line in (*part.valid.source, *_english(part))}
+    pairs = [pair for part in parts for pair in part.train]
+    kept = [pair for pair in pairs if splits.key(pair[0]) not in held]
+    report.add("train", Reason.IN_EVALUATION, len(pairs) - len(kept))
+    return Pairs.of(sorted(kept, key=lambda pair: splits.place("\t".join(pair))))
 
 
 def _folder(folder: Path, limit: int | None) -> ParallelCorpus:

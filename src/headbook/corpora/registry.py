@@ -21,6 +21,7 @@ class CorpusKind(StrEnum):
     TEST = "test"
     TREEBANK = "treebank"
     TEXT = "text"
+    MIXTURE = "mixture"
     GENERATED = "generated"
 
 
@@ -71,6 +72,7 @@ class Corpus:
     For a public download without splits of its own: `held_out` names test sets whose English
     sentences are removed from its training pairs, `cap` is the most training pairs kept (0: all),
     and `valid` and `tests` name the sets evaluated on; without them the split rule makes both.
+    A mixture is the parallel corpora named in `of`, and has no files of its own.
     """
 
     name: str
@@ -88,6 +90,7 @@ class Corpus:
     held_out: tuple[str, ...] = ()
     valid: str = ""
     tests: tuple[str, ...] = ()
+    of: tuple[str, ...] = ()
 
     @property
     def languages(self) -> str:
@@ -128,7 +131,7 @@ def _corpus(file: Path, name: str, table: dict) -> Corpus:
         table["mirror"] = _files(table.pop("mirror", []), "path")
         table["public"] = _files(table.pop("public", []), "url")
         table["kind"] = CorpusKind(table["kind"])
-        names = {key: tuple(table.pop(key, ())) for key in ("held_out", "tests")}
+        names = {key: tuple(table.pop(key, ())) for key in ("held_out", "tests", "of")}
         return Corpus(name=name, **table, **names)
     except (TypeError, KeyError, ValueError) as error:
         raise UserError(f"{file}: the entry [{name}] is wrong ({error}): mend it") from None
@@ -187,11 +190,21 @@ def place(entry: Corpus) -> Place:
     """Where a corpus is now; it counts as here only when every file of it is."""
     if entry.kind is CorpusKind.GENERATED:
         return Place.GENERATED
+    if entry.kind is CorpusKind.MIXTURE:
+        return _place_of_all(entry)
     mirror = [mirrored(file) for file in entry.mirror]
     if mirror and all(path is not None and path.is_file() for path in mirror):
         return Place.MIRROR
     public = [downloaded(entry, file) for file in entry.public]
     return Place.DOWNLOADED if public and all(map(Path.is_file, public)) else Place.ABSENT
+
+
+def _place_of_all(entry: Corpus) -> Place:
+    """A mixture is in the mirror where all of its corpora are, and absent where any is."""
+    places = {place(corpus(name)) for name in entry.of}
+    if Place.ABSENT in places:
+        return Place.ABSENT
+    return Place.DOWNLOADED if Place.DOWNLOADED in places else Place.MIRROR
 
 
 def table() -> list[Row]:
