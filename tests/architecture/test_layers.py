@@ -13,7 +13,7 @@ FLOORS = (
     ("paths", "types", "trees"),
     ("corpora",),
     ("models",),
-    ("heads", "layers", "syntax"),
+    ("heads", "layers", "syntax", "released"),
     ("training", "pruning"),
     ("claims", "runs"),
     ("stages", "bench"),

@@ -2,9 +2,10 @@
 
 import torch
 
-from headbook.corpora.batches import EOS, collate
+from headbook.corpora.batches import EOS, Batch, collate
 from headbook.heads.tokens import (
     NOWHERE,
+    REAL_TOKENS,
     Counting,
     EosKeys,
     EosQueries,
@@ -79,3 +80,22 @@ def test_visible_survives_what_padding_may_hold() -> None:
     weights = as_heads([[0.5, float("nan")], [0.5, float("-inf")]])
     pairs = torch.tensor([True, False]).expand(1, 2, 2)
     assert visible(weights, pairs).flatten().tolist() == [0.5, 0.0, 0.5, 0.0]
+
+
+def test_special_tokens_of_other_models_count_neither_as_key_nor_as_query() -> None:
+    """[CLS] in front, [SEP] behind, padding whose id is no PAD of ours."""
+    real = torch.tensor([[True] * 5, [True, True, True, False, False]])
+    special = torch.tensor([[True, False, False, False, True], [True, False, True, False, False]])
+    batch = Batch(
+        source=torch.full((2, 5), 7),
+        target_in=torch.full((2, 1), 7),
+        target_out=torch.full((2, 1), 7),
+        sentences=torch.arange(2),
+        source_real=real,
+        source_special=special,
+    )
+    for counted in (counted_keys, counted_queries):
+        assert torch.equal(counted(batch, Kind.ENCODER, REAL_TOKENS), real & ~special)
+    assert torch.equal(counted_keys(batch, Kind.ENCODER, Counting(EosKeys.COUNTED)), real)
+    moved = batch.to("cpu")
+    assert torch.equal(moved.source_mask, real) and moved.target_real is None

@@ -24,7 +24,7 @@ PATHS = [AttentionPath.EXPLICIT, AttentionPath.FUSED]
 
 def change(batch: Batch, side: str, position: int) -> Batch:
     """The batch with another word at one position of one side."""
-    changed = {name: getattr(batch, name).clone() for name in batch.__dataclass_fields__}
+    changed = {name: each.clone() for name, each in vars(batch).items() if each is not None}
     column = changed[side][:, position]
     changed[side][:, position] = torch.where(column == 3, 4, 3)
     return Batch(**changed)

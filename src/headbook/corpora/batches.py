@@ -21,29 +21,63 @@ class Batch:
 
     `source` ends in EOS; `target_in` is `target_out` shifted right behind a start token (PAD's zero
     vector); `sentences` holds each row's index in the corpus, so that parses can be looked up.
+
+    The other fields are for models with ids of their own: which places hold a real token, and which
+    of these stand for no text (EOS, [CLS], [SEP], a language's code). Where they are None, our own
+    ids decide: PAD is no token, EOS at the end and the start token at the front are special.
     """
 
     source: Int[Tensor, "batch source"]
     target_in: Int[Tensor, "batch target"]
     target_out: Int[Tensor, "batch target"]
     sentences: Int[Tensor, " batch"]
+    source_real: Bool[Tensor, "batch source"] | None = None
+    source_special: Bool[Tensor, "batch source"] | None = None
+    target_real: Bool[Tensor, "batch target"] | None = None
+    input_special: Bool[Tensor, "batch target"] | None = None
+    output_special: Bool[Tensor, "batch target"] | None = None
 
     @property
     def source_mask(self) -> Bool[Tensor, "batch source"]:
-        """True at real tokens, EOS included."""
-        return self.source != PAD
+        """True at real tokens, special ones included."""
+        return self.source != PAD if self.source_real is None else self.source_real
 
     @property
     def target_mask(self) -> Bool[Tensor, "batch target"]:
         """True where a token, EOS included, is to be predicted; the same places of `target_in`."""
-        return self.target_out != PAD
+        return self.target_out != PAD if self.target_real is None else self.target_real
+
+    @property
+    def source_boundary(self) -> Bool[Tensor, "batch source"]:
+        """True at the special tokens of the source: each sentence's EOS, by our own ids."""
+        return last(self.source_mask) if self.source_special is None else self.source_special
+
+    @property
+    def input_boundary(self) -> Bool[Tensor, "batch target"]:
+        """True at the special tokens that the decoder reads: the start token, by our own ids."""
+        if self.input_special is not None:
+            return self.input_special
+        return (torch.arange(self.target_in.shape[1], device=self.target_in.device) == 0).expand(
+            self.target_in.shape
+        )
+
+    @property
+    def output_boundary(self) -> Bool[Tensor, "batch target"]:
+        """True where a special token is to be predicted: EOS, by our own ids."""
+        return last(self.target_mask) if self.output_special is None else self.output_special
 
     def __len__(self) -> int:
         return len(self.source)
 
     def to(self, device: torch.device | str) -> "Batch":
-        moved = {name: getattr(self, name).to(device) for name in self.__dataclass_fields__}
+        given = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        moved = {name: each.to(device) for name, each in given.items() if each is not None}
         return replace(self, **moved)
+
+
+def last(mask: Bool[Tensor, "batch token"]) -> Bool[Tensor, "batch token"]:
+    """True at each row's last True, for masks that are True from the left."""
+    return mask & ~torch.nn.functional.pad(mask[:, 1:], (0, 1), value=False)
 
 
 def pad(rows: Sequence[Sequence[int]], length: int | None = None) -> Int[Tensor, "batch length"]:

@@ -16,7 +16,6 @@ from torch.nn.utils.rnn import pad_sequence
 
 from headbook.corpora.batches import Batch
 from headbook.heads.recording import Recording, once
-from headbook.heads.tokens import last
 from headbook.trees import RELATION_DIRECTIONS, RELATIONS, Direction
 from headbook.types import UserError
 
@@ -159,8 +158,8 @@ def word_attention(
 
 
 def boundary_of(batch: Batch) -> Bool[Tensor, "batch piece"]:
-    """True at each sentence's EOS."""
-    return last(batch.source_mask)
+    """True at each sentence's EOS and other special tokens."""
+    return batch.source_boundary
 
 
 def _representatives(

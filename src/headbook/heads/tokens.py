@@ -1,9 +1,10 @@
 """Which tokens count as keys and as queries, and where a query points.
 
 Every measure of attention weights asks these two questions here, so that they are answered once.
-The boundary token is EOS, the last real source token; in decoder self-attention it is the start
-token at position 0, and there a query sees keys up to itself only. In cross-attention the queries
-are target positions, and the last of them, the one that predicts EOS, is the boundary query.
+Boundary tokens are those that stand for no text, as the batch marks them: EOS at the end of one of
+our own sources, [CLS] and [SEP] of BERT. In decoder self-attention it is the start token, and there
+a query sees keys up to itself only. In cross-attention the queries are target positions, and those
+that predict a special token are the boundary queries.
 """
 
 from collections.abc import Callable
@@ -61,17 +62,12 @@ class Favourites:
     key: Int[Tensor, "batch layer head query"]
 
 
-def last(mask: Bool[Tensor, "batch token"]) -> Bool[Tensor, "batch token"]:
-    """True at each row's last True, for masks that are True from the left."""
-    return mask & ~torch.nn.functional.pad(mask[:, 1:], (0, 1), value=False)
-
-
 def counted_keys(batch: Batch, kind: Kind, counting: Counting) -> Bool[Tensor, "batch key"]:
     """The tokens that may be pointed at."""
     real = batch.target_mask if kind is Kind.DECODER else batch.source_mask
     if counting.eos_keys is EosKeys.COUNTED:
         return real
-    return real & ~(_start(real) if kind is Kind.DECODER else last(real))
+    return real & ~(batch.input_boundary if kind is Kind.DECODER else batch.source_boundary)
 
 
 def counted_queries(batch: Batch, kind: Kind, counting: Counting) -> Bool[Tensor, "batch query"]:
@@ -79,7 +75,12 @@ def counted_queries(batch: Batch, kind: Kind, counting: Counting) -> Bool[Tensor
     real = batch.source_mask if kind is Kind.ENCODER else batch.target_mask
     if counting.eos_queries is EosQueries.COUNTED:
         return real
-    return real & ~(_start(real) if kind is Kind.DECODER else last(real))
+    boundary = {
+        Kind.ENCODER: batch.source_boundary,
+        Kind.DECODER: batch.input_boundary,
+        Kind.CROSS: batch.output_boundary,
+    }
+    return real & ~boundary[kind]
 
 
 def counted_pairs(batch: Batch, kind: Kind, counting: Counting) -> Bool[Tensor, "batch query key"]:
@@ -140,8 +141,3 @@ def _favourite(seen: Float[Tensor, "batch layer head query key"]) -> Favourites:
     # Counted in 32 bits: the default of 64 takes half as long again.
     alone = (seen >= (top * (1 - TIE))[..., None]).sum(-1, dtype=torch.int32) == 1
     return Favourites(top, torch.where(alone & (top > 0), key, NOWHERE))
-
-
-def _start(mask: Bool[Tensor, "batch token"]) -> Bool[Tensor, "batch token"]:
-    """True at position 0."""
-    return (torch.arange(mask.shape[1], device=mask.device) == 0).expand_as(mask)

@@ -100,7 +100,7 @@ class Attention(nn.Module):
         if self.drop_head is not None:
             context = self.drop_head(context)
         if self.gate is not None:
-            context = context * self.gate()[:, None, None]
+            context = context * self.gate()[..., None, None]
         output = self.output(rearrange(context, "batch head query dim -> batch query (head dim)"))
         if self.record is not None:
             self.record(Point.OUTPUT, output)

@@ -5,8 +5,9 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from torch import Tensor
+from torch import Tensor, nn
 
+from headbook.corpora.batches import Batch
 from headbook.types import Kind
 
 
@@ -26,17 +27,30 @@ Recorder = Callable[[Point, Tensor], None]
 
 
 @runtime_checkable
-class Recordable(Protocol):
-    """An attention block: while `record` is set it shows there what it computes."""
+class Block(Protocol):
+    """An attention block: while `record` is set it shows there what it computes.
 
+    `gate`, where there is one, gives a multiplier for each head's context before the output
+    projection: [head], or [batch head].
+    """
+
+    heads: int
     record: Recorder | None
+    gate: nn.Module | None
 
 
 @runtime_checkable
 class Capturable(Protocol):
-    """A model whose attention blocks can be listed, with kind and layer."""
+    """A model, ours or released, whose attention blocks can be listed, with kind and layer.
 
-    def attentions(self) -> Iterator[tuple[Kind, int, Recordable]]: ...
+    Called with a batch it gives logits, or the encoder's states where it predicts nothing.
+    """
+
+    def attentions(self) -> Iterator[tuple[Kind, int, Block]]: ...
+
+    def parameters(self) -> Iterator[nn.Parameter]: ...
+
+    def __call__(self, batch: Batch) -> Tensor: ...
 
 
 class Tape:

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headbook.models.transformer import Transformer
+from headbook.models.capture import Capturable
 from headbook.types import HeadId, UserError
 
 
@@ -25,7 +25,7 @@ class FixedGate(nn.Module):
         return self.multipliers
 
 
-def all_heads(model: Transformer) -> list[HeadId]:
+def all_heads(model: Capturable) -> list[HeadId]:
     """Every head of the model, block by block from the input upward."""
     return [
         HeadId(kind, layer, head)
@@ -34,26 +34,26 @@ def all_heads(model: Transformer) -> list[HeadId]:
     ]
 
 
-def close_heads(model: Transformer, heads: Iterable[HeadId]) -> None:
+def close_heads(model: Capturable, heads: Iterable[HeadId]) -> None:
     """Gates these heads at 0 and all others at 1; UserError for a head the model lacks."""
     heads = set(heads)
     unknown = heads - set(all_heads(model))
     if unknown:
         raise UserError(f"the model has no head {min(unknown).label}; it has {_shape(model)}")
+    weight = next(model.parameters())
     for kind, layer, block in model.attentions():
-        weight = block.output.weight
         open_ = [HeadId(kind, layer, head) not in heads for head in range(block.heads)]
         block.gate = FixedGate(torch.tensor(open_, dtype=weight.dtype, device=weight.device))
 
 
-def open_all(model: Transformer) -> None:
+def open_all(model: Capturable) -> None:
     """Takes every gate off."""
     for _, _, block in model.attentions():
         block.gate = None
 
 
 @contextmanager
-def closed(model: Transformer, heads: Iterable[HeadId]) -> Iterator[None]:
+def closed(model: Capturable, heads: Iterable[HeadId]) -> Iterator[None]:
     """The model without these heads for as long as the block lasts; its own gates come back."""
     kept = [block.gate for _, _, block in model.attentions()]
     try:
@@ -64,7 +64,7 @@ def closed(model: Transformer, heads: Iterable[HeadId]) -> Iterator[None]:
             block.gate = gate
 
 
-def _shape(model: Transformer) -> str:
+def _shape(model: Capturable) -> str:
     counts: dict[str, list[int]] = {}
     for kind, _, block in model.attentions():
         counts.setdefault(kind, []).append(block.heads)

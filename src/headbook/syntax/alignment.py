@@ -23,8 +23,8 @@ Span = tuple[int, int]
 class AlignedTree:
     """A tree's four relations and the pieces of its words.
 
-    `pieces` holds each piece's word, NO_WORD (-1) for those of no word and for the EOS at the end:
-    it is as long as the encoded source. `arcs` has rows (index in RELATIONS, dependent word, head
+    `pieces` holds each piece's word, NO_WORD (-1) for those of no word and for special tokens: it
+    is as long as the encoded source. `arcs` has rows (index in RELATIONS, dependent word, head
     word); `dropped` counts the arcs left out because a word of theirs has no piece.
     """
 
@@ -34,14 +34,23 @@ class AlignedTree:
 
 
 def align(tree: Tree, spans: Sequence[Span]) -> AlignedTree:
+    """`align_all` for our own subwords, whose `spans` leave out the EOS at the end."""
+    return align_all(tree, [*spans, None])
+
+
+def align_all(tree: Tree, all_spans: Sequence[Span | None]) -> AlignedTree:
     """Gives every piece to the word that holds its first character.
 
+    `all_spans` has one entry per piece the model reads, None for a special token.
+
     So a piece that crosses a word's end (`don` and `'t`, where the words are `do` and
-    `n't`) belongs to the word it begins in. `spans` are the pieces' characters in `tree.text`
-    without EOS. Raises UserError when they were cut from another text.
+    `n't`) belongs to the word it begins in. Spans are the pieces' characters in `tree.text`. Raises
+    UserError when they were cut from another text.
     """
+    spans = [span for span in all_spans if span is not None]
     _check(tree.text, spans)
-    pieces = _words_of(tree, spans)
+    words = iter(_words_of(tree, spans))
+    pieces = [NO_WORD if span is None else next(words) for span in all_spans]
     reached = set(pieces)
     arcs = [
         (RELATIONS.index(arc.relation), arc.dependent, arc.head)
@@ -50,7 +59,7 @@ def align(tree: Tree, spans: Sequence[Span]) -> AlignedTree:
     ]
     kept = [arc for arc in arcs if arc[1] in reached and arc[2] in reached]
     return AlignedTree(
-        pieces=torch.tensor([*pieces, NO_WORD], dtype=torch.long),
+        pieces=torch.tensor(pieces, dtype=torch.long),
         arcs=torch.tensor(kept, dtype=torch.long).reshape(-1, 3),
         dropped=len(arcs) - len(kept),
     )

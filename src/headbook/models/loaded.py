@@ -1,0 +1,53 @@
+"""The contract of a model that can be looked at, whoever trained it: what `hb.load` gives."""
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from jaxtyping import Float
+from torch import Tensor
+
+from headbook.corpora.batches import Batch
+from headbook.models.capture import Capturable
+
+Span = tuple[int, int]
+"""Half-open range of characters in a sentence."""
+
+
+@runtime_checkable
+class Loaded(Protocol):
+    """A network together with its text side: its own tokens, special ones among them.
+
+    `name` is the name it was loaded by; `origin` says in a phrase where the weights come from (with
+    licence and digest, where known); `languages` are those of source and target (target None where
+    nothing is translated).
+    """
+
+    name: str
+    origin: str
+    languages: tuple[str, str | None]
+    network: Capturable
+
+    def batches(
+        self, sentences: Sequence[str], targets: Sequence[str] | None = None, tokens: int = 4096
+    ) -> list[Batch]:
+        """The sentences in length buckets of at most `tokens` padded tokens.
+
+        `Batch.sentences` holds each row's index in `sentences`; special tokens and padding are
+        marked. Without targets a translation model's rows have the shortest target there is.
+        UserError for a sentence longer than the model takes.
+        """
+
+    def spans(self, sentence: str) -> list[Span | None]:
+        """One span of characters per token that the model reads of it, None for special tokens."""
+
+    def pieces(self, sentence: str) -> list[str]:
+        """The same tokens as text, special ones by their name."""
+
+    def losses(self, batch: Batch) -> Float[Tensor, " token"]:
+        """Nats of every predicted token of the batch, in float32, part of the graph.
+
+        UserError where the model predicts nothing (an encoder without a head).
+        """
+
+    def translate(self, sentences: Sequence[str]) -> list[str]:
+        """Greedy translations, with a progress bar; UserError where it translates nothing."""
