@@ -17,7 +17,8 @@ from headbook.corpora import download
 from headbook.corpora.batches import EncodedPair
 from headbook.corpora.readers import load
 from headbook.corpora.registry import CorpusKind, corpus
-from headbook.released.firefox import FirefoxModel
+from headbook.models.loaded import digest
+from headbook.released.firefox import EOS, FirefoxModel
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.syntax.treebank import read_conllu
 from headbook.types import UserError
@@ -56,8 +57,8 @@ class Distilled:
 def distilled(model: FirefoxModel, run: DistilledRun, store: Store) -> Distilled:
     """From the store, or translated now; goes on where an interruption left it."""
     sentences = [line for name, count in run.texts for line in _sentences(name)[:count]]
-    digest = sha256("\n".join(sentences).encode()).hexdigest()
-    asked = Ingredients(DISTILLED, run, {"model": model.digest, "sentences": digest}, {})
+    text = sha256("\n".join(sentences).encode()).hexdigest()
+    asked = Ingredients(DISTILLED, run, {"model": digest(model.network), "sentences": text}, {})
     return Distilled(asked, store.get(asked, lambda aside: _translate(model, sentences, aside)))
 
 
@@ -78,24 +79,36 @@ def _sentences(name: str) -> list[str]:
 
 
 def _translate(model: FirefoxModel, sentences: Sequence[str], folder: Path) -> None:
-    encoded = [row for row in model.encode(sentences) if 2 < len(row) <= LONGEST]
+    usable = [line for line in sentences if 2 < len(model.spans(line)) <= LONGEST]
     file = folder / "pairs.jsonl"
     done = _whole_lines(file)
-    with file.open("a") as rows, tqdm(total=len(encoded), initial=done, desc="translating",
+    with file.open("a") as rows, tqdm(total=len(usable), initial=done, desc="translating",
                                       unit="sentence", mininterval=2) as bar:  # fmt: skip
-        for start in range(done, len(encoded), CHUNK):
-            sources = encoded[start : start + CHUNK]
-            for source, target in zip(sources, model.translate_ids(sources), strict=True):
-                rows.write(json.dumps({"source": source, "target": target}) + "\n")
+        for start in range(done, len(usable), CHUNK):
+            chunk = usable[start : start + CHUNK]
+            found = _pairs(model, chunk)
+            rows.writelines(json.dumps({"source": one, "target": two}) + "\n" for one, two in found)
             rows.flush()
-            bar.update(len(sources))
+            bar.update(len(chunk))
+
+
+def _pairs(model: FirefoxModel, sentences: Sequence[str]) -> list[EncodedPair]:
+    """The sentences' ids and those of their translations, in order; all end in EOS."""
+    found: dict[int, EncodedPair] = {}
+    for batch in model.batches(sentences):
+        targets = model.translate_batch(batch, shortlist=True)
+        rows = zip(batch.sentences.tolist(), batch.source, batch.source_mask, targets, strict=True)
+        for index, source, real, target in rows:
+            found[index] = source[real].tolist(), [*target, EOS]
+    return [found[index] for index in range(len(sentences))]
 
 
 def _whole_lines(file: Path) -> int:
-    """How many lines are whole; the rest of an interrupted write is cut off."""
+    """How many lines are whole; what an interrupted write left behind the last chunk is cut off."""
     if not file.exists():
         return 0
-    text = file.read_text()
-    whole = text[: text.rfind("\n") + 1]
-    file.write_text(whole)
-    return whole.count("\n")
+    lines = file.read_text().splitlines(keepends=True)
+    whole = [line for line in lines if line.endswith("\n")]
+    kept = whole[: len(whole) // CHUNK * CHUNK]
+    file.write_text("".join(kept))
+    return len(kept)

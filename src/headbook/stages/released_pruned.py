@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from headbook.corpora.batches import Batch, EncodedPair
 from headbook.corpora.readers import load
 from headbook.models.gates import close_heads, open_all
+from headbook.models.loaded import digest
 from headbook.pruning.gating import (
     HeadPenalty,
     decided_closed,
@@ -27,7 +28,7 @@ from headbook.pruning.gating import (
     parameter_groups,
 )
 from headbook.pruning.hard_concrete import CONSTANTS, Source
-from headbook.released.firefox import FirefoxModel
+from headbook.released.firefox import FirefoxModel, batches_of
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.stages.distilled import LONGEST, Distilled
@@ -39,7 +40,7 @@ from headbook.types import HeadId, Kind, UserError
 
 RELEASED_PRUNED = Stage("released-pruned", version=1)
 START = 2.0
-"""log α of every gate before the first update: nine in ten draws are open, so nothing is lost yet."""
+"""log α of every gate before the first update: most draws are open, so that little is lost yet."""
 GATE_RATE = 0.03
 RATE = 1e-4
 WARMUP = 50
@@ -130,7 +131,7 @@ def released_pruned(
     asked = Ingredients(
         RELEASED_PRUNED,
         run,
-        {"model": model.digest, "text": text.asked.key, "test": load(run.test).digest},
+        {"model": digest(model.network), "text": text.asked.key, "test": load(run.test).digest},
         {"precision": str(run.training.precision), "device": "cpu"},
     )
     folder = store.get(asked, lambda aside: _train(model, text, run, aside))
@@ -145,7 +146,8 @@ def _train(model: FirefoxModel, text: Distilled, run: ReleasedPruning, folder: P
         raise UserError(f"{len(pairs)} pairs leave none to train on beside {run.held} held ones")
     for parameter in network.parameters():
         parameter.requires_grad_(not run.frozen)
-    network.embedding.requires_grad_(requires_grad=False)
+    for embedding in (network.source, network.target):
+        embedding.requires_grad_(requires_grad=False)
     addition = None
     if run.choice is Choice.GATES:
         seed = derived(run.training.seed, "gates")
@@ -157,7 +159,7 @@ def _train(model: FirefoxModel, text: Distilled, run: ReleasedPruning, folder: P
     trainer = Trainer(
         network, run.training, pairs[: -run.held], pairs[-run.held :], folder, addition=addition,
         groups=groups, rate=partial(_rate, updates=run.training.updates),
-        collate=model.collate, losses=partial(_losses, model),
+        collate=_collate, losses=partial(_losses, model),
     )  # fmt: skip
     pd.DataFrame(trainer.run().curve).to_csv(folder / "curve.csv", index=False)
     closed = decided_closed(network) if run.choice is Choice.GATES else run.closed
@@ -170,11 +172,17 @@ def _rate(update: int, updates: int) -> float:
     return RATE * min(update / WARMUP, left)
 
 
+def _collate(pairs: Sequence[EncodedPair], _sentences: Sequence[int]) -> Batch:
+    sources, targets = zip(*pairs, strict=True)
+    (batch,) = batches_of(sources, targets, len(pairs) * max(max(map(len, each)) for each in pairs))
+    return batch
+
+
 def _losses(model: FirefoxModel, network: nn.Module, batch: Batch) -> Float[Tensor, " token"]:
     """The model's, with a draw of every gate for each sentence in training."""
     for _, _, gate in gates(network):
         gate.rows = len(batch)
-    return model.losses(batch)
+    return model.losses(batch, shortlist=True)
 
 
 def _finish(
@@ -208,7 +216,7 @@ def _finish(
     changed = {
         name: tensor
         for name, tensor in model.network.state_dict().items()
-        if not name.startswith("embedding.")
+        if not name.startswith(("source.", "target."))
     }
     checkpoint.write(folder / WEIGHTS, changed, {})
     (folder / "heads.json").write_text(json.dumps(notes))
