@@ -64,7 +64,7 @@ class ReleasedPruning:
     penalty: float = 0.0
     closed: tuple[HeadId, ...] = ()
     frozen: bool = False  # the weights; gates are learned all the same
-    held: int = 400  # the last so many pairs are not trained on
+    held: int = 400  # so many pairs are not trained on
     test: str = "ntrex-pt"
     sentences: int = 1000  # of the test set
 
@@ -141,7 +141,7 @@ def released_pruned(
 
 def _train(model: FirefoxModel, text: Distilled, run: ReleasedPruning, folder: Path) -> None:
     network = model.network
-    pairs = [pair for pair in text.pairs if 1 < len(pair[1]) <= LONGEST]
+    pairs = _mixed([pair for pair in text.pairs if 1 < len(pair[1]) <= LONGEST])
     if len(pairs) <= run.held:
         raise UserError(f"{len(pairs)} pairs leave none to train on beside {run.held} held ones")
     for parameter in network.parameters():
@@ -164,6 +164,12 @@ def _train(model: FirefoxModel, text: Distilled, run: ReleasedPruning, folder: P
     pd.DataFrame(trainer.run().curve).to_csv(folder / "curve.csv", index=False)
     closed = decided_closed(network) if run.choice is Choice.GATES else run.closed
     _finish(model, trainer, run, closed, folder)
+
+
+def _mixed(pairs: Sequence[EncodedPair]) -> list[EncodedPair]:
+    """In one random order for every run, so that held pairs are of all texts, and the same."""
+    order = torch.randperm(len(pairs), generator=torch.Generator().manual_seed(0))
+    return [pairs[index] for index in order.tolist()]
 
 
 def _rate(update: int, updates: int) -> float:
