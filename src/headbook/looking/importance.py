@@ -97,9 +97,7 @@ def by_gradient(
     return total / count
 
 
-def by_ablation(
-    model: Loaded, batches: Sequence[Batch], progress: Progress = iter
-) -> RatioSums:
+def by_ablation(model: Loaded, batches: Sequence[Batch], progress: Progress = iter) -> RatioSums:
     """Increase without each single head, shape [head] in the order of `all_heads`.
 
     In nats per predicted token where the model has a loss. An encoder without a head has none:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from functools import cached_property, partial
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float, Int
@@ -93,6 +94,11 @@ class ReleasedPruned:
         return tuple(HeadId(Kind(kind), *rest) for kind, *rest in self._notes["closed"])
 
     @property
+    def gates(self) -> list[tuple[str, int, int, float]]:
+        """Kind, layer, head (from zero) and log α of every learned gate; none of fixed heads."""
+        return [tuple(row) for row in self._notes["gates"]]
+
+    @property
     def loss(self) -> float:
         """Nats per target token on held pairs, with the gates decided."""
         return self._notes["loss"]
@@ -108,9 +114,9 @@ class ReleasedPruned:
         return json.loads((self.folder / "translations.json").read_text())
 
     @property
-    def statistics(self) -> Int[Tensor, "sentence 10"]:
+    def statistics(self) -> Int[np.ndarray, "sentence 10"]:
         """What BLEU is computed from, per sentence (see training/paired.py)."""
-        return torch.tensor(self._notes["statistics"])
+        return np.array(self._notes["statistics"], dtype=np.int64)
 
     def install(self, model: FirefoxModel) -> None:
         """Gives a model, as released, the trained weights and closes the heads; in eval mode."""
@@ -141,7 +147,7 @@ def released_pruned(
 
 def _train(model: FirefoxModel, text: Distilled, run: ReleasedPruning, folder: Path) -> None:
     network = model.network
-    pairs = _mixed([pair for pair in text.pairs if 1 < len(pair[1]) <= LONGEST])
+    pairs = _mixed(text)
     if len(pairs) <= run.held:
         raise UserError(f"{len(pairs)} pairs leave none to train on beside {run.held} held ones")
     for parameter in network.parameters():
@@ -166,8 +172,14 @@ def _train(model: FirefoxModel, text: Distilled, run: ReleasedPruning, folder: P
     _finish(model, trainer, run, closed, folder)
 
 
-def _mixed(pairs: Sequence[EncodedPair]) -> list[EncodedPair]:
+def held_pairs(text: Distilled, count: int) -> list[EncodedPair]:
+    """The pairs that no run with so many held ones trains on."""
+    return _mixed(text)[-count:]
+
+
+def _mixed(text: Distilled) -> list[EncodedPair]:
     """In one random order for every run, so that held pairs are of all texts, and the same."""
+    pairs = [pair for pair in text.pairs if 1 < len(pair[1]) <= LONGEST]
     order = torch.randperm(len(pairs), generator=torch.Generator().manual_seed(0))
     return [pairs[index] for index in order.tolist()]
 
