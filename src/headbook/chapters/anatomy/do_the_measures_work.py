@@ -12,11 +12,15 @@ from functools import partial
 from itertools import product
 
 import pandas as pd
+import torch
+from jaxtyping import Float
 from torch import Tensor
 
+from headbook.chapters import words
 from headbook.chapters.anatomy import _expected as expected
 from headbook.chapters.anatomy._expected import Expectation, Looking, Row, Sentence, Trial
 from headbook.chapters.anatomy._sample import Text, sample
+from headbook.chapters.chapter import Facts, Tables
 from headbook.corpora.batches import Batch
 from headbook.heads import planted
 from headbook.heads.arcs import PieceRule
@@ -24,11 +28,11 @@ from headbook.heads.confidence import Confidence
 from headbook.heads.diversity_maps import MapEntropy
 from headbook.heads.measure import REPLICATES, HeadMeasure, Selection
 from headbook.heads.offset_baseline import OffsetShare, offset_baseline
-from headbook.heads.positional import REACH, PositionalShare
+from headbook.heads.positional import REACH, Place, PositionalShare, place_of
 from headbook.heads.random_head import random_heads
 from headbook.heads.rare import OUTSIDE_TOP, RareShare
 from headbook.heads.recording import Shared
-from headbook.heads.roles import Thresholds
+from headbook.heads.roles import Thresholds, roles
 from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.heads.tokens import Counting, EosKeys
 from headbook.runs.store import Store
@@ -38,7 +42,7 @@ from headbook.types import Kind
 NUMBER = 2
 TITLE = "Do the measures work?"
 WORK = "headbook"
-KEYS = ("sentences", "seed", "head", "noise", "measure")
+KEYS = ("sentences", "seed", "heads")
 
 NOISES = (0.0, 0.1, 0.25, 0.5)
 ROUNDING = 1e-6
@@ -89,7 +93,7 @@ def _partner(name: str, column: int) -> PlantedHead:
 
 def offset_name(offset: int) -> str:
     """The name of an offset's measure, by its place: own token, neighbour, other offset."""
-    place = {0: "own token", 1: "neighbour"}.get(abs(offset), "other offset")
+    place = {Place.OWN: "own token", Place.OTHER: "other offset"}.get(place_of(offset), "neighbour")
     return place if not offset else f"{place}, {offset:+d}".replace("-", "−")
 
 
@@ -126,41 +130,43 @@ COUNTS: dict[str, Callable[[Looking], Iterator[Trial]]] = {
 """Every measure by name, as it is counted in plain Python."""
 
 
-def compute(parameters: Parameters, store: Store) -> dict[str, pd.DataFrame]:
-    """Every planted head under every measure, measures with faults, heads of random weights."""
+def compute(parameters: Parameters, store: Store) -> Tables:
+    """Planted heads under every measure and their roles, faulty measures, random heads."""
     text = sample(parameters.sentences)
     labels = {"sentences": len(text.sentences), "seed": parameters.seed}
-    known = expectations(text)
-    rows = planted_rows(known, measured(text, parameters.seed))
+    known, made = expectations(text), measured(text, parameters.seed)
+    baseline = offset_accuracy(text)
     found = {
-        "planted": pd.DataFrame(rows),
-        "faults": pd.DataFrame(fault_rows(text, known, parameters.seed)),
-        "random_heads": pd.DataFrame(random_rows(text, parameters.random_heads)),
+        "planted": planted_rows(known, by_name(made)),
+        "roles": role_rows(made, baseline),
+        "faults": fault_rows(text, known, parameters.seed),
+        "random_heads": random_rows(text, baseline, parameters.random_heads),
     }
-    return {name: table.assign(**labels) for name, table in found.items()}
+    return {name: pd.DataFrame(rows).assign(**labels) for name, rows in found.items()}
 
 
-def facts(tables: dict[str, pd.DataFrame]) -> dict[str, str | float]:
+def facts(tables: Tables) -> Facts:
     """The numbers of the page's prose."""
-    every, random = tables["planted"], tables["random_heads"]
+    every, random, faults = tables["planted"], tables["random_heads"], tables["faults"]
     noisy, own = every[every["noise"] > 0], every[every["own"] & (every["head"] != "uniform")]
-    role = random.dropna(subset="threshold")
+    gap = (own["value"] - own["expected"]).abs()
+    marked = random.dropna(subset="threshold")
     return {
-        "heads": every["head"].nunique(),
-        "measures": every["measure"].nunique(),
-        "values": f"{len(every):,}",
-        "found": f"{int(every['found'].sum()):,}",
-        "exact": f"{int((every['noise'] == 0).sum()):,}",
-        "covered": f"{100 * noisy['covered'].mean():.0f}",
-        "largest_gap": f"{(own['value'] - own['expected']).abs().max():.3f}",
-        "faults": len(tables["faults"]),
-        "faults_seen": int((tables["faults"]["wrong"] > 0).sum()),
-        "random_heads": int(random["heads"].iloc[0]),
-        "random_above": int((role["best"] >= role["threshold"]).sum()),
-        "random_neighbour": f"{_best(random, 'neighbour'):.2f}",
-        "random_object": f"{_best(random, 'dobj'):.2f}",
-        "random_rare": f"{_best(random, 'one of two rarest'):.2f}",
-        "sentences": int(every["sentences"].iloc[0]),
+        "sentences": words.count(int(every["sentences"].iloc[0])),
+        "heads": str(every["head"].nunique()),
+        "measures": str(every["measure"].nunique()),
+        "values": words.count(len(every)),
+        "found": words.count(int(every["found"].sum())),
+        "without_noise": words.count(int((every["noise"] == 0).sum())),
+        "covered": words.percent(float(noisy["covered"].mean())),
+        "largest_gap": f"{100 * gap.max():.1f} points",
+        "faults": str(len(faults)),
+        "faults_seen": str((faults["wrong"] > 0).sum()),
+        "random_heads": str(random["heads"].iloc[0]),
+        "random_above": str((marked["best"] >= marked["threshold"]).sum()),
+        "random_neighbour": words.percent(_best(random, offset_name(-1), offset_name(1))),
+        "random_relation": words.percent(_best(random, *RELATION_NAMES)),
+        "random_rare": words.percent(_best(random, "one of two rarest")),
     }
 
 
@@ -210,7 +216,7 @@ def measured(
     seed: int,
     make: Callable[[Text], dict[str, HeadMeasure]] = measures,
     alter: Alter = lambda weights: weights,
-) -> Values:
+) -> dict[str, HeadMeasure]:
     """The planted heads, in the order of HEADS, with the noises of NOISES as layers."""
     made = make(text)
     for batch in text.batches:
@@ -224,7 +230,7 @@ def measured(
         shared = Shared({at: [alter(each) for each in layer] for at, layer in tape.items()})
         for measure in made.values():
             measure.update(shared, batch)
-    return by_name(made)
+    return made
 
 
 Known = dict[tuple[str, float, str], Expectation]
@@ -284,7 +290,7 @@ FAULTS: dict[str, tuple[Callable[[Text], dict[str, HeadMeasure]], Alter]] = {
 def fault_rows(text: Text, known: Known, seed: int) -> Iterator[dict[str, object]]:
     """How many values leave their known answers when the measures have a fault."""
     for fault, (make, alter) in FAULTS.items():
-        rows = list(planted_rows(known, measured(text, seed, make, alter)))
+        rows = list(planted_rows(known, by_name(measured(text, seed, make, alter))))
         wrong = [row for row in rows if not row["found"]]
         yield {
             "fault": fault, "values": len(rows), "wrong": len(wrong),
@@ -292,23 +298,44 @@ def fault_rows(text: Text, known: Known, seed: int) -> Iterator[dict[str, object
         }  # fmt: skip
 
 
-def random_rows(text: Text, heads: int) -> Iterator[dict[str, object]]:
-    """The best of so many heads of random weights under every measure, beside the role's threshold.
+def offset_accuracy(text: Text) -> Float[Tensor, " column"]:
+    """The best fixed offset's accuracy on all sentences: the baseline of syntactic heads."""
+    offsets = OffsetShare(text.trees, replicates=1)
+    for batch in text.batches:
+        offsets.update({}, batch)
+    return offset_baseline(offsets.sums(), Selection.EVERYTHING).accuracy
 
-    Best and baseline are chosen and scored on all sentences, which is the hardest test: a gain by
-    luck counts.
+
+def role_rows(
+    made: Mapping[str, HeadMeasure], baseline: Float[Tensor, " column"]
+) -> Iterator[dict[str, object]]:
+    """Every role that a planted head is given, by the thresholds of the book."""
+    positional, syntactic, rare = (
+        made[name].compute() for name in ("positional", "syntactic", "rare")
+    )
+    for role in roles(positional, torch.tensor(OFFSETS), syntactic, baseline, rare):
+        yield {
+            "head": HEADS[role.head].name, "noise": NOISES[role.layer], "role": str(role.role),
+            "detail": role.detail, "score": role.score, "threshold": role.threshold,
+        }  # fmt: skip
+
+
+def random_rows(
+    text: Text, baseline: Float[Tensor, " column"], heads: int
+) -> Iterator[dict[str, object]]:
+    """The best of so many heads of random weights under every measure, beside the threshold.
+
+    Chosen and scored on all sentences, which is the hardest test: a gain by luck counts.
     """
-    made, offsets = measures(text, 0), OffsetShare(text.trees, replicates=1)
+    made = measures(text, 0)
     for batch in text.batches:
         tape = Shared(random_heads(batch, Kind.ENCODER, heads=heads))
-        for measure in (*made.values(), offsets):
+        for measure in made.values():
             measure.update(tape, batch)
-    baseline = offset_baseline(offsets.sums(), Selection.EVERYTHING).accuracy
     marks = Thresholds()
-    syntactic = (baseline + marks.syntactic_margin).tolist()
     thresholds = {
         **{offset_name(offset): marks.positional for offset in OFFSETS},
-        **dict(zip(RELATION_NAMES, syntactic, strict=True)),
+        **dict(zip(RELATION_NAMES, (baseline + marks.syntactic_margin).tolist(), strict=True)),
         "one of two rarest": marks.rare,
     }
     for name, (value, *_) in by_name(made).items():
@@ -319,5 +346,5 @@ def random_rows(text: Text, heads: int) -> Iterator[dict[str, object]]:
             }  # fmt: skip
 
 
-def _best(random: pd.DataFrame, begins: str) -> float:
-    return float(random.loc[random["measure"].str.startswith(begins), "best"].max())
+def _best(random: pd.DataFrame, *measures: str) -> float:
+    return float(random.loc[random["measure"].isin(measures), "best"].max())
