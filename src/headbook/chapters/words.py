@@ -28,7 +28,7 @@ def head(layer: int, number: int) -> str:
     return f"L{layer}H{number}"
 
 
-def count(number: float) -> str:
+def count(number: float | int) -> str:
     """3945 as `3,945`."""
     return f"{int(number):,}"
 
