@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from headbook.corpora.batches import Batch, bucket, last
 from headbook.models.loaded import Span
+from headbook.released.catalogue import UNKNOWN, entry, folder_of
 from headbook.released.marian_binary import read_marian
 from headbook.released.marian_student import read_student
 from headbook.released.pieces import Pieces
@@ -26,7 +27,7 @@ EOS = 0
 END = "</s>"
 LONGEST = 1_000  # pieces of a sentence, EOS included
 GROWTH = 2.5  # a translation has at most so many times the source's pieces, as in Firefox
-LICENCE = "Mozilla, MPL-2.0 in mozilla/firefox-translations-models"
+LICENCE = "licence not stated here (Mozilla's own models: MPL-2.0)"
 
 
 class FirefoxModel:
@@ -210,8 +211,24 @@ def _barred(
     return candidates, barred
 
 
-def load_firefox(
-    folder: str | Path,
+def load_firefox(name: str) -> FirefoxModel:
+    """A Firefox model of the catalogue by its name, or that of a folder by its path.
+
+    Raises UserError where it is not known, not installed and not to be fetched, and as
+    `read_folder` does.
+    """
+    if Path(name).is_dir():
+        return read_folder(Path(name))
+    known = entry(name)
+    if known.reader != "firefox":
+        raise UserError(f"{name} is no Firefox model: load it with its own reader")
+    source, target = known.languages
+    digest = None if known.sha256 == UNKNOWN else known.sha256
+    return read_folder(folder_of(known), name, (source, target), digest, known.licence)
+
+
+def read_folder(
+    folder: Path,
     name: str | None = None,
     languages: tuple[str, str] | None = None,
     sha256: str | None = None,
@@ -224,7 +241,6 @@ def load_firefox(
     the model's digest is not `sha256`, and where neither `languages` nor the model file's name
     (`model.enpt.….bin`) says them.
     """
-    folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder: name one that holds a Firefox model")
     path = _only(folder, "model*.bin")

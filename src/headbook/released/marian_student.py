@@ -49,7 +49,7 @@ def read_student(file: MarianFile, name: str) -> Student:
     than the options say.
     """
     shape = _shape(file.options, name)
-    with torch.device("meta"):  # weights are not drawn first
+    with torch.random.fork_rng(devices=[]):  # loading leaves the caller's random numbers alone
         student = Student(shape)
     needed = dict(_names(shape))
     state = {}
