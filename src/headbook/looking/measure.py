@@ -1,6 +1,6 @@
 """`hb.measure`: every head of a model on a text, as one table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -9,20 +9,21 @@ import torch
 
 from headbook.corpora.batches import Batch
 from headbook.heads.bootstrap import mixed
-from headbook.heads.measure import RatioSums
 from headbook.heads.nulls import NULLS, NullValues
 from headbook.looking.diversity import diversity
 from headbook.looking.importance import affordable, by_ablation, by_gradient, predicts
 from headbook.looking.measured import KEY, Measured
 from headbook.looking.passes import (
+    Sums,
     aligned,
     attention_measures,
     bar,
     baseline_measures,
-    encoder_measures,
+    null_measures,
     nulls_of,
     pass_over,
     ranks_in,
+    role_measures,
 )
 from headbook.looking.table import columns, frame
 from headbook.models.gates import all_heads
@@ -30,13 +31,17 @@ from headbook.models.loaded import Loaded
 from headbook.stages.texts import Text
 from headbook.types import Kind, UserError
 
+HEAD = ("kind", "layer", "head")
+TOKENS, PREDICTED_TOKENS = 2048, 1024
+"""Padded tokens of a batch; fewer where a vocabulary is predicted at every one of them."""
 TRANSLATED = 200
-"""Sentences that a translation model translates, for what needs a target."""
-NULL_SENTENCES = 300
+"""Sentences that importance is measured on; a translation model translates these."""
+NULL_SENTENCES = 200
 """Sentences that null networks are measured on."""
-DIVERSE_SENTENCES = 300
+DIVERSE_SENTENCES = 200
 """Sentences that diversity is measured on."""
-ENGLISH = ("en", "multilingual")
+ENGLISH = ("en", "und")
+"""Languages that an English parser is used for; und is a language that is not known."""
 
 
 def measure(
@@ -98,32 +103,28 @@ class _Run:
 
     def table(self, importance: bool, ablated: int | None, nulls: int) -> pd.DataFrame:
         self._check(ablated, nulls)
-        network = self.model.network
-        batches = self.model.batches(self.text.sentences, self.text.targets)
-        self.counts["all"] = len(self.text.sentences)
+        sentences = self.text.sentences
+        batches = self.model.batches(sentences, self.text.targets, TOKENS)
+        self.counts["all"] = len(sentences)
         sums, found_nulls = self._first_pass(batches, nulls)
-        probe = batches_of(batches, chosen(len(self.text.sentences), DIVERSE_SENTENCES))
-        kinds, with_targets = list(sums), None
+        (first,) = sums
+        probe = batches_of(batches, chosen(len(sentences), DIVERSE_SENTENCES))
+        spread = [diversity(self.model.network, [first], probe)]
+        targeted = None
         if Kind.CROSS in self._kinds:
-            with_targets = self._translated()
-            for kind in (Kind.DECODER, Kind.CROSS):
-                if kind in self._kinds:
-                    sums[kind] = pass_over(
-                        network, with_targets, attention_measures(kind), self.shown
-                    )
-        table = pd.concat(
-            [
-                frame(kind, columns(kind, each, found_nulls if kind in kinds else None))
-                for kind, each in sums.items()
-            ],
-            ignore_index=True,
-        )
-        meaning = ""
+            targeted, others = self._translated(), [k for k in self._kinds if k is not first]
+            for kind in others:
+                measures = attention_measures(kind)
+                sums[kind] = pass_over(self.model.network, targeted, measures, self.shown)
+            spread.append(diversity(self.model.network, others, targeted))
+        frames = [
+            frame(kind, columns(kind, each, found_nulls if kind is first else None))
+            for kind, each in sums.items()
+        ]
+        table, unit = pd.concat(frames, ignore_index=True), ""
         if importance:
-            table, meaning = self._with_importance(table, with_targets or batches, ablated)
-        spread = [diversity(network, kinds, probe)]
-        if with_targets:
-            spread.append(diversity(network, [k for k in sums if k not in kinds], with_targets))
+            by_head, unit = self._importance(targeted or self._untranslated(), ablated)
+            table = table.merge(by_head, on=list(HEAD), how="left")
         table.attrs[KEY] = Measured(
             model=self.model.name,
             origin=self.model.origin,
@@ -133,7 +134,7 @@ class _Run:
             sums=sums,
             nulls=found_nulls,
             null_count=nulls,
-            importance=meaning,
+            importance=unit,
             diversity=pd.concat(spread, ignore_index=True),
             notes=tuple(self.notes),
         )
@@ -145,7 +146,9 @@ class _Run:
         if nulls < 0 or (ablated is not None and ablated < 1):
             raise UserError("nulls is 0 or more, and ablated 1 or more")
         for kind in self._kinds:
-            heads = {block.heads for each, _, block in self.model.network.attentions() if each is kind}
+            heads = {
+                block.heads for each, _, block in self.model.network.attentions() if each is kind
+            }
             if len(heads) > 1:
                 raise UserError(
                     f"{self.model.name}: {kind} layers have {sorted(heads)} heads; layers with "
@@ -158,23 +161,21 @@ class _Run:
 
     def _first_pass(
         self, batches: Sequence[Batch], nulls: int
-    ) -> tuple[dict[Kind, Mapping[str, RatioSums]], NullValues | None]:
+    ) -> tuple[dict[Kind, Sums], NullValues | None]:
         """All sentences, through the encoder, or through a model that has no encoder."""
+        kind, roles, beside = Kind.DECODER, dict, {}
         if Kind.ENCODER in self._kinds:
-            trees, ranks = self._trees(), ranks_in(batches)
-            make = partial(encoder_measures, trees, ranks, replicates=0)
-            measures = encoder_measures(trees, ranks) | baseline_measures(trees, ranks)
-            kind = Kind.ENCODER
+            kind, trees, ranks = Kind.ENCODER, self._trees(), ranks_in(batches)
+            roles, beside = partial(role_measures, trees, ranks), baseline_measures(trees, ranks)
         else:
             self.notes.append("Syntax and rare words are measured for encoders only.")
-            kind = Kind.DECODER
-            measures = attention_measures(kind)
-            make = partial(attention_measures, kind, replicates=0)
+        measures = attention_measures(kind) | roles() | beside
         sums = {kind: pass_over(self.model.network, batches, measures, self.shown)}
         if not nulls:
             return sums, None
         rows = chosen(len(self.text.sentences), NULL_SENTENCES)
         self.counts["nulls"] = len(rows)
+        make = partial(null_measures, kind, partial(roles, replicates=0) if beside else dict)
         some = batches_of(batches, rows)
         return sums, nulls_of(self.model.network, some, make, nulls, self.shown)
 
@@ -200,34 +201,38 @@ class _Run:
             f"Decoder and cross-attention and importance are measured on {len(rows)} sentences "
             "with the model's own greedy translations as targets."
         )
-        return self.model.batches(sentences, self.model.translate(sentences))
+        return self.model.batches(sentences, self.model.translate(sentences), PREDICTED_TOKENS)
 
-    def _with_importance(
-        self, table: pd.DataFrame, batches: Sequence[Batch], ablated: int | None
+    def _untranslated(self) -> list[Batch]:
+        """As many sentences, of a model that translates nothing."""
+        rows = chosen(len(self.text.sentences), TRANSLATED)
+        return self.model.batches(
+            [self.text.sentences[row] for row in rows], None, PREDICTED_TOKENS
+        )
+
+    def _importance(
+        self, batches: Sequence[Batch], ablated: int | None
     ) -> tuple[pd.DataFrame, str]:
-        """The table with importance, and its unit."""
-        sentences = sum(map(len, batches))
+        """One row per head, and the unit of importance by ablation."""
+        network, sentences = self.model.network, sum(map(len, batches))
+        loss = predicts(self.model, batches[0])
         tokens = sum(int(b.source_mask.sum()) + int(b.target_mask.sum()) for b in batches)
-        count = min(ablated or affordable(self.model.network, tokens / sentences), sentences)
+        count = min(ablated or affordable(network, tokens / sentences, loss), sentences)
         self.counts["ablated"] = count
-        some = batches_of(batches, chosen(sentences, count))
-        loss = predicts(self.model, some[0])
         found = {}
         if loss:
-            for_gradient = batches_of(batches, chosen(sentences, TRANSLATED))
             show = partial(bar, what="gradients", unit="batch", shown=self.shown)
-            found["importance_gradient"] = by_gradient(self.model, for_gradient, show)
+            found["importance_gradient"] = by_gradient(self.model, batches, show)
         show = partial(bar, what="removing heads", unit="head", shown=self.shown)
+        some = batches_of(batches, chosen(sentences, count))
         removed = by_ablation(self.model, some, show)
         low, high = removed.interval()
         found |= {"importance_ablation": removed.ratio(), "importance_ablation_low": low,
                   "importance_ablation_high": high}  # fmt: skip
-        heads = pd.DataFrame(
-            [(str(h.kind), h.layer + 1, h.head + 1) for h in all_heads(self.model.network)],
-            columns=["kind", "layer", "head"],
-        ).assign(**{name: value.numpy() for name, value in found.items()})
-        unit = "nats per target token" if loss else "1 - cosine of the sentence vector"
-        return table.merge(heads, on=["kind", "layer", "head"], how="left"), unit
+        heads = [(str(h.kind), h.layer + 1, h.head + 1) for h in all_heads(network)]
+        values = {name: value.numpy() for name, value in found.items()}
+        unit = "nats per predicted token" if loss else "1 - cosine of the sentence vector"
+        return pd.DataFrame(heads, columns=list(HEAD)).assign(**values), unit
 
 
 def chosen(sentences: int, count: int) -> list[int]:

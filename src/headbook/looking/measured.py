@@ -41,5 +41,5 @@ class Measured:
 def measured(heads: pd.DataFrame) -> Measured:
     """The source of a table that `hb.measure` returned; UserError for any other table."""
     if KEY not in heads.attrs:
-        raise UserError("this table was not returned by hb.measure, or was read back: measure again")
+        raise UserError("this table is not one that hb.measure returned: measure again")
     return heads.attrs[KEY]

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-import torch
 from jaxtyping import Int
 from torch import Tensor
 from tqdm import tqdm
@@ -68,17 +67,25 @@ def attention_measures(kind: Kind, replicates: int = REPLICATES) -> dict[str, He
     }
 
 
-def encoder_measures(
+def role_measures(
     trees: Sequence[AlignedTree], ranks: Tensor, replicates: int = REPLICATES
 ) -> dict[str, HeadMeasure]:
-    """Those of encoder self-attention: also rare words and, where there are trees, syntax."""
-    found = attention_measures(Kind.ENCODER, replicates) | {
+    """Those of encoder self-attention only: rare words and, where there are trees, syntax."""
+    found: dict[str, HeadMeasure] = {
         "rare": RareShare(ranks, replicates=replicates),
         "rare_sentences": RareShare(ranks, RareUnit.SENTENCE, replicates=replicates),
     }
     if trees:
         found["syntactic"] = SyntacticAccuracy(trees, replicates=replicates)
     return found
+
+
+def null_measures(
+    kind: Kind, roles: Callable[[], dict[str, HeadMeasure]]
+) -> dict[str, HeadMeasure]:
+    """What null networks are measured with, without replicates."""
+    shared = attention_measures(kind, replicates=0)
+    return {name: shared[name] for name in ("confidence", "positional")} | roles()
 
 
 def baseline_measures(trees: Sequence[AlignedTree], ranks: Tensor) -> dict[str, HeadMeasure]:
@@ -109,5 +116,4 @@ def nulls_of(
                 yield item
                 progress.update()
 
-        with torch.inference_mode(False):
-            return null_values(network, batches, measures, count, progress=counted)
+        return null_values(network, batches, measures, count, progress=counted)

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-import torch
 from torch import Tensor
 
 from headbook.heads.measure import RatioSums, Selection
 from headbook.heads.nulls import NullValues
 from headbook.heads.offset_baseline import offset_baseline
+from headbook.heads.positional import Place, best_offset
 from headbook.heads.tag_rules import tag_baseline
 from headbook.trees import RELATION_DIRECTIONS
 from headbook.types import Kind
@@ -62,24 +62,16 @@ def part(sums: RatioSums, index: int) -> RatioSums:
 
 
 def _positional(sums: RatioSums, null: Tensor | None) -> Columns:
-    """Own token, the two neighbours, the larger of these, and the best of all other offsets."""
+    """Own token, both neighbours, the better of these, and the best of all other offsets."""
     reach = sums.numerator.shape[-1] // 2
     found: Columns = {}
     for name, offset in (("own", 0), ("previous", -1), ("next", 1)):
         of_null = None if null is None or name == "own" else null[reach + offset]
         found |= _interval(name, part(sums, reach + offset), of_null)
-    shares = sums.ratio()
-    sides = shares[..., [reach - 1, reach + 1]].nan_to_num(nan=-1.0)
-    larger = sides.argmax(-1)
-    found["neighbour_offset"] = 2 * larger - 1
-    for end in ("", "_low", "_high"):
-        both = torch.stack([found[f"previous{end}"], found[f"next{end}"]], dim=-1)
-        found[f"neighbour{end}"] = both.gather(-1, larger[..., None]).squeeze(-1)
-    far = torch.cat([torch.arange(-reach, -1), torch.arange(2, reach + 1)])
-    others = shares[..., far + reach]
-    best = others.nan_to_num(nan=-1.0).argmax(-1)
-    found["other_offset"] = far[best]
-    found["other"] = others.gather(-1, best[..., None]).squeeze(-1)
+    for place in (Place.NEIGHBOUR, Place.OTHER):
+        best = best_offset(sums, place)
+        found |= {str(place): best.share, f"{place}_low": best.low, f"{place}_high": best.high,
+                  f"{place}_offset": best.offset}  # fmt: skip
     return found
 
 
