@@ -189,10 +189,10 @@ def test_random_heads_reach_no_threshold(tables) -> None:
 def test_a_head_among_the_random_ones_would_be_seen(text, monkeypatch) -> None:
     real = page.random_heads
 
-    def with_one(batch, kind, heads):
-        tape = real(batch, kind, heads=heads - 1)
+    def with_one(batch, kind, layers):
+        tape = real(batch, kind, layers=layers - 1)
         previous = planted.at_offset(batch, -1)[:, None]
-        return {at: [torch.cat([*layer, previous], dim=1)] for at, layer in tape.items()}
+        return {at: [*drawn, previous] for at, drawn in tape.items()}
 
     monkeypatch.setattr(page, "random_heads", with_one)
     rows = pd.DataFrame(page.random_rows(text, page.offset_accuracy(text), 4))

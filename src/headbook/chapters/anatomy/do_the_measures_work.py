@@ -156,7 +156,7 @@ def random_rows(
     """
     made = measures(text, 0)
     for batch in text.batches:
-        tape = Shared(random_heads(batch, Kind.ENCODER, heads=heads))
+        tape = Shared(random_heads(batch, Kind.ENCODER, layers=heads))
         for measure in made.values():
             measure.update(tape, batch)
     marks = Thresholds()
