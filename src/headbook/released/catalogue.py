@@ -1,0 +1,138 @@
+"""The released models headbook knows by name: `data/models.toml` as objects, and their folders."""
+
+import difflib
+import importlib.util
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pooch
+import requests
+
+from headbook import paths
+from headbook.types import UserError
+
+UNKNOWN = "unknown"
+INSTALL = "python -m pip install -c constraints.txt -e '.[released]'"
+READERS = ("firefox", "hugging-face")
+
+
+@dataclass(frozen=True)
+class Remote:
+    """One file at an entry's address, and the SHA-256 of its own bytes."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One released model: in a folder of a package, at a public address, or on the hub by its id.
+
+    `languages` are those of source and target, one where nothing is translated; `sha256` is of the
+    model file, unpacked, or `unknown`.
+    """
+
+    name: str
+    title: str
+    kind: str
+    reader: str
+    languages: tuple[str, ...]
+    licence: str
+    sha256: str
+    package: str = ""
+    folder: str = ""
+    url: str = ""
+    files: tuple[Remote, ...] = ()
+    id: str = ""
+
+
+def catalogue(file: Path | None = None) -> dict[str, Entry]:
+    """Every released model by name, in the order of `data/models.toml` (or of another such file).
+
+    UserError where the file is missing or an entry is wrong.
+    """
+    return _read(file or paths.DATA / "models.toml")
+
+
+@cache
+def _read(file: Path) -> dict[str, Entry]:
+    try:
+        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{file} is missing: restore it from the repository") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{file} is not valid TOML ({error}): mend that line") from None
+    return {name: _entry(file, name, dict(table)) for name, table in tables.items()}
+
+
+def _entry(file: Path, name: str, table: dict) -> Entry:
+    try:
+        table["languages"] = tuple(table["languages"])
+        table["files"] = tuple(Remote(**row) for row in table.get("files", ()))
+        entry = Entry(name=name, **table)
+        if entry.reader not in READERS:
+            raise ValueError(f"no reader is called {entry.reader!r}")
+        if sum(map(bool, (entry.package and entry.folder, entry.url, entry.id))) != 1:
+            raise ValueError("it names no place, or more than one")
+    except (TypeError, KeyError, ValueError) as error:
+        raise UserError(f"{file}: the entry [{name}] is wrong ({error}): mend it") from None
+    return entry
+
+
+def entry(name: str) -> Entry:
+    """The released model of that name; UserError names those spelt alike otherwise."""
+    known = catalogue()
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.4) or list(known)[:3]
+    raise UserError(f"no released model is called {name!r}: did you mean {', '.join(near)}?")
+
+
+def folder_of(entry: Entry) -> Path:
+    """The folder with a model's files: its package's, or the downloads, fetched when not there.
+
+    UserError where the package is not installed, a file cannot be fetched or is another than the
+    catalogue says, and for a model of the hub, which `transformers` keeps itself.
+    """
+    if entry.package:
+        return _in_package(entry)
+    if entry.url:
+        return _fetched(entry)
+    raise UserError(f"{entry.name} has no folder: it is {entry.id} on the Hugging Face hub")
+
+
+def _in_package(entry: Entry) -> Path:
+    module, _, inner = entry.folder.partition("/")
+    found = importlib.util.find_spec(module)
+    if found is None or not found.submodule_search_locations:
+        raise UserError(f"{entry.name} comes with {entry.package}, not installed here: {INSTALL}")
+    folder = Path(found.submodule_search_locations[0]) / inner
+    if not folder.is_dir():
+        raise UserError(f"{entry.package} is here without {inner}, another version: {INSTALL}")
+    return folder
+
+
+def _fetched(entry: Entry) -> Path:
+    folder = paths.downloads() / "models" / entry.name
+    for file in entry.files:
+        _fetch(f"{entry.url}/{file.name}", file, folder)
+    return folder
+
+
+def _fetch(address: str, file: Remote, folder: Path) -> None:
+    """One file, checked by its digest; what is there and right is not fetched again."""
+    digest = None if file.sha256 == UNKNOWN else file.sha256
+    try:
+        pooch.retrieve(address, digest, fname=file.name, path=folder, progressbar=True)
+    except (requests.RequestException, OSError) as error:
+        raise UserError(
+            f"{address} could not be fetched ({type(error).__name__}): check the network, or put "
+            f"the file into {folder}"
+        ) from None
+    except ValueError:
+        raise UserError(
+            f"{address} is not the file of data/models.toml (sha256 {file.sha256}): fetch again, "
+            "or correct the catalogue if the publisher changed it"
+        ) from None
