@@ -14,6 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headbook.types import UserError
+
 Activations = Float[Tensor, "batch token inputs"]
 Weight = Float[Tensor, "outputs inputs"]
 Bias = Float[Tensor, " outputs"]
@@ -91,6 +93,12 @@ class Rules(Protocol):
         """Through scores, softmax and the weighted sum of values."""
         ...
 
+    def recurrence(
+        self, forget: Activations, candidates: Activations, cells: Activations, relevance: Incoming
+    ) -> Outgoing:
+        """Through c_t = f_t c_{t-1} + (1 - f_t) u_t, from the cells c to the candidates u."""
+        ...
+
 
 def rules_of(variant: Variant) -> Rules:
     """The variant's rules with their declared constants."""
@@ -145,6 +153,20 @@ class SignedRules:
         of_scores *= (0.5 * core.weights / stabilised(core.scores, self.epsilon))[:, :, None]
         queries, keys = _to_queries_and_keys(core, of_scores, core.queries, core.keys)
         return CoreShares(queries.mul_(0.5), keys.mul_(0.5), values)
+
+    def recurrence(
+        self, forget: Activations, candidates: Activations, cells: Activations, relevance: Incoming
+    ) -> Outgoing:
+        """The forget gates are constants: a cell is a sum of what it keeps and what it takes in."""
+        total = stabilised(cells, self.epsilon)
+        before = torch.nn.functional.pad(cells[:, :-1], (0, 0, 1, 0))
+        kept, taken = forget * before / total, (1 - forget) * candidates / total
+        found, carried = torch.empty_like(relevance), torch.zeros_like(relevance[:, :, 0])
+        for time in reversed(range(cells.shape[1])):
+            arrived = relevance[:, :, time] + carried
+            found[:, :, time] = arrived * taken[:, None, time]
+            carried = arrived * kept[:, None, time]
+        return found
 
 
 @dataclass(frozen=True)
@@ -217,6 +239,15 @@ class PositiveRules:
         parts = (each.transpose(1, 2) for each in (of_queries, of_keys, of_values))
         shares = rescaled(relevance.transpose(1, 2), *parts)
         return CoreShares(*(each.transpose(1, 2) for each in shares))
+
+    def recurrence(
+        self, forget: Activations, candidates: Activations, cells: Activations, relevance: Incoming
+    ) -> Outgoing:
+        """The code of 2019 had no recurrent layer, so there is nothing to follow: UserError."""
+        raise UserError(
+            "the rules of the 2019 code know no recurrent decoder; "
+            f"use {Variant.SIGNED} or {Variant.CONSTANT_ATTENTION}"
+        )
 
 
 def rescaled(

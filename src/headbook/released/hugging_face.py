@@ -96,7 +96,10 @@ class HuggingModel:
         device = next(self.network.parameters()).device
         options = {"max_new_tokens": 256}
         language = getattr(tokenizer, "tgt_lang", None)
-        if language is not None and self.network.model.generation_config.forced_bos_token_id is None:
+        if (
+            language is not None
+            and self.network.model.generation_config.forced_bos_token_id is None
+        ):
             options["forced_bos_token_id"] = _language_id(tokenizer, language)
         with tqdm(total=len(sentences), desc=f"Translating with {self.name}") as progress:
             for batch in self.batches(sentences):
@@ -151,7 +154,9 @@ def load(
     if origin is None:
         origin = f"huggingface.co/{place}" if folder is None else f"the folder {folder}"
     translates = network.stacks is Stacks.BOTH
-    return HuggingModel(name, origin, languages or _languages(name, tokenizer, translates), network, text)
+    return HuggingModel(
+        name, origin, languages or _languages(name, tokenizer, translates), network, text
+    )
 
 
 def _folder(place: str) -> Path | None:
@@ -237,7 +242,10 @@ def _limit(tokenizer: Any, model: torch.nn.Module) -> int | None:
     config = model.config.get_text_config()
     limits = [tokenizer.model_max_length, getattr(config, "max_position_embeddings", None)]
     for path, module in model.named_modules():
-        if path.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+        if (
+            path.endswith("position_embeddings")
+            and getattr(module, "padding_idx", None) is not None
+        ):
             limits.append(module.num_embeddings - module.padding_idx - 1)
     # Tokenizers without a limit give 10³⁰.
     given = [limit for limit in limits if limit is not None and 0 < limit < 10**9]
