@@ -11,7 +11,7 @@ from headbook.heads.relevance_rules import ConstantAttentionRules, PositiveRules
 from headbook.released.firefox import EOS, batches_of
 from headbook.released.student import Shape, Student
 from headbook.released.student_relevance import student_pass
-from headbook.types import Kind, UserError
+from headbook.types import Kind
 
 NIL = 1e-12
 SHAPE = Shape(2, 3, 8, 2, 12, 12, 11, 11, shared=True)
@@ -48,9 +48,9 @@ def test_relevance_is_conserved_where_there_are_no_biases(rules) -> None:
     )
     ones = torch.ones_like(decoder[:, 1:])
     torch.testing.assert_close(decoder[:, 1:], ones, rtol=1e-5, atol=1e-5)
-    # At the first position half of what the decoder reads is exactly 0 (the start is the zero vector
-    # and sin 0 = 0), and so is what the recurrence adds where a cell is below 0: the norm makes
-    # numbers of nothing there, and their relevance has nowhere to go. Nothing else is lost.
+    # At the first position half of what the decoder reads is exactly 0 (the start is the zero
+    # vector and sin 0 = 0), and so is what the recurrence adds where a cell is below 0: the norm
+    # makes numbers of nothing there, whose relevance has nowhere to go. Nothing else is lost.
     bottom = decoder[:, :1].expand_as(encoder)
     torch.testing.assert_close(encoder, bottom, rtol=1e-5, atol=1e-5)
 
@@ -136,9 +136,13 @@ def held_pass(network: Student, batch: Batch) -> tuple[Tensor, dict[Kind, list[T
     return network.logits(states), contexts
 
 
-def test_the_rules_of_2019_are_refused_in_one_line() -> None:
-    with pytest.raises(UserError, match="recurrent decoder"):
-        relevances(student(), batch_of((3, 2)), PositiveRules(), forward=student_pass)
+def test_the_rules_of_2019_lose_nothing_in_any_layer() -> None:
+    network, batch = student(), batch_of((4, 3), (9, 7), (33, 12))
+    found = relevances(network, batch, PositiveRules(), forward=student_pass)
+    for layers in found.conserved.values():
+        kept = layers[found.counted]
+        torch.testing.assert_close(kept, torch.ones_like(kept), rtol=1e-4, atol=1e-4)
+    assert all(bool((heads >= 0).all()) for heads in found.heads.values())
 
 
 def test_the_pass_gives_the_students_own_logits() -> None:

@@ -14,8 +14,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headbook.types import UserError
-
 Activations = Float[Tensor, "batch token inputs"]
 Weight = Float[Tensor, "outputs inputs"]
 Bias = Float[Tensor, " outputs"]
@@ -159,14 +157,8 @@ class SignedRules:
     ) -> Outgoing:
         """The forget gates are constants: a cell is a sum of what it keeps and what it takes in."""
         total = stabilised(cells, self.epsilon)
-        before = torch.nn.functional.pad(cells[:, :-1], (0, 0, 1, 0))
-        kept, taken = forget * before / total, (1 - forget) * candidates / total
-        found, carried = torch.empty_like(relevance), torch.zeros_like(relevance[:, :, 0])
-        for time in reversed(range(cells.shape[1])):
-            arrived = relevance[:, :, time] + carried
-            found[:, :, time] = arrived * taken[:, None, time]
-            carried = arrived * kept[:, None, time]
-        return found
+        kept, taken = _terms(forget, candidates, cells)
+        return _down_the_cells(kept / total, taken / total, relevance)
 
 
 @dataclass(frozen=True)
@@ -243,11 +235,11 @@ class PositiveRules:
     def recurrence(
         self, forget: Activations, candidates: Activations, cells: Activations, relevance: Incoming
     ) -> Outgoing:
-        """The code of 2019 had no recurrent layer, so there is nothing to follow: UserError."""
-        raise UserError(
-            "the rules of the 2019 code know no recurrent decoder; "
-            f"use {Variant.SIGNED} or {Variant.CONSTANT_ATTENTION}"
-        )
+        """The forget gates are constants. Absolute terms, as everywhere in that code, which itself
+        had no recurrent layer; so nothing is lost and nothing needs rescaling."""
+        kept, taken = (each.abs() for each in _terms(forget, candidates, cells))
+        total = _apart_from_zero(kept + taken, self.epsilon)
+        return _down_the_cells(kept / total, taken / total, relevance)
 
 
 def rescaled(
@@ -262,6 +254,25 @@ def rescaled(
     wanted = incoming.flatten(2).sum(-1)
     factor = torch.where(total > 0, wanted / total, 0.0)
     return tuple(part.mul_(factor.view(*factor.shape, *[1] * (part.ndim - 2))) for part in parts)
+
+
+def _terms(
+    forget: Activations, candidates: Activations, cells: Activations
+) -> tuple[Activations, Activations]:
+    """The two terms of every cell: f_t c_{t-1} and (1 - f_t) u_t."""
+    before = torch.nn.functional.pad(cells[:, :-1], (0, 0, 1, 0))
+    return forget * before, (1 - forget) * candidates
+
+
+def _down_the_cells(kept: Activations, taken: Activations, relevance: Incoming) -> Outgoing:
+    """Relevance of the candidates, from the shares that a cell passes to the cell before it
+    (`kept`) and to its own candidate (`taken`)."""
+    found, carried = torch.empty_like(relevance), torch.zeros_like(relevance[:, :, 0])
+    for time in reversed(range(kept.shape[1])):
+        arrived = relevance[:, :, time] + carried
+        found[:, :, time] = arrived * taken[:, None, time]
+        carried = arrived * kept[:, None, time]
+    return found
 
 
 def _by_sum(inputs: Activations, weight: Weight, sums: Tensor, relevance: Incoming) -> Outgoing:
