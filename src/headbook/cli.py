@@ -167,7 +167,10 @@ def train(
 @app.command()
 def publish(
     names: Names = None,
-    profile: ProfileName = "laptop",
+    profile: Annotated[
+        str | None,
+        typer.Option(help="released, smoke, quick, laptop or full; each page's own by default."),
+    ] = None,
     minutes: Minutes = None,
 ) -> None:
     """Computes studies and writes their tables to data/results.
@@ -192,7 +195,8 @@ def publish(
         except TimeUpError:
             if not left:
                 return
-            same = f"headbook publish {' '.join(left)} --profile {profile} --minutes {minutes:g}"
+            at = f" --profile {profile}" if profile else ""
+            same = f"headbook publish {' '.join(left)}{at} --minutes {minutes:g}"
             typer.echo(f"time is up; this goes on: {same}")
             raise typer.Exit(3) from None
 

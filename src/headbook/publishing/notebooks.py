@@ -14,7 +14,7 @@ import nbformat
 from tqdm import tqdm
 
 from headbook import paths
-from headbook.publishing.templates import Template, check, select, templates
+from headbook.publishing.templates import Template, check, of_profile, select, templates
 from headbook.publishing.tidy import tidy
 from headbook.types import UserError
 
@@ -92,16 +92,23 @@ def attempt(
     destination: Path | None = None,
 ) -> list[Executed]:
     """Execute the templates and return one Executed each, in order, the failed ones included."""
-    given = {"profile": profile, **parameters}
+    given = {each.name: _given(each, profile, parameters) for each in chosen}
     for template in chosen:
-        check(template, given)
+        check(template, given[template.name])
     destination = destination or paths.EXECUTED
     destination.mkdir(parents=True, exist_ok=True)
     workers = max(1, min(workers, len(chosen)))
     arguments = _kernel_arguments(workers)
-    jobs = [_Job(t.name, t.path, destination, profile, given, arguments) for t in chosen]
+    jobs = [_Job(t.name, t.path, destination, profile, given[t.name], arguments) for t in chosen]
     done = {each.name: each for each in _all(jobs, workers)}
     return [done[job.name] for job in jobs]
+
+
+def _given(template: Template, profile: str, parameters: dict[str, object]) -> dict[str, object]:
+    """A page that names its profile gets it as a parameter, a chapter what the profile gives it."""
+    if "profile" in template.parameters:
+        return {"profile": profile, **parameters}
+    return {**of_profile(template, profile), **parameters}
 
 
 def _kernel_arguments(workers: int) -> tuple[str, ...]:

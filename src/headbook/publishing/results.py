@@ -1,23 +1,35 @@
-"""Publishing: studies computed at a profile, their tables written to data/results."""
+"""Publishing: pages computed at a profile, their tables written to data/results."""
 
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-from headbook.publishing.templates import select
+from headbook.chapters.chapter import find
+from headbook.chapters.page import RELEASED, publish_chapter
+from headbook.publishing.templates import Template, of_profile, select
 from headbook.runs.store import Store
 from headbook.studies.config import Config
 from headbook.studies.results import publish
 
+TRAINED = "laptop"
 
-def publish_studies(names: list[str] | None, profile: str) -> Iterator[Path]:
-    """Computes each named study and yields the folder its tables were written to.
 
-    Beside the tables stand the records of all runs that the study got from the store.
+def publish_studies(names: list[str] | None, profile: str | None) -> Iterator[Path]:
+    """Computes each named page and yields the folder its tables were written to.
+
+    Without a profile a chapter is published as `released`, and what reads models trained here as
+    `laptop`. Beside the tables stand the records of all runs that the page got from the store.
     """
-    config = Config(profile)
     for template in select(names):
-        study = import_module(f"headbook.studies.{template.study}")
-        store = Store.default()
-        tables = study.compute(config, store)
-        yield publish(template.name, config, tables, store.records())
+        yield _published(template, profile)
+
+
+def _published(template: Template, profile: str | None) -> Path:
+    chapter = find(template.name)
+    if chapter and profile in (None, RELEASED):
+        return publish_chapter(chapter, of_profile(template, RELEASED))
+    study = import_module(f"headbook.studies.{template.study}")
+    store = Store.default()
+    config = Config(profile or TRAINED)
+    tables = study.compute(config, store)
+    return publish(template.name, config, tables, store.records())

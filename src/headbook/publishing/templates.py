@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 import nbformat
+import yaml
 
 from headbook import paths
 from headbook.types import UserError
@@ -92,3 +93,10 @@ def check(template: Template, parameters: dict[str, object]) -> None:
             f"{template.name} has no parameter {', '.join(map(repr, unknown))}: "
             f"it knows {', '.join(template.parameters)}"
         )
+
+
+def of_profile(template: Template, profile: str) -> dict[str, object]:
+    """The page's parameters in notebooks/profiles/<profile>.yml; none where it has no entry."""
+    file = paths.NOTEBOOKS / "profiles" / f"{profile}.yml"
+    given = yaml.safe_load(file.read_text("utf-8")) if file.exists() else {}
+    return (given or {}).get(template.name, {})

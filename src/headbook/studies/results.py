@@ -89,18 +89,25 @@ def publish(
 
     An earlier publication is replaced, when all is written.
     """
-    where = folder(study, config.profile, root)
+    return write(study, config.profile, tables, {"config": plain(config), "runs": made_by}, root)
+
+
+def write(
+    study: str, profile: str, tables: Tables, described: dict[str, Any], root: Path | None = None
+) -> Path:
+    """`publish` for any description of what was run; commit, versions, machine, date are added."""
+    where = folder(study, profile, root)
     aside = where.with_suffix(".partial")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     for name, table in tables.items():
         table.to_csv(aside / f"{name}.csv", index=False, float_format=f"%.{DIGITS}g")
     kept = {
-        "study": study, "config": plain(config), "commit": record.commit(),
-        "versions": record.versions(), "hardware": record.hardware(), "date": record.now(),
+        "study": study, "commit": record.commit(), "versions": record.versions(),
+        "hardware": record.hardware(), "date": record.now(),
         # A column of "+1" and "-1" would come back as numbers.
         "text_columns": {name: _text_columns(table) for name, table in tables.items()},
-        "runs": made_by,
+        **described,
     }  # fmt: skip
     (aside / "run.json").write_text(json.dumps(kept, indent=1) + "\n")
     shutil.rmtree(where, ignore_errors=True)

@@ -26,11 +26,13 @@ class AlignedTree:
     `pieces` holds each piece's word, NO_WORD (-1) for those of no word and for special tokens: it
     is as long as the encoded source. `arcs` has rows (index in RELATIONS, dependent word, head
     word); `dropped` counts the arcs left out because a word of theirs has no piece.
+    `tags` are the words' universal parts of speech, empty where the tree has none.
     """
 
     pieces: Int[Tensor, " piece"]
     arcs: Int[Tensor, "arc 3"]
     dropped: int
+    tags: tuple[str, ...] = ()
 
 
 def align(tree: Tree, spans: Sequence[Span]) -> AlignedTree:
@@ -62,6 +64,7 @@ def align_all(tree: Tree, all_spans: Sequence[Span | None]) -> AlignedTree:
         pieces=torch.tensor(pieces, dtype=torch.long),
         arcs=torch.tensor(kept, dtype=torch.long).reshape(-1, 3),
         dropped=len(arcs) - len(kept),
+        tags=tree.tags,
     )
 
 

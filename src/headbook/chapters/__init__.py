@@ -1,0 +1,1 @@
+"""The pages of the book, each in one module that declares itself; see `chapter`."""

@@ -1,0 +1,153 @@
+"""What a page's module declares, and finding the modules.
+
+A chapter is a module `chapters/<part>/<page>.py` with
+
+- `NUMBER`, `TITLE` (the question) and `WORK` (a key of the ledger's works);
+- `Parameters`, a frozen dataclass of those parameters that the page reads, each with a default;
+- `compute(parameters, store) -> dict[str, DataFrame]`, which measures and draws nothing;
+- `facts(tables) -> dict[str, str | float]`, the numbers of the prose, formatted;
+- `KEYS`, the columns that say which measurement a row belongs to (a model on a text, mostly): rows
+  measured anew are compared with published rows of the same keys;
+- optionally `RECIPES`, the models of ours that it reads.
+
+Its notebook and its results are called `<NUMBER>_<page>`.
+"""
+
+import json
+import pkgutil
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any, get_args, get_type_hints
+
+import pandas as pd
+
+from headbook.types import UserError
+
+Tables = dict[str, pd.DataFrame]
+Facts = dict[str, str | float]
+DECLARED = ("NUMBER", "TITLE", "WORK", "KEYS", "Parameters", "compute", "facts")
+HOME = "headbook.chapters"
+NOTEBOOK_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython"}
+"""What IPython itself puts among a notebook's names."""
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One page: what its module declares."""
+
+    name: str
+    part: str
+    number: int
+    title: str
+    work: str
+    keys: tuple[str, ...]
+    parameters: type
+    compute: Callable[[Any, Any], Tables]
+    facts: Callable[[Tables], Facts]
+    recipes: tuple[Any, ...] = ()
+
+    def parameters_from(self, given: Mapping[str, Any]) -> Any:
+        """The page's parameters with these set; UserError for an unknown name or a wrong kind."""
+        hints = get_type_hints(self.parameters)
+        for name in given:
+            if name not in hints:
+                near = get_close_matches(name, hints, n=1)
+                meant = f", did you mean {near[0]!r}" if near else ""
+                raise UserError(
+                    f"page {self.number} has no parameter {name!r}{meant}; "
+                    f"it knows {', '.join(hints)}"
+                )
+        return self.parameters(**{n: _value(n, v, hints[n]) for n, v in given.items()})
+
+
+def chapters(home: str = HOME) -> list[Chapter]:
+    """Every chapter of the package, by number; UserError where two share one."""
+    found = sorted((_declared(module) for module in _modules(home)), key=lambda each: each.number)
+    numbers = [each.number for each in found]
+    if twice := {number for number in numbers if numbers.count(number) > 1}:
+        raise UserError(f"two chapters are number {min(twice)}: give one of them another NUMBER")
+    return found
+
+
+def find(name: str | int, home: str = HOME) -> Chapter | None:
+    """The chapter of that number, or of a notebook's name (`13_syntactic_heads`); None without.
+
+    Of the modules only the one that is called so is imported, where a name is given.
+    """
+    if isinstance(name, str):
+        page = name.partition("_")[2]
+        named = [module for module in _modules(home) if module.rpartition(".")[2] == page]
+        return next((each for each in map(_declared, named) if each.name == name), None)
+    return next((each for each in chapters(home) if each.number == name), None)
+
+
+@cache
+def _modules(home: str) -> tuple[str, ...]:
+    """Full names of the modules in the packages of `home`; those with a leading _ are shared."""
+    parts = [each.name for each in pkgutil.iter_modules(import_module(home).__path__) if each.ispkg]
+    return tuple(
+        f"{home}.{part}.{page.name}"
+        for part in parts
+        for page in pkgutil.iter_modules(import_module(f"{home}.{part}").__path__)
+        if not page.name.startswith("_")
+    )
+
+
+def _declared(name: str) -> Chapter:
+    module: ModuleType = import_module(name)
+    if missing := [each for each in DECLARED if not hasattr(module, each)]:
+        raise UserError(f"chapter {name} does not declare {', '.join(missing)}")
+    _, part, page = name.rsplit(".", 2)
+    return Chapter(
+        f"{module.NUMBER:02d}_{page}", part, module.NUMBER, module.TITLE, module.WORK,
+        tuple(module.KEYS), module.Parameters, module.compute, module.facts,
+        tuple(getattr(module, "RECIPES", ())),
+    )  # fmt: skip
+
+
+def given_in(namespace: Mapping[str, Any]) -> dict[str, Any]:
+    """The values among a notebook's names: neither modules nor what can be called."""
+    return {
+        name: value
+        for name, value in namespace.items()
+        if not (name.startswith("_") or name in NOTEBOOK_NAMES)
+        and not (isinstance(value, types.ModuleType) or callable(value))
+    }
+
+
+def _value(name: str, value: Any, hint: Any) -> Any:
+    """The value as the dataclass has it: a list of names as a tuple, also where it comes as text.
+
+    Papermill's -p gives `["a", "b"]` as text, and one name as a text of its own.
+    """
+    if tuple in (hint, getattr(hint, "__origin__", None)):
+        if isinstance(value, str):
+            value = _listed(name, value)
+        if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
+            raise UserError(f"{name} is {value!r}; give a list of names")
+        return tuple(value)
+    kinds = get_args(hint) or (hint,)
+    if (isinstance(value, bool) and bool not in kinds) or not isinstance(value, kinds):
+        wanted = " or ".join(kind.__name__.removesuffix("Type") for kind in kinds)
+        raise UserError(f"{name} is {value!r}; give {wanted}")
+    return value
+
+
+def _listed(name: str, text: str) -> list[str]:
+    if not text.lstrip().startswith("["):
+        return [text]
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise UserError(f"{name} is {text!r}; give a list as JSON has it") from None
+
+
+def plain(parameters: Any) -> dict[str, Any]:
+    """The parameters as JSON has them."""
+    values = {field.name: getattr(parameters, field.name) for field in fields(parameters)}
+    return {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}

@@ -1,0 +1,162 @@
+"""A page in its notebook: published tables, what is measured live, facts, guards."""
+
+import base64
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from headbook.chapters.chapter import Chapter, Facts, Tables, find, given_in, plain
+from headbook.chapters.comparing import Comparison, compare, unpublished
+from headbook.runs.store import Store
+from headbook.studies.results import Published, all_published, machine, published, write
+from headbook.types import UserError
+
+RELEASED = "released"
+"""The folder of results of what chapters measure of released models."""
+COMPARED = "application/vnd.headbook.compared+json"
+"""The type of the output that says how many values were measured again, for the runner."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page, opened: everything that its cells show.
+
+    `tables` are the published ones, followed by the rows of measurements that only this run has;
+    `facts` are computed from published tables alone, since the prose was written for those.
+    """
+
+    chapter: Chapter
+    parameters: Any
+    tables: Tables
+    facts: Facts
+    comparison: Comparison
+    seconds: float
+    released: Published | None
+    trained: Published | None
+
+    def expects(self, sentence: str, holds: bool) -> None:
+        """Guards a sentence of the page; UserError where the published results say otherwise."""
+        if not holds:
+            raise UserError(
+                f"page {self.chapter.number} says that {sentence}, and its published tables say "
+                "otherwise: rewrite the sentence and its guard"
+            )
+
+    def table(self, frame: pd.DataFrame, download: str = "") -> "Table":
+        """A small table; `download` names the published table that a reader can save as CSV."""
+        return Table(frame, download, self.tables[download] if download else None)
+
+    def provenance(self) -> str:
+        """Where the numbers come from, as a list in Markdown."""
+        name = self.chapter.name
+        lines = [f"- This page: `headbook run {self.chapter.number}` executes its notebook, "
+                 f"`notebooks/{name}.ipynb`."]  # fmt: skip
+        for kept in filter(None, (self.released, self.trained)):
+            how = f"headbook publish {self.chapter.number} --profile {kept.profile}"
+            made = kept.run
+            hours = f", {made['seconds'] / 3600:.2f} hours" if "seconds" in made else ""
+            lines.append(
+                f"- Published tables `data/results/{kept.profile}/{name}`: `{how}`, "
+                f"commit {made['commit']}, {made['date'][:10]}, {machine(made['hardware'])}{hours}."
+            )
+        lines.append(f"- Measured again here: {self.comparison}, {self.seconds:.0f} s.")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as HTML, and where it was cut from a published one, that one to download."""
+
+    frame: pd.DataFrame
+    name: str = ""
+    whole: pd.DataFrame | None = None
+
+    def _repr_html_(self) -> str:
+        body = self.frame.to_html(index=False, border=0, na_rep="", escape=True,
+                                  classes="table headbook-table")  # fmt: skip
+        scroll = f'<div class="headbook-scroll" tabindex="0">{body}</div>'
+        if self.whole is None:
+            return scroll
+        data = base64.b64encode(self.whole.to_csv(index=False).encode()).decode()
+        link = f'<a download="{self.name}.csv" href="data:text/csv;base64,{data}">'
+        return f"{scroll}<p>{link}{self.name}.csv</a>, {len(self.whole):,} rows</p>"
+
+
+def open_page(
+    number: int,
+    namespace: Mapping[str, Any],
+    store: Store | None = None,
+    root: Path | None = None,
+    home: str | None = None,
+) -> Page:
+    """Opens a page in its notebook, whose names are `namespace`, and glues its facts.
+
+    Papermill injects any parameter it is given, so a name that the page does not read is a
+    UserError here. What the parameters name is measured now and compared with what is published.
+    """
+    chapter = find(number, home) if home else find(number)
+    if chapter is None:
+        raise UserError(f"no chapter is number {number}: see src/headbook/chapters")
+    parameters = chapter.parameters_from(given_in(namespace))
+    began = time.monotonic()
+    live = chapter.compute(parameters, store or Store.default())
+    seconds = time.monotonic() - began
+    released, trained = _published(chapter.name, root)
+    known = released.tables if released else live
+    comparison = compare(live, known, chapter.keys) if released else Comparison(0)
+    tables = _joined(known, trained.tables if trained else {})
+    facts = chapter.facts(tables)
+    new = {n: unpublished(t, known[n], chapter.keys) for n, t in live.items() if n in known}
+    with_new = {n: _stacked(t, new[n]) if n in new else t for n, t in tables.items()}
+    page = Page(chapter, parameters, with_new, facts, comparison, seconds, released, trained)
+    _glue(page)
+    return page
+
+
+def publish_chapter(chapter: Chapter, given: Mapping[str, Any], root: Path | None = None) -> Path:
+    """Computes a chapter with these parameters and writes its tables; returns their folder."""
+    parameters = chapter.parameters_from(given)
+    store = Store.default()
+    began = time.monotonic()
+    tables = chapter.compute(parameters, store)
+    described = {"parameters": plain(parameters), "seconds": round(time.monotonic() - began, 1),
+                 "runs": store.records()}  # fmt: skip
+    return write(chapter.name, RELEASED, tables, described, root)
+
+
+def _published(name: str, root: Path | None) -> tuple[Published | None, Published | None]:
+    """What was published of released models, and of models trained here at the largest profile."""
+    try:
+        released = published(name, RELEASED, root)
+    except UserError:
+        released = None
+    return released, next(iter(all_published(name, root)), None)
+
+
+def _joined(released: Tables, trained: Tables) -> Tables:
+    """Both under their names; tables of one name, the claims, are stacked."""
+    return {**trained, **released} | {
+        name: _stacked(released[name], trained[name]) for name in released.keys() & trained.keys()
+    }
+
+
+def _stacked(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+    full = [table for table in (first, second) if len(table)]
+    return pd.concat(full, ignore_index=True) if full else first
+
+
+def _glue(page: Page) -> None:
+    """Facts for `{glue:text}`, and the comparison for the runner; nothing is shown."""
+    # Imported here: chapters are computed on machines that have no notebooks.
+    from IPython.display import display
+    from myst_nb import glue
+
+    facts = {**page.facts, "measured_again": str(page.comparison)}
+    for name, value in facts.items():
+        glue(name, value, display=False)
+    compared = {"cells": page.comparison.cells, "differing": list(page.comparison.differing)}
+    display({COMPARED: compared, "text/plain": str(page.comparison)}, raw=True)

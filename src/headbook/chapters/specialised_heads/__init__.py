@@ -1,0 +1,1 @@
+"""Part 1: specialised heads do the heavy lifting."""

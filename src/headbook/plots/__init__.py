@@ -1,0 +1,17 @@
+"""The book's figures: a few forms of one family, as wide as the column they stand in.
+
+`heads` maps a value over layers and heads, `intervals` draws estimates with their intervals row by
+row, `curves` lines over training, `pruning` quality over heads left, `paired` two values per row,
+`roles` which heads of each layer have which role. All take tidy tables and give a `Drawing`.
+"""
+
+from headbook.plots.lines import curves, pruning
+from headbook.plots.maps import heads, roles
+from headbook.plots.palette import EVIDENCE, KINDS, ROLES
+from headbook.plots.rows import intervals, paired
+from headbook.plots.svg import Drawing
+
+__all__ = [
+    "EVIDENCE", "KINDS", "ROLES", "Drawing", "curves", "heads", "intervals", "paired", "pruning",
+    "roles",
+]  # fmt: skip

@@ -1,0 +1,85 @@
+"""Lines: values through training, and quality over the heads that are left."""
+
+import matplotlib
+import pandas as pd
+from matplotlib.axes import Axes
+
+from headbook.plots.palette import colour
+from headbook.plots.svg import INK, STYLE, Drawing, canvas
+
+DASHES = ("-", "--", "-.", ":")
+
+
+def curves(
+    frame: pd.DataFrame,
+    x: str,
+    y: str = "value",
+    hue: str | None = None,
+    low: str = "low",
+    high: str = "high",
+    xlabel: str = "",
+    ylabel: str = "",
+    log: bool = False,
+    marks: pd.DataFrame | None = None,
+    alt: str = "",
+) -> Drawing:
+    """One line per value of `hue`, with its interval as a band where the table has one.
+
+    `marks` are the paper's values, in the same columns, drawn as open diamonds. With `log` the
+    horizontal axis is logarithmic from the smallest positive value on, linear below.
+    """
+    with matplotlib.rc_context(STYLE):
+        figure, grid = canvas(300)
+        axis = grid[0, 0]
+        _lines(axis, frame, x, y, hue, low, high)
+        _paper(axis, marks, x, y)
+        if log:
+            axis.set_xscale("symlog", linthresh=float(frame[x][frame[x] > 0].min()))
+        _frame(axis, xlabel or x, ylabel or y)
+        if hue:
+            figure.legend(loc="outside upper left", ncols=2)
+    return Drawing(figure, alt or f"{ylabel or y} over {xlabel or x}")
+
+
+def pruning(
+    frame: pd.DataFrame,
+    left: str = "left",
+    y: str = "value",
+    hue: str | None = None,
+    low: str = "low",
+    high: str = "high",
+    xlabel: str = "heads left",
+    ylabel: str = "BLEU",
+    marks: pd.DataFrame | None = None,
+    alt: str = "",
+) -> Drawing:
+    """Dose and response: quality over the number of heads left, most heads on the left."""
+    drawing = curves(frame, left, y, hue, low, high, xlabel, ylabel, marks=marks,
+                     alt=alt or f"{ylabel} over {xlabel}")  # fmt: skip
+    drawing.figure.axes[0].invert_xaxis()
+    return drawing
+
+
+def _lines(
+    axis: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None, low: str, high: str
+) -> None:
+    groups = frame.groupby(hue, sort=False) if hue else [(None, frame)]
+    for place, (name, rows) in enumerate(groups):
+        rows = rows.sort_values(x)
+        shade = colour(name, place)
+        axis.plot(rows[x], rows[y], marker="o", markersize=4, color=shade,
+                  linestyle=DASHES[place // 8 % 4], label=name)  # fmt: skip
+        if low in rows and high in rows:
+            axis.fill_between(rows[x], rows[low], rows[high], color=shade, alpha=0.2, linewidth=0)
+
+
+def _paper(axis: Axes, marks: pd.DataFrame | None, x: str, y: str) -> None:
+    if marks is not None:
+        axis.plot(marks[x], marks[y], "D", color=INK, markerfacecolor="none", markersize=7,
+                  label="paper", linestyle="none")  # fmt: skip
+
+
+def _frame(axis: Axes, xlabel: str, ylabel: str) -> None:
+    axis.grid(color=INK, alpha=0.15, linewidth=0.7)
+    axis.set_axisbelow(True)
+    axis.set(xlabel=xlabel, ylabel=ylabel)

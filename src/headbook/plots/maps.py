@@ -1,0 +1,138 @@
+"""Heads by layer: a value as colour, roles as labelled squares."""
+
+from collections.abc import Mapping
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from headbook.plots.palette import ROLES, SEQUENCE
+from headbook.plots.svg import INK, STYLE, Drawing, canvas
+from headbook.types import UserError
+
+ON_DARK, ON_LIGHT = "#ffffff", "#1d1d1d"
+NEEDED = ("layer", "head")
+
+
+def heads(
+    frame: pd.DataFrame,
+    column: str,
+    kind: str | None = None,
+    label: str | None = None,
+    limits: tuple[float, float] | None = None,
+    alt: str = "",
+) -> Drawing:
+    """A value of every head, layers from bottom to top, one panel per kind of attention.
+
+    `frame` has one row per head: `layer` and `head` counted from one, the value, and `kind` where
+    there are several. `label` names a column of short texts written into the cells. UserError for a
+    table without these columns or with two rows for a head.
+    """
+    _check(frame, (*NEEDED, column, *([label] if label else [])))
+    if kind is not None:
+        frame = frame[frame["kind"] == kind]
+    panels = list(frame.groupby("kind", sort=False)) if "kind" in frame else [("", frame)]
+    layers = sum(int(rows["layer"].max()) for _, rows in panels)
+    values = frame[column].astype(float)
+    low, high = limits or (float(values.min()), float(values.max()))
+    heights = [int(rows["layer"].max()) for _, rows in panels]
+    with matplotlib.rc_context(STYLE):
+        figure, grid = canvas(34 * layers + 62 + 40 * len(panels), len(panels), 1,
+                              gridspec_kw={"height_ratios": heights})  # fmt: skip
+        for axis, (name, rows) in zip(grid[:, 0], panels, strict=True):
+            drawn = _panel(axis, rows, column, label, (low, high))
+            if len(panels) > 1:
+                axis.set_title(f"{name} heads", loc="left")
+        bar = figure.colorbar(drawn, ax=list(grid[:, 0]), location="bottom", aspect=40, pad=0.02)
+        bar.set_label(column.replace("_", " "))
+        bar.outline.set_visible(False)
+    return Drawing(figure, alt or _described(frame, column))
+
+
+def _check(frame: pd.DataFrame, needed: tuple[str, ...]) -> None:
+    if missing := [name for name in needed if name not in frame]:
+        raise UserError(f"no column {', '.join(missing)} to draw; there are {', '.join(frame)}")
+    keys = [name for name in ("kind", *NEEDED) if name in frame]
+    if frame.duplicated(keys).any():
+        raise UserError("several rows for one head: choose the rows of one model and text to draw")
+
+
+def _panel(
+    axis: Axes, rows: pd.DataFrame, column: str, label: str | None, limits: tuple[float, float]
+):
+    layers, count = int(rows["layer"].max()), int(rows["head"].max())
+    grid = np.full((layers, count), np.nan)
+    grid[rows["layer"] - 1, rows["head"] - 1] = rows[column].astype(float)
+    edges = np.arange(count + 1) + 0.5, np.arange(layers + 1) + 0.5
+    drawn = axis.pcolormesh(*edges, grid, cmap=SEQUENCE, vmin=limits[0], vmax=limits[1],
+                            edgecolors="none", rasterized=False)  # fmt: skip
+    if label:
+        middle = sum(limits) / 2
+        for row in rows.to_dict("records"):
+            if pd.notna(row[label]) and row[label]:
+                shade = ON_LIGHT if row[column] > middle else ON_DARK
+                axis.text(row["head"], row["layer"], row[label], color=shade, ha="center",
+                          va="center", fontsize=10.5)  # fmt: skip
+    axis.set_xticks(range(1, count + 1))
+    axis.set_yticks(range(1, layers + 1))
+    axis.set(xlabel="head", ylabel="layer")
+    axis.tick_params(length=0)
+    for spine in axis.spines.values():
+        spine.set_visible(False)
+    return drawn
+
+
+def _described(frame: pd.DataFrame, column: str) -> str:
+    top = frame.loc[frame[column].astype(float).idxmax()]
+    return (
+        f"Map of {column.replace('_', ' ')} over layers and heads; the largest value is "
+        f"{top[column]:.3g}, of layer {top['layer']} head {top['head']}."
+    )
+
+
+def roles(
+    frame: pd.DataFrame,
+    role: str = "role",
+    short: Mapping[str, str] | None = None,
+    alt: str = "",
+) -> Drawing:
+    """Every head as a square by layer, coloured by its role and marked with the role's letters.
+
+    `frame` has one row per head and role; a head with several roles shows the first. Heads that
+    are not in it are drawn empty, up to the largest head of any layer.
+    """
+    _check(frame.drop_duplicates(list(NEEDED)), (*NEEDED, role))
+    layers, count = int(frame["layer"].max()), int(frame["head"].max())
+    first = {(row["layer"], row["head"]): row[role]
+             for row in reversed(frame.to_dict("records"))}  # fmt: skip
+    with matplotlib.rc_context(STYLE):
+        figure, grid = canvas(36 * layers + 100)
+        axis = grid[0, 0]
+        for layer in range(1, layers + 1):
+            for head in range(1, count + 1):
+                _square(axis, layer, head, first.get((layer, head), "none"), short or {})
+        axis.set(xlim=(0.4, count + 0.6), ylim=(0.4, layers + 0.6), xlabel="head", ylabel="layer")
+        axis.set_xticks(range(1, count + 1))
+        axis.set_yticks(range(1, layers + 1))
+        axis.tick_params(length=0)
+        for spine in axis.spines.values():
+            spine.set_visible(False)
+        shown = [name for name in ROLES if name in set(first.values()) and name != "none"]
+        handles = [Rectangle((0, 0), 1, 1, color=ROLES[name], label=name) for name in shown]
+        if handles:
+            figure.legend(handles=handles, loc="outside upper left", ncols=3, columnspacing=1)
+    return Drawing(figure, alt or f"Roles of heads by layer: {', '.join(shown) or 'none'}.")
+
+
+def _square(axis: Axes, layer: int, head: int, role: str, short: Mapping[str, str]) -> None:
+    empty = role in ("none", "")
+    fill = "none" if empty else ROLES.get(role, ROLES["none"])
+    axis.add_patch(
+        Rectangle((head - 0.46, layer - 0.44), 0.92, 0.88, facecolor=fill,
+                  edgecolor=INK if empty else fill, alpha=0.25 if empty else 1, linewidth=0.7)
+    )  # fmt: skip
+    if not empty:
+        axis.text(head, layer, short.get(role, role[:1]), ha="center", va="center", color="#ffffff",
+                  fontsize=10.5)  # fmt: skip

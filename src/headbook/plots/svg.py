@@ -1,0 +1,104 @@
+"""A figure as inline SVG: as wide as its column, text and axes in the colour of the page's text.
+
+Figures are designed 480 units wide and scaled by the column: on a phone their text is a little
+smaller than the page's, on a desk a little larger.
+"""
+
+import io
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from html import escape
+
+import matplotlib
+from matplotlib.figure import Figure
+
+WIDTH = 480
+UNITS_PER_INCH = 72
+INK = "#010203"
+"""Stands for the colour of the page's text: no other colour of a figure is this one."""
+STYLE = {
+    "svg.fonttype": "none",  # text stays text: it can be searched, and takes the page's font
+    "svg.hashsalt": "headbook",  # the same figure is the same file
+    "font.size": 12.5,
+    "axes.labelsize": 12.5,
+    "axes.titlesize": 13,
+    "xtick.labelsize": 12,
+    "ytick.labelsize": 12,
+    "legend.fontsize": 12,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "axes.linewidth": 0.8,
+    "lines.linewidth": 1.8,
+    "hatch.linewidth": 0.8,
+    **dict.fromkeys(
+        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color",
+         "xtick.labelcolor", "ytick.labelcolor", "axes.titlecolor", "legend.labelcolor",
+         "hatch.color"),
+        INK,
+    ),
+}  # fmt: skip
+FONT = re.compile(r"font: ((?:[a-z0-9]+ )*)([\d.]+)px [^;\"]*")
+SIZE = re.compile(r'(<svg[^>]*?) width="[^"]*"([^>]*?)')
+HEIGHT = re.compile(r'(<svg[^>]*?) height="[^"]*"')
+NAMED = re.compile(r'(?<=[ (])(id="|xlink:href="#|url\(#)')
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure with its alternative text; notebooks and the book show it as inline SVG."""
+
+    figure: Figure
+    alt: str
+
+    def svg(self) -> str:
+        """The figure as an SVG element: no fixed size, no fixed ink, ids of its own."""
+        buffer = io.StringIO()
+        with matplotlib.rc_context(STYLE):
+            self.figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        drawn = buffer.getvalue()
+        drawn = drawn[drawn.index("<svg") :]
+        return _fluid(_inked(_own_ids(_bare(drawn))), self.alt)
+
+    def _repr_html_(self) -> str:
+        return f'<div class="headbook-figure">{self.svg()}</div>'
+
+
+def canvas(height: float, rows: int = 1, columns: int = 1, **options: object):
+    """An empty figure of the book's width and its axes, [rows, columns]; height in units."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(
+            figsize=(WIDTH / UNITS_PER_INCH, height / UNITS_PER_INCH),
+            layout="constrained",
+            dpi=UNITS_PER_INCH,
+        )
+        return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def _bare(drawn: str) -> str:
+    """Without the metadata block and with the page's font, sizes as they are."""
+    drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
+    return FONT.sub(r"font: \1\2px sans-serif", drawn)
+
+
+def _inked(drawn: str) -> str:
+    """Ink becomes the colour of the text around the figure."""
+    return drawn.replace(INK, "currentColor")
+
+
+def _own_ids(drawn: str) -> str:
+    """Every id with a prefix of the figure's own: several figures stand on one page."""
+    prefix = f"f{sha256(drawn.encode()).hexdigest()[:8]}-"
+    return NAMED.sub(lambda found: found[0] + prefix, drawn)
+
+
+def _fluid(drawn: str, alt: str) -> str:
+    drawn = HEIGHT.sub(r"\1", SIZE.sub(r"\1\2", drawn, count=1), count=1)
+    label = escape(alt, quote=True)
+    start, end = drawn.split(">", 1)
+    opened = f'{start} width="100%" role="img" aria-label="{label}" style="height: auto">'
+    return f"{opened}<title>{escape(alt)}</title>{end}"
