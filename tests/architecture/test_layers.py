@@ -18,6 +18,7 @@ FLOORS = (
     ("training", "pruning"),
     ("claims", "runs", "plots"),
     ("stages", "bench"),
+    ("looking",),
     ("studies",),
     ("chapters",),
     ("publishing",),
