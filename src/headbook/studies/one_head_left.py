@@ -253,7 +253,8 @@ def read(tables: Tables) -> str:
         f"{1 - harm['high']:.0%} the contrary. The largest loss is {worst['change']:+.2f} BLEU "
         f"({worst['model']}, {worst['kind']} layer {worst['layer']}). On the mean a block changes "
         f"BLEU by {alone['change'].mean():+.2f}; choosing the head on the test set "
-        f"itself makes that {flattered['change'].mean():+.2f}, and a head at random {chance['change'].mean():+.2f}. {_at_once(tables['together'])}"
+        f"itself makes that {flattered['change'].mean():+.2f}, and a head at random "
+        f"{chance['change'].mean():+.2f}. {_at_once(tables['together'])}"
     )
 
 
