@@ -24,6 +24,9 @@ from headbook.types import UserError
 MASKED = 0.15
 """Share of a sentence's tokens hidden from a masked language model, one at least, as in BERT."""
 
+SHORT, GROWTH = 10, 2
+"""A translation ends at so many tokens and so many times those of its batch's longest source."""
+
 UNDETERMINED = "und"
 """ISO 639's code for a language that is not known."""
 
@@ -99,7 +102,7 @@ class HuggingModel:
             raise UserError(f"{self.name} does not translate: it is no encoder-decoder")
         tokenizer, found = self.text.tokenizer, [""] * len(sentences)
         device = next(self.network.parameters()).device
-        options = {"max_new_tokens": 256}
+        options = {}
         language = getattr(tokenizer, "tgt_lang", None)
         if (
             language is not None
@@ -108,7 +111,8 @@ class HuggingModel:
             options["forced_bos_token_id"] = _language_id(tokenizer, language)
         with tqdm(total=len(sentences), desc=f"Translating with {self.name}") as progress:
             for batch in self.batches(sentences):
-                ids = self.network.generate(batch.to(device), **options)
+                longest = SHORT + GROWTH * batch.source.shape[1]
+                ids = self.network.generate(batch.to(device), max_new_tokens=longest, **options)
                 texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
                 for row, text in zip(batch.sentences.tolist(), texts, strict=True):
                     found[row] = text
