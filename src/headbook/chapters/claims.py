@@ -1,52 +1,50 @@
 """The claims of a page over all models that were published: one row per claim, with its verdict."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 import pandas as pd
 
+from headbook import paths
+from headbook.claims.gates import RELEASED
 from headbook.claims.ledger import load
+from headbook.claims.published import Evidence
 from headbook.claims.render import SYMBOLS
 from headbook.claims.rule import Outcome
 from headbook.claims.scorecard import checked
-from headbook.claims.verdict import Verdict, outcomes, verdict
-
-RELEASED = "released"
-"""What stands as the corpus of models that others trained."""
+from headbook.claims.verdict import COLUMNS, Judged, Verdict, result
 
 
 def judged(page: str, claims: pd.DataFrame) -> tuple[pd.DataFrame, dict[Verdict, int]]:
     """The table of a page's claims, and how many have which verdict.
 
-    `claims` has the rows of all models; in the table released models and those trained here are
-    counted apart: how many pass the rule, of how many that count.
+    `claims` has the rows of all models; the table counts the outcomes of released models and of
+    those trained here apart.
     """
     ledger = load()
-    named = claims.assign(seed=[_seed(seed) for seed in claims["seed"]])
+    named = claims.reindex(columns=COLUMNS).assign(seed=[_seed(seed) for seed in claims["seed"]])
     rows = checked(ledger, named, page, page)
     lines, verdicts = [], []
     for claim in ledger.claims:
         if claim.study != page:
             continue
-        mine = rows[rows["claim"] == claim.id]
-        found = outcomes(ledger, claim, mine)
-        released = list(mine["corpus"] == RELEASED)
-        verdicts.append(verdict(found))
+        evidence = Evidence(paths.RESULTS / claim.profile)
+        found = result(ledger, claim, claim.profile, rows[rows["claim"] == claim.id], evidence)
+        verdicts.append(found.verdict)
         lines.append({
             "claim": f"{claim.claim} ({claim.where})",
             "counts when": claim.rule.in_words(),
-            "released": _passing(found, released),
-            "trained here": _passing(found, [not each for each in released]),
-            "verdict": f"{SYMBOLS[verdicts[-1]]} {verdicts[-1]}",
+            "released": _outcomes(each for each in found.models if each.corpus == RELEASED),
+            "trained here": _outcomes(each for each in found.models if each.corpus != RELEASED),
+            "verdict": f"{SYMBOLS[found.verdict]} {found.verdict}",
         })  # fmt: skip
     return pd.DataFrame(lines), dict(Counter(verdicts))
 
 
-def _passing(found: list[Outcome], wanted: list[bool]) -> str:
-    counted = [each for each, mine in zip(found, wanted, strict=True)
-               if mine and each is not Outcome.OUTSIDE]  # fmt: skip
-    if not counted:
-        return "–"
-    return f"{sum(each is Outcome.PASS for each in counted)} of {len(counted)} pass"
+def _outcomes(models: Iterable[Judged]) -> str:
+    """`1 passes, 2 undecided`."""
+    found = Counter(each.outcome for each in models)
+    return ", ".join(f"{found[each]} {each}" for each in Outcome if found[each]) or "–"
 
 
 def _seed(seed: object) -> str:

@@ -14,13 +14,11 @@ import pandas as pd
 from headbook.chapters.chapter import Chapter, Facts, Tables, find, given_in, plain
 from headbook.chapters.claims import judged
 from headbook.chapters.comparing import COMPARED, Comparison, compare, unpublished
+from headbook.claims.gates import RELEASED
 from headbook.claims.verdict import COLUMNS, Verdict
 from headbook.runs.store import Store
 from headbook.studies.results import Published, all_published, machine, published, write
 from headbook.types import UserError
-
-RELEASED = "released"
-"""The folder of results of what chapters measure of released models."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ SMALL_BLEU = 0.25
 LEARNT = 0.9
 """A text counts as learnt when cross-entropy is a tenth below that of token frequencies."""
 NONE = "none"
+RELEASED = "released"
+"""What stands as the corpus of models that others trained until they were good enough to use."""
 EARLY = 0.1
 """A snapshot with less than this share of the last BLEU has learnt nothing that could be pruned."""
 
@@ -60,6 +62,8 @@ def weak(claim: Claim, row: Mapping[str, float]) -> bool:
 
 
 def _converged(claim: Claim, row: Mapping, evidence: Evidence) -> str:
+    if row["corpus"] == RELEASED:
+        return ""
     model = row["model"]
     if (share := learnt_share(model, evidence)) is not None:
         told = f"has not learnt its text: {share:.0%} of the cross-entropy of token frequencies"

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from headbook.claims import board
-from headbook.claims.gates import parsed
+from headbook.claims.gates import RELEASED, parsed
 from headbook.claims.ledger import PROFILES, Claim, Ledger, load
 from headbook.claims.published import Evidence
 from headbook.claims.verdict import COLUMNS, NUMBERS, OPTIONAL, Result, result
@@ -93,6 +93,10 @@ def read(ledger: Ledger, results_root: Path) -> pd.DataFrame:
         for profile in PROFILES
         for path in sorted((results_root / profile).glob("*/claims.csv"))
     ]
+    judged_at = {claim.id: claim.profile for claim in ledger.claims}
+    for path in sorted((results_root / RELEASED).glob("*/claims.csv")):
+        table = _table(ledger, path)  # of no profile: they stand with the models they are beside
+        tables.append(table.assign(profile=table["claim"].map(judged_at)))
     filled = [table for table in tables if not table.empty]
     return pd.concat(filled, ignore_index=True).reindex(columns=empty.columns) if filled else empty
 

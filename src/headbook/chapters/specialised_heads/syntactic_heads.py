@@ -10,14 +10,7 @@ from torch import Tensor
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.specialised_heads._released import (
-    SAMPLE,
-    TEXTS,
-    TITLES,
-    Reading,
-    load,
-    readings,
-)
+from headbook.chapters.specialised_heads._released import EWT, TEXTS, TITLES, Reading, readings
 from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.measure import HeadMeasure, RatioSums, best_head, percentiles
@@ -42,8 +35,6 @@ in most sentences."""
 OF_VERBS = torch.tensor([relation in ("nsubj", "dobj") for relation, _ in RELATION_DIRECTIONS])
 NULL_SENTENCES = 500
 """Sentences of a text that null networks are measured on."""
-EWT = "ud-ewt"
-"""The text of the page's sentences: gold trees of the dev and test parts."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +42,7 @@ class Parameters:
     """Released models, the texts they are measured on, and null networks per model (0: none)."""
 
     models: tuple[str, ...] = ("firefox-en-pt", "minilm")
-    texts: tuple[str, ...] = (SAMPLE,)
+    texts: tuple[str, ...] = ("ewt-sample",)
     sentences: int | None = None
     nulls: int = 0
 
@@ -60,7 +51,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     """The best heads beside offsets and part-of-speech rules, every head, nulls, claims."""
     found = [
         (reading, reading.sums(_measures(reading)))
-        for reading in readings(parameters.models, parameters.texts, parameters.sentences, load)
+        for reading in readings(parameters.models, parameters.texts, parameters.sentences)
     ]
     tables = {
         "released": pd.concat([_best(*each) for each in found], ignore_index=True),
@@ -195,7 +186,7 @@ def summary(tables: Tables) -> pd.DataFrame:
     """Best head / offset / rule in per cent, one row per relation, a column per model and text."""
     rows = tables["released"]
     cells = rows.assign(
-        column=rows["model"].replace(TITLES) + ", " + rows["text"].map(lambda text: TEXTS[text][0]),
+        column=rows["model"].replace(TITLES) + ", " + rows["text"].replace(TEXTS),
         cell=[f"{words.head(row.layer, row.head)} {100 * row.value:.0f} / {100 * row.baseline:.0f}"
               f" / {100 * row.rule:.0f}" for row in rows.itertuples()],
     )  # fmt: skip
