@@ -32,6 +32,9 @@ UNDETERMINED = "und"
 
 PARTS = {"AutoConfig": "its config.json", "AutoTokenizer": "its tokenizer"}
 
+VOCABULARIES = ("tokenizer.json", "vocab*", "*.spm", "*.model", "*.vocab")
+"""The files of which a tokenizer has one at least."""
+
 PATIENCE = 10
 """Seconds that huggingface.co may take to say whether it has a model."""
 
@@ -179,6 +182,9 @@ def _folder(place: str, entry: Entry | None) -> Path | None:
     folder = folder_of(entry) if entry and not entry.id else _path(place)
     if folder is not None and not (folder / "config.json").is_file():
         raise UserError(f"{place}: no config.json in {folder}; it holds no Hugging Face model")
+    # The library would go on with a tokenizer that knows no words.
+    if folder is not None and not any(any(folder.glob(each)) for each in VOCABULARIES):
+        raise UserError(f"{place}: no tokenizer in {folder}; copy the model's tokenizer there")
     if folder is not None and entry is not None and entry.sha256 != UNKNOWN:
         weights = folder / "model.safetensors"
         if not weights.is_file() or _digest(weights) != entry.sha256:
