@@ -2,10 +2,10 @@
 
 import math
 from html import escape
+from importlib.metadata import version
 
 import pandas as pd
 
-from headbook import __version__
 from headbook.looking.measured import Measured
 from headbook.looking.roles import NEXT, PREVIOUS, RARE, SYNTACTIC
 from headbook.looking.wording import (
@@ -256,6 +256,6 @@ def notes(of: Measured) -> str:
         *of.notes,
         "Ranks of rare words are of counts in this text. Positions are counted in tokens, "
         "relations in words, with attention to a word summed over its pieces.",
-        f"Written by headbook {__version__}.",
+        f"Written by headbook {version('headbook')}.",
     ]
     return "<h2>Notes</h2>\n<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
