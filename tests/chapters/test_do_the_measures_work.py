@@ -270,9 +270,9 @@ def test_tables_of_the_page(tables) -> None:
     assert values.loc["neighbour, −1", "previous token"] == "100 / 100"
     assert list(values.columns) == [head.name for head in planting.HEADS]
     given = page.given_roles(tables).set_index("head")
-    assert given.loc["previous token", "0 %"] == "positional (−1)"
+    assert given.loc["previous token", "0\N{NO-BREAK SPACE}%"] == "positional (−1)"
     assert (given.loc["own token"] == "none").all() and len(given) == 9
     faults = page.seen_faults(tables)
     assert len(faults) == 5 and all(" of " in cell for cell in faults["wrong"])
     random = page.random_beside_thresholds(tables).set_index("measure")
-    assert random.loc["neighbour", "threshold"] == "90 %" and len(random) == 3 + 8 + 1
+    assert random.loc["neighbour", "threshold"] == "90\N{NO-BREAK SPACE}%" and len(random) == 3 + 8 + 1
