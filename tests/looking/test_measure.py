@@ -1,6 +1,7 @@
 """The table: planted heads are found, numbers are those of the measures, importance is exact."""
 
 import copy
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pandas as pd
@@ -37,11 +38,17 @@ def few(sample: Text) -> Text:
     return replace(sample, sentences=sample.sentences[:30], trees=sample.trees[:30])
 
 
-@pytest.fixture(scope="module")
-def our_table(ours: OurModel, few: Text) -> pd.DataFrame:
+@pytest.fixture(scope="module", autouse=True)
+def short_translations() -> Iterator[None]:
+    """An untrained model's own translations go on until they are cut off."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("headbook.looking.measure.TRANSLATED", 6)
-        return hb.measure(ours, few, nulls=2, ablated=4, progress=False)
+        patch.setattr(OurModel, "translate", lambda self, given: [each[:12] for each in given])
+        yield
+
+
+@pytest.fixture(scope="module")
+def our_table(ours: OurModel, few: Text, short_translations: None) -> pd.DataFrame:
+    return hb.measure(ours, few, nulls=2, ablated=4, progress=False)
 
 
 def cell(table: pd.DataFrame, layer: int, head: int, column: str, kind: str = "encoder") -> float:
@@ -135,7 +142,7 @@ def test_every_kind_of_attention_has_its_heads(our_table: pd.DataFrame):
     others = our_table[our_table["kind"] != "encoder"]
     assert others[["rare", "nsubj_head_to_dependent", "confidence_null"]].isna().all(axis=None)
     of = measured(our_table)
-    assert of.sentences == {"all": 30, "nulls": 30, "translated": 6, "ablated": 4}
+    assert of.sentences == {"all": 30, "nulls": 30, "translated": 30, "ablated": 4}
     assert set(of.diversity["kind"]) == {"encoder", "decoder", "cross"}
     assert of.diversity.drop(columns=["kind", "layer"]).notna().all(axis=None)
 
