@@ -24,10 +24,16 @@ from headbook.types import UserError
 MASKED = 0.15
 """Share of a sentence's tokens hidden from a masked language model, one at least, as in BERT."""
 
+SHORT, GROWTH = 10, 2
+"""A translation ends at so many tokens and so many times those of its batch's longest source."""
+
 UNDETERMINED = "und"
 """ISO 639's code for a language that is not known."""
 
 PARTS = {"AutoConfig": "its config.json", "AutoTokenizer": "its tokenizer"}
+
+VOCABULARIES = ("tokenizer.json", "vocab*", "*.spm", "*.model", "*.vocab")
+"""The files of which a tokenizer has one at least."""
 
 PATIENCE = 10
 """Seconds that huggingface.co may take to say whether it has a model."""
@@ -99,7 +105,7 @@ class HuggingModel:
             raise UserError(f"{self.name} does not translate: it is no encoder-decoder")
         tokenizer, found = self.text.tokenizer, [""] * len(sentences)
         device = next(self.network.parameters()).device
-        options = {"max_new_tokens": 256}
+        options = {}
         language = getattr(tokenizer, "tgt_lang", None)
         if (
             language is not None
@@ -108,7 +114,8 @@ class HuggingModel:
             options["forced_bos_token_id"] = _language_id(tokenizer, language)
         with tqdm(total=len(sentences), desc=f"Translating with {self.name}") as progress:
             for batch in self.batches(sentences):
-                ids = self.network.generate(batch.to(device), **options)
+                longest = SHORT + GROWTH * batch.source.shape[1]
+                ids = self.network.generate(batch.to(device), max_new_tokens=longest, **options)
                 texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
                 for row, text in zip(batch.sentences.tolist(), texts, strict=True):
                     found[row] = text
@@ -175,6 +182,9 @@ def _folder(place: str, entry: Entry | None) -> Path | None:
     folder = folder_of(entry) if entry and not entry.id else _path(place)
     if folder is not None and not (folder / "config.json").is_file():
         raise UserError(f"{place}: no config.json in {folder}; it holds no Hugging Face model")
+    # The library would go on with a tokenizer that knows no words.
+    if folder is not None and not any(any(folder.glob(each)) for each in VOCABULARIES):
+        raise UserError(f"{place}: no tokenizer in {folder}; copy the model's tokenizer there")
     if folder is not None and entry is not None and entry.sha256 != UNKNOWN:
         weights = folder / "model.safetensors"
         if not weights.is_file() or _digest(weights) != entry.sha256:
