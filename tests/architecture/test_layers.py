@@ -11,9 +11,11 @@ from headbook import paths
 PACKAGE = paths.REPOSITORY / "src" / "headbook"
 FLOORS = (
     ("paths", "types", "trees"),
+    ("statistics",),
     ("corpora",),
     ("models",),
-    ("heads", "layers", "syntax", "released"),
+    ("heads", "layers", "syntax"),
+    ("released",),
     ("training", "pruning"),
     ("claims", "runs", "plots"),
     ("stages", "bench"),

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from headbook.chapters.anatomy import _expected as expected
+from headbook.chapters.anatomy import _planted as planting
 from headbook.chapters.anatomy import do_the_measures_work as page
 from headbook.chapters.anatomy._expected import Looking, Sentence, Trial, expectation
 from headbook.chapters.anatomy._sample import LONG, Text, sample
@@ -31,7 +32,7 @@ def text() -> Text:
 
 @pytest.fixture(scope="module")
 def known(text):
-    return page.expectations(text)
+    return planting.expectations(text)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,7 @@ def tables(tmp_path_factory) -> dict[str, pd.DataFrame]:
 
 
 def wrong(known, text, **fault) -> list[dict]:
-    rows = page.planted_rows(known, page.by_name(page.measured(text, 0, **fault)))
+    rows = page.planted_rows(known, planting.by_name(planting.measured(text, 0, **fault)))
     return [row for row in rows if not row["found"]]
 
 
@@ -140,7 +141,7 @@ def test_every_value_is_found(tables) -> None:
     every = tables["planted"]
     assert every["found"].all() and every["head"].nunique() == 9
     clean = every[every["noise"] == 0]
-    assert ((clean["value"] - clean["expected"]).abs() <= page.ROUNDING).all()
+    assert ((clean["value"] - clean["expected"]).abs() <= planting.ROUNDING).all()
     own = clean[clean["own"] & (clean["head"] != "uniform")]
     assert len(own) == 8 and (own["value"] > 0.999).all()
     # where nothing was hit, resampling sentences cannot know of more
@@ -162,7 +163,7 @@ def test_planted_heads_get_their_roles_and_no_other(tables) -> None:
 
 
 def test_own_token_neighbour_and_other_offsets_are_told_apart(text) -> None:
-    sums = page.measured(text, 0)["positional"].sums()
+    sums = planting.measured(text, 0)["positional"].sums()
     for number, (place, offset) in enumerate(
         [
             (Place.OWN, 0),
@@ -188,10 +189,10 @@ def test_random_heads_reach_no_threshold(tables) -> None:
 def test_a_head_among_the_random_ones_would_be_seen(text, monkeypatch) -> None:
     real = page.random_heads
 
-    def with_one(batch, kind, heads):
-        tape = real(batch, kind, heads=heads - 1)
+    def with_one(batch, kind, layers):
+        tape = real(batch, kind, layers=layers - 1)
         previous = planted.at_offset(batch, -1)[:, None]
-        return {at: [torch.cat([*layer, previous], dim=1)] for at, layer in tape.items()}
+        return {at: [*drawn, previous] for at, drawn in tape.items()}
 
     monkeypatch.setattr(page, "random_heads", with_one)
     rows = pd.DataFrame(page.random_rows(text, page.offset_accuracy(text), 4))
@@ -199,7 +200,7 @@ def test_a_head_among_the_random_ones_would_be_seen(text, monkeypatch) -> None:
     assert above["measure"].tolist() == ["neighbour, −1"]
 
 
-@pytest.mark.parametrize("fault", list(page.FAULTS))
+@pytest.mark.parametrize("fault", list(planting.FAULTS))
 def test_a_faulty_measure_is_seen(tables, fault) -> None:
     rows = tables["faults"].set_index("fault")
     assert rows.loc[fault, "wrong_without_noise"] >= 3
@@ -229,15 +230,15 @@ def test_twice_the_noise_is_seen(text, known, monkeypatch) -> None:
 
 
 def test_a_head_planted_elsewhere_is_seen(text, known, monkeypatch) -> None:
-    heads = list(page.HEADS)
+    heads = list(planting.HEADS)
     heads[1] = replace(heads[1], weights=heads[2].weights)
-    monkeypatch.setattr(page, "HEADS", tuple(heads))
+    monkeypatch.setattr(planting, "HEADS", tuple(heads))
     assert {row["head"] for row in wrong(known, text)} == {"previous token"}
 
 
 def test_nothing_is_wrong_without_a_fault(text, known) -> None:
     assert not wrong(known, text)
-    tape = planted.recording([page.HEADS[0].weights(text.batches[0], text)])
+    tape = planted.recording([planting.HEADS[0].weights(text.batches[0], text)])
     assert list(tape) == [(Kind.ENCODER, Point.WEIGHTS)]
 
 
@@ -252,7 +253,7 @@ def test_the_chapter_declares_itself_and_its_facts(tables) -> None:
 
 def test_a_seed_decides_the_noise(tables, text) -> None:
     def value(seed: int) -> float:
-        found = page.by_name(page.measured(text, seed))["own token"][0]
+        found = planting.by_name(planting.measured(text, seed))["own token"][0]
         return float(found[3, 0])
 
     own = tables["planted"].query("head == 'own token' and measure == 'own token' and noise == 0.5")

@@ -133,9 +133,8 @@ def test_a_model_that_never_translates_has_no_such_moment():
     silent = emergence()
     silent = replace(silent, checkpoints=tuple(replace(e, bleu=0.2) for e in silent.checkpoints))
     assert silent.translates is None
-    assert np.isnan(
-        claim(list(study._claims(silent)), "emergence-neighbour-after-quality")["value"]
-    )
+    rows = list(study._claims(silent))
+    assert np.isnan(claim(rows, "emergence-neighbour-after-quality")["value"])
     assert np.isnan(next(study._moments(silent))["update"])
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 Row = dict[int, float]
 
@@ -30,7 +31,7 @@ class Looking:
     sentence: Sentence
     rows: tuple[Row, ...]
 
-    @property
+    @cached_property
     def size(self) -> int:
         return len(self.sentence.tokens)
 
@@ -54,8 +55,7 @@ class Looking:
         return found
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(NamedTuple):
     """One addend of a measure, as a chance: its value without noise, and under it 0 or 1.
 
     Where the query is a word of two pieces, `mixed` counts for how many of the two the trial
@@ -155,9 +155,9 @@ def confidence(head: Looking) -> Iterator[Trial]:
 
 
 def offset(head: Looking, at: int) -> Iterator[Trial]:
-    for query, favourite in enumerate(head.favourites):
-        if 0 <= query + at < head.size:
-            yield Trial(float(favourite == query + at), 1 / head.size)
+    favourites, chance = head.favourites, 1 / head.size
+    for query in range(max(0, -at), min(head.size, head.size - at)):
+        yield Trial(float(favourites[query] == query + at), chance)
 
 
 def rare(head: Looking, ranks: int, outside_top: int) -> Iterator[Trial]:
@@ -166,8 +166,9 @@ def rare(head: Looking, ranks: int, outside_top: int) -> Iterator[Trial]:
     rarest = sorted(set(tokens), reverse=True)[:ranks]
     places = [at for at, token in enumerate(tokens) if token in rarest]
     if rarest[0] >= outside_top:
+        chance = len(places) / head.size
         for favourite in head.favourites:
-            yield Trial(float(favourite in places), len(places) / head.size)
+            yield Trial(float(favourite in places), chance)
 
 
 def entropy(head: Looking) -> Iterator[Trial]:

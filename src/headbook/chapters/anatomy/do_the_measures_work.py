@@ -5,10 +5,8 @@ heads of random weights must reach no role.
 """
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 
 import pandas as pd
@@ -17,40 +15,36 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headbook.chapters import words
-from headbook.chapters.anatomy import _expected as expected
-from headbook.chapters.anatomy._expected import Expectation, Looking, Row, Sentence, Trial
+from headbook.chapters.anatomy._planted import (
+    COUNTS,
+    FAULTS,
+    HEADS,
+    NOISES,
+    OFFSETS,
+    RELATION_NAMES,
+    ROUNDING,
+    Known,
+    Values,
+    by_name,
+    expectations,
+    measured,
+    measures,
+    offset_name,
+)
 from headbook.chapters.anatomy._sample import Text, sample
 from headbook.chapters.chapter import Facts, Tables
-from headbook.corpora.batches import Batch
-from headbook.heads import planted
-from headbook.heads.arcs import PieceRule
-from headbook.heads.confidence import Confidence
-from headbook.heads.diversity_maps import MapEntropy
-from headbook.heads.measure import REPLICATES, HeadMeasure, Selection
+from headbook.heads.measure import HeadMeasure, Selection
 from headbook.heads.offset_baseline import OffsetShare, offset_baseline
-from headbook.heads.positional import REACH, Place, PositionalShare, place_of
 from headbook.heads.random_head import random_heads
-from headbook.heads.rare import OUTSIDE_TOP, RareShare
 from headbook.heads.recording import Shared
 from headbook.heads.roles import Thresholds, roles
-from headbook.heads.syntactic import SyntacticAccuracy
-from headbook.heads.tokens import Counting, EosKeys
 from headbook.runs.store import Store
-from headbook.trees import RELATION_DIRECTIONS, Direction
 from headbook.types import Kind
 
 NUMBER = 2
 TITLE = "Do the measures work?"
 WORK = "headbook"
 KEYS = ("sentences", "seed", "heads")
-
-NOISES = (0.0, 0.1, 0.25, 0.5)
-ROUNDING = 1e-6
-"""Weights have 32 bits."""
-OBJECT, VERB = (RELATION_DIRECTIONS.index(("dobj", direction)) for direction in Direction)
-RELATION_NAMES = tuple(
-    f"{relation}, {way.replace('_to_', ' → ')}" for relation, way in RELATION_DIRECTIONS
-)
 
 
 @dataclass(frozen=True)
@@ -60,74 +54,6 @@ class Parameters:
     sentences: int = 500
     random_heads: int = 48
     seed: int = 0
-
-
-@dataclass(frozen=True)
-class PlantedHead:
-    """A head as weights on a batch, the same as rows of a list, and the measure that finds it."""
-
-    name: str
-    weights: Callable[[Batch, Text], planted.Weights]
-    rows: Callable[[Sentence], list[Row]]
-    measure: str
-
-
-def _shift(name: str, offset: int) -> PlantedHead:
-    return PlantedHead(
-        name,
-        lambda batch, _: planted.at_offset(batch, offset),
-        expected.at_offset(offset),
-        offset_name(offset),
-    )
-
-
-def _partner(name: str, column: int) -> PlantedHead:
-    relation, direction = RELATION_DIRECTIONS[column]
-    return PlantedHead(
-        name,
-        lambda batch, text: planted.at_partner(batch, text.trees, column),
-        expected.at_partner(relation, direction is Direction.HEAD_TO_DEPENDENT),
-        RELATION_NAMES[column],
-    )
-
-
-def offset_name(offset: int) -> str:
-    """The name of an offset's measure, by its place: own token, neighbour, other offset."""
-    place = {Place.OWN: "own token", Place.OTHER: "other offset"}.get(place_of(offset), "neighbour")
-    return place if not offset else f"{place}, {offset:+d}".replace("-", "−")
-
-
-HEADS = (
-    _shift("own token", 0),
-    _shift("previous token", -1),
-    _shift("next token", 1),
-    _shift("two before", -2),
-    _shift("two after", 2),
-    _partner("object of the verb", OBJECT),
-    _partner("verb of the object", VERB),
-    PlantedHead(
-        "rarest token",
-        lambda batch, text: planted.at_rarest(batch, text.ranks),
-        expected.at_rarest,
-        "rarest token",
-    ),
-    PlantedHead("uniform", lambda batch, _: planted.uniform(batch), expected.uniform, "entropy"),
-)
-OFFSETS = tuple(range(-REACH, REACH + 1))
-COUNTS: dict[str, Callable[[Looking], Iterator[Trial]]] = {
-    "confidence": expected.confidence,
-    **{offset_name(offset): partial(expected.offset, at=offset) for offset in OFFSETS},
-    **{
-        name: partial(
-            expected.relation, name=relation, from_head=way is Direction.HEAD_TO_DEPENDENT
-        )
-        for name, (relation, way) in zip(RELATION_NAMES, RELATION_DIRECTIONS, strict=True)
-    },
-    "rarest token": partial(expected.rare, ranks=1, outside_top=OUTSIDE_TOP),
-    "one of two rarest": partial(expected.rare, ranks=2, outside_top=OUTSIDE_TOP),
-    "entropy": expected.entropy,
-}
-"""Every measure by name, as it is counted in plain Python."""
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
@@ -152,6 +78,7 @@ def facts(tables: Tables) -> Facts:
     gap = (own["value"] - own["expected"]).abs()
     marked = random.dropna(subset="threshold")
     return {
+        **_single(every),
         "sentences": words.count(int(every["sentences"].iloc[0])),
         "heads": str(every["head"].nunique()),
         "measures": str(every["measure"].nunique()),
@@ -170,86 +97,6 @@ def facts(tables: Tables) -> Facts:
     }
 
 
-def measures(text: Text, replicates: int = REPLICATES) -> dict[str, HeadMeasure]:
-    """The measures of the book, in families; `by_name` takes them apart."""
-    return {
-        "confidence": Confidence(Kind.ENCODER, replicates=replicates),
-        "positional": PositionalShare(Kind.ENCODER, replicates=replicates),
-        "syntactic": SyntacticAccuracy(text.trees, replicates=replicates),
-        "rare": RareShare(text.ranks, replicates=replicates),
-        "entropy": MapEntropy(Kind.ENCODER, replicates),
-    }
-
-
-NAMES: dict[str, tuple[str, ...]] = {
-    "confidence": ("confidence",),
-    "positional": tuple(map(offset_name, OFFSETS)),
-    "syntactic": RELATION_NAMES,
-    "rare": ("rarest token", "one of two rarest"),
-    "entropy": ("entropy",),
-}
-"""The names of each family's values, along its last axis where it has several per head."""
-
-Values = dict[str, tuple[Tensor, Tensor, Tensor]]
-"""By the measure's name: value, low, high, each [layer, head]."""
-
-
-def by_name(made: Mapping[str, HeadMeasure]) -> Values:
-    """Every measure's values with their bootstrap intervals over sentences."""
-    found = {}
-    for family, names in NAMES.items():
-        sums = made[family].sums()
-        value = sums.ratio()
-        each = [value, *(sums.interval() if made[family].replicates else (value, value))]
-        if len(names) == 1:
-            each = [values[..., None] for values in each]
-        found |= {name: tuple(values[..., at] for values in each) for at, name in enumerate(names)}
-    return found
-
-
-Alter = Callable[[Tensor], Tensor]
-"""A fault: other weights in place of those of one layer, [batch head query key]."""
-
-
-def measured(
-    text: Text,
-    seed: int,
-    make: Callable[[Text], dict[str, HeadMeasure]] = measures,
-    alter: Alter = lambda weights: weights,
-) -> dict[str, HeadMeasure]:
-    """The planted heads, in the order of HEADS, with the noises of NOISES as layers."""
-    made = make(text)
-    for batch in text.batches:
-        clean = [head.weights(batch, text) for head in HEADS]
-        layers = [
-            [planted.with_noise(batch, weights, noise, seed * len(HEADS) + number)
-             for number, weights in enumerate(clean)]
-            for noise in NOISES
-        ]  # fmt: skip
-        tape = planted.recording(*layers)
-        shared = Shared({at: [alter(each) for each in layer] for at, layer in tape.items()})
-        for measure in made.values():
-            measure.update(shared, batch)
-    return made
-
-
-Known = dict[tuple[str, float, str], Expectation]
-"""By head, noise and measure."""
-
-
-def expectations(text: Text) -> Known:
-    """What every planted head must give under every measure."""
-    comparisons = len(HEADS) * len(NOISES[1:]) * len(COUNTS)
-    known = {}
-    for head in HEADS:
-        looking = [Looking(each, tuple(head.rows(each))) for each in text.sentences]
-        for name, count in COUNTS.items():
-            trials = Counter(trial for each in looking for trial in count(each))
-            for noise in NOISES:
-                known[head.name, noise, name] = expected.expectation(trials, noise, comparisons)
-    return known
-
-
 def planted_rows(known: Known, values: Values) -> Iterator[dict[str, object]]:
     """One row per head, noise and measure: the value, its interval, and the known answer."""
     for number, head in enumerate(HEADS):
@@ -265,26 +112,6 @@ def planted_rows(known: Known, values: Values) -> Iterator[dict[str, object]]:
                     "covered": low - ROUNDING <= must.mean <= high + ROUNDING,
                     "count": must.count,
                 }  # fmt: skip
-
-
-def _first_pieces(text: Text) -> dict[str, HeadMeasure]:
-    first = SyntacticAccuracy(text.trees, PieceRule.FIRST, replicates=0)
-    return measures(text, 0) | {"syntactic": first}
-
-
-def _eos_counted(text: Text) -> dict[str, HeadMeasure]:
-    counted = Counting(eos_keys=EosKeys.COUNTED)
-    return measures(text, 0) | {"confidence": Confidence(Kind.ENCODER, counted, replicates=0)}
-
-
-FAULTS: dict[str, tuple[Callable[[Text], dict[str, HeadMeasure]], Alter]] = {
-    "queries and keys exchanged": (partial(measures, replicates=0), lambda each: each.mT),
-    "keys off by one": (partial(measures, replicates=0), lambda each: each.roll(1, dims=-1)),
-    "heads in another order": (partial(measures, replicates=0), lambda each: each.roll(1, dims=1)),
-    "EOS counted as a key": (_eos_counted, lambda each: each),
-    "first piece for the word": (_first_pieces, lambda each: each),
-}
-"""Faults that a measure could have, each of which must be seen."""
 
 
 def fault_rows(text: Text, known: Known, seed: int) -> Iterator[dict[str, object]]:
@@ -329,7 +156,7 @@ def random_rows(
     """
     made = measures(text, 0)
     for batch in text.batches:
-        tape = Shared(random_heads(batch, Kind.ENCODER, heads=heads))
+        tape = Shared(random_heads(batch, Kind.ENCODER, layers=heads))
         for measure in made.values():
             measure.update(tape, batch)
     marks = Thresholds()
@@ -346,5 +173,78 @@ def random_rows(
             }  # fmt: skip
 
 
+def own(tables: Tables) -> pd.DataFrame:
+    """What the figure draws: each head by its own measure; entropies, in nats, are left out."""
+    every = tables["planted"]
+    rows = every[every["own"] & (every["measure"] != "entropy")]
+    labels = {noise: f"{words.percent(noise)} noise" if noise else "no noise" for noise in NOISES}
+    return rows.assign(share=rows["noise"].map(labels))
+
+
+def every_value(tables: Tables, noise: float = 0.25) -> pd.DataFrame:
+    """Measured / known, one row per measure and a column per head; per cent, entropies in nats."""
+    rows = tables["planted"].query("noise == @noise")
+    cells = rows.assign(cell=[
+        f"{row.value:.2f} / {row.expected:.2f}" if row.measure == "entropy"
+        else f"{100 * row.value:.0f} / {100 * row.expected:.0f}" for row in rows.itertuples()
+    ])  # fmt: skip
+    return _wide(cells, "measure", "head")
+
+
+def given_roles(tables: Tables) -> pd.DataFrame:
+    """The roles each head is given, a column per share of noise."""
+    names = {"positional": "positional", "syntactic": "syntactic", "rare": "rare words"}
+    rows = tables["roles"].assign(
+        cell=[f"{names[row.role]} ({_plain(row.detail)})" for row in tables["roles"].itertuples()],
+        column=tables["roles"]["noise"].map(words.percent),
+    )
+    joined = rows.groupby(["head", "column"], sort=False)["cell"].agg("; ".join).reset_index()
+    wide = _wide(joined, "head", "column")
+    none = pd.DataFrame({"head": [each.name for each in HEADS]})
+    return none.merge(wide, how="left").fillna("none")
+
+
+def seen_faults(tables: Tables) -> pd.DataFrame:
+    """How many values each fault moves away from the known answer."""
+    rows = tables["faults"]
+    return pd.DataFrame({
+        "fault": rows["fault"],
+        "wrong": [f"{row.wrong} of {row.values}" for row in rows.itertuples(index=False)],
+        "of these without noise": rows["wrong_without_noise"],
+    })  # fmt: skip
+
+
+def random_beside_thresholds(tables: Tables) -> pd.DataFrame:
+    """The best random head beside the threshold of a role, in per cent."""
+    rows = tables["random_heads"].dropna(subset="threshold")
+    shown = {"best": "best random head", "mean": "mean", "threshold": "threshold"}
+    cells = {title: rows[name].map(words.percent) for name, title in shown.items()}
+    return pd.DataFrame({"measure": rows["measure"], **cells})
+
+
+def _wide(cells: pd.DataFrame, rows: str, columns: str) -> pd.DataFrame:
+    """Cells as a table in their own order."""
+    wide = cells.pivot(index=rows, columns=columns, values="cell")
+    ordered = wide.loc[list(dict.fromkeys(cells[rows])), list(dict.fromkeys(cells[columns]))]
+    return ordered.reset_index().rename_axis(columns=None)
+
+
+def _plain(detail: str) -> str:
+    """A role's detail with its signs and arrows."""
+    return str(detail).replace("_to_", " → ").replace("-", "−")
+
+
 def _best(random: pd.DataFrame, *measures: str) -> float:
     return float(random.loc[random["measure"].isin(measures), "best"].max())
+
+
+def _single(every: pd.DataFrame) -> Facts:
+    """Three heads with a quarter of noise: measured, with its interval, and known."""
+    rows = every[every["own"] & (every["noise"] == 0.25)].set_index("head")
+    shown = {"previous": "previous token", "object": "object of the verb", "rarest": "rarest token"}
+    found: Facts = {}
+    for key, head in shown.items():
+        row = rows.loc[head]
+        found[key] = words.estimate(row["value"], row["low"], row["high"])
+        found[f"{key}_known"] = words.percent(row["expected"])
+    return found
