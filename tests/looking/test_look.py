@@ -18,6 +18,7 @@ from headbook.looking.page import page
 from headbook.looking.sections import _answer
 from headbook.looking.wording import best_candidates, said
 from headbook.stages.texts import Text
+from headbook.types import UserError
 
 VOID = {"meta", "link", "br", "img", "input", "path", "use", "rect"}
 
@@ -113,6 +114,18 @@ def test_the_best_candidate_is_chosen_on_the_first_half():
 def test_details_are_said_in_words():
     assert said("dobj_head_to_dependent") == "object (dobj), head → dependent"
     assert said("-1") == "−1" and said("one of two rarest") == "one of two rarest"
+
+
+def test_one_head_in_one_sentence_is_drawn(planted):
+    drawing = hb.plots.attention(planted, "a cat sat here", layer=1, head=2)
+    weights = drawing.figure.axes[0].collections[0].get_array().reshape(5, 5)
+    assert weights.argmax(1).tolist() == [1, 2, 3, 4, 4]  # the next token, then EOS
+    assert "layer 1 head 2" in drawing.svg()
+    for wrong in ({"layer": 3}, {"layer": 0}, {"head": 5}):
+        with pytest.raises(UserError, match="both count from 1"):
+            hb.plots.attention(planted, "a cat", **wrong)
+    with pytest.raises(UserError, match="has 42 tokens"):
+        hb.plots.attention(planted, "a " * 41)
 
 
 @pytest.fixture
