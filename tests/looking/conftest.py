@@ -25,6 +25,15 @@ from headbook.types import Kind, UserError
 OBJECT = RELATION_DIRECTIONS.index(("dobj", Direction.HEAD_TO_DEPENDENT))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Small products wait for each other on a busy machine: one thread is the faster there."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope="session")
 def sample() -> Text:
     """200 sentences: enough types for a rare word to be outside the 500 most frequent."""

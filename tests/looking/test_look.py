@@ -112,7 +112,8 @@ def test_the_best_candidate_is_chosen_on_the_first_half():
 
 
 def test_details_are_said_in_words():
-    assert said("dobj_head_to_dependent") == "object (dobj), head → dependent"
+    assert said("dobj_head_to_dependent") == "verb → object"
+    assert said("nsubj_dependent_to_head") == "subject → verb"
     assert said("-1") == "−1" and said("one of two rarest") == "one of two rarest"
 
 

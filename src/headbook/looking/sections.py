@@ -8,6 +8,7 @@ import pandas as pd
 from headbook import __version__
 from headbook.looking.measured import Measured
 from headbook.looking.roles import NEXT, PREVIOUS, RARE, SYNTACTIC
+from headbook.looking.table import RELATIONS
 from headbook.looking.wording import (
     NUMBERS,
     SHARES,
@@ -90,7 +91,7 @@ def roles(every: pd.DataFrame) -> str:
             percent(row.threshold),
             percent(row.baseline),
             percent(row.null),
-            f"<small>{escape(row.source)}</small>",
+            f'<small class="roles">{escape(row.source)}</small>',
         )
         for row in shown.itertuples()
     ]
@@ -118,7 +119,7 @@ def relations(of: Measured, every: pd.DataFrame) -> str:
     best = best_candidates(every[every["role"] == SYNTACTIC])
     if best.empty:
         return "<h2>Relations</h2>\n<p>Not measured; see the notes.</p>"
-    best = best.iloc[[*best["detail"].argsort(kind="stable")]].assign(
+    best = best.sort_values("detail", key=lambda names: names.map(RELATIONS.index)).assign(
         relation=lambda rows: rows["detail"].map(said)
     )
     figure = forest(
@@ -158,7 +159,7 @@ def special(heads: pd.DataFrame, of: Measured) -> str:
     columns = ("layer", "special, mean", "special, most", "entropy, mean", "confidence, mean")
     return (
         "<h2>Special tokens</h2>\n"
-        f"<p>On average {percent(first['special'].mean())} of a {most['kind']} head's weight goes "
+        f"<p>On average {percent(first['special'].mean())} of {most['kind']} heads' weight goes "
         f"to special tokens; {name_of(most['layer'], most['head'])} gives them "
         f"{percent(most['special'])}. Measures of real tokens leave them out.</p>\n"
         f"{html_table(columns, rows)}"
@@ -219,7 +220,7 @@ def table(heads: pd.DataFrame, every: pd.DataFrame) -> str:
         order = f"{row['kind']} {row['layer']:03d} {row['head']:03d}"
         cells = [
             f'<th scope="row" data-value="{order}">{label}</th>',
-            f'<td class="text" data-value="{escape(held.get(key, ""))}">'
+            f'<td class="text roles" data-value="{escape(held.get(key, ""))}">'
             f"{escape(held.get(key, ''))}</td>",
         ]
         for name in shown:
