@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
 
+import headbook as hb
 from headbook.corpora.batches import EOS, UNK, Batch, in_order
 from headbook.corpora.subwords import Subwords
 from headbook.heads.planted import at_eos, at_offset, at_partner, at_rarest, uniform
@@ -148,3 +150,8 @@ def planted(sample: Text) -> PlantedModel:
     ]
     model.network = PlantedNetwork(layers, len(words) + 3)
     return model
+
+
+@pytest.fixture(scope="session")
+def planted_table(planted: PlantedModel, sample: Text) -> pd.DataFrame:
+    return hb.measure(planted, sample, nulls=0, ablated=8, progress=False)

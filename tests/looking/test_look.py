@@ -46,8 +46,8 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def heads(planted, sample: Text) -> pd.DataFrame:
-    return hb.measure(planted, sample, importance=False, nulls=0, progress=False)
+def heads(planted_table: pd.DataFrame) -> pd.DataFrame:
+    return planted_table
 
 
 @pytest.fixture(scope="module")
@@ -130,12 +130,11 @@ def test_one_head_in_one_sentence_is_drawn(planted):
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch, planted, sample: Text) -> None:
+def quick(monkeypatch: pytest.MonkeyPatch, planted, sample: Text, heads: pd.DataFrame) -> None:
     """`look` without its minutes."""
     monkeypatch.setattr(module, "load", lambda name: planted)
     monkeypatch.setattr(module, "text", lambda source, first: sample)
-    options = {"importance": False, "nulls": 0, "progress": False}
-    monkeypatch.setattr(module, "measure", lambda m, t: hb.measure(m, t, **options))
+    monkeypatch.setattr(module, "measure", lambda model, text: heads)
 
 
 def test_the_command_writes_a_page_and_a_table(quick: None, tmp_path: Path):

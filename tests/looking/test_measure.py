@@ -29,11 +29,6 @@ from headbook.types import Kind, UserError
 
 
 @pytest.fixture(scope="module")
-def planted_table(planted, sample: Text) -> pd.DataFrame:
-    return hb.measure(planted, sample, nulls=0, progress=False)
-
-
-@pytest.fixture(scope="module")
 def few(sample: Text) -> Text:
     return replace(sample, sentences=sample.sentences[:12], trees=sample.trees[:12])
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import SupportsIndex
 
 import pandas as pd
 
@@ -31,7 +32,7 @@ NUMBERS = {
 }
 
 
-def name_of(layer: int, head: int) -> str:
+def name_of(layer: SupportsIndex, head: SupportsIndex) -> str:
     return f"L{layer}H{head}"
 
 
