@@ -91,7 +91,6 @@ def roles(every: pd.DataFrame) -> str:
             percent(row.threshold),
             percent(row.baseline),
             percent(row.null),
-            f'<small class="roles">{escape(row.source)}</small>',
         )
         for row in shown.itertuples()
     ]
@@ -100,8 +99,12 @@ def roles(every: pd.DataFrame) -> str:
         "sentences. Baseline: best fixed offset (syntax), pointing everywhere alike (rare words). "
         "Null: best head of networks with permuted or drawn weights."
     )
-    columns = ("role", "head", "reached", "score", "threshold", "baseline", "null", "source")
-    return f"<h2>Roles</h2>\n{html_table(columns, rows, caption, texts=3)}"
+    columns = ("role", "head", "reached", "score", "threshold", "baseline", "null")
+    sources = "; ".join(dict.fromkeys(shown["source"]))
+    return (
+        f"<h2>Roles</h2>\n{html_table(columns, rows, caption, texts=3)}\n"
+        f'<p class="soft">Thresholds: {escape(sources)}.</p>'
+    )
 
 
 def layer_map() -> str:

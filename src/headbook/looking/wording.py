@@ -38,7 +38,7 @@ def name_of(layer: SupportsIndex, head: SupportsIndex) -> str:
 
 def percent(value: float) -> str:
     """A share as a whole percentage; a dash where nothing counted."""
-    return "–" if value is None or math.isnan(value) else f"{100 * value:.0f} %"
+    return "–" if value is None or math.isnan(value) else f"{100 * value:.0f}\u00a0%"
 
 
 def interval(low: float, high: float) -> str:
