@@ -5,7 +5,6 @@ from html import escape
 
 import pandas as pd
 
-from headbook import __version__
 from headbook.looking.measured import Measured
 from headbook.looking.roles import NEXT, PREVIOUS, RARE, SYNTACTIC
 from headbook.looking.table import RELATIONS
@@ -23,6 +22,7 @@ from headbook.looking.wording import (
     said,
 )
 from headbook.plots import intervals as forest
+from headbook.runs import record
 
 
 def top(of: Measured, heads: pd.DataFrame, every: pd.DataFrame, csv: str) -> str:
@@ -260,6 +260,6 @@ def notes(of: Measured) -> str:
         *of.notes,
         "Ranks of rare words are of counts in this text. Positions are counted in tokens, "
         "relations in words, with attention to a word summed over its pieces.",
-        f"Written by headbook {__version__}.",
+        f"Written by headbook {record.versions()['headbook']}.",
     ]
     return "<h2>Notes</h2>\n<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
