@@ -275,4 +275,5 @@ def test_tables_of_the_page(tables) -> None:
     faults = page.seen_faults(tables)
     assert len(faults) == 5 and all(" of " in cell for cell in faults["wrong"])
     random = page.random_beside_thresholds(tables).set_index("measure")
-    assert random.loc["neighbour", "threshold"] == "90\N{NO-BREAK SPACE}%" and len(random) == 3 + 8 + 1
+    assert random.loc["neighbour", "threshold"] == "90\N{NO-BREAK SPACE}%"
+    assert len(random) == 3 + 8 + 1
