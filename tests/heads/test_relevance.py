@@ -157,7 +157,7 @@ def test_single_precision_is_enough_for_the_declared_constants(variant: Variant)
 def test_a_prediction_has_nothing_to_do_with_what_follows(rules: Rules):
     model, batch = tiny(), ragged()
     with torch.no_grad():
-        alone = propagate(model, batch, forward_pass(model, batch), rules, range(1, 2))
+        alone = propagate(batch, forward_pass(model, batch), rules, range(1, 2))
     whole = relevances(model, batch, rules)
     for kind in Kind:
         torch.testing.assert_close(alone.heads[kind][:, 0], whole.heads[kind][:, 1])

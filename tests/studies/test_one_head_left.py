@@ -98,8 +98,8 @@ def claims_of(each: study.Subject) -> pd.DataFrame:
 
 def test_claims_of_known_blocks(known: study.Subject):
     found = claims_of(known)
-    # 6 blocks: encoder 1, decoder 2 and the last cross-attention lose significantly
-    assert found.loc["michel-t5-one-head-suffices", "value"] == 0.5
+    # 6 blocks: encoder 1, decoder 2 and the last cross-attention lose, and are shown to
+    assert found.loc["michel-t5-one-head-suffices", ["value", "low", "high"]].tolist() == [0.5] * 3
     heads = study._heads(known).set_index(["kind", "layer", "head"])["change"]
     exception = heads["cross", 2, 1] - min(heads["encoder", 1, 2], heads["decoder", 2, 1])
     value, low, high = found.loc["michel-t2-last-cross-exception", ["value", "low", "high"]]
@@ -172,6 +172,7 @@ def test_the_reading_takes_its_numbers_from_the_tables(
 ):
     said = study.read(known_tables)
     worst = study._heads(known).query("kind == 'cross' and layer == 2")["change"].iloc[0]
-    assert "3 of 6 blocks in 1 models lose nothing significant" in said
+    assert "50% of 6 blocks in 1 models lose less than 1% of BLEU by their estimates" in said
+    assert "of 50% it is shown, of 50% the contrary" in said
     assert f"largest loss is {worst:+.2f} BLEU (controlled-svo w16 s0, cross layer 2)" in said
     assert "nan" not in study.read(tables)

@@ -37,7 +37,7 @@ def one_at_a_time(model: Transformer, sentences: Sequence[Batch]) -> None:
     for sentence in sentences:
         passed = forward_pass(model, sentence)
         for position in range(sentence.target_in.shape[1]):
-            propagate(model, sentence, passed, RULES, range(position, position + 1))
+            propagate(sentence, passed, RULES, range(position, position + 1))
 
 
 def relevance(config: BenchConfig, width: int) -> list[Row]:

@@ -1,16 +1,23 @@
 """Relevance of heads: each prediction's logit propagated down to every head of the model."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from einops import rearrange
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from headbook.corpora.batches import Batch
-from headbook.heads.relevance_pass import AttentionStep, FeedForwardStep, Pass, Step, forward_pass
+from headbook.heads.relevance_pass import (
+    AttentionStep,
+    FeedForwardStep,
+    Pass,
+    RecurrenceStep,
+    Step,
+    forward_pass,
+)
 from headbook.heads.relevance_rules import CoreShares, HeadRelevance, Relevance, Rules
-from headbook.models.transformer import Transformer
 from headbook.types import Kind
 
 MemoryRelevance = Float[Tensor, "batch prediction source dim"]
@@ -37,33 +44,39 @@ class Relevances:
 
 
 @torch.no_grad()
-def relevances(model: Transformer, batch: Batch, rules: Rules, rows: int = ROWS) -> Relevances:
+def relevances(
+    model: nn.Module,
+    batch: Batch,
+    rules: Rules,
+    rows: int = ROWS,
+    forward: Callable[[nn.Module, Batch], Pass] = forward_pass,
+) -> Relevances:
     """Relevance of all heads for every target token of the batch, EOS counted, in eval mode.
+
+    `forward` is the model's forward pass; by default that of our own transformer.
 
     A prediction is the top logit at its position of one teacher-forced pass; it starts with
     relevance 1. Predictions are propagated together, as many at a time as `rows` allows: one target
     position of every sentence at least.
     """
-    passed = forward_pass(model, batch)
+    passed = forward(model, batch)
     widest = max(batch.source.shape[1], batch.target_in.shape[1])
     several = max(rows // (len(batch) * widest), 1)
     length = batch.target_in.shape[1]
     parts = [
-        propagate(model, batch, passed, rules, range(first, min(first + several, length)))
+        propagate(batch, passed, rules, range(first, min(first + several, length)))
         for first in range(0, length, several)
     ]
     return _joined(parts)
 
 
-def propagate(
-    model: Transformer, batch: Batch, passed: Pass, rules: Rules, predictions: range
-) -> Relevances:
+def propagate(batch: Batch, passed: Pass, rules: Rules, predictions: range) -> Relevances:
     """Relevance of all heads for the predictions at a range of target positions."""
     descent = _Descent(rules)
     counted = batch.target_mask[:, predictions.start : predictions.stop]
     # What comes behind the last prediction had no part in any of them.
     tokens = predictions.stop
-    relevance = _start(model, passed, rules, predictions, counted)
+    relevance = _start(passed, rules, predictions, counted)
     memory = relevance.new_zeros(())
     for steps in reversed(passed.decoder):
         relevance, reached = descent.layer([step.first(tokens) for step in steps], relevance)
@@ -93,6 +106,8 @@ class _Descent:
             skip, added = self.rules.residual(step.skip, step.added, relevance)
             if isinstance(step, FeedForwardStep):
                 relevance = skip.add_(self._feed_forward(step, added))
+            elif isinstance(step, RecurrenceStep):
+                relevance = skip.add_(self._recurrence(step, added))
             elif step.memory is None:
                 relevance = skip.add_(self._self_attention(kind, step, added))
             else:
@@ -107,7 +122,7 @@ class _Descent:
 
     def result(self, source: Tensor, counted: Tensor) -> Relevances:
         return Relevances(
-            {kind: _upward(each) for kind, each in self.heads.items()},
+            {kind: _upward(each) for kind, each in self.heads.items() if each},
             {kind: _upward(each) for kind, each in self.conserved.items()},
             {kind: _upward(each) for kind, each in self.size.items()},
             source,
@@ -118,6 +133,11 @@ class _Descent:
         outer, inner = step.block.outer, step.block.inner
         hidden = self.rules.linear(step.hidden, outer.weight, outer.bias, relevance)
         return self.rules.linear(step.inputs, inner.weight, inner.bias, hidden)
+
+    def _recurrence(self, step: RecurrenceStep, relevance: Relevance) -> Relevance:
+        """The ReLU passes relevance on, as in a feed-forward block."""
+        candidates = self.rules.recurrence(step.forget, step.candidates, step.cells, relevance)
+        return self.rules.linear(step.inputs, step.weight, None, candidates)
 
     def _self_attention(self, kind: Kind, step: AttentionStep, relevance: Relevance) -> Relevance:
         shares = self._heads(kind, step, relevance)
@@ -166,7 +186,6 @@ class _Descent:
 
 
 def _start(
-    model: Transformer,
     passed: Pass,
     rules: Rules,
     predictions: range,
@@ -174,7 +193,7 @@ def _start(
 ) -> Relevance:
     """Relevance of the decoder's output: only that at a prediction's own position is not 0."""
     places = torch.arange(predictions.start, predictions.stop, device=counted.device)
-    weight = model.logits.weight[passed.predicted[:, places]]
+    weight = passed.last[passed.predicted[:, places]]
     own = rules.logit(passed.output[:, places], weight)
     # Filled, not multiplied: what rows of padding hold need not be a number.
     own = own.masked_fill(~counted[..., None], 0.0)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 from einops import rearrange
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from headbook.corpora.batches import Batch
 from headbook.heads.relevance_rules import Core
@@ -41,7 +41,7 @@ class AttentionStep:
     def gated(self) -> Float[Tensor, "batch query inner"]:
         """All heads side by side as W_O reads them."""
         gate = self.block.gate
-        context = self.core.context if gate is None else self.core.context * gate()[:, None, None]
+        context = self.core.context if gate is None else self.core.context * gate()[..., None, None]
         return rearrange(context, "batch head query dim -> batch query (head dim)")
 
     def first(self, tokens: int) -> "AttentionStep":
@@ -59,10 +59,18 @@ class AttentionStep:
 
 
 @dataclass(frozen=True)
+class Linears:
+    """The two linear layers of a feed-forward block, whatever the model calls them."""
+
+    inner: nn.Linear
+    outer: nn.Linear
+
+
+@dataclass(frozen=True)
 class FeedForwardStep:
     """One feed-forward block: what it read, its neurons after the ReLU, and its residual."""
 
-    block: FeedForward
+    block: FeedForward | Linears
     skip: States
     inputs: States
     hidden: Float[Tensor, "batch token hidden"]
@@ -72,7 +80,25 @@ class FeedForwardStep:
         return replace(self, hidden=self.hidden[:, :tokens], **_first(self, tokens))
 
 
-Step = AttentionStep | FeedForwardStep
+@dataclass(frozen=True)
+class RecurrenceStep:
+    """A simpler simple recurrent unit: c_t = f_t c_{t-1} + (1 - f_t) W x_t, and relu(c_t) added."""
+
+    weight: Float[Tensor, "model model"]
+    skip: States
+    inputs: States
+    forget: States
+    candidates: States  # W x
+    cells: States
+    added: States
+
+    def first(self, tokens: int) -> "RecurrenceStep":
+        """The step of a decoder that has seen so many tokens only."""
+        cut = {n: getattr(self, n)[:, :tokens] for n in ("forget", "candidates", "cells")}
+        return replace(self, **cut, **_first(self, tokens))
+
+
+Step = AttentionStep | FeedForwardStep | RecurrenceStep
 
 
 @dataclass(frozen=True)
@@ -83,6 +109,7 @@ class Pass:
     decoder: list[list[Step]]
     output: States  # the decoder's, behind its final norm
     logits: Float[Tensor, "batch token vocabulary"]
+    last: Float[Tensor, "vocabulary model"]  # the weight that gives the logits
 
     @property
     def predicted(self) -> Int[Tensor, "batch token"]:
@@ -113,7 +140,7 @@ def forward_pass(model: Transformer, batch: Batch) -> Pass:
             states, steps = walk.layer(layer, states, causal[None, None], memory, memory_mask)
             decoder.append(steps)
     output = model.decoder_norm(states)
-    return Pass(encoder, decoder, output, model.logits(output))
+    return Pass(encoder, decoder, output, model.logits(output), model.logits.weight)
 
 
 class _Walk:

@@ -91,6 +91,12 @@ class Rules(Protocol):
         """Through scores, softmax and the weighted sum of values."""
         ...
 
+    def recurrence(
+        self, forget: Activations, candidates: Activations, cells: Activations, relevance: Incoming
+    ) -> Outgoing:
+        """Through c_t = f_t c_{t-1} + (1 - f_t) u_t, from the cells c to the candidates u."""
+        ...
+
 
 def rules_of(variant: Variant) -> Rules:
     """The variant's rules with their declared constants."""
@@ -145,6 +151,14 @@ class SignedRules:
         of_scores *= (0.5 * core.weights / stabilised(core.scores, self.epsilon))[:, :, None]
         queries, keys = _to_queries_and_keys(core, of_scores, core.queries, core.keys)
         return CoreShares(queries.mul_(0.5), keys.mul_(0.5), values)
+
+    def recurrence(
+        self, forget: Activations, candidates: Activations, cells: Activations, relevance: Incoming
+    ) -> Outgoing:
+        """The forget gates are constants: a cell is a sum of what it keeps and what it takes in."""
+        total = stabilised(cells, self.epsilon)
+        kept, taken = _terms(forget, candidates, cells)
+        return _down_the_cells(kept / total, taken / total, relevance)
 
 
 @dataclass(frozen=True)
@@ -218,6 +232,15 @@ class PositiveRules:
         shares = rescaled(relevance.transpose(1, 2), *parts)
         return CoreShares(*(each.transpose(1, 2) for each in shares))
 
+    def recurrence(
+        self, forget: Activations, candidates: Activations, cells: Activations, relevance: Incoming
+    ) -> Outgoing:
+        """The forget gates are constants. Absolute terms, as everywhere in that code, which itself
+        had no recurrent layer; so nothing is lost and nothing needs rescaling."""
+        kept, taken = (each.abs() for each in _terms(forget, candidates, cells))
+        total = _apart_from_zero(kept + taken, self.epsilon)
+        return _down_the_cells(kept / total, taken / total, relevance)
+
 
 def rescaled(
     incoming: Float[Tensor, "batch prediction ..."], *parts: Float[Tensor, "batch prediction ..."]
@@ -231,6 +254,25 @@ def rescaled(
     wanted = incoming.flatten(2).sum(-1)
     factor = torch.where(total > 0, wanted / total, 0.0)
     return tuple(part.mul_(factor.view(*factor.shape, *[1] * (part.ndim - 2))) for part in parts)
+
+
+def _terms(
+    forget: Activations, candidates: Activations, cells: Activations
+) -> tuple[Activations, Activations]:
+    """The two terms of every cell: f_t c_{t-1} and (1 - f_t) u_t."""
+    before = torch.nn.functional.pad(cells[:, :-1], (0, 0, 1, 0))
+    return forget * before, (1 - forget) * candidates
+
+
+def _down_the_cells(kept: Activations, taken: Activations, relevance: Incoming) -> Outgoing:
+    """Relevance of the candidates, from the shares that a cell passes to the cell before it
+    (`kept`) and to its own candidate (`taken`)."""
+    found, carried = torch.empty_like(relevance), torch.zeros_like(relevance[:, :, 0])
+    for time in reversed(range(kept.shape[1])):
+        arrived = relevance[:, :, time] + carried
+        found[:, :, time] = arrived * taken[:, None, time]
+        carried = arrived * kept[:, None, time]
+    return found
 
 
 def _by_sum(inputs: Activations, weight: Weight, sums: Tensor, relevance: Incoming) -> Outgoing:

@@ -5,7 +5,8 @@ from importlib import import_module
 from pathlib import Path
 
 from headbook.chapters.chapter import find
-from headbook.chapters.page import RELEASED, publish_chapter
+from headbook.chapters.page import publish_chapter
+from headbook.claims.gates import RELEASED
 from headbook.publishing.templates import Template, of_profile, select
 from headbook.runs.store import Store
 from headbook.studies.config import Config

@@ -78,7 +78,8 @@ def select(names: list[str] | None, folder: Path | None = None) -> list[Template
 def _called(name: str, known: list[Template]) -> Template:
     stem = Path(name).stem
     for template in known:
-        if stem in (template.name, template.name.split("_")[0], template.study):
+        number = template.name.split("_")[0]
+        if stem in (template.name, number, number.lstrip("0"), template.study):
             return template
     names = [template.name for template in known]
     near = get_close_matches(stem, names, n=3, cutoff=0.4) or names

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
@@ -16,17 +16,16 @@ from tqdm import tqdm
 from headbook.corpora.batches import Batch, bucket, last
 from headbook.models.loaded import Span
 from headbook.released.catalogue import UNKNOWN, entry, folder_of
+from headbook.released.greedy import Candidates, greedy
 from headbook.released.marian_binary import read_marian
 from headbook.released.marian_student import read_student
 from headbook.released.pieces import Pieces
 from headbook.released.shortlist import Shortlist, read_shortlist
-from headbook.released.student import DecoderState, Student
+from headbook.released.student import EOS, Student
 from headbook.types import UserError
 
-EOS = 0
 END = "</s>"
 LONGEST = 1_000  # pieces of a sentence, EOS included
-GROWTH = 2.5  # a translation has at most so many times the source's pieces, as in Firefox
 LICENCE = "licence not stated here (Mozilla's own models: MPL-2.0)"
 
 
@@ -91,22 +90,24 @@ class FirefoxModel:
         states = self.network.states(batch)[real]
         if not shortlist:
             return functional.cross_entropy(self.network.logits(states), wanted, reduction="none")
-        among = torch.cat([self.candidates(batch)[0], wanted]).unique()
+        among = torch.cat([self.candidates(batch).ids, wanted]).unique()
         logits = self.network.logits(states, among)
         return functional.cross_entropy(logits, torch.searchsorted(among, wanted), reduction="none")
 
-    def candidates(
-        self, batch: Batch
-    ) -> tuple[Int[Tensor, " candidate"], list[Int[Tensor, " own"]]]:
-        """The target ids that the shortlist allows for the batch, and for each row alone."""
+    def candidates(self, batch: Batch) -> Candidates:
+        """The target ids that the shortlist allows; UserError where the model has none."""
         if self.shortlist is None:
             raise UserError(f"{self.name} has no shortlist: put its lex….bin into the folder")
-        size, device = self.network.shape.target_vocabulary, batch.source.device
+        size = self.network.shape.target_vocabulary
         own = [
-            torch.tensor(self.shortlist.candidates(ids[real].tolist(), size), device=device)
+            torch.tensor(self.shortlist.candidates(ids[real].tolist(), size))
             for ids, real in zip(batch.source, batch.source_mask, strict=True)
         ]
-        return torch.cat(own).unique(), own
+        ids = torch.cat(own).unique()
+        barred = torch.ones(len(own), len(ids), dtype=torch.bool)
+        for row, each in zip(barred, own, strict=True):
+            row[torch.searchsorted(ids, each)] = False
+        return Candidates(ids.to(batch.source.device), barred.to(batch.source.device))
 
     def translate(self, sentences: Sequence[str], shortlist: bool | None = None) -> list[str]:
         """Greedy translations; over each sentence's own shortlist unless that is said to be off."""
@@ -160,55 +161,6 @@ def _padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         values[: len(row)] = torch.tensor(row)
         mask[: len(row)] = True
     return ids, real
-
-
-@torch.inference_mode()
-def greedy(
-    network: Student,
-    batch: Batch,
-    allowed: tuple[Int[Tensor, " candidate"], list[Int[Tensor, " own"]]] | None,
-) -> list[list[int]]:
-    """Each row's likeliest next pieces until EOS, among those allowed for the batch and the row.
-
-    What has ended leaves the batch.
-    """
-    memory, mask = network.encode(batch.source, batch.source_mask)
-    limits = (GROWTH * batch.source_mask.sum(1)).long()
-    candidates, barred = _barred(allowed, len(batch))
-    found: list[list[int]] = [[] for _ in range(len(batch))]
-    rows = torch.arange(len(batch), device=memory.device)
-    pieces, state = torch.full_like(rows, EOS), DecoderState.empty(len(network.decoder))
-    while len(rows):
-        states = network.decode(pieces[:, None], memory, mask, state)[:, -1]
-        logits = network.logits(states, candidates)
-        if barred is not None:
-            logits = logits.masked_fill(barred[rows], -torch.inf)
-        pieces = logits.argmax(-1)
-        if candidates is not None:
-            pieces = candidates[pieces]
-        goes_on = (pieces != EOS) & (state.length < limits[rows])
-        for row, piece in zip(rows.tolist(), pieces.tolist(), strict=True):
-            if piece != EOS:
-                found[row].append(piece)
-        if not bool(goes_on.all()):
-            stay = goes_on.nonzero().squeeze(1)
-            rows, pieces, memory = rows[stay], pieces[stay], memory[stay]
-            mask = None if mask is None else mask[stay]
-            state.select(stay)
-    return found
-
-
-def _barred(
-    allowed: tuple[Tensor, list[Tensor]] | None, rows: int
-) -> tuple[Tensor | None, Tensor | None]:
-    """The batch's candidates, and True where one of them is not among a row's own."""
-    if allowed is None:
-        return None, None
-    candidates, own = allowed
-    barred = candidates.new_ones((rows, len(candidates)), dtype=torch.bool)
-    for row, each in zip(barred, own, strict=True):
-        row[torch.searchsorted(candidates, each)] = False
-    return candidates, barred
 
 
 def load_firefox(name: str) -> FirefoxModel:

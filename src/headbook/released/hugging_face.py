@@ -1,10 +1,8 @@
 """Any Hugging Face transformer, from a folder, an installed package or an id (needs a network)."""
 
 import importlib.util
-import logging
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,18 +15,25 @@ from tqdm import tqdm
 
 from headbook.corpora.batches import Batch
 from headbook.models.loaded import Span
+from headbook.released.catalogue import INSTALL
+from headbook.released.hugging_files import (
+    entry_of,
+    folder_at,
+    only_cached,
+    quiet,
+    read,
+    read_model,
+)
 from headbook.types import UserError
-
-INSTALL = "pip install 'headbook[released]'"
 
 MASKED = 0.15
 """Share of a sentence's tokens hidden from a masked language model, one at least, as in BERT."""
 
+SHORT, GROWTH = 10, 2
+"""A translation ends at so many tokens and so many times those of its batch's longest source."""
+
 UNDETERMINED = "und"
 """ISO 639's code for a language that is not known."""
-
-UNUSED = "pooler"
-"""Weights that may be missing: the pooler follows the last layer and is never run here."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,7 @@ class HuggingModel:
             raise UserError(f"{self.name} does not translate: it is no encoder-decoder")
         tokenizer, found = self.text.tokenizer, [""] * len(sentences)
         device = next(self.network.parameters()).device
-        options = {"max_new_tokens": 256}
+        options = {}
         language = getattr(tokenizer, "tgt_lang", None)
         if (
             language is not None
@@ -103,7 +108,8 @@ class HuggingModel:
             options["forced_bos_token_id"] = _language_id(tokenizer, language)
         with tqdm(total=len(sentences), desc=f"Translating with {self.name}") as progress:
             for batch in self.batches(sentences):
-                ids = self.network.generate(batch.to(device), **options)
+                longest = SHORT + GROWTH * batch.source.shape[1]
+                ids = self.network.generate(batch.to(device), max_new_tokens=longest, **options)
                 texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
                 for row, text in zip(batch.sentences.tolist(), texts, strict=True):
                     found[row] = text
@@ -121,120 +127,40 @@ class HuggingModel:
         return batch.source, _drawn(batch)
 
 
-def load(
-    place: str | Path,
-    name: str | None = None,
-    origin: str | None = None,
-    languages: tuple[str, str | None] | None = None,
-) -> HuggingModel:
-    """The model in a folder, in an installed package, or with this id on huggingface.co.
+def load(place: str | Path, name: str | None = None) -> HuggingModel:
+    """The model of this catalogue name, in a folder or installed package, or with this hub id.
 
     UserError, one line each, where transformers is not installed, nothing can be found or fetched,
-    files are missing or damaged, or the architecture is out of reach.
+    files are missing, damaged or others than the catalogue's, or the architecture is out of reach.
     """
     if importlib.util.find_spec("transformers") is None:
         raise UserError(f"{place}: needs the package transformers; run {INSTALL}")
     from headbook.released.hugging_text import HuggingText
     from headbook.released.network import HuggingNetwork, Stacks
 
-    folder = _folder(str(place))
-    where = str(place) if folder is None else str(folder)
-    name = str(place) if name is None else name
-    config = _attempt(name, "config", where, folder)
-    tokenizer = _attempt(name, "tokenizer", where, folder)
-    with _quiet():
-        network = HuggingNetwork(_weights(name, where, folder, config))
+    entry = entry_of(str(place))
+    folder = folder_at(str(place), entry)
+    where = str(folder or (entry.id if entry else place))
+    name = name or (entry.name if entry else str(place))
+    offline = folder is not None or only_cached(name, where)
+    config = read(name, "AutoConfig", where, offline)
+    tokenizer = read(name, "AutoTokenizer", where, offline)
+    model = read_model(name, where, offline, config)
+    with quiet():
+        network = HuggingNetwork(model)
     text = HuggingText(
         tokenizer=tokenizer,
         stacks=network.stacks,
-        limit=_limit(tokenizer, network.model),
+        limit=_limit(tokenizer, model),
         padding=_first(tokenizer.pad_token_id, config.pad_token_id, 0),
         start=getattr(config, "decoder_start_token_id", None),
     )
-    if origin is None:
-        origin = f"huggingface.co/{place}" if folder is None else f"the folder {folder}"
-    translates = network.stacks is Stacks.BOTH
-    return HuggingModel(
-        name, origin, languages or _languages(name, tokenizer, translates), network, text
-    )
-
-
-def _folder(place: str) -> Path | None:
-    """The folder that a place names, itself or as an installed package; None for an id."""
-    if Path(place).is_dir():
-        return Path(place)
-    if place.startswith((".", "/", "~")):
-        raise UserError(f"{place}: there is no such folder")
-    spec = importlib.util.find_spec(place) if place.isidentifier() else None
-    for root in (spec.submodule_search_locations or ()) if spec else ():
-        configured = [path.parent for path in Path(root).glob("**/config.json")]
-        if configured:
-            return min(configured, key=lambda folder: len(folder.parts))
-    return None
-
-
-def _attempt(name: str, part: str, where: str, folder: Path | None, **options: Any) -> Any:
-    """Configuration, tokenizer or a model class's weights, with the library's errors in one line."""
-    import transformers
-
-    classes = {"config": transformers.AutoConfig, "tokenizer": transformers.AutoTokenizer}
-    reader = classes[part] if part in classes else getattr(transformers, part)
-    if folder is not None and not (folder / "config.json").is_file():
-        raise UserError(f"{name}: no config.json in {folder}; it holds no Hugging Face model")
-    try:
-        with _quiet():
-            return reader.from_pretrained(where, local_files_only=folder is not None, **options)
-    except ImportError as error:
-        package = re.search(r"requires the (\S+) library|No module named '(\w+)'", str(error))
-        missing = next(filter(None, package.groups())) if package else "a package"
-        raise UserError(f"{name}: its {part} needs {missing}; run {INSTALL}") from error
-    except Exception as error:
-        raise UserError(_complaint(name, part, folder, error)) from error
-
-
-def _complaint(name: str, part: str, folder: Path | None, error: Exception) -> str:
-    said = " ".join(str(error).split())[:160]
-    if folder is None and isinstance(error, OSError):
-        return (
-            f"{name}: no such model on huggingface.co, or it cannot be reached; "
-            "give a folder, or try again with a network"
-        )
-    if part in ("config", "tokenizer"):
-        return f"{name}: its {part} cannot be read ({said})"
-    return f"{name}: its weights cannot be read ({said}); fetch the folder again"
-
-
-def _weights(name: str, where: str, folder: Path | None, config: Any) -> torch.nn.Module:
-    """The model with the head that its configuration names; UserError where weights are missing."""
-    model, report = _attempt(
-        name, _reader(config), where, folder,
-        dtype=torch.float32, attn_implementation="eager", output_loading_info=True,
-    )  # fmt: skip
-    missing = sorted(key for key in report["missing_keys"] if UNUSED not in key)
-    wrong = sorted(str(key) for key in report.get("mismatched_keys", ()))
-    if missing or wrong:
-        raise UserError(
-            f"{name}: {len(missing) + len(wrong)} of its weights are missing or of another shape, "
-            f"the first {(missing or wrong)[0]}; fetch the folder again"
-        )
-    return model
-
-
-def _reader(config: Any) -> str:
-    """The class of transformers that reads the weights together with their language head."""
-    from transformers.models.auto import modeling_auto as known
-
-    architecture = (getattr(config, "architectures", None) or [""])[0]
-    family = config.model_type
-    if config.is_encoder_decoder:
-        return "AutoModelForSeq2SeqLM"
-    causal = known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(family)
-    if architecture and architecture == causal:
-        return "AutoModelForCausalLM"
-    masked = known.MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(family)
-    if architecture and (architecture == masked or architecture.endswith("ForPreTraining")):
-        return "AutoModelForMaskedLM"
-    return "AutoModel"
+    languages = _languages(where, tokenizer, network.stacks is Stacks.BOTH)
+    origin = f"the folder {folder}" if folder else f"huggingface.co/{where}"
+    if entry is not None:
+        languages = (entry.languages[0], entry.languages[1] if len(entry.languages) > 1 else None)
+        origin = f"{entry.title}; {entry.licence}; SHA-256 {entry.sha256}"
+    return HuggingModel(name, origin, languages, network, text)
 
 
 def _limit(tokenizer: Any, model: torch.nn.Module) -> int | None:
@@ -257,8 +183,12 @@ def _languages(name: str, tokenizer: Any, translates: bool) -> tuple[str, str | 
     pair = re.search(r"opus-mt-(\w+)-(\w+)", name)
     if pair:
         return pair[1], pair[2]
-    source = getattr(tokenizer, "src_lang", None) or UNDETERMINED
-    target = getattr(tokenizer, "tgt_lang", None) or UNDETERMINED
+    # Marian's tokenizer calls them so, NLLB's and mBART's otherwise.
+    named = [("source_lang", "src_lang"), ("target_lang", "tgt_lang")]
+    source, target = (
+        next(filter(None, (getattr(tokenizer, name, None) for name in names)), UNDETERMINED)
+        for names in named
+    )
     return source, target if translates else None
 
 
@@ -283,19 +213,3 @@ def _drawn(batch: Batch) -> Bool[Tensor, "batch source"]:
 
 def _first(*given: int | list[int] | None) -> int:
     return next(each for each in given if isinstance(each, int))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the library's warnings and bars: what matters of them is an error here."""
-    from transformers.utils import logging as library
-
-    level, bars = library.get_verbosity(), library.is_progress_bar_enabled()
-    library.set_verbosity(logging.CRITICAL)
-    library.disable_progress_bar()
-    try:
-        yield
-    finally:
-        library.set_verbosity(level)
-        if bars:
-            library.enable_progress_bar()

@@ -82,7 +82,7 @@ def _letters(sentence: str) -> tuple[str, list[int]]:
 
 
 def _places(letters: str, spelled: str, sentence: str) -> tuple[list[int], list[int]]:
-    """For each letter of the pieces, the half-open range of the sentence's letters it stands for."""
+    """For each letter of the pieces, its half-open range of the sentence."""
     starts, ends, agree = [], [], 0
     matcher = SequenceMatcher(None, letters, spelled, autojunk=False)
     for operation, first, last, left, right in matcher.get_opcodes():

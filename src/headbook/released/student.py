@@ -17,6 +17,7 @@ from headbook.corpora.batches import Batch
 from headbook.models.attention import Attention, AttentionPath, KeyValues, MemoryMask
 from headbook.types import Kind
 
+EOS = 0  # ends source and target; nothing starts them
 EPSILON = 1e-9  # of the layer norms
 PERIODS = 10_000  # the longest wave of the positions has this many times the shortest's length
 
@@ -193,7 +194,7 @@ class Student(nn.Module):
     ) -> tuple[Float[Tensor, "batch source model"], MemoryMask | None]:
         """The encoder's output and the mask of its padding; None where nothing is padded."""
         mask = None if bool(real.all()) else real[:, None, None, :]
-        states = self._placed(self.source(source), 0)
+        states = self.embedded_source(source)
         for layer in self.encoder:
             states = layer(states, mask)
         return states, mask
@@ -209,11 +210,7 @@ class Student(nn.Module):
 
         Whatever id stands first in a sentence is read as the zero vector: there is no start token.
         """
-        first = state.length if state else 0
-        embedded = self.target(target)
-        if not first:
-            embedded = torch.cat([torch.zeros_like(embedded[:, :1]), embedded[:, 1:]], dim=1)
-        states = self._placed(embedded, first)
+        states = self.embedded_target(target, state.length if state else 0)
         for index, layer in enumerate(self.decoder):
             before = (state.cells[index], state.cross[index]) if state else (None, None)
             states, cell = layer(states, memory, mask, *before)
@@ -233,6 +230,22 @@ class Student(nn.Module):
         if candidates is not None:
             weight, bias = weight[candidates], bias[candidates]
         return functional.linear(states, weight, bias)
+
+    def embedded_source(self, source: Int[Tensor, "batch token"]) -> Float[Tensor, "batch token _"]:
+        """Source pieces as the first encoder layer reads them."""
+        return self._placed(self.source(source), 0)
+
+    def embedded_target(
+        self, target: Int[Tensor, "batch token"], first: int = 0
+    ) -> Float[Tensor, "batch token _"]:
+        """Target pieces, of which the first stands at position `first`, as the decoder reads them.
+
+        Whatever id stands at position 0 is read as the zero vector: there is no start token.
+        """
+        embedded = self.target(target)
+        if not first:
+            embedded = torch.cat([torch.zeros_like(embedded[:, :1]), embedded[:, 1:]], dim=1)
+        return self._placed(embedded, first)
 
     def _placed(
         self, embedded: Float[Tensor, "batch token model"], first: int

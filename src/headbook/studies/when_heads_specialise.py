@@ -1,6 +1,6 @@
 """Notebook 26: when heads specialise, and how well the model translates by then."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,6 +8,7 @@ import pandas as pd
 import torch
 
 from headbook.heads.importance import Form
+from headbook.heads.positional import Place
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
 from headbook.stages.importance import ImportanceRun, importance
@@ -21,6 +22,7 @@ from headbook.studies.emergence_figures import (
     draw_concentration,
     draw_emergence,
 )
+from headbook.studies.emergence_readings import MOMENTS, QUALITY, moments_table, read
 from headbook.studies.measurements import Measurement, claim_row, measure, model_labels, text_of
 from headbook.studies.pruning_curves import score
 from headbook.studies.pruning_orders import SCORED_ON
@@ -32,6 +34,7 @@ from headbook.studies.specialisation import (
     Sharpest,
     ends,
     most_confident,
+    offset_of,
     sharpest,
     threshold,
 )
@@ -43,23 +46,18 @@ __all__ = ["STUDY", "compute", "draw_against_bleu", "draw_concentration", "draw_
 STUDY = "26_when_heads_specialise"
 LEAST_BLEU = 1.0
 """Below it a model does not translate."""
-QUALITY = 0.9
-"""Of the last checkpoint's BLEU: from where a model is said to translate."""
 WATCHED = 100
 """Sentences at most that relevance and importance are measured on, at every checkpoint."""
 TOP = 0.1
 """The share of all heads whose part of the importance is looked at."""
-MOMENTS = {
-    BLEU: f"BLEU at {QUALITY:.0%} of its last",
-    Score.POSITIONAL: "first positional head",
-    Score.MARGIN: "first syntactic head",
-    Score.RARE: "first rare-word head",
-}
 CLAIMS = {
-    Score.POSITIONAL: "emergence-positional",
+    Score.NEIGHBOUR: "emergence-neighbour",
     Score.MARGIN: "emergence-syntactic",
     Score.RARE: "emergence-rare",
 }
+SUPERSEDED = ("emergence-positional", "emergence-after-quality", "emergence-own-domain",
+              "emergence-width")  # fmt: skip
+"""Claims about the best of all offsets, the own token's among them: published, not asked again."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +165,8 @@ def _rows(emergence: Emergence) -> Iterator[dict[str, object]]:
             for scored in Score:
                 found = each.sharpest(scored, number)
                 row |= _named(scored, found.value, *found.ends)
+                if scored in (Score.NEIGHBOUR, Score.OTHER):
+                    row[f"{scored}_offset"] = offset_of(found, Place(scored))
             confident = most_confident(measured)
             row |= _named(CONFIDENCE, confident.value, *confident.ends)
             own = measured.text.name == HELD_OUT
@@ -201,18 +201,18 @@ def _claims(emergence: Emergence) -> Iterator[dict[str, object]]:
     for scored, claim in CLAIMS.items():
         found = emergence.highest(scored)
         yield claim_row(claim, labels, found.value, *found.ends, threshold(scored))
-    positional = last.sharpest(Score.POSITIONAL).replicates
+    neighbour = last.sharpest(Score.NEIGHBOUR).replicates
     then = emergence.translates
-    earlier = torch.full_like(positional, torch.nan)
+    earlier = torch.full_like(neighbour, torch.nan)
     if then is not None and then is not last:
-        earlier = then.sharpest(Score.POSITIONAL).replicates
-    yield _difference("emergence-after-quality", labels, positional - earlier)
+        earlier = then.sharpest(Score.NEIGHBOUR).replicates
+    yield _difference("emergence-neighbour-after-quality", labels, neighbour - earlier)
     first = emergence.checkpoints[0]
     dominating = last.relevance - first.relevance
     yield _difference("emergence-relevance-dominated", labels, dominating)
     for number in range(1, len(last.measured)):
-        elsewhere = last.sharpest(Score.POSITIONAL, number).replicates
-        yield _difference("emergence-own-domain", labels, positional - elsewhere)
+        elsewhere = last.sharpest(Score.NEIGHBOUR, number).replicates
+        yield _difference("emergence-neighbour-own-domain", labels, neighbour - elsewhere)
 
 
 def _width_claims(found: Sequence[Emergence]) -> Iterator[dict[str, object]]:
@@ -225,62 +225,9 @@ def _width_claims(found: Sequence[Emergence]) -> Iterator[dict[str, object]]:
         group.sort(key=lambda each: each.labels["width"])
         narrow, wide = group[0], group[-1]
         if narrow.labels["width"] < wide.labels["width"]:
-            both = (each.last.sharpest(Score.POSITIONAL).replicates for each in (wide, narrow))
-            yield _difference("emergence-width", wide.labels, torch.sub(*both))
+            both = (each.last.sharpest(Score.NEIGHBOUR).replicates for each in (wide, narrow))
+            yield _difference("emergence-neighbour-width", wide.labels, torch.sub(*both))
 
 
 def _difference(claim: str, labels: dict[str, object], values: Replicates) -> dict[str, object]:
     return claim_row(claim, labels, float(values[0]), *ends(values))
-
-
-def moments_table(tables: Tables) -> pd.DataFrame:
-    """When each thing first came, how well the model translated then, and how far it ever came."""
-    rows = tables["moments"]
-    never = rows["update"].isna()
-    return pd.DataFrame(
-        {
-            "model": rows["model"],
-            "heads": [f"{width} wide" for width in rows["head_width"]],
-            "moment": rows["moment"],
-            "update": ["never" if none else f"{int(at):,}"
-                       for at, none in zip(rows["update"].fillna(0), never, strict=True)],
-            "of": [f"{updates:,}" for updates in rows["updates"]],
-            "BLEU then": rows["bleu"].map("{:.1f}".format).where(~never, ""),
-            "highest": rows["highest"].map("{:.3g}".format),
-        }
-    )  # fmt: skip
-
-
-def read(tables: Tables) -> str:
-    """The reading, every number from the tables."""
-    moments = tables["moments"]
-    every = moments[moments["moment"] == MOMENTS[BLEU]]
-    quality = every.dropna(subset="update")
-    widths = " to ".join(dict.fromkeys(map(str, (every["width"].min(), every["width"].max()))))
-    said = [f"Models watched: {len(every)}, {widths} wide."]
-    if len(quality):
-        said.append(
-            f"Of them {len(quality)} translate, and come within {1 - QUALITY:.0%} of their last "
-            f"BLEU after {_span(quality['update'] / quality['updates'])} of the updates."
-        )
-    for scored in Score:
-        rows = moments[moments["moment"] == MOMENTS[scored]]
-        reached = rows.dropna(subset="update")
-        when = ""
-        if len(reached):
-            when = f", at a BLEU of {_plain(reached['bleu'])}"
-        what, highest = MOMENTS[scored].removeprefix("first "), rows["highest"].max()
-        said.append(
-            f"A {what} ({threshold(scored):.0%}) appears in {len(reached)} of {len(rows)}{when}; "
-            f"the highest score is {highest:.1%}."
-        )
-    return " ".join(said)
-
-
-def _span(shares: pd.Series) -> str:
-    return " to ".join(dict.fromkeys(f"{end:.0%}" for end in (shares.min(), shares.max())))
-
-
-def _plain(values: Iterable[float]) -> str:
-    values = list(values)
-    return " to ".join(dict.fromkeys(f"{end:.1f}" for end in (min(values), max(values))))

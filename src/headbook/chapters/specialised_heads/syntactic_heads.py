@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.specialised_heads._released import SAMPLE, TITLES, Reading, load, readings
+from headbook.chapters.specialised_heads._released import EWT, TEXTS, TITLES, Reading, readings
 from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.measure import HeadMeasure, RatioSums, best_head, percentiles
@@ -35,8 +35,6 @@ in most sentences."""
 OF_VERBS = torch.tensor([relation in ("nsubj", "dobj") for relation, _ in RELATION_DIRECTIONS])
 NULL_SENTENCES = 500
 """Sentences of a text that null networks are measured on."""
-EWT = "ud-ewt"
-"""The text of the page's sentences: gold trees of the dev and test parts."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Parameters:
     """Released models, the texts they are measured on, and null networks per model (0: none)."""
 
     models: tuple[str, ...] = ("firefox-en-pt", "minilm")
-    texts: tuple[str, ...] = (SAMPLE,)
+    texts: tuple[str, ...] = ("ewt-sample",)
     sentences: int | None = None
     nulls: int = 0
 
@@ -53,7 +51,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     """The best heads beside offsets and part-of-speech rules, every head, nulls, claims."""
     found = [
         (reading, reading.sums(_measures(reading)))
-        for reading in readings(parameters.models, parameters.texts, parameters.sentences, load)
+        for reading in readings(parameters.models, parameters.texts, parameters.sentences)
     ]
     tables = {
         "released": pd.concat([_best(*each) for each in found], ignore_index=True),
@@ -173,15 +171,50 @@ def trained(tables: Tables) -> pd.DataFrame:
 def beside(tables: Tables, text: str = EWT) -> pd.DataFrame:
     """What the figure draws: released models on a text, models trained here, the paper's values.
 
+    A model that was not measured on this text stands there with the first that it was measured on.
     The paper's value and the baselines stand in the first model's rows only.
     """
-    released = tables["released"].query("text == @text")
+    released = tables["released"]
+    measured = set(released.query("text == @text")["model"])
+    others = released[~released["model"].isin(measured)].drop_duplicates(["model", "relation"])
+    released = pd.concat([released.query("text == @text"), others])
     first = released["model"].iloc[0]
     known = paper().query("text == 'WMT en-ru'").set_index("relation")["value"]
     frame = released.assign(paper=released["relation"].map(known))
     frame.loc[frame["model"] != first, ["paper", "baseline", "rule"]] = float("nan")
     frame["model"] = frame["model"].replace(TITLES)
     return pd.concat([frame, trained(tables)] if "best" in tables else [frame], ignore_index=True)
+
+
+def summary(tables: Tables) -> pd.DataFrame:
+    """Best head / offset / rule in per cent, one row per relation, a column per model and text."""
+    rows = tables["released"]
+    cells = rows.assign(
+        column=rows["model"].replace(TITLES) + ", " + rows["text"].replace(TEXTS)
+        + " (" + rows["sentences"].map(words.count) + ")",
+        cell=[f"{words.head(row.layer, row.head)} {100 * row.value:.0f} / {100 * row.baseline:.0f}"
+              f" / {100 * row.rule:.0f}" for row in rows.itertuples()],
+    )  # fmt: skip
+    wide = cells.pivot(index="relation", columns="column", values="cell")
+    wide = wide.loc[list(NAMES), list(dict.fromkeys(cells["column"]))]
+    return wide.reset_index().rename_axis(columns=None)
+
+
+def controls(tables: Tables, text: str = EWT) -> pd.DataFrame:
+    """The first model's best heads beside what knows nothing, in per cent, and the rule's name."""
+    rows = tables["released"].query("text == @text")
+    rows = rows[rows["model"] == rows["model"].iloc[0]].set_index("relation")
+    nulls = tables["nulls"].query("text == @text").set_index(["model", "relation"])["largest"]
+    untrained = trained(tables).set_index("relation")["untrained"]
+    frame = pd.DataFrame({
+        "best head": rows["value"].map(words.percent),
+        "best of the nulls": nulls.loc[rows["model"].iloc[0]].map(words.percent),
+        "trained here, before training": untrained.map(words.percent),
+        "best offset": rows["baseline"].map(words.percent)
+        + rows["baseline_offset"].map(" ({:+d})".format),
+        "best rule": rows["rule"].map(words.percent) + " (" + rows["rule_name"] + ")",
+    })  # fmt: skip
+    return frame.loc[list(NAMES)].reset_index()
 
 
 def facts(tables: Tables) -> Facts:

@@ -1,0 +1,54 @@
+"""The claims of a page over all models that were published: one row per claim, with its verdict."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+import pandas as pd
+
+from headbook import paths
+from headbook.claims.gates import RELEASED
+from headbook.claims.ledger import load
+from headbook.claims.published import Evidence
+from headbook.claims.render import SYMBOLS
+from headbook.claims.rule import Outcome
+from headbook.claims.scorecard import checked
+from headbook.claims.verdict import COLUMNS, Judged, Verdict, result
+
+
+def judged(page: str, claims: pd.DataFrame) -> tuple[pd.DataFrame, dict[Verdict, int]]:
+    """The table of a page's claims, and how many have which verdict.
+
+    `claims` has the rows of all models; the table counts the outcomes of released models and of
+    those trained here apart.
+    """
+    ledger = load()
+    named = claims.reindex(columns=COLUMNS).assign(seed=[_seed(seed) for seed in claims["seed"]])
+    rows = checked(ledger, named, page, page)
+    lines, verdicts = [], []
+    for claim in ledger.claims:
+        if claim.study != page:
+            continue
+        evidence = Evidence(paths.RESULTS / claim.profile)
+        found = result(ledger, claim, claim.profile, rows[rows["claim"] == claim.id], evidence)
+        verdicts.append(found.verdict)
+        lines.append({
+            "claim": f"{claim.claim} ({claim.where})",
+            "counts when": claim.rule.in_words(),
+            "released": _outcomes(each for each in found.models if each.corpus == RELEASED),
+            "trained here": _outcomes(each for each in found.models if each.corpus != RELEASED),
+            "verdict": f"{SYMBOLS[found.verdict]} {found.verdict}",
+        })  # fmt: skip
+    return pd.DataFrame(lines), dict(Counter(verdicts))
+
+
+def _outcomes(models: Iterable[Judged]) -> str:
+    """`1 passes, 2 undecided`."""
+    found = Counter(each.outcome for each in models)
+    return ", ".join(f"{found[each]} {each}" for each in Outcome if found[each]) or "–"
+
+
+def _seed(seed: object) -> str:
+    """As it was given: a column with a gap holds 0 as 0.0."""
+    if pd.isna(seed):
+        return ""
+    return str(int(seed)) if isinstance(seed, float) else str(seed)
