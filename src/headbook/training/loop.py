@@ -16,7 +16,6 @@ from tqdm import tqdm
 
 from headbook.corpora.batches import PAD, Batch, Collate, EncodedPair, collate, epoch, in_order
 from headbook.models.capture import Point, Tape, capture
-from headbook.models.transformer import Transformer
 from headbook.training import checkpoint, processes
 from headbook.training.config import TrainingConfig
 from headbook.training.memory import give_back_freed_memory, keep_freed_memory
@@ -35,10 +34,10 @@ class Addition(Protocol):
     def points(self) -> frozenset[Point]:
         """What it reads of attention; where it reads nothing, nothing is recorded."""
 
-    def __call__(self, model: Transformer, batch: Batch, tape: Tape) -> Tensor:
+    def __call__(self, model: nn.Module, batch: Batch, tape: Tape) -> Tensor:
         """In nats a target token, part of the graph of the training pass that left the tape."""
 
-    def row(self, model: Transformer) -> dict[str, float]:
+    def row(self, model: nn.Module) -> dict[str, float]:
         """What a row of the curve says of it."""
 
 
@@ -46,7 +45,7 @@ class Addition(Protocol):
 class Observer(Protocol):
     """Somebody who looks at a training and changes nothing of it, its random numbers least."""
 
-    def __call__(self, model: Transformer, batch: Batch, update: int, loss: float) -> None:
+    def __call__(self, model: nn.Module, batch: Batch, update: int, loss: float) -> None:
         """Before the step behind `update`: the model that had this loss on this batch, in nats."""
 
 
@@ -90,7 +89,7 @@ class Trainer:
     been; with another number of them, up to the order of sums and the masks.
     """
 
-    model: Transformer
+    model: nn.Module
     config: TrainingConfig
     train: Sequence[EncodedPair]
     valid: Sequence[EncodedPair]
@@ -102,7 +101,7 @@ class Trainer:
     ignored: int = PAD
     collate: Collate = collate
     losses: Callable[[nn.Module, Batch], Float[Tensor, " token"]] | None = None
-    prepare: Callable[[Transformer, int], None] | None = None
+    prepare: Callable[[nn.Module, int], None] | None = None
     observer: Observer | None = None
     deadline: float = math.inf  # of time.monotonic(); no part of what decides a model
 
