@@ -13,6 +13,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from headbook import paths
+from headbook.chapters.chapter import find
 from headbook.publishing.templates import literals, read
 from headbook.studies.config import Config
 
@@ -63,8 +64,13 @@ def _parameters(notebook: NotebookNode) -> Iterator[str]:
         except (ValueError, SyntaxError) as error:
             yield f"parameters are not plain literals: {error}"
         else:
-            if "profile" not in declared:
+            if "profile" not in declared and not _is_chapter(notebook):
                 yield "no parameter `profile`"
+
+
+def _is_chapter(notebook: NotebookNode) -> bool:
+    """Whether its page declares itself, with parameters of its own."""
+    return any("open_page(" in cell.source for cell in notebook.cells)
 
 
 def _code(notebook: NotebookNode) -> Iterator[str]:
@@ -106,7 +112,11 @@ def test_a_notebook_keeps_the_contract(path: Path) -> None:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_the_parameters_are_the_fields_of_the_config(path: Path) -> None:
-    template = read(path)
+    template, chapter = read(path), find(path.stem)
+    if chapter is not None:
+        assert chapter.parameters_from(template.parameters) == chapter.parameters()
+        assert len(template.parameters) == len(fields(chapter.parameters))
+        return
     import_module(f"headbook.studies.{template.study}")
     assert set(template.parameters) == {field.name for field in fields(Config)}
 
@@ -114,7 +124,9 @@ def test_the_parameters_are_the_fields_of_the_config(path: Path) -> None:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_the_namespace_is_checked_against_the_config(path: Path) -> None:
     code = [c.source for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code"]
-    assert sum("config_from(globals())" in source for source in code) == 1
+    chapter = find(path.stem)
+    opens = f"open_page({chapter.number}, globals())" if chapter else "config_from(globals())"
+    assert sum(opens in source for source in code) == 1
 
 
 def _plain() -> NotebookNode:

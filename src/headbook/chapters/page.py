@@ -25,12 +25,13 @@ from headbook.types import UserError
 class Page:
     """One page, opened: everything that its cells show.
 
-    `published` are the published tables, and `tables` these and the rows of measurements that only
-    this run has. `facts` and guards read the former: the prose was written for those.
+    `live` is what this run measured, `published` the published tables, and `tables` these and the
+    rows of measurements that only this run has. `facts` and guards read the former: the prose was written for those.
     """
 
     chapter: Chapter
     parameters: Any
+    live: Tables
     published: Tables
     tables: Tables
     facts: Facts
@@ -136,7 +137,7 @@ def open_page(
     new = {n: unpublished(t, known[n], chapter.keys) for n, t in live.items() if n in known}
     with_new = {n: _stacked(t, new[n]) if n in new else t for n, t in tables.items()}
     page = Page(
-        chapter, parameters, tables, with_new, facts, comparison, seconds, released, trained
+        chapter, parameters, live, tables, with_new, facts, comparison, seconds, released, trained
     )
     _glue(page)
     return page

@@ -4,8 +4,8 @@ import math
 
 
 def percent(share: float | int) -> str:
-    """0.644 as `64 %`."""
-    return "none" if math.isnan(share) else f"{_whole(100 * share)} %"
+    """0.644 as `64 %`, never broken between lines."""
+    return "none" if math.isnan(share) else f"{_whole(100 * share)}\N{NO-BREAK SPACE}%"
 
 
 def points(difference: float | int) -> str:

@@ -15,7 +15,7 @@ from headbook.types import UserError
 
 EWT = "ud-ewt"
 """The text of the pages' sentences: gold trees of the dev and test parts."""
-TEXTS = {"ewt-sample": "EWT, 500 sentences", EWT: "EWT, dev and test", "ud-pud-en": "PUD"}
+TEXTS = {"ewt-sample": "EWT sample", EWT: "EWT", "ud-pud-en": "PUD"}
 """Texts as figures and tables name them."""
 TITLES = {
     "firefox-en-pt": "Firefox en→pt",

@@ -171,9 +171,13 @@ def trained(tables: Tables) -> pd.DataFrame:
 def beside(tables: Tables, text: str = EWT) -> pd.DataFrame:
     """What the figure draws: released models on a text, models trained here, the paper's values.
 
+    A model that was not measured on this text stands there with the first that it was measured on.
     The paper's value and the baselines stand in the first model's rows only.
     """
-    released = tables["released"].query("text == @text")
+    released = tables["released"]
+    measured = set(released.query("text == @text")["model"])
+    others = released[~released["model"].isin(measured)].drop_duplicates(["model", "relation"])
+    released = pd.concat([released.query("text == @text"), others])
     first = released["model"].iloc[0]
     known = paper().query("text == 'WMT en-ru'").set_index("relation")["value"]
     frame = released.assign(paper=released["relation"].map(known))
@@ -186,7 +190,8 @@ def summary(tables: Tables) -> pd.DataFrame:
     """Best head / offset / rule in per cent, one row per relation, a column per model and text."""
     rows = tables["released"]
     cells = rows.assign(
-        column=rows["model"].replace(TITLES) + ", " + rows["text"].replace(TEXTS),
+        column=rows["model"].replace(TITLES) + ", " + rows["text"].replace(TEXTS)
+        + " (" + rows["sentences"].map(words.count) + ")",
         cell=[f"{words.head(row.layer, row.head)} {100 * row.value:.0f} / {100 * row.baseline:.0f}"
               f" / {100 * row.rule:.0f}" for row in rows.itertuples()],
     )  # fmt: skip
