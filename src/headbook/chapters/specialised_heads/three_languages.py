@@ -147,8 +147,10 @@ def counted(tables: Tables) -> pd.DataFrame:
     """Heads with each role, one row per model: the paper's, released ones, and those trained here
     (their mean)."""
     rows = PAPER.assign(model="Voita et al., English → " + PAPER["target"])
-    wide = tables["role_counts"].query("text in @PARALLEL").pivot(
-        index=["model", "heads"], columns="role", values="count"
+    wide = (
+        tables["role_counts"]
+        .query("text in @PARALLEL")
+        .pivot(index=["model", "heads"], columns="role", values="count")
     )
     frames = [rows, wide.reset_index().replace({"model": TITLES})]
     if "counts" in tables:
@@ -174,8 +176,10 @@ def summary(tables: Tables) -> pd.DataFrame:
               for row in rows.itertuples()],
     )  # fmt: skip
     wide = cells.pivot(index="role", columns="column", values="cell")
-    return wide.loc[list(ROLES), list(dict.fromkeys(cells["column"]))].reset_index().rename_axis(
-        columns=None
+    return (
+        wide.loc[list(ROLES), list(dict.fromkeys(cells["column"]))]
+        .reset_index()
+        .rename_axis(columns=None)
     )
 
 
