@@ -38,7 +38,7 @@ def test_a_figure_is_as_wide_as_its_column(form: str) -> None:
     root = ET.fromstring(FORMS[form]().svg())
     assert root.attrib["width"] == "100%"
     assert "height" not in root.attrib
-    assert root.attrib["viewBox"].startswith("0 0 480")
+    assert root.attrib["viewBox"].startswith("0 0 440")
 
 
 @every_form

@@ -26,7 +26,8 @@ class Page:
     """One page, opened: everything that its cells show.
 
     `live` is what this run measured, `published` the published tables, and `tables` these and the
-    rows of measurements that only this run has. `facts` and guards read the former: the prose was written for those.
+    rows of measurements that only this run has. Facts and guards read the published ones: the prose
+    was written for those.
     """
 
     chapter: Chapter

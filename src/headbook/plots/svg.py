@@ -1,6 +1,6 @@
 """A figure as inline SVG: as wide as its column, text and axes in the colour of the page's text.
 
-Figures are designed 480 units wide and scaled by the column: on a phone their text is a little
+Figures are designed 440 units wide and scaled by the column: on a phone their text is a little
 smaller than the page's, on a desk a little larger.
 """
 
@@ -14,7 +14,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 Limits = tuple[float | int, float | int]
-WIDTH = 480
+WIDTH = 440
 UNITS_PER_INCH = 72
 INK = "#010203"
 """Stands for the colour of the page's text: no other colour of a figure is this one."""
