@@ -53,6 +53,7 @@ RULES = {
 PAPER = (0.184, 0.203, 0.188, 0.151, 0.174, 0.145)
 """Relevance of the most relevant head of each layer in Figure 1a (OpenSubtitles), read off."""
 PAPER_HEADS = 8
+DOMINANCE_CLAIM, RARE_CLAIM = "voita-f1a-few-dominate", "voita-f1a-rare-most-relevant"
 Parts = Float[np.ndarray, "replicate layer head"]
 
 
@@ -241,24 +242,20 @@ def _claims(each: Subject, nulls: Mapping[str, float]) -> Iterator[dict[str, obj
               "target": each.model.languages[1], "seed": ""}  # fmt: skip
     parts, held = each.parts, each.roles.held
     values = {
-        "voita-f1a-few-dominate": interval((parts.max(-1) * parts.shape[-1]).mean(-1)),
+        DOMINANCE_CLAIM: interval((parts.max(-1) * parts.shape[-1]).mean(-1)),
         "voita-f1a-follows-confidence": each.correlations["confidence, above layer 1"],
         "voita-f1a-follows-roles": each.correlations["nearness to a role"],
     }
     rare, top = each.roles.sums["rare"], int(parts[0, 0].argmax())
-    values["voita-f1a-rare-most-relevant"] = interval(
-        rare.replicates()[:, 0, top, ONE_OF_TWO].numpy()
-    )
+    values[RARE_CLAIM] = interval(rare.replicates()[:, 0, top, ONE_OF_TWO].numpy())
     any_role = torch.stack(list(held.values())).any(0).numpy()
     tops = parts.argmax(-1)[..., None]
     values["voita-f1a-top-heads-have-roles"] = interval(
         np.take_along_axis(any_role, tops, -1)[..., 0].mean(-1)
     )
     baselines = {
-        "voita-f1a-few-dominate": 1.0,
-        "voita-f1a-rare-most-relevant": float(
-            each.roles.sums["rare_chance"].ratio()[0, 0, ONE_OF_TWO]
-        ),
+        DOMINANCE_CLAIM: 1.0,
+        RARE_CLAIM: float(each.roles.sums["rare_chance"].ratio()[0, 0, ONE_OF_TWO]),
     }
     for claim, (value, low, high) in values.items():
         row = {"claim": claim, **labels, "value": value, "low": low, "high": high,
@@ -268,13 +265,13 @@ def _claims(each: Subject, nulls: Mapping[str, float]) -> Iterator[dict[str, obj
 
 def _closed(claim: str, row: Mapping, nulls: Mapping[str, float], held: Mapping) -> str:
     """The closed gates of a row: `present`, of rare-word heads, and `diagnostic`, by the nulls."""
-    if claim == "voita-f1a-few-dominate":
+    if claim == DOMINANCE_CLAIM:
         if row["model"] not in nulls:
             return "diagnostic: no null network was measured"
         blank = {**row, "value": nulls[row["model"]], "low": float("nan"), "high": float("nan")}
         passes = judge(ledger().claim(claim).rule, blank) is Outcome.PASS
         return "diagnostic: networks without knowledge pass, too" if passes else NONE
-    if claim == "voita-f1a-rare-most-relevant" and not bool(held[Role.RARE][0].any()):
+    if claim == RARE_CLAIM and not bool(held[Role.RARE][0].any()):
         return "present: no rare-word head"
     return NONE
 
@@ -396,11 +393,12 @@ def facts(tables: Tables) -> Facts:
     }  # fmt: skip
     if "layers" in tables:
         young = trained(tables)
-        claims = tables["claims"].query("corpus != @RELEASED and claim == @follows.id")
+        claims = tables["claims"].query("corpus != @RELEASED").groupby("claim")["value"].mean()
         found |= {"trained_largest": f"{young['value'].mean():.2f}",
                   "trained_top_mean": words.percent(young["value"].mean() / PAPER_HEADS),
                   "trained_models": str(young["models"].iloc[0]),
-                  "trained_confidence": f"{claims['value'].mean():+.2f}"}  # fmt: skip
+                  "trained_confidence": f"{claims[follows.id]:+.2f}",
+                  "trained_rare": words.percent(claims[RARE_CLAIM])}  # fmt: skip
     if "null_layers" in tables:
         found["null_largest"] = f"{tables['null_layers']['largest'].mean():.2f}"
         found["null_count"] = str(NULL_NETWORKS)
