@@ -63,7 +63,7 @@ def test_heads_are_drawn_by_rank_with_their_own_number_and_role() -> None:
 
 
 def test_totals_that_blow_up_are_powers_of_ten() -> None:
-    assert [page._total(each) for each in (1.0, 26.4, -7.9e10)] == ["1.000", "26", "about 10^11"]
+    assert [page._total(each) for each in (1.0, 26.4, -7.9e10)] == ["1.000", "26", "−10^11"]
 
 
 def test_other_models_and_too_few_sentences_are_refused() -> None:

@@ -66,7 +66,8 @@ class Roles:
         rare = self.sums["rare"].replicates()[..., ONE_OF_TWO]
         scores = (neighbour / THRESHOLDS.positional, margin / THRESHOLDS.syntactic_margin,
                   rare / THRESHOLDS.rare)  # fmt: skip
-        return torch.stack(scores).amax(0)
+        # A text too short for a relation or for rare words says nothing of that role.
+        return torch.stack(scores).nan_to_num(nan=-torch.inf).amax(0)
 
     @property
     def margins(self) -> Float[Tensor, "replicate column"]:
@@ -79,8 +80,10 @@ class Roles:
 
     @property
     def _over_offset(self) -> Float[Tensor, "replicate layer head column"]:
+        """Every head's lead over the best offset; minus infinity where nothing was asked."""
         best = self.sums["offsets"].replicates().nan_to_num(-1).amax(1)
-        return self.sums["syntactic"].replicates() - best[:, None, None]
+        over = self.sums["syntactic"].replicates() - best[:, None, None]
+        return over.nan_to_num(nan=-torch.inf)
 
     def best(self) -> pd.DataFrame:
         """One row per role: the best head, chosen on one half and scored on the other.

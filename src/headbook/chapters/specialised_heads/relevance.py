@@ -351,7 +351,9 @@ def _total(value: float) -> str:
     """Three digits while it is near 1; where a rule blows up, a whole number or a power of ten."""
     if abs(value) < 10:
         return f"{value:.3f}"
-    return f"{value:,.0f}" if abs(value) < 1e5 else f"about 10^{np.log10(abs(value)):.0f}"
+    if abs(value) < 1e5:
+        return f"{value:,.0f}".replace("-", "−")
+    return f"{'−' if value < 0 else ''}10^{np.log10(abs(value)):.0f}"
 
 
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:
