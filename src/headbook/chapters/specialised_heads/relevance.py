@@ -54,6 +54,7 @@ PAPER = (0.184, 0.203, 0.188, 0.151, 0.174, 0.145)
 """Relevance of the most relevant head of each layer in Figure 1a (OpenSubtitles), read off."""
 PAPER_HEADS = 8
 DOMINANCE_CLAIM, RARE_CLAIM = "voita-f1a-few-dominate", "voita-f1a-rare-most-relevant"
+ROLES_CLAIM = "voita-f1a-top-heads-have-roles"
 Parts = Float[np.ndarray, "replicate layer head"]
 
 
@@ -250,9 +251,7 @@ def _claims(each: Subject, nulls: Mapping[str, float]) -> Iterator[dict[str, obj
     values[RARE_CLAIM] = interval(rare.replicates()[:, 0, top, ONE_OF_TWO].numpy())
     any_role = torch.stack(list(held.values())).any(0).numpy()
     tops = parts.argmax(-1)[..., None]
-    values["voita-f1a-top-heads-have-roles"] = interval(
-        np.take_along_axis(any_role, tops, -1)[..., 0].mean(-1)
-    )
+    values[ROLES_CLAIM] = interval(np.take_along_axis(any_role, tops, -1)[..., 0].mean(-1))
     baselines = {
         DOMINANCE_CLAIM: 1.0,
         RARE_CLAIM: float(each.roles.sums["rare_chance"].ratio()[0, 0, ONE_OF_TWO]),
@@ -379,7 +378,7 @@ def facts(tables: Tables) -> Facts:
             f"{title}_top": words.percent(tops["relevance"].max()),
             f"{title}_top_mean": words.percent(tops["relevance"].mean()),
             f"{title}_two": words.percent(mine["two"].mean()),
-            f"{title}_with_role": f"{(tops['role'] != 'none').sum()} of {len(tops)}",
+            f"{title}_with_role": words.percent((tops["role"] != "none").mean()),
             f"{title}_rare": words.percent(tops.query("layer == 1")["rare"].iloc[0]),
             f"{title}_rare_best": words.percent(rows["rare"].max()),
         }
@@ -388,6 +387,8 @@ def facts(tables: Tables) -> Facts:
             found[f"{title}_{name}"] = f"{row['value']:+.2f}".replace("-", "−")
     values = [PAPER_HEADS * each for each in PAPER]
     follows = ledger().claim("voita-f1a-follows-confidence")
+    for name, claim in (("rare", RARE_CLAIM), ("with_role", ROLES_CLAIM)):
+        found[f"paper_{name}"] = words.percent(ledger().claim(claim).paper[0].values[0])
     found |= {
         "paper_largest": f"{np.mean(values):.2f}", "paper_top": words.percent(max(PAPER)),
         "paper_top_mean": words.percent(float(np.mean(PAPER))),
@@ -400,9 +401,11 @@ def facts(tables: Tables) -> Facts:
                   "trained_top_mean": words.percent(young["value"].mean() / PAPER_HEADS),
                   "trained_models": str(young["models"].iloc[0]),
                   "trained_confidence": f"{claims[follows.id]:+.2f}",
+                  "trained_with_role": words.percent(claims[ROLES_CLAIM]),
                   "trained_rare": words.percent(claims[RARE_CLAIM])}  # fmt: skip
     if "null_layers" in tables:
-        found["null_largest"] = f"{tables['null_layers']['largest'].mean():.2f}"
+        nulls = tables["null_layers"].query("model == 'firefox-en-pt'")
+        found["null_largest"] = f"{nulls['largest'].mean():.2f}"
         found["null_count"] = str(NULL_NETWORKS)
         found["control_sentences"] = str(int(tables["rules"]["sentences"].iloc[0]))
     return found

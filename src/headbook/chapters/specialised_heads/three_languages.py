@@ -27,6 +27,7 @@ from headbook.chapters.specialised_heads._roles import (
 )
 from headbook.chapters.specialised_heads.syntactic_heads import paper as accuracies
 from headbook.claims.gates import RELEASED
+from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.measure import percentiles
 from headbook.heads.nulls import null_values
@@ -164,6 +165,8 @@ def counted(tables: Tables) -> pd.DataFrame:
         }]))  # fmt: skip
     shown = ["model", "positional", "syntactic", "rare", "heads"]
     frame = pd.concat(frames, ignore_index=True)[shown]
+    for role in shown[1:4]:
+        frame[role] = frame[role].map("{:g}".format)
     return frame.rename(columns={"heads": "of"})
 
 
@@ -216,6 +219,12 @@ def facts(tables: Tables) -> Facts:
     found["paper_any"] = ", ".join(map(str, PAPER["any"]))
     for row in accuracies().query("text == 'WMT en-ru'").to_dict("records"):
         found[f"paper_{_key(row['relation'])}"] = words.percent(row["value"])
+    found["paper_neighbour"] = f"{words.percent(THRESHOLDS.positional)} or more"
+    known = ledger().claim("voita-f1a-rare-most-relevant").paper[-1]
+    found["paper_rare"] = f"more than {words.percent(known.values[0])}"
+    if "counts" in tables:
+        young = tables["counts"].query("update == 'best' and role == 'any role'")
+        found["trained_any"] = f"{young['heads_with_role'].mean():g}"
     if "nulls" in tables:
         nulls = tables["nulls"].query("text in @PARALLEL and model.str.startswith('firefox')")
         found["null_count"] = str(int(nulls["nulls"].iloc[0]))
