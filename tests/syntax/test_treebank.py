@@ -98,6 +98,12 @@ def test_a_separator_inside_a_sentence_is_no_line_end(tmp_path: Path):
         (3, row("3-2", "didn't"), "line 4: '3-2' is no range"),
         (3, row("2-x", "didn't"), "line 4: '2-x' is no range"),
         (1, "# no text here", "line 3: a sentence without"),
+        (3, row("3-4", "didn't"), "line 4: the words of range '3-4' do not follow"),
+        (3, row("2-20", "didn't"), "line 4: the words of range '2-20' do not follow"),
+        (3, row("x-3", "didn't"), "line 4: 'x-3' is no range"),
+        (3, row("2-4", "didn't") + "\n" + row("2-3", "didn't"), "line 5: the words of range '2-3'"),
+        (6, row("4", "eat", "5", "obj"), "line 7: the heads above 'eat' form a cycle"),
+        (9, row("7", "Bob", "8", "conj"), "line 10: the heads above 'Bob' form a cycle"),
     ],
     ids=str,
 )

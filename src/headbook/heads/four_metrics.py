@@ -3,18 +3,17 @@
 What each of them is stands in diversity_grams.py, diversity_pairs.py and diversity_maps.py.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from headbook.corpora.batches import Batch
 from headbook.heads.collect import Measure, collect
 from headbook.heads.diversity_grams import HeadGrams
 from headbook.heads.diversity_maps import MapVariance, QueryDependence
 from headbook.heads.diversity_pairs import PairCosine, SliceCosine, dissimilarity, projections
-from headbook.models.capture import Point
-from headbook.models.transformer import Transformer
+from headbook.models.capture import Capturable, Point
 from headbook.types import Kind, UserError
 
 RAW, FREE = "raw", "scale-free"
@@ -29,31 +28,49 @@ Found = Mapping[tuple[str, str], Float[Tensor, "layer head ..."]]
 """By metric and form: [layer, head, head] of pairs, [layer, head] of attention diversity."""
 
 
-def head_outputs(model: Transformer, kind: Kind) -> list[Float[Tensor, "head dim model"]]:
-    """W_O of every layer, split by head: what turns a head's context into its true output."""
+def head_outputs(model: Capturable, kind: Kind) -> list[Float[Tensor, "head dim model"]] | None:
+    """W_O of every layer, split by head: what turns a head's context into its true output.
+
+    None where the blocks have no linear output projection of their own.
+    """
     blocks = [block for found, _, block in model.attentions() if found is kind]
+    if not all(isinstance(getattr(block, "output", None), nn.Linear) for block in blocks):
+        return None
     return [projections(block.output.weight.detach(), block.heads) for block in blocks]
 
 
-def four_metrics(model: Transformer, kind: Kind, batches: Sequence[Batch]) -> Found:
-    """The four on these batches, in evaluation mode. UserError where there is no batch."""
+def four_metrics(
+    model: Capturable,
+    kind: Kind,
+    batches: Sequence[Batch],
+    points: Set[Point] = frozenset(Point),
+) -> Found:
+    """The four on these batches, in evaluation mode. UserError where there is no batch.
+
+    `points` are those that the model records; metrics that need another are left out, as are true
+    outputs where there is no output projection to compute them with.
+    """
     if not batches:
         raise UserError("no text to measure diversity on: give at least one segment")
     heads = next(block.heads for found, _, block in model.attentions() if found is kind)
+    outputs = head_outputs(model, kind)
     queries, contexts = HeadGrams(kind, Point.QUERIES), HeadGrams(kind, Point.CONTEXT)
     slices = SliceCosine(kind, heads, replicates=0)
-    outputs = PairCosine(kind, projections=head_outputs(model, kind), replicates=0)
+    true_outputs = PairCosine(kind, projections=outputs, replicates=0)
     variance, dependence = MapVariance(kind, replicates=0), QueryDependence(kind, replicates=0)
-    measures: list[Measure] = [queries, contexts, slices, outputs, variance, dependence]
-    collect(model, batches, measures, progress=list)
-    asked, given = queries.grams(), contexts.grams()
-    return {
-        (ORTHOGONALITY, RAW): asked.orthogonality(),
-        (ORTHOGONALITY, FREE): asked.alignment(),
-        (NON_ORTHOGONALITY, RAW): given.non_orthogonality(),
-        (NON_ORTHOGONALITY, FREE): given.alignment(),
-        (DISSIMILARITY, RAW): dissimilarity(slices.compute()),
-        (DISSIMILARITY, FREE): dissimilarity(outputs.compute()),
-        (ATTENTION, RAW): variance.compute(),
-        (ATTENTION, FREE): dependence.compute(),
+    read = {
+        (ORTHOGONALITY, RAW): (queries, lambda: queries.grams().orthogonality()),
+        (ORTHOGONALITY, FREE): (queries, lambda: queries.grams().alignment()),
+        (NON_ORTHOGONALITY, RAW): (contexts, lambda: contexts.grams().non_orthogonality()),
+        (NON_ORTHOGONALITY, FREE): (contexts, lambda: contexts.grams().alignment()),
+        (DISSIMILARITY, RAW): (slices, lambda: dissimilarity(slices.compute())),
+        (DISSIMILARITY, FREE): (true_outputs, lambda: dissimilarity(true_outputs.compute())),
+        (ATTENTION, RAW): (variance, variance.compute),
+        (ATTENTION, FREE): (dependence, dependence.compute),
     }
+    absent = {true_outputs} if outputs is None else set()
+    read = {name: each for name, each in read.items()
+            if each[0].point in points and each[0] not in absent}  # fmt: skip
+    measures: list[Measure] = list(dict.fromkeys(measure for measure, _ in read.values()))
+    collect(model, batches, measures, progress=list)
+    return {name: result() for name, (_, result) in read.items()}

@@ -103,10 +103,14 @@ def _tree(sentence: Sentence) -> Tree:
             sentence.fail(row.number, f"word {row.id!r} where word {place} should be")
     if sentence.text is None:
         sentence.fail(sentence.rows[0].number, "a sentence without `# text`")
+    _check_ranges(sentence, len(words))
+    heads = tuple(_head(sentence, row, len(words)) for row in words)
+    if (looped := _in_cycle(heads)) is not None:
+        sentence.fail(words[looped].number, f"the heads above {words[looped].form!r} form a cycle")
     return Tree(
         text=sentence.text,
         words=tuple(_spans(sentence, sentence.text)),
-        heads=tuple(_head(sentence, row, len(words)) for row in words),
+        heads=heads,
         relations=tuple(normalised(row.columns[7], row.form) for row in words),
         tags=tuple(row.columns[3] for row in words),
     )
@@ -120,6 +124,34 @@ def _head(sentence: Sentence, row: Row, count: int) -> int:
     return int(named) - 1 if int(named) else ROOT
 
 
+def _in_cycle(heads: Sequence[int]) -> int | None:
+    """The first word that never leads to the root by its heads; None in a forest."""
+    rooted: set[int] = {ROOT}
+    for word in range(len(heads)):
+        path = []
+        while word not in rooted:
+            if word in path:
+                return word
+            path.append(word)
+            word = heads[word]
+        rooted.update(path)
+    return None
+
+
+def _check_ranges(sentence: Sentence, count: int) -> None:
+    """A multiword token stands directly before its words, all of which are there."""
+    following, covered = 1, 0
+    for row in sentence.rows:
+        if row.is_range:
+            width = _width(sentence, row)
+            last = following + width - 1
+            if row.id != f"{following}-{last}" or following <= covered or last > count:
+                sentence.fail(row.number, f"the words of range {row.id!r} do not follow it")
+            covered = last
+        elif not row.is_empty_node:
+            following = int(row.id) + 1
+
+
 def _spans(sentence: Sentence, text: str) -> Iterator[tuple[int, int]]:
     """Where each word stands in the text, in order."""
     edge = 0
@@ -129,7 +161,7 @@ def _spans(sentence: Sentence, text: str) -> Iterator[tuple[int, int]]:
         if not row.is_range:
             yield start, edge
             continue
-        parts = [next(rows, row).form for _ in range(_width(sentence, row))]
+        parts = [next(rows).form for _ in range(_width(sentence, row))]
         yield from _divide(parts, text, start, edge)
 
 

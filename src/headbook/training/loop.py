@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from jaxtyping import Float
+from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
-from headbook.corpora.batches import PAD, Batch, EncodedPair, collate, epoch, in_order
+from headbook.corpora.batches import PAD, Batch, Collate, EncodedPair, collate, epoch, in_order
 from headbook.models.capture import Point, Tape, capture
 from headbook.models.transformer import Transformer
 from headbook.training import checkpoint, processes
@@ -78,7 +79,9 @@ class Trainer:
 
     `groups` are Adam's, all parameters where None; a group's `factor` multiplies the learning rate.
     `rate` gives the learning rate of an update, counted from one, instead of the schedule. Targets
-    that are `ignored` have no part in the loss.
+    that are `ignored` have no part in the loss. For models with ids or outputs of their own,
+    `collate` puts encoded pairs into a batch and `losses` gives the nats of its target tokens;
+    without it they are the cross-entropy of the model's logits.
 
     Where torchrun started several processes, each takes its share of every batch and all take the
     same step; the first writes the files. Losses and weights are then those of one process up to
@@ -97,6 +100,8 @@ class Trainer:
     groups: list[dict[str, Any]] | None = None
     rate: Callable[[int], float] | None = None
     ignored: int = PAD
+    collate: Collate = collate
+    losses: Callable[[nn.Module, Batch], Float[Tensor, " token"]] | None = None
     prepare: Callable[[Transformer, int], None] | None = None
     observer: Observer | None = None
     deadline: float = math.inf  # of time.monotonic(); no part of what decides a model
@@ -176,7 +181,7 @@ class Trainer:
                     return
                 # Counted before the batch is used: a checkpoint after its update goes on behind it.
                 self.progress.batch += 1
-                yield collate([self.train[index] for index in indices], indices)
+                yield self.collate([self.train[index] for index in indices], indices)
             self.progress.epoch, self.progress.batch = self.progress.epoch + 1, 0
 
     def _update(self, batch: Batch) -> float:
@@ -220,6 +225,8 @@ class Trainer:
 
     def _predicted(self, batch: Batch) -> int:
         """How many targets of the batch the loss is a sum over."""
+        if self.losses is not None:
+            return int(batch.target_mask.sum())
         return int((batch.target_out != self.ignored).sum())
 
     def _loss(self, batch: Batch, smoothing: float) -> Tensor:
@@ -227,6 +234,9 @@ class Trainer:
         batch = batch.to(self.fabric.device)
         if not len(batch):
             return torch.zeros((), device=self.fabric.device)
+        if self.losses is not None:
+            with self.fabric.autocast():
+                return self.losses(self.model, batch).float().sum()
         with self.fabric.autocast():
             logits = self.model(batch)
         return functional.cross_entropy(
@@ -261,7 +271,9 @@ class Trainer:
         self.model.eval()
         total, tokens = 0.0, 0.0
         with torch.inference_mode():
-            for batch in processes.mine(list(in_order(self.valid, self.config.tokens))):
+            for batch in processes.mine(
+                list(in_order(self.valid, self.config.tokens, self.collate))
+            ):
                 total += float(self._loss(batch, 0.0))
                 tokens += self._predicted(batch)
         total, tokens = processes.add([total, tokens])

@@ -1,0 +1,1 @@
+"""The public interface: any model's heads in five lines."""

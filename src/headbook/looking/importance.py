@@ -1,0 +1,158 @@
+"""What the loss owes to each head of any loaded model: to first order, and with the head removed."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import cosine_similarity
+
+from headbook.corpora.batches import Batch
+from headbook.heads.measure import REPLICATES, RatioSums
+from headbook.models.capture import Capturable
+from headbook.models.gates import all_heads, closed
+from headbook.models.loaded import Loaded
+from headbook.types import UserError
+
+OPERATIONS = 2e12
+"""Budget of all ablations: multiplications and additions, about a minute on two cores."""
+FEWEST, MOST = 8, 100
+"""Sentences that ablation uses at least and at most."""
+
+Progress = Callable[[Iterable], Iterable]
+
+
+def affordable(network: Capturable, tokens_per_sentence: float) -> int:
+    """How many sentences the budget allows every single head to be removed on.
+
+    A forward pass costs two operations per token and weight, embeddings left out. The number
+    depends on the model and the text only, not on the machine.
+    """
+    looked_up = sum(
+        module.weight.numel() for module in network.modules() if isinstance(module, nn.Embedding)
+    )
+    weights = max(sum(each.numel() for each in network.parameters()) - looked_up, 1)
+    cost = 2 * weights * tokens_per_sentence * len(all_heads(network))
+    return min(max(int(OPERATIONS / cost), FEWEST), MOST)
+
+
+def predicts(model: Loaded, batch: Batch) -> bool:
+    """Whether the model has a loss; an encoder without a head has none."""
+    try:
+        with torch.inference_mode():
+            model.losses(batch)
+    except UserError:
+        return False
+    return True
+
+
+class SentenceGate(nn.Module):
+    """ξ of Michel et al. 2019, one per sentence and head and all 1, so that ∂L/∂ξ can be taken."""
+
+    def __init__(self, sentences: int, heads: int, own: nn.Module | None, like: Tensor) -> None:
+        super().__init__()
+        self.own = own
+        self.xi = torch.ones(sentences, heads, dtype=like.dtype, device=like.device)
+        self.xi.requires_grad_()
+
+    def forward(self) -> Float[Tensor, "batch head"]:
+        return self.xi if self.own is None else self.xi * self.own()
+
+
+@contextmanager
+def sentence_gates(network: Capturable, sentences: int) -> Iterator[list[SentenceGate]]:
+    """A gate of ones on every block, in the order of `all_heads`; own gates come back."""
+    like = next(network.parameters())
+    blocks = [block for _, _, block in network.attentions()]
+    own = [block.gate for block in blocks]
+    gates = [
+        SentenceGate(sentences, block.heads, gate, like)
+        for block, gate in zip(blocks, own, strict=True)
+    ]
+    try:
+        for block, gate in zip(blocks, gates, strict=True):
+            block.gate = gate
+        yield gates
+    finally:
+        for block, gate in zip(blocks, own, strict=True):
+            block.gate = gate
+
+
+def by_gradient(
+    model: Loaded, batches: Sequence[Batch], progress: Progress = iter
+) -> Float[Tensor, " head"]:
+    """Mean over sentences of |∂L/∂ξ_h|, in nats per sentence, in the order of `all_heads`.
+
+    Michel et al. 2019, equation 2: L is the cross-entropy of a sentence, summed over its tokens.
+    """
+    total, count = torch.zeros(len(all_heads(model.network)), dtype=torch.float64), 0
+    for batch in progress(batches):
+        with torch.enable_grad(), sentence_gates(model.network, len(batch)) as gates:
+            loss = model.losses(batch).sum()
+            gradients = torch.autograd.grad(loss, [gate.xi for gate in gates])
+        total += torch.cat(gradients, dim=1).double().abs().sum(0).cpu()
+        count += len(batch)
+    return total / count
+
+
+def by_ablation(
+    model: Loaded, batches: Sequence[Batch], progress: Progress = iter
+) -> RatioSums:
+    """Increase without each single head, shape [head] in the order of `all_heads`.
+
+    In nats per predicted token where the model has a loss. An encoder without a head has none:
+    there it is 1 minus the cosine between the mean-pooled sentence vectors with and without the
+    head. Bootstrap over sentences.
+    """
+    compared = _Nats(model) if predicts(model, batches[0]) else _Vectors(model)
+    heads = all_heads(model.network)
+    with torch.inference_mode():
+        whole = [compared.read(batch) for batch in batches]
+        columns = []
+        for head in progress(heads):
+            with closed(model.network, [head]):
+                without = [compared.read(batch) for batch in batches]
+            pairs = zip(whole, without, strict=True)
+            columns.append(torch.cat([compared.change(*pair) for pair in pairs]).double().cpu())
+    weights = torch.cat([compared.weight(batch) for batch in batches]).double().cpu()
+    sentences = torch.cat([batch.sentences for batch in batches])
+    return RatioSums.over(torch.stack(columns, 1), weights[:, None], sentences, REPLICATES)
+
+
+@dataclass(frozen=True)
+class _Nats:
+    """Sentences compared by their cross-entropy, summed over tokens."""
+
+    model: Loaded
+
+    def read(self, batch: Batch) -> Float[Tensor, " batch"]:
+        """UserError where the losses are not those of the batch's target tokens, row by row."""
+        nats, mask = self.model.losses(batch).double(), batch.target_mask
+        if len(nats) != int(mask.sum()):
+            raise UserError(f"{self.model.name}: {len(nats)} losses of {int(mask.sum())} tokens")
+        return nats.new_zeros(mask.shape).masked_scatter(mask, nats).sum(1)
+
+    def change(self, whole: Tensor, without: Tensor) -> Float[Tensor, " batch"]:
+        return without - whole
+
+    def weight(self, batch: Batch) -> Float[Tensor, " batch"]:
+        return batch.target_mask.double().sum(1)
+
+
+@dataclass(frozen=True)
+class _Vectors:
+    """Sentences compared by their vector, the mean over real tokens."""
+
+    model: Loaded
+
+    def read(self, batch: Batch) -> Float[Tensor, "batch model"]:
+        states, mask = self.model.network(batch).double(), batch.source_mask[..., None]
+        return states.masked_fill(~mask, 0.0).sum(1) / mask.sum(1)
+
+    def change(self, whole: Tensor, without: Tensor) -> Float[Tensor, " batch"]:
+        return 1 - cosine_similarity(whole, without, dim=-1)
+
+    def weight(self, batch: Batch) -> Float[Tensor, " batch"]:
+        return batch.source.new_ones(len(batch), dtype=torch.float64)

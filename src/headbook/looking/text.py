@@ -1,0 +1,111 @@
+"""Sentences to measure on: a treebank by name, a file, or sentences; parsed where that is possible."""
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from headbook import paths
+from headbook.corpora import download
+from headbook.corpora.registry import CorpusKind, nearest, registry
+from headbook.runs.store import Store
+from headbook.stages.texts import AUTO, Text, parsed
+from headbook.syntax.treebank import read_conllu
+from headbook.trees import Tree
+from headbook.types import UserError
+
+SAMPLE = "ewt-sample"
+"""The first 500 trees of the test set of the English Web Treebank; always there."""
+UNPARSED = "none"
+"""The parser of sentences without trees."""
+
+
+def text(
+    source: str | Path | Sequence[str],
+    *,
+    parts: Sequence[str] = ("test",),
+    first: int | None = None,
+    pipeline: str = AUTO,
+) -> Text:
+    """Sentences with their dependency trees, for `measure`.
+
+    `source` is the name of a treebank ("ewt-sample", which is always there; "ud-ewt", "ud-pud-en",
+    …, of which `parts` are read), a CoNLL-U file (.conllu, .conllu.gz), a plain text file with one
+    sentence per line, or a list of sentences. `first` limits the number of sentences.
+
+    Plain sentences are parsed with the English spaCy pipeline `pipeline`; without one a warning
+    says so, and the text has no trees. UserError, in one line, for a name or file that does not
+    exist, a malformed treebank, and a text without sentences.
+    """
+    if first is not None and first < 1:
+        raise UserError(f"first is {first}; use at least 1 sentence")
+    if not isinstance(source, str | Path):
+        return _sentences("sentences", list(source)[:first], pipeline)
+    name = str(source)
+    if name == SAMPLE:
+        return _gold(name, read_conllu(paths.DATA / "sample" / "ewt-test-500.conllu")[:first])
+    if name in registry():
+        return _gold(name, _treebank(name, parts)[:first])
+    path = Path(source).expanduser()
+    if not path.is_file():
+        raise UserError(_unknown(name, path))
+    if path.name.endswith((".conllu", ".conllu.gz")):
+        return _gold(path.name, read_conllu(path)[:first])
+    return _sentences(path.name, _lines(path)[:first], pipeline)
+
+
+def _treebank(name: str, parts: Sequence[str]) -> list[Tree]:
+    if registry()[name].kind is not CorpusKind.TREEBANK:
+        raise UserError(
+            f"{name} is no treebank; use one of {', '.join(_treebanks())}, or a list of sentences"
+        )
+    files = download.locate(name).files
+    missing = [part for part in parts if f"{part}.conllu" not in files]
+    if missing:
+        there = ", ".join(file.removesuffix(".conllu") for file in files)
+        raise UserError(f"{name} has no part {missing[0]!r}; it has {there}")
+    return [tree for part in parts for tree in read_conllu(files[f"{part}.conllu"])]
+
+
+def _treebanks() -> list[str]:
+    known = registry().values()
+    return [SAMPLE, *(entry.name for entry in known if entry.kind is CorpusKind.TREEBANK)]
+
+
+def _unknown(name: str, path: Path) -> str:
+    if path.is_dir():
+        return f"{name} is a folder; name a CoNLL-U or text file in it"
+    near = ", ".join(nearest(name, _treebanks())[:3])
+    return (
+        f"no text {name!r}: neither a file nor a treebank (did you mean {near}?); "
+        "sentences are given as a list"
+    )
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        lines = path.read_text("utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is no plain text in UTF-8 ({error})") from None
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _gold(name: str, trees: Sequence[Tree]) -> Text:
+    if not trees:
+        raise UserError(f"{name} holds no sentence; use a text with at least one")
+    return Text(name, tuple(tree.text for tree in trees), None, tuple(trees), "gold")
+
+
+def _sentences(name: str, sentences: list[str], pipeline: str) -> Text:
+    if not sentences:
+        raise UserError(f"{name}: no sentence is left; use a text with at least one")
+    for number, sentence in enumerate(sentences, start=1):
+        if not isinstance(sentence, str) or not sentence.strip():
+            raise UserError(f"sentence {number} is {sentence!r}; use plain text that is not blank")
+    try:
+        trees, parser = parsed(sentences, pipeline, Store.default())
+    except UserError as error:
+        if pipeline != AUTO:
+            raise
+        warnings.warn(f"sentences are not parsed, so no syntax is measured: {error}", stacklevel=3)
+        trees, parser = (), UNPARSED
+    return Text(name, tuple(sentences), None, trees, parser)
