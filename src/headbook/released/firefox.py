@@ -15,6 +15,7 @@ from torch.nn import functional
 from tqdm import tqdm
 
 from headbook.corpora.batches import Batch, bucket, last
+from headbook.models.attention import MemoryMask
 from headbook.models.loaded import Span
 from headbook.released.catalogue import UNKNOWN, entry, folder_of
 from headbook.released.marian_binary import read_marian
@@ -127,9 +128,13 @@ class FirefoxModel:
             for batch in self.batches(sentences, tokens=2048):
                 rows = self.translate_batch(batch, limited)
                 for index, ids in zip(batch.sentences.tolist(), rows, strict=True):
-                    found[index] = self._target.decode(ids)
+                    found[index] = self.text(ids)
                 bar.update(len(batch))
         return found
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Target ids as text."""
+        return self._target.decode(ids)
 
     def translate_batch(self, batch: Batch, shortlist: bool) -> list[list[int]]:
         """Greedy target ids of each row, EOS left off; the batch's own target is not read."""
@@ -143,10 +148,11 @@ def batches_of(
     """Ids that end in EOS as batches of at most `tokens` padded tokens a side."""
     pairs = list(zip(sources, targets, strict=True))
     indices = bucket(pairs, tokens, range(len(pairs)))
-    return [_batch([pairs[index] for index in each], each) for each in indices]
+    return [batch_of([pairs[index] for index in each], each) for each in indices]
 
 
-def _batch(pairs: Sequence[tuple[Sequence[int], Sequence[int]]], sentences: list[int]) -> Batch:
+def batch_of(pairs: Sequence[tuple[Sequence[int], Sequence[int]]], sentences: list[int]) -> Batch:
+    """One batch of ids that end in EOS, its rows in this order."""
     source, source_real = _padded([source for source, _ in pairs])
     target, target_real = _padded([target for _, target in pairs])
     start = torch.zeros(len(pairs), 1, dtype=torch.long)
@@ -180,18 +186,30 @@ def greedy(network: Student, batch: Batch, allowed: Candidates | None) -> list[l
     What has ended leaves the batch.
     """
     memory, mask = network.encode(batch.source, batch.source_mask)
-    limits = (GROWTH * batch.source_mask.sum(1)).long()
-    found: list[list[int]] = [[] for _ in range(len(batch))]
-    rows = torch.arange(len(batch), device=memory.device)
+    return greedy_from(network, memory, mask, batch.source_mask, allowed)
+
+
+@torch.inference_mode()
+def greedy_from(
+    network: Student,
+    memory: Float[Tensor, "batch source model"],
+    mask: MemoryMask | None,
+    real: Bool[Tensor, "batch source"],
+    allowed: Candidates | None,
+) -> list[list[int]]:
+    """`greedy` from the encoder's output and the mask beside it; `real` says where tokens are."""
+    limits = (GROWTH * real.sum(1)).long()
+    # Gathered once: candidates have a third of all weights, and every step needs them.
+    scores = network.logits if allowed is None else network.predictor(allowed.ids)
+    found: list[list[int]] = [[] for _ in range(len(real))]
+    rows = torch.arange(len(real), device=memory.device)
     pieces, state = torch.full_like(rows, EOS), DecoderState.empty(len(network.decoder))
     while len(rows):
         states = network.decode(pieces[:, None], memory, mask, state)[:, -1]
         if allowed is None:
-            pieces = network.logits(states).argmax(-1)
+            pieces = scores(states).argmax(-1)
         else:
-            logits = network.logits(states, allowed.ids).masked_fill(
-                allowed.barred[rows], -torch.inf
-            )
+            logits = scores(states).masked_fill(allowed.barred[rows], -torch.inf)
             pieces = allowed.ids[logits.argmax(-1)]
         goes_on = (pieces != EOS) & (state.length < limits[rows])
         for row, piece in zip(rows.tolist(), pieces.tolist(), strict=True):

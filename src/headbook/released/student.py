@@ -5,7 +5,7 @@ to Production and Back", section 3) stands in its place.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -193,10 +193,14 @@ class Student(nn.Module):
     ) -> tuple[Float[Tensor, "batch source model"], MemoryMask | None]:
         """The encoder's output and the mask of its padding; None where nothing is padded."""
         mask = None if bool(real.all()) else real[:, None, None, :]
-        states = self._placed(self.source(source), 0)
+        states = self.embed(source)
         for layer in self.encoder:
             states = layer(states, mask)
         return states, mask
+
+    def embed(self, source: Int[Tensor, "batch source"]) -> Float[Tensor, "batch source model"]:
+        """The input of the first encoder layer."""
+        return self._placed(self.source(source), 0)
 
     def decode(
         self,
@@ -229,10 +233,14 @@ class Student(nn.Module):
         candidates: Int[Tensor, " candidate"] | None = None,
     ) -> Float[Tensor, "*batch predicted"]:
         """Scores of every target piece, or of the candidates alone."""
-        weight, bias = self.target.weight, self.bias
         if candidates is not None:
-            weight, bias = weight[candidates], bias[candidates]
-        return functional.linear(states, weight, bias)
+            return self.predictor(candidates)(states)
+        return functional.linear(states, self.target.weight, self.bias)
+
+    def predictor(self, candidates: Int[Tensor, " candidate"]) -> Callable[[Tensor], Tensor]:
+        """`logits` among the candidates, whose weights are gathered once for many calls."""
+        weight, bias = self.target.weight[candidates], self.bias[candidates]
+        return lambda states: functional.linear(states, weight, bias)
 
     def _placed(
         self, embedded: Float[Tensor, "batch token model"], first: int
