@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
@@ -78,12 +79,18 @@ class Tape:
         return address in self._records
 
 
-def _recorder(tape: Tape, kind: Kind, layer: int, points: frozenset[Point]) -> Recorder:
-    def record(point: Point, value: Tensor) -> None:
-        if point in points:
-            tape.record(kind, layer, point, value)
+@dataclass(frozen=True)
+class TapeRecorder:
+    """Puts one block's `points` on the tape; a block may ask for these to spare itself others."""
 
-    return record
+    tape: Tape
+    kind: Kind
+    layer: int
+    points: frozenset[Point]
+
+    def __call__(self, point: Point, value: Tensor) -> None:
+        if point in self.points:
+            self.tape.record(self.kind, self.layer, point, value)
 
 
 @contextmanager
@@ -98,7 +105,7 @@ def capture(model: Capturable, points: set[Point] | frozenset[Point]) -> Iterato
         raise RuntimeError("this model is being captured already")
     try:
         for kind, layer, block in blocks:
-            block.record = _recorder(tape, kind, layer, frozenset(points))
+            block.record = TapeRecorder(tape, kind, layer, frozenset(points))
         yield tape
     finally:
         for _, _, block in blocks:

@@ -1,0 +1,215 @@
+"""Page 13: heads that follow a syntactic relation (Voita et al. 2019, Figure 4 and Table 1)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from headbook.chapters import words
+from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.specialised_heads._released import SAMPLE, TITLES, Reading, load, readings
+from headbook.claims.ledger import load as ledger
+from headbook.claims.verdict import COLUMNS
+from headbook.heads.measure import HeadMeasure, RatioSums, best_head, percentiles
+from headbook.heads.nulls import null_values
+from headbook.heads.offset_baseline import OffsetShare, offset_baseline
+from headbook.heads.syntactic import SyntacticAccuracy
+from headbook.heads.tag_rules import TagRuleShare, tag_baseline
+from headbook.runs.store import Store
+from headbook.trees import RELATION_DIRECTIONS
+
+NUMBER = 13
+TITLE = "Do heads follow syntax?"
+WORK = "voita2019"
+KEYS = ("model", "text", "sentences", "nulls")
+
+NAMES = (
+    "verb → subject", "subject → verb", "verb → object", "object → verb",
+    "noun → adjective", "adjective → noun", "verb → adverb", "adverb → verb",
+)  # fmt: skip
+"""The relation-directions in words, in the order of RELATION_DIRECTIONS; an adverb's head is a verb
+in most sentences."""
+OF_VERBS = torch.tensor([relation in ("nsubj", "dobj") for relation, _ in RELATION_DIRECTIONS])
+NULL_SENTENCES = 500
+"""Sentences of a text that null networks are measured on."""
+EWT = "ud-ewt"
+"""The text of the page's sentences: gold trees of the dev and test parts."""
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Released models, the texts they are measured on, and null networks per model (0: none)."""
+
+    models: tuple[str, ...] = ("firefox-en-pt", "minilm")
+    texts: tuple[str, ...] = (SAMPLE,)
+    sentences: int | None = None
+    nulls: int = 0
+
+
+def compute(parameters: Parameters, store: Store) -> Tables:
+    """The best heads beside offsets and part-of-speech rules, every head, nulls, claims."""
+    found = [
+        (reading, reading.sums(_measures(reading)))
+        for reading in readings(parameters.models, parameters.texts, parameters.sentences, load)
+    ]
+    tables = {
+        "released": pd.concat([_best(*each) for each in found], ignore_index=True),
+        "heads": pd.concat([_heads(*each) for each in found], ignore_index=True),
+        "claims": pd.DataFrame([row for each in found for row in _claims(*each)], columns=COLUMNS),
+    }
+    if parameters.nulls:
+        rows = [_nulls(reading.first(NULL_SENTENCES), parameters.nulls) for reading, _ in found]
+        tables["nulls"] = pd.concat(rows, ignore_index=True)
+    return tables
+
+
+def _measures(reading: Reading) -> dict[str, HeadMeasure]:
+    return {
+        "heads": SyntacticAccuracy(reading.trees),
+        "offsets": OffsetShare(reading.trees),
+        "rules": TagRuleShare(reading.trees),
+    }
+
+
+def _best(reading: Reading, sums: dict[str, RatioSums]) -> pd.DataFrame:
+    """One row per relation-direction. The best head, offset and rule are each chosen on one half
+    of the sentences and scored on the other, margins on the same resamples."""
+    best, offset = best_head(sums["heads"]), offset_baseline(sums["offsets"])
+    rule, margins = tag_baseline(sums["rules"]), _margins(sums)
+    columns = {
+        "layer": best.layer + 1, "head": best.head + 1, "value": best.score, "low": best.low,
+        "high": best.high, "baseline": offset.accuracy, "baseline_offset": offset.offset,
+        "rule": rule.accuracy, "arcs": sums["heads"].denominator[:, 0, 0, 0].sum(0).long(),
+    }  # fmt: skip
+    for name, each in margins.items():
+        low, high = percentiles(each[1:])
+        columns |= {name: each[0], f"{name}_low": low, f"{name}_high": high}
+    frame = pd.DataFrame({name: each.tolist() for name, each in columns.items()})
+    frame.insert(0, "relation", NAMES)
+    return frame.assign(rule_name=rule.names, **reading.labels)
+
+
+def _margins(sums: dict[str, RatioSums]) -> dict[str, Tensor]:
+    """Best head minus best offset, and minus best rule, [1 + replicate, 8] on the scoring half."""
+    best = best_head(sums["heads"])
+    columns = torch.arange(len(RELATION_DIRECTIONS))
+    heads = sums["heads"].replicates(1)[:, best.layer, best.head, columns]
+    offset = offset_baseline(sums["offsets"]).offset + sums["offsets"].ratio().shape[0] // 2
+    offsets = sums["offsets"].replicates(1)[:, offset, columns]
+    rules = sums["rules"].replicates(1)[:, tag_baseline(sums["rules"]).rule, columns]
+    return {"margin": heads - offsets, "over_rule": heads - rules}
+
+
+def _heads(reading: Reading, sums: dict[str, RatioSums]) -> pd.DataFrame:
+    """Accuracy of every head on all sentences, one row per head, a column per relation."""
+    values = sums["heads"].ratio()
+    layers, heads, _ = values.shape
+    index = pd.MultiIndex.from_product(
+        [range(1, layers + 1), range(1, heads + 1)], names=["layer", "head"]
+    )
+    frame = pd.DataFrame(values.flatten(0, 1).tolist(), index, columns=list(NAMES))
+    return frame.reset_index().assign(kind="encoder", **reading.labels)
+
+
+def _nulls(reading: Reading, count: int) -> pd.DataFrame:
+    """The best of as many heads in networks whose weights were permuted or drawn anew."""
+    make = partial(_null_measures, reading)
+    found = null_values(reading.model.network, reading.batches, make, count)
+    largest, typical = found.largest("heads"), found.best("heads").median(0).values
+    frame = pd.DataFrame({"relation": NAMES, "largest": largest.tolist(),
+                          "median": typical.tolist()})  # fmt: skip
+    return frame.assign(nulls=count, **reading.labels)
+
+
+def _null_measures(reading: Reading) -> dict[str, HeadMeasure]:
+    return {"heads": SyntacticAccuracy(reading.trees, replicates=0)}
+
+
+def _claims(reading: Reading, sums: dict[str, RatioSums]) -> Iterator[dict[str, object]]:
+    """One row per claim for each model on EWT; other texts are shown and not counted."""
+    if reading.text != EWT:
+        return
+    labels = {"model": reading.model.name, "corpus": "released",
+              "target": reading.model.languages[1] or "", "seed": ""}  # fmt: skip
+    best = _best(reading, sums)
+    for row, (relation, direction) in zip(
+        best.to_dict("records"), RELATION_DIRECTIONS, strict=True
+    ):
+        numbers = {name: row[name] for name in ("value", "low", "high", "baseline")}
+        claim = f"voita-t1-{relation}-{direction.replace('_', '-')}"
+        yield {"claim": claim, **labels, **numbers}
+    margins = _margins(sums)["margin"]
+    lead = margins[:, OF_VERBS].mean(1) - margins[:, ~OF_VERBS].mean(1)
+    low, high = percentiles(lead[1:])
+    yield {"claim": "voita-f4-verb-relations-strongest", **labels, "value": float(lead[0]),
+           "low": float(low), "high": float(high), "baseline": float("nan")}  # fmt: skip
+
+
+def paper() -> pd.DataFrame:
+    """Table 1 of the paper, from the ledger: relation, text, value, baseline."""
+    rows = []
+    for name, (relation, direction) in zip(NAMES, RELATION_DIRECTIONS, strict=True):
+        claim = ledger().claim(f"voita-t1-{relation}-{direction.replace('_', '-')}")
+        rows += [{"relation": name, "text": each.of, "value": each.values[0],
+                  "baseline": each.baseline} for each in claim.paper]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def trained(tables: Tables) -> pd.DataFrame:
+    """Models trained here on the gold trees of EWT: mean over models, smallest and largest."""
+    rows = tables["best"].query("text == @EWT").copy()
+    names = dict(zip(RELATION_DIRECTIONS, NAMES, strict=True))
+    pairs = zip(rows["relation"], rows["direction"], strict=True)
+    rows["relation"] = [names[pair] for pair in pairs]
+    best = rows[rows["update"] == "best"].groupby("relation", sort=False)["value"]
+    untrained = rows[rows["update"] != "best"].groupby("relation", sort=False)["value"]
+    frame = best.agg(value="mean", low="min", high="max").assign(untrained=untrained.mean())
+    return frame.reset_index().assign(model="trained here", models=rows["model"].nunique())
+
+
+def beside(tables: Tables, text: str = EWT) -> pd.DataFrame:
+    """What the figure draws: released models on a text, models trained here, the paper's values.
+
+    The paper's value and the baselines stand in the first model's rows only.
+    """
+    released = tables["released"].query("text == @text")
+    first = released["model"].iloc[0]
+    known = paper().query("text == 'WMT en-ru'").set_index("relation")["value"]
+    frame = released.assign(paper=released["relation"].map(known))
+    frame.loc[frame["model"] != first, ["paper", "baseline", "rule"]] = float("nan")
+    frame["model"] = frame["model"].replace(TITLES)
+    return pd.concat([frame, trained(tables)] if "best" in tables else [frame], ignore_index=True)
+
+
+def facts(tables: Tables) -> Facts:
+    """The numbers of the prose: those of EWT where they are there, else of the first text."""
+    released = tables["released"]
+    text = EWT if EWT in set(released["text"]) else released["text"].iloc[0]
+    rows = released[(released["text"] == text) & (released["model"] == "firefox-en-pt")]
+    found: Facts = {"sentences": words.count(rows["sentences"].iloc[0])}
+    for row in rows.to_dict("records"):
+        key = _key(row["relation"])
+        found[f"{key}"] = words.estimate(row["value"], row["low"], row["high"])
+        found[f"{key}_short"] = words.percent(row["value"])
+        found[f"{key}_offset"] = words.percent(row["baseline"])
+        found[f"{key}_rule"] = words.percent(row["rule"])
+        found[f"{key}_head"] = words.head(row["layer"], row["head"])
+    for row in paper().query("text == 'WMT en-ru'").to_dict("records"):
+        found[f"{_key(row['relation'])}_paper"] = words.percent(row["value"])
+        found[f"{_key(row['relation'])}_paper_offset"] = words.percent(row["baseline"])
+    if "best" in tables:
+        for row in trained(tables).to_dict("records"):
+            found[f"{_key(row['relation'])}_trained"] = words.percent(row["value"])
+            found["trained_models"] = str(row["models"])
+    if "nulls" in tables:
+        nulls = tables["nulls"].query("model == 'firefox-en-pt' and text == @text")
+        found |= {"null": words.percent(nulls["largest"].max()),
+                  "null_count": str(int(nulls["nulls"].iloc[0]))}  # fmt: skip
+    return found
+
+
+def _key(relation: str) -> str:
+    return relation.replace(" → ", "_")
