@@ -40,11 +40,13 @@ Ids = Sequence[int]
 class ReleasedMaskedRun:
     """Which heads are closed, one set after another; () is the whole model.
 
-    `translated` is whether sentences are also translated anew under each mask, which takes longest.
+    `translated` is whether sentences are also translated anew under each mask, which takes longest;
+    `referenced` whether the loss on references is computed too, where there are any.
     """
 
     masks: tuple[Mask, ...]
     translated: bool = True
+    referenced: bool = True
 
 
 @dataclass(frozen=True)
@@ -220,8 +222,7 @@ class Scorer:
         wrong = torch.zeros(real.shape, dtype=torch.bool)
         wrong[real] = choice != batch.own.target_out[real]
         found = [
-            ids[mask].tolist()[:-1]
-            for ids, mask in zip(batch.own.target_out, real, strict=True)
+            ids[mask].tolist()[:-1] for ids, mask in zip(batch.own.target_out, real, strict=True)
         ]
         again = wrong.any(1).nonzero().squeeze(1)
         if len(again):
@@ -250,7 +251,7 @@ def _score(
     masks = _distinct(run)
     with closed(model.network, frozenset().union(*masks)):
         pass  # an unknown head is refused now and not after an hour
-    sources, targets = _encoded(model, sentences, references)
+    sources, targets = _encoded(model, sentences, references if run.referenced else None)
     if not (folder / OWN).exists():
         kept: dict[str, object] = {"own": _own(model, sources)}
         if targets is not None:

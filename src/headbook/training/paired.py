@@ -76,6 +76,37 @@ def paired(
     return Paired(difference, float(low), float(high), (beyond + 1) / (samples + 1))
 
 
+def increase(
+    sums: Float[np.ndarray, " sentence"],
+    baseline: Float[np.ndarray, " sentence"],
+    tokens: Int[np.ndarray, " sentence"],
+    samples: int = SAMPLES,
+    seed: int = SEED,
+) -> Paired:
+    """Increase of a loss per token, by paired bootstrap over sentences.
+
+    `sums` are each sentence's loss summed over its tokens. The interval is of 95 %; p is two-sided,
+    from the share of resamples on the other side of zero.
+    """
+    added, counted = sums - baseline, tokens.astype(np.float64)
+    drawn = draws(len(tokens), samples, seed)
+    found = (drawn @ added) / (drawn @ counted)
+    low, high = np.quantile(found, [0.025, 0.975])
+    beyond = min(np.count_nonzero(found <= 0), np.count_nonzero(found >= 0))
+    p = min(1.0, 2 * (beyond + 1) / (samples + 1))
+    return Paired(float(added.sum() / counted.sum()), float(low), float(high), p)
+
+
+def holm(p_values: Sequence[float]) -> Float[np.ndarray, " test"]:
+    """Adjusted p-values in the order given (Holm 1979): the i-th smallest of m times m − i + 1."""
+    p = np.asarray(p_values, dtype=float)
+    order = np.argsort(p)
+    raised = p[order] * np.arange(p.size, 0, -1)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(np.maximum.accumulate(raised), 1)
+    return adjusted
+
+
 def _metric() -> BLEU:
     return BLEU()
 

@@ -1,11 +1,17 @@
-"""A released translation model with heads closed: texts and runs that the pages of this part share."""
+"""A released translation model with heads closed: the texts and runs of this part's pages."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from torch import Tensor
+
 from headbook import paths
 from headbook.corpora.readers import load as corpus
+from headbook.heads.importance import Form, importance, l2_normalised
 from headbook.models.gates import all_heads
 from headbook.pruning.ranking import keep_one
 from headbook.released.firefox import FirefoxModel, load_firefox
@@ -17,13 +23,21 @@ from headbook.stages.released_masked import (
     released_masked,
 )
 from headbook.syntax.treebank import read_conllu
+from headbook.training.paired import holm, increase, paired
 from headbook.types import HeadId, Kind, UserError
 
 SAMPLE, TEST = "ewt-sample", "ntrex-pt"
-CHOSEN_FROM, CHOSEN = 1000, 200
-"""NTREX sentences 1,000 to 1,199 are for choosing: orders of pruning, and the head that stays.
-BLEU is of sentences before them."""
+SAMPLES = 10_000
+"""Resamples of a paired test: Holm multiplies the smallest p by the number of heads."""
+SIGNIFICANT = 0.01
+"""The level of Michel et al."""
+MARGIN = 0.5
+"""BLEU: less than the largest loss by a single head in the paper's Table 1 (0.53 of 36.05)."""
+TITLES = {"firefox-en-pt": "Firefox en→pt"}
 SHORT = {Kind.ENCODER: "", Kind.CROSS: "cross "}
+
+
+Scores = Mapping[Kind, Float[Tensor, "layer head"]]
 
 
 @dataclass(frozen=True)
@@ -60,33 +74,35 @@ class Subject:
 
     def on_sample(self, masks: Sequence[Mask], sentences: int) -> ReleasedMasked:
         """Losses on the model's own translations of the bundled sentences."""
+        run = ReleasedMaskedRun(tuple(masks), translated=False)
+        return released_masked(self.model, self.sample(sentences), None, run, self.store)
+
+    @staticmethod
+    def sample(sentences: int) -> list[str]:
+        """The first bundled sentences."""
+        if sentences < 1:
+            raise UserError(f"sentences is {sentences}: give 1 or more")
         trees = read_conllu(paths.DATA / "sample" / "ewt-test-500.conllu")[:sentences]
-        run = ReleasedMaskedRun(tuple(masks), translated=False)
-        return released_masked(self.model, [tree.text for tree in trees], None, run, self.store)
+        return [tree.text for tree in trees]
 
-    def on_choosing(self, masks: Sequence[Mask]) -> ReleasedMasked:
-        """Losses on NTREX sentences that are not among those tested."""
-        run = ReleasedMaskedRun(tuple(masks), translated=False)
-        return released_masked(self.model, *self.choosing, run, self.store)
+    def on_test(
+        self, masks: Sequence[Mask], sentences: int, *, referenced: bool = True
+    ) -> ReleasedMasked:
+        """BLEU and losses on the first sentences of NTREX."""
+        if sentences < 1:
+            raise UserError(f"tested is {sentences}: give 1 or more sentences of {TEST}")
+        pairs = next(iter(corpus(TEST).tests.values())).first(sentences)
+        run = ReleasedMaskedRun(tuple(masks), referenced=referenced)
+        return released_masked(self.model, list(pairs.source), list(pairs.target), run, self.store)
 
-    @cached_property
-    def choosing(self) -> tuple[list[str], list[str]]:
-        """Sentences and references for choosing heads and orders."""
-        return _ntrex(CHOSEN_FROM, CHOSEN)
-
-    def on_test(self, masks: Sequence[Mask], sentences: int) -> ReleasedMasked:
-        """Losses and BLEU on the first sentences of NTREX; UserError where they run into others."""
-        if not 0 < sentences <= CHOSEN_FROM:
-            raise UserError(
-                f"tested is {sentences}: give 1 to {CHOSEN_FROM:,}, heads are chosen on later ones"
-            )
-        run = ReleasedMaskedRun(tuple(masks))
-        return released_masked(self.model, *_ntrex(0, sentences), run, self.store)
-
-
-def _ntrex(first: int, count: int) -> tuple[list[str], list[str]]:
-    pairs = next(iter(corpus(TEST).tests.values())).first(first + count)
-    return list(pairs.source)[first:], list(pairs.target)[first:]
+    def importance(self, sentences: int) -> Scores:
+        """Michel et al.'s importance in their code's form, on the model's own translations of the
+        bundled sentences, at length 1 in every layer."""
+        texts = self.sample(sentences)
+        batches = self.model.batches(texts, self.model.translate(texts), tokens=1024)
+        sums = importance(self.model.network, batches, 0, self.model.losses)
+        kinds = dict.fromkeys(head.kind for head in self.heads)
+        return {kind: l2_normalised(sums[f"{Form.POSITION}/{kind}"].ratio()) for kind in kinds}
 
 
 def label(head: HeadId) -> str:
@@ -102,3 +118,82 @@ def named(labels: Sequence[str], heads: Sequence[HeadId]) -> tuple[HeadId, ...]:
             f"the model has no head {unknown[0]!r}: heads are called L1H1, or cross L1H1"
         )
     return tuple(known[each] for each in labels) or tuple(heads)
+
+
+def head_columns(heads: Sequence[HeadId]) -> pd.DataFrame:
+    """Kind, layer and head counted from one, and the label; one row per head."""
+    rows = [(str(head.kind), head.layer + 1, head.head + 1, label(head)) for head in heads]
+    return pd.DataFrame(rows, columns=["kind", "layer", "head", "label"])
+
+
+def losses_added(found: ReleasedMasked) -> pd.DataFrame:
+    """One row per mask but the first, the whole model: nats per token added, with intervals.
+
+    `own` is of the model's own translations, `reference` of references where they were given.
+    """
+    columns: dict[str, list[float]] = {}
+    known = {
+        "own": (found.own, found.own_tokens),
+        "reference": (found.reference, found.reference_tokens),
+    }
+    for name, (nats, tokens) in known.items():
+        if nats is None or tokens is None:
+            continue
+        tests = [increase(each, nats[0], tokens) for each in nats[1:]]
+        columns[f"{name}_added"] = [test.difference for test in tests]
+        columns[f"{name}_low"] = [test.low for test in tests]
+        columns[f"{name}_high"] = [test.high for test in tests]
+    return pd.DataFrame(columns)
+
+
+def bleu_changes(found: ReleasedMasked) -> pd.DataFrame:
+    """One row per mask but the first: change of BLEU, interval, p, and p after Holm's correction.
+
+    `significant` and `significant_holm` are p below the paper's level; `harmless` is a 95 %
+    interval that lies above −MARGIN, `equivalent` one within ±MARGIN.
+    """
+    if found.statistics is None:
+        raise UserError("nothing was translated")
+    tests = [paired(each, found.statistics[0], SAMPLES) for each in found.statistics[1:]]
+    frame = pd.DataFrame(
+        {
+            "bleu": found.bleu[1:],
+            "change": [test.difference for test in tests],
+            "low": [test.low for test in tests],
+            "high": [test.high for test in tests],
+            "p": [test.p for test in tests],
+        }
+    )
+    frame["p_holm"] = holm(frame["p"].tolist())
+    frame["significant"] = frame["p"] < SIGNIFICANT
+    frame["significant_holm"] = frame["p_holm"] < SIGNIFICANT
+    frame["harmless"] = frame["low"] > -MARGIN
+    frame["equivalent"] = frame["harmless"] & (frame["high"] < MARGIN)
+    return frame
+
+
+def whole(subject: Subject, found: ReleasedMasked, text: str) -> dict[str, object]:
+    """The whole model on a text: one row of the table `wholes`."""
+    row: dict[str, object] = {
+        "model": subject.model.name, "text": text, "sentences": len(found.own_tokens),
+        "own_loss": float(found.own_loss[0]),
+    }  # fmt: skip
+    if found.reference is not None:
+        row["reference_loss"] = float(found.reference_loss[0])
+    if found.statistics is not None:
+        row["bleu"] = float(found.bleu[0])
+    return row
+
+
+def claim(name: str, subject: Subject, value: float, low: float = np.nan, high: float = np.nan,
+          baseline: float = np.nan) -> dict[str, object]:  # fmt: skip
+    """A row of the claims table, of a released model."""
+    return {"claim": name, "model": subject.model.name, "corpus": "released",
+            "target": subject.model.languages[1], "seed": "", "value": value, "low": low,
+            "high": high, "baseline": baseline}  # fmt: skip
+
+
+def claims_table(rows: Sequence[dict[str, object]]) -> pd.DataFrame:
+    """The rows as a table, with its columns where there is none."""
+    columns = ["claim", "model", "corpus", "target", "seed", "value", "low", "high", "baseline"]
+    return pd.DataFrame(rows, columns=columns)
