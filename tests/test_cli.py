@@ -15,7 +15,9 @@ from headbook.publishing import notebooks
 from headbook.studies import explain
 from headbook.types import UserError
 
-COMMANDS = ("plan", "pack", "train", "run", "publish", "explain", "book", "bench", "corpora")
+COMMANDS = (
+    "plan", "pack", "train", "run", "publish", "explain", "look", "book", "bench", "corpora"
+)  # fmt: skip
 ENTRY = """
 [toy-de]
 title = "t"

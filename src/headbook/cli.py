@@ -1,4 +1,4 @@
-"""`headbook`: `corpora`, `plan`, `pack`, `train`, `run`, `publish`, `explain`, `book`, `bench`."""
+"""`headbook`: look at a model; fetch corpora, plan, pack, train, run, publish, build the book."""
 
 import math
 import time
@@ -263,6 +263,26 @@ def pack(
 
         for line in lines(Config(profile), folder, Store.default()):
             typer.echo(line)
+
+
+@app.command()
+def look(
+    model: Annotated[str, typer.Argument(help="Catalogue name, folder or Hugging Face id.")],
+    text: Annotated[
+        str, typer.Option(help="A treebank by name, a CoNLL-U file, or a file of sentences.")
+    ] = "ewt-sample",
+    out: Annotated[Path | None, typer.Option(help="Folder to write to; look/MODEL.")] = None,
+    first: Annotated[int | None, typer.Option(help="Only so many sentences.")] = None,
+) -> None:
+    """Measures every head of a model.
+
+    Writes one HTML page that needs no network, and a CSV table.
+    """
+    with _one_line_errors():
+        from headbook.looking.look import look as looked
+
+        for path in looked(model, text, out, first):
+            typer.echo(str(path))
 
 
 @app.command()

@@ -17,6 +17,7 @@ FLOORS = (
     ("training", "pruning"),
     ("claims", "runs", "plots"),
     ("stages", "bench"),
+    ("looking",),
     ("studies",),
     ("chapters",),
     ("publishing",),

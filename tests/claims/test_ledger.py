@@ -2,11 +2,12 @@
 
 import copy
 import re
+from datetime import date
 
 import pytest
 import yaml
 
-from headbook.claims.ledger import STUDIES, load
+from headbook.claims.ledger import STUDIES, Gate, Kind, Rows, load
 from headbook.claims.rule import Column, Comparison, Outcome, judge
 from headbook.types import UserError
 
@@ -23,6 +24,7 @@ ENTRY = {
     "because": "The work says so.",
     "profile": "laptop",
 }
+CHANGE = {"until": "2026-11-23", "was": "It read the value.", "because": "An ordering."}
 
 
 def written(tmp_path, *entries):
@@ -48,6 +50,19 @@ def test_a_claim_is_read_as_written(tmp_path):
     assert claim.rule.test is Comparison.EXCEEDS_BASELINE_BY
     assert (claim.rule.reads, claim.rule.threshold) == (Column.LOW, 0.1)
     assert ledger.applies(claim, "tatoeba-de") and not ledger.applies(claim, "msdocs-ru")
+
+
+def test_optional_fields_are_read_and_have_defaults(tmp_path):
+    plain = load(written(tmp_path, ENTRY)).claim("a-claim")
+    assert (plain.kind, plain.gates, plain.rows) == (Kind.FINDING, frozenset(), Rows.MODELS)
+    assert (plain.effect, plain.seeds, plain.history) == (None, None, ())
+    full = changed(kind="identity", gates=["present", "power"], effect=0.3, rows="settings",
+                   seeds=3, history=[CHANGE])  # fmt: skip
+    claim = load(written(tmp_path, full)).claim("a-claim")
+    assert claim.gates == {Gate.PRESENT, Gate.POWER} and claim.effect == 0.3
+    assert (claim.kind, claim.rows, claim.seeds) == (Kind.IDENTITY, Rows.SETTINGS, 3)
+    (change,) = claim.history
+    assert change.until == date(2026, 11, 23) and change.was == "It read the value."
 
 
 @pytest.mark.parametrize(
@@ -77,6 +92,16 @@ def test_a_claim_is_read_as_written(tmp_path):
         (changed(rule={"test": "within", "range": [2]}), "[low, high]"),
         (changed(rule={"test": "differs_from_zero", "threshold": 0}), "unknown key threshold"),
         (changed(rule="at_least 3"), "expected a mapping"),
+        (changed(kind="theorem"), "kind: 'theorem' is not known"),
+        (changed(gates=["trained"]), "gates: 'trained' is not known"),
+        (changed(gates="present"), "gates must be a list"),
+        (changed(gates=["power"]), "the gate power and the field effect need each other"),
+        (changed(effect=0.2), "the gate power and the field effect need each other"),
+        (changed(rows="heads"), "rows: 'heads' is not known"),
+        (changed(seeds=1), "1 is no number of seeds"),
+        (changed(history=[{"until": "2026-11-23", "was": "x"}]), "missing because"),
+        (changed(history=[CHANGE | {"until": "soon"}]), "'soon' is no date"),
+        (changed(history=[CHANGE, CHANGE | {"until": "2026-01-01"}]), "oldest change first"),
     ],
 )
 def test_a_fault_is_one_line_naming_the_claim(tmp_path, entry, said):

@@ -5,7 +5,8 @@ import torch
 
 from headbook.heads import planted
 from headbook.heads.measure import Selection
-from headbook.heads.positional import EdgeQueries, PositionalShare, best_offset
+from headbook.heads.positional import EdgeQueries, Place, PositionalShare, at_place, best_offset
+from headbook.heads.random_head import random_heads
 from headbook.heads.tokens import Counting, EosKeys, EosQueries
 from headbook.models.capture import Point
 from headbook.types import Kind
@@ -42,23 +43,65 @@ def test_shift_heads_are_exact_at_every_length(ladder, sentence) -> None:
 
 def test_ragged_ladder_is_exact(ladder) -> None:
     batch = ladder.batch(list(range(20)))
-    best = best_offset(measured(shifted(batch), batch).sums())
-    assert best.offset[0].tolist() == [0, -1, 1, 3]
-    assert (best.share == 1).all() and (best.low == 1).all()
+    sums = measured(shifted(batch), batch).sums()
+    expected = [Place.OWN, Place.NEIGHBOUR, Place.NEIGHBOUR, Place.OTHER]
+    for head, (place, offset) in enumerate(zip(expected, (0, -1, 1, 3), strict=True)):
+        best = best_offset(sums, place)
+        assert best.offset[0, head] == offset and best.share[0, head] == best.low[0, head] == 1
+
+
+PLANTED = (0, -1, 1, -2, 2)
+FOUND = (Place.OWN, Place.NEIGHBOUR, Place.NEIGHBOUR, Place.OTHER, Place.OTHER)
+
+
+@pytest.mark.parametrize("selection", list(Selection))
+@pytest.mark.parametrize("place", list(Place))
+def test_each_place_finds_exactly_its_own_heads(ladder, place, selection) -> None:
+    """Heads at 0, one and two: every measure gives its own 1 and the others 0."""
+    batch = ladder.batch(list(range(20)))
+    heads = [planted.at_offset(batch, offset) for offset in PLANTED]
+    best = best_offset(measured(planted.recording(heads), batch).sums(), place, selection)
+    assert best.share[0].tolist() == [float(each is place) for each in FOUND]
+    own = [offset for offset, each in zip(PLANTED, FOUND, strict=True) if each is place]
+    assert best.offset[0, best.share[0] == 1].tolist() == own
+
+
+@pytest.mark.parametrize("place", list(Place))
+def test_noise_looks_at_no_place(corpus, place) -> None:
+    measure = PositionalShare(Kind.ENCODER)
+    for start in range(0, 60, 20):
+        batch = corpus.batch(list(range(start, start + 20)))
+        measure.update(random_heads(batch, Kind.ENCODER, heads=8), batch)
+    assert best_offset(measure.sums(), place).share.max() < 0.5
+
+
+def test_the_places_share_out_all_offsets() -> None:
+    every = [offset for place in Place for offset in place.offsets()]
+    assert sorted(every) == list(range(-REACH, REACH + 1))
+    values = torch.arange(-REACH, REACH + 1).double()[None]
+    assert at_place(values, Place.OWN).tolist() == [[0]]
+    assert at_place(values, Place.NEIGHBOUR).tolist() == [[-1, 1]]
+    assert at_place(values[:, 3:-3], Place.OTHER).tolist() == [[-2, 2]]
+
+
+def test_where_nothing_counts_the_offset_is_none(ladder) -> None:
+    batch = ladder.batch([0, 1])  # one token and EOS: no neighbour
+    best = best_offset(measured(shifted(batch), batch).sums(), Place.NEIGHBOUR)
+    assert (best.offset == -REACH - 1).all() and best.share.isnan().all()
 
 
 def test_transposed_weights_are_found_out(ladder) -> None:
     batch = ladder.batch([8, 12, 16])
     transposed = planted.recording([planted.at_offset(batch, -1).mT])
     assert share(transposed, batch, -1) == 0
-    assert best_offset(measured(transposed, batch).sums()).offset.item() == 1
+    assert best_offset(measured(transposed, batch).sums(), Place.NEIGHBOUR).offset.item() == 1
 
 
 def test_an_offset_off_by_one_is_found_out(ladder) -> None:
     batch = ladder.batch([8, 12, 16])
     late = planted.recording([planted.at_offset(batch, -1).roll(1, dims=-1)])
     assert share(late, batch, -1) == 0
-    assert best_offset(measured(late, batch).sums()).offset.item() == 0
+    assert best_offset(measured(late, batch).sums(), Place.OWN).share.item() > 0.9
 
 
 def test_heads_without_an_offset_have_none(ladder) -> None:
@@ -124,8 +167,8 @@ def test_best_offset_on_halves_is_scored_elsewhere(corpus, attention) -> None:
     for start in range(0, 60, 20):
         batch = corpus.batch(list(range(start, start + 20)))
         measure.update(attention(batch), batch)
-    best = best_offset(measure.sums(), Selection.HALVES)
+    best = best_offset(measure.sums(), Place.OTHER, Selection.HALVES)
     at = (best.offset + REACH)[..., None]
     assert torch.equal(best.share, measure.on_half(1).gather(-1, at).squeeze(-1))
-    assert torch.equal(best.chosen, measure.on_half(0).max(-1).values)
+    assert torch.equal(best.chosen, at_place(measure.on_half(0), Place.OTHER).max(-1).values)
     assert (best.low <= best.share).all() and (best.share <= best.high).all()

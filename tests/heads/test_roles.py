@@ -14,7 +14,7 @@ from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.trees import RELATION_DIRECTIONS
 from headbook.types import Kind
 
-OFFSETS = torch.tensor([-1, 0, 1])
+OFFSETS = torch.tensor([-2, -1, 0, 1, 2])
 
 
 def of_tape(corpus, ranks, batches, record) -> list[HeadRole]:
@@ -33,7 +33,7 @@ def of_tape(corpus, ranks, batches, record) -> list[HeadRole]:
 
 def test_known_heads_are_classified_exactly(ladder, ranks) -> None:
     def record(batch):
-        plain = [planted.at_offset(batch, offset) for offset in (0, -1, 1)]
+        plain = [planted.at_offset(batch, offset) for offset in (0, -1, 1, -2, 2)]
         none = [planted.uniform(batch), planted.at_first(batch), planted.at_eos(batch)]
         partners = [planted.at_partner(batch, ladder.trees, column) for column in range(8)]
         rarest = [planted.at_rarest(batch, ranks)]
@@ -41,9 +41,10 @@ def test_known_heads_are_classified_exactly(ladder, ranks) -> None:
 
     found = of_tape(ladder, ranks, [ladder.batch(list(range(20)))], record)
     names = [" ".join(pair) for pair in RELATION_DIRECTIONS]
-    expected = [(0, Role.POSITIONAL, "+0"), (1, Role.POSITIONAL, "-1"), (2, Role.POSITIONAL, "+1")]
-    expected += [(6 + column, Role.SYNTACTIC, name) for column, name in enumerate(names)]
-    expected += [(14, Role.RARE, "one of two rarest")]
+    # looking at the own token or two away is no role
+    expected = [(1, Role.POSITIONAL, "-1"), (2, Role.POSITIONAL, "+1")]
+    expected += [(8 + column, Role.SYNTACTIC, name) for column, name in enumerate(names)]
+    expected += [(16, Role.RARE, "one of two rarest")]
     assert [(each.head, each.role, each.detail) for each in found] == expected
     assert all(each.score == 1 for each in found)
 
@@ -55,7 +56,7 @@ def test_random_heads_have_no_role(corpus, ranks) -> None:
     assert [each for each in found if each.role is not Role.SYNTACTIC] == []
 
 
-def scores(positional=(0.0, 0.0, 0.0), syntactic=0.0, rare=(0.0, 0.0)) -> list[HeadRole]:
+def scores(positional=(0.0, 0.0, 0.0, 0.0, 0.0), syntactic=0.0, rare=(0.0, 0.0)) -> list[HeadRole]:
     """The roles of one head; one syntactic score, in column 0, over a baseline of .35."""
     accuracy = torch.zeros(1, 1, 8)
     accuracy[..., 0] = syntactic
@@ -66,8 +67,10 @@ def scores(positional=(0.0, 0.0, 0.0), syntactic=0.0, rare=(0.0, 0.0)) -> list[H
 @pytest.mark.parametrize(
     ("given", "held"),
     [
-        ({"positional": (0.91, 0.0, 0.0)}, ["-1"]),
-        ({"positional": (0.89, 0.0, 0.0)}, []),
+        ({"positional": (0.0, 0.91, 0.0, 0.0, 0.0)}, ["-1"]),
+        ({"positional": (0.0, 0.0, 0.0, 0.91, 0.0)}, ["+1"]),
+        ({"positional": (0.0, 0.89, 0.0, 0.0, 0.0)}, []),
+        ({"positional": (0.99, 0.0, 0.99, 0.0, 0.99)}, []),
         ({"syntactic": 0.46}, ["nsubj head_to_dependent"]),
         ({"syntactic": 0.44}, []),  # +26 % of the baseline, but 9 percentage points
         ({"rare": (0.2, 0.51)}, ["one of two rarest"]),
@@ -79,7 +82,7 @@ def test_thresholds(given, held) -> None:
 
 
 def test_a_head_may_have_several_roles_and_is_drawn_in_one_colour() -> None:
-    several = scores(positional=(0.95, 0.0, 0.0), syntactic=0.9, rare=(0.6, 0.7))
+    several = scores(positional=(0.0, 0.95, 0.0, 0.0, 0.0), syntactic=0.9, rare=(0.6, 0.7))
     assert {each.role for each in several} == set(Role)
     assert drawn(several) is drawn(several[::-1]) is Role.POSITIONAL
     assert drawn(several[1:]) is drawn(several[:0:-1]) is Role.SYNTACTIC
@@ -88,24 +91,24 @@ def test_a_head_may_have_several_roles_and_is_drawn_in_one_colour() -> None:
 
 def test_nan_gives_no_role() -> None:
     nan = float("nan")
-    assert scores(positional=(nan, nan, nan), syntactic=nan, rare=(nan, nan)) == []
+    assert scores(positional=(nan,) * 5, syntactic=nan, rare=(nan, nan)) == []
     unknown = torch.full((8,), nan)
     perfect = torch.ones(1, 1, 8)
-    zeros = torch.zeros(1, 1, 3), OFFSETS
+    zeros = torch.zeros(1, 1, 5), OFFSETS
     assert roles(*zeros, perfect, unknown, torch.zeros(1, 1, 2)) == []
 
 
 def test_candidates_keep_every_score_and_threshold() -> None:
     every = candidates(
-        torch.rand(2, 3, 3), OFFSETS, torch.rand(2, 3, 8), torch.rand(8), torch.rand(2, 3, 2)
+        torch.rand(2, 3, 5), OFFSETS, torch.rand(2, 3, 8), torch.rand(8), torch.rand(2, 3, 2)
     )
-    assert len(every) == 2 * 3 * (3 + 8 + 1)
+    assert len(every) == 2 * 3 * (2 + 8 + 1)
     assert drawn([each for each in every if not each.held]) is None
 
 
 def test_stricter_thresholds_only_take_away() -> None:
     torch.manual_seed(0)
-    given = (torch.rand(2, 3, 3), OFFSETS, torch.rand(2, 3, 8), torch.rand(8), torch.rand(2, 3, 2))
+    given = (torch.rand(2, 3, 5), OFFSETS, torch.rand(2, 3, 8), torch.rand(8), torch.rand(2, 3, 2))
     loose = roles(*given, Thresholds(0.5, 0.05, 0.4))
     strict = roles(*given, Thresholds(0.8, 0.2, 0.7))
     key = lambda each: (each.layer, each.head, each.detail)  # noqa: E731

@@ -114,7 +114,7 @@ def test_every_head_has_its_scores_trained_and_not(tables: Tables):
     assert len(scores) == 2 * 3 * 2 * 2  # updates, kinds, layers, heads
     assert scores["confidence"].between(0, 1).all()
     encoder = scores[scores["kind"] == "encoder"]
-    for name in ("confidence", "positional", "accuracy"):
+    for name in ("confidence", "own", "neighbour", "other", "accuracy"):
         assert (encoder[f"{name}_low"] <= encoder[name]).all()
         assert (encoder[name] <= encoder[f"{name}_high"]).all()
 
@@ -143,8 +143,8 @@ def test_every_claim_of_the_study_has_a_row_a_model(tables: Tables):
     assert not rows["claim"].duplicated().any()
 
 
-def claims_of(sharp: list[float], positional: list[float]) -> pd.Series:
-    """The claims of one layer whose heads have these confidences and shares at offset -1."""
+def claims_of(sharp: list[float], positional: list[float], offset: int = -1) -> pd.Series:
+    """The claims of one layer whose heads have these confidences and shares at an offset."""
     from headbook.heads.measure import RatioSums
 
     def plain(*shape: int, at: dict[tuple[int, ...], float] | None = None) -> RatioSums:
@@ -156,7 +156,9 @@ def claims_of(sharp: list[float], positional: list[float]) -> pd.Series:
     heads = len(sharp)
     sums = {
         "confidence/encoder": plain(heads, at={(n,): each for n, each in enumerate(sharp)}),
-        "positional/encoder": plain(heads, 11, at={(n, 4): e for n, e in enumerate(positional)}),
+        "positional/encoder": plain(
+            heads, 11, at={(n, 5 + offset): e for n, e in enumerate(positional)}
+        ),
         "syntactic": plain(heads, 8), "rare": plain(heads, 2, at={(0, 1): 0.4}),
     }  # fmt: skip
     offsets = torch.full((2, 4, 41, 8), 0.5, dtype=torch.float64)
@@ -182,6 +184,15 @@ def test_the_most_confident_may_be_others():
     found = claims_of(sharp=[0.9, 0.2, 0.8, 0.1], positional=[0.0, 0.99, 0.92, 0.2])
     assert found["voita-f1b-confident-are-positional"] == 0.5
     assert found["voita-f1b-positional-confident"] == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("offset", [0, 2, -2])
+def test_a_head_at_its_own_token_or_two_away_has_no_role(offset: int):
+    found = claims_of(sharp=[0.9, 0.95], positional=[0.2, 0.99], offset=offset)
+    assert found["voita-f1c-positional"] == 0 and found["voita-f1c-unclassified"] == 1
+    assert found["voita-f1c-both-neighbours"] == 0
+    assert found["voita-f1c-positional-adjacent"] == 0, "it looks at one offset, and no neighbour"
+    assert pd.isna(found["voita-f1b-positional-confident"])
 
 
 def test_without_positional_heads_there_is_no_number():
@@ -232,10 +243,11 @@ def test_a_model_whose_sentences_hold_no_rare_word_is_drawn(tables: Tables):
 def test_the_reading_takes_its_numbers_from_the_tables(tables: Tables):
     scores = tables["scores"].copy()
     place = scores.query("kind == 'encoder' and update == 'best'").index[1]
-    scores.loc[place, ["positional", "offset"]] = [0.97, "-1"]
+    scores.loc[place, ["neighbour", "neighbour_offset"]] = [0.97, "-1"]
     said = study.read(with_roles(tables) | {"scores": scores})
     layer, head = scores.loc[place, ["layer", "head"]]
-    assert f"layer {layer}, head {head}) points at offset -1 for 97% of the tokens" in said
+    assert "share at a neighbour is 97% at offset -1 (" in said
+    assert f"layer {layer}, head {head})" in said and "is told for" not in said
     assert "Of 4 encoder heads in 1 models 1 hold a role" in said
     assert "nan" not in study.read(tables)
 

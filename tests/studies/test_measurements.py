@@ -71,7 +71,7 @@ def measurement(tmp_path: Path) -> Measurement:
     planted = {
         "confidence/encoder": sums(confidence, spread=0.01),
         "confidence/cross": sums(confidence / 2),
-        "positional/encoder": sums(shares(11, l0h0c4=0.95, l1h2c6=0.6)),
+        "positional/encoder": sums(shares(11, l0h0c4=0.95, l1h2c6=0.6, l1h2c5=0.7, l1h0c8=0.9)),
         "positional/cross": sums(shares(11, l1h1c5=0.7)),
         # on the first half head (1, 0) is the better one, on the second (0, 1)
         "syntactic": sums(shares(8, l0h1c0=0.5, l1h0c0=0.6), shares(8, l0h1c0=0.9, l1h0c0=0.4),
@@ -134,8 +134,13 @@ def test_intervals_come_from_the_replicates_alone(measurement: Measurement):
 def test_each_heads_best_is_found(encoder: pd.DataFrame):
     assert len(encoder) == LAYERS * HEADS
     assert encoder["confidence"].tolist() == pytest.approx([0.9, 0.2, 0.3, 0.4, 0.5, 0.1])
-    assert encoder.loc[(1, 1), ["offset", "positional"]].tolist() == ["-1", pytest.approx(0.95)]
-    assert encoder.loc[(2, 3), ["offset", "positional"]].tolist() == ["+1", pytest.approx(0.6)]
+    neighbour = encoder[["neighbour_offset", "neighbour"]]
+    assert neighbour.loc[(1, 1)].tolist() == ["-1", pytest.approx(0.95)]
+    assert neighbour.loc[(2, 3)].tolist() == ["+1", pytest.approx(0.6)]
+    assert encoder.loc[(2, 3), "own"] == pytest.approx(0.7)
+    assert encoder.loc[(1, 1), "own"] == pytest.approx(0.01)
+    far = encoder.loc[(2, 1), ["other_offset", "other"]].tolist()
+    assert far == ["+3", pytest.approx(0.9)] and (encoder["own_low"] <= encoder["own"]).all()
     assert encoder.loc[(1, 3), "rare"] == pytest.approx(0.55)
     subject = encoder.loc[(1, 2)]
     assert subject["relation"] == "nsubj head_to_dependent"
@@ -157,11 +162,12 @@ def test_a_kind_without_a_measure_has_gaps(measurement: Measurement):
     cross = head_scores(measurement).query("kind == 'cross'")
     assert len(cross) == LAYERS * HEADS
     assert cross[["accuracy", "margin", "rare", "relation"]].isna().all(axis=None)
-    assert cross["positional"].max() == pytest.approx(0.7)
+    assert cross["own"].max() == pytest.approx(0.7)
 
 
 @pytest.mark.parametrize(("name", "column"), [("rare", "rare"), ("syntactic", "accuracy"),
-                                              ("positional/encoder", "positional")])  # fmt: skip
+                                              ("positional/encoder", "neighbour"),
+                                              ("positional/encoder", "own")])  # fmt: skip
 def test_nothing_counted_is_a_gap_and_no_nought(measurement: Measurement, name: str, column: str):
     scores = head_scores(without(measurement, name)).query("kind == 'encoder'")
     assert len(scores) == LAYERS * HEADS and scores[column].isna().all()
@@ -214,7 +220,7 @@ def test_a_relation_without_arcs_has_no_margin(measurement: Measurement):
 
 def test_roles_are_held_by_whom_they_were_planted_in(measurement: Measurement):
     roles = role_rows(measurement)
-    assert len(roles) == LAYERS * HEADS * (11 + 8 + 1)
+    assert len(roles) == LAYERS * HEADS * (2 + 8 + 1)
     held = roles[roles["held"]][["layer", "head", "role", "detail"]]
     assert [tuple(row) for row in held.values] == [
         (1, 1, "positional", "-1"),

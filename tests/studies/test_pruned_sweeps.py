@@ -120,7 +120,7 @@ def sweep(
 
 
 def measurement(model: TrainedModel, positional: torch.Tensor) -> Measurement:
-    """Encoder heads with these shares at one offset, and nothing else that is remarkable."""
+    """Encoder heads with these shares at the left neighbour, the rest at the own token."""
     layers, heads = positional.shape
     columns = len(RELATION_DIRECTIONS)
 
@@ -129,7 +129,8 @@ def measurement(model: TrainedModel, positional: torch.Tensor) -> Measurement:
         return RatioSums(planted, torch.ones_like(planted))
 
     shares = torch.zeros(layers, heads, 2 * REACH + 1)
-    shares[..., 0] = positional
+    shares[..., REACH - 1] = positional
+    shares[..., REACH] = 1 - positional  # the own token is no role, and comes no nearer to one
     found = {
         "confidence/encoder": sums(positional[..., None]),
         "positional/encoder": sums(shares),
@@ -211,11 +212,12 @@ def test_kept_heads_with_a_role_and_near_one(encoder: Sweep):
     gap = found.specialised_gap()
     assert gap[0] == pytest.approx(1 - (9 + 3) / 30), "roles: the two that no point closes"
     pairs = pair_rows(found).set_index("score")
-    assert (pairs.loc[["positional", "confidence", "nearness"], "value"] == 1).all()
+    assert (pairs.loc[["neighbour", "confidence", "nearness"], "value"] == 1).all()
+    assert pairs.loc["own", "value"] == 0 and pairs.loc["other", "value"] == 0.5
     assert pairs.loc["rare", "value"] == 0.5 and (pairs["points"] == 3).all()
     assert 0.5 < pairs.loc["nearness", "block_matched"] < 1
     assert found.scores["nearness"].iloc[-1] == pytest.approx(0.95 / 0.9)
-    means = mean_rows(found).query("score == 'positional' and kept == 2").iloc[0]
+    means = mean_rows(found).query("score == 'neighbour' and kept == 2").iloc[0]
     assert means["kept_mean"] == pytest.approx((0.92 + 0.95) / 2)
     assert means["closed_mean"] == pytest.approx(shares.flatten()[:10].mean().item())
     assert means["low"] < means["difference"] < means["high"]
@@ -225,7 +227,7 @@ def test_without_roles_or_points_there_is_no_number(tmp_path: Path):
     whole = sweep(tmp_path, [(), first_heads(ENCODER, 12)], ENCODER, (5, 6))
     found = Survival(whole, measurement(whole.base, encoder_grid([0.1] * 12)))
     assert np.isnan(found.specialised_gap()).all()
-    assert pair_rows(found)["value"].isna().all() and len(mean_rows(found)) == 10
+    assert pair_rows(found)["value"].isna().all() and len(mean_rows(found)) == 14
 
 
 def test_functions_are_counted_among_kept_heads(
@@ -240,7 +242,7 @@ def test_functions_are_counted_among_kept_heads(
     assert rows["positional"].tolist() == [2, 3, 2, 2, 2], "the first head is closed in every point"
     assert rows["none"].tolist() == [10, 9, 9, 3, 0]
     assert rows["new"].tolist() == [0, 1, 1, 1, 1]
-    assert rows["mean_positional"].iloc[-1] == pytest.approx((0.92 + 0.95) / 2)
+    assert rows["mean_neighbour"].iloc[-1] == pytest.approx((0.92 + 0.95) / 2)
 
 
 def test_the_order_of_kinds_and_layers(tmp_path: Path):

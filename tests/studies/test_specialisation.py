@@ -10,13 +10,21 @@ from torch import Tensor
 from headbook.corpora.readers import Pairs, ParallelCorpus
 from headbook.corpora.report import Report
 from headbook.heads.measure import RatioSums
+from headbook.heads.positional import Place
 from headbook.heads.roles import Thresholds
 from headbook.stages.heads import HeadsRun
 from headbook.stages.model import TrainedModel
 from headbook.stages.texts import Text
 from headbook.studies.config import Config
 from headbook.studies.measurements import Measurement
-from headbook.studies.specialisation import Score, most_confident, sharpest, threshold
+from headbook.studies.specialisation import (
+    ROLES,
+    Score,
+    most_confident,
+    offset_of,
+    sharpest,
+    threshold,
+)
 
 SPREAD = 0.01
 """What each of the three replicates is larger by than the one before."""
@@ -48,7 +56,11 @@ def shares(size: int, values: dict[int, float]) -> Tensor:
 
 PLANTED = {
     # by luck head (0, 1) is the better one on the half that scores
-    "positional/encoder": (cells(5, {(1, 2, 3): 0.9}), cells(5, {(1, 2, 3): 0.7, (0, 1, 0): 0.95})),
+    "positional/encoder": (
+        # cells are offsets -2 to +2
+        cells(5, {(1, 2, 3): 0.9, (0, 2, 2): 0.97, (1, 0, 0): 0.8}),
+        cells(5, {(1, 2, 3): 0.7, (0, 1, 1): 0.95, (0, 2, 2): 0.96, (1, 0, 0): 0.6}),
+    ),
     # the most accurate head is at 0.6, where a fixed offset has 0.55; that of 0.4 is 0.2 above
     "syntactic": (
         cells(8, {(0, 0, 0): 0.6, (1, 1, 5): 0.4}),
@@ -81,7 +93,9 @@ def measurement() -> Measurement:
 @pytest.mark.parametrize(
     ("score", "place", "chosen", "value"),
     [
-        (Score.POSITIONAL, (1, 2), 0.9, 0.7),
+        (Score.NEIGHBOUR, (1, 2), 0.9, 0.7),
+        (Score.OWN, (0, 2), 0.97, 0.96),
+        (Score.OTHER, (1, 0), 0.8, 0.6),
         # the offset is chosen on the first half too: what is commonest on the other does not count
         (Score.MARGIN, (1, 1), 0.4 - 0.2, 0.35 - 0.2),
         (Score.RARE, (1, 0), 0.5, 0.45),
@@ -96,8 +110,14 @@ def test_it_is_chosen_on_one_half_and_scored_on_the_other(
     assert found.value == pytest.approx(value, abs=1e-6)
 
 
+def test_the_offset_is_named(measurement: Measurement):
+    near, far = (sharpest(measurement, each) for each in (Score.NEIGHBOUR, Score.OTHER))
+    assert offset_of(near, Place.NEIGHBOUR, reach=2) == 1
+    assert offset_of(far, Place.OTHER, reach=2) == -2
+
+
 def test_the_interval_is_over_the_replicates(measurement: Measurement):
-    low, high = sharpest(measurement, Score.POSITIONAL).ends
+    low, high = sharpest(measurement, Score.NEIGHBOUR).ends
     assert 0.7 + SPREAD <= low < high <= 0.7 + 3 * SPREAD + 1e-9
 
 
@@ -112,12 +132,12 @@ def test_what_no_token_counts_for_is_never_chosen(measurement: Measurement):
     for half in halves:
         half[1, 2, 3] = torch.nan
     other = {**measurement.sums, "positional/encoder": sums(*halves)}
-    assert sharpest(replace(measurement, sums=other), Score.POSITIONAL).value < 0.9
+    assert sharpest(replace(measurement, sums=other), Score.NEIGHBOUR).value < 0.9
 
 
 def test_thresholds_are_those_of_the_roles():
     of = Thresholds()
-    assert [threshold(each) for each in Score] == [of.positional, of.syntactic_margin, of.rare]
+    assert [threshold(each) for each in ROLES] == [of.positional, of.syntactic_margin, of.rare]
 
 
 def test_the_most_confident_head_is_chosen_on_one_half_too(measurement: Measurement):

@@ -74,7 +74,7 @@ def compute(monkeypatch: pytest.MonkeyPatch, seeds: int, folder: Path) -> Tables
         model, update = at
         run = model.run
         value = positional(change_of(run), run.training.seed, update / run.training.updates)
-        return SimpleNamespace(value=value if scored is Score.POSITIONAL else -value)
+        return SimpleNamespace(value=value if scored is Score.NEIGHBOUR else -value)
 
     def bleu(model: TrainedModel, curves: tuple, count: int, store: Store, at: int) -> object:
         return SimpleNamespace(bleu=[100 * at / model.run.training.updates])
@@ -204,11 +204,11 @@ def value(tables: Tables, claim: str) -> pd.Series:
 def test_claims_say_what_the_ledger_says_they_say(tables: Tables) -> None:
     luck = np.array(LUCK)
     for claim, gains in {
-        "needs-updates": 0.3 + luck,
-        "needs-small-batches": 0.05 + luck,
-        "needs-text": 0.1 - luck,  # less of the model with fewer pairs
-        "needs-width": 0.2 + luck,
-        "needs-updates-over-width": np.full(SEEDS, 0.1),
+        "neighbour-needs-updates": 0.3 + luck,
+        "neighbour-needs-small-batches": 0.05 + luck,
+        "neighbour-needs-text": 0.1 - luck,  # less of the model with fewer pairs
+        "neighbour-needs-width": 0.2 + luck,
+        "neighbour-needs-updates-over-width": np.full(SEEDS, 0.1),
     }.items():
         summary, row = over_seeds(gains), value(tables, claim)
         found = row[["value", "low", "high"]].to_numpy(dtype=float)
@@ -216,16 +216,17 @@ def test_claims_say_what_the_ledger_says_they_say(tables: Tables) -> None:
 
 
 def test_one_seed_has_no_interval(of_one_seed: Tables) -> None:
-    row = value(of_one_seed, "needs-width")
+    row = value(of_one_seed, "neighbour-needs-width")
     assert row["value"] == pytest.approx(0.2) and np.isnan(row["low"])
     assert "One seed" in study.read(of_one_seed)
-    assert study.gains_table(of_one_seed)["one offset"].iloc[0] == "+0.300"
+    assert study.gains_table(of_one_seed)["a neighbour"].iloc[0] == "+0.300"
 
 
 def test_claims_are_rows_the_scorecard_takes(tables: Tables) -> None:
     known = ledger.load()
     claims = checked(known, tables["claims"].astype({"seed": str}), study.STUDY, "test")
-    assert set(claims["claim"]) == {each.id for each in known.claims if each.study == study.STUDY}
+    mine = {each.id for each in known.claims if each.study == study.STUDY}
+    assert set(study.SUPERSEDED) < mine and set(claims["claim"]) == mine - {*study.SUPERSEDED}
 
 
 def test_every_checkpoint_is_a_row_and_the_untrained_one_the_first(tables: Tables) -> None:
@@ -245,12 +246,12 @@ def test_tables_are_means_over_seeds(tables: Tables) -> None:
     shown = study.last_table(tables).set_index("change")
     assert shown.index[0] == "untrained" and shown.loc["untrained", "TFLOP"] == 0
     mean = AT_THE_END[Change.WIDTH] + np.mean(LUCK)
-    assert shown.loc[str(Change.WIDTH), "one offset"] == pytest.approx(mean)
+    assert shown.loc[str(Change.WIDTH), "a neighbour"] == pytest.approx(mean)
     gains = study.gains_table(tables).set_index("change")
     assert list(gains.index) == [str(change) for change in Change if change is not Change.NONE]
     summary = over_seeds(np.array(LUCK) + 0.3)
     said = f"{summary.mean:+.3f} ({summary.low:+.3f} to {summary.high:+.3f})"
-    assert gains.loc[str(Change.UPDATES), "one offset"] == said
+    assert gains.loc[str(Change.UPDATES), "a neighbour"] == said
 
 
 def test_the_figure_shows_means_of_every_change(tables: Tables) -> None:
@@ -275,12 +276,23 @@ def test_the_reading_tells_of_a_head_that_longer_training_spreads(tables: Tables
     rows = tables["checkpoints"]
     assert "is largest" not in study.read(tables)  # the planted scores rise to the last update
     last = (rows["change"] == Change.UPDATES) & (rows["update"] == rows["updates"])
-    fallen = rows["positional"].mask(last, 0.1)
+    fallen = rows["neighbour"].mask(last, 0.1)
     spread = rows["confidence"].mask(last, 0.2)
-    said = study.read({**tables, "checkpoints": rows.assign(positional=fallen, confidence=spread)})
+    said = study.read({**tables, "checkpoints": rows.assign(neighbour=fallen, confidence=spread)})
     half, end = rows.loc[last, "updates"].iloc[0] // 2, rows.loc[last, "updates"].iloc[0]
     assert f"is largest, 34.5%, after {half:,} updates, and 10.0% after {end:,}" in said
     assert "“BLEU” 50.0 and 100.0" in said and "“confidence” 0.500 and 0.200" in said
-    assert "heads this narrow" in said
-    still = study.read({**tables, "checkpoints": rows.assign(positional=fallen)})
-    assert "is largest" in still and "heads this narrow" not in still
+
+
+def test_tables_that_do_not_tell_the_offset_say_so(tables: Tables) -> None:
+    rows = tables["checkpoints"]
+    older = {"checkpoints": rows.rename(columns={"neighbour": "any_offset"})
+             .drop(columns=["own", "other"])}  # fmt: skip
+    said = study.read(older)
+    assert "“one offset, own token among them” of the most specialised head" in said
+    assert "looks at a neighbour" not in said and "cannot be told from them" in said
+    assert "one offset, own token among them" in study.gains_table(older).columns
+    assert "one offset, own token among them" in study.last_table(older).columns
+    titles = [axis.get_ylabel() for axis in study.draw_changes(older).axes]
+    assert "largest share at one offset,\nown token among them" in titles
+    assert "cannot be told" not in study.read(tables)

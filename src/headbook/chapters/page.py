@@ -1,36 +1,39 @@
 """A page in its notebook: published tables, what is measured live, facts, guards."""
 
 import base64
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from headbook.chapters.chapter import Chapter, Facts, Tables, find, given_in, plain
-from headbook.chapters.comparing import Comparison, compare, unpublished
+from headbook.chapters.claims import judged
+from headbook.chapters.comparing import COMPARED, Comparison, compare, unpublished
+from headbook.claims.verdict import COLUMNS, Verdict
 from headbook.runs.store import Store
 from headbook.studies.results import Published, all_published, machine, published, write
 from headbook.types import UserError
 
 RELEASED = "released"
 """The folder of results of what chapters measure of released models."""
-COMPARED = "application/vnd.headbook.compared+json"
-"""The type of the output that says how many values were measured again, for the runner."""
 
 
 @dataclass(frozen=True)
 class Page:
     """One page, opened: everything that its cells show.
 
-    `tables` are the published ones, followed by the rows of measurements that only this run has;
-    `facts` are computed from published tables alone, since the prose was written for those.
+    `published` are the published tables, and `tables` these and the rows of measurements that only
+    this run has. `facts` and guards read the former: the prose was written for those.
     """
 
     chapter: Chapter
     parameters: Any
+    published: Tables
     tables: Tables
     facts: Facts
     comparison: Comparison
@@ -38,7 +41,7 @@ class Page:
     released: Published | None
     trained: Published | None
 
-    def expects(self, sentence: str, holds: bool) -> None:
+    def expects(self, sentence: str, holds: object) -> None:
         """Guards a sentence of the page; UserError where the published results say otherwise."""
         if not holds:
             raise UserError(
@@ -47,24 +50,45 @@ class Page:
             )
 
     def table(self, frame: pd.DataFrame, download: str = "") -> "Table":
-        """A small table; `download` names the published table that a reader can save as CSV."""
+        """A small table; `download` names the table of the page that a reader can save as CSV."""
         return Table(frame, download, self.tables[download] if download else None)
 
-    def provenance(self) -> str:
-        """Where the numbers come from, as a list in Markdown."""
-        name = self.chapter.name
-        lines = [f"- This page: `headbook run {self.chapter.number}` executes its notebook, "
-                 f"`notebooks/{name}.ipynb`."]  # fmt: skip
+    def claims(self) -> "Table":
+        """One row per claim of this page, with its verdict over all published models."""
+        return Table(judged(self.chapter.name, _claims(self.published))[0])
+
+    def glue(self, name: str, shown: object) -> None:
+        """Keeps something for `{glue}` in a tab or below a fold, where no code can stand."""
+        from myst_nb import glue
+
+        glue(name, shown, display=False)
+
+    def reproduce(self) -> "Lines":
+        """Commands, commits, dates and machines behind the numbers."""
+        name, number = self.chapter.name, self.chapter.number
+        lines = [f"This page: <code>headbook run {number}</code> executes its notebook, "
+                 f"<code>notebooks/{name}.ipynb</code>, with the parameters "
+                 f"<code>{escape(json.dumps(plain(self.parameters), ensure_ascii=False))}</code>. "
+                 f"Measured again here: {escape(str(self.comparison))}."]  # fmt: skip
         for kept in filter(None, (self.released, self.trained)):
-            how = f"headbook publish {self.chapter.number} --profile {kept.profile}"
             made = kept.run
-            hours = f", {made['seconds'] / 3600:.2f} hours" if "seconds" in made else ""
+            took = f", {made['seconds'] / 3600:.2f} hours" if "seconds" in made else ""
             lines.append(
-                f"- Published tables `data/results/{kept.profile}/{name}`: `{how}`, "
-                f"commit {made['commit']}, {made['date'][:10]}, {machine(made['hardware'])}{hours}."
+                f"Published tables <code>data/results/{kept.profile}/{name}</code>: "
+                f"<code>headbook publish {number} --profile {kept.profile}</code>, commit "
+                f"{made['commit']}, {made['date'][:10]}, {machine(made['hardware'])}{took}."
             )
-        lines.append(f"- Measured again here: {self.comparison}, {self.seconds:.0f} s.")
-        return "\n".join(lines)
+        return Lines(tuple(lines))
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines of HTML as a list."""
+
+    lines: tuple[str, ...]
+
+    def _repr_html_(self) -> str:
+        return "<ul>" + "".join(f"<li>{line}</li>" for line in self.lines) + "</ul>"
 
 
 @dataclass(frozen=True)
@@ -110,9 +134,12 @@ def open_page(
     comparison = compare(live, known, chapter.keys) if released else Comparison(0)
     tables = _joined(known, trained.tables if trained else {})
     facts = chapter.facts(tables)
+    facts |= {"verdicts": _counted(judged(chapter.name, _claims(tables))[1])}
     new = {n: unpublished(t, known[n], chapter.keys) for n, t in live.items() if n in known}
     with_new = {n: _stacked(t, new[n]) if n in new else t for n, t in tables.items()}
-    page = Page(chapter, parameters, with_new, facts, comparison, seconds, released, trained)
+    page = Page(
+        chapter, parameters, tables, with_new, facts, comparison, seconds, released, trained
+    )
     _glue(page)
     return page
 
@@ -147,6 +174,15 @@ def _joined(released: Tables, trained: Tables) -> Tables:
 def _stacked(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     full = [table for table in (first, second) if len(table)]
     return pd.concat(full, ignore_index=True) if full else first
+
+
+def _claims(tables: Tables) -> pd.DataFrame:
+    return tables.get("claims", pd.DataFrame(columns=COLUMNS))
+
+
+def _counted(verdicts: Mapping[Verdict, int]) -> str:
+    """`4 replicated, 5 mixed`, in the order of the verdicts."""
+    return ", ".join(f"{verdicts[each]} {each}" for each in Verdict if each in verdicts)
 
 
 def _glue(page: Page) -> None:

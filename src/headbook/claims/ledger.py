@@ -1,7 +1,9 @@
-"""The ledger of claims, data/claims.yml: read, checked, and given as frozen dataclasses."""
+"""The ledger of claims, data/claims.yml: read and checked, as frozen dataclasses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
 from pathlib import Path
 
 import yaml
@@ -44,10 +46,42 @@ STUDIES = (
 PROFILES = ("smoke", "quick", "laptop", "full")
 UNITS = ("share", "count", "layer", "ratio", "bleu", "correlation", "log")
 ANY = "any"
+
+
+class Kind(StrEnum):
+    """Only findings are counted; identities hold by construction, texts are no models."""
+
+    FINDING = "finding"
+    IDENTITY = "identity"
+    TEXT = "text"
+
+
+class Gate(StrEnum):
+    """A condition without which a model says nothing about a claim.
+
+    converged: further training would hardly move its quality. present: it has a head of the kind
+    whose properties the claim is about. diagnostic: the same model untrained fails the rule. power:
+    half of the interval is at most half of the effect that the work reports.
+    """
+
+    CONVERGED = "converged"
+    PRESENT = "present"
+    DIAGNOSTIC = "diagnostic"
+    POWER = "power"
+
+
+class Rows(StrEnum):
+    """What the rows of a claim are: models of their own, or settings of one model."""
+
+    MODELS = "models"
+    SETTINGS = "settings"
+
+
 _FIELDS = {
     "id", "source", "claim", "paper", "unit", "study", "domain", "measure", "rule", "because",
     "profile",
 }  # fmt: skip
+_OPTIONAL = frozenset({"kind", "gates", "effect", "rows", "seeds", "history"})
 
 
 @dataclass(frozen=True)
@@ -60,8 +94,22 @@ class PaperValue:
 
 
 @dataclass(frozen=True)
+class Change:
+    """A former form of a claim: valid until that day, how it read, and why it was changed."""
+
+    until: date
+    was: str
+    because: str
+
+
+@dataclass(frozen=True)
 class Claim:
-    """One claim; see the head of data/claims.yml for what the fields mean."""
+    """One claim; see the head of data/claims.yml for what the fields mean.
+
+    `effect` is the size that the work reports, in the unit of the value, for the gate `power`.
+    `seeds` is the number of seeds behind each published interval, None for an interval within one
+    model. `history` is in the order of the dates.
+    """
 
     id: str
     work: str
@@ -75,6 +123,12 @@ class Claim:
     rule: Rule
     because: str
     profile: str
+    kind: Kind = Kind.FINDING
+    gates: frozenset[Gate] = frozenset()
+    effect: float | None = None
+    rows: Rows = Rows.MODELS
+    seeds: int | None = None
+    history: tuple[Change, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -147,7 +201,7 @@ def _listed(names: object) -> str:
 def _claim(entry: object, file: str) -> Claim:
     named = entry.get("id", "a claim without an id") if isinstance(entry, dict) else "a claim"
     where = f"{file}, {named}"
-    _keys(entry, _FIELDS, where)
+    _keys(entry, _FIELDS, where, _OPTIONAL)
     _keys(entry["source"], {"work", "where"}, f"{where}, source")
     if not isinstance(entry["paper"], list):
         raise UserError(f"{where}: paper must be a list, [] when the work gives no number")
@@ -156,7 +210,51 @@ def _claim(entry: object, file: str) -> Claim:
         **{key: _text(word, f"{where}, {key}") for key, word in words.items()},
         paper=tuple(_paper(value, where) for value in entry["paper"]),
         rule=_rule(entry["rule"], where),
+        kind=_member(Kind, entry.get("kind", "finding"), f"{where}, kind"),
+        gates=_gates(entry, where),
+        effect=None if "effect" not in entry else _number(entry["effect"], f"{where}, effect"),
+        rows=_member(Rows, entry.get("rows", "models"), f"{where}, rows"),
+        seeds=_seeds(entry.get("seeds"), f"{where}, seeds"),
+        history=_history(entry.get("history", []), f"{where}, history"),
     )
+
+
+def _gates(entry: dict, where: str) -> frozenset[Gate]:
+    named = entry.get("gates", [])
+    if not isinstance(named, list):
+        raise UserError(f"{where}: gates must be a list")
+    gates = frozenset(_member(Gate, gate, f"{where}, gates") for gate in named)
+    if (Gate.POWER in gates) != ("effect" in entry):
+        raise UserError(f"{where}: the gate power and the field effect need each other")
+    return gates
+
+
+def _seeds(value: object, where: str) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 2):
+        raise UserError(f"{where}: {value!r} is no number of seeds; an interval needs two or more")
+    return value
+
+
+def _history(entries: object, where: str) -> tuple[Change, ...]:
+    if not isinstance(entries, list):
+        raise UserError(f"{where}: must be a list")
+    for entry in entries:
+        _keys(entry, {"until", "was", "because"}, where)
+    changes = tuple(
+        Change(_day(entry["until"], where), _text(entry["was"], where),
+               _text(entry["because"], where))
+        for entry in entries
+    )  # fmt: skip
+    if list(changes) != sorted(changes, key=lambda change: change.until):
+        raise UserError(f"{where}: put the oldest change first")
+    return changes
+
+
+def _day(value: object, where: str) -> date:
+    try:
+        return value if isinstance(value, date) else date.fromisoformat(str(value))
+    except ValueError:
+        raise UserError(f"{where}: {value!r} is no date like 2026-11-23") from None
 
 
 def _paper(entry: object, where: str) -> PaperValue:

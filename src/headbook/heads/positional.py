@@ -1,4 +1,4 @@
-"""Positional heads: how often a head points at one fixed relative offset."""
+"""How often a head points at one fixed relative offset: its own token, a neighbour, another."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -30,6 +30,38 @@ REACH = 5
 """Largest offset looked at. The paper's positional heads are all at -1 or +1."""
 
 
+class Place(StrEnum):
+    """Three sorts of fixed offset, which are measured apart; only the neighbour is a role.
+
+    A head at offset 0 looks at its own token, whatever stands around it: counted with the
+    neighbours it would pass for the positional head of Voita et al. 2019.
+    """
+
+    OWN = "own"
+    """Offset 0; in cross-attention the source token at the same position."""
+    NEIGHBOUR = "neighbour"
+    """Offset -1 or +1: the positional heads of Voita et al. 2019, section 5.1."""
+    OTHER = "other"
+    """Any offset farther away, within reach."""
+
+    def offsets(self, reach: int = REACH) -> list[int]:
+        """From left to right."""
+        every = range(-reach, reach + 1)
+        return [offset for offset in every if place_of(offset) is self]
+
+
+def place_of(offset: int) -> Place:
+    """The place that an offset belongs to."""
+    near = {0: Place.OWN, 1: Place.NEIGHBOUR}
+    return near.get(abs(offset), Place.OTHER)
+
+
+def at_place(values: Float[Tensor, "*cell offset"], place: Place) -> Float[Tensor, "*cell near"]:
+    """The columns of one place, from values at all offsets within reach of zero."""
+    reach = values.shape[-1] // 2
+    return values[..., [offset + reach for offset in place.offsets(reach)]]
+
+
 class EdgeQueries(StrEnum):
     """Whether a query counts whose neighbour at the offset lies outside the sentence."""
 
@@ -41,9 +73,10 @@ class EdgeQueries(StrEnum):
 class PositionalShare(HeadMeasure):
     """Share of query tokens that point at query + offset, [layer, head, offset].
 
-    Offsets run from -`reach` to +`reach` in tokens (subword pieces), see `offsets`. Voita et al.
-    2019, section 5.1, call a head positional at 90 %; which tokens count is not stated there. In
-    cross-attention the offset is source position minus target position.
+    Offsets run from -`reach` to +`reach` in tokens (subword pieces), see `offsets`; `best_offset`
+    takes them by `Place`. Voita et al. 2019, section 5.1, call a head positional at 90 %; which
+    tokens count is not stated there. In cross-attention the offset is source position minus target
+    position.
     """
 
     def __init__(
@@ -96,8 +129,10 @@ class PositionalShare(HeadMeasure):
 
 @dataclass(frozen=True)
 class BestOffset:
-    """Each head's best offset, `share` scored as the selection says; -`reach` - 1 where nothing
-    counted. `chosen` is the share where the offset was chosen."""
+    """Each head's best offset of one place, `share` scored as the selection says.
+
+    -`reach` - 1 where nothing counted. `chosen` is the share where the offset was chosen.
+    """
 
     offset: Int[Tensor, "layer head"]
     chosen: Float[Tensor, "layer head"]
@@ -106,9 +141,12 @@ class BestOffset:
     high: Float[Tensor, "layer head"]
 
 
-def best_offset(sums: RatioSums, selection: Selection = Selection.EVERYTHING) -> BestOffset:
-    """The offset each head points at most, from the sums of a `PositionalShare`; of equal ones the
-    leftmost."""
-    best = best_of(sums, lambda values: values.movedim(-1, 0), selection)
+def best_offset(
+    sums: RatioSums, place: Place, selection: Selection = Selection.EVERYTHING
+) -> BestOffset:
+    """The offset of this place that each head points at most, from the sums of a
+    `PositionalShare`; of equal ones the leftmost."""
+    best = best_of(sums, lambda values: at_place(values, place).movedim(-1, 0), selection)
     reach = sums.ratio().shape[-1] // 2
-    return BestOffset(best.index - reach, best.chosen, best.score, best.low, best.high)
+    offsets = torch.tensor([*place.offsets(reach), -reach - 1])  # the last one for index -1
+    return BestOffset(offsets[best.index], best.chosen, best.score, best.low, best.high)

@@ -7,6 +7,7 @@ from enum import StrEnum
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headbook.heads.positional import Place, place_of
 from headbook.trees import RELATION_DIRECTIONS
 
 
@@ -14,6 +15,7 @@ class Role(StrEnum):
     """What a head was found to do."""
 
     POSITIONAL = "positional"
+    """It looks at a neighbour, to the left or to the right."""
     SYNTACTIC = "syntactic"
     RARE = "rare"
 
@@ -27,7 +29,7 @@ class Thresholds:
     """What a score must reach, as shares of 1."""
 
     positional: float = 0.90
-    """Voita et al. 2019, section 5.1: at least 90 % of the time."""
+    """Voita et al. 2019, section 5.1: at least 90 % of the time; of one neighbour, -1 or +1."""
     syntactic_margin: float = 0.10
     """Section 5.2: 10 % above the positional baseline; that these are percentage points is ours."""
     rare: float = 0.50
@@ -63,12 +65,17 @@ def candidates(
     rare: Float[Tensor, "layer head 2"],
     thresholds: Thresholds = Thresholds(),
 ) -> list[HeadRole]:
-    """Every role of every head with its score and threshold, held or not, by layer and head."""
+    """Every role of every head with its score and threshold, held or not, by layer and head.
+
+    Of the offsets only those of the neighbours are candidates: looking at the own token, or at one
+    farther away, is no role.
+    """
     relations = [" ".join(pair) for pair in RELATION_DIRECTIONS]
     marks = [accuracy + thresholds.syntactic_margin for accuracy in baseline.tolist()]
     found = []
     for layer, head in _heads(positional):
-        shares = zip(offsets.tolist(), positional[layer, head].tolist(), strict=True)
+        every = zip(offsets.tolist(), positional[layer, head].tolist(), strict=True)
+        shares = [(at, share) for at, share in every if place_of(at) is Place.NEIGHBOUR]
         accuracies = zip(relations, syntactic[layer, head].tolist(), marks, strict=True)
         scored = [
             *((Role.POSITIONAL, f"{at:+d}", share, thresholds.positional) for at, share in shares),

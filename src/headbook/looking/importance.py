@@ -1,11 +1,11 @@
-"""What the loss owes to each head of any loaded model: to first order, and with the head removed."""
+"""Importance of every head of any loaded model: by gradient, and with the head removed."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
@@ -17,24 +17,24 @@ from headbook.models.loaded import Loaded
 from headbook.types import UserError
 
 OPERATIONS = 2e12
-"""Budget of all ablations: multiplications and additions, about a minute on two cores."""
+"""Budget of all ablations together: multiplications and additions, some 15 seconds on two cores."""
 FEWEST, MOST = 8, 100
 """Sentences that ablation uses at least and at most."""
 
 Progress = Callable[[Iterable], Iterable]
 
 
-def affordable(network: Capturable, tokens_per_sentence: float) -> int:
-    """How many sentences the budget allows every single head to be removed on.
+def affordable(network: Capturable, tokens_per_sentence: float, loss: bool) -> int:
+    """The number of sentences on which the budget allows every head to be removed in turn.
 
-    A forward pass costs two operations per token and weight, embeddings left out. The number
-    depends on the model and the text only, not on the machine.
+    A forward pass costs two operations per token and weight; embeddings cost nothing where nothing
+    is predicted with them. The number depends on the model and the text, not on the machine.
     """
-    looked_up = sum(
-        module.weight.numel() for module in network.modules() if isinstance(module, nn.Embedding)
-    )
-    weights = max(sum(each.numel() for each in network.parameters()) - looked_up, 1)
-    cost = 2 * weights * tokens_per_sentence * len(all_heads(network))
+    weights = sum(each.numel() for each in network.parameters())
+    if not loss:
+        modules = network.modules()
+        weights -= sum(each.weight.numel() for each in modules if isinstance(each, nn.Embedding))
+    cost = 2 * max(weights, 1) * tokens_per_sentence * len(all_heads(network))
     return min(max(int(OPERATIONS / cost), FEWEST), MOST)
 
 
@@ -97,9 +97,7 @@ def by_gradient(
     return total / count
 
 
-def by_ablation(
-    model: Loaded, batches: Sequence[Batch], progress: Progress = iter
-) -> RatioSums:
+def by_ablation(model: Loaded, batches: Sequence[Batch], progress: Progress = iter) -> RatioSums:
     """Increase without each single head, shape [head] in the order of `all_heads`.
 
     In nats per predicted token where the model has a loss. An encoder without a head has none:
@@ -128,17 +126,20 @@ class _Nats:
     model: Loaded
 
     def read(self, batch: Batch) -> Float[Tensor, " batch"]:
-        """UserError where the losses are not those of the batch's target tokens, row by row."""
-        nats, mask = self.model.losses(batch).double(), batch.target_mask
-        if len(nats) != int(mask.sum()):
-            raise UserError(f"{self.model.name}: {len(nats)} losses of {int(mask.sum())} tokens")
+        """Of every sentence, summed over its predicted tokens."""
+        nats, mask = self.model.losses(batch).double(), self._predicted(batch)
         return nats.new_zeros(mask.shape).masked_scatter(mask, nats).sum(1)
 
     def change(self, whole: Tensor, without: Tensor) -> Float[Tensor, " batch"]:
         return without - whole
 
     def weight(self, batch: Batch) -> Float[Tensor, " batch"]:
-        return batch.target_mask.double().sum(1)
+        return self._predicted(batch).double().sum(1)
+
+    def _predicted(self, batch: Batch) -> Bool[Tensor, "batch token"]:
+        """The places of the losses, row by row: all target tokens, or as the model says."""
+        predicted = getattr(self.model, "predicted", None)
+        return batch.target_mask if predicted is None else predicted(batch)
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,9 @@ class _Vectors:
     model: Loaded
 
     def read(self, batch: Batch) -> Float[Tensor, "batch model"]:
+        vectors = getattr(self.model, "vectors", None)
+        if vectors is not None:
+            return vectors(batch).double()
         states, mask = self.model.network(batch).double(), batch.source_mask[..., None]
         return states.masked_fill(~mask, 0.0).sum(1) / mask.sum(1)
 

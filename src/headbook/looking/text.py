@@ -1,4 +1,4 @@
-"""Sentences to measure on: a treebank by name, a file, or sentences; parsed where that is possible."""
+"""Sentences to measure on, parsed where possible: a treebank by name, a file, or a list."""
 
 import warnings
 from collections.abc import Sequence
@@ -15,6 +15,8 @@ from headbook.types import UserError
 
 SAMPLE = "ewt-sample"
 """The first 500 trees of the test set of the English Web Treebank; always there."""
+HELD_OUT = ("dev", "test")
+"""Parts of a treebank that parsers are not trained on."""
 UNPARSED = "none"
 """The parser of sentences without trees."""
 
@@ -22,15 +24,16 @@ UNPARSED = "none"
 def text(
     source: str | Path | Sequence[str],
     *,
-    parts: Sequence[str] = ("test",),
+    parts: Sequence[str] | None = None,
     first: int | None = None,
     pipeline: str = AUTO,
 ) -> Text:
     """Sentences with their dependency trees, for `measure`.
 
     `source` is the name of a treebank ("ewt-sample", which is always there; "ud-ewt", "ud-pud-en",
-    …, of which `parts` are read), a CoNLL-U file (.conllu, .conllu.gz), a plain text file with one
-    sentence per line, or a list of sentences. `first` limits the number of sentences.
+    …), a CoNLL-U file (.conllu, .conllu.gz), a plain text file with one sentence per line, or a
+    list of sentences. `parts` of a treebank are dev and test by default, where they exist; `first`
+    limits the number of sentences.
 
     Plain sentences are parsed with the English spaCy pipeline `pipeline`; without one a warning
     says so, and the text has no trees. UserError, in one line, for a name or file that does not
@@ -53,12 +56,14 @@ def text(
     return _sentences(path.name, _lines(path)[:first], pipeline)
 
 
-def _treebank(name: str, parts: Sequence[str]) -> list[Tree]:
+def _treebank(name: str, parts: Sequence[str] | None) -> list[Tree]:
     if registry()[name].kind is not CorpusKind.TREEBANK:
         raise UserError(
             f"{name} is no treebank; use one of {', '.join(_treebanks())}, or a list of sentences"
         )
     files = download.locate(name).files
+    if parts is None:
+        parts = [part for part in HELD_OUT if f"{part}.conllu" in files]
     missing = [part for part in parts if f"{part}.conllu" not in files]
     if missing:
         there = ", ".join(file.removesuffix(".conllu") for file in files)

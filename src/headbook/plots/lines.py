@@ -3,6 +3,7 @@
 import matplotlib
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import StrMethodFormatter
 
 from headbook.plots.palette import colour
 from headbook.plots.svg import INK, STYLE, Drawing, canvas
@@ -35,6 +36,7 @@ def curves(
         _paper(axis, marks, x, y)
         if log:
             axis.set_xscale("symlog", linthresh=float(frame[x][frame[x] > 0].min()))
+            axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         _frame(axis, xlabel or x, ylabel or y)
         if hue:
             figure.legend(loc="outside upper left", ncols=2)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from headbook.plots.palette import ROLES, SEQUENCE
-from headbook.plots.svg import INK, STYLE, Drawing, canvas
+from headbook.plots.svg import INK, STYLE, Drawing, Limits, canvas
 from headbook.types import UserError
 
 ON_DARK, ON_LIGHT = "#ffffff", "#1d1d1d"
@@ -21,7 +21,7 @@ def heads(
     column: str,
     kind: str | None = None,
     label: str | None = None,
-    limits: tuple[float, float] | None = None,
+    limits: Limits | None = None,
     alt: str = "",
 ) -> Drawing:
     """A value of every head, layers from bottom to top, one panel per kind of attention.
@@ -60,7 +60,11 @@ def _check(frame: pd.DataFrame, needed: tuple[str, ...]) -> None:
 
 
 def _panel(
-    axis: Axes, rows: pd.DataFrame, column: str, label: str | None, limits: tuple[float, float]
+    axis: Axes,
+    rows: pd.DataFrame,
+    column: str,
+    label: str | None,
+    limits: Limits,
 ):
     layers, count = int(rows["layer"].max()), int(rows["head"].max())
     grid = np.full((layers, count), np.nan)
@@ -85,7 +89,7 @@ def _panel(
 
 
 def _described(frame: pd.DataFrame, column: str) -> str:
-    top = frame.loc[frame[column].astype(float).idxmax()]
+    top = frame.iloc[frame[column].astype(float).argmax()]
     return (
         f"Map of {column.replace('_', ' ')} over layers and heads; the largest value is "
         f"{top[column]:.3g}, of layer {top['layer']} head {top['head']}."

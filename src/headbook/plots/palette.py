@@ -29,6 +29,14 @@ EVIDENCE = {
 }
 """Kinds of models, and what they are compared with."""
 
+MODELS = {
+    "Firefox en→pt": EVIDENCE["released"],
+    "Firefox pt→en": "#56b4e9",
+    "MiniLM": "#aa4fa0",
+    "trained here": EVIDENCE["young"],
+}
+"""Models that stand on several pages, by the names they have in figures."""
+
 SERIES = ("#3b82c4", "#d55e00", "#1f9e77", "#aa3377", "#e0a100", "#6f8fa8", "#8a8fd6", "#8c8c8c")
 """For things that have no colour of their own."""
 
@@ -38,7 +46,7 @@ SEQUENCE = "viridis"
 
 def colour(name: object, place: int = 0) -> str:
     """The fixed colour of this name, or the next of SERIES."""
-    for fixed in (KINDS, ROLES, EVIDENCE):
+    for fixed in (KINDS, ROLES, EVIDENCE, MODELS):
         if name in fixed:
             return fixed[name]
     return SERIES[place % len(SERIES)]

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from headbook.plots.palette import colour
-from headbook.plots.svg import INK, STYLE, Drawing, canvas
+from headbook.plots.svg import INK, STYLE, Drawing, Limits, canvas
 
 MARKS = {
     "baseline": {"marker": "|", "markersize": 15, "markeredgewidth": 2.6},
@@ -33,7 +33,7 @@ def intervals(
     marks: Mapping[str, str] | None = None,
     labels: Mapping[str, str] | None = None,
     xlabel: str = "",
-    limits: tuple[float, float] | None = None,
+    limits: Limits | None = None,
     alt: str = "",
 ) -> Drawing:
     """One row per value of `rows`, in the table's order; in it one interval per value of `hue`.
@@ -83,9 +83,7 @@ def _mark_colour(kind: str) -> str:
     return INK if kind == "paper" else colour(kind)
 
 
-def _frame(
-    axis: Axes, names: Sequence[str], xlabel: str, limits: tuple[float, float] | None
-) -> None:
+def _frame(axis: Axes, names: Sequence[str], xlabel: str, limits: Limits | None) -> None:
     axis.set_yticks(range(len(names)), names)
     axis.set_ylim(len(names) - 0.5, -0.5)
     axis.tick_params(axis="y", length=0)
@@ -123,7 +121,7 @@ def paired(
     labels: tuple[str, str] | None = None,
     colours: tuple[str, str] | None = None,
     xlabel: str = "",
-    limits: tuple[float, float] | None = None,
+    limits: Limits | None = None,
     alt: str = "",
 ) -> Drawing:
     """Two values per row, joined by a line: an open and a filled dot."""

@@ -13,6 +13,7 @@ from html import escape
 import matplotlib
 from matplotlib.figure import Figure
 
+Limits = tuple[float | int, float | int]
 WIDTH = 480
 UNITS_PER_INCH = 72
 INK = "#010203"
@@ -45,7 +46,7 @@ STYLE = {
 FONT = re.compile(r"font: ((?:[a-z0-9]+ )*)([\d.]+)px [^;\"]*")
 SIZE = re.compile(r'(<svg[^>]*?) width="[^"]*"([^>]*?)')
 HEIGHT = re.compile(r'(<svg[^>]*?) height="[^"]*"')
-NAMED = re.compile(r'(?<=[ (])(id="|xlink:href="#|url\(#)')
+NAMED = re.compile(r' id="|href="#|url\(#')
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Drawing:
         return f'<div class="headbook-figure">{self.svg()}</div>'
 
 
-def canvas(height: float, rows: int = 1, columns: int = 1, **options: object):
+def canvas(height: float | int, rows: int = 1, columns: int = 1, **options: object):
     """An empty figure of the book's width and its axes, [rows, columns]; height in units."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(

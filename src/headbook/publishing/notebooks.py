@@ -14,6 +14,7 @@ import nbformat
 from tqdm import tqdm
 
 from headbook import paths
+from headbook.chapters.comparing import COMPARED
 from headbook.publishing.templates import Template, check, of_profile, select, templates
 from headbook.publishing.tidy import tidy
 from headbook.types import UserError
@@ -28,7 +29,8 @@ ONE_THREAD = "__import__('os').environ.update(OMP_NUM_THREADS='1', MKL_NUM_THREA
 class Executed:
     """One notebook that was run; `failure` is its one line when it did not come through.
 
-    `path` is the executed copy, or on failure the copy up to the cell that failed.
+    `path` is the executed copy, or on failure the copy up to the cell that failed. `compared` is
+    the number of values measured live that are published too, `differing` which are not equal.
     """
 
     name: str
@@ -36,6 +38,8 @@ class Executed:
     profile: str
     seconds: float
     failure: str | None = None
+    compared: int = 0
+    differing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,10 @@ def _all(jobs: list[_Job], workers: int) -> Iterator[Executed]:
 def _line(executed: Executed) -> str:
     if executed.failure:
         return f"{executed.name}: {executed.failure}"
-    return f"{executed.name}: {executed.seconds:.0f} s"
+    line = f"{executed.name}: {executed.seconds:.0f} s"
+    if executed.differing:
+        return f"{line}, measured live and not as published: {executed.differing[0]}"
+    return line + (f", {executed.compared:,} live values as published" * bool(executed.compared))
 
 
 def _outcome(future: Future, job: _Job) -> Executed:
@@ -158,8 +165,7 @@ def _run(job: _Job) -> Executed:
         if job.aside.exists():
             os.replace(job.aside, job.failed)
         return Executed(job.name, job.failed, job.profile, seconds, failure)
-    _publish(job, seconds)
-    return Executed(job.name, job.copy, job.profile, seconds)
+    return _publish(job, seconds)
 
 
 def _papermill(job: _Job) -> str | None:
@@ -188,15 +194,28 @@ def _last_line(text: str) -> str:
     return lines[-1] if lines else ""
 
 
-def _publish(job: _Job, seconds: float) -> None:
+def _publish(job: _Job, seconds: float) -> Executed:
     notebook = tidy(nbformat.read(job.aside, as_version=4), job.name)
-    notebook.metadata["headbook"] = {"profile": job.profile, "parameters": job.parameters}
+    notebook.metadata["headbook"] = {"profile": job.profile, "parameters": job.parameters,
+                                     "chapter": "profile" not in job.parameters}  # fmt: skip
     nbformat.write(notebook, job.aside)
     os.replace(job.aside, job.copy)
     job.failed.unlink(missing_ok=True)
     # beside the page and not in it: a rerun of an unchanged page leaves an unchanged file
-    executed = asdict(Executed(job.name, job.copy, job.profile, seconds)) | {"path": job.copy.name}
+    cells, differing = _compared(notebook)
+    done = Executed(job.name, job.copy, job.profile, seconds, None, cells, differing)
+    executed = asdict(done) | {"path": job.copy.name}
     record_of(job.copy).write_text(json.dumps(executed, indent=1) + "\n", encoding="utf-8")
+    return done
+
+
+def _compared(notebook: nbformat.NotebookNode) -> tuple[int, tuple[str, ...]]:
+    """How many values the page measured that are published too, and those that differ."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if found := output.get("data", {}).get(COMPARED):
+                return found["cells"], tuple(found["differing"])
+    return 0, ()
 
 
 def record_of(copy: Path) -> Path:

@@ -77,8 +77,13 @@ def _dressed(notebook: NotebookNode) -> NotebookNode:
 
 
 def banner(notebook: NotebookNode) -> str:
-    """Which profile and parameters made the page, as an admonition in MyST."""
+    """Which profile and parameters made the page, as an admonition in MyST.
+
+    A chapter says so itself, below its fold.
+    """
     made = notebook.metadata.get("headbook", {})
+    if made.get("chapter"):
+        return ""
     profile = made.get("profile", "unknown")
     given = {k: v for k, v in made.get("parameters", {}).items() if k != "profile"}
     controlled = str(given.get("corpus", "controlled")).startswith("controlled")

@@ -18,6 +18,7 @@ def tidy(notebook: NotebookNode, name: str) -> NotebookNode:
         cell.metadata.pop("execution", None)
         if "injected-parameters" in cell.metadata.get("tags", []):
             cell["id"] = "injected-parameters"
+            cell.metadata.tags = [*cell.metadata.tags, "remove-cell"]
         if cell.cell_type == "code":
             cell.outputs = _outputs(cell.outputs, f"{name}-{position}")
     return notebook

@@ -5,39 +5,28 @@ import hashlib
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
 
 from headbook.corpora.batches import Batch, bucket, last
-from headbook.models.attention import MemoryMask
 from headbook.models.loaded import Span
 from headbook.released.catalogue import UNKNOWN, entry, folder_of
+from headbook.released.greedy import Candidates, greedy
 from headbook.released.marian_binary import read_marian
 from headbook.released.marian_student import read_student
 from headbook.released.pieces import Pieces
 from headbook.released.shortlist import Shortlist, read_shortlist
-from headbook.released.student import DecoderState, Student
+from headbook.released.student import EOS, Student
 from headbook.types import UserError
 
-EOS = 0
 END = "</s>"
 LONGEST = 1_000  # pieces of a sentence, EOS included
-GROWTH = 2.5  # a translation has at most so many times the source's pieces, as in Firefox
 LICENCE = "licence not stated here (Mozilla's own models: MPL-2.0)"
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """The target ids allowed for any row of a batch; `barred` is True where not for this row."""
-
-    ids: Int[Tensor, " candidate"]
-    barred: Bool[Tensor, "row candidate"]
 
 
 class FirefoxModel:
@@ -177,50 +166,6 @@ def _padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         values[: len(row)] = torch.tensor(row)
         mask[: len(row)] = True
     return ids, real
-
-
-@torch.inference_mode()
-def greedy(network: Student, batch: Batch, allowed: Candidates | None) -> list[list[int]]:
-    """Each row's likeliest next pieces until EOS, among those allowed for the batch and the row.
-
-    What has ended leaves the batch.
-    """
-    memory, mask = network.encode(batch.source, batch.source_mask)
-    return greedy_from(network, memory, mask, batch.source_mask, allowed)
-
-
-@torch.inference_mode()
-def greedy_from(
-    network: Student,
-    memory: Float[Tensor, "batch source model"],
-    mask: MemoryMask | None,
-    real: Bool[Tensor, "batch source"],
-    allowed: Candidates | None,
-) -> list[list[int]]:
-    """`greedy` from the encoder's output and the mask beside it; `real` says where tokens are."""
-    limits = (GROWTH * real.sum(1)).long()
-    # Gathered once: candidates have a third of all weights, and every step needs them.
-    scores = network.logits if allowed is None else network.predictor(allowed.ids)
-    found: list[list[int]] = [[] for _ in range(len(real))]
-    rows = torch.arange(len(real), device=memory.device)
-    pieces, state = torch.full_like(rows, EOS), DecoderState.empty(len(network.decoder))
-    while len(rows):
-        states = network.decode(pieces[:, None], memory, mask, state)[:, -1]
-        if allowed is None:
-            pieces = scores(states).argmax(-1)
-        else:
-            logits = scores(states).masked_fill(allowed.barred[rows], -torch.inf)
-            pieces = allowed.ids[logits.argmax(-1)]
-        goes_on = (pieces != EOS) & (state.length < limits[rows])
-        for row, piece in zip(rows.tolist(), pieces.tolist(), strict=True):
-            if piece != EOS:
-                found[row].append(piece)
-        if not bool(goes_on.all()):
-            stay = goes_on.nonzero().squeeze(1)
-            rows, pieces, memory = rows[stay], pieces[stay], memory[stay]
-            mask = None if mask is None else mask[stay]
-            state.select(stay)
-    return found
 
 
 def load_firefox(name: str) -> FirefoxModel:

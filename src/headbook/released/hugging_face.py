@@ -1,5 +1,6 @@
 """Any Hugging Face transformer, from a folder, an installed package or an id (needs a network)."""
 
+import hashlib
 import importlib.util
 import logging
 import re
@@ -17,15 +18,19 @@ from tqdm import tqdm
 
 from headbook.corpora.batches import Batch
 from headbook.models.loaded import Span
+from headbook.released.catalogue import INSTALL, UNKNOWN, Entry, catalogue, folder_of
 from headbook.types import UserError
-
-INSTALL = "pip install 'headbook[released]'"
 
 MASKED = 0.15
 """Share of a sentence's tokens hidden from a masked language model, one at least, as in BERT."""
 
 UNDETERMINED = "und"
 """ISO 639's code for a language that is not known."""
+
+PARTS = {"AutoConfig": "its config.json", "AutoTokenizer": "its tokenizer"}
+
+PATIENCE = 10
+"""Seconds that huggingface.co may take to say whether it has a model."""
 
 UNUSED = "pooler"
 """Weights that may be missing: the pooler follows the last layer and is never run here."""
@@ -96,7 +101,10 @@ class HuggingModel:
         device = next(self.network.parameters()).device
         options = {"max_new_tokens": 256}
         language = getattr(tokenizer, "tgt_lang", None)
-        if language is not None and self.network.model.generation_config.forced_bos_token_id is None:
+        if (
+            language is not None
+            and self.network.model.generation_config.forced_bos_token_id is None
+        ):
             options["forced_bos_token_id"] = _language_id(tokenizer, language)
         with tqdm(total=len(sentences), desc=f"Translating with {self.name}") as progress:
             for batch in self.batches(sentences):
@@ -118,44 +126,64 @@ class HuggingModel:
         return batch.source, _drawn(batch)
 
 
-def load(
-    place: str | Path,
-    name: str | None = None,
-    origin: str | None = None,
-    languages: tuple[str, str | None] | None = None,
-) -> HuggingModel:
-    """The model in a folder, in an installed package, or with this id on huggingface.co.
+def load(place: str | Path, name: str | None = None) -> HuggingModel:
+    """The model of this catalogue name, in a folder or installed package, or with this hub id.
 
     UserError, one line each, where transformers is not installed, nothing can be found or fetched,
-    files are missing or damaged, or the architecture is out of reach.
+    files are missing, damaged or others than the catalogue's, or the architecture is out of reach.
     """
     if importlib.util.find_spec("transformers") is None:
         raise UserError(f"{place}: needs the package transformers; run {INSTALL}")
     from headbook.released.hugging_text import HuggingText
     from headbook.released.network import HuggingNetwork, Stacks
 
-    folder = _folder(str(place))
-    where = str(place) if folder is None else str(folder)
-    name = str(place) if name is None else name
-    config = _attempt(name, "config", where, folder)
-    tokenizer = _attempt(name, "tokenizer", where, folder)
+    entry = _entry(str(place))
+    folder = _folder(str(place), entry)
+    where = str(folder or (entry.id if entry else place))
+    name = name or (entry.name if entry else str(place))
+    offline = folder is not None or _cached(name, where)
+    config = _attempt(name, "AutoConfig", where, offline)
+    tokenizer = _attempt(name, "AutoTokenizer", where, offline)
+    model = _weights(name, where, offline, config)
     with _quiet():
-        network = HuggingNetwork(_weights(name, where, folder, config))
+        network = HuggingNetwork(model)
     text = HuggingText(
         tokenizer=tokenizer,
         stacks=network.stacks,
-        limit=_limit(tokenizer, network.model),
+        limit=_limit(tokenizer, model),
         padding=_first(tokenizer.pad_token_id, config.pad_token_id, 0),
         start=getattr(config, "decoder_start_token_id", None),
     )
-    if origin is None:
-        origin = f"huggingface.co/{place}" if folder is None else f"the folder {folder}"
-    translates = network.stacks is Stacks.BOTH
-    return HuggingModel(name, origin, languages or _languages(name, tokenizer, translates), network, text)
+    languages = _languages(where, tokenizer, network.stacks is Stacks.BOTH)
+    origin = f"the folder {folder}" if folder else f"huggingface.co/{where}"
+    if entry is not None:
+        languages = (entry.languages[0], entry.languages[1] if len(entry.languages) > 1 else None)
+        origin = f"{entry.title}; {entry.licence}; SHA-256 {entry.sha256}"
+    return HuggingModel(name, origin, languages, network, text)
 
 
-def _folder(place: str) -> Path | None:
-    """The folder that a place names, itself or as an installed package; None for an id."""
+def _entry(place: str) -> Entry | None:
+    """The catalogue's entry of that name or hub id."""
+    for entry in catalogue().values():
+        if entry.reader == "hugging-face" and place in (entry.name, entry.id):
+            return entry
+    return None
+
+
+def _folder(place: str, entry: Entry | None) -> Path | None:
+    """The folder that a place names; None for an id. UserError where it holds no model."""
+    folder = folder_of(entry) if entry and not entry.id else _path(place)
+    if folder is not None and not (folder / "config.json").is_file():
+        raise UserError(f"{place}: no config.json in {folder}; it holds no Hugging Face model")
+    if folder is not None and entry is not None and entry.sha256 != UNKNOWN:
+        weights = folder / "model.safetensors"
+        if not weights.is_file() or _digest(weights) != entry.sha256:
+            raise UserError(f"{weights} is not the file of data/models.toml; run {INSTALL}")
+    return folder
+
+
+def _path(place: str) -> Path | None:
+    """A folder that is there, or an installed package's with a configuration."""
     if Path(place).is_dir():
         return Path(place)
     if place.startswith((".", "/", "~")):
@@ -168,49 +196,68 @@ def _folder(place: str) -> Path | None:
     return None
 
 
-def _attempt(name: str, part: str, where: str, folder: Path | None, **options: Any) -> Any:
-    """Configuration, tokenizer or a model class's weights, with the library's errors in one line."""
+def _digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _cached(name: str, identity: str) -> bool:
+    """Whether a hub id has to be read from the library's cache; UserError where it cannot be had.
+
+    Tried here once: the library itself would retry for half a minute before it gives up.
+    """
+    from huggingface_hub import HfApi, try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
+
+    try:
+        HfApi().model_info(identity, timeout=PATIENCE)
+    except (RepositoryNotFoundError, HFValidationError):
+        raise UserError(
+            f"{name}: no such folder, package or catalogue name here, and no such model on "
+            "huggingface.co (or not for everybody); see `headbook models`"
+        ) from None
+    except Exception as error:
+        if isinstance(try_to_load_from_cache(identity, "config.json"), str):
+            return True
+        raise UserError(
+            f"{name}: no such folder, package or catalogue name here, and huggingface.co cannot be "
+            f"reached ({type(error).__name__}); check the network"
+        ) from None
+    return False
+
+
+def _attempt(name: str, reader: str, where: str, offline: bool, **options: Any) -> Any:
+    """What this class of transformers reads there, its errors in one line."""
     import transformers
 
-    classes = {"config": transformers.AutoConfig, "tokenizer": transformers.AutoTokenizer}
-    reader = classes[part] if part in classes else getattr(transformers, part)
-    if folder is not None and not (folder / "config.json").is_file():
-        raise UserError(f"{name}: no config.json in {folder}; it holds no Hugging Face model")
     try:
         with _quiet():
-            return reader.from_pretrained(where, local_files_only=folder is not None, **options)
+            return getattr(transformers, reader).from_pretrained(
+                where, local_files_only=offline, **options
+            )
     except ImportError as error:
-        package = re.search(r"requires the (\S+) library|No module named '(\w+)'", str(error))
-        missing = next(filter(None, package.groups())) if package else "a package"
-        raise UserError(f"{name}: its {part} needs {missing}; run {INSTALL}") from error
+        package = re.search(r"requires the (\w+) library|No module named '(\w+)'", str(error))
+        missing = next(filter(None, package.groups())) if package else "another package"
+        raise UserError(f"{name}: {reader} needs {missing}; run {INSTALL}") from None
     except Exception as error:
-        raise UserError(_complaint(name, part, folder, error)) from error
+        said = " ".join(str(error).split())[:160]
+        raise UserError(
+            f"{name}: {PARTS.get(reader, 'its weights')} cannot be read ({said})"
+        ) from None
 
 
-def _complaint(name: str, part: str, folder: Path | None, error: Exception) -> str:
-    said = " ".join(str(error).split())[:160]
-    if folder is None and isinstance(error, OSError):
-        return (
-            f"{name}: no such model on huggingface.co, or it cannot be reached; "
-            "give a folder, or try again with a network"
-        )
-    if part in ("config", "tokenizer"):
-        return f"{name}: its {part} cannot be read ({said})"
-    return f"{name}: its weights cannot be read ({said}); fetch the folder again"
-
-
-def _weights(name: str, where: str, folder: Path | None, config: Any) -> torch.nn.Module:
+def _weights(name: str, where: str, offline: bool, config: Any) -> torch.nn.Module:
     """The model with the head that its configuration names; UserError where weights are missing."""
     model, report = _attempt(
-        name, _reader(config), where, folder,
+        name, _reader(config), where, offline,
         dtype=torch.float32, attn_implementation="eager", output_loading_info=True,
     )  # fmt: skip
     missing = sorted(key for key in report["missing_keys"] if UNUSED not in key)
-    wrong = sorted(str(key) for key in report.get("mismatched_keys", ()))
-    if missing or wrong:
+    missing += sorted(str(key) for key in report["mismatched_keys"])
+    if missing:
         raise UserError(
-            f"{name}: {len(missing) + len(wrong)} of its weights are missing or of another shape, "
-            f"the first {(missing or wrong)[0]}; fetch the folder again"
+            f"{name}: {len(missing)} of its weights are missing or of another shape, the first "
+            f"{missing[0]}; fetch the folder again"
         )
     return model
 
@@ -237,7 +284,10 @@ def _limit(tokenizer: Any, model: torch.nn.Module) -> int | None:
     config = model.config.get_text_config()
     limits = [tokenizer.model_max_length, getattr(config, "max_position_embeddings", None)]
     for path, module in model.named_modules():
-        if path.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+        if (
+            path.endswith("position_embeddings")
+            and getattr(module, "padding_idx", None) is not None
+        ):
             limits.append(module.num_embeddings - module.padding_idx - 1)
     # Tokenizers without a limit give 10³⁰.
     given = [limit for limit in limits if limit is not None and 0 < limit < 10**9]

@@ -1,6 +1,7 @@
 """A student's sizes and weights from a Marian file; what is another architecture is refused."""
 
 from collections.abc import Iterator
+from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -49,22 +50,41 @@ def read_student(file: MarianFile, name: str) -> Student:
     than the options say.
     """
     shape = _shape(file.options, name)
+    _agree(shape, file, name)
     with torch.random.fork_rng(devices=[]):  # loading leaves the caller's random numbers alone
         student = Student(shape)
     needed = dict(_names(shape))
     state = {}
     for ours, tensor in student.state_dict().items():
-        given = file.arrays.get(needed[ours])
-        if given is None:
-            raise UserError(f"{name} has no {needed[ours]}: it is not a student that can be read")
+        given = file.arrays[needed[ours]]
         state[ours] = _fitted(torch.from_numpy(given.copy()), ours, tensor.shape)
         if state[ours].shape != tensor.shape:
-            raise UserError(
-                f"{name}: {needed[ours]} has shape {list(given.shape)}, which does not fit its "
-                "own options: copy or fetch it again"
-            )
+            _misshapen(name, needed[ours], given.shape)
     student.load_state_dict(state, assign=True)
     return student.eval()
+
+
+def _agree(shape: Shape, file: MarianFile, name: str) -> None:
+    """Nothing is built by sizes of which the file has no arrays: they may be damaged."""
+    for _, theirs in _names(shape):
+        if theirs not in file.arrays:
+            raise UserError(f"{name} has no {theirs}: it is not a student that can be read")
+    source, target = _embeddings(shape)
+    for theirs, expected in (
+        (source, (shape.source_vocabulary, shape.width)),
+        (target, (shape.target_vocabulary, shape.width)),
+        ("encoder_l1_ffn_W1", (shape.width, shape.encoder_inner)),
+        ("decoder_l1_ffn_W1", (shape.width, shape.decoder_inner)),
+    ):
+        if file.arrays[theirs].shape != expected:
+            _misshapen(name, theirs, file.arrays[theirs].shape)
+
+
+def _misshapen(name: str, array: str, shape: tuple[int, ...]) -> NoReturn:
+    raise UserError(
+        f"{name}: {array} has shape {list(shape)}, which does not fit its own options: copy or "
+        "fetch it again"
+    )
 
 
 def _fitted(given: Tensor, ours: str, shape: torch.Size) -> Tensor:
@@ -117,7 +137,7 @@ def _check(shape: Shape, name: str) -> None:
 
 def _names(shape: Shape) -> Iterator[tuple[str, str]]:
     """Every parameter of ours and the array it is read from."""
-    source, target = ("Wemb", "Wemb") if shape.shared else ("encoder_Wemb", "decoder_Wemb")
+    source, target = _embeddings(shape)
     yield from (("source.weight", source), ("target.weight", target))
     yield "bias", "decoder_ff_logit_out_b"
     for layer in range(shape.encoder_layers):
@@ -132,6 +152,10 @@ def _names(shape: Shape) -> Iterator[tuple[str, str]]:
         yield from _norm(f"{ours}.recurrence_norm", f"{theirs}_rnn_ffn")
         yield from _attention(f"{ours}.cross", f"{theirs}_context")
         yield from _feed_forward(ours, theirs)
+
+
+def _embeddings(shape: Shape) -> tuple[str, str]:
+    return ("Wemb", "Wemb") if shape.shared else ("encoder_Wemb", "decoder_Wemb")
 
 
 def _attention(ours: str, theirs: str) -> Iterator[tuple[str, str]]:

@@ -76,9 +76,7 @@ class HuggingNetwork(nn.Module):
         """The encoder's last states; UserError where there is no encoder."""
         if self.stacks is Stacks.DECODER:
             raise UserError("this model has a decoder only; states of sentences need an encoder")
-        encoder = (
-            self.model.get_encoder() if self.stacks is Stacks.BOTH else self.model.base_model
-        )
+        encoder = self.model.get_encoder() if self.stacks is Stacks.BOTH else self.model.base_model
         inputs = {"input_ids": batch.source, "attention_mask": batch.source_mask.long()}
         return self._run(encoder, {Kind.ENCODER}, **inputs).last_hidden_state
 

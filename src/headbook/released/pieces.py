@@ -35,7 +35,7 @@ class Pieces:
         """From the bytes of an .spm file; `name` stands in errors. UserError where it is none."""
         try:
             return cls(_tokenizer(content))
-        except (ValueError, IndexError, struct.error) as error:
+        except Exception as error:  # tokenizers raises bare Exception where its tables are damaged
             raise UserError(
                 f"{name} is not a whole SentencePiece vocabulary ({error}): copy or fetch it again"
             ) from None

@@ -32,9 +32,7 @@ def projections(model: nn.Module, family: str) -> list[tuple[str, nn.Module]]:
             f"{family}: this architecture does not use the attention interface of transformers, "
             f"so its heads cannot be reached (those known beside it: {known})"
         )
-    return [
-        (name, module) for name, module in model.named_modules() if name.endswith(f".{ending}")
-    ]
+    return [(name, module) for name, module in model.named_modules() if name.endswith(f".{ending}")]
 
 
 class HookedBlock(TappedBlock):

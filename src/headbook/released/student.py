@@ -17,6 +17,7 @@ from headbook.corpora.batches import Batch
 from headbook.models.attention import Attention, AttentionPath, KeyValues, MemoryMask
 from headbook.types import Kind
 
+EOS = 0  # ends source and target; nothing starts them
 EPSILON = 1e-9  # of the layer norms
 PERIODS = 10_000  # the longest wave of the positions has this many times the shortest's length
 

@@ -20,7 +20,9 @@ from headbook.corpora.batches import Batch, bucket
 from headbook.models.attention import MemoryMask
 from headbook.models.gates import closed
 from headbook.models.loaded import digest
-from headbook.released.firefox import EOS, Candidates, FirefoxModel, batch_of, greedy_from
+from headbook.released.firefox import FirefoxModel, batch_of
+from headbook.released.greedy import Candidates, greedy_from
+from headbook.released.student import EOS
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.training.paired import corpus_bleu, statistics
 from headbook.types import HeadId, Kind, UserError

@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from headbook.heads.measure import percentiles
-from headbook.heads.roles import Role
+from headbook.heads.positional import Place
+from headbook.heads.roles import Role, Thresholds
 from headbook.runs.store import Store
 from headbook.stages.heads import DEFAULT, Choices
 from headbook.studies.config import Config
@@ -30,6 +31,9 @@ STUDY = "11_confidence_and_roles"
 CONFIDENT = 0.70
 """What the ledger calls a confident head (claim voita-f1b-few-confident)."""
 NEIGHBOURS = {"-1", "+1"}
+ANY_OFFSET = "largest_any_offset"
+"""Of tables published before own token, neighbour and other offsets were apart: the largest share
+at one offset, the own token's among them; these rows do not tell the offset."""
 
 
 def compute(config: Config, store: Store | None = None) -> Tables:
@@ -66,7 +70,7 @@ def _summary(measurement: Measurement) -> pd.DataFrame:
                 **measurement.labels,
                 "mean_confidence": encoder["confidence"].mean(),
                 "largest_confidence": encoder["confidence"].max(),
-                "largest_positional": encoder["positional"].max(),
+                **{f"largest_{place}": encoder[place].max() for place in Place},
                 "largest_margin": encoder["margin"].max(),
                 "largest_rare": encoder["rare"].max(),
                 **{f"{role}_heads": int(held.get(role, 0)) for role in Role},
@@ -106,8 +110,7 @@ def _claims(measurement: Measurement) -> Iterator[dict[str, object]]:
     yield claim_row("voita-f1b-confident-are-positional", labels, shared)
     yield _rare_head_confidence(measurement)
     yield claim_row("voita-f1c-positional", labels, float(len(heads)))
-    adjacent = positional["detail"].isin(NEIGHBOURS).mean() if heads else float("nan")
-    yield claim_row("voita-f1c-positional-adjacent", labels, float(adjacent))
+    yield claim_row("voita-f1c-positional-adjacent", labels, _adjacent(scores))
     covered = len(NEIGHBOURS & set(positional["detail"]))
     yield claim_row("voita-f1c-both-neighbours", labels, float(covered))
     for claim, role in (("voita-f1c-syntactic", Role.SYNTACTIC), ("voita-f1c-rare", Role.RARE)):
@@ -115,6 +118,13 @@ def _claims(measurement: Measurement) -> Iterator[dict[str, object]]:
         yield claim_row(claim, labels, float(len(holders)))
     without = 1 - len(roles.drop_duplicates(["layer", "head"])) / len(scores)
     yield claim_row("voita-f1c-unclassified", labels, without)
+
+
+def _adjacent(scores: pd.DataFrame) -> float:
+    """Of the heads at one fixed offset, whichever it is, the share of those at a neighbour."""
+    fixed = scores[[*Place]] >= Thresholds().positional
+    heads = fixed[fixed.any(axis=1)]
+    return float(heads[Place.NEIGHBOUR].mean()) if len(heads) else float("nan")
 
 
 def _least_confident(
@@ -141,17 +151,24 @@ def _rare_head_confidence(measurement: Measurement) -> dict[str, object]:
 
 
 def draw_scores(tables: Tables) -> Figure:
-    """Every model's encoder heads: confidence, best offset, best relation, rare words."""
+    """Every model's encoder heads: confidence, shares at fixed offsets, best relation, rare words.
+
+    A cell is empty where a published table does not tell the share.
+    """
     scores = tables["scores"].query("kind == 'encoder' and update == 'best'")
     names = list(scores["model"].unique())
     layers = int(scores["layer"].max())
-    figure = Figure(figsize=(11, (1.6 + 1.1 * layers) * len(names)), layout="constrained")
+    figure = Figure(figsize=(11, (2.4 + 1.65 * layers) * len(names)), layout="constrained")
     for part, name in zip(np.atleast_1d(figure.subfigures(len(names), 1)), names, strict=True):
         of_model = scores[scores["model"] == name]
-        (confidence, positional), (margin, rare) = part.subplots(2, 2)
+        (confidence, neighbour), (own, other), (margin, rare) = part.subplots(3, 2)
         part.suptitle(name, fontweight="bold")
         _heat(confidence, of_model, "confidence", None, "confidence", (0.0, 1.0))
-        _heat(positional, of_model, "positional", "offset", "share at the best offset", (0.0, 1.0))
+        _heat(neighbour, of_model, Place.NEIGHBOUR, "neighbour_offset", "share at a neighbour",
+              (0.0, 1.0))  # fmt: skip
+        _heat(own, of_model, Place.OWN, None, "share at the own token: no role", (0.0, 1.0))
+        _heat(other, of_model, Place.OTHER, "other_offset", "share at an offset farther away: no "
+              "role", (0.0, 1.0))  # fmt: skip
         _heat(margin, of_model, "margin", "relation", "best accuracy minus baseline", (-0.5, 0.5))
         _heat(rare, of_model, "rare", None, "pointing at one of the two rarest", (0.0, 1.0))
     return figure
@@ -166,10 +183,11 @@ def _heat(
     span: tuple[float, float],
 ) -> None:
     values = scores.pivot(index="layer", columns="head", values=column)
-    notes = values.map(lambda value: f"{value:.2f}".replace("0.", "."))
+    notes = values.map(lambda value: f"{value:.2f}".replace("0.", ".") if value == value else "")
     if label:
         names = scores.pivot(index="layer", columns="head", values=label)
-        notes = notes + "\n" + names.map(lambda name: short(name).replace(" ", "\n"))
+        named = names.map(lambda name: short(name).replace(" ", "\n") if name == name else "")
+        notes = notes + "\n" + named
     colours = "vlag" if span[0] < 0 else "Purples"
     size = 6.5 if column == "margin" else 8
     sns.heatmap(values, annot=notes, fmt="", cmap=colours, vmin=span[0], vmax=span[1], cbar=False,
@@ -196,15 +214,19 @@ def draw_roles(tables: Tables) -> Figure:
 def draw_training(tables: Tables) -> Figure:
     """The sharpest head of each sort at checkpoints through training."""
     columns = {
-        "largest_positional": "largest share at one offset",
+        ANY_OFFSET: "largest share at one offset, own token among them",
+        "largest_neighbour": "largest share at a neighbour",
+        "largest_own": "largest share at the own token",
+        "largest_other": "largest share at an offset farther away",
         "largest_margin": "largest accuracy minus baseline",
         "largest_rare": "largest share at the two rarest",
         "largest_confidence": "largest confidence",
     }
-    figure = Figure(figsize=(10, 6.4), layout="constrained")
     training = tables["training"].astype({"update": int})
-    axes = figure.subplots(2, 2).flat
-    for axis, (column, title) in zip(axes, columns.items(), strict=True):
+    shown = [(column, title) for column, title in columns.items() if column in training]
+    rows = -(-len(shown) // 2)
+    figure = Figure(figsize=(10, 3.2 * rows), layout="constrained")
+    for axis, (column, title) in zip(figure.subplots(rows, 2).flat, shown, strict=True):
         sns.lineplot(training, x="update", y=column, hue="model", style="model", markers=True,
                      dashes=False, ax=axis, legend=column == "largest_confidence")  # fmt: skip
         axis.set_xscale("symlog", linthresh=training["update"].loc[lambda at: at > 0].min())
@@ -219,9 +241,11 @@ def draw_training(tables: Tables) -> Figure:
 
 def choices_table(tables: Tables) -> pd.DataFrame:
     """What each choice the paper leaves open moves, for the first model."""
-    shown = ["choice", "option", "mean_confidence", "largest_positional", "largest_margin",
-             "largest_rare", *(f"{role}_heads" for role in Role)]  # fmt: skip
-    return tables["choices"][shown].fillna("")
+    shown = ["choice", "option", "mean_confidence", ANY_OFFSET,
+             *(f"largest_{place}" for place in Place), "largest_margin", "largest_rare",
+             *(f"{role}_heads" for role in Role)]  # fmt: skip
+    choices = tables["choices"]
+    return choices[[name for name in shown if name in choices]].fillna("")
 
 
 def read(tables: Tables) -> str:
@@ -229,15 +253,47 @@ def read(tables: Tables) -> str:
     scores = tables["scores"].query("kind == 'encoder'")
     best, untrained = scores.query("update == 'best'"), scores.query("update == '0'")
     roles = tables["roles"].query("update == 'best'").drop_duplicates(["model", "layer", "head"])
-    sharpest = best.loc[best["positional"].idxmax()]
     return (
         f"Of {len(best)} encoder heads in {best['model'].nunique()} models {len(roles)} hold a "
-        f"role. The most positional head ({sharpest['model']}, layer {sharpest['layer']}, head "
-        f"{sharpest['head']}) points at offset {sharpest['offset']} for "
-        f"{sharpest['positional']:.0%} of the tokens; before training the largest share was "
-        f"{untrained['positional'].max():.0%}. Mean confidence is {best['confidence'].mean():.2f} "
+        f"role. {' '.join(_fixed_offsets(best, untrained))} "
+        f"Mean confidence is {best['confidence'].mean():.2f} "
         f"(untrained {untrained['confidence'].mean():.2f}). The largest accuracy above the offset "
         f"baseline is {best['margin'].max():+.0%} (untrained {untrained['margin'].max():+.0%}), "
         f"and the head that points most at one of the two rarest tokens does so for "
         f"{best['rare'].max():.0%} of the queries (untrained {untrained['rare'].max():.0%})."
     )
+
+
+def _fixed_offsets(best: pd.DataFrame, untrained: pd.DataFrame) -> Iterator[str]:
+    """The largest share at a neighbour, at the own token and farther away."""
+    says = {
+        Place.NEIGHBOUR: "The largest share at a neighbour",
+        Place.OWN: "The largest share at the own token, which is no role,",
+        Place.OTHER: "The largest share at one offset farther away",
+    }
+    for place, said in says.items():
+        if best[place].isna().all():
+            continue
+        top = best.loc[best[place].idxmax()]
+        at = "" if place is Place.OWN else f" at offset {top[f'{place}_offset']}"
+        yield (
+            f"{said} is {_least(best, place)}{top[place]:.0%}{at} ({top['model']}, layer "
+            f"{top['layer']}, head {top['head']}); before training it was "
+            f"{_least(untrained, place)}{untrained[place].max():.0%}."
+        )
+    told = best[Place.NEIGHBOUR].notna()
+    if not told.all():
+        first = best.query("layer == 1 and own > neighbour.fillna(0)")
+        yield (
+            f"The published table names each head's best of all offsets alone: its share at a "
+            f"neighbour is told for {told.sum()} of {len(best)} heads, those whose best offset is "
+            f"one. {best[Place.OWN].notna().sum()} heads look most at their own token, "
+            f"{len(first)} of them in a first layer; how often these look at a neighbour besides "
+            f"cannot be told."
+        )
+
+
+def _least(scores: pd.DataFrame, place: Place) -> str:
+    """Where a head of which the table does not tell this share might have a larger one."""
+    untold = scores.loc[scores[place].isna(), [*Place]].max(axis=None)
+    return "at least " if untold > scores[place].max() else ""

@@ -7,12 +7,15 @@ from matplotlib.lines import Line2D
 
 from headbook.stages.texts import HELD_OUT
 from headbook.studies.results import Tables
-from headbook.studies.specialisation import CONFIDENCE, Score, threshold
+from headbook.studies.specialisation import ANY_OFFSET, CONFIDENCE, ROLES, Score, threshold
 
 BLEU = "bleu"
 TITLES = {
     BLEU: "BLEU",
-    Score.POSITIONAL: "largest share at one offset",
+    ANY_OFFSET: "largest share at one offset,\nown token among them",
+    Score.NEIGHBOUR: "largest share at\na neighbour",
+    Score.OWN: "largest share at\nthe own token",
+    Score.OTHER: "largest share at one\noffset farther away",
     Score.MARGIN: "largest accuracy\nminus offset baseline",
     Score.RARE: "largest share at the\ntwo rarest",
     CONFIDENCE: "largest confidence",
@@ -31,9 +34,13 @@ def draw_emergence(tables: Tables) -> Figure:
     Full lines are the model's own domain, dashed ones the gold treebank.
     """
     rows = tables["checkpoints"]
-    # results published before confidence was measured there have none
-    scores = tuple(name for name in (BLEU, *Score, CONFIDENCE) if name in rows)
+    scores = measured_in(rows, (BLEU, ANY_OFFSET, *Score, CONFIDENCE))
     return _grid(tables, scores, tuple(dict.fromkeys(rows["text"])))
+
+
+def measured_in(rows: pd.DataFrame, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the scores that a table has: results published earlier lack some, or have others."""
+    return tuple(name for name in names if name in rows)
 
 
 def draw_concentration(tables: Tables) -> Figure:
@@ -54,7 +61,7 @@ def _grid(tables: Tables, scores: tuple[str, ...], texts: tuple[str, ...]) -> Fi
             if of_corpus[name].isna().all():
                 axis.text(0.5, 0.5, "not measured", transform=axis.transAxes, ha="center",
                           color="grey")  # fmt: skip
-            if name in list(Score):
+            if name in ROLES:
                 axis.axhline(threshold(Score(name)), color="black", ls=":", lw=1)
         line[0].set_ylabel(TITLES[name])
     for axis, corpus in zip(axes[0], corpora, strict=True):
@@ -98,8 +105,9 @@ def draw_against_bleu(tables: Tables) -> Figure:
     rows = tables["checkpoints"]
     rows = rows[rows["text"] == HELD_OUT]
     widths, corpora = _widths(rows), list(rows["corpus"].unique())
-    figure = Figure(figsize=(max(6.5, 2.6 * len(corpora)), 6.0), layout="constrained")
-    scores = (Score.POSITIONAL, Score.MARGIN)
+    scores = measured_in(rows, (ANY_OFFSET, Score.NEIGHBOUR, Score.OWN, Score.MARGIN))
+    size = (max(6.5, 2.6 * len(corpora)), 1.0 + 2.5 * len(scores))
+    figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots(len(scores), len(corpora), squeeze=False, sharex="col", sharey="row")
     for line, name in zip(axes, scores, strict=True):
         for axis, corpus in zip(line, corpora, strict=True):
@@ -107,7 +115,8 @@ def draw_against_bleu(tables: Tables) -> Figure:
                 first = of_model.iloc[0]
                 axis.plot(of_model[BLEU], of_model[name], "-", marker=_marker(first), ms=3.5,
                           lw=1.2, color=widths[first["width"]])  # fmt: skip
-            axis.axhline(threshold(name), color="black", ls=":", lw=1)
+            if name in ROLES:
+                axis.axhline(threshold(Score(name)), color="black", ls=":", lw=1)
             axis.spines[["top", "right"]].set_visible(False)
         line[0].set_ylabel(TITLES[name])
     for axis, corpus in zip(axes[0], corpora, strict=True):
@@ -142,6 +151,6 @@ def _handles(
     for text in texts if len(texts) > 1 else ():
         line = "-" if text == HELD_OUT else "--"
         handles.append(Line2D([], [], color="grey", ls=line, label=text))
-    if set(scores) & set(Score):
+    if set(scores) & set(ROLES):
         handles.append(Line2D([], [], color="black", ls=":", label="from here a head has the role"))
     return handles

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 
 from headbook.heads.measure import percentiles
+from headbook.heads.positional import Place
 from headbook.heads.roles import DRAWING_ORDER, Thresholds
 from headbook.runs.store import Store
 from headbook.stages.model import Size
@@ -27,8 +28,15 @@ from headbook.studies.pruned_tables import Sweep, Translated
 from headbook.types import Kind
 
 NEARNESS = "nearness"
-SCORES = ("positional", "margin", "rare", "confidence", NEARNESS)
-"""What is compared between kept and closed heads; nearness is the largest over its threshold."""
+SCORES = (*map(str, Place), "margin", "rare", "confidence", NEARNESS)
+"""What is compared between kept and closed heads.
+
+Nearness is the largest of the scores that make a role, each over its threshold: the own token and
+offsets farther than the neighbour are none.
+"""
+ANY_OFFSET, ANY_NEARNESS = "any_offset", "nearness_any_offset"
+"""Scores of published tables alone, of before the places of offsets were apart: the largest share
+at one offset, the own token's among them, and a nearness to a role that took it for one."""
 THRESHOLDS = Thresholds()
 NO_ROLE = "none"
 Grid = Float[np.ndarray, " head"]
@@ -82,7 +90,7 @@ def encoder_scores(measurement: Measurement, size: Size) -> pd.DataFrame:
     scores = found[list(SCORES[:-1])].reindex(grid).astype(float)
     nearness = pd.DataFrame(
         {
-            "positional": scores["positional"] / THRESHOLDS.positional,
+            "neighbour": scores[Place.NEIGHBOUR] / THRESHOLDS.positional,
             "margin": scores["margin"] / THRESHOLDS.syntactic_margin,
             "rare": scores["rare"] / THRESHOLDS.rare,
         }

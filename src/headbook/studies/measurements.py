@@ -15,7 +15,7 @@ from torch import Tensor
 
 from headbook.heads.measure import RatioSums, best_head
 from headbook.heads.offset_baseline import OffsetBaseline, offset_baseline
-from headbook.heads.positional import REACH
+from headbook.heads.positional import REACH, Place
 from headbook.heads.roles import candidates
 from headbook.runs.store import Store
 from headbook.stages.heads import DEFAULT, Choices, HeadsRun, Measured, measured
@@ -153,17 +153,23 @@ def _flat(values: Tensor) -> list[float] | list[int]:
 
 
 def head_scores(measurement: Measurement) -> pd.DataFrame:
-    """One row a head: its confidence, and its best offset, relation and rare share with intervals.
+    """One row a head: confidence, shares at fixed offsets, best relation and rare share, with
+    intervals.
 
-    `margin` is accuracy minus the offset baseline, both over all sentences, at its largest over the
-    relation-directions. Columns of a kind that lacks the measure are empty.
+    `own`, `neighbour` and `other` are the largest share at an offset of that `Place`;
+    `neighbour_offset` and `other_offset` say at which. `margin` is accuracy minus the offset
+    baseline, both over all sentences, at its largest over the relation-directions. Columns of a
+    kind that lacks the measure are empty.
     """
     rows = head_rows(measurement)
     keys = ["kind", "layer", "head"]
     scores = _picked(rows, "confidence", keys).drop(columns="detail")
-    scores = scores.merge(_picked(rows, "positional", keys), how="left").rename(
-        columns={"detail": "offset"}
-    )
+    for place in Place:
+        details = [f"{offset:+d}" for offset in place.offsets()]
+        near = rows[rows["detail"].isin(details)].replace({"positional": str(place)})
+        top = _picked(near, str(place), keys).rename(columns={"detail": f"{place}_offset"})
+        scores = scores.merge(top, how="left")
+    scores = scores.drop(columns=f"{Place.OWN}_offset")
     rows.loc[rows["measure"] == "syntactic", "margin"] = rows["value"] - rows["detail"].map(
         dict(zip(RELATION_NAMES, _whole_baseline(measurement), strict=True))
     )

@@ -15,9 +15,10 @@ from headbook.stages.pruned import ENCODER_ONLY
 from headbook.studies.config import Config
 from headbook.studies.kept_heads import block_matched_share, pair_share
 from headbook.studies.kept_roles import (
+    ANY_NEARNESS,
+    ANY_OFFSET,
     NEARNESS,
     NO_ROLE,
-    SCORES,
     Survival,
     function_rows,
     mean_rows,
@@ -45,11 +46,15 @@ __all__ = ["STUDY", "arms_table", "compute", "draw_bleu", "draw_functions", "dra
 
 STUDY = "18_pruning_the_encoder"
 NAMES = {
-    "positional": "largest share at one offset",
+    ANY_OFFSET: "share at one offset, own token among them",
+    "neighbour": "share at a neighbour",
+    "own": "share at the own token",
+    "other": "share at an offset farther away",
     "margin": "accuracy above the offset baseline",
     "rare": "pointing at the two rarest",
     "confidence": "confidence",
     NEARNESS: "nearness to a role",
+    ANY_NEARNESS: "nearness, own token among the roles",
 }
 CHANCE = 0.5
 """The share of pairs where what was kept has nothing to do with the score."""
@@ -133,23 +138,24 @@ def draw_nearness(tables: Tables) -> Figure:
     """Without thresholds: how often a kept head scored higher before pruning than a closed one."""
     pairs = tables["pairs"]
     names = list(pairs["model"].unique())
-    height = 1.4 + len(SCORES) * (0.35 + 0.17 * len(names))
+    scores = [name for name in NAMES if name in set(pairs["score"])]
+    height = 1.4 + len(scores) * (0.35 + 0.17 * len(names))
     figure = Figure(figsize=(8.5, height), layout="constrained")
     axis = figure.subplots()
     colours = [f"C{number}" for number in range(len(names))]
     step = 0.75 / len(names)
     for number, (name, colour) in enumerate(zip(names, colours, strict=True)):
-        of_model = pairs[pairs["model"] == name].set_index("score").loc[list(SCORES)]
-        at = np.arange(len(SCORES)) - 0.375 + step * (number + 0.5)
+        of_model = pairs[pairs["model"] == name].set_index("score").reindex(scores)
+        at = np.arange(len(scores)) - 0.375 + step * (number + 0.5)
         axis.hlines(at, of_model["low"], of_model["high"], color=colour, lw=1.4)
         axis.plot(of_model["value"], at, "o", color=colour, ms=5)
         axis.plot(of_model["block_matched"], at, "|", color="black", ms=7, mew=1.6)
     axis.axvline(CHANCE, color="grey", ls=":", lw=1)
     axis.set(
-        yticks=range(len(SCORES)),
-        yticklabels=[NAMES[name] for name in SCORES],
+        yticks=range(len(scores)),
+        yticklabels=[NAMES[name] for name in scores],
         xlim=(0, 1),
-        ylim=(len(SCORES) - 0.5, -0.5),
+        ylim=(len(scores) - 0.5, -0.5),
         xlabel="share of pairs in which the kept head scored higher than the closed one",
     )
     handles = [Line2D([], [], color=colour, marker="o", label=name)
@@ -204,8 +210,16 @@ def _nearness_sentence(pairs: pd.DataFrame) -> str:
     nearness = pairs[pairs["score"] == NEARNESS].dropna(subset="value")
     if nearness.empty:
         return "No sweep has a point that keeps some heads and closes others."
-    return (
+    said = (
         f"Without thresholds: the kept head of a pair had been nearer to a role in "
         f"{span(nearness['value'], '.0%')} of the pairs; random heads, as many in each layer, "
         f"give {span(nearness['block_matched'], '.0%')}."
     )
+    untold = pairs.loc[pairs["score"] == ANY_NEARNESS, "model"].unique()
+    if len(untold):
+        said += (
+            f" Not among them is {' and '.join(untold)}, whose published nearness took heads that "
+            f"look at their own token for positional ones: how near they came to a role cannot be "
+            f"told from its tables."
+        )
+    return said

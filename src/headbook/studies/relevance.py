@@ -264,6 +264,8 @@ def _read_model(name: str, tables: Tables) -> str:
     far = ", ".join(
         f"{spread.min():.2g} to {spread.max():.2g} ({variant})" for variant, spread in kept
     )
+    near, every = (_times(rows["nearness"].mean(skipna=False)) for rows in (tops, mine["encoder"]))
+    untold = int(mine["encoder"]["nearness"].isna().sum())
     return (
         f"{name}: the most relevant encoder head of a layer has on average "
         f"{encoder.loc[(BEST, MAIN), 'largest']:.2f} times an even part, in the untrained model "
@@ -271,10 +273,20 @@ def _read_model(name: str, tables: Tables) -> str:
         f"correlate by {_signed(claims.loc['voita-f1a-follows-confidence', 'value'])} within the "
         f"layers above the first, relevance and nearness to a role by "
         f"{_signed(claims.loc['voita-f1a-follows-roles', 'value'])} within all layers; the most "
-        f"relevant heads come to {_times(tops['nearness'].mean())} of a role's threshold, all "
-        f"encoder heads to {_times(mine['encoder']['nearness'].mean())}. The other variants order "
+        f"relevant heads come to {near} of a role's threshold, all encoder heads to {every}. "
+        f"{_untold(untold)}The other variants order "
         f"the heads of a layer as this one does by {agree}. Below the layers the network holds, of "
         f"1 that it started with, {far}."
+    )
+
+
+def _untold(heads: int) -> str:
+    """Of tables whose nearness was derived, see `offsets_apart`."""
+    if not heads:
+        return ""
+    return (
+        f"(Of {heads} heads, which look most at their own token, the published tables cannot tell "
+        f"how near they come to a role; so no correlation with nearness is given.) "
     )
 
 

@@ -32,13 +32,16 @@ class Published:
 
     @property
     def provenance(self) -> str:
-        """Profile, date, commit and machine, in one line; and when later runs' rows were added."""
+        """Profile, date, commit and machine, in one line; and when later runs' rows were added,
+        or the tables were rewritten from what they held."""
         date = self.run["date"]
         made = f"commit {self.run['commit']}, {machine(self.run['hardware'])}"
         started = [str(each["started"]) for each in self.run.get("runs", ()) if "started" in each]
         last = max(started, default="")
         added = f"; rows of later runs added, {last[:10]}" if last > date else ""
-        return f"profile {self.profile}, {date[:10]}, {made}{added}."
+        derived = self.run.get("derived", {}).get("date", "")[:10]
+        told = f"; rows rewritten without a new run, {derived}" if derived else ""
+        return f"profile {self.profile}, {date[:10]}, {made}{added}{told}."
 
 
 def machine(hardware: Mapping[str, Any]) -> str:

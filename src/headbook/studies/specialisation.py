@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headbook.heads.measure import percentiles
+from headbook.heads.positional import REACH, Place, at_place
 from headbook.heads.roles import Thresholds
 from headbook.stages.heads import Measured
 from headbook.studies.measurements import Measurement
@@ -18,24 +19,37 @@ from headbook.studies.measurements import Measurement
 Replicates = Float[Tensor, " replicate"]
 CONFIDENCE = "confidence"
 """The column of `most_confident`, beside those of Score."""
+ANY_OFFSET = "any_offset"
+"""A column of published tables alone: the largest share at one offset, the own token's among them.
+
+It was measured before the places were apart, and these tables do not tell the offset.
+"""
 
 
 class Score(StrEnum):
     """What the most specialised encoder head is scored by."""
 
-    POSITIONAL = "positional"
-    """The share of tokens for which it points at one offset."""
+    NEIGHBOUR = "neighbour"
+    """The share of tokens for which it points at one neighbour, to the left or to the right."""
+    OWN = "own"
+    """The share of tokens that it points at from themselves; no role."""
+    OTHER = "other"
+    """The share of tokens for which it points at one offset farther away; no role."""
     MARGIN = "syntactic"
     """Its accuracy on one relation and direction minus the offset baseline's."""
     RARE = "rare"
     """The share of tokens for which it points at one of the two rarest."""
 
 
+ROLES = (Score.NEIGHBOUR, Score.MARGIN, Score.RARE)
+"""The scores that make a role."""
+
+
 def threshold(score: Score) -> float:
-    """From where a head has the role."""
+    """From where a head has the role; for one of ROLES."""
     of = Thresholds()
     return {
-        Score.POSITIONAL: of.positional,
+        Score.NEIGHBOUR: of.positional,
         Score.MARGIN: of.syntactic_margin,
         Score.RARE: of.rare,
     }[score]
@@ -47,6 +61,7 @@ class Sharpest:
 
     layer: int  # from zero
     head: int
+    cell: int  # which of the place's offsets, of the relation-directions
     chosen: float
     replicates: Replicates
 
@@ -71,6 +86,11 @@ def sharpest(measurement: Measurement, score: Score) -> Sharpest:
     return _sharpest(*_halves(measurement.sums, score))
 
 
+def offset_of(found: Sharpest, place: Place, reach: int = REACH) -> int:
+    """The offset that the most specialised head of a place points at."""
+    return place.offsets(reach)[found.cell]
+
+
 def most_confident(measurement: Measurement) -> Sharpest:
     """The head with the largest confidence, which is no role: it may look anywhere."""
     sums = measurement.sums["confidence/encoder"]
@@ -83,16 +103,17 @@ def _sharpest(
     heads, cells = chosen.shape[1], chosen[0, 0].numel()
     index = int(chosen.flatten().nan_to_num(-torch.inf).argmax())
     layer, head = divmod(index // cells, heads)
-    return Sharpest(layer, head, float(chosen.flatten()[index]), scored.flatten(1)[:, index])
+    best = float(chosen.flatten()[index])
+    return Sharpest(layer, head, index % cells, best, scored.flatten(1)[:, index])
 
 
 def _halves(
     sums: Measured, score: Score
 ) -> tuple[Float[Tensor, "layer head cell"], Float[Tensor, "replicate layer head cell"]]:
     """The scores on the first half, and their replicates on the other."""
-    if score is Score.POSITIONAL:
-        measured = sums["positional/encoder"]
-        return measured.ratio(half=0), measured.replicates(half=1)
+    if score in list(Place):
+        place, measured = Place(score), sums["positional/encoder"]
+        return at_place(measured.ratio(half=0), place), at_place(measured.replicates(1), place)
     if score is Score.RARE:
         measured = sums["rare"]
         return measured.ratio(half=0)[..., 1:], measured.replicates(half=1)[..., 1:]

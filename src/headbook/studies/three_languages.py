@@ -13,6 +13,7 @@ from torch import Tensor
 
 from headbook.corpora.registry import collection
 from headbook.heads.measure import percentiles
+from headbook.heads.positional import Place, at_place
 from headbook.heads.roles import Role, Thresholds
 from headbook.runs.store import Store
 from headbook.studies.config import Config
@@ -101,12 +102,12 @@ class Roles:
 def held_roles(measurement: Measurement) -> dict[Role, Bool[Tensor, "replicate layer head"]]:
     """The classification of `role_rows`, repeated in every replicate."""
     sums = measurement.sums
-    replicates = {name: sums[name].replicates() for name in ("positional/encoder", "syntactic")}
+    neighbours = at_place(sums["positional/encoder"].replicates(), Place.NEIGHBOUR)
     baseline = sums["offsets"].replicates().nan_to_num(-1).amax(1)[:, None, None]
     marks = baseline + THRESHOLDS.syntactic_margin
     return {
-        Role.POSITIONAL: (replicates["positional/encoder"] >= THRESHOLDS.positional).any(-1),
-        Role.SYNTACTIC: (replicates["syntactic"] >= marks).any(-1),
+        Role.POSITIONAL: (neighbours >= THRESHOLDS.positional).any(-1),
+        Role.SYNTACTIC: (sums["syntactic"].replicates() >= marks).any(-1),
         Role.RARE: sums["rare"].replicates()[..., 1] >= THRESHOLDS.rare,
     }
 

@@ -8,6 +8,7 @@ import pandas as pd
 import torch
 
 from headbook.heads.importance import Form
+from headbook.heads.positional import Place, place_of
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
 from headbook.stages.importance import ImportanceRun, importance
@@ -26,12 +27,15 @@ from headbook.studies.pruning_curves import score
 from headbook.studies.pruning_orders import SCORED_ON
 from headbook.studies.results import Tables
 from headbook.studies.specialisation import (
+    ANY_OFFSET,
     CONFIDENCE,
+    ROLES,
     Replicates,
     Score,
     Sharpest,
     ends,
     most_confident,
+    offset_of,
     sharpest,
     threshold,
 )
@@ -51,15 +55,20 @@ TOP = 0.1
 """The share of all heads whose part of the importance is looked at."""
 MOMENTS = {
     BLEU: f"BLEU at {QUALITY:.0%} of its last",
-    Score.POSITIONAL: "first positional head",
+    Score.NEIGHBOUR: "first positional head, at a neighbour",
     Score.MARGIN: "first syntactic head",
     Score.RARE: "first rare-word head",
 }
+ANY_MOMENT = "first head at one offset, own token among them"
+"""Of tables published before the places of offsets were apart."""
 CLAIMS = {
-    Score.POSITIONAL: "emergence-positional",
+    Score.NEIGHBOUR: "emergence-neighbour",
     Score.MARGIN: "emergence-syntactic",
     Score.RARE: "emergence-rare",
 }
+SUPERSEDED = ("emergence-positional", "emergence-after-quality", "emergence-own-domain",
+              "emergence-width")  # fmt: skip
+"""Claims about the best of all offsets, the own token's among them: published, not asked again."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +176,8 @@ def _rows(emergence: Emergence) -> Iterator[dict[str, object]]:
             for scored in Score:
                 found = each.sharpest(scored, number)
                 row |= _named(scored, found.value, *found.ends)
+                if scored in (Score.NEIGHBOUR, Score.OTHER):
+                    row[f"{scored}_offset"] = offset_of(found, Place(scored))
             confident = most_confident(measured)
             row |= _named(CONFIDENCE, confident.value, *confident.ends)
             own = measured.text.name == HELD_OUT
@@ -201,18 +212,18 @@ def _claims(emergence: Emergence) -> Iterator[dict[str, object]]:
     for scored, claim in CLAIMS.items():
         found = emergence.highest(scored)
         yield claim_row(claim, labels, found.value, *found.ends, threshold(scored))
-    positional = last.sharpest(Score.POSITIONAL).replicates
+    neighbour = last.sharpest(Score.NEIGHBOUR).replicates
     then = emergence.translates
-    earlier = torch.full_like(positional, torch.nan)
+    earlier = torch.full_like(neighbour, torch.nan)
     if then is not None and then is not last:
-        earlier = then.sharpest(Score.POSITIONAL).replicates
-    yield _difference("emergence-after-quality", labels, positional - earlier)
+        earlier = then.sharpest(Score.NEIGHBOUR).replicates
+    yield _difference("emergence-neighbour-after-quality", labels, neighbour - earlier)
     first = emergence.checkpoints[0]
     dominating = last.relevance - first.relevance
     yield _difference("emergence-relevance-dominated", labels, dominating)
     for number in range(1, len(last.measured)):
-        elsewhere = last.sharpest(Score.POSITIONAL, number).replicates
-        yield _difference("emergence-own-domain", labels, positional - elsewhere)
+        elsewhere = last.sharpest(Score.NEIGHBOUR, number).replicates
+        yield _difference("emergence-neighbour-own-domain", labels, neighbour - elsewhere)
 
 
 def _width_claims(found: Sequence[Emergence]) -> Iterator[dict[str, object]]:
@@ -225,8 +236,8 @@ def _width_claims(found: Sequence[Emergence]) -> Iterator[dict[str, object]]:
         group.sort(key=lambda each: each.labels["width"])
         narrow, wide = group[0], group[-1]
         if narrow.labels["width"] < wide.labels["width"]:
-            both = (each.last.sharpest(Score.POSITIONAL).replicates for each in (wide, narrow))
-            yield _difference("emergence-width", wide.labels, torch.sub(*both))
+            both = (each.last.sharpest(Score.NEIGHBOUR).replicates for each in (wide, narrow))
+            yield _difference("emergence-neighbour-width", wide.labels, torch.sub(*both))
 
 
 def _difference(claim: str, labels: dict[str, object], values: Replicates) -> dict[str, object]:
@@ -263,8 +274,10 @@ def read(tables: Tables) -> str:
             f"Of them {len(quality)} translate, and come within {1 - QUALITY:.0%} of their last "
             f"BLEU after {_span(quality['update'] / quality['updates'])} of the updates."
         )
-    for scored in Score:
+    for scored in ROLES:
         rows = moments[moments["moment"] == MOMENTS[scored]]
+        if rows.empty:
+            continue
         reached = rows.dropna(subset="update")
         when = ""
         if len(reached):
@@ -274,7 +287,45 @@ def read(tables: Tables) -> str:
             f"A {what} ({threshold(scored):.0%}) appears in {len(reached)} of {len(rows)}{when}; "
             f"the highest score is {highest:.1%}."
         )
-    return " ".join(said)
+    return " ".join([*said, *_no_roles(tables["checkpoints"]), *_not_apart(tables)])
+
+
+def _no_roles(checkpoints: pd.DataFrame) -> Iterator[str]:
+    """How far heads come to look at their own token or far away, which is no role."""
+    if Score.OWN in checkpoints:
+        own, other = (checkpoints[str(each)].max() for each in (Score.OWN, Score.OTHER))
+        yield (
+            f"No role, and measured apart: a head comes to look at its own token for up to "
+            f"{own:.1%} of the tokens, and at one offset farther away than the neighbour for up "
+            f"to {other:.1%}."
+        )
+
+
+def _not_apart(tables: Tables) -> Iterator[str]:
+    """What tables that were published before the places were apart can tell, and what not."""
+    checkpoints = tables["checkpoints"]
+    if ANY_OFFSET not in checkpoints:
+        return
+    yield (
+        "These tables were published before own token, neighbour and other offsets were measured "
+        "apart. They hold the largest share at one offset, the own token's among them, which comes "
+        f"to {checkpoints[ANY_OFFSET].max():.1%}, and they do not tell the offset: whether a head "
+        "came to look at a neighbour cannot be told from them."
+    )
+    if "offsets_told" in tables:
+        told = tables["offsets_told"]
+        places = told["offset"].map(lambda offset: place_of(int(offset)))
+        own, near = (told[places == place] for place in (Place.OWN, Place.NEIGHBOUR))
+        listed = ", ".join(
+            f"{row['model']} (layer {row['layer']}, {row['share']:.0%} at {row['offset']})"
+            for _, row in told.iterrows()
+        )
+        yield (
+            f"The page on confidence and roles tells it for {len(told)} of these "
+            f"{checkpoints['model'].nunique()} models as they are at their best: the head with the "
+            f"largest share looks at its own token in {len(own)}, at a neighbour in {len(near)}: "
+            f"{listed}."
+        )
 
 
 def _span(shares: pd.Series) -> str:

@@ -10,7 +10,14 @@ from torch import Tensor
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.specialised_heads._released import SAMPLE, TITLES, Reading, load, readings
+from headbook.chapters.specialised_heads._released import (
+    SAMPLE,
+    TEXTS,
+    TITLES,
+    Reading,
+    load,
+    readings,
+)
 from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.measure import HeadMeasure, RatioSums, best_head, percentiles
@@ -182,6 +189,36 @@ def beside(tables: Tables, text: str = EWT) -> pd.DataFrame:
     frame.loc[frame["model"] != first, ["paper", "baseline", "rule"]] = float("nan")
     frame["model"] = frame["model"].replace(TITLES)
     return pd.concat([frame, trained(tables)] if "best" in tables else [frame], ignore_index=True)
+
+
+def summary(tables: Tables) -> pd.DataFrame:
+    """Best head / offset / rule in per cent, one row per relation, a column per model and text."""
+    rows = tables["released"]
+    cells = rows.assign(
+        column=rows["model"].replace(TITLES) + ", " + rows["text"].map(lambda text: TEXTS[text][0]),
+        cell=[f"{words.head(row.layer, row.head)} {100 * row.value:.0f} / {100 * row.baseline:.0f}"
+              f" / {100 * row.rule:.0f}" for row in rows.itertuples()],
+    )  # fmt: skip
+    wide = cells.pivot(index="relation", columns="column", values="cell")
+    wide = wide.loc[list(NAMES), list(dict.fromkeys(cells["column"]))]
+    return wide.reset_index().rename_axis(columns=None)
+
+
+def controls(tables: Tables, text: str = EWT) -> pd.DataFrame:
+    """The first model's best heads beside what knows nothing, in per cent, and the rule's name."""
+    rows = tables["released"].query("text == @text")
+    rows = rows[rows["model"] == rows["model"].iloc[0]].set_index("relation")
+    nulls = tables["nulls"].query("text == @text").set_index(["model", "relation"])["largest"]
+    untrained = trained(tables).set_index("relation")["untrained"]
+    frame = pd.DataFrame({
+        "best head": rows["value"].map(words.percent),
+        "best of the nulls": nulls.loc[rows["model"].iloc[0]].map(words.percent),
+        "trained here, before training": untrained.map(words.percent),
+        "best offset": rows["baseline"].map(words.percent)
+        + rows["baseline_offset"].map(" ({:+d})".format),
+        "best rule": rows["rule"].map(words.percent) + " (" + rows["rule_name"] + ")",
+    })  # fmt: skip
+    return frame.loc[list(NAMES)].reset_index()
 
 
 def facts(tables: Tables) -> Facts:

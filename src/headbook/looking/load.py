@@ -1,0 +1,58 @@
+"""`hb.load`: a model by its name, folder or Hugging Face id."""
+
+import difflib
+from pathlib import Path
+
+from headbook.looking.ours import WEIGHTS, RunFolder
+from headbook.models.loaded import Loaded
+from headbook.released import hugging_face
+from headbook.released.catalogue import Entry, catalogue
+from headbook.released.firefox import load_firefox
+from headbook.types import UserError
+
+_READERS = {"firefox": load_firefox, "hugging-face": hugging_face.load}
+
+
+def load(name: str | Path) -> Loaded:
+    """A model whose heads can be measured, with its tokens; see `Loaded` for what it can do.
+
+    `name` is a name of the catalogue data/models.toml ("firefox-en-pt", "minilm", …), a folder (a
+    finished run of this package, a Firefox translation model, a saved Hugging Face model), an
+    installed Python package with such a model, or an id of the Hugging Face hub.
+
+    UserError, in one line, for a name nothing is known of, a folder without configuration or
+    weights, damaged files, an architecture that cannot be read, and a package or network that is
+    missing.
+    """
+    known = catalogue()
+    if str(name) in known:
+        return _catalogued(known[str(name)])
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return _in_folder(path)
+    if path.is_file():
+        raise UserError(f"{name} is a file; name the folder that holds the model's files")
+    try:
+        return hugging_face.load(name)
+    except UserError as error:
+        near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.6)
+        if not near:
+            raise
+        raise UserError(f"{error} (did you mean {' or '.join(near)}?)") from None
+
+
+def _catalogued(entry: Entry) -> Loaded:
+    return _READERS[entry.reader](entry.name)
+
+
+def _in_folder(folder: Path) -> Loaded:
+    if (folder / WEIGHTS).is_file() or (folder / "run.json").is_file():
+        return RunFolder(folder).model()
+    if (folder / "config.json").is_file():
+        return hugging_face.load(folder)
+    if any(folder.glob("model*.bin*")):
+        return load_firefox(str(folder))
+    raise UserError(
+        f"{folder} holds no model: neither {WEIGHTS} (a run of headbook), config.json (Hugging "
+        "Face) nor model*.bin (Firefox)"
+    )

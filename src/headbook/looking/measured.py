@@ -1,0 +1,45 @@
+"""What a table of heads remembers beside its columns, for `hb.roles` and the page."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from headbook.heads.measure import RatioSums
+from headbook.heads.nulls import NullValues
+from headbook.types import Kind, UserError
+
+KEY = "headbook"
+"""Where a table's `attrs` hold it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The source of one table: model, text, numbers of sentences, sums by kind and measure.
+
+    `diversity` has one row per kind and layer. `notes` are full sentences on what was left out or
+    restricted, and why. `sentences` counts by column group: all, translated, ablated, nulls.
+    """
+
+    model: str
+    origin: str
+    text: str
+    parser: str
+    sentences: Mapping[str, int]
+    sums: Mapping[Kind, Mapping[str, RatioSums]]
+    nulls: NullValues | None
+    null_count: int
+    importance: str
+    diversity: pd.DataFrame
+    notes: tuple[str, ...]
+
+    def __deepcopy__(self, memo: dict) -> "Measured":
+        """Itself: pandas copies `attrs` with every operation, and this never changes."""
+        return self
+
+
+def measured(heads: pd.DataFrame) -> Measured:
+    """The source of a table that `hb.measure` returned; UserError for any other table."""
+    if KEY not in heads.attrs:
+        raise UserError("this table is not one that hb.measure returned: measure again")
+    return heads.attrs[KEY]

@@ -1,0 +1,15 @@
+"""Numbers as the prose has them."""
+
+from math import nan
+
+from headbook.chapters import words
+
+
+def test_numbers_are_formatted_once() -> None:
+    assert words.percent(0.6444) == "64 %"
+    assert words.percent(-0.001) == "0 %"
+    assert words.percent(nan) == "none"
+    assert words.estimate(0.658, 0.63, 0.687) == "66 % [63, 69]"
+    assert words.points(-0.127) == "−13 points"
+    assert words.count(4078) == "4,078"
+    assert words.head(6, 5) == "L6H5"

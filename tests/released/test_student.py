@@ -1,0 +1,224 @@
+"""The student's network: two ways through the decoder, gates, gradients, padding, recording."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from headbook.corpora.batches import Batch
+from headbook.models.capture import Point, capture
+from headbook.models.gates import FixedGate, closed
+from headbook.released.firefox import FirefoxModel, batches_of
+from headbook.released.marian_binary import read_marian
+from headbook.released.marian_student import read_student
+from headbook.released.student import (
+    EOS,
+    DecoderState,
+    Recurrence,
+    Student,
+    linear_recurrence,
+    position_waves,
+)
+from headbook.types import HeadId, Kind
+
+LENGTHS = [1, 2, 9, 33, 129]
+
+
+class Gate(nn.Module):
+    """Multipliers that gradients reach: [head] or [batch head]."""
+
+    def __init__(self, multipliers: Tensor):
+        super().__init__()
+        self.multipliers = multipliers
+
+    def forward(self) -> Tensor:
+        return self.multipliers
+
+
+@pytest.fixture(scope="module")
+def small(written) -> Student:
+    return read_student(read_marian(written(), "small"), "small")
+
+
+def ragged(vocabulary: int, seed: int = 1) -> Batch:
+    """One batch of all lengths, EOS included, targets the other way round."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = [
+        [*torch.randint(2, vocabulary, (length - 1,), generator=generator).tolist(), EOS]
+        for length in LENGTHS
+    ]
+    (batch,) = batches_of(rows, rows[::-1], tokens=10_000)
+    return batch
+
+
+def alone(batch: Batch, row: int) -> Batch:
+    """A row of a batch without padding."""
+    source, target = batch.source_mask[row].sum(), batch.target_mask[row].sum()
+    return replace(
+        batch,
+        source=batch.source[row : row + 1, :source],
+        target_in=batch.target_in[row : row + 1, :target],
+        target_out=batch.target_out[row : row + 1, :target],
+        sentences=batch.sentences[row : row + 1],
+        source_real=batch.source_real[row : row + 1, :source],
+        source_special=batch.source_special[row : row + 1, :source],
+        target_real=batch.target_real[row : row + 1, :target],
+        input_special=batch.input_special[row : row + 1, :target],
+        output_special=batch.output_special[row : row + 1, :target],
+    )
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_the_recurrence_is_the_loop_it_stands_for(length: int) -> None:
+    torch.manual_seed(length)
+    decay, added = torch.rand(2, 3, length, 5, dtype=torch.float64)
+    cell, cells = torch.zeros(3, 5, dtype=torch.float64), []
+    for at in range(length):
+        cell = decay[:, at] * cell + added[:, at]
+        cells.append(cell)
+    torch.testing.assert_close(linear_recurrence(decay, added), torch.stack(cells, dim=1))
+
+
+def test_the_recurrence_goes_on_from_a_cell() -> None:
+    torch.manual_seed(1)
+    unit, states = Recurrence(6).double(), torch.randn(2, 9, 6, dtype=torch.float64)
+    whole, last = unit(states)
+    first, cell = unit(states[:, :4])
+    second, end = unit(states[:, 4:], cell)
+    torch.testing.assert_close(torch.cat([first, second], dim=1), whole)
+    torch.testing.assert_close(end, last)
+
+
+@pytest.mark.parametrize("width", [4, 32])
+def test_positions_by_their_formula(width: int) -> None:
+    waves = position_waves(torch.arange(7, dtype=torch.float64), width)
+    for at in range(7):
+        for wave in range(width // 2):
+            angle = torch.tensor(at / 10_000 ** (wave / (width // 2 - 1)), dtype=torch.float64)
+            torch.testing.assert_close(waves[at, wave], angle.sin())
+            torch.testing.assert_close(waves[at, width // 2 + wave], angle.cos())
+
+
+def test_all_at_once_is_step_by_step(en_pt: FirefoxModel) -> None:
+    network, batch = en_pt.network, ragged(32_000)
+    with torch.no_grad():
+        memory, mask = network.encode(batch.source, batch.source_mask)
+        at_once = network.decode(batch.target_in, memory, mask)
+        state = DecoderState.empty(len(network.decoder))
+        steps = [
+            network.decode(batch.target_in[:, at : at + 1], memory, mask, state)
+            for at in range(batch.target_in.shape[1])
+        ]
+    torch.testing.assert_close(torch.cat(steps, dim=1), at_once, atol=2e-4, rtol=1e-4)
+
+
+def test_the_first_piece_read_is_the_zero_vector(small: Student) -> None:
+    batch = ragged(16)
+    other = replace(batch, target_in=batch.target_in.clone())
+    other.target_in[:, 0] = 7
+    torch.testing.assert_close(small(other), small(batch))
+    other.target_in[:, 1] = 7
+    assert not torch.allclose(small(other), small(batch))
+
+
+def test_padding_changes_nothing(en_pt: FirefoxModel) -> None:
+    network, batch = en_pt.network, ragged(32_000)
+    with torch.no_grad():
+        memory, _ = network.encode(batch.source, batch.source_mask)
+        states = network.states(batch)
+        for row in range(len(batch)):
+            single = alone(batch, row)
+            own, mask = network.encode(single.source, single.source_mask)
+            assert mask is None
+            source, target = own.shape[1], single.target_in.shape[1]
+            torch.testing.assert_close(memory[row, :source], own[0], atol=2e-4, rtol=1e-4)
+            torch.testing.assert_close(
+                states[row, :target], network.states(single)[0], atol=2e-4, rtol=1e-4
+            )
+
+
+def test_what_is_recorded(small: Student) -> None:
+    batch = ragged(16)
+    with capture(small, frozenset(Point)) as tape:
+        logits = small(batch)
+    torch.testing.assert_close(logits, small(batch))
+    for kind, layers, mask in (
+        (Kind.ENCODER, 2, batch.source_mask),
+        (Kind.CROSS, 3, batch.target_mask),
+    ):
+        queries = mask.shape[1]
+        for point in Point:
+            assert len(tape[kind, point]) == layers
+        for weights, values, context in zip(
+            tape[kind, Point.WEIGHTS],
+            tape[kind, Point.VALUES],
+            tape[kind, Point.CONTEXT],
+            strict=True,
+        ):
+            assert weights.shape == (len(batch), 2, queries, batch.source.shape[1])
+            torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+            padded = ~batch.source_mask[:, None, None].expand_as(weights)
+            assert not weights[padded].any()
+            torch.testing.assert_close(context, weights @ values)
+    assert (Kind.DECODER, Point.WEIGHTS) not in tape
+
+
+@pytest.mark.parametrize(("kind", "layer"), [(Kind.ENCODER, 0), (Kind.ENCODER, 5), (Kind.CROSS, 1)])
+def test_a_closed_gate_is_a_head_without_its_columns(
+    en_pt: FirefoxModel, kind: Kind, layer: int
+) -> None:
+    batch = ragged(32_000)
+    without = copy.deepcopy(en_pt.network)
+    block = next(b for k, at, b in without.attentions() if (k, at) == (kind, layer))
+    block.output.weight.data[:, 3 * 32 : 4 * 32] = 0
+    with torch.no_grad(), closed(en_pt.network, [HeadId(kind, layer, 3)]):
+        gated = en_pt.network.states(batch)
+    with torch.no_grad():
+        torch.testing.assert_close(gated, without.states(batch), atol=1e-5, rtol=1e-5)
+        assert not torch.allclose(gated, en_pt.network.states(batch), atol=1e-2)
+
+
+@pytest.mark.parametrize("per_row", [False, True], ids=["one gate a head", "one a row and head"])
+def test_gradients_of_gates_are_finite_differences(small: Student, per_row: bool) -> None:
+    network, batch = copy.deepcopy(small).double(), ragged(16)
+    blocks = [block for _, _, block in network.attentions()]
+    size = (len(blocks), len(batch), 2) if per_row else (len(blocks), 2)
+    torch.manual_seed(1)
+    gates = torch.rand(size, dtype=torch.float64, requires_grad=True)
+
+    def loss(gates: Tensor) -> Tensor:
+        for block, gate in zip(blocks, gates, strict=True):
+            block.gate = Gate(gate)
+        return network(batch).log_softmax(-1)[..., EOS][batch.target_mask].sum()
+
+    assert torch.autograd.gradcheck(loss, (gates,))
+
+
+def test_gradients_reach_every_weight(small: Student) -> None:
+    network = copy.deepcopy(small)
+    network(ragged(16)).square().sum().backward()
+    without = [name for name, each in network.named_parameters() if not each.grad.any()]
+    # A bias of all keys moves every score of a query alike, which softmax does not see.
+    assert all(name.endswith("key.bias") for name in without)
+
+
+def test_a_released_student_has_importance_scores(en_pt: FirefoxModel) -> None:
+    batch = en_pt.batches(["The cat sat on the mat."], ["O gato sentou-se no tapete."])[0]
+    block = en_pt.network.encoder[5].attention
+    gate = torch.ones(8, requires_grad=True)
+    block.gate = Gate(gate)
+    try:
+        (slope,) = torch.autograd.grad(en_pt.losses(batch).sum(), gate)
+    finally:
+        block.gate = None
+    assert slope.isfinite().all() and slope.abs().max() > 0
+
+
+def test_an_open_gate_changes_nothing(small: Student) -> None:
+    network, batch = copy.deepcopy(small), ragged(16)
+    before = network(batch)
+    for _, _, block in network.attentions():
+        block.gate = FixedGate(torch.ones(block.heads))
+    torch.testing.assert_close(network(batch), before)
