@@ -11,6 +11,7 @@ from headbook import paths
 PACKAGE = paths.REPOSITORY / "src" / "headbook"
 FLOORS = (
     ("paths", "types", "trees"),
+    ("statistics",),
     ("corpora",),
     ("models",),
     ("heads", "layers", "syntax", "released"),

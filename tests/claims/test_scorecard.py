@@ -1,11 +1,12 @@
 """The scorecard from planted results: verdicts, numbers, links, and faults in the tables."""
 
+import html
 import re
 
 import pandas as pd
 import pytest
 
-from headbook.claims import scorecard
+from headbook.claims import board, scorecard
 from headbook.claims.ledger import load
 from headbook.claims.verdict import COLUMNS, Verdict
 from headbook.types import UserError
@@ -32,131 +33,152 @@ def verdict_of(root, claim=DOBJ, profile="laptop"):
     return found[0]
 
 
-def test_without_results_every_claim_is_not_yet_run(tmp_path):
+def test_without_results_every_claim_is_not_run(tmp_path):
     tidy = scorecard.tidy(tmp_path / "nothing")
     assert list(tidy["claim"]) == [claim.id for claim in load().claims]
-    assert set(tidy["verdict"]) == {Verdict.NOT_YET_RUN}
+    assert set(tidy["verdict"]) == {Verdict.NOT_RUN}
     page = scorecard.page(tmp_path / "nothing")
-    assert f"**{len(tidy)}** ○ not yet run" in page and "**0** ✔ replicated" in page
+    assert "replicated</span>" not in page and page.count("not run</span>") > 100
+
+
+# Tatoeba: the claim is of short and of long sentences, and needs a rare-word head
+RARE = "voita-f5-two-rarest-long"
 
 
 @pytest.mark.parametrize(
-    ("values", "expected"),
+    ("rows", "expected"),
     [
-        ((0.6, 0.7), Verdict.REPLICATED),
-        ((0.6, 0.4999), Verdict.PARTLY),
-        ((0.42, 0.3), Verdict.DIFFERS),
-        ((float("nan"), float("nan")), Verdict.DIFFERS),
+        ([(0.6, 0.55, 0.7)], Verdict.REPLICATED),
+        ([(0.6, 0.45, 0.7)], Verdict.INCONCLUSIVE),
+        ([(0.3, 0.2, 0.4)], Verdict.CONTRADICTED),
+        ([(0.6, 0.55, 0.7), (0.3, 0.2, 0.4)], Verdict.MIXED),
+        ([(float("nan"),) * 3], Verdict.INCONCLUSIVE),
     ],
 )
-def test_published_tables_reach_their_verdict(tmp_path, values, expected):
-    publish(tmp_path, *(measured(seed=seed, value=value) for seed, value in enumerate(values)))
-    assert verdict_of(tmp_path) == expected
+def test_published_tables_reach_their_verdict(tmp_path, rows, expected):
+    """One row per width, so that each is a model of its own."""
+    told = [(RARE, f"msdocs-ru w{n}", "msdocs-ru", "ru", 0, *numbers, 0.1, "none")
+            for n, numbers in enumerate(rows)]  # fmt: skip
+    publish(tmp_path, *told, study="14_rare_word_head", columns=(*COLUMNS, "closed"))
+    assert verdict_of(tmp_path, RARE) == expected
 
 
-def columns(page):
-    """The titles of each table of the works."""
-    heads = [line for line in page.splitlines() if line.startswith("| profile ")]
-    return {tuple(cell.strip() for cell in head.strip("|").split("|")) for head in heads}
-
-
-def cells(page, claim=DOBJ):
-    """The cells of one claim's line, found by its text."""
-    text = load().claim(claim).claim
-    (line,) = [line for line in page.splitlines() if text in line and "{doc}" in line]
-    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-
-
-def test_another_profile_does_not_decide(tmp_path):
-    publish(tmp_path, measured(corpus="controlled-sov", value=0.99), profile="quick")
-    assert verdict_of(tmp_path) == Verdict.NOT_YET_RUN
-    assert verdict_of(tmp_path, profile="quick") == Verdict.REPLICATED
+def test_a_model_that_is_not_shown_to_have_converged_does_not_count(tmp_path):
+    publish(tmp_path, measured(value=0.2, low=0.1, high=0.3))
+    assert verdict_of(tmp_path) == Verdict.ABSENT
     page = scorecard.page(tmp_path)
-    assert "claims at profile laptop: **0** ✔ replicated" in page
-    assert "claims at profile quick: **1** ✔ replicated" in page
-    assert cells(page)[:2] == ["○ not yet run", "✔ replicated"]
+    assert "gate closed: converged, not shown to have converged" in page
 
 
-def test_one_published_profile_is_one_column(tmp_path):
-    publish(tmp_path, measured())
+def line(page, claim=DOBJ):
+    """The line of one claim, up to its end."""
+    found = re.search(rf'<details class="claim" id="{claim}".*?</details>', page, re.S)
+    return html.unescape(found.group())
+
+
+def test_a_claim_is_shown_at_the_largest_profile_that_measured_it(tmp_path):
+    publish(tmp_path, measured(value=0.42), columns=COLUMNS)
+    told = (*measured(corpus="tatoeba-ru", value=0.9, low=0.8, high=0.95), "none")
+    publish(tmp_path, told, profile="full", columns=(*COLUMNS, "closed"))
+    publish(tmp_path, measured("voita-f5-rarest"), study="14_rare_word_head")
     page = scorecard.page(tmp_path)
-    assert columns(page) == {("profile laptop", "claim", "the work's number", "ours")}
-    assert cells(page)[0] == "✔ replicated"
-    assert page.count("claims at profile") == 1
+    assert 'data-mark="replicated"' in line(page)
+    assert line(page).index("Profile full: ● replicated") < line(page).index("Profile laptop")
+    assert 'data-mark="absent"' in line(page, "voita-f5-rarest")
+    assert "Profile full: not run" in line(page, "voita-f5-rarest")
 
 
-def test_every_published_profile_has_its_column_the_largest_first(tmp_path):
-    """Full says yes, laptop says no; another claim has been measured at laptop alone."""
-    publish(tmp_path, measured(value=0.42))
-    publish(tmp_path, measured("voita-f5-rarest", "tatoeba-de"), study="14_rare_word_head")
-    publish(tmp_path, measured(corpus="tatoeba-ru", value=0.9), profile="full")
-    page = scorecard.page(tmp_path)
-    titles = ("profile full", "profile laptop", "claim", "the work's number", "ours")
-    assert columns(page) == {titles}
-    assert cells(page)[:2] == ["✔ replicated", "✘ differs"]
-    assert cells(page, "voita-f5-rarest")[0] == "○ not yet run"
-    assert cells(page, "voita-f5-rarest")[1] != "○ not yet run"
-    ours = cells(page)[-1]
-    assert ours.index("*Profile full:*") < ours.index("tatoeba-ru") < ours.index("*Profile laptop")
-    assert ours.index("*Profile laptop:*") < ours.index("tatoeba-de")
-    assert len(cells(page)) == len(titles)
-    assert page.index("claims at profile full: **1** ✔") < page.index("claims at profile laptop:")
-
-
-def test_the_tidy_table_says_not_yet_run_at_every_published_profile(tmp_path):
+def test_the_tidy_table_says_not_run_at_every_published_profile(tmp_path):
     publish(tmp_path, measured())
     publish(tmp_path, measured("voita-f5-rarest"), study="14_rare_word_head", profile="full")
-    assert verdict_of(tmp_path, profile="full") == Verdict.NOT_YET_RUN
-    assert verdict_of(tmp_path) == Verdict.REPLICATED
+    assert verdict_of(tmp_path, profile="full") == Verdict.NOT_RUN
+    assert verdict_of(tmp_path) == Verdict.ABSENT
     assert set(scorecard.tidy(tmp_path)["profile"]) == {"full", "laptop"}
 
 
-def test_the_page_shows_number_interval_baseline_seeds_and_study(tmp_path):
-    publish(tmp_path, *(measured(seed=seed, value=0.6 + 0.1 * seed) for seed in range(3)))
-    page = scorecard.page(tmp_path, pages="/pages")
-    line = next(line for line in page.splitlines() if "tatoeba-de-small-1" in line)
-    assert line.startswith("| ✔ replicated |")
-    assert "seed 1: 0.700 [0.650, 0.750], baseline 0.400" in line
-    assert "mean of 3 seeds: 0.700 [" in line and "standard deviation 0.100" in line
-    assert f"<{'/pages'}/{STUDY}>" in line and "*Profile laptop:*" in line
-    assert "WMT en-ru: 0.78 (baseline 0.41)" in line
+def seeds(*values):
+    """One model at several seeds."""
+    return [(DOBJ, f"tatoeba-de w128 s{seed}", "tatoeba-de", "de", seed, value, value - 0.05,
+             value + 0.05, 0.4, "none") for seed, value in enumerate(values)]  # fmt: skip
+
+
+def test_the_line_shows_number_interval_baseline_seeds_and_study(tmp_path):
+    publish(tmp_path, *seeds(0.6, 0.7, 0.8), columns=(*COLUMNS, "closed"))
+    shown = line(scorecard.page(tmp_path, pages="../pages"))
+    assert "tatoeba-de w128: undecided; 0.700 [0.452, 0.948] over 3 seeds, baseline 0.400" in shown
+    assert "its seeds: 0.600, 0.700, 0.800" in shown
+    assert f'href="../pages/{STUDY}.html"' in shown and "WMT en-ru: 0.78 (baseline 0.41)" in shown
+    publish(tmp_path, *seeds(0.6), columns=(*COLUMNS, "closed"))
+    assert "0.600 [0.550, 0.650] within one model" in line(scorecard.page(tmp_path))
 
 
 @pytest.mark.parametrize(
-    ("model", "line"),
+    ("model", "said"),
     [
-        ("tatoeba-de w128 s1", "tatoeba-de w128 s1: 0.700"),
-        ("tatoeba-de w128 s11", "tatoeba-de w128 s11, seed 1: 0.700"),
-        ("tatoeba-de w128", "tatoeba-de w128, seed 1: 0.700"),
+        ("tatoeba-de w128 s1", "tatoeba-de w128 s1:"),
+        ("tatoeba-de w128 s11", "tatoeba-de w128 s11, seed 1:"),
+        ("tatoeba-de w128", "tatoeba-de w128, seed 1:"),
     ],
 )
-def test_a_seed_that_the_model_s_name_tells_is_not_told_twice(tmp_path, model, line):
+def test_a_seed_that_the_model_s_name_tells_is_not_told_twice(tmp_path, model, said):
     claim, _, *others = measured(seed=1)
     publish(tmp_path, (claim, model, *others))
-    assert line in scorecard.page(tmp_path)
-
-
-def test_a_missing_number_is_said_on_the_page(tmp_path):
-    publish(tmp_path, measured(value=float("nan")))
-    assert "? no number, so not passed: tatoeba-de-small-0, seed 0: none" in scorecard.page(
-        tmp_path
-    )
+    assert said in line(scorecard.page(tmp_path))
 
 
 def test_a_model_outside_the_domain_is_shown_and_not_counted(tmp_path):
     publish(
         tmp_path, measured("voita-f5-rarest", "msdocs-de", value=0.9), study="14_rare_word_head"
     )
-    assert verdict_of(tmp_path, "voita-f5-rarest") == Verdict.NOT_YET_RUN
-    assert "– not counted (other domain): msdocs-de-small-0" in scorecard.page(tmp_path)
+    assert verdict_of(tmp_path, "voita-f5-rarest") == Verdict.NOT_RUN
+    tidy = scorecard.tidy(tmp_path)
+    assert "outside the claim's domain" in set(tidy["outcome"])
 
 
-def test_every_row_of_a_table_on_the_page_has_its_cells(tmp_path):
-    publish(tmp_path, measured(), (DOBJ, "a | b\nc", "tatoeba-fr", "fr", 0, 0.6, 0.5, 0.7, 0.4))
-    rows = [line for line in scorecard.page(tmp_path).splitlines() if line.startswith("| ")]
-    tables = [line for line in rows if "{doc}" in line]
-    assert len(tables) == len(load().claims)
-    assert {len(re.findall(r"(?<!\\)\|", line)) for line in tables} == {5}
+def test_the_figure_has_one_linked_mark_per_claim_and_the_book_s_own_apart(tmp_path):
+    page = scorecard.page(tmp_path)
+    linked = re.findall(r'<a href="#([^"]+)" title', page)
+    assert sorted(linked) == sorted(claim.id for claim in load().claims)
+    assert set(linked) == set(re.findall(r'<details class="claim" id="([^"]+)"', page))
+    own = page.index("This book's own questions")
+    for claim in load().claims:
+        assert (page.index(f'<a href="#{claim.id}" title') > own) == (claim.work == "headbook")
+
+
+def test_every_mark_has_a_shape_and_a_colour_of_its_own():
+    marks = [*Verdict, board.UNCOUNTED]
+    assert set(board.SHAPES) == set(board.MEANINGS) == set(marks) == {*board.ORDER, board.UNCOUNTED}
+    assert len({shape for shape in board.SHAPES.values()}) == len(marks)
+    decided = [re.findall(rf"--{name}:(#\w+)", board.STYLE)
+               for name in ("replicated", "mixed", "contradicted")]  # fmt: skip
+    assert len({colour for each in decided for colour in each}) == 6  # light and dark
+
+
+def test_the_page_asks_no_other_host_and_is_complete_without_its_script(tmp_path):
+    page = scorecard.page(tmp_path)
+    assert "http" not in page and "src=" not in page and "@import" not in page
+    without = page[: page.index("<script>")]
+    assert without.count('<details class="claim"') == len(load().claims)
+    assert '<p class="filters" hidden>' in without and "<section hidden" not in without
+
+
+def test_what_is_not_counted_says_why(tmp_path):
+    told = ("why-tied-scores-symmetric", "m", "tatoeba-de", "de", 0, 0.0, 0.0, 0.0, None)
+    publish(tmp_path, told, study="01_anatomy")
+    shown = line(scorecard.page(tmp_path), "why-tied-scores-symmetric")
+    assert 'data-mark="not counted"' in shown and "identity</span>" in shown
+
+
+def test_a_changed_rule_tells_its_history(tmp_path):
+    shown = line(scorecard.page(tmp_path), "michel-t1-few-significant")
+    assert "Until 2026-11-23: At most 0.183" in shown and "Changed because:" in shown
+
+
+def test_text_of_a_model_cannot_become_markup(tmp_path):
+    publish(tmp_path, (DOBJ, "<b>a</b>\n```", "tatoeba-fr", "fr", 0, 0.6, 0.5, 0.7, 0.4))
+    page = scorecard.page(tmp_path)
+    fences = [line for line in page.splitlines() if line.startswith("```")]
+    assert "<b>" not in page and len(fences) == 2
 
 
 def test_no_number_of_the_page_is_typed(tmp_path):
@@ -195,4 +217,10 @@ def test_an_empty_file_is_refused_and_an_empty_table_is_not(tmp_path):
     assert scorecard.read(load(), tmp_path).empty
     (tmp_path / "laptop" / STUDY / "claims.csv").write_text("", encoding="utf-8")
     with pytest.raises(UserError, match="not a readable table"):
+        scorecard.read(load(), tmp_path)
+
+
+def test_an_unknown_gate_in_a_table_is_refused(tmp_path):
+    publish(tmp_path, (*measured(), "trained: well"), columns=(*COLUMNS, "closed"))
+    with pytest.raises(UserError, match="line 2: closed: 'trained' is no gate"):
         scorecard.read(load(), tmp_path)

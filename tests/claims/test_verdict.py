@@ -1,12 +1,18 @@
-"""Each verdict is reached by a planted table."""
+"""Each outcome and each verdict is reached by a planted table."""
 
+from dataclasses import replace
+
+import numpy as np
 import pandas as pd
 import pytest
 
-from headbook.claims.ledger import Claim, Ledger
-from headbook.claims.rule import Column, Comparison, Outcome, Rule
-from headbook.claims.verdict import COLUMNS, Verdict, outcomes, verdict
+from headbook.claims.ledger import Claim, Gate, Kind, Ledger, Rows
+from headbook.claims.published import Evidence
+from headbook.claims.rule import Comparison, Outcome, Rule
+from headbook.claims.verdict import COLUMNS, Judged, Verdict, judged, result, verdict
+from headbook.statistics import over_seeds
 
+NAN = float("nan")
 SHORT = Claim(
     id="a-claim",
     work="some2020",
@@ -17,50 +23,183 @@ SHORT = Claim(
     study="13_syntactic_heads",
     domain="short",
     measure="A share.",
-    rule=Rule(Comparison.AT_LEAST, Column.LOW, threshold=0.8),
+    rule=Rule(Comparison.AT_LEAST, threshold=0.8),
     because="The work says so.",
     profile="laptop",
 )
 LEDGER = Ledger((SHORT,), {"some2020": "Some 2020"}, {"short": ("tatoeba",)})
+NUMBERS = {
+    Outcome.PASS: (0.85, 0.81, 0.9),
+    Outcome.FAIL: (0.75, 0.7, 0.79),
+    Outcome.UNDECIDED: (0.85, 0.7, 0.9),
+    Outcome.NO_NUMBER: (NAN, NAN, NAN),
+}
 
 
-def rows(*measured):
-    """Rows of (corpus, low)."""
+@pytest.fixture
+def nothing(tmp_path):
+    """No published tables beside."""
+    return Evidence(tmp_path)
+
+
+def table(*rows, corpus="tatoeba-de"):
+    """Rows of (model, seed, value, low, high)."""
     return pd.DataFrame(
-        [
-            ["a-claim", f"{corpus}-{seed}", corpus, "de", str(seed), 0.85, low, 0.95, float("nan")]
-            for seed, (corpus, low) in enumerate(measured)
-        ],
+        [["a-claim", model, corpus, "de", str(seed), *numbers, NAN]
+         for model, seed, *numbers in rows],
         columns=COLUMNS,
-    )
+    )  # fmt: skip
 
 
-NAN = float("nan")
+def models(*outcomes, gate=Gate.PRESENT):
+    """Models with these outcomes; those that are not applicable have the gate closed."""
+    row = dict.fromkeys(("value", "low", "high", "baseline"), NAN)
+    shut = {gate: "why"}
+    return [
+        Judged(f"m{n}", "c", row, 1, outcome, shut if outcome is Outcome.CLOSED else {}, ({},))
+        for n, outcome in enumerate(outcomes)
+    ]
+
+
+P, F, U, C, N, X = (
+    Outcome.PASS, Outcome.FAIL, Outcome.UNDECIDED, Outcome.CLOSED, Outcome.NO_NUMBER,
+    Outcome.OUTSIDE,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("measured", "expected"),
+    ("outcomes", "expected"),
     [
-        ([("tatoeba-de", 0.8), ("tatoeba-fr", 0.9)], Verdict.REPLICATED),
-        ([("tatoeba-de", 0.8), ("tatoeba-fr", 0.7)], Verdict.PARTLY),
-        ([("tatoeba-de", 0.8), ("tatoeba-fr", NAN)], Verdict.PARTLY),
-        ([("tatoeba-de", 0.7), ("tatoeba-fr", 0.7)], Verdict.DIFFERS),
-        ([("tatoeba-de", NAN)], Verdict.DIFFERS),
-        ([], Verdict.NOT_YET_RUN),
-        ([("msdocs-de", 0.9)], Verdict.NOT_YET_RUN),
-        ([("tatoeba-de", 0.9), ("msdocs-de", 0.1)], Verdict.REPLICATED),
-        ([("tatoeba-de", 0.1), ("msdocs-de", 0.9)], Verdict.DIFFERS),
+        ([P], Verdict.REPLICATED),
+        ([P, P], Verdict.REPLICATED),
+        ([P, U], Verdict.REPLICATED),
+        ([P, C], Verdict.REPLICATED),
+        ([P, N], Verdict.REPLICATED),
+        ([F], Verdict.CONTRADICTED),
+        ([F, U], Verdict.CONTRADICTED),
+        ([F, C, N], Verdict.CONTRADICTED),
+        ([P, F], Verdict.MIXED),
+        ([P, F, U, C], Verdict.MIXED),
+        ([U], Verdict.INCONCLUSIVE),
+        ([U, C], Verdict.INCONCLUSIVE),
+        ([N], Verdict.INCONCLUSIVE),
+        ([N, C], Verdict.INCONCLUSIVE),
+        ([C], Verdict.ABSENT),
+        ([C, C], Verdict.ABSENT),
+        ([], Verdict.NOT_RUN),
+        ([X], Verdict.NOT_RUN),
+        ([X, P], Verdict.REPLICATED),
+        ([X, F], Verdict.CONTRADICTED),
+        ([X, C], Verdict.ABSENT),
     ],
 )
-def test_each_verdict_is_reached(measured, expected):
-    assert verdict(outcomes(LEDGER, SHORT, rows(*measured))) is expected
+def test_the_table_of_verdicts(outcomes, expected):
+    assert verdict(models(*outcomes)) is expected
 
 
-def test_the_outcomes_keep_the_order_of_the_rows():
-    measured = rows(("tatoeba-de", 0.8), ("msdocs-de", 0.9), ("tatoeba-fr", NAN), ("tatoeba-ru", 0))
-    assert outcomes(LEDGER, SHORT, measured) == [
-        Outcome.PASS,
-        Outcome.OUTSIDE,
-        Outcome.NO_NUMBER,
-        Outcome.FAIL,
-    ]
+@pytest.mark.parametrize(
+    ("gate", "expected"),
+    [
+        (Gate.CONVERGED, Verdict.ABSENT),
+        (Gate.PRESENT, Verdict.ABSENT),
+        (Gate.DIAGNOSTIC, Verdict.INCONCLUSIVE),
+        (Gate.POWER, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_only_a_gate_about_the_model_makes_a_phenomenon_absent(gate, expected):
+    assert verdict(models(C, C, gate=gate)) is expected
+
+
+@pytest.mark.parametrize("outcome", list(NUMBERS))
+def test_a_row_has_the_outcome_of_its_interval(nothing, outcome):
+    (model,) = judged(LEDGER, SHORT, table(("m", 0, *NUMBERS[outcome])), nothing)
+    assert model.outcome is outcome and model.seeds == 1
+
+
+def test_another_collection_is_outside(nothing):
+    (model,) = judged(LEDGER, SHORT, table(("m", 0, *NUMBERS[P]), corpus="msdocs-de"), nothing)
+    assert model.outcome is Outcome.OUTSIDE
+
+
+def test_an_interval_that_holds_the_threshold_never_decides(nothing):
+    """Of any rule, whatever the value: inconclusive."""
+    for comparison in Comparison:
+        ranged = comparison in (Comparison.WITHIN, Comparison.MARGIN_WITHIN)
+        bound = {"range": (0.8, 2.0)} if ranged else {"threshold": 0.8}
+        claim = replace(SHORT, rule=Rule(comparison, **bound))
+        for value in (0.71, 0.8, 0.89):
+            row = table(("m", 0, value, 0.7, 0.9)).assign(baseline=0.0)
+            assert result(LEDGER, claim, "laptop", row, nothing).verdict is Verdict.INCONCLUSIVE
+
+
+# ------------------------------------------------------------------ the unit is the model
+
+
+def test_three_seeds_are_one_model_with_the_interval_over_seeds(nothing):
+    """Each passes within itself, and together they do not: seeds spread more than sentences."""
+    values = [0.82, 0.9, 0.98]
+    rows = table(*((f"m s{n}", n, value, value - 0.01, value + 0.01)
+                   for n, value in enumerate(values)))  # fmt: skip
+    (model,) = judged(LEDGER, SHORT, rows, nothing)
+    known = over_seeds(values)
+    assert (model.model, model.seeds, model.outcome) == ("m", 3, Outcome.UNDECIDED)
+    assert model.row["low"] == pytest.approx(known.low) and known.low < 0.8
+    assert model.row["value"] == pytest.approx(0.9)
+
+
+def test_the_baseline_of_each_seed_is_its_own(nothing):
+    claim = replace(SHORT, rule=Rule(Comparison.EXCEEDS_BASELINE_BY, threshold=0.1))
+    rows = table(*((f"m s{n}", n, 0.5 + n / 5, 0.0, 1.0) for n in range(3)))
+    rows["baseline"] = rows["value"] - [0.2, 0.21, 0.22]
+    (model,) = judged(LEDGER, claim, rows, nothing)
+    assert model.outcome is Outcome.PASS
+    assert model.row["low"] - model.row["baseline"] == pytest.approx(
+        over_seeds([0.2, 0.21, 0.22]).low
+    )
+
+
+def test_two_seeds_are_one_model_only_without_intervals_of_their_own(nothing):
+    within = table(("m s0", 0, *NUMBERS[P]), ("m s1", 1, *NUMBERS[P]))
+    assert [each.seeds for each in judged(LEDGER, SHORT, within, nothing)] == [1, 1]
+    (model,) = judged(LEDGER, SHORT, within.assign(low=NAN, high=NAN), nothing)
+    assert model.seeds == 2 and np.isfinite(model.row["low"])
+
+
+def test_other_corpora_targets_and_widths_are_other_models(nothing):
+    rows = table(*((f"tatoeba-de w{width} s0", 0, *NUMBERS[P]) for width in (64, 128, 256)))
+    assert len(judged(LEDGER, SHORT, rows, nothing)) == 3
+
+
+def test_a_lone_number_decides_nothing_where_seeds_are_seen_to_spread(nothing):
+    alone = table(("other s0", 0, 0.7, NAN, NAN))
+    assert judged(LEDGER, SHORT, alone, nothing)[0].outcome is Outcome.FAIL
+    seeds = table(*((f"m s{n}", n, 0.9 + n / 50, NAN, NAN) for n in range(3)))
+    both = judged(LEDGER, SHORT, pd.concat([alone, seeds]), nothing)
+    assert [each.outcome for each in both] == [Outcome.UNDECIDED, Outcome.PASS]
+
+
+def test_settings_are_tested_together(nothing):
+    """One of ten at p = 0.04 is luck; at p far below it is none."""
+    claim = replace(SHORT, rule=Rule(Comparison.MORE_THAN, threshold=0.0), rows=Rows.SETTINGS)
+    flat = [(f"setting {n}", "", 0.0, -1.0, 1.0) for n in range(9)]
+    rows = table(*flat, ("lucky", "", 1.05, 0.05, 2.05))
+    assert verdict(judged(LEDGER, claim, rows, nothing)) is Verdict.INCONCLUSIVE
+    single = replace(claim, rows=Rows.MODELS)
+    assert verdict(judged(LEDGER, single, rows, nothing)) is Verdict.REPLICATED
+    sure = table(*flat, ("sure", "", 2.0, 1.0, 3.0))
+    assert verdict(judged(LEDGER, claim, sure, nothing)) is Verdict.REPLICATED
+    # the same interval over three seeds is less sure
+    assert verdict(judged(LEDGER, replace(claim, seeds=3), sure, nothing)) is Verdict.INCONCLUSIVE
+
+
+# ------------------------------------------------------------------ what is not counted
+
+
+def test_identities_texts_and_rules_without_diagnosis_are_not_counted(nothing):
+    rows = table(("m", 0, *NUMBERS[P])).assign(closed="")
+    counted = result(LEDGER, SHORT, "laptop", rows, nothing)
+    assert counted.uncounted == "" and counted.verdict is Verdict.REPLICATED
+    for kind, said in ((Kind.IDENTITY, "identity"), (Kind.TEXT, "property of a text")):
+        assert result(LEDGER, replace(SHORT, kind=kind), "laptop", rows, nothing).uncounted == said
+    blunt = result(LEDGER, SHORT, "laptop", rows.assign(closed="diagnostic: untrained"), nothing)
+    assert blunt.uncounted == "not diagnostic" and blunt.verdict is Verdict.INCONCLUSIVE

@@ -98,8 +98,8 @@ def claims_of(each: study.Subject) -> pd.DataFrame:
 
 def test_claims_of_known_blocks(known: study.Subject):
     found = claims_of(known)
-    # 6 blocks: encoder 1, decoder 2 and the last cross-attention lose significantly
-    assert found.loc["michel-t5-one-head-suffices", "value"] == 0.5
+    # 6 blocks: encoder 1, decoder 2 and the last cross-attention lose, and are shown to
+    assert found.loc["michel-t5-one-head-suffices", ["value", "low", "high"]].tolist() == [0.5] * 3
     heads = study._heads(known).set_index(["kind", "layer", "head"])["change"]
     exception = heads["cross", 2, 1] - min(heads["encoder", 1, 2], heads["decoder", 2, 1])
     value, low, high = found.loc["michel-t2-last-cross-exception", ["value", "low", "high"]]

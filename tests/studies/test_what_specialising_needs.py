@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 from safetensors.torch import load_file
 
 from headbook.claims import ledger
-from headbook.claims.bootstrap import over_seeds
 from headbook.claims.scorecard import checked
 from headbook.corpora.readers import Pairs, ParallelCorpus, load
 from headbook.corpora.report import Report
 from headbook.runs.store import Store
 from headbook.stages.model import ModelRun, TrainedModel, trained
 from headbook.stages.texts import Text
+from headbook.statistics import over_seeds
 from headbook.studies import config as configs
 from headbook.studies import plan
 from headbook.studies import what_specialising_needs as study

@@ -1,178 +1,133 @@
-"""The scorecard as MyST markdown. No number here is typed: all come from ledger and tables."""
+"""Claims and verdicts as text. No number here is typed: all come from ledger and tables."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from headbook.claims.bootstrap import over_seeds
-from headbook.claims.ledger import Claim, Ledger, PaperValue
+from headbook.claims.ledger import Claim, PaperValue, Rows
 from headbook.claims.rule import Outcome
-from headbook.claims.verdict import Result, Verdict
+from headbook.claims.verdict import Judged, Result, Verdict
 
 SYMBOLS = {
-    Verdict.REPLICATED: "✔",
-    Verdict.PARTLY: "◐",
-    Verdict.DIFFERS: "✘",
-    Verdict.NOT_YET_RUN: "○",
-}
-MARKS = {
-    Outcome.PASS: "✔",
-    Outcome.FAIL: "✘",
-    Outcome.NO_NUMBER: "? no number, so not passed:",
-    Outcome.OUTSIDE: "– not counted (other domain):",
+    Verdict.REPLICATED: "●",
+    Verdict.CONTRADICTED: "✕",
+    Verdict.MIXED: "◐",
+    Verdict.INCONCLUSIVE: "?",
+    Verdict.ABSENT: "□",
+    Verdict.NOT_RUN: "·",
 }
 BREAK = "<br>"
 
-LEGEND = """\
-## How a verdict is reached
-
-Each claim has a rule, written down before any run, that a trained model's number passes or fails.
-
-| verdict | meaning |
-|---|---|
-| ✔ replicated | every model that counts passes the rule |
-| ◐ partly | some pass and some do not |
-| ✘ differs | none passes |
-| ○ not yet run | no model that counts has been measured at this profile |
-
-A profile is a size of experiment, from `smoke` to `full`; those with published results have a
-column, the largest first, and what one of them says does not count at another.
-
-In a cell of measured numbers every line is one trained model: ✔ or ✘ for its rule, then the number
-with its 95 % interval in brackets, and the baseline where there is one. A number that could not be
-taken (a model without any positional head has no least confident one) does not pass. A model
-trained on sentences of another kind than the claim speaks of is shown and not counted.
-"""
-
-
-def page(ledger: Ledger, results: Sequence[Result], pages: str) -> str:
-    """The whole page: counts, one table a work with a column a profile, legend, measures.
-
-    `results` hold every claim at the same profiles, the columns, in their order.
-    """
-    profiles = list(dict.fromkeys(result.profile for result in results))
-    blocks = ["# Scorecard\n", *(_counts(results, profile) for profile in profiles)]
-    for work, title in ledger.works.items():
-        own = [result for result in results if result.claim.work == work]
-        blocks += [f"## {title}\n", _table(own, profiles, pages)]
-    blocks += [LEGEND, "## What each claim measures\n", *map(_measure, ledger.claims)]
-    return "\n".join(blocks)
-
 
 def comparison(results: Sequence[Result]) -> str:
-    """One study's claims: the work's number, then what each profile's run gives. No links."""
+    """One study's claims as a Markdown table: the work's number, verdict, and each model folded."""
     head = "| claim | the work's number | run | verdict | ours |\n|---|---|---|---|---|"
     return "\n".join([head, *map(_compared, results)]) + "\n"
 
 
 def _compared(result: Result) -> str:
     claim = result.claim
+    said = [f"Counts when {claim.rule.in_words()}.", *changes(claim)]
     cells = (
-        f"{_safe(claim.claim)}{BREAK}*{_safe(claim.where)}*",
-        BREAK.join(_printed(value, claim.unit) for value in claim.paper) or "none given",
+        f"{_cell(claim.claim)}{BREAK}*{_cell(claim.where)}*",
+        BREAK.join(_cell(printed(value)) for value in claim.paper) or "none given",
         result.profile,
-        f"{SYMBOLS[result.verdict]} {result.verdict}",
-        _measured(result),
+        named(result),
+        _folded(summary(result), [*models(result), *said]),
     )
     return f"| {' | '.join(cells)} |"
 
 
-def _counts(results: Sequence[Result], profile: str) -> str:
-    found = Counter(result.verdict for result in results if result.profile == profile)
-    parts = [f"**{found[name]}** {SYMBOLS[name]} {name}" for name in Verdict]
-    return f"{found.total()} claims at profile {profile}: {' · '.join(parts)}.\n"
+def _folded(line: str, inside: Sequence[str]) -> str:
+    """HTML that keeps to one cell of a table."""
+    text = BREAK.join(map(_cell, inside))
+    return f"<details><summary>{_cell(line)}</summary>{text}</details>"
 
 
-def _table(results: Sequence[Result], profiles: Sequence[str], pages: str) -> str:
-    """One line a claim, in the order of the ledger."""
-    titles = [*(f"profile {name}" for name in profiles), "claim", "the work's number", "ours"]
-    head = f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}"
-    claims = {result.claim.id: [] for result in results}
-    for result in results:
-        claims[result.claim.id].append(result)
-    return "\n".join([head, *(_line(each, pages) for each in claims.values())]) + "\n"
+def _cell(text: str) -> str:
+    """Text that keeps to one cell: no line breaks, no bare pipes, no tags."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
-def _line(results: Sequence[Result], pages: str) -> str:
-    """One claim with its verdicts at all profiles."""
-    claim = results[0].claim
-    cells = (
-        *(f"{SYMBOLS[result.verdict]} {result.verdict}" for result in results),
-        f"{_safe(claim.claim)}{BREAK}*{_safe(claim.where)}*{BREAK}Counts when {_rule(claim)}.",
-        BREAK.join(_printed(value, claim.unit) for value in claim.paper) or "none given",
-        BREAK.join([*map(_at_profile, results), _link(claim, pages)]),
-    )
-    return f"| {' | '.join(cells)} |"
+def named(result: Result) -> str:
+    """The verdict with its symbol, and why it is not counted, if so."""
+    verdict = f"{SYMBOLS[result.verdict]} {result.verdict}"
+    return f"{verdict} ({result.uncounted}, not counted)" if result.uncounted else verdict
 
 
-def _at_profile(result: Result) -> str:
-    return f"*Profile {result.profile}:*{BREAK}{_measured(result)}"
-
-
-def _link(claim: Claim, pages: str) -> str:
-    return f"{{doc}}`{claim.study.replace('_', ' ')} <{pages}/{claim.study}>`"
-
-
-def _printed(value: PaperValue, unit: str) -> str:
+def printed(value: PaperValue) -> str:
+    """A number of the work, with what it belongs to and its baseline."""
     numbers = ", ".join(f"{number:g}" for number in value.values)
     against = "" if value.baseline is None else f" (baseline {value.baseline:g})"
-    return f"{_safe(value.of)}: {numbers}{against}"
+    return f"{value.of}: {numbers}{against}"
 
 
-def _measured(result: Result) -> str:
-    if result.rows.empty:
+def summary(result: Result) -> str:
+    """How many models pass, fail, and so on, on one line."""
+    if not result.models:
         return "no run yet"
-    lines = [_model(row, result.claim.unit) for row in result.rows.to_dict("records")]
-    return BREAK.join([*lines, *_seeds(result)])
+    found = Counter(model.outcome for model in result.models)
+    parts = ", ".join(f"{found[outcome]} {outcome}" for outcome in Outcome if found[outcome])
+    if result.claim.rows is Rows.SETTINGS and len(result.models) > 1:
+        return f"{parts}: settings of one model, no replicates"
+    return parts
 
 
-def _model(row: dict, unit: str) -> str:
-    name = f"{MARKS[Outcome(row['outcome'])]} {_safe(row['model'])}"
-    if row["corpus"] not in row["model"]:
-        name += f", {_safe(row['corpus'])}"
-    if row["seed"] and not row["model"].endswith(f" s{row['seed']}"):
-        name += f", seed {_safe(row['seed'])}"
-    baseline = "" if pd.isna(row["baseline"]) else f", baseline {_number(row['baseline'], unit)}"
-    return f"{name}: {_with_interval(row['value'], row['low'], row['high'], unit)}{baseline}"
+def models(result: Result) -> Iterator[str]:
+    """One line per model: outcome, number with interval and what that is over, closed gates."""
+    for model in result.models:
+        yield f"{_name(model)}: {model.outcome}; {_numbers(model, result.claim)}{_gates(model)}"
+        if model.seeds > 1:
+            own = ", ".join(number(row["value"], result.claim.unit) for row in model.rows)
+            yield f"– its seeds: {own}"
 
 
-def _with_interval(value: float, low: float, high: float, unit: str) -> str:
-    if pd.isna(low) or pd.isna(high):
-        return _number(value, unit)
-    return f"{_number(value, unit)} [{_number(low, unit)}, {_number(high, unit)}]"
+def changes(claim: Claim) -> Iterator[str]:
+    """One line per former form of the claim."""
+    for change in claim.history:
+        yield f"Until {change.until}: {change.was} Changed because: {change.because}"
 
 
-def _seeds(result: Result) -> Iterator[str]:
-    """One line for each corpus whose models differ in their seed: mean, spread and interval."""
-    counted = result.rows[result.rows["outcome"] != Outcome.OUTSIDE].dropna(subset=["value"])
-    unit = result.claim.unit
-    for (corpus, _), rows in counted.groupby(["corpus", "target"], sort=False):
-        if len(rows) < 2 or rows["seed"].duplicated().any():
-            continue
-        summary = over_seeds(rows["value"].tolist())
-        yield (
-            f"{_safe(corpus)}, mean of {summary.count} seeds:"
-            f" {_with_interval(summary.mean, summary.low, summary.high, unit)},"
-            f" standard deviation {_number(summary.spread, unit)}"
-        )
+def _name(model: Judged) -> str:
+    name = model.model
+    if model.corpus not in name:
+        name = f"{name}, {model.corpus}" if name else model.corpus
+    seed = model.rows[0]["seed"]
+    if model.seeds == 1 and seed and not model.model.endswith(f" s{seed}"):
+        name += f", seed {seed}"
+    return name.strip() or "no model"
 
 
-def _number(value: float, unit: str) -> str:
+def _numbers(model: Judged, claim: Claim) -> str:
+    row = model.row
+    text = number(row["value"], claim.unit)
+    if pd.notna(row["low"]) and pd.notna(row["high"]):
+        ends = ", ".join(number(row[end], claim.unit) for end in ("low", "high"))
+        text += f" [{ends}] {_over(model, claim)}"
+    elif pd.notna(row["value"]):
+        text += ", no interval"
+    if pd.notna(row["baseline"]):
+        text += f", baseline {number(row['baseline'], claim.unit)}"
+    return text
+
+
+def _over(model: Judged, claim: Claim) -> str:
+    """What an interval is over."""
+    seeds = model.seeds if model.seeds > 1 else claim.seeds
+    return "within one model" if seeds is None else f"over {seeds} seeds"
+
+
+def _gates(model: Judged) -> str:
+    if not model.closed:
+        return ""
+    shut = "; ".join(f"{gate}, {why}" if why else gate for gate, why in model.closed.items())
+    return f" (gate closed: {shut})"
+
+
+def number(value: float, unit: str) -> str:
+    """A number to three digits; a share to three decimals."""
     if pd.isna(value):
-        return "none"
-    return f"{value:.3f}" if unit == "share" else f"{value:.3g}"
-
-
-def _rule(claim: Claim) -> str:
-    return _safe(claim.rule.in_words())
-
-
-def _measure(claim: Claim) -> str:
-    because = f"*Because:* {claim.because}"
-    return f"**{claim.id}**: {claim.measure} *Counts when* {_rule(claim)}. {because}\n"
-
-
-def _safe(text: str) -> str:
-    """Text that keeps to one cell: no line breaks, no bare pipes."""
-    return " ".join(str(text).split()).replace("|", "\\|")
+        return "no number"
+    shown = f"{value:.3f}" if unit == "share" else f"{value:.3g}"
+    return shown[1:] if shown.startswith("-") and not float(shown) else shown

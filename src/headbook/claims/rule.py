@@ -1,4 +1,4 @@
-"""A verdict rule: structured data that says when one measured number agrees with a claim."""
+"""A verdict rule: structured data that says when a measured number agrees with a claim."""
 
 import math
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ ROUNDING = 1e-9
 
 
 class Comparison(StrEnum):
-    """What is asked of the number."""
+    """How a number is compared."""
 
     AT_LEAST = "at_least"
     AT_MOST = "at_most"
@@ -19,27 +19,21 @@ class Comparison(StrEnum):
     WITHIN = "within"
     MARGIN_WITHIN = "margin_within"
     EXCEEDS_BASELINE_BY = "exceeds_baseline_by"
-    DIFFERS_FROM_ZERO = "differs_from_zero"
-
-
-class Column(StrEnum):
-    """Which number of the row is read: the estimate or an end of its 95 % interval."""
-
-    VALUE = "value"
-    LOW = "low"
-    HIGH = "high"
 
 
 class Outcome(StrEnum):
-    """What one row says about its claim."""
+    """What one model says about a claim."""
 
     PASS = "passes"
     FAIL = "fails"
+    UNDECIDED = "undecided"
+    CLOSED = "not applicable"
     NO_NUMBER = "no number"
     OUTSIDE = "outside the claim's domain"
 
 
 RANGED = (Comparison.WITHIN, Comparison.MARGIN_WITHIN)
+ORDERINGS = (Comparison.MORE_THAN, Comparison.LESS_THAN)
 AGAINST_BASELINE = (Comparison.EXCEEDS_BASELINE_BY, Comparison.MARGIN_WITHIN)
 
 
@@ -48,58 +42,62 @@ class Rule:
     """One rule; `threshold` or `range` is set according to the test, the other is None."""
 
     test: Comparison
-    reads: Column = Column.VALUE
     threshold: float | None = None
     range: tuple[float, float] | None = None
 
     def in_words(self) -> str:
         """The rule as a reader's sentence fragment, for the scorecard."""
         return _WORDS[self.test].format(
-            reads={"value": "the value", "low": "the interval's low end"}.get(
-                self.reads, "the interval's high end"
-            ),
             threshold=self.threshold,
             range=None if self.range is None else f"{self.range[0]:g} to {self.range[1]:g}",
         )
 
 
 _WORDS = {
-    Comparison.AT_LEAST: "{reads} is at least {threshold:g}",
-    Comparison.AT_MOST: "{reads} is at most {threshold:g}",
-    Comparison.MORE_THAN: "{reads} is more than {threshold:g}",
-    Comparison.LESS_THAN: "{reads} is less than {threshold:g}",
-    Comparison.WITHIN: "{reads} lies in {range}",
-    Comparison.MARGIN_WITHIN: "{reads} minus the baseline lies in {range}",
-    Comparison.EXCEEDS_BASELINE_BY: "{reads} exceeds the baseline by at least {threshold:g}",
-    Comparison.DIFFERS_FROM_ZERO: "the interval does not hold zero",
+    Comparison.AT_LEAST: "the value is at least {threshold:g}",
+    Comparison.AT_MOST: "the value is at most {threshold:g}",
+    Comparison.MORE_THAN: "the value is more than {threshold:g}",
+    Comparison.LESS_THAN: "the value is less than {threshold:g}",
+    Comparison.WITHIN: "the value lies in {range}",
+    Comparison.MARGIN_WITHIN: "the value minus the baseline lies in {range}",
+    Comparison.EXCEEDS_BASELINE_BY: "the value exceeds the baseline by at least {threshold:g}",
 }
-
-
-def needed(rule: Rule) -> tuple[str, ...]:
-    """The columns that must hold a number for the rule to be decided."""
-    if rule.test is Comparison.DIFFERS_FROM_ZERO:
-        return ("low", "high")
-    return (rule.reads.value, "baseline") if rule.test in AGAINST_BASELINE else (rule.reads.value,)
 
 
 def judge(rule: Rule, row: Mapping[str, float]) -> Outcome:
     """Apply a rule to a row with the columns value, low, high and baseline.
 
-    A needed number that is NaN gives NO_NUMBER: it is not a pass, and it is not hidden. An
-    infinite one is a number of no use either. Boundaries belong to the claim for at_least, at_most,
-    within, margin_within and exceeds_baseline_by, and not for more_than and less_than.
+    The whole interval decides: it passes where the rule holds throughout, fails where it holds
+    nowhere, and is undecided where it holds the boundary. Without an interval the value stands for
+    it, except in an ordering (more_than, less_than), which is then undecided. A value or a needed
+    baseline that is not finite gives NO_NUMBER. Boundaries belong to the claim, except those of
+    more_than and less_than.
     """
-    if not all(math.isfinite(row[column]) for column in needed(rule)):
+    if not math.isfinite(number := margin(rule, row, "value")):
         return Outcome.NO_NUMBER
-    return Outcome.PASS if _holds(rule, row) else Outcome.FAIL
+    ends = [margin(rule, row, end) for end in ("low", "high")]
+    if not all(map(math.isfinite, ends)):
+        if rule.test in ORDERINGS:
+            return Outcome.UNDECIDED
+        ends = [number, number]
+    # One end may pass on either side of a range: both ends have to, and none beyond is none within.
+    passed = [_holds(rule, end) for end in ends]
+    if all(passed):
+        return Outcome.PASS
+    return Outcome.UNDECIDED if any(passed) or _spans(rule, *ends) else Outcome.FAIL
 
 
-def _holds(rule: Rule, row: Mapping[str, float]) -> bool:
-    if rule.test is Comparison.DIFFERS_FROM_ZERO:
-        return row["low"] > 0 or row["high"] < 0
-    number = row[rule.reads.value]
-    if rule.test in AGAINST_BASELINE:
-        number -= row["baseline"]
+def margin(rule: Rule, row: Mapping[str, float], column: str) -> float:
+    """The number that is compared: a column, less the baseline where the rule is against one."""
+    return row[column] - (row["baseline"] if rule.test in AGAINST_BASELINE else 0.0)
+
+
+def _spans(rule: Rule, low: float, high: float) -> bool:
+    """Whether an interval with both ends outside of a range covers it."""
+    return rule.test in RANGED and low < rule.range[0] and high > rule.range[1]
+
+
+def _holds(rule: Rule, number: float) -> bool:
     if rule.test in RANGED:
         low, high = rule.range
         return low - ROUNDING <= number <= high + ROUNDING

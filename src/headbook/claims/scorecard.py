@@ -6,29 +6,34 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from headbook.claims import render
+from headbook.claims import board
+from headbook.claims.gates import parsed
 from headbook.claims.ledger import PROFILES, Claim, Ledger, load
-from headbook.claims.rule import Outcome
-from headbook.claims.verdict import COLUMNS, NUMBERS, Result, outcomes, verdict
+from headbook.claims.published import Evidence
+from headbook.claims.verdict import COLUMNS, NUMBERS, OPTIONAL, Result, result
 from headbook.types import UserError
 
-TIDY = ("work", "where", "study", "profile", *COLUMNS, "outcome", "verdict")
+TIDY = (
+    "work", "where", "study", "profile", *COLUMNS, "seeds", "outcome", "closed", "uncounted",
+    "verdict",
+)  # fmt: skip
 
 
-def page(results_root: Path, pages: str = "/notebooks", ledger: Ledger | None = None) -> str:
-    """The scorecard page in MyST markdown, from <results_root>/<profile>/<study>/claims.csv.
+def page(results_root: Path, pages: str = "../notebooks", ledger: Ledger | None = None) -> str:
+    """The scorecard page in MyST Markdown, from <results_root>/<profile>/<study>/claims.csv.
 
-    `pages` is the folder of the studies' pages in the book's source, for the links. UserError when
-    a results table has a fault.
+    `pages` is where the studies' pages are, from this one, for the links. UserError when a results
+    table has a fault.
     """
     ledger = ledger or load()
-    return render.page(ledger, results(ledger, results_root), pages)
+    return board.page(ledger, results(ledger, results_root), pages)
 
 
 def tidy(results_root: Path, ledger: Ledger | None = None) -> pd.DataFrame:
-    """One row a (claim, profile, model) with outcome and verdict, columns TIDY.
+    """One row per claim, profile and model with outcome and verdict, columns TIDY.
 
-    A claim without rows at a profile has one row with empty numbers and `not yet run`.
+    Models that differ in their seed alone are one, with the interval over seeds. A claim without
+    rows at a profile has one row with empty numbers and `not run`.
     """
     ledger = ledger or load()
     return pd.DataFrame(
@@ -44,15 +49,16 @@ def results(ledger: Ledger, results_root: Path) -> list[Result]:
     measured = read(ledger, results_root)
     shown = {*measured["profile"], *(claim.profile for claim in ledger.claims)}
     profiles = [name for name in reversed(PROFILES) if name in shown]
+    beside = {name: Evidence(results_root / name) for name in profiles}
     return [
-        _result(ledger, claim, profile, measured) for claim in ledger.claims for profile in profiles
+        result(ledger, claim, profile, _of(measured, claim, profile), beside[profile])
+        for claim in ledger.claims
+        for profile in profiles
     ]
 
 
-def _result(ledger: Ledger, claim: Claim, profile: str, measured: pd.DataFrame) -> Result:
-    rows = measured[(measured["claim"] == claim.id) & (measured["profile"] == profile)]
-    found = outcomes(ledger, claim, rows)
-    return Result(claim, profile, rows.assign(outcome=found), verdict(found))
+def _of(measured: pd.DataFrame, claim: Claim, profile: str) -> pd.DataFrame:
+    return measured[(measured["claim"] == claim.id) & (measured["profile"] == profile)]
 
 
 def _rows(result: Result) -> Iterator[dict]:
@@ -63,12 +69,16 @@ def _rows(result: Result) -> Iterator[dict]:
         "study": claim.study,
         "profile": result.profile,
         "claim": claim.id,
+        "uncounted": result.uncounted,
         "verdict": result.verdict.value,
     }
-    if result.rows.empty:
+    if not result.models:
         yield {**dict.fromkeys(NUMBERS, np.nan), **frame}
-    for row in result.rows.to_dict("records"):
-        yield {**row, **frame, "outcome": Outcome(row["outcome"]).value}
+    for each in result.models:
+        first = {name: each.rows[0][name] for name in ("target", "seed")}
+        named = {"model": each.model, "corpus": each.corpus, "seeds": each.seeds}
+        shut = "; ".join(f"{gate}: {why}" if why else gate for gate, why in each.closed.items())
+        yield {**first, **named, **each.row, **frame, "outcome": each.outcome.value, "closed": shut}
 
 
 def read(ledger: Ledger, results_root: Path) -> pd.DataFrame:
@@ -77,14 +87,14 @@ def read(ledger: Ledger, results_root: Path) -> pd.DataFrame:
     No folder and no table give an empty frame. UserError, naming the file, for a missing or unknown
     column, a number that is none, an unknown claim, a claim of another study, a row given twice.
     """
-    empty = pd.DataFrame(columns=["profile", *COLUMNS])
+    empty = pd.DataFrame(columns=["profile", *COLUMNS, *OPTIONAL])
     tables = [
         _table(ledger, path).assign(profile=profile)
         for profile in PROFILES
         for path in sorted((results_root / profile).glob("*/claims.csv"))
     ]
     filled = [table for table in tables if not table.empty]
-    return pd.concat(filled, ignore_index=True)[empty.columns] if filled else empty
+    return pd.concat(filled, ignore_index=True).reindex(columns=empty.columns) if filled else empty
 
 
 def _table(ledger: Ledger, path: Path) -> pd.DataFrame:
@@ -101,11 +111,14 @@ def checked(ledger: Ledger, table: pd.DataFrame, study: str, named: str) -> pd.D
 
     UserError for the faults listed at `read`. Studies may call this on what they return.
     """
-    if set(table.columns) != set(COLUMNS):
-        raise UserError(f"{named}: columns must be {', '.join(COLUMNS)}")
+    if not set(COLUMNS) <= set(table.columns) <= {*COLUMNS, *OPTIONAL}:
+        may = ", ".join(OPTIONAL)
+        raise UserError(f"{named}: columns must be {', '.join(COLUMNS)}, and may be {may}")
     for line, identifier in enumerate(table["claim"], start=2):
         if (owner := _claim(ledger, identifier, f"{named}, line {line}").study) != study:
             raise UserError(f"{named}, line {line}: claim {identifier} belongs to study {owner}")
+    for line, cell in enumerate(table.get("closed", ()), start=2):
+        _gates(cell, f"{named}, line {line}")
     repeated = table.duplicated(["claim", "model", "corpus", "target", "seed"])
     if repeated.any():
         line = int(np.flatnonzero(repeated)[0]) + 2
@@ -118,6 +131,13 @@ def checked(ledger: Ledger, table: pd.DataFrame, study: str, named: str) -> pd.D
 def _claim(ledger: Ledger, identifier: str, where: str) -> Claim:
     try:
         return ledger.claim(identifier)
+    except UserError as fault:
+        raise UserError(f"{where}: {fault}") from None
+
+
+def _gates(cell: object, where: str) -> None:
+    try:
+        parsed(cell if isinstance(cell, str) else "")
     except UserError as fault:
         raise UserError(f"{where}: {fault}") from None
 

@@ -1,59 +1,203 @@
-"""From the rows of a claim to its verdict."""
+"""From the rows of a claim to models, their outcomes, and the verdict over them."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+import numpy as np
 import pandas as pd
 
-from headbook.claims.ledger import Claim, Ledger
-from headbook.claims.rule import Outcome, judge
+from headbook.claims import gates
+from headbook.claims.ledger import Claim, Gate, Kind, Ledger, Rows
+from headbook.claims.published import Evidence, restated
+from headbook.claims.rule import RANGED, Outcome, judge, margin
+from headbook.statistics import LEVEL, holm, over_seeds, p_value
 
 COLUMNS = (
     "claim", "model", "corpus", "target", "seed", "value", "low", "high", "baseline",
 )  # fmt: skip
+OPTIONAL = ("closed",)
 NUMBERS = ("value", "low", "high", "baseline")
+ENOUGH_SEEDS = 3
+SEED = re.compile(r" s\d+(?= |$)")
 
 
 class Verdict(StrEnum):
     """What the models of one profile say together about a claim."""
 
     REPLICATED = "replicated"
-    PARTLY = "partly"
-    DIFFERS = "differs"
-    NOT_YET_RUN = "not yet run"
+    CONTRADICTED = "contradicted"
+    MIXED = "mixed"
+    INCONCLUSIVE = "inconclusive"
+    ABSENT = "absent"
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One model's say: its number over `seeds` (1 within one model), outcome and closed gates.
+
+    `rows` are those of the claims table behind it.
+    """
+
+    model: str
+    corpus: str
+    row: Mapping[str, float]
+    seeds: int
+    outcome: Outcome
+    closed: Mapping[Gate, str]
+    rows: tuple[Mapping, ...]
 
 
 @dataclass(frozen=True)
 class Result:
-    """A claim at one profile: its rows (COLUMNS plus `outcome`), and the verdict over them."""
+    """A claim at one profile: what each model says, and the verdict over them."""
 
     claim: Claim
     profile: str
-    rows: pd.DataFrame
+    models: tuple[Judged, ...]
     verdict: Verdict
 
+    @property
+    def uncounted(self) -> str:
+        """Why the claim is not counted among the findings; empty where it is."""
+        if self.claim.kind is not Kind.FINDING:
+            return {Kind.IDENTITY: "identity", Kind.TEXT: "property of a text"}[self.claim.kind]
+        said = [each for each in self.models if each.outcome is not Outcome.OUTSIDE]
+        blunt = bool(said) and all(Gate.DIAGNOSTIC in each.closed for each in said)
+        return "not diagnostic" if blunt else ""
 
-def outcomes(ledger: Ledger, claim: Claim, rows: pd.DataFrame) -> list[Outcome]:
-    """The outcome of each row of this claim, in order; rows have the columns of COLUMNS."""
+
+def result(
+    ledger: Ledger, claim: Claim, profile: str, rows: pd.DataFrame, evidence: Evidence
+) -> Result:
+    """Judge the rows of one claim at one profile; rows have COLUMNS and may have OPTIONAL ones."""
+    models = judged(ledger, claim, rows, evidence)
+    return Result(claim, profile, models, verdict(models))
+
+
+def judged(
+    ledger: Ledger, claim: Claim, rows: pd.DataFrame, evidence: Evidence
+) -> tuple[Judged, ...]:
+    """The models of a claim with their outcomes, in the order of their first rows."""
+    anew = restated(claim.id, evidence)
+    found = []
+    for row in rows.to_dict("records"):
+        # a restated measure has an interval; a row published before has none
+        row |= anew.get(row["model"], {}) if np.isnan(row["low"]) else {}
+        if not ledger.applies(claim, row["corpus"]):
+            found.append(_one(row, Outcome.OUTSIDE))
+        elif shut := gates.closed(claim, row, evidence):
+            found.append(_one(row, Outcome.CLOSED, shut))
+        else:
+            found.append(_one(row, judge(claim.rule, _numbers(row))))
+    models = [_powered(claim, each) for each in _unsure(_over_seeds(claim, found))]
+    return _adjusted(claim, models)
+
+
+def verdict(models: Iterable[Judged]) -> Verdict:
+    """Replicated when some pass and none fails, contradicted the reverse, mixed when both.
+
+    Where none does either: absent when a gate is closed for each, inconclusive otherwise. A closed
+    gate for power or diagnosis tells nothing of the phenomenon, so with these alone it is
+    inconclusive, too. Models outside of the claim's domain do not count; without others the claim
+    has not been run.
+    """
+    counted = [each for each in models if each.outcome is not Outcome.OUTSIDE]
+    said = {each.outcome for each in counted}
+    if not counted:
+        return Verdict.NOT_RUN
+    if {Outcome.PASS, Outcome.FAIL} <= said:
+        return Verdict.MIXED
+    if Outcome.PASS in said:
+        return Verdict.REPLICATED
+    if Outcome.FAIL in said:
+        return Verdict.CONTRADICTED
+    shut = {gate for each in counted for gate in each.closed}
+    lacking = bool(shut & {Gate.CONVERGED, Gate.PRESENT})
+    return Verdict.ABSENT if said == {Outcome.CLOSED} and lacking else Verdict.INCONCLUSIVE
+
+
+def _one(row: Mapping, outcome: Outcome, closed: Mapping[Gate, str] | None = None) -> Judged:
+    return Judged(row["model"], row["corpus"], _numbers(row), 1, outcome, closed or {}, (row,))
+
+
+def _numbers(row: Mapping) -> dict[str, float]:
+    return {name: float(row[name]) for name in NUMBERS}
+
+
+def _over_seeds(claim: Claim, found: list[Judged]) -> list[Judged]:
+    """Models that differ in their seed as one, with the interval over seeds.
+
+    Three seeds are enough; of two the interval is as wide as it has to be, and taken only where
+    there is none within the models. Models that are outside, closed or without a number stay apart.
+    """
+    alike: dict[object, list[Judged]] = {}
+    for number, each in enumerate(found):
+        (row,) = each.rows
+        apart = each.outcome in (Outcome.OUTSIDE, Outcome.CLOSED, Outcome.NO_NUMBER)
+        named = SEED.sub("", each.model), each.corpus, row["target"]
+        alike.setdefault(number if apart else named, []).append(each)
+    pooled = []
+    for name, models in alike.items():
+        seeds = {each.rows[0]["seed"] for each in models}
+        within = all(np.isfinite(each.row["low"]) for each in models)
+        if len(seeds) == len(models) and len(seeds) >= (ENOUGH_SEEDS if within else 2):
+            pooled.append(_pooled(claim, name[0], models))
+        else:
+            pooled += models
+    return pooled
+
+
+def _pooled(claim: Claim, name: str, models: list[Judged]) -> Judged:
+    value, baseline = (np.mean([each.row[key] for each in models]) for key in ("value", "baseline"))
+    # seeds differ in what they are compared with, too
+    margins = over_seeds([margin(claim.rule, each.row, "value") for each in models])
+    shift = value - margins.mean
+    row = {"value": float(value), "low": float(margins.low + shift),
+           "high": float(margins.high + shift), "baseline": float(baseline)}  # fmt: skip
+    rows = tuple(each.rows[0] for each in models)
+    return Judged(name, models[0].corpus, row, len(models), judge(claim.rule, row), {}, rows)
+
+
+def _unsure(models: list[Judged]) -> list[Judged]:
+    """A single number decides nothing where others show that seeds spread."""
+    if all(each.seeds == 1 for each in models):
+        return models
     return [
-        judge(claim.rule, {name: float(row[name]) for name in NUMBERS})
-        if ledger.applies(claim, row["corpus"])
-        else Outcome.OUTSIDE
-        for row in rows.to_dict("records")
+        replace(each, outcome=Outcome.UNDECIDED)
+        if each.outcome in (Outcome.PASS, Outcome.FAIL) and not np.isfinite(each.row["low"])
+        else each
+        for each in models
     ]
 
 
-def verdict(found: Iterable[Outcome]) -> Verdict:
-    """Replicated when every row passes, partly when some do, differs when none does.
+def _powered(claim: Claim, model: Judged) -> Judged:
+    decided = (Outcome.PASS, Outcome.FAIL, Outcome.UNDECIDED)
+    if model.outcome not in decided or not gates.weak(claim, model.row):
+        return model
+    half = (model.row["high"] - model.row["low"]) / 2
+    told = f"an interval of ±{half:.2g} cannot tell an effect of {claim.effect:g}"
+    return replace(model, outcome=Outcome.CLOSED, closed={Gate.POWER: told})
 
-    A row without a number does not pass. Rows outside the claim's domain do not count; when none
-    counts the claim has not been run.
-    """
-    counted = [outcome for outcome in found if outcome is not Outcome.OUTSIDE]
-    if not counted:
-        return Verdict.NOT_YET_RUN
-    passed = sum(outcome is Outcome.PASS for outcome in counted)
-    if passed == len(counted):
-        return Verdict.REPLICATED
-    return Verdict.PARTLY if passed else Verdict.DIFFERS
+
+def _adjusted(claim: Claim, models: list[Judged]) -> tuple[Judged, ...]:
+    """Settings of one model are tested together: those decided have to stay so after Holm."""
+    if claim.rows is Rows.MODELS or claim.rule.test in RANGED:
+        return tuple(models)
+    tested = [each for each in models if np.isfinite(each.row["low"])
+              and each.outcome in (Outcome.PASS, Outcome.FAIL, Outcome.UNDECIDED)]  # fmt: skip
+    p_values = [
+        p_value(
+            *(margin(claim.rule, each.row, name) for name in ("value", "low", "high")),
+            claim.rule.threshold,
+            each.seeds if each.seeds > 1 else claim.seeds,
+        )
+        for each in tested
+    ]
+    luck = [each for each, p in zip(tested, holm(p_values), strict=True) if p >= 1 - LEVEL]
+    return tuple(
+        replace(each, outcome=Outcome.UNDECIDED) if any(each is one for one in luck) else each
+        for each in models
+    )

@@ -33,7 +33,7 @@ def write(folder: Path, copies: list[Path]) -> None:
 
     folder.mkdir(parents=True)
     texts = {
-        "scorecard": scorecard.page(paths.RESULTS, pages="/_executed"),
+        "scorecard": scorecard.page(paths.RESULTS, pages="../_executed"),
         "deviations": deviations(paths.BOOK / "deviations.yml"),
         "status": status(copies, paths.RESULTS),
     }

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from headbook.claims.published import ENDS, EQUIVALENT, harmless
 from headbook.pruning.ranking import keep_one
 from headbook.runs.store import Store
 from headbook.stages.masked import Masked, MaskedRun, masked
@@ -155,8 +156,8 @@ def _all_at_once(each: Subject, kinds: tuple[Kind, ...]) -> Iterator[HeadId]:
 
 def _claims(each: Subject, blocks: pd.DataFrame) -> Iterator[dict[str, object]]:
     alone = blocks[blocks["choice"] == Choice.VALIDATION]
-    lowered = alone["significant"] & (alone["change"] < 0)
-    yield claim_row("michel-t5-one-head-suffices", each.labels, float((~lowered).mean()))
+    numbers = harmless(alone)
+    yield claim_row("michel-t5-one-head-suffices", each.labels, *(numbers[end] for end in ENDS))
     yield claim_row("michel-t2-last-cross-exception", each.labels, *_exception(each))
 
 
@@ -243,15 +244,16 @@ def read(tables: Tables) -> str:
     """The reading, every number from the tables."""
     blocks = tables["blocks"]
     alone, flattered, chance = (blocks[blocks["choice"] == choice] for choice in Choice)
-    lowered = alone["significant"] & (alone["change"] < 0)
+    harm = harmless(alone)
     worst = alone.loc[alone["change"].idxmin()]
     return (
-        f"With its best head alone (chosen on the validation set) {len(alone) - lowered.sum()} of "
-        f"{len(alone)} blocks in {alone['model'].nunique()} models lose nothing significant. The "
-        f"largest loss is {worst['change']:+.2f} BLEU ({worst['model']}, {worst['kind']} layer "
-        f"{worst['layer']}). On the mean a block changes BLEU by {alone['change'].mean():+.2f}; "
-        f"choosing the head on the test set itself makes that {flattered['change'].mean():+.2f}, "
-        f"and a head at random {chance['change'].mean():+.2f}. {_at_once(tables['together'])}"
+        f"With its best head alone (chosen on the validation set) {harm['value']:.0%} of "
+        f"{len(alone)} blocks in {alone['model'].nunique()} models lose less than "
+        f"{EQUIVALENT:.0%} of BLEU by their estimates; of {harm['low']:.0%} it is shown, of "
+        f"{1 - harm['high']:.0%} the contrary. The largest loss is {worst['change']:+.2f} BLEU "
+        f"({worst['model']}, {worst['kind']} layer {worst['layer']}). On the mean a block changes "
+        f"BLEU by {alone['change'].mean():+.2f}; choosing the head on the test set "
+        f"itself makes that {flattered['change'].mean():+.2f}, and a head at random {chance['change'].mean():+.2f}. {_at_once(tables['together'])}"
     )
 
 

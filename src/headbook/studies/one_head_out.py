@@ -9,9 +9,11 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from headbook.claims.published import ENDS, EQUIVALENT, harmless
 from headbook.runs.store import Store
 from headbook.stages.masked import Masked, MaskedRun, masked
 from headbook.stages.model import TrainedModel, trained
+from headbook.statistics import holm
 from headbook.studies.ablations import (
     KIND_COLOURS,
     KIND_NAMES,
@@ -118,9 +120,9 @@ def _claims(
 ) -> Iterator[dict[str, object]]:
     labels = each.labels
     encoder = heads[heads["kind"] == Kind.ENCODER]
-    marked = encoder[encoder["significant"]]
-    share = float(encoder["significant"].mean())
-    yield claim_row("michel-t1-few-significant", labels, share, baseline=SIGNIFICANT)
+    numbers = harmless(encoder)
+    yield claim_row("michel-t1-few-significant", labels, *(numbers[end] for end in ENDS))
+    marked = encoder[holm(encoder["p"]) < SIGNIFICANT]
     better = float((marked["change"] > 0).mean()) if len(marked) else float("nan")
     yield claim_row("michel-t1-half-improve", labels, better)
     yield claim_row("michel-t1-range", labels, *_most_missed(encoder))
@@ -238,6 +240,11 @@ def _named(row: pd.DataFrame) -> str:
     return f"L{one['layer']}h{one['head']} {starred(row)[0]}"
 
 
+def _shown_harmless(heads: pd.DataFrame) -> int:
+    """The number of heads without which BLEU is shown to be equivalent."""
+    return round(harmless(heads)["low"] * len(heads))
+
+
 def read(tables: Tables) -> str:
     """The reading, every number from the tables."""
     heads, agreement = tables["heads"], tables["agreement"]
@@ -253,7 +260,8 @@ def read(tables: Tables) -> str:
     return (
         f"Of {len(heads)} heads in {heads['model'].nunique()} models {len(marked)} change BLEU "
         f"significantly when taken out alone, {(marked['change'] > 0).sum()} of them for the "
-        f"better. The largest loss is {worst['change']:+.2f} BLEU ({worst['model']}, "
+        f"better, and {_shown_harmless(heads)} are shown to lose less than {EQUIVALENT:.0%} of it. "
+        f"The largest loss is {worst['change']:+.2f} BLEU ({worst['model']}, "
         f"{worst['kind']}, layer {worst['layer']}, head {worst['head']}). Taking out all heads of "
         f"a block at once costs more than the sum of its heads in {worse} of {len(blocks)} blocks: "
         f"there the other heads had made up for each. Correlation of the changes with those "

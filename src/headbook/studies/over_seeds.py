@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pandas as pd
 
-from headbook.claims.bootstrap import over_seeds
+from headbook.statistics import over_seeds
 from headbook.studies.config import Config
 from headbook.studies.measurements import claim_row, stacked
 from headbook.studies.results import Tables

@@ -9,10 +9,12 @@ from html import escape
 import pandas as pd
 from matplotlib.figure import Figure
 
+from headbook import paths
 from headbook.claims.ledger import Ledger, load
+from headbook.claims.published import Evidence
 from headbook.claims.render import comparison
 from headbook.claims.scorecard import checked
-from headbook.claims.verdict import Result, outcomes, verdict
+from headbook.claims.verdict import Result, result
 from headbook.studies.config import Config
 from headbook.studies.results import Published, Tables, all_published
 
@@ -157,12 +159,12 @@ def compare(study: str, config: Config, tables: Tables) -> None:
     """
     ledger = load()
     largest, smaller = _by_size(study)
-    results = _results(ledger, study, config.profile, tables["claims"])
+    results = _results(ledger, study, config.profile, tables)
     for kept in _others(largest, config):
-        results += _results(ledger, study, kept.profile, kept.tables["claims"])
+        results += _results(ledger, study, kept.profile, kept.tables)
     display(markdown(comparison(results)))
     for kept in _others(smaller, config):
-        own = _results(ledger, study, kept.profile, kept.tables["claims"])
+        own = _results(ledger, study, kept.profile, kept.tables)
         display(markdown(folded(_line(kept), comparison(own))))
 
 
@@ -170,16 +172,17 @@ def _others(kept: list[Published], config: Config) -> list[Published]:
     return [each for each in kept if each.profile != config.profile]
 
 
-def _results(ledger: Ledger, study: str, profile: str, claims: pd.DataFrame) -> list[Result]:
+def _results(ledger: Ledger, study: str, profile: str, tables: Tables) -> list[Result]:
+    """The study's claims; what other studies know of the models comes from those published."""
+    claims = tables["claims"]
     named = claims.assign(seed=[_seed(seed) for seed in claims["seed"]])
     rows = checked(ledger, named, study, f"{study} at {profile}")
-    found = []
-    for claim in ledger.claims:
-        mine = rows[rows["claim"] == claim.id]
-        if claim.study == study:
-            judged = outcomes(ledger, claim, mine)
-            found.append(Result(claim, profile, mine.assign(outcome=judged), verdict(judged)))
-    return found
+    evidence = Evidence(paths.RESULTS / profile, {study: tables})
+    return [
+        result(ledger, claim, profile, rows[rows["claim"] == claim.id], evidence)
+        for claim in ledger.claims
+        if claim.study == study
+    ]
 
 
 def _seed(seed: object) -> str:

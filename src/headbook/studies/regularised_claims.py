@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from headbook.claims.bootstrap import over_seeds, percentile_interval
 from headbook.heads.four_metrics import DISSIMILARITY
+from headbook.statistics import over_seeds, percentile_interval
 from headbook.studies.measurements import claim_row
 from headbook.studies.regularised_gains import BLEU, NATS, Drawn, Of
 from headbook.studies.regularised_runs import CONSTANT, Task, V

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from headbook.claims.bootstrap import percentile_interval
+from headbook.statistics import percentile_interval
 from headbook.studies.regularised_readings import Reading
 from headbook.studies.regularised_runs import NONE
 from headbook.training.paired import SAMPLES, SEED, draws, resampled

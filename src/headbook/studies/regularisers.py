@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from headbook.claims.bootstrap import over_seeds
 from headbook.heads.four_metrics import ATTENTION, DISSIMILARITY
 from headbook.runs.store import Store
+from headbook.statistics import over_seeds
 from headbook.studies.config import Config
 from headbook.studies.measurements import stacked
 from headbook.studies.regularised_claims import Evidence, claims

@@ -7,12 +7,12 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from headbook.claims.bootstrap import percentile_interval
 from headbook.models.gates import all_heads
 from headbook.runs.store import Store
 from headbook.stages.model import TrainedModel, trained
 from headbook.stages.pruned import EVERYTHING
 from headbook.stages.speed import Speed, SpeedRun, Task, speed
+from headbook.statistics import percentile_interval
 from headbook.studies.config import Config
 from headbook.studies.measurements import claim_row, model_labels
 from headbook.studies.results import Tables

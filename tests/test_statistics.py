@@ -2,8 +2,16 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from headbook.claims.bootstrap import over_seeds, percentile_interval, resampled_mean
+from headbook.statistics import (
+    holm,
+    over_seeds,
+    p_value,
+    percentile_interval,
+    resampled_mean,
+    share_not_below,
+)
 from headbook.types import UserError
 
 
@@ -57,3 +65,30 @@ def test_resampled_mean_repeats_at_the_same_seed_only():
 def test_too_little_is_said(call):
     with pytest.raises(UserError):
         call()
+
+
+def test_holm_against_values_computed_by_hand():
+    """0.01 · 4, 0.02 · 3, 0.03 · 2 is no less than the one before, 0.04 · 1 neither."""
+    assert holm([0.01, 0.04, 0.03, 0.02]) == pytest.approx([0.04, 0.06, 0.06, 0.06])
+    assert holm([0.005, 0.011, 0.02, 0.04, 0.13]) == pytest.approx([0.025, 0.044, 0.06, 0.08, 0.13])
+    assert holm([0.6, 0.7]) == pytest.approx([1, 1]) and holm([]).size == 0
+
+
+@pytest.mark.parametrize("seeds", [None, 2, 3, 10])
+def test_a_threshold_at_the_end_of_an_interval_has_p_of_the_level(seeds):
+    assert p_value(1.0, 0.0, 2.0, 0.0, seeds) == pytest.approx(0.05)
+    assert p_value(1.0, 0.0, 2.0, 2.0, seeds) == pytest.approx(0.05)
+    assert p_value(1.0, 0.0, 2.0, 1.0, seeds) == pytest.approx(1)
+
+
+def test_p_over_seeds_is_that_of_the_t_test():
+    values = [0.2, 0.5, 0.4]
+    found = over_seeds(values)
+    known = stats.ttest_1samp(values, 0.1).pvalue
+    assert p_value(found.mean, found.low, found.high, 0.1, 3) == pytest.approx(known)
+    assert p_value(1.0, 1.0, 1.0, 0.0, 3) == 0 and p_value(1.0, 1.0, 1.0, 1.0, 3) == 1
+
+
+def test_the_share_not_below_a_bound():
+    found = share_not_below([0.0, -1, -2], [-0.5, -3, -4], [1.0, 1, -1.5], -1.0)
+    assert found == pytest.approx((2 / 3, 1 / 3, 2 / 3))

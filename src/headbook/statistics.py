@@ -1,4 +1,4 @@
-"""Intervals: from bootstrap replicates of one model, and over the seeds of several."""
+"""Intervals within one model and over seeds, and tests of many things at once."""
 
 from dataclasses import dataclass
 
@@ -72,3 +72,44 @@ def resampled_mean(
         rng=np.random.default_rng(seed),
     ).confidence_interval
     return float(found.low), float(found.high)
+
+
+def share_not_below(
+    values: ArrayLike, lows: ArrayLike, highs: ArrayLike, bound: float
+) -> tuple[float, float, float]:
+    """Share of the values, shape (value,), at or above a bound, and its bounds by their intervals.
+
+    The low end counts those whose whole interval lies there, the high end those of which any part
+    does: equivalence is shown, not inferred from a difference that is not significant.
+    """
+    low, value, high = (
+        float((np.asarray(numbers, dtype=float) >= bound).mean())
+        for numbers in (lows, values, highs)
+    )
+    return value, low, high
+
+
+def p_value(value: float, low: float, high: float, threshold: float, seeds: int | None) -> float:
+    """Two-sided p of a value against a threshold, from its symmetric interval at LEVEL.
+
+    Student's distribution with seeds - 1 degrees of freedom, the normal one where seeds is None.
+    """
+    known = stats.norm() if seeds is None else stats.t(seeds - 1)
+    error = (high - low) / 2 / known.ppf((1 + LEVEL) / 2)
+    distance = abs(value - threshold)
+    if error == 0:
+        return 0.0 if distance else 1.0
+    return float(2 * known.sf(distance / error))
+
+
+def holm(p_values: ArrayLike) -> np.ndarray:
+    """Adjusted p-values, shape (test,), in the order given (Holm 1979).
+
+    The i-th smallest of m is multiplied by m - i + 1; none is below a smaller one, nor above 1.
+    """
+    p = np.asarray(p_values, dtype=float)
+    order = np.argsort(p)
+    raised = p[order] * np.arange(p.size, 0, -1)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(np.maximum.accumulate(raised), 1)
+    return adjusted

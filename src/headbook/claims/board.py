@@ -1,0 +1,260 @@
+"""The scorecard page: one figure, then one line per claim with its models folded.
+
+HTML without a request to anywhere. Marks differ in shape and in colours that colour-blind readers
+can tell apart (Okabe and Ito). Without a script all is shown, and only the filters are missing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+
+from headbook.claims.ledger import Claim, Ledger
+from headbook.claims.render import changes, models, named, printed, summary
+from headbook.claims.verdict import Result, Verdict
+
+OWN = "headbook"
+UNCOUNTED = "not counted"
+ORDER = (
+    Verdict.REPLICATED, Verdict.MIXED, Verdict.CONTRADICTED, Verdict.INCONCLUSIVE, Verdict.ABSENT,
+    Verdict.NOT_RUN,
+)  # fmt: skip
+MEANINGS = {
+    Verdict.REPLICATED: "some model passes the claim's rule and none fails it",
+    Verdict.MIXED: "some pass and some fail",
+    Verdict.CONTRADICTED: "some model fails the rule and none passes it",
+    Verdict.INCONCLUSIVE: "it cannot be told: intervals hold the threshold",
+    Verdict.ABSENT: "the phenomenon is not in these models: a gate is closed for each",
+    Verdict.NOT_RUN: "no model that counts has been measured",
+    UNCOUNTED: "true by construction, of a text and not a model, or passed by untrained models too",
+}
+SHAPES = {
+    Verdict.REPLICATED: '<circle cx="8" cy="8" r="6"/>',
+    Verdict.MIXED: '<circle cx="8" cy="8" r="5.2" fill="none" stroke="currentColor" '
+    'stroke-width="1.6"/><path d="M8 2.8a5.2 5.2 0 0 0 0 10.4z"/>',
+    Verdict.CONTRADICTED: '<path d="M3 3L13 13M13 3L3 13" stroke="currentColor" '
+    'stroke-width="3" stroke-linecap="round"/>',
+    Verdict.INCONCLUSIVE: '<path d="M8 2.2L14 13.2H2z" fill="none" stroke="currentColor" '
+    'stroke-width="1.6" stroke-linejoin="round"/>',
+    Verdict.ABSENT: '<rect x="3" y="3" width="10" height="10" fill="none" stroke="currentColor" '
+    'stroke-width="1.6"/>',
+    Verdict.NOT_RUN: '<circle cx="8" cy="8" r="2"/>',
+    UNCOUNTED: '<path d="M3 8H13" stroke="currentColor" stroke-width="2" stroke-linecap="round"/>',
+}
+
+STYLE = """\
+.board{--replicated:#0072b2;--mixed:#a0557f;--contradicted:#d55e00;--inconclusive:#6b6b6b;
+--absent:#6b6b6b;--not-run:#707070;--not-counted:#707070;font-size:.9rem}
+html[data-theme=dark] .board{--replicated:#56b4e9;--mixed:#e09ac2;--contradicted:#ff8c42;
+--inconclusive:#b8b8b8;--absent:#b8b8b8;--not-run:#909090;--not-counted:#909090}
+.board svg{width:16px;height:16px;fill:currentColor;vertical-align:-3px;flex:none}
+.board summary>svg{margin-top:.22rem}
+.board .row{display:grid;grid-template-columns:minmax(12rem,20rem) 1fr;gap:0 .8rem;padding:.25rem 0;
+border-top:1px solid rgba(128,128,128,.25)}
+.board .row>span:first-child{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
+.board .dots a{display:inline-block;padding:0 2px;line-height:22px}
+.board table{width:auto;margin:.5rem 0;font-size:.85rem}
+.board td,.board th{padding:1px .6rem 1px 0;text-align:left;vertical-align:top}
+.board td:first-child{white-space:nowrap}
+.board .legend span{display:inline-block;margin-right:1rem}
+.board .legend{margin:.2rem 0 .5rem}
+.board .filters label{margin-right:1rem}
+.board select{max-width:11rem}
+.board h3{font-size:.95rem;margin:.9rem 0 .2rem}
+.board details.claim{margin:0;padding:0;border:0;box-shadow:none;background:none;
+scroll-margin-top:5rem}
+.board details.claim>summary{display:flex;gap:.4rem;line-height:1.45rem;cursor:pointer;
+list-style:none;padding:0}
+.board details.claim>summary span:nth-of-type(1){overflow:hidden;text-overflow:ellipsis;
+white-space:nowrap;flex:1}
+.board details.claim[open]>summary span:nth-of-type(1){white-space:normal}
+.board details.claim:target>summary{font-weight:600}
+.board details.claim .inside{margin:.1rem 0 .7rem 1.5rem;font-size:.85rem}
+.board details.claim .inside p{margin:.2rem 0}
+.board .replicated{color:var(--replicated)}.board .mixed{color:var(--mixed)}
+.board .contradicted{color:var(--contradicted)}.board .inconclusive{color:var(--inconclusive)}
+.board .absent{color:var(--absent)}.board .not-run{color:var(--not-run)}
+.board .not-counted{color:var(--not-counted)}
+@media(max-width:700px){.board .row{grid-template-columns:1fr}.board .verdict{display:none}
+.board details.claim[open] .verdict{display:inline}}
+"""
+
+SCRIPT = """\
+(function(){var board=document.querySelector('.board');if(!board)return;
+var bar=board.querySelector('.filters');bar.hidden=false;
+var work=bar.querySelector('[name=work]'),mark=bar.querySelector('[name=verdict]');
+function show(){board.querySelectorAll('section').forEach(function(part){var any=false;
+part.querySelectorAll('details.claim').forEach(function(line){
+var of=line.dataset,seen=(!work.value||of.work===work.value)&&(!mark.value||of.mark===mark.value);
+line.hidden=!seen;any=any||seen});part.hidden=!any})}
+bar.addEventListener('change',show);
+function go(){var line=document.getElementById(location.hash.slice(1));
+if(line&&line.matches('.board details.claim')){if(line.hidden){work.value=mark.value='';show()}
+line.open=true;line.scrollIntoView()}}
+addEventListener('hashchange',go);go()})();
+"""
+
+
+def page(ledger: Ledger, results: Sequence[Result], pages: str) -> str:
+    """The whole page in MyST Markdown; `pages` is where the studies' pages are, from this one.
+
+    Each claim is shown at the largest profile at which it was measured; `results` hold every claim
+    at the same profiles, the largest first.
+    """
+    by_claim: dict[str, list[Result]] = {claim.id: [] for claim in ledger.claims}
+    for result in results:
+        by_claim[result.claim.id].append(result)
+    shown = {name: _largest(each) for name, each in by_claim.items()}
+    works = [work for work in ledger.works if work != OWN]
+    own = [work for work in ledger.works if work == OWN]
+    parts = [
+        f"<style>{STYLE}</style>",
+        '<div class="board"><p>Each mark is a claim, and a link to its line.</p>',
+        *_figure(ledger, shown.values(), works, own),
+        _filters(ledger),
+        *(
+            part
+            for work in (*works, *own)
+            for part in _section(ledger.works[work], [by_claim[claim.id] for claim in ledger.claims
+                                 if claim.work == work], pages)
+        ),
+        "</div>",
+        f"<script>{SCRIPT}</script>",
+    ]  # fmt: skip
+    html = "\n".join(parts)
+    return f"# Scorecard\n\n```{{raw}} html\n{html}\n```\n"
+
+
+HOW = """\
+A model passes a claim's rule, fails it, or is undecided where its interval holds the threshold. It
+does not count where a gate is closed: it has not converged, has no head of the kind in question,
+passes untrained as well, or has an interval too wide for the effect. The unit is the model:
+intervals are over seeds where there are three, else within one model, and settings of one model are
+no replicates (p-values adjusted after Holm)."""
+
+
+def mark_of(result: Result) -> str:
+    """The verdict, or that the claim is not counted."""
+    return UNCOUNTED if result.uncounted else result.verdict.value
+
+
+def _largest(results: Sequence[Result]) -> Result:
+    """The first that was run, the profiles being in the order of size."""
+    run = [result for result in results if result.verdict is not Verdict.NOT_RUN]
+    return (run or results)[0]
+
+
+def _svg(mark: str) -> str:
+    shape = SHAPES[Verdict(mark) if mark != UNCOUNTED else mark]
+    return f'<svg class="{_slug(mark)}" viewBox="0 0 16 16" aria-hidden="true">{shape}</svg>'
+
+
+def _slug(mark: str) -> str:
+    return mark.replace(" ", "-")
+
+
+def _figure(
+    ledger: Ledger, results: Iterable[Result], works: Sequence[str], own: Sequence[str]
+) -> Iterator[str]:
+    results = list(results)
+    for title, names in (("The works' claims", works), ("This book's own questions", own)):
+        group = [result for result in results if result.claim.work in names]
+        yield f"<h3>{title}</h3>{_counts(group)}"
+        for work in names:
+            mine = [result for result in group if result.claim.work == work]
+            yield _row("" if work == OWN else ledger.works[work], mine)
+    yield _meanings()
+
+
+def _row(title: str, results: Sequence[Result]) -> str:
+    """A work and its dots, those of one verdict side by side."""
+    order = [*ORDER, UNCOUNTED]
+    dots = "".join(
+        f'<a href="#{result.claim.id}" title="{_title(result)}" aria-label="{_title(result)}">'
+        f"{_svg(mark_of(result))}</a>"
+        for result in sorted(results, key=lambda each: order.index(mark_of(each)))
+    )
+    label = f'<span title="{escape(title)}">{escape(title)}</span>'
+    return f'<div class="row">{label}<span class="dots">{dots}</span></div>'
+
+
+def _title(result: Result) -> str:
+    return _text(f"{_words(result)}: {result.claim.claim}")
+
+
+def _words(result: Result) -> str:
+    return result.uncounted or result.verdict.value
+
+
+def _counts(results: Sequence[Result]) -> str:
+    """The legend: each mark with its number of claims."""
+    found = Counter(map(mark_of, results))
+    parts = (f"<span>{_svg(mark)} {found[mark]} {mark}</span>" for mark in MEANINGS if found[mark])
+    return f'<p class="legend">{" ".join(parts)}</p>'
+
+
+def _meanings() -> str:
+    lines = "".join(f"<tr><td>{_svg(mark)} {mark}</td><td>{meaning}</td></tr>"
+                    for mark, meaning in MEANINGS.items())  # fmt: skip
+    return (
+        f"<details><summary>How a verdict is reached</summary><p>{HOW}</p>"
+        f"<table>{lines}</table></details>"
+    )
+
+
+def _filters(ledger: Ledger) -> str:
+    """Hidden until the script shows them."""
+    works = "".join(f'<option value="{key}">{escape(text)}</option>'
+                    for key, text in ledger.works.items())  # fmt: skip
+    marks = "".join(f"<option>{mark}</option>" for mark in MEANINGS)
+    return (
+        f'<p class="filters" hidden><label>Work <select name="work"><option value="">all</option>'
+        f'{works}</select></label><label>Verdict <select name="verdict"><option value="">all'
+        f"</option>{marks}</select></label></p>"
+    )
+
+
+def _section(title: str, claims: Sequence[Sequence[Result]], pages: str) -> Iterator[str]:
+    yield f"<section><h3>{escape(title)}</h3>"
+    yield from (_line(results, pages) for results in claims)
+    yield "</section>"
+
+
+def _line(results: Sequence[Result], pages: str) -> str:
+    """One claim: mark, text and verdict; inside, the work's numbers, every model, rule, history."""
+    shown = _largest(results)
+    claim, mark = shown.claim, mark_of(shown)
+    inside = [
+        f'{claim.where}. <a href="{pages}/{claim.study}.html">{claim.study.replace("_", " ")}</a> '
+        f'· <a href="#{claim.id}">link</a>',
+        *(f"The work: {_text(printed(value))}" for value in claim.paper),
+        *(line for each in results for line in _at(each)),
+        *map(_text, _ruled(claim)),
+    ]
+    text = "".join(f"<p>{line}</p>" for line in inside)
+    return (
+        f'<details class="claim" id="{claim.id}" data-work="{claim.work}" data-mark="{mark}">'
+        f"<summary>{_svg(mark)}<span>{_text(claim.claim)}</span>"
+        f'<span class="verdict {_slug(mark)}">{_words(shown)}</span></summary>'
+        f'<div class="inside">{text}</div></details>'
+    )
+
+
+def _at(result: Result) -> Iterator[str]:
+    if result.verdict is Verdict.NOT_RUN:
+        yield f"Profile {result.profile}: not run."
+        return
+    said = f"Profile {result.profile}: {named(result)}; {summary(result)}."
+    yield "<br>".join(map(_text, [said, *models(result)]))
+
+
+def _text(text: str) -> str:
+    """Escaped and on one line, so that none can end the block of HTML."""
+    return escape(" ".join(text.split()))
+
+
+def _ruled(claim: Claim) -> Iterator[str]:
+    yield f"Measure: {claim.measure}"
+    yield f"Counts when {claim.rule.in_words()}. {claim.because}"
+    if claim.gates:
+        yield f"Gates: {', '.join(sorted(claim.gates))}."
+    yield from changes(claim)

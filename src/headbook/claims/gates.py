@@ -1,0 +1,108 @@
+"""Which gates of a claim are closed for a model, and why."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from headbook.claims.ledger import Claim, Gate
+from headbook.claims.published import (
+    Evidence,
+    curve,
+    early_bleu,
+    has_role,
+    learnt_share,
+    untrained,
+)
+from headbook.claims.rule import Outcome, judge
+from headbook.types import UserError
+
+LAST_SIXTH = 1.2
+"""A model that has converged was as good when a fifth more updates were still to come."""
+SMALL_BLEU = 0.25
+LEARNT = 0.9
+"""A text counts as learnt when cross-entropy is a tenth below that of token frequencies."""
+NONE = "none"
+EARLY = 0.1
+"""A snapshot with less than this share of the last BLEU has learnt nothing that could be pruned."""
+
+
+def closed(claim: Claim, row: Mapping, evidence: Evidence) -> dict[Gate, str]:
+    """The closed gates of a row of a claims table and the reason for each, in the ledger's words.
+
+    A row that names its closed gates in a column `closed`, or `none`, is taken at its word; for one
+    that does not, published tables tell. `power` is not among them: it is of the interval (`weak`).
+    """
+    if isinstance(named := row.get("closed"), str) and named.strip():
+        return parsed(named)
+    found = {gate: _CLOSED[gate](claim, row, evidence) for gate in _CLOSED if gate in claim.gates}
+    return {gate: reason for gate, reason in found.items() if reason}
+
+
+def parsed(named: str) -> dict[Gate, str]:
+    """The cell of a claims table, `present: no rare-word head; converged`, as gates and reasons.
+
+    `none` is no gate. UserError for an unknown one.
+    """
+    if named.strip() == NONE:
+        return {}
+    pairs = [part.partition(":") for part in named.split(";") if part.strip()]
+    known = ", ".join(Gate)
+    for name, _, _ in pairs:
+        if name.strip() not in list(Gate):
+            raise UserError(f"closed: {name.strip()!r} is no gate; use one of {known}")
+    return {Gate(name.strip()): reason.strip() for name, _, reason in pairs}
+
+
+def weak(claim: Claim, row: Mapping[str, float]) -> bool:
+    """Whether half of the interval is more than half of the effect that the work reports."""
+    half = (row["high"] - row["low"]) / 2
+    return Gate.POWER in claim.gates and not half <= abs(claim.effect) / 2
+
+
+def _converged(claim: Claim, row: Mapping, evidence: Evidence) -> str:
+    model = row["model"]
+    if (share := learnt_share(model, evidence)) is not None:
+        told = f"has not learnt its text: {share:.0%} of the cross-entropy of token frequencies"
+        return told if share > LEARNT else ""
+    bleu = curve(model, evidence)
+    earlier = bleu[bleu.index <= max(bleu.index, default=0) / LAST_SIXTH]
+    if earlier.empty:
+        return "not shown to have converged"
+    moved = abs(bleu.iloc[-1] - earlier.iloc[-1])
+    if moved < SMALL_BLEU:
+        return ""
+    return f"not converged: its last updates still moved BLEU by {moved:.1f}"
+
+
+def _present(claim: Claim, row: Mapping, evidence: Evidence) -> str:
+    if np.isnan(row["value"]):
+        return "no number, as it has nothing of the kind"
+    if claim.id == "michel-f5-early-heads-equal":
+        share = early_bleu(row["model"], evidence)
+        told = "its first snapshot has learnt nothing"
+        return told if share is not None and share < EARLY else ""
+    if claim.role is None:
+        return ""
+    there = has_role(row["model"], claim.role, evidence)
+    named = {"any": "head with a role", "rare": "rare-word head"}.get(
+        claim.role, f"{claim.role} head"
+    )
+    return "" if there else f"no {named}" if there is False else f"not known to have a {named}"
+
+
+def _diagnostic(claim: Claim, row: Mapping, evidence: Evidence) -> str:
+    """A rule that most untrained models pass tells nothing of the others' training either."""
+    before = untrained(claim.id, evidence).to_dict("index")
+    passes = {model: judge(claim.rule, row) is Outcome.PASS for model, row in before.items()}
+    if passes.get(row["model"]):
+        return "untrained it passes, too"
+    if 2 * sum(passes.values()) > len(passes):
+        return f"of {len(passes)} untrained models {sum(passes.values())} pass, too"
+    return ""
+
+
+_CLOSED: dict[Gate, Callable[[Claim, Mapping, Evidence], str]] = {
+    Gate.CONVERGED: _converged,
+    Gate.PRESENT: _present,
+    Gate.DIAGNOSTIC: _diagnostic,
+}

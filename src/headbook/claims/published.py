@@ -1,0 +1,250 @@
+"""Published tables beside the claims: convergence, roles, and the same models untrained.
+
+Studies may name closed gates themselves; these readings serve tables published without them. Each
+gives rows like those of a claims table, or nothing where the tables do not tell.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from headbook.statistics import share_not_below
+
+UNTRAINED_UPDATE = "0"
+VERSUS = " minus "
+ON_VALIDATION = "best on the validation set"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The tables of one profile: those at hand (by study and name), then the published ones."""
+
+    folder: Path
+    at_hand: Mapping[str, Mapping[str, pd.DataFrame]] = field(default_factory=dict)
+    _seen: dict[object, pd.DataFrame] = field(default_factory=dict, init=False, repr=False)
+
+    def table(self, study: str, name: str) -> pd.DataFrame:
+        """One table of a study; empty where there is none."""
+        if name in (tables := self.at_hand.get(study, {})):
+            return tables[name]
+        path = self.folder / study / f"{name}.csv"
+        return self.once(path, lambda: pd.read_csv(path) if path.exists() else pd.DataFrame())
+
+    def rows(self, study: str, name: str, **of: object) -> pd.DataFrame:
+        """The rows of a table that have these values, compared as text."""
+        return self.once((study, name, *of.items()), lambda: self._with(study, name, of))
+
+    def once(self, key: object, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+        """What `make` gives, at its first call for this key."""
+        if key not in self._seen:
+            self._seen[key] = make()
+        return self._seen[key]
+
+    def _with(self, study: str, name: str, of: Mapping[str, object]) -> pd.DataFrame:
+        table = self.table(study, name)
+        for column, value in of.items():
+            if column not in table:
+                return pd.DataFrame()
+            table = table[table[column].astype(str) == str(value)]
+        return table
+
+
+def curve(model: str, evidence: Evidence) -> pd.Series:
+    """Greedy BLEU of a translation model by update, from page 26; empty where unknown."""
+    found = evidence.rows("26_when_heads_specialise", "checkpoints", model=model, text="held-out")
+    if found.empty:
+        return pd.Series(dtype=float)
+    return found.dropna(subset=["bleu"]).set_index("update")["bleu"].sort_index()
+
+
+def learnt_share(model: str, evidence: Evidence) -> float | None:
+    """A language model's cross-entropy over that of token frequencies, from page 32."""
+    found = evidence.rows("32_as_described", "quality", model=model)
+    return None if found.empty else float((found["test_nats"] / found["frequency_nats"]).iloc[0])
+
+
+def has_role(model: str, role: str, evidence: Evidence) -> bool | None:
+    """Whether page 11 found a head with this role (or `any`) in a model; None where unknown.
+
+    Of `A minus B` both have to have one.
+    """
+    if VERSUS in model:
+        both = [has_role(each, role, evidence) for each in model.split(VERSUS)]
+        return None if None in both else all(both)
+    if evidence.rows("11_confidence_and_roles", "scores", model=model).empty:
+        return None
+    found = evidence.rows("11_confidence_and_roles", "roles", model=model)
+    return not found.empty and (role == "any" or bool((found["role"] == role).any()))
+
+
+def early_bleu(model: str, evidence: Evidence) -> float | None:
+    """BLEU of the first snapshot pruned on page 23, over that of the last."""
+    found = evidence.rows("23_when_heads_become_important", "checkpoints", model=model)
+    pruned = found[found["pruned"]].sort_values("at_update") if "pruned" in found else found
+    return None if pruned.empty else float(pruned["bleu"].iloc[0] / pruned["bleu"].iloc[-1])
+
+
+# ------------------------------------------------------------------ untrained models
+
+
+def untrained(claim: str, evidence: Evidence) -> pd.DataFrame:
+    """The claim's value, low, high and baseline for the same models before training, by model."""
+    return evidence.once(("untrained", claim), lambda: _frame(_UNTRAINED.get(claim), evidence))
+
+
+def _frame(make: Callable | None, evidence: Evidence) -> pd.DataFrame:
+    rows = {} if make is None else make(evidence)
+    return pd.DataFrame.from_dict(
+        rows, orient="index", columns=["value", "low", "high", "baseline"]
+    )
+
+
+def _row(value: float, low: float, high: float, baseline: float = np.nan) -> dict[str, float]:
+    named = {"value": value, "low": low, "high": high, "baseline": baseline}
+    return {name: float(number) for name, number in named.items()}
+
+
+def _difference(one: Mapping, other: Mapping, name: str) -> dict[str, float]:
+    """One column's difference, the two intervals taken as independent."""
+    halves = [(each[f"{name}_high"] - each[f"{name}_low"]) / 2 for each in (one, other)]
+    value, half = one[name] - other[name], float(np.hypot(*halves))
+    return _row(value, value - half, value + half)
+
+
+def _asymmetry(evidence: Evidence) -> dict[str, dict[str, float]]:
+    table = evidence.rows("01_anatomy", "asymmetry", version="untrained")
+    if table.empty:
+        return {}
+    least = table.loc[table.groupby("model")["scores"].idxmin()]
+    return {row["model"]: _row(row["scores"], row["low"], row["high"])
+            for row in least.to_dict("records")}  # fmt: skip
+
+
+def _unclassified(evidence: Evidence) -> dict[str, dict[str, float]]:
+    """Share of encoder heads without a role: at least those beyond the counts of the roles."""
+    found = {}
+    for row in evidence.rows(
+        "11_confidence_and_roles", "training", update=0, text="held-out"
+    ).to_dict("records"):
+        heads = len(evidence.rows("11_confidence_and_roles", "scores", model=row["model"],
+                                  update=UNTRAINED_UPDATE, kind="encoder"))  # fmt: skip
+        roles = sum(row[f"{role}_heads"] for role in ("positional", "syntactic", "rare"))
+        if heads:
+            share = 1 - roles / heads
+            found[row["model"]] = _row(share, share, share)
+    return found
+
+
+def _best(evidence: Evidence) -> pd.DataFrame:
+    return evidence.rows("13_syntactic_heads", "best", update=UNTRAINED_UPDATE, text="held-out")
+
+
+def _relation(relation: str, direction: str) -> Callable[[Evidence], dict[str, dict[str, float]]]:
+    def read(evidence: Evidence) -> dict[str, dict[str, float]]:
+        table = _best(evidence)
+        if table.empty:
+            return {}
+        mine = table[(table["relation"] == relation) & (table["direction"] == direction)]
+        return {row["model"]: _row(row["value"], row["low"], row["high"], row["baseline"])
+                for row in mine.to_dict("records")}  # fmt: skip
+
+    return read
+
+
+def _verbs_over_others(evidence: Evidence) -> dict[str, dict[str, float]]:
+    """Mean margin of the verb's relations less the others'; the intervals as if independent."""
+    table = _best(evidence)
+    found = {}
+    for model, rows in table.groupby("model") if not table.empty else ():
+        verbs = rows["relation"].isin(["nsubj", "dobj"])
+        margins = rows["value"] - rows["baseline"]
+        value = margins[verbs].mean() - margins[~verbs].mean()
+        half = np.sqrt((((rows["high"] - rows["low"]) / 2) ** 2).sum()) / verbs.sum()
+        found[model] = _row(value, value - half, value + half)
+    return found
+
+
+def _dominance(evidence: Evidence) -> dict[str, dict[str, float]]:
+    table = evidence.rows("16_relevance", "layers", update=UNTRAINED_UPDATE, kind="encoder",
+                          variant="code-2019")  # fmt: skip
+    if table.empty:
+        return {}
+    means = table.groupby("model")[["largest", "largest_low", "largest_high"]].mean()
+    return {model: _row(*ends) for model, *ends in means.itertuples()}
+
+
+def _starts(evidence: Evidence, text: str | None = None) -> pd.DataFrame:
+    table = evidence.rows("26_when_heads_specialise", "checkpoints", update=0)
+    if table.empty:
+        return table
+    held = table["text"] == "held-out"
+    return table[held if text is None else table["text"] == text].set_index("model")
+
+
+def _own_domain(evidence: Evidence) -> dict[str, dict[str, float]]:
+    held, gold = _starts(evidence), _starts(evidence, "ud-ewt")
+    return {model: _difference(held.loc[model], gold.loc[model], "positional")
+            for model in held.index.intersection(gold.index)}  # fmt: skip
+
+
+def _width(evidence: Evidence) -> dict[str, dict[str, float]]:
+    """By the widest model of a corpus and seed, less the narrowest."""
+    table = _starts(evidence)
+    found = {}
+    for _, rows in table.groupby(["corpus", "seed"]) if not table.empty else ():
+        wide, narrow = rows["width"].idxmax(), rows["width"].idxmin()
+        if wide != narrow:
+            found[wide] = _difference(rows.loc[wide], rows.loc[narrow], "positional")
+    return found
+
+
+_UNTRAINED: dict[str, Callable[[Evidence], dict[str, dict[str, float]]]] = {
+    "why-scores-not-symmetric": _asymmetry,
+    "voita-f1c-unclassified": _unclassified,
+    "voita-f4-verb-relations-strongest": _verbs_over_others,
+    "voita-f1a-few-dominate": _dominance,
+    "emergence-own-domain": _own_domain,
+    "emergence-width": _width,
+    **{
+        f"voita-t1-{relation}-{direction.replace('_', '-')}": _relation(relation, direction)
+        for relation in ("nsubj", "dobj", "amod", "advmod")
+        for direction in ("head_to_dependent", "dependent_to_head")
+    },
+}  # fmt: skip
+
+
+# ------------------------------------------------------------------ measures restated
+
+
+EQUIVALENT = 0.01
+"""Of the whole model's BLEU: the smallest loss that Michel et al. mark as significant."""
+
+
+def restated(claim: str, evidence: Evidence) -> dict[str, dict[str, float]]:
+    """The number of a claim whose measure was restated after publication, by model."""
+    match claim:
+        case "michel-t1-few-significant":
+            table = evidence.rows("20_one_head_out", "heads", kind="encoder")
+        case "michel-t5-one-head-suffices":
+            table = evidence.rows("21_one_head_left", "blocks", choice=ON_VALIDATION)
+        case _:
+            return {}
+    if table.empty:
+        return {}
+    return {model: harmless(rows) for model, rows in table.groupby("model")}
+
+
+ENDS = ("value", "low", "high")
+
+
+def harmless(changes: pd.DataFrame) -> dict[str, float]:
+    """Share of removals whose change of BLEU is no loss beyond EQUIVALENT of the whole model's.
+
+    `changes` has the columns change, low, high and whole_bleu. The value counts by the estimates,
+    its low end those shown to be harmless, its high end those not shown to be harmful.
+    """
+    shares = (changes[name] / changes["whole_bleu"] for name in ("change", "low", "high"))
+    return _row(*share_not_below(*shares, -EQUIVALENT))

@@ -1,0 +1,197 @@
+"""Each gate closes what it should, by what a study says or by published tables."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from headbook.claims.gates import closed, parsed, weak
+from headbook.claims.ledger import Claim, Gate, load
+from headbook.claims.published import Evidence, harmless, restated, untrained
+from headbook.claims.rule import Comparison, Rule
+from headbook.types import UserError
+
+NAN = float("nan")
+MODEL = "tatoeba-de w128 s0"
+CLAIM = Claim(
+    id="a-claim", work="some2020", where="x", claim="x", paper=(), unit="share",
+    study="13_syntactic_heads", domain="any", measure="x",
+    rule=Rule(Comparison.AT_LEAST, threshold=0.8), because="x", profile="laptop",
+)  # fmt: skip
+
+
+def row(value=0.9, model=MODEL, **more):
+    return {"model": model, "value": value, "low": NAN, "high": NAN, "baseline": NAN, **more}
+
+
+@pytest.fixture
+def evidence(tmp_path):
+    """A function that publishes one table and gives the evidence."""
+
+    def publish(study, name, frame):
+        folder = tmp_path / study
+        folder.mkdir(exist_ok=True)
+        pd.DataFrame(frame).to_csv(folder / f"{name}.csv", index=False)
+        return Evidence(tmp_path)
+
+    return publish
+
+
+def gated(*gates, **more):
+    return replace(CLAIM, gates=frozenset(gates), **more)
+
+
+def test_a_claim_without_gates_has_none_closed(tmp_path):
+    assert closed(CLAIM, row(NAN), Evidence(tmp_path)) == {}
+
+
+@pytest.mark.parametrize(
+    ("named", "gates"),
+    [
+        ("none", {}),
+        ("converged", {Gate.CONVERGED: ""}),
+        ("present: no such head; power", {Gate.PRESENT: "no such head", Gate.POWER: ""}),
+    ],
+)
+def test_a_study_is_taken_at_its_word(tmp_path, named, gates):
+    claim = gated(Gate.CONVERGED)
+    assert closed(claim, row(closed=named), Evidence(tmp_path)) == gates
+
+
+@pytest.mark.parametrize("cell", ["", NAN, None])
+def test_an_empty_cell_leaves_it_to_the_published_tables(tmp_path, cell):
+    assert closed(gated(Gate.CONVERGED), row(closed=cell), Evidence(tmp_path))
+
+
+def test_an_unknown_gate_in_a_table_is_refused():
+    with pytest.raises(UserError, match="'trained' is no gate"):
+        parsed("trained: well")
+
+
+# ------------------------------------------------------------------ converged
+
+
+def checkpoints(*bleu, model=MODEL):
+    """Of every 100 updates."""
+    return {"model": model, "text": "held-out", "update": [100 * (n + 1) for n in range(len(bleu))],
+            "bleu": bleu}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("bleu", "shut"),
+    [
+        # the last sixth of 600 updates begins at 500
+        ((1, 10, 20, 25, 30.0, 30.2), False),
+        ((1, 10, 20, 25, 30.0, 30.3), True),
+        ((1, 10, 20, 25, 30.3, 30.0), True),
+        ((30.0,), True),
+    ],
+)
+def test_a_model_has_converged_when_a_fifth_more_updates_hardly_moved_it(evidence, bleu, shut):
+    known = evidence("26_when_heads_specialise", "checkpoints", checkpoints(*bleu))
+    assert bool(closed(gated(Gate.CONVERGED), row(), known)) is shut
+
+
+def test_a_model_that_no_table_knows_is_not_shown_to_have_converged(evidence):
+    known = evidence("26_when_heads_specialise", "checkpoints", checkpoints(*[30.0] * 6))
+    found = closed(gated(Gate.CONVERGED), row(model="another"), known)
+    assert found == {Gate.CONVERGED: "not shown to have converged"}
+
+
+@pytest.mark.parametrize(("nats", "shut"), [(5.0, False), (6.5, True), (6.7, True)])
+def test_a_language_model_has_to_have_learnt_its_text(evidence, nats, shut):
+    quality = {"model": [MODEL], "test_nats": [nats], "frequency_nats": [6.6]}
+    known = evidence("32_as_described", "quality", quality)
+    found = closed(gated(Gate.CONVERGED), row(), known)
+    assert bool(found) is shut and all("not learnt" in why for why in found.values())
+
+
+# ------------------------------------------------------------------ present
+
+
+def test_a_row_without_a_number_has_nothing_of_the_kind(tmp_path):
+    assert Gate.PRESENT in closed(gated(Gate.PRESENT), row(NAN), Evidence(tmp_path))
+    assert closed(gated(Gate.PRESENT), row(), Evidence(tmp_path)) == {}
+
+
+def test_a_head_with_the_role_has_to_be_in_the_table_of_roles(evidence):
+    study = "11_confidence_and_roles"
+    evidence(study, "scores", {"model": [MODEL, "bare"], "layer": [1, 1]})
+    known = evidence(study, "roles", {"model": [MODEL], "role": ["rare"]})
+    for role, shut in (("rare", False), ("any", False), ("positional", True)):
+        assert bool(closed(gated(Gate.PRESENT, role=role), row(), known)) is shut
+    rare = gated(Gate.PRESENT, role="rare")
+    assert closed(rare, row(model="bare"), known) == {Gate.PRESENT: "no rare-word head"}
+    assert "not known" in closed(rare, row(model="unmeasured"), known)[Gate.PRESENT]
+    assert closed(rare, row(model=f"{MODEL} minus bare"), known)
+    assert not closed(rare, row(model=f"{MODEL} minus {MODEL}"), known)
+
+
+@pytest.mark.parametrize(("early", "shut"), [(1.9, True), (3.6, False)])
+def test_a_snapshot_that_has_learnt_nothing_is_not_judged(evidence, early, shut):
+    snapshots = {"model": MODEL, "at_update": [64, 128, 1500], "bleu": [0.0, early, 32.0],
+                 "pruned": [False, True, True]}  # fmt: skip
+    known = evidence("23_when_heads_become_important", "checkpoints", snapshots)
+    claim = load().claim("michel-f5-early-heads-equal")
+    assert bool(closed(claim, row(-0.4), known)) is shut
+
+
+# ------------------------------------------------------------------ diagnostic and power
+
+
+def asymmetry(version, *scores):
+    return [{"model": f"m s{n}", "version": version, "layer": layer, "scores": score + layer,
+             "low": score + layer - 0.01, "high": score + layer + 0.01}
+            for n, score in enumerate(scores) for layer in range(2)]  # fmt: skip
+
+
+def test_a_rule_that_the_untrained_model_passes_is_not_diagnostic(evidence):
+    claim = load().claim("why-scores-not-symmetric")
+    tables = asymmetry("untrained", 0.2, 0.01) + asymmetry("trained", 0.3, 0.3)
+    known = evidence("01_anatomy", "asymmetry", tables)
+    assert untrained(claim.id, known)["value"].tolist() == [0.2, 0.01]
+    assert closed(claim, row(0.3, "m s0"), known) == {Gate.DIAGNOSTIC: "untrained it passes, too"}
+    assert closed(claim, row(0.3, "m s1"), known) == {}
+
+
+def test_a_rule_that_most_untrained_models_pass_is_diagnostic_of_none(evidence):
+    claim = load().claim("why-scores-not-symmetric")
+    known = evidence("01_anatomy", "asymmetry", asymmetry("untrained", 0.2, 0.2, 0.01))
+    assert "2 pass" in closed(claim, row(0.3, "m s2"), known)[Gate.DIAGNOSTIC]
+
+
+def test_the_tables_of_this_run_come_before_published_ones(evidence):
+    claim = load().claim("why-scores-not-symmetric")
+    known = evidence("01_anatomy", "asymmetry", asymmetry("untrained", 0.2))
+    own = {"01_anatomy": {"asymmetry": pd.DataFrame(asymmetry("untrained", 0.01))}}
+    assert closed(claim, row(0.3, "m s0"), known)
+    assert not closed(claim, row(0.3, "m s0"), Evidence(known.folder, own))
+
+
+@pytest.mark.parametrize(("half", "shut"), [(0.25, False), (0.26, True), (NAN, True)])
+def test_an_interval_may_be_as_wide_as_the_effect(half, shut):
+    claim = gated(Gate.POWER, effect=-0.5)
+    assert weak(claim, {"low": 1 - half, "high": 1 + half}) is shut
+    assert not weak(CLAIM, {"low": 0.0, "high": 9.0})
+
+
+# ------------------------------------------------------------------ equivalence
+
+
+def test_harmless_counts_what_is_shown_and_what_is_not_excluded():
+    """Of 40 BLEU one per cent is 0.4: shown, by the estimate only, not excluded, excluded."""
+    changes = pd.DataFrame(
+        {"change": [0.0, -0.3, -0.6, -2.0], "low": [-0.4, -0.8, -0.9, -3.0],
+         "high": [0.2, 0.3, 0.1, -1.0], "whole_bleu": 40.0}
+    )  # fmt: skip
+    found = harmless(changes)
+    assert [found[end] for end in ("value", "low", "high")] == [0.5, 0.25, 0.75]
+
+
+def test_a_measure_restated_after_publication_is_read_from_the_table_of_heads(evidence):
+    heads = {"kind": ["encoder", "encoder", "cross"], "model": MODEL, "change": [0.0, -9.0, -9.0],
+             "low": [-0.1, -9.1, -9.1], "high": [0.1, -8.9, -8.9], "whole_bleu": 30.0}  # fmt: skip
+    known = evidence("20_one_head_out", "heads", heads)
+    found = restated("michel-t1-few-significant", known)
+    assert [found[MODEL][end] for end in ("value", "low", "high")] == [0.5, 0.5, 0.5]
+    assert restated("a-claim", known) == {}
