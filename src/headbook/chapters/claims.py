@@ -1,17 +1,22 @@
 """The claims of a page over all models that were published: one row per claim, with its verdict."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 import pandas as pd
 
+from headbook import paths
 from headbook.claims.ledger import load
-from headbook.claims.render import SYMBOLS
+from headbook.claims.published import Evidence
+from headbook.claims.render import named
 from headbook.claims.rule import Outcome
 from headbook.claims.scorecard import checked
-from headbook.claims.verdict import Verdict, outcomes, verdict
+from headbook.claims.verdict import Judged, Verdict, result
 
 RELEASED = "released"
 """What stands as the corpus of models that others trained."""
+TRAINED = "laptop"
+"""The profile whose tables say which gates of a model trained here are closed."""
 
 
 def judged(page: str, claims: pd.DataFrame) -> tuple[pd.DataFrame, dict[Verdict, int]]:
@@ -20,30 +25,27 @@ def judged(page: str, claims: pd.DataFrame) -> tuple[pd.DataFrame, dict[Verdict,
     `claims` has the rows of all models; in the table released models and those trained here are
     counted apart: how many pass the rule, of how many that count.
     """
-    ledger = load()
-    named = claims.assign(seed=[_seed(seed) for seed in claims["seed"]])
-    rows = checked(ledger, named, page, page)
+    ledger, evidence = load(), Evidence(paths.RESULTS / TRAINED)
+    seeded = claims.assign(seed=[_seed(seed) for seed in claims["seed"]])
+    rows = checked(ledger, seeded, page, page)
     lines, verdicts = [], []
     for claim in ledger.claims:
         if claim.study != page:
             continue
-        mine = rows[rows["claim"] == claim.id]
-        found = outcomes(ledger, claim, mine)
-        released = list(mine["corpus"] == RELEASED)
-        verdicts.append(verdict(found))
+        found = result(ledger, claim, TRAINED, rows[rows["claim"] == claim.id], evidence)
+        verdicts.append(found.verdict)
         lines.append({
             "claim": f"{claim.claim} ({claim.where})",
             "counts when": claim.rule.in_words(),
-            "released": _passing(found, released),
-            "trained here": _passing(found, [not each for each in released]),
-            "verdict": f"{SYMBOLS[verdicts[-1]]} {verdicts[-1]}",
+            "released": _passing([each for each in found.models if each.corpus == RELEASED]),
+            "trained here": _passing([each for each in found.models if each.corpus != RELEASED]),
+            "verdict": named(found),
         })  # fmt: skip
     return pd.DataFrame(lines), dict(Counter(verdicts))
 
 
-def _passing(found: list[Outcome], wanted: list[bool]) -> str:
-    counted = [each for each, mine in zip(found, wanted, strict=True)
-               if mine and each is not Outcome.OUTSIDE]  # fmt: skip
+def _passing(models: Sequence[Judged]) -> str:
+    counted = [each.outcome for each in models if each.outcome is not Outcome.OUTSIDE]
     if not counted:
         return "–"
     return f"{sum(each is Outcome.PASS for each in counted)} of {len(counted)} pass"

@@ -97,16 +97,6 @@ def increase(
     return Paired(float(added.sum() / counted.sum()), float(low), float(high), p)
 
 
-def holm(p_values: Sequence[float]) -> Float[np.ndarray, " test"]:
-    """Adjusted p-values in the order given (Holm 1979): the i-th smallest of m times m − i + 1."""
-    p = np.asarray(p_values, dtype=float)
-    order = np.argsort(p)
-    raised = p[order] * np.arange(p.size, 0, -1)
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(np.maximum.accumulate(raised), 1)
-    return adjusted
-
-
 def _metric() -> BLEU:
     return BLEU()
 

@@ -10,6 +10,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headbook import paths
+from headbook.claims.gates import NONE
+from headbook.claims.published import EQUIVALENT
+from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.corpora.readers import load as corpus
 from headbook.heads.importance import Form, importance, l2_normalised
 from headbook.models.gates import all_heads
@@ -22,8 +25,9 @@ from headbook.stages.released_masked import (
     ReleasedMaskedRun,
     released_masked,
 )
+from headbook.statistics import holm
 from headbook.syntax.treebank import read_conllu
-from headbook.training.paired import holm, increase, paired
+from headbook.training.paired import increase, paired
 from headbook.types import HeadId, Kind, UserError
 
 SAMPLE, TEST = "ewt-sample", "ntrex-pt"
@@ -31,8 +35,6 @@ SAMPLES = 10_000
 """Resamples of a paired test: Holm multiplies the smallest p by the number of heads."""
 SIGNIFICANT = 0.01
 """The level of Michel et al."""
-MARGIN = 0.5
-"""BLEU: less than the largest loss by a single head in the paper's Table 1 (0.53 of 36.05)."""
 TITLES = {"firefox-en-pt": "Firefox en→pt"}
 SHORT = {Kind.ENCODER: "", Kind.CROSS: "cross "}
 
@@ -149,8 +151,8 @@ def losses_added(found: ReleasedMasked) -> pd.DataFrame:
 def bleu_changes(found: ReleasedMasked) -> pd.DataFrame:
     """One row per mask but the first: change of BLEU, interval, p, and p after Holm's correction.
 
-    `significant` and `significant_holm` are p below the paper's level; `harmless` is a 95 %
-    interval that lies above −MARGIN, `equivalent` one within ±MARGIN.
+    `significant` and `significant_holm` are p below the paper's level. A loss of EQUIVALENT of the
+    whole model's BLEU is the margin: `harmless` is an interval above it, `harmful` one below.
     """
     if found.statistics is None:
         raise UserError("nothing was translated")
@@ -158,6 +160,7 @@ def bleu_changes(found: ReleasedMasked) -> pd.DataFrame:
     frame = pd.DataFrame(
         {
             "bleu": found.bleu[1:],
+            "whole_bleu": found.bleu[0],
             "change": [test.difference for test in tests],
             "low": [test.low for test in tests],
             "high": [test.high for test in tests],
@@ -167,8 +170,9 @@ def bleu_changes(found: ReleasedMasked) -> pd.DataFrame:
     frame["p_holm"] = holm(frame["p"].tolist())
     frame["significant"] = frame["p"] < SIGNIFICANT
     frame["significant_holm"] = frame["p_holm"] < SIGNIFICANT
-    frame["harmless"] = frame["low"] > -MARGIN
-    frame["equivalent"] = frame["harmless"] & (frame["high"] < MARGIN)
+    margin = -EQUIVALENT * float(found.bleu[0])
+    frame["harmless"] = frame["low"] >= margin
+    frame["harmful"] = frame["high"] < margin
     return frame
 
 
@@ -187,13 +191,12 @@ def whole(subject: Subject, found: ReleasedMasked, text: str) -> dict[str, objec
 
 def claim(name: str, subject: Subject, value: float, low: float = np.nan, high: float = np.nan,
           baseline: float = np.nan) -> dict[str, object]:  # fmt: skip
-    """A row of the claims table, of a released model."""
+    """A row of the claims table: a released model has converged, so no gate is closed."""
     return {"claim": name, "model": subject.model.name, "corpus": "released",
             "target": subject.model.languages[1], "seed": "", "value": value, "low": low,
-            "high": high, "baseline": baseline}  # fmt: skip
+            "high": high, "baseline": baseline, "closed": NONE}  # fmt: skip
 
 
 def claims_table(rows: Sequence[dict[str, object]]) -> pd.DataFrame:
     """The rows as a table, with its columns where there is none."""
-    columns = ["claim", "model", "corpus", "target", "seed", "value", "low", "high", "baseline"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=[*COLUMNS, *OPTIONAL])

@@ -225,6 +225,17 @@ def taken(tables: Tables) -> pd.DataFrame:
     )  # fmt: skip
 
 
+def young(tables: Tables) -> pd.DataFrame:
+    """Models trained here: share of BLEU kept along each order of all heads."""
+    rows = tables["kept"].query("scope == @EVERY")
+    kept = zip(rows["kept"], rows["low"], rows["high"], strict=True)
+    return pd.DataFrame(
+        {"model": rows["model"], "order": rows["order"],
+         "BLEU kept": [words.estimate(*each) for each in kept],
+         "free": [words.percent(each) for each in rows["harmless_share"]]}
+    )  # fmt: skip
+
+
 def facts(tables: Tables) -> Facts:
     """The numbers of the prose."""
     found: Facts = {}
