@@ -257,6 +257,7 @@ def _of_test(tables: Tables) -> Facts:
         "exception": words.signed(_last(cross) - other),
         "first_cross": words.signed(cross["change"].iloc[0]),
         "encoder_worst": words.signed(other),
+        "encoder_best": words.signed(encoder["change"].max()),
         "all_bleu": f"{at_once.loc['all', 'bleu']:.1f}",
         "encoder_bleu": f"{at_once.loc['encoder', 'bleu']:.1f}",
         "cross_bleu": f"{at_once.loc['cross', 'bleu']:.1f}",

@@ -132,7 +132,7 @@ def curve_groups(
                 curve(order[::-1], LEVELS, Order.REVERSED)]  # fmt: skip
     random = [curve(each, LEVELS, Order.RANDOM, number=number)
               for number, each in enumerate(random_orders(subject.heads, draws))]  # fmt: skip
-    alone = [curve([head for head in order if head.kind is kind], LEVELS, Order.POSITION, kind)
+    alone = [curve(tuple(head for head in order if head.kind is kind), LEVELS, Order.POSITION, kind)
              for kind in ONE_KIND]  # fmt: skip
     return measured, random, alone
 
