@@ -186,6 +186,7 @@ def _of_test(tables: Tables, rows: pd.DataFrame) -> Facts:
     encoder, cross = (rows[rows["kind"] == kind] for kind in (Kind.ENCODER, Kind.CROSS))
     worst = rows.loc[rows["change"].idxmin()]
     worst_encoder = encoder.loc[encoder["change"].idxmin()]
+    second = rows.loc[rows["change"].nsmallest(2).index[1]]
     loudest = rows.nlargest(4, "own_added")
     return {
         "sentences": words.count(one["sentences"]),
@@ -205,6 +206,9 @@ def _of_test(tables: Tables, rows: pd.DataFrame) -> Facts:
         "worst": str(worst["label"]),
         "worst_change": words.signed(worst["change"]),
         "worst_interval": words.between(worst["low"], worst["high"]),
+        "second": str(second["label"]),
+        "second_change": words.signed(second["change"]),
+        "reference_falls": str(int((rows["reference_high"] < 0).sum())),
         "worst_encoder": str(worst_encoder["label"]),
         "worst_encoder_change": words.signed(worst_encoder["change"]),
         "range": words.tenths(worst_encoder["change"] / one["bleu"]),
