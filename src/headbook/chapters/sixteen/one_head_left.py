@@ -239,7 +239,7 @@ def _of_test(tables: Tables) -> Facts:
     worst = rows.loc[rows["change"].idxmin()]
     encoder, cross = rows[rows["kind"] == "encoder"], rows[rows["kind"] == "cross"]
     lowered = rows["significant_holm"] & (rows["change"] < 0)
-    spread = tables["left"].groupby(["kind", "layer"])["own_added"]
+    spread = tables["left"].query("kind == 'encoder'").groupby("layer")["own_added"]
     other = encoder["change"].min()
     return {
         "sentences": words.count(one["sentences"]),

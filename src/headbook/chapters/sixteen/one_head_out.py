@@ -31,6 +31,7 @@ from headbook.types import Kind
 NUMBER = 20
 TITLE = "Can a head be removed?"
 WORK = "michel2019"
+FLAGS = ("significant", "significant_holm", "harmless", "harmful")
 KEYS = ("model", "text", "sentences", "kind", "layer", "head")
 
 
@@ -88,7 +89,9 @@ def _claims(subject: Subject, found: pd.DataFrame) -> Iterator[dict[str, object]
 
 def tested(tables: Tables) -> pd.DataFrame:
     """The rows of NTREX: every head's effect on BLEU and losses."""
-    return tables["released"].query("text == @TEST")
+    rows = tables["released"].query("text == @TEST")
+    # Empty in the rows of the bundled text, so that published tables hold them as words.
+    return rows.assign(**{name: rows[name].astype(str) == "True" for name in FLAGS if name in rows})
 
 
 def mapped(tables: Tables) -> pd.DataFrame:
@@ -105,9 +108,9 @@ def most_missed(tables: Tables, count: int = 12) -> pd.DataFrame:
 
 
 def agreement(tables: Tables) -> float:
-    """Pearson's correlation over heads of the losses added on NTREX and on the bundled text."""
+    """Rank correlation over heads of the losses added on NTREX and on the bundled text."""
     wide = tables["released"].pivot_table(index="label", columns="text", values="own_added")
-    return float(wide[SAMPLE].corr(wide[TEST]))
+    return float(wide[SAMPLE].corr(wide[TEST], method="spearman"))
 
 
 def extremes(tables: Tables) -> pd.DataFrame:
