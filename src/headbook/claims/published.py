@@ -186,7 +186,7 @@ def _starts(evidence: Evidence, text: str | None = None) -> pd.DataFrame:
 
 def _own_domain(evidence: Evidence) -> dict[str, dict[str, float]]:
     held, gold = _starts(evidence), _starts(evidence, "ud-ewt")
-    return {model: _difference(held.loc[model], gold.loc[model], "positional")
+    return {model: _difference(held.loc[model], gold.loc[model], "any_offset")
             for model in held.index.intersection(gold.index)}  # fmt: skip
 
 
@@ -197,7 +197,7 @@ def _width(evidence: Evidence) -> dict[str, dict[str, float]]:
     for _, rows in table.groupby(["corpus", "seed"]) if not table.empty else ():
         wide, narrow = rows["width"].idxmax(), rows["width"].idxmin()
         if wide != narrow:
-            found[wide] = _difference(rows.loc[wide], rows.loc[narrow], "positional")
+            found[wide] = _difference(rows.loc[wide], rows.loc[narrow], "any_offset")
     return found
 
 

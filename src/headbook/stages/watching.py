@@ -61,7 +61,8 @@ class Watcher:
 
 def first(batch: Batch, count: int) -> Batch:
     """The first sentences of a batch."""
-    return Batch(*(getattr(batch, name)[:count] for name in batch.__dataclass_fields__))
+    given = {name: each for name, each in vars(batch).items() if each is not None}
+    return Batch(**{name: each[:count] for name, each in given.items()})
 
 
 @dataclass(frozen=True)

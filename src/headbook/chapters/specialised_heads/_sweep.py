@@ -10,7 +10,7 @@ from headbook.heads.importance import l2_normalised
 from headbook.looking.importance import by_gradient
 from headbook.looking.load import load
 from headbook.models.gates import all_heads
-from headbook.pruning.order import ascending, first_of, random_order
+from headbook.pruning.ranking import ascending, first_of, random_order
 from headbook.released.firefox import FirefoxModel, batches_of
 from headbook.runs.store import Store
 from headbook.stages.distilled import DistilledRun, distilled
