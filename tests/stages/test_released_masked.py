@@ -17,8 +17,8 @@ from headbook.stages.released_masked import ReleasedMaskedRun, Scorer, released_
 from headbook.training.paired import corpus_bleu, statistics
 from headbook.types import HeadId, Kind, UserError
 
-SENTENCES = ("The cat sleeps.", "Nobody knew what they had decided.", "Two dogs, one bone.")
-REFERENCES = ("O gato dorme.", "Ninguém sabia o que tinham decidido.", "Dois cães, um osso.")
+SENTENCES = ("A cat sleeps.", "Nobody knew what the committee had decided.", "Two dogs, a bone.")
+REFERENCES = ("O gato dorme.", "Ninguém sabia o que o comitê decidira.", "Dois cães, um osso.")
 NEXT = HeadId(Kind.ENCODER, 4, 6)
 """The head that looks at the next token, whose removal is felt at once."""
 IDLE = HeadId(Kind.ENCODER, 2, 5)

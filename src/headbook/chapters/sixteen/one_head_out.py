@@ -97,7 +97,7 @@ def tested(tables: Tables) -> pd.DataFrame:
 def mapped(tables: Tables) -> pd.DataFrame:
     """Every head of the test, with its change of BLEU as a short text for the figure."""
     rows = tested(tables)
-    texts = [words.signed(each, 1).removesuffix(".0") for each in rows["change"]]
+    texts = [words.signed(each, 1) for each in rows["change"]]
     return rows.assign(shown=texts, loss_added=rows["own_added"])
 
 
@@ -203,6 +203,8 @@ def _of_test(tables: Tables, rows: pd.DataFrame) -> Facts:
         "significant_holm_encoder": str(int(encoder["significant_holm"].sum())),
         "significant_holm_cross": str(int(cross["significant_holm"].sum())),
         "harmless": str(int(rows["harmless"].sum())),
+        "harmless_encoder": str(int(encoder["harmless"].sum())),
+        "worst_points": f"{-worst['change']:.1f}",
         "harmful": str(int(rows["harmful"].sum())),
         "open": str(int((~rows["harmless"] & ~rows["harmful"]).sum())),
         "better": str(int((rows["significant_holm"] & (rows["change"] > 0)).sum())),
