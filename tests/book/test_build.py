@@ -104,7 +104,7 @@ def test_an_executed_page_has_a_described_figure_and_its_banner(page: str, html:
         assert "headbook run" in text
         return
     assert text.count("headbook-profile") == 1
-    assert "positive control" in text
+    assert "no evidence about real languages" in text
 
 
 def test_no_page_and_no_style_asks_another_host(html: Path) -> None:

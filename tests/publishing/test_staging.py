@@ -14,21 +14,22 @@ def _notebook(profile: str, **given: object) -> NotebookNode:
 
 
 @pytest.mark.parametrize("profile", ["smoke", "quick"])
-def test_the_small_profiles_say_they_are_a_positive_control(profile: str) -> None:
+def test_the_small_profiles_say_they_are_no_evidence(profile: str) -> None:
     text = staging.banner(_notebook(profile))
     assert f"`{profile}`" in text
-    assert "positive control" in text
+    assert "no evidence about real languages" in text
+    assert "page 02" in text
 
 
 def test_smoke_says_its_numbers_mean_nothing() -> None:
     assert "numbers mean nothing" in staging.banner(_notebook("smoke"))
 
 
-def test_a_real_corpus_is_not_called_a_control() -> None:
+def test_a_real_corpus_is_not_called_invented() -> None:
     text = staging.banner(_notebook("quick", corpus="tatoeba-ru"))
-    assert "positive control" not in text
+    assert "no evidence" not in text
     assert "`corpus = 'tatoeba-ru'`" in text
-    assert "positive control" not in staging.banner(_notebook("laptop"))
+    assert "no evidence" not in staging.banner(_notebook("laptop"))
 
 
 def test_the_banner_stands_under_the_title() -> None:

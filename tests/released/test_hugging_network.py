@@ -52,7 +52,12 @@ class Family:
     def built(self) -> nn.Module:
         torch.manual_seed(7)
         known = getattr(transformers, self.architecture)
-        return known(known.config_class(**self.config, attn_implementation="eager")).eval()
+        model = known(known.config_class(**self.config, attn_implementation="eager")).eval()
+        # As the library starts them, weights are so small that every head is nearly uniform.
+        for weight in model.parameters():
+            if weight.dim() > 1:
+                nn.init.normal_(weight.data, std=0.25)
+        return model
 
 
 def _beside(name: str) -> str:
@@ -234,7 +239,8 @@ def test_no_token_sees_the_future_or_padding(family: str, folders: Callable[[str
     (batch,) = everything(model)
     given, _ = recorded(model, batch)
     for weights in given[Kind.DECODER, Point.WEIGHTS]:
-        assert (weights.triu(1) == 0).all()
+        # A padded query may have no key at all in its window, and then a softmax of nothing.
+        assert (weights.triu(1).movedim(1, -1)[batch.target_mask] == 0).all()
     for kind in set(Kind) & {kind for kind, _ in given} - {Kind.DECODER}:
         for weights in given[kind, Point.WEIGHTS]:
             padded = weights.masked_select(~batch.source_mask[:, None, None])
@@ -296,6 +302,8 @@ def test_gradients_of_gates_are_finite_differences(
 ) -> None:
     model = load(folders(family))
     network = model.network.double()
+    # T5 and Llama normalise in single precision whatever their weights are.
+    size, close = (1e-2, 1e-2) if family in {"t5", "llama"} else (1e-5, 1e-5)
     pair = (["w1 w2 w3", "w4"],) * (2 if family in PAIRED else 1)
     (batch,) = model.batches(*pair)
     for _, _, block in network.attentions():
@@ -303,13 +311,13 @@ def test_gradients_of_gates_are_finite_differences(
     network(batch).square().mean().backward()
     for kind, layer, block in network.attentions():
         ends = []
-        for step in (1e-5, -1e-5):
+        for step in (size, -size):
             block.gate.multipliers.data[1] += step
             with torch.no_grad():
                 ends.append(network(batch).square().mean())
             block.gate.multipliers.data[1] -= step
-        slope = float(ends[0] - ends[1]) / 2e-5
-        assert float(block.gate.multipliers.grad[1]) == pytest.approx(slope, rel=1e-5), (
+        slope = float(ends[0] - ends[1]) / (2 * size)
+        assert float(block.gate.multipliers.grad[1]) == pytest.approx(slope, rel=close), (
             kind,
             layer,
         )
@@ -323,7 +331,7 @@ def test_a_gate_may_differ_from_sentence_to_sentence(
     (batch,) = model.batches(["w1 w2 w3", "w4 w5 w6"])
     block = next(iter(model.network.attentions()))[2]
     whole = model.network(batch)
-    block.gate = FixedGate(torch.tensor([[1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 1.0, 1.0]]))
+    block.gate = Learned(torch.tensor([[1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 1.0, 1.0]]))
     gated = model.network(batch)
     torch.testing.assert_close(gated[0], whole[0])
     assert (gated[1] - whole[1]).abs().max() > 1e-4
@@ -357,8 +365,10 @@ def test_scores_and_values_give_weights_and_contexts(
             assert keys.shape[:3] == values.shape[:3]
             torch.testing.assert_close(weights @ values, context, rtol=0, atol=1e-5)
             share = weights.sum(-1, keepdim=True)
-            torch.testing.assert_close(scores.softmax(-1) * share, weights, rtol=0, atol=1e-5)
-            assert (scores.isneginf() == (weights == 0)).all()
+            seen = ~scores.isneginf().all(-1)  # not so where a padded query's window is empty
+            given_by_scores = (scores.softmax(-1) * share)[seen]
+            torch.testing.assert_close(given_by_scores, weights[seen], rtol=0, atol=1e-5)
+            assert (scores.isneginf() == (weights == 0))[seen].all()
 
 
 def test_t5_s_scores_are_unscaled_and_hold_its_position_bias(
@@ -399,9 +409,10 @@ def test_only_keys_in_a_sliding_window_have_weight(
     model = load(folders(family))
     (batch,) = everything(model)
     local = 1 if family == "gpt-neo" else 0
-    weights = recorded(model, batch)[0][Kind.DECODER, Point.WEIGHTS][local]
+    weights = recorded(model, batch)[0][Kind.DECODER, Point.WEIGHTS][local][-1]
+    assert batch.target_mask[-1].all()
     assert (weights.tril(-4) == 0).all()
-    row = weights[-1, :, 20]
+    row = weights[:, 20]
     assert (row[:, 17:21] > 0).all()
     torch.testing.assert_close(row.sum(-1), torch.ones(4))
 
@@ -512,9 +523,7 @@ def test_losses_of_a_masked_language_model_do_not_depend_on_the_batch(
 ) -> None:
     model = load(folders("bert"))
     (together,) = everything(model)
-    alone = [
-        (int(batch.sentences), model.losses(batch)) for batch in everything(model, tokens=1)
-    ]
+    alone = [(int(batch.sentences), model.losses(batch)) for batch in everything(model, tokens=1)]
     assert [len(losses) for _, losses in sorted(alone, key=lambda one: one[0])] == [1, 1, 1, 5, 19]
     order = {sentence: losses for sentence, losses in alone}
     expected = torch.cat([order[sentence] for sentence in together.sentences.tolist()])
@@ -539,14 +548,10 @@ def test_translations_are_the_library_s_and_gates_change_them(
         expected.append(model.text.tokenizer.decode(ids[0], skip_special_tokens=True))
     assert model.translate(given) == expected
     (batch,) = model.batches([given[0]])
-    heads = [
-        HeadId(kind, layer, head)
-        for kind, layer, block in model.network.attentions()
-        for head in range(block.heads)
-    ]
-    before = model.network.generate(batch, max_new_tokens=12)
-    with closed(model.network, heads):
-        assert not torch.equal(model.network.generate(batch, max_new_tokens=12), before)
+    before = model.network.generate(batch, max_new_tokens=8)
+    for _, _, block in model.network.attentions():
+        block.gate = FixedGate(torch.full((block.heads,), -9.0))
+    assert not torch.equal(model.network.generate(batch, max_new_tokens=8), before)
 
 
 def test_vectors_are_means_over_real_tokens(folders: Callable[[str], Path]) -> None:

@@ -12,7 +12,7 @@ from headbook.claims.published import Evidence
 from headbook.claims.render import SYMBOLS
 from headbook.claims.rule import Outcome
 from headbook.claims.scorecard import checked
-from headbook.claims.verdict import COLUMNS, Judged, Verdict, result
+from headbook.claims.verdict import COLUMNS, OPTIONAL, Judged, Verdict, result
 
 
 def judged(page: str, claims: pd.DataFrame) -> tuple[pd.DataFrame, dict[Verdict, int]]:
@@ -22,7 +22,8 @@ def judged(page: str, claims: pd.DataFrame) -> tuple[pd.DataFrame, dict[Verdict,
     those trained here apart.
     """
     ledger = load()
-    named = claims.reindex(columns=COLUMNS).assign(seed=[_seed(seed) for seed in claims["seed"]])
+    columns = [*COLUMNS, *(name for name in OPTIONAL if name in claims)]
+    named = claims[columns].assign(seed=[_seed(seed) for seed in claims["seed"]])
     rows = checked(ledger, named, page, page)
     lines, verdicts = [], []
     for claim in ledger.claims:

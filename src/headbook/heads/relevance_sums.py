@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from headbook.corpora.batches import Batch
 from headbook.heads.bootstrap import Resamples
 from headbook.heads.measure import REPLICATES, RatioSums
 from headbook.heads.relevance import ROWS, Relevances, relevances
+from headbook.heads.relevance_pass import Pass, forward_pass
 from headbook.heads.relevance_rules import Rules
-from headbook.models.transformer import Transformer
 from headbook.types import UserError
 
 Terms = dict[str, tuple[Float[Tensor, "batch ..."], Float[Tensor, "batch ..."]]]
@@ -78,17 +78,19 @@ def contributions(found: Relevances) -> Terms:
 
 
 def collect_relevance(
-    model: Transformer,
+    model: nn.Module,
     batches: Iterable[Batch],
     rules: Rules,
     sums: RelevanceSums,
     progress: Progress = iter,
     rows: int = ROWS,
+    forward: Callable[[nn.Module, Batch], Pass] = forward_pass,
 ) -> None:
     """Updates the sums with every prediction of the batches.
 
-    The model runs in evaluation mode and is left in the mode it was in; batches are moved to its
-    device. UserError for a model without encoder or decoder or with unequal numbers of heads.
+    `forward` is the model's forward pass, as in `relevances`. The model runs in evaluation mode and
+    is left in the mode it was in; batches are moved to its device. UserError for a model without
+    encoder or decoder or with unequal numbers of heads.
     """
     device = next(model.parameters()).device
     training = model.training
@@ -96,6 +98,6 @@ def collect_relevance(
     try:
         for batch in progress(batches):
             moved = batch.to(device)
-            sums.update(relevances(model, moved, rules, rows), moved)
+            sums.update(relevances(model, moved, rules, rows, forward), moved)
     finally:
         model.train(training)

@@ -215,11 +215,12 @@ def seen_faults(tables: Tables) -> pd.DataFrame:
 
 
 def random_beside_thresholds(tables: Tables) -> pd.DataFrame:
-    """The best random head beside the threshold of a role, in per cent."""
+    """The best random head beside the threshold of a role, in per cent; offsets by their place."""
     rows = tables["random_heads"].dropna(subset="threshold")
-    shown = {"best": "best random head", "mean": "mean", "threshold": "threshold"}
-    cells = {title: rows[name].map(words.percent) for name, title in shown.items()}
-    return pd.DataFrame({"measure": rows["measure"], **cells})
+    offsets = rows["measure"].isin(map(offset_name, OFFSETS))
+    place = rows["measure"].str.partition(",")[0].where(offsets, rows["measure"])
+    found = rows.groupby(place, sort=False)[["best", "threshold"]].max().map(words.percent)
+    return found.rename_axis("measure").rename(columns={"best": "best random head"}).reset_index()
 
 
 def _wide(cells: pd.DataFrame, rows: str, columns: str) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headbook.corpora.batches import Batch
+from headbook.corpora.registry import registry
 from headbook.heads.collect import collect
 from headbook.heads.measure import HeadMeasure, RatioSums
 from headbook.looking.load import load
@@ -15,6 +16,8 @@ from headbook.types import UserError
 
 EWT = "ud-ewt"
 """The text of the pages' sentences: gold trees of the dev and test parts."""
+SAMPLE_LANGUAGE = "en"
+"""Of the bundled sample, which is in no registry."""
 TEXTS = {"ewt-sample": "EWT sample", EWT: "EWT", "ud-pud-en": "PUD"}
 """Texts as figures and tables name them."""
 TITLES = {
@@ -61,6 +64,16 @@ def readings(models: Sequence[str], texts: Sequence[str], sentences: int | None)
         if not parsed:
             raise UserError(f"{text} has no trees: name a treebank, or install a spaCy pipeline")
     return [read(load(name), text, trees[text]) for name in models for text in texts]
+
+
+def trees_of(text: str, sentences: int | None = None) -> tuple[str, Sequence[Tree]]:
+    """Language and gold trees of a treebank; UserError for another text."""
+    entry = registry().get(text)
+    language = entry.target if entry else SAMPLE_LANGUAGE
+    trees = sentences_of(text, first=sentences).trees
+    if not trees:
+        raise UserError(f"{text} has no trees: name a treebank")
+    return language, trees
 
 
 def read(model: Loaded, text: str, trees: Sequence[Tree]) -> Reading:

@@ -11,6 +11,7 @@ from torch import Tensor
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.specialised_heads._released import EWT, TEXTS, TITLES, Reading, readings
+from headbook.chapters.specialised_heads._roles import NAMES
 from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.measure import HeadMeasure, RatioSums, best_head, percentiles
@@ -26,12 +27,6 @@ TITLE = "Do heads follow syntax?"
 WORK = "voita2019"
 KEYS = ("model", "text", "sentences", "nulls")
 
-NAMES = (
-    "verb → subject", "subject → verb", "verb → object", "object → verb",
-    "noun → adjective", "adjective → noun", "verb → adverb", "adverb → verb",
-)  # fmt: skip
-"""The relation-directions in words, in the order of RELATION_DIRECTIONS; an adverb's head is a verb
-in most sentences."""
 OF_VERBS = torch.tensor([relation in ("nsubj", "dobj") for relation, _ in RELATION_DIRECTIONS])
 NULL_SENTENCES = 500
 """Sentences of a text that null networks are measured on."""

@@ -1,0 +1,1 @@
+"""Part 6: the public interface, on any model."""

@@ -1,0 +1,157 @@
+"""Small models: one of ours in a folder, and one whose heads have planted functions."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor, nn
+
+import headbook as hb
+from headbook.corpora.batches import EOS, UNK, Batch, in_order
+from headbook.corpora.subwords import Subwords
+from headbook.heads.planted import at_eos, at_offset, at_partner, at_rarest, uniform
+from headbook.looking.ours import OurModel, RunFolder
+from headbook.looking.passes import ranks_in
+from headbook.looking.text import text
+from headbook.models.capture import Point
+from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.stages.texts import Text
+from headbook.syntax.alignment import align_all
+from headbook.training import checkpoint
+from headbook.trees import RELATION_DIRECTIONS, Direction
+from headbook.types import Kind, UserError
+
+OBJECT = RELATION_DIRECTIONS.index(("dobj", Direction.HEAD_TO_DEPENDENT))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Small products wait for each other on a busy machine: one thread is the faster there."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def sample() -> Text:
+    """200 sentences: enough types for a rare word to be outside the 500 most frequent."""
+    return text("ewt-sample", first=200)
+
+
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory, sample: Text) -> Path:
+    """An untrained transformer with two layers of two heads, as a finished run leaves it."""
+    folder = tmp_path_factory.mktemp("run")
+    subwords = Subwords.train(sample.sentences, 700)
+    for name in ("source.json", "target.json"):
+        subwords.save(folder / name)
+    torch.manual_seed(0)
+    config = TransformerConfig(len(subwords), len(subwords), 2, 2, 16, 24, 2, dropout=0.0)
+    checkpoint.save_model(Transformer(config), folder / "best.safetensors")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def ours(run_folder: Path) -> OurModel:
+    return RunFolder(run_folder).model()
+
+
+class PlantedBlock(nn.Module):
+    """Attention with the weights of planted heads; values are random vectors of the ids."""
+
+    def __init__(self, plants: Sequence[Callable[[Batch], Tensor]]) -> None:
+        super().__init__()
+        self.plants, self.heads = plants, len(plants)
+        self.record, self.gate = None, None
+
+    def forward(self, batch: Batch, values: Tensor) -> Tensor:
+        weights = torch.stack([plant(batch) for plant in self.plants], dim=1)
+        context = weights @ values[:, None]
+        if self.gate is not None:
+            context = context * self.gate()[..., None, None]
+        if self.record is not None:
+            self.record(Point.WEIGHTS, weights)
+            self.record(Point.CONTEXT, context)
+        return context.sum(1)
+
+
+class PlantedNetwork(nn.Module):
+    def __init__(self, layers: Sequence[Sequence[Callable[[Batch], Tensor]]], vocabulary: int):
+        super().__init__()
+        self.blocks = nn.ModuleList(PlantedBlock(plants) for plants in layers)
+        torch.manual_seed(0)
+        self.values = nn.Embedding(vocabulary, 8)
+
+    def attentions(self) -> Iterator[tuple[Kind, int, PlantedBlock]]:
+        for layer, block in enumerate(self.blocks):
+            yield Kind.ENCODER, layer, block
+
+    def forward(self, batch: Batch) -> Tensor:
+        values = self.values(batch.source)
+        return sum(block(batch, values) for block in self.blocks)
+
+
+@dataclass
+class PlantedModel:
+    """Words between spaces are tokens; nothing is predicted."""
+
+    vocabulary: dict[str, int]
+    network: nn.Module | None = None
+    name: str = "planted"
+    origin: str = "made for a test"
+    languages: tuple[str, str | None] = field(default=("en", None))
+
+    def batches(
+        self, sentences: Sequence[str], targets: Sequence[str] | None = None, tokens: int = 4096
+    ) -> list[Batch]:
+        rows = [
+            [*(self.vocabulary.get(word, UNK) for word in sentence.split()), EOS]
+            for sentence in sentences
+        ]
+        return list(in_order([(row, [EOS]) for row in rows], tokens))
+
+    def spans(self, sentence: str) -> list[tuple[int, int] | None]:
+        found, edge = [], 0
+        for word in sentence.split():
+            start = sentence.index(word, edge)
+            edge = start + len(word)
+            found.append((start, edge))
+        return [*found, None]
+
+    def pieces(self, sentence: str) -> list[str]:
+        return [*sentence.split(), "</s>"]
+
+    def losses(self, batch: Batch) -> Tensor:
+        raise UserError("planted predicts nothing")
+
+    def translate(self, sentences: Sequence[str]) -> list[str]:
+        raise UserError("planted translates nothing")
+
+
+@pytest.fixture(scope="session")
+def planted(sample: Text) -> PlantedModel:
+    """Layer 1: offsets -1, +1, 0 and +2; layer 2: rarest token, object, all tokens, EOS."""
+    words = sorted({word for sentence in sample.sentences for word in sentence.split()})
+    model = PlantedModel({word: number for number, word in enumerate(words, start=3)})
+    ranks = ranks_in(model.batches(sample.sentences))
+    trees = [align_all(tree, model.spans(tree.text)) for tree in sample.trees]
+    layers = [
+        [lambda batch, offset=offset: at_offset(batch, offset) for offset in (-1, 1, 0, 2)],
+        [
+            lambda batch: at_rarest(batch, ranks),
+            lambda batch: at_partner(batch, trees, OBJECT),
+            uniform,
+            at_eos,
+        ],
+    ]
+    model.network = PlantedNetwork(layers, len(words) + 3)
+    return model
+
+
+@pytest.fixture(scope="session")
+def planted_table(planted: PlantedModel, sample: Text) -> pd.DataFrame:
+    return hb.measure(planted, sample, nulls=0, ablated=8, progress=False)

