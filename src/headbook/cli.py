@@ -268,16 +268,11 @@ def pack(
 @app.command()
 def look(
     model: Annotated[str, typer.Argument(help="Catalogue name, folder or Hugging Face id.")],
-    text: Annotated[
-        str, typer.Option(help="A treebank by name, a CoNLL-U file, or a file of sentences.")
-    ] = "ewt-sample",
+    text: Annotated[str, typer.Option(help="Treebank, CoNLL-U file or text.")] = "ewt-sample",
     out: Annotated[Path | None, typer.Option(help="Folder to write to; look/MODEL.")] = None,
     first: Annotated[int | None, typer.Option(help="Only so many sentences.")] = None,
 ) -> None:
-    """Measures every head of a model.
-
-    Writes one HTML page that needs no network, and a CSV table.
-    """
+    """Measures every head of a model and writes one offline HTML page and a CSV table."""
     with _one_line_errors():
         from headbook.looking.look import look as looked
 

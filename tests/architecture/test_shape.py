@@ -11,7 +11,7 @@ from headbook import paths
 
 PACKAGE = paths.REPOSITORY / "src" / "headbook"
 SOURCES = sorted([*PACKAGE.rglob("*.py"), *(paths.BOOK / "_ext").glob("*.py")])
-LONGEST_FILE = 300
+LONGEST_FILE = 400  # one concept in a file: 300 lines are a smell, not a wall
 LONGEST_FUNCTION = 60
 MEDIAN_FUNCTION = 12
 PICKLES = {"pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}

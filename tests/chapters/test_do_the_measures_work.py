@@ -262,16 +262,18 @@ def test_a_seed_decides_the_noise(tables, text) -> None:
 
 def test_tables_of_the_page(tables) -> None:
     own = page.own(tables)
-    assert len(own) == 8 * 4 and set(own["share"]) == {
+    shares = own["share"].str.replace("\N{NO-BREAK SPACE}", " ")
+    assert len(own) == 8 * 4 and set(shares) == {
         "no noise", "10 % noise", "25 % noise", "50 % noise"
     }  # fmt: skip
     values = page.every_value(tables, 0.0).set_index("measure")
     assert values.loc["neighbour, −1", "previous token"] == "100 / 100"
     assert list(values.columns) == [head.name for head in planting.HEADS]
     given = page.given_roles(tables).set_index("head")
-    assert given.loc["previous token", "0 %"] == "positional (−1)"
+    assert given.loc["previous token", "0\N{NO-BREAK SPACE}%"] == "positional (−1)"
     assert (given.loc["own token"] == "none").all() and len(given) == 9
     faults = page.seen_faults(tables)
     assert len(faults) == 5 and all(" of " in cell for cell in faults["wrong"])
     random = page.random_beside_thresholds(tables).set_index("measure")
-    assert random.loc["neighbour", "threshold"] == "90 %" and len(random) == 3 + 8 + 1
+    assert random.loc["neighbour", "threshold"] == "90\N{NO-BREAK SPACE}%"
+    assert len(random) == 3 + 8 + 1

@@ -6,8 +6,10 @@ import re
 import pandas as pd
 import pytest
 
+from headbook import paths
 from headbook.claims import board, scorecard
 from headbook.claims.ledger import load
+from headbook.claims.rule import Outcome, margin
 from headbook.claims.verdict import COLUMNS, Verdict
 from headbook.types import UserError
 
@@ -160,6 +162,21 @@ def test_the_page_asks_no_other_host_and_is_complete_without_its_script(tmp_path
     without = page[: page.index("<script>")]
     assert without.count('<details class="claim"') == len(load().claims)
     assert '<p class="filters" hidden>' in without and "<section hidden" not in without
+
+
+def test_no_published_verdict_stands_against_an_interval_or_a_gate():
+    """Of the published tables: whoever decides has no closed gate and no threshold inside."""
+    decided = 0
+    for result in scorecard.results(load(), paths.RESULTS):
+        for model in result.models:
+            if model.outcome not in (Outcome.PASS, Outcome.FAIL):
+                continue
+            assert not model.closed, result.claim.id
+            low, high = (margin(result.claim.rule, model.row, end) for end in ("low", "high"))
+            for bound in result.claim.rule.range or (result.claim.rule.threshold,):
+                assert not low < bound < high, (result.claim.id, model.model)
+            decided += 1
+    assert decided > 100
 
 
 def test_what_is_not_counted_says_why(tmp_path):

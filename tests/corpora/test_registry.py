@@ -12,7 +12,8 @@ PROMISED = """
 multi30k-de multi30k-fr multi30k-cs tatoeba-ru tatoeba-de tatoeba-fr bible-ru bible-de bible-fr
 msdocs-ru msdocs-de msdocs-fr opensubtitles2018-ru wmt-ru wmt-de wmt-fr newstest2014-ru
 newstest2014-de newstest2014-fr ntrex-ru ntrex-de ntrex-fr ud-ewt ud-pud-en ud-pud-de ud-pud-fr
-ud-pud-ru ud-pud-pt ud-bosque ntrex-pt wikitext-2 novels mixture-fr controlled-sov controlled-svo controlled-vso
+ud-pud-ru ud-pud-pt ud-bosque ntrex-pt wikitext-2 novels mixture-fr controlled-sov controlled-svo
+controlled-vso
 """
 KNOWN = registry.registry()
 ENTRY = """

@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
 
+import headbook as hb
 from headbook.corpora.batches import EOS, UNK, Batch, in_order
 from headbook.corpora.subwords import Subwords
 from headbook.heads.planted import at_eos, at_offset, at_partner, at_rarest, uniform
@@ -23,6 +25,15 @@ from headbook.trees import RELATION_DIRECTIONS, Direction
 from headbook.types import Kind, UserError
 
 OBJECT = RELATION_DIRECTIONS.index(("dobj", Direction.HEAD_TO_DEPENDENT))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Small products wait for each other on a busy machine: one thread is the faster there."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")
@@ -139,3 +150,8 @@ def planted(sample: Text) -> PlantedModel:
     ]
     model.network = PlantedNetwork(layers, len(words) + 3)
     return model
+
+
+@pytest.fixture(scope="session")
+def planted_table(planted: PlantedModel, sample: Text) -> pd.DataFrame:
+    return hb.measure(planted, sample, nulls=0, ablated=8, progress=False)

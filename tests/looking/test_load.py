@@ -30,7 +30,7 @@ def test_a_folder_of_ours_is_a_loaded_model(run_folder: Path, sample: Text):
     assert len(spans) == len(model.pieces(sentence)) == batch.source.shape[1]
     assert spans[-1] is None and None not in spans[:-1]
     assert batch.target_mask.sum() == 1  # the shortest target there is
-    (translation,) = model.translate([sentence])
+    (translation,) = model.translate(["a cat"])
     (batch,) = model.batches([sentence], [translation])
     assert model.losses(batch).shape == (int(batch.target_mask.sum()),)
 

@@ -18,6 +18,7 @@ from headbook.looking.page import page
 from headbook.looking.sections import _answer
 from headbook.looking.wording import best_candidates, said
 from headbook.stages.texts import Text
+from headbook.types import UserError
 
 VOID = {"meta", "link", "br", "img", "input", "path", "use", "rect"}
 
@@ -45,8 +46,8 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def heads(planted, sample: Text) -> pd.DataFrame:
-    return hb.measure(planted, sample, importance=False, nulls=0, progress=False)
+def heads(planted_table: pd.DataFrame) -> pd.DataFrame:
+    return planted_table
 
 
 @pytest.fixture(scope="module")
@@ -58,17 +59,30 @@ def data(html: str) -> dict:
     return json.loads(re.search(r'id="data">(.*?)</script>', html, re.DOTALL)[1])
 
 
+def requests(html: str) -> list[str]:
+    """Whatever a browser would fetch: attributes and code, not the sentences' own text."""
+    read = Page(html)
+    names = {"src", "href", "xlink:href", "action", "poster", "data", "srcset"}
+    asked = [each[2] for each in read.attributes if each[1] in names]
+    asked = [each for each in asked if each not in ("heads.csv", "data:,") and each[0] != "#"]
+    rest = re.sub(r'id="data">.*?</script>', "", html, flags=re.DOTALL)
+    for space in {each[2] for each in read.attributes if each[1].startswith("xmlns")}:
+        rest = rest.replace(space, "")
+    return asked + re.findall(r"https?:|@import|url\((?!#)|fetch\(|XMLHttp|import\(", rest)
+
+
 def test_the_page_is_whole_and_asks_nobody(html: str):
     read = Page(html)
     assert not read.faults and not read.open and "{{" not in html
-    names = {"src", "href", "xlink:href", "action", "poster", "data"}
-    asked = [each[2] for each in read.attributes if each[1] in names]
-    assert all(each in ("heads.csv", "data:,") or each.startswith("#") for each in asked), asked
-    spaces = {each[2] for each in read.attributes if each[1].startswith("xmlns")}
-    rest = html
-    for space in spaces:
-        rest = rest.replace(space, "")
-    assert not re.search(r"https?:|//[a-z]|@import|url\((?!#)|fetch\(|XMLHttp", rest)
+    assert requests(html) == []
+
+
+@pytest.mark.parametrize(
+    "planted_fault",
+    ['<img src="//example.org/a.png">', "<style>@import 'a'</style>", "<script>fetch(1)</script>"],
+)
+def test_a_request_would_be_seen(html: str, planted_fault: str):
+    assert requests(html.replace("</main>", f"{planted_fault}</main>"))
 
 
 def test_every_head_is_in_it(html: str, heads: pd.DataFrame):
@@ -111,17 +125,29 @@ def test_the_best_candidate_is_chosen_on_the_first_half():
 
 
 def test_details_are_said_in_words():
-    assert said("dobj_head_to_dependent") == "object (dobj), head → dependent"
+    assert said("dobj_head_to_dependent") == "verb → object"
+    assert said("nsubj_dependent_to_head") == "subject → verb"
     assert said("-1") == "−1" and said("one of two rarest") == "one of two rarest"
 
 
+def test_one_head_in_one_sentence_is_drawn(planted):
+    drawing = hb.plots.attention(planted, "a cat sat here", layer=1, head=2)
+    weights = drawing.figure.axes[0].collections[0].get_array().reshape(5, 5)
+    assert weights.argmax(1).tolist() == [1, 2, 3, 4, 4]  # the next token, then EOS
+    assert "layer 1 head 2" in drawing.svg()
+    for wrong in ({"layer": 3}, {"layer": 0}, {"head": 5}):
+        with pytest.raises(UserError, match="both count from 1"):
+            hb.plots.attention(planted, "a cat", **wrong)
+    with pytest.raises(UserError, match="has 42 tokens"):
+        hb.plots.attention(planted, "a " * 41)
+
+
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch, planted, sample: Text) -> None:
+def quick(monkeypatch: pytest.MonkeyPatch, planted, sample: Text, heads: pd.DataFrame) -> None:
     """`look` without its minutes."""
     monkeypatch.setattr(module, "load", lambda name: planted)
     monkeypatch.setattr(module, "text", lambda source, first: sample)
-    options = {"importance": False, "nulls": 0, "progress": False}
-    monkeypatch.setattr(module, "measure", lambda m, t: hb.measure(m, t, **options))
+    monkeypatch.setattr(module, "measure", lambda model, text: heads)
 
 
 def test_the_command_writes_a_page_and_a_table(quick: None, tmp_path: Path):

@@ -50,7 +50,7 @@ def test_plain_sentences_without_a_parser_have_no_trees(
     [
         ([], "no sentence is left"),
         (["fine", "  "], "sentence 2 is '  '"),
-        ("ud-ewtt", "did you mean ewt-sample, ud-ewt"),
+        ("ud-ewtt", "did you mean ud-ewt"),
         ("A sentence by itself.", "as a list"),
         ("multi30k-de", "is no treebank"),
     ],

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from headbook.models.capture import Point, capture
 from headbook.models.loaded import Loaded
-from headbook.released import hugging_face
+from headbook.released import hugging_face, hugging_files
 from headbook.released.hugging_face import HuggingModel, load
 from headbook.released.hugging_text import HuggingText
 from headbook.released.network import Stacks
@@ -159,7 +159,7 @@ def test_damaged_weights_are_one_line(saved: Path, tmp_path: Path) -> None:
 
 
 def test_another_file_than_the_catalogue_s_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hugging_face, "_digest", lambda file: "another")
+    monkeypatch.setattr(hugging_files, "_digest", lambda file: "another")
     one_line("minilm", r"is not the file of data/models.toml")
 
 
@@ -292,3 +292,29 @@ def test_a_decoder_s_batch_is_its_target() -> None:
     assert batch.target_out[row].tolist()[0] == 2
     assert batch.target_mask.sum(-1).sort().values.tolist() == [1, 2]
     assert not batch.input_boundary.any()
+
+
+def test_marian_s_own_tokenizer_is_read(tmp_path: Path) -> None:
+    sentencepiece = pytest.importorskip("sentencepiece")
+    text = tmp_path / "text"
+    text.write_text("the dog sees the cat\nthe cat didn't bark twice\n" * 30, "utf-8")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(text), model_prefix=str(tmp_path / "both"), vocab_size=24, minloglevel=2
+    )
+    trained = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "both.model"))
+    pieces = [trained.id_to_piece(at) for at in range(trained.get_piece_size())]
+    vocabulary = {piece: at for at, piece in enumerate(dict.fromkeys(["</s>", "<unk>", *pieces]))}
+    (tmp_path / "vocab.json").write_text(json.dumps(vocabulary | {"<pad>": len(vocabulary)}))
+    for side in ("source.spm", "target.spm"):
+        shutil.copy(tmp_path / "both.model", tmp_path / side)
+    files = [str(tmp_path / name) for name in ("source.spm", "target.spm", "vocab.json")]
+    tokenizer = transformers.MarianTokenizer(*files, source_lang="en", target_lang="ru")
+    text = HuggingText(tokenizer, Stacks.BOTH, limit=None, padding=len(vocabulary), start=2)
+    sentence = "The dog didn’t see 日本."
+    spans = text.spans(sentence)
+    assert spans[-1] is None and None not in spans[:-1]
+    assert cover(sentence, [span for span in spans if span is not None])
+    (batch,) = text.batches([sentence], ["the dog"], 100)
+    assert batch.target_in[0, 0] == 2 and batch.target_out[0, -1] == vocabulary["</s>"]
+    assert batch.input_boundary[0].nonzero().flatten().tolist() == [0]
+    assert batch.output_boundary[0].nonzero().flatten().tolist() == [batch.target_in.shape[1] - 1]

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
@@ -16,7 +15,7 @@ from headbook.stages.model import TrainedModel, corpus_of, trained
 from headbook.studies import one_head_left as study
 from headbook.studies.config import Config
 from headbook.studies.one_head_left import Choice
-from headbook.studies.results import Tables, publish, published
+from headbook.studies.results import Tables
 from headbook.training.paired import corpus_bleu
 from headbook.types import HeadId, Kind
 
@@ -138,40 +137,3 @@ def test_every_claim_of_the_study_has_a_row_a_model(tables: Tables):
     rows = checked(known, tables["claims"], study.STUDY, "smoke")
     assert set(rows["claim"]) == {each.id for each in known.claims if each.study == study.STUDY}
     assert not rows["claim"].duplicated().any()
-
-
-@pytest.fixture(scope="module")
-def known_tables(known: study.Subject, tables: Tables) -> Tables:
-    return {"heads": study._heads(known), "blocks": study._blocks(known),
-            "together": tables["together"], "claims": claims_of(known).reset_index()}  # fmt: skip
-
-
-@pytest.mark.parametrize("draw", (study.draw_heads, study.draw_blocks), ids=lambda d: d.__name__)
-def test_figures_are_drawn_from_published_tables_as_from_computed(
-    draw, tables: Tables, known_tables: Tables, tmp_path: Path
-):
-    publish(study.STUDY, SMOKE, known_tables, [], tmp_path)
-    for given in (tables, published(study.STUDY, "smoke", tmp_path).tables):
-        figure = draw(given)
-        assert isinstance(figure, Figure)
-        figure.canvas.draw()
-
-
-def test_the_tables_are_laid_out_as_the_works(tables: Tables, known_tables: Tables):
-    shown = study.layers_table(known_tables)
-    assert shown.columns.tolist()[3:] == [
-        "encoder self-attention", "decoder self-attention", "cross-attention",
-    ]  # fmt: skip
-    marked = shown.set_index(["choice", "layer"])["encoder self-attention"]
-    assert marked[Choice.VALIDATION, 1].endswith("*") and marked[Choice.TEST, 1] == "+0.00"
-    assert len(study.together_table(tables)) == 4
-
-
-def test_the_reading_takes_its_numbers_from_the_tables(
-    tables: Tables, known: study.Subject, known_tables: Tables
-):
-    said = study.read(known_tables)
-    worst = study._heads(known).query("kind == 'cross' and layer == 2")["change"].iloc[0]
-    assert "3 of 6 blocks in 1 models lose nothing significant" in said
-    assert f"largest loss is {worst:+.2f} BLEU (controlled-svo w16 s0, cross layer 2)" in said
-    assert "nan" not in study.read(tables)

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
@@ -15,7 +14,7 @@ from headbook.stages.model import ModelRun, TrainedModel, corpus_of
 from headbook.studies import one_head_out as study
 from headbook.studies import second_texts
 from headbook.studies.config import Config
-from headbook.studies.results import Tables, publish, published
+from headbook.studies.results import Tables
 from headbook.studies.second_texts import OTHER, SAME, Text, correlation, other_texts
 from headbook.training.paired import corpus_bleu
 from headbook.types import HeadId, Kind
@@ -169,55 +168,3 @@ def test_computing_again_gives_the_same_tables(tables: Tables):
     again = study.compute(SMOKE, Store.default())
     for name, table in again.items():
         pd.testing.assert_frame_equal(table, tables[name])
-
-
-@pytest.fixture(scope="module")
-def known_tables() -> Tables:
-    each = subject({3: 4, 7: -3, 20: 6}, there={3: 4, 20: 6})
-    heads, agreement = study._heads(each), study._agreement(each)
-    return {"heads": heads, "agreement": agreement, "elsewhere": study._elsewhere(each),
-            "blocks": study._blocks(each),
-            "claims": pd.DataFrame(study._claims(each, heads, agreement))}  # fmt: skip
-
-
-DRAW = (study.draw_histogram, study.draw_changes, study.draw_elsewhere, study.draw_blocks)
-
-
-@pytest.mark.parametrize("draw", DRAW, ids=lambda draw: draw.__name__)
-def test_figures_are_drawn_from_published_tables_as_from_computed(
-    draw, tables: Tables, known_tables: Tables, tmp_path: Path
-):
-    publish(study.STUDY, SMOKE, known_tables, [], tmp_path)
-    for given in (tables, published(study.STUDY, "smoke", tmp_path).tables):
-        figure = draw(given)
-        assert isinstance(figure, Figure)
-        figure.canvas.draw()
-
-
-def test_a_panel_without_a_text_is_not_shown(known_tables: Tables):
-    several = dict(known_tables)
-    for name in ("agreement", "elsewhere"):
-        copies = [known_tables[name].assign(model=f"{n}") for n in range(2)]
-        several[name] = pd.concat(copies, ignore_index=True)
-    figure = study.draw_elsewhere(several)
-    shown = [axis for axis in figure.axes if axis.get_visible()]
-    assert len(figure.axes) == 6 and len(shown) == 4
-    assert all(axis.get_title() for axis in shown)
-
-
-def test_the_map_shows_changes_and_stars(known_tables: Tables):
-    texts = {text.get_text() for axis in study.draw_changes(known_tables).axes
-             for text in axis.texts}  # fmt: skip
-    assert "+0.00" in texts and sum(text.endswith("*") for text in texts) == 3
-
-
-def test_the_reading_takes_its_numbers_from_the_tables(tables: Tables, known_tables: Tables):
-    found = known_tables
-    said = study.read(found)
-    worst = found["heads"]["change"].min()
-    assert "Of 24 heads in 1 models 3 change BLEU significantly" in said
-    assert f"{worst:+.2f} BLEU (controlled-svo w16 s0, cross, layer 1, head 4)" in said
-    assert "nan" not in said and "nan" not in study.read(tables)
-    named = study.extremes_table(found).set_index("kind")
-    assert named.loc["encoder", "significant"] == "2 of 8"
-    assert named.loc["encoder", "missed most"].startswith("L1h3 -")

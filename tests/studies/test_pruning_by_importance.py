@@ -1,12 +1,9 @@
 """Pruning by importance, of a model whose heads matter by known amounts."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
@@ -15,7 +12,7 @@ from headbook.studies import pruning_by_importance as study
 from headbook.studies.config import Config
 from headbook.studies.pruning_curves import EVERY
 from headbook.studies.pruning_orders import Order
-from headbook.studies.results import Tables, publish, published
+from headbook.studies.results import Tables
 from headbook.types import Kind
 
 CONFIG = Config("smoke")
@@ -112,29 +109,3 @@ def test_claims_read_the_curves(tables: Tables) -> None:
     assert chance["low"] > 0
     alone = claims.loc["michel-f3-importance-beats-ablation"]
     assert alone["baseline"] == pytest.approx(means[Order.ABLATION])
-
-
-def test_published_tables_draw_and_read_as_this_run_s(tables: Tables, tmp_path: Path) -> None:
-    publish(study.STUDY, CONFIG, tables, [], tmp_path)
-    for each in (tables, published(study.STUDY, "smoke", tmp_path).tables):
-        for draw in (study.draw_together, study.draw_alone, study.draw_kept):
-            assert isinstance(draw(each), Figure)
-        assert "in random order" in study.read(each)
-        assert len(study.kept_table(each)) == len(Order) + 2 * len(Kind)
-        assert list(study.left_table(each)["share"].round(3)) == [0, 0.208, 0.417, 0.583, 0.792]
-
-
-def test_where_nothing_is_translated_the_page_says_so(tables: Tables) -> None:
-    nothing = {name: table.copy() for name, table in tables.items()}
-    nothing["kept"].loc[:, "kept":"above_high"] = float("nan")
-    nothing["curves"]["bleu"] = 0.0
-    for draw in (study.draw_together, study.draw_alone, study.draw_kept):
-        assert isinstance(draw(nothing), Figure)
-    assert "translates nothing" in study.read(nothing)
-
-
-def test_models_have_a_panel_each(tables: Tables) -> None:
-    other = {name: table.assign(model="another") for name, table in tables.items()}
-    two = {name: pd.concat([tables[name], other[name]]) for name in tables}
-    assert len(study.draw_together(two).axes) == 2
-    assert study.read(two).count("on the mean over the levels") == 2

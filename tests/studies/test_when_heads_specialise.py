@@ -23,6 +23,7 @@ from headbook.stages.model import Size, TrainedModel
 from headbook.stages.texts import Text
 from headbook.studies import when_heads_specialise as study
 from headbook.studies.config import Config
+from headbook.studies.emergence_readings import ANY_MOMENT
 from headbook.studies.measurements import Measurement
 from headbook.studies.results import Tables
 from headbook.studies.specialisation import Score
@@ -238,7 +239,7 @@ def test_a_head_at_its_own_token_is_no_positional_head(tables: Tables):
 def test_tables_that_do_not_tell_the_offset_say_so(tables: Tables):
     places = [name for name in tables["checkpoints"] if name.split("_")[0] in list(Place)]
     kept = tables["checkpoints"].drop(columns=places)
-    names = {study.MOMENTS[Score.NEIGHBOUR]: study.ANY_MOMENT}
+    names = {study.MOMENTS[Score.NEIGHBOUR]: ANY_MOMENT}
     older = {
         "checkpoints": kept.assign(any_offset=0.7),
         "moments": tables["moments"].replace({"moment": names}),

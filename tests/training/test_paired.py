@@ -5,6 +5,7 @@ import pytest
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
+from headbook.training import paired as module
 from headbook.training.paired import corpus_bleu, paired, resampled, statistics
 from headbook.training.scoring import Casing, bleu
 from headbook.types import UserError
@@ -85,3 +86,14 @@ def test_other_references_are_refused():
 def test_no_sentence_is_refused():
     with pytest.raises(UserError, match="no sentence"):
         statistics([], [])
+
+
+def test_many_scores_at_once_are_sacrebleus():
+    rng = np.random.default_rng(0)
+    total = rng.integers(40, 60, (50, 1)) - np.arange(4)
+    correct = np.minimum(total, rng.integers(0, 30, (50, 4)))
+    lengths = np.column_stack([total[:, 0], rng.integers(30, 70, 50)])
+    sums = np.column_stack([lengths, correct, total]).astype(np.int64)
+    assert (correct == 0).any()
+    one_by_one = [module._score(module._metric(), row) for row in sums]
+    assert module._scores(sums) == pytest.approx(one_by_one, abs=1e-9)

@@ -7,8 +7,6 @@ import pandas as pd
 
 TOLERANCE = 2e-3
 """Published numbers have five digits, and another processor's rounding can move an argmax."""
-COMPARED = "application/vnd.headbook.compared+json"
-"""The type of the output that says how many values were measured again, for the runner."""
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from typing import Any
 
 import pandas as pd
 
+from headbook.chapters import COMPARED
 from headbook.chapters.chapter import Chapter, Facts, Tables, find, given_in, plain
 from headbook.chapters.claims import judged
-from headbook.chapters.comparing import COMPARED, Comparison, compare, unpublished
+from headbook.chapters.comparing import Comparison, compare, unpublished
 from headbook.claims.gates import RELEASED
 from headbook.claims.verdict import COLUMNS, Verdict
 from headbook.runs.store import Store

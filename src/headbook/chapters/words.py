@@ -36,3 +36,20 @@ def count(number: float | int) -> str:
 def _whole(number: float | int) -> str:
     rounded = round(number)
     return str(rounded or 0)  # never -0
+
+
+def signed(difference: float, digits: int = 2) -> str:
+    """−0.53 as `−0.53`, 0.24 as `+0.24`; without a sign where it rounds to zero."""
+    rounded = round(float(difference), digits)
+    text = f"{abs(rounded):.{digits}f}"
+    return text if not rounded else f"{'+' if rounded > 0 else '−'}{text}"
+
+
+def between(low: float, high: float, digits: int = 2) -> str:
+    """An interval of a difference: `[−0.53, +0.24]`."""
+    return f"[{signed(low, digits)}, {signed(high, digits)}]"
+
+
+def tenths(share: float) -> str:
+    """−0.0147 as `−1.5 %`."""
+    return f"{signed(100 * share, 1)} %"

@@ -107,7 +107,7 @@ def _row(value: float, low: float, high: float, baseline: float = np.nan) -> dic
     return {name: float(number) for name, number in named.items()}
 
 
-def _difference(one: Mapping, other: Mapping, name: str) -> dict[str, float]:
+def _difference(one: pd.Series, other: pd.Series, name: str) -> dict[str, float]:
     """One column's difference, the two intervals taken as independent."""
     halves = [(each[f"{name}_high"] - each[f"{name}_low"]) / 2 for each in (one, other)]
     value, half = one[name] - other[name], float(np.hypot(*halves))

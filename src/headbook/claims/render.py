@@ -64,14 +64,25 @@ def printed(value: PaperValue) -> str:
 
 
 def summary(result: Result) -> str:
-    """How many models pass, fail, and so on, on one line."""
+    """How many models pass, fail, and so on, and the span of their numbers, on one line."""
     if not result.models:
         return "no run yet"
     found = Counter(model.outcome for model in result.models)
     parts = ", ".join(f"{found[outcome]} {outcome}" for outcome in Outcome if found[outcome])
+    parts += _span(result)
     if result.claim.rows is Rows.SETTINGS and len(result.models) > 1:
         return f"{parts}: settings of one model, no replicates"
     return parts
+
+
+def _span(result: Result) -> str:
+    """The smallest and the largest number of the models in the claim's domain."""
+    values = [model.row["value"] for model in result.models if model.outcome is not Outcome.OUTSIDE]
+    known = [value for value in values if pd.notna(value)]
+    ends = (
+        dict.fromkeys(number(end(known), result.claim.unit) for end in (min, max)) if known else ()
+    )
+    return f" ({' to '.join(ends)})" if ends else ""
 
 
 def models(result: Result) -> Iterator[str]:

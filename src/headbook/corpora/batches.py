@@ -1,6 +1,6 @@
 """Batches of sentence pairs: bucketed by exact length, counted in tokens, padded and masked."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -118,7 +118,13 @@ def bucket(pairs: Sequence[EncodedPair], tokens: int, order: Sequence[int]) -> l
     return batches
 
 
-def in_order(pairs: Sequence[EncodedPair], tokens: int) -> Iterator[Batch]:
+Collate = Callable[[Sequence[EncodedPair], Sequence[int]], Batch]
+"""One batch from encoded pairs and their indices in the corpus."""
+
+
+def in_order(
+    pairs: Sequence[EncodedPair], tokens: int, collate: Collate = collate
+) -> Iterator[Batch]:
     """All pairs once, for measuring and scoring, in length buckets."""
     for indices in bucket(pairs, tokens, range(len(pairs))):
         yield collate([pairs[index] for index in indices], indices)

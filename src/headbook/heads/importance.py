@@ -1,6 +1,6 @@
 """Importance of a head by gradient: how much the loss would feel it go, to first order."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 import torch
@@ -10,8 +10,7 @@ from torch.nn import functional
 
 from headbook.corpora.batches import PAD, Batch
 from headbook.heads.measure import REPLICATES, RatioSums
-from headbook.models.capture import Point, capture
-from headbook.models.transformer import Transformer
+from headbook.models.capture import Capturable, Point, capture
 from headbook.types import Kind
 
 
@@ -28,14 +27,22 @@ Contributions = tuple[Float[Tensor, "batch layer head"], Float[Tensor, "batch 1 
 """What each sentence adds to a score's numerator and denominator."""
 
 
+Losses = Callable[[Batch], Float[Tensor, "..."]]
+"""Nats of a batch's target tokens."""
+
+
 def importance(
-    model: Transformer, batches: Iterable[Batch], replicates: int = REPLICATES
+    model: Capturable,
+    batches: Iterable[Batch],
+    replicates: int = REPLICATES,
+    losses: Losses | None = None,
 ) -> dict[str, RatioSums]:
     """Scores of every head, [layer, head], by name: `position/encoder`, `sentence/cross` and so on.
 
     Michel et al. 2019, equation 2, in nats. L is a sentence's cross-entropy summed over its target
     tokens, EOS among them, without label smoothing and without dropout. Scores are as measured:
     see `l2_normalised`. The model is left in the mode it was in; its gradients are not touched.
+    `losses` are those of a model whose target ids are not ours (`Loaded.losses`).
     """
     device = next(model.parameters()).device
     training = model.training
@@ -43,7 +50,7 @@ def importance(
     sums: dict[str, RatioSums] = {}
     try:
         for batch in batches:
-            for name, added in contributions(model, batch.to(device)).items():
+            for name, added in contributions(model, batch.to(device), losses).items():
                 seen = RatioSums.over(*added, batch.sentences.to(device), replicates)
                 sums[name] = _plus(sums[name], seen) if name in sums else seen
     finally:
@@ -51,11 +58,13 @@ def importance(
     return sums
 
 
-def contributions(model: Transformer, batch: Batch) -> dict[str, Contributions]:
+def contributions(
+    model: Capturable, batch: Batch, losses: Losses | None = None
+) -> dict[str, Contributions]:
     """What each sentence of a batch adds to every score: one pass forward and one backward."""
     kinds = list(dict.fromkeys(kind for kind, _, _ in model.attentions()))
     with torch.enable_grad(), capture(model, {Point.CONTEXT}) as tape:
-        loss = _loss(model(batch), batch)
+        loss = _loss(model(batch), batch) if losses is None else losses(batch).sum()
         contexts = {kind: tape[kind, Point.CONTEXT] for kind in kinds}
         every = [context for layers in contexts.values() for context in layers]
         gradients = iter(torch.autograd.grad(loss, every))

@@ -29,7 +29,10 @@ def look(
     _require_writable(folder)
     model, sentences = load(name), _text(source, first)
     heads = measure(model, sentences)
-    written = {TABLE: heads.to_csv(index=False), PAGE: page(model, sentences, heads, TABLE)}
+    written = {
+        TABLE: heads.to_csv(index=False, float_format="%.6g"),
+        PAGE: page(model, sentences, heads, TABLE),
+    }
     folder.mkdir(parents=True, exist_ok=True)
     for file, content in written.items():
         aside = folder / f".{file}.aside"

@@ -103,6 +103,7 @@ class _Run:
 
     def table(self, importance: bool, ablated: int | None, nulls: int) -> pd.DataFrame:
         self._check(ablated, nulls)
+        self.model.network.eval()  # dropout would move importance
         sentences = self.text.sentences
         batches = self.model.batches(sentences, self.text.targets, TOKENS)
         self.counts["all"] = len(sentences)

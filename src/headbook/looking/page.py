@@ -6,17 +6,17 @@ import math
 from html import escape
 from importlib.resources import files
 
+import numpy as np
 import pandas as pd
-import torch
 
 from headbook.looking import sections
 from headbook.looking.measured import measured
 from headbook.looking.roles import roles
 from headbook.looking.wording import NUMBERS, SHARES, roles_of_heads
-from headbook.models.capture import Point, capture
 from headbook.models.loaded import Loaded
+from headbook.plots.attention import sentence_weights
 from headbook.stages.texts import Text
-from headbook.types import Kind, UserError
+from headbook.types import UserError
 
 VIEWED, SHORTEST, LONGEST = 4, 6, 26
 """Sentences of the attention view, and their lengths in tokens."""
@@ -56,16 +56,16 @@ def _data(model: Loaded, text: Text, heads: pd.DataFrame, every: pd.DataFrame) -
         values = {name: _json(row[name]) for name in shown}
         rows.append(dict(zip(("kind", "layer", "head"), key, strict=True)) | values
                     | {"roles": held.get(key, "")})  # fmt: skip
-    kind = Kind(heads["kind"].iloc[0])
-    own = every[(every["kind"] == str(kind)) & every["held"]]
+    kind = heads["kind"].iloc[0]
+    own = every[(every["kind"] == kind) & every["held"]]
     first = own.iloc[own["score"].argmax()] if len(own) else heads.iloc[0]
     labels = SHARES | NUMBERS
     return {
         "heads": rows,
         "columns": [{"name": name, "label": labels[name],
                      "unit": "share" if name in SHARES else "number"} for name in shown],
-        "attention": [_attention(model, sentence, kind) for sentence in _viewed(model, text)],
-        "viewed": str(kind),
+        "attention": [_attention(model, sentence) for sentence in _viewed(model, text)],
+        "viewed": kind,
         "first": [int(first["layer"]), int(first["head"])],
     }  # fmt: skip
 
@@ -85,24 +85,19 @@ def _viewed(model: Loaded, text: Text) -> list[str]:
     return found or [min(text.sentences, key=len)]
 
 
-@torch.inference_mode()
-def _attention(model: Loaded, sentence: str, kind: Kind) -> dict:
+def _attention(model: Loaded, sentence: str) -> dict:
     """Weights of every head as bytes, 255 for 1, in the order layer, head, query, key."""
-    (batch,) = model.batches([sentence])
-    with capture(model.network, {Point.WEIGHTS}) as tape:
-        model.network(batch.to(next(model.network.parameters()).device))
-    weights = torch.stack([layer[0] for layer in tape[kind, Point.WEIGHTS]]).float().cpu()
-    pieces = model.pieces(sentence)
+    weights, pieces = np.stack(sentence_weights(model, sentence)), model.pieces(sentence)
     if weights.shape[-1] != len(pieces):
         raise UserError(f"{model.name}: {len(pieces)} pieces but {weights.shape[-1]} keys")
-    grains = (weights * 255).round().to(torch.uint8)
+    grains = (255 * weights).round().astype(np.uint8)
     return {
         "text": sentence if len(sentence) < 60 else sentence[:58] + "…",
         "tokens": [piece.replace("▁", " ").strip() or "▁" for piece in pieces],
         "special": [span is None for span in model.spans(sentence)],
         "layers": weights.shape[0],
         "heads": weights.shape[1],
-        "weights": base64.b64encode(grains.numpy().tobytes()).decode(),
+        "weights": base64.b64encode(grains.tobytes()).decode(),
     }
 
 

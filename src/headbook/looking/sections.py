@@ -5,9 +5,9 @@ from html import escape
 
 import pandas as pd
 
-from headbook import __version__
 from headbook.looking.measured import Measured
 from headbook.looking.roles import NEXT, PREVIOUS, RARE, SYNTACTIC
+from headbook.looking.table import RELATIONS
 from headbook.looking.wording import (
     NUMBERS,
     SHARES,
@@ -22,6 +22,7 @@ from headbook.looking.wording import (
     said,
 )
 from headbook.plots import intervals as forest
+from headbook.runs import record
 
 
 def top(of: Measured, heads: pd.DataFrame, every: pd.DataFrame, csv: str) -> str:
@@ -90,7 +91,6 @@ def roles(every: pd.DataFrame) -> str:
             percent(row.threshold),
             percent(row.baseline),
             percent(row.null),
-            f"<small>{escape(row.source)}</small>",
         )
         for row in shown.itertuples()
     ]
@@ -99,8 +99,12 @@ def roles(every: pd.DataFrame) -> str:
         "sentences. Baseline: best fixed offset (syntax), pointing everywhere alike (rare words). "
         "Null: best head of networks with permuted or drawn weights."
     )
-    columns = ("role", "head", "reached", "score", "threshold", "baseline", "null", "source")
-    return f"<h2>Roles</h2>\n{html_table(columns, rows, caption, texts=3)}"
+    columns = ("role", "head", "reached", "score", "threshold", "baseline", "null")
+    sources = "; ".join(dict.fromkeys(shown["source"]))
+    return (
+        f"<h2>Roles</h2>\n{html_table(columns, rows, caption, texts=3)}\n"
+        f'<p class="soft">Thresholds: {escape(sources)}.</p>'
+    )
 
 
 def layer_map() -> str:
@@ -118,7 +122,7 @@ def relations(of: Measured, every: pd.DataFrame) -> str:
     best = best_candidates(every[every["role"] == SYNTACTIC])
     if best.empty:
         return "<h2>Relations</h2>\n<p>Not measured; see the notes.</p>"
-    best = best.iloc[[*best["detail"].argsort(kind="stable")]].assign(
+    best = best.sort_values("detail", key=lambda names: names.map(RELATIONS.index)).assign(
         relation=lambda rows: rows["detail"].map(said)
     )
     figure = forest(
@@ -158,7 +162,7 @@ def special(heads: pd.DataFrame, of: Measured) -> str:
     columns = ("layer", "special, mean", "special, most", "entropy, mean", "confidence, mean")
     return (
         "<h2>Special tokens</h2>\n"
-        f"<p>On average {percent(first['special'].mean())} of a {most['kind']} head's weight goes "
+        f"<p>On average {percent(first['special'].mean())} of {most['kind']} heads' weight goes "
         f"to special tokens; {name_of(most['layer'], most['head'])} gives them "
         f"{percent(most['special'])}. Measures of real tokens leave them out.</p>\n"
         f"{html_table(columns, rows)}"
@@ -219,7 +223,7 @@ def table(heads: pd.DataFrame, every: pd.DataFrame) -> str:
         order = f"{row['kind']} {row['layer']:03d} {row['head']:03d}"
         cells = [
             f'<th scope="row" data-value="{order}">{label}</th>',
-            f'<td class="text" data-value="{escape(held.get(key, ""))}">'
+            f'<td class="text roles" data-value="{escape(held.get(key, ""))}">'
             f"{escape(held.get(key, ''))}</td>",
         ]
         for name in shown:
@@ -256,6 +260,6 @@ def notes(of: Measured) -> str:
         *of.notes,
         "Ranks of rare words are of counts in this text. Positions are counted in tokens, "
         "relations in words, with attention to a word summed over its pieces.",
-        f"Written by headbook {__version__}.",
+        f"Written by headbook {record.versions()['headbook']}.",
     ]
     return "<h2>Notes</h2>\n<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"

@@ -2,18 +2,20 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import SupportsIndex
 
 import pandas as pd
 
 from headbook.looking.roles import SYNTACTIC
+from headbook.trees import Direction
 
-ARROWS = {"head_to_dependent": "head → dependent", "dependent_to_head": "dependent → head"}
-WORDS = {
-    "nsubj": "subject (nsubj)",
-    "dobj": "object (dobj)",
-    "amod": "adjective (amod)",
-    "advmod": "adverb (advmod)",
+ENDS = {
+    "nsubj": ("verb", "subject"),
+    "dobj": ("verb", "object"),
+    "amod": ("noun", "adjective"),
+    "advmod": ("verb", "adverb"),
 }
+"""Head and dependent of each relation, as the papers call them."""
 SHARES = {
     "confidence": "confidence",
     "previous": "previous token",
@@ -30,13 +32,13 @@ NUMBERS = {
 }
 
 
-def name_of(layer: int, head: int) -> str:
+def name_of(layer: SupportsIndex, head: SupportsIndex) -> str:
     return f"L{layer}H{head}"
 
 
 def percent(value: float) -> str:
     """A share as a whole percentage; a dash where nothing counted."""
-    return "–" if value is None or math.isnan(value) else f"{100 * value:.0f} %"
+    return "–" if value is None or math.isnan(value) else f"{100 * value:.0f}\u00a0%"
 
 
 def interval(low: float, high: float) -> str:
@@ -44,11 +46,12 @@ def interval(low: float, high: float) -> str:
 
 
 def said(detail: str) -> str:
-    """A candidate role's detail in words: "object (dobj), head → dependent"."""
+    """A candidate role's detail in words: "verb → object" where the query is the verb."""
     relation, _, direction = detail.partition("_")
-    if direction not in ARROWS:
+    if relation not in ENDS:
         return {"-1": "−1", "+1": "+1"}.get(detail, detail)
-    return f"{WORDS[relation]}, {ARROWS[direction]}"
+    ends = ENDS[relation] if direction == Direction.HEAD_TO_DEPENDENT else ENDS[relation][::-1]
+    return " → ".join(ends)
 
 
 def html_table(
@@ -62,10 +65,10 @@ def html_table(
     for row in rows:
         cells = "".join(f"<td{_text(at, texts)}>{each}</td>" for at, each in enumerate(row))
         lines.append(f"<tr>{cells}</tr>")
-    named = f"<caption>{caption}</caption>" if caption else ""
+    named = f'<p class="soft">{caption}</p>' if caption else ""
     body = "".join(lines)
     return (
-        f'<div class="wide"><table>{named}<thead><tr>{head}</tr></thead>'
+        f'{named}<div class="wide"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
 

@@ -1,10 +1,11 @@
 """The contract of a model that can be looked at, whoever trained it: what `hb.load` gives."""
 
+import hashlib
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from headbook.corpora.batches import Batch
 from headbook.models.capture import Capturable
@@ -51,3 +52,12 @@ class Loaded(Protocol):
 
     def translate(self, sentences: Sequence[str]) -> list[str]:
         """Greedy translations, with a progress bar; UserError where it translates nothing."""
+
+
+def digest(network: nn.Module) -> str:
+    """SHA-256 of all weights by name, as they are in memory, wherever they were read from."""
+    total = hashlib.sha256()
+    for name, tensor in sorted(network.state_dict().items()):
+        total.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
+        total.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return total.hexdigest()

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from headbook.models.capture import Point
+from headbook.models.capture import Capturable, Point
 from headbook.models.transformer import Transformer
 from headbook.pruning.hard_concrete import Constants, Decision, HardConcrete
 from headbook.types import HeadId, Kind, UserError
@@ -17,38 +17,41 @@ Block = tuple[Kind, int]
 
 
 def gate_heads(
-    model: Transformer,
+    model: Capturable,
     kinds: Iterable[Kind],
     constants: Constants,
     seed: int,
     decision: Decision = Decision.LIKELIER,
+    start: float | None = None,
 ) -> None:
     """Puts a Hard Concrete gate on every head of these kinds of attention.
 
-    log α starts Glorot-uniform on [1, heads, 1, 1] as TensorFlow reads that shape, ±√(6/2h): the
-    paper's code. UserError for a kind the model lacks.
+    log α starts at `start`, or where it is None Glorot-uniform on [1, heads, 1, 1] as TensorFlow
+    reads that shape, ±√(6/2h): the paper's code. UserError for a kind the model lacks.
     """
     kinds = tuple(kinds)
     missing = set(kinds) - {kind for kind, _, _ in model.attentions()}
     if missing or not kinds:
         raise UserError(f"no attention to gate: the model has no {', '.join(missing) or 'kind'}")
-    noise = torch.Generator().manual_seed(seed)
+    noise, some = torch.Generator().manual_seed(seed), next(model.parameters())
     for kind, _, block in model.attentions():
         if kind in kinds:
             limit = (6 / (2 * block.heads)) ** 0.5
             drawn = torch.rand(block.heads, generator=noise) * 2 * limit - limit
-            gate = HardConcrete(drawn.to(block.output.weight), constants, decision)
+            if start is not None:
+                drawn = torch.full_like(drawn, start)
+            gate = HardConcrete(drawn.to(some), constants, decision)
             block.gate = gate.train(block.training)
 
 
-def gates(model: Transformer) -> Iterator[tuple[Kind, int, HardConcrete]]:
+def gates(model: Capturable) -> Iterator[tuple[Kind, int, HardConcrete]]:
     """The learned gates, with kind and layer."""
     for kind, layer, block in model.attentions():
         if isinstance(block.gate, HardConcrete):
             yield kind, layer, block.gate
 
 
-def decided_closed(model: Transformer) -> tuple[HeadId, ...]:
+def decided_closed(model: Capturable) -> tuple[HeadId, ...]:
     """The heads whose gates are 0 at test time."""
     return tuple(
         HeadId(kind, layer, head)
@@ -64,7 +67,7 @@ def freeze_decoder(model: Transformer) -> None:
         part.requires_grad_(requires_grad=False)
 
 
-def parameter_groups(model: Transformer, gate_factor: float) -> list[dict[str, Any]]:
+def parameter_groups(model: Capturable, gate_factor: float) -> list[dict[str, Any]]:
     """What the optimiser trains: weights, and gates at `gate_factor` times their learning rate."""
     of_gates = [gate.log_alpha for _, _, gate in gates(model)]
     known = set(map(id, of_gates))

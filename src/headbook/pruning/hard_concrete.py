@@ -48,8 +48,8 @@ class Decision(StrEnum):
 class HardConcrete(nn.Module):
     """One gate a head, the same for every input (Voita et al. 2019, section 6.1).
 
-    In training `forward` draws a sample for the whole batch, else it gives the decision. UserError
-    where a log α is no number.
+    In training `forward` draws a sample for the whole batch, or with `rows` one for each sentence,
+    else it gives the decision. UserError where a log α is no number.
     """
 
     def __init__(
@@ -61,13 +61,16 @@ class HardConcrete(nn.Module):
         super().__init__()
         self.log_alpha = nn.Parameter(log_alpha)
         self.constants, self.decision = constants, decision
+        self.rows: int | None = None
 
-    def forward(self) -> Float[Tensor, " head"]:
+    def forward(self) -> Float[Tensor, "*rows head"]:
         return self.sample() if self.training else self.decided(self.decision)
 
-    def sample(self) -> Float[Tensor, " head"]:
+    def sample(self) -> Float[Tensor, "*rows head"]:
         """clip(σ((log u - log(1-u) + log α) / β) · (ζ - γ) + γ, 0, 1) with u uniform."""
-        uniform = torch.empty_like(self.log_alpha).uniform_(SMALLEST, 1 - SMALLEST)
+        shape = () if self.rows is None else (self.rows,)
+        drawn = self.log_alpha.new_empty(*shape, *self.log_alpha.shape)
+        uniform = drawn.uniform_(SMALLEST, 1 - SMALLEST)
         return self.at(uniform)
 
     def at(self, uniform: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

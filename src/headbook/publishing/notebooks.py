@@ -14,7 +14,7 @@ import nbformat
 from tqdm import tqdm
 
 from headbook import paths
-from headbook.chapters.comparing import COMPARED
+from headbook.chapters import COMPARED
 from headbook.publishing.templates import Template, check, of_profile, select, templates
 from headbook.publishing.tidy import tidy
 from headbook.types import UserError

@@ -117,9 +117,13 @@ class FirefoxModel:
             for batch in self.batches(sentences, tokens=2048):
                 rows = self.translate_batch(batch, limited)
                 for index, ids in zip(batch.sentences.tolist(), rows, strict=True):
-                    found[index] = self._target.decode(ids)
+                    found[index] = self.text(ids)
                 bar.update(len(batch))
         return found
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Target ids as text."""
+        return self._target.decode(ids)
 
     def translate_batch(self, batch: Batch, shortlist: bool) -> list[list[int]]:
         """Greedy target ids of each row, EOS left off; the batch's own target is not read."""
@@ -133,10 +137,11 @@ def batches_of(
     """Ids that end in EOS as batches of at most `tokens` padded tokens a side."""
     pairs = list(zip(sources, targets, strict=True))
     indices = bucket(pairs, tokens, range(len(pairs)))
-    return [_batch([pairs[index] for index in each], each) for each in indices]
+    return [batch_of([pairs[index] for index in each], each) for each in indices]
 
 
-def _batch(pairs: Sequence[tuple[Sequence[int], Sequence[int]]], sentences: list[int]) -> Batch:
+def batch_of(pairs: Sequence[tuple[Sequence[int], Sequence[int]]], sentences: list[int]) -> Batch:
+    """One batch of ids that end in EOS, its rows in this order."""
     source, source_real = _padded([source for source, _ in pairs])
     target, target_real = _padded([target for _, target in pairs])
     start = torch.zeros(len(pairs), 1, dtype=torch.long)

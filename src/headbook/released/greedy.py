@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headbook.corpora.batches import Batch
+from headbook.models.attention import MemoryMask
 from headbook.released.student import EOS, DecoderState, Student
 
 GROWTH = 2.5  # a translation has at most so many times the source's pieces, as in Firefox
@@ -27,18 +28,30 @@ def greedy(network: Student, batch: Batch, allowed: Candidates | None) -> list[l
     What has ended leaves the batch.
     """
     memory, mask = network.encode(batch.source, batch.source_mask)
-    limits = (GROWTH * batch.source_mask.sum(1)).long()
-    found: list[list[int]] = [[] for _ in range(len(batch))]
-    rows = torch.arange(len(batch), device=memory.device)
+    return greedy_from(network, memory, mask, batch.source_mask, allowed)
+
+
+@torch.inference_mode()
+def greedy_from(
+    network: Student,
+    memory: Float[Tensor, "batch source model"],
+    mask: MemoryMask | None,
+    real: Bool[Tensor, "batch source"],
+    allowed: Candidates | None,
+) -> list[list[int]]:
+    """`greedy` from the encoder's output and the mask beside it; `real` says where tokens are."""
+    limits = (GROWTH * real.sum(1)).long()
+    # Gathered once: candidates have a third of all weights, and every step needs them.
+    scores = network.logits if allowed is None else network.predictor(allowed.ids)
+    found: list[list[int]] = [[] for _ in range(len(real))]
+    rows = torch.arange(len(real), device=memory.device)
     pieces, state = torch.full_like(rows, EOS), DecoderState.empty(len(network.decoder))
     while len(rows):
         states = network.decode(pieces[:, None], memory, mask, state)[:, -1]
         if allowed is None:
-            pieces = network.logits(states).argmax(-1)
+            pieces = scores(states).argmax(-1)
         else:
-            logits = network.logits(states, allowed.ids).masked_fill(
-                allowed.barred[rows], -torch.inf
-            )
+            logits = scores(states).masked_fill(allowed.barred[rows], -torch.inf)
             pieces = allowed.ids[logits.argmax(-1)]
         goes_on = (pieces != EOS) & (state.length < limits[rows])
         for row, piece in zip(rows.tolist(), pieces.tolist(), strict=True):

@@ -1,11 +1,8 @@
 """Any Hugging Face transformer, from a folder, an installed package or an id (needs a network)."""
 
-import hashlib
 import importlib.util
-import logging
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +15,15 @@ from tqdm import tqdm
 
 from headbook.corpora.batches import Batch
 from headbook.models.loaded import Span
-from headbook.released.catalogue import INSTALL, UNKNOWN, Entry, catalogue, folder_of
+from headbook.released.catalogue import INSTALL
+from headbook.released.hugging_files import (
+    entry_of,
+    folder_at,
+    only_cached,
+    quiet,
+    read,
+    read_model,
+)
 from headbook.types import UserError
 
 MASKED = 0.15
@@ -29,17 +34,6 @@ SHORT, GROWTH = 10, 2
 
 UNDETERMINED = "und"
 """ISO 639's code for a language that is not known."""
-
-PARTS = {"AutoConfig": "its config.json", "AutoTokenizer": "its tokenizer"}
-
-VOCABULARIES = ("tokenizer.json", "vocab*", "*.spm", "*.model", "*.vocab")
-"""The files of which a tokenizer has one at least."""
-
-PATIENCE = 10
-"""Seconds that huggingface.co may take to say whether it has a model."""
-
-UNUSED = "pooler"
-"""Weights that may be missing: the pooler follows the last layer and is never run here."""
 
 
 @dataclass(frozen=True)
@@ -144,15 +138,15 @@ def load(place: str | Path, name: str | None = None) -> HuggingModel:
     from headbook.released.hugging_text import HuggingText
     from headbook.released.network import HuggingNetwork, Stacks
 
-    entry = _entry(str(place))
-    folder = _folder(str(place), entry)
+    entry = entry_of(str(place))
+    folder = folder_at(str(place), entry)
     where = str(folder or (entry.id if entry else place))
     name = name or (entry.name if entry else str(place))
-    offline = folder is not None or _cached(name, where)
-    config = _attempt(name, "AutoConfig", where, offline)
-    tokenizer = _attempt(name, "AutoTokenizer", where, offline)
-    model = _weights(name, where, offline, config)
-    with _quiet():
+    offline = folder is not None or only_cached(name, where)
+    config = read(name, "AutoConfig", where, offline)
+    tokenizer = read(name, "AutoTokenizer", where, offline)
+    model = read_model(name, where, offline, config)
+    with quiet():
         network = HuggingNetwork(model)
     text = HuggingText(
         tokenizer=tokenizer,
@@ -167,126 +161,6 @@ def load(place: str | Path, name: str | None = None) -> HuggingModel:
         languages = (entry.languages[0], entry.languages[1] if len(entry.languages) > 1 else None)
         origin = f"{entry.title}; {entry.licence}; SHA-256 {entry.sha256}"
     return HuggingModel(name, origin, languages, network, text)
-
-
-def _entry(place: str) -> Entry | None:
-    """The catalogue's entry of that name or hub id."""
-    for entry in catalogue().values():
-        if entry.reader == "hugging-face" and place in (entry.name, entry.id):
-            return entry
-    return None
-
-
-def _folder(place: str, entry: Entry | None) -> Path | None:
-    """The folder that a place names; None for an id. UserError where it holds no model."""
-    folder = folder_of(entry) if entry and not entry.id else _path(place)
-    if folder is not None and not (folder / "config.json").is_file():
-        raise UserError(f"{place}: no config.json in {folder}; it holds no Hugging Face model")
-    # The library would go on with a tokenizer that knows no words.
-    if folder is not None and not any(any(folder.glob(each)) for each in VOCABULARIES):
-        raise UserError(f"{place}: no tokenizer in {folder}; copy the model's tokenizer there")
-    if folder is not None and entry is not None and entry.sha256 != UNKNOWN:
-        weights = folder / "model.safetensors"
-        if not weights.is_file() or _digest(weights) != entry.sha256:
-            raise UserError(f"{weights} is not the file of data/models.toml; run {INSTALL}")
-    return folder
-
-
-def _path(place: str) -> Path | None:
-    """A folder that is there, or an installed package's with a configuration."""
-    if Path(place).is_dir():
-        return Path(place)
-    if place.startswith((".", "/", "~")):
-        raise UserError(f"{place}: there is no such folder")
-    spec = importlib.util.find_spec(place) if place.isidentifier() else None
-    for root in (spec.submodule_search_locations or ()) if spec else ():
-        configured = [path.parent for path in Path(root).glob("**/config.json")]
-        if configured:
-            return min(configured, key=lambda folder: len(folder.parts))
-    return None
-
-
-def _digest(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _cached(name: str, identity: str) -> bool:
-    """Whether a hub id has to be read from the library's cache; UserError where it cannot be had.
-
-    Tried here once: the library itself would retry for half a minute before it gives up.
-    """
-    from huggingface_hub import HfApi, try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
-
-    try:
-        HfApi().model_info(identity, timeout=PATIENCE)
-    except (RepositoryNotFoundError, HFValidationError):
-        raise UserError(
-            f"{name}: no such folder, package or catalogue name here, and no such model on "
-            "huggingface.co (or not for everybody); see `headbook models`"
-        ) from None
-    except Exception as error:
-        if isinstance(try_to_load_from_cache(identity, "config.json"), str):
-            return True
-        raise UserError(
-            f"{name}: no such folder, package or catalogue name here, and huggingface.co cannot be "
-            f"reached ({type(error).__name__}); check the network"
-        ) from None
-    return False
-
-
-def _attempt(name: str, reader: str, where: str, offline: bool, **options: Any) -> Any:
-    """What this class of transformers reads there, its errors in one line."""
-    import transformers
-
-    try:
-        with _quiet():
-            return getattr(transformers, reader).from_pretrained(
-                where, local_files_only=offline, **options
-            )
-    except ImportError as error:
-        package = re.search(r"requires the (\w+) library|No module named '(\w+)'", str(error))
-        missing = next(filter(None, package.groups())) if package else "another package"
-        raise UserError(f"{name}: {reader} needs {missing}; run {INSTALL}") from None
-    except Exception as error:
-        said = " ".join(str(error).split())[:160]
-        raise UserError(
-            f"{name}: {PARTS.get(reader, 'its weights')} cannot be read ({said})"
-        ) from None
-
-
-def _weights(name: str, where: str, offline: bool, config: Any) -> torch.nn.Module:
-    """The model with the head that its configuration names; UserError where weights are missing."""
-    model, report = _attempt(
-        name, _reader(config), where, offline,
-        dtype=torch.float32, attn_implementation="eager", output_loading_info=True,
-    )  # fmt: skip
-    missing = sorted(key for key in report["missing_keys"] if UNUSED not in key)
-    missing += sorted(str(key) for key in report["mismatched_keys"])
-    if missing:
-        raise UserError(
-            f"{name}: {len(missing)} of its weights are missing or of another shape, the first "
-            f"{missing[0]}; fetch the folder again"
-        )
-    return model
-
-
-def _reader(config: Any) -> str:
-    """The class of transformers that reads the weights together with their language head."""
-    from transformers.models.auto import modeling_auto as known
-
-    architecture = (getattr(config, "architectures", None) or [""])[0]
-    family = config.model_type
-    if config.is_encoder_decoder:
-        return "AutoModelForSeq2SeqLM"
-    causal = known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(family)
-    if architecture and architecture == causal:
-        return "AutoModelForCausalLM"
-    masked = known.MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(family)
-    if architecture and (architecture == masked or architecture.endswith("ForPreTraining")):
-        return "AutoModelForMaskedLM"
-    return "AutoModel"
 
 
 def _limit(tokenizer: Any, model: torch.nn.Module) -> int | None:
@@ -309,8 +183,12 @@ def _languages(name: str, tokenizer: Any, translates: bool) -> tuple[str, str | 
     pair = re.search(r"opus-mt-(\w+)-(\w+)", name)
     if pair:
         return pair[1], pair[2]
-    source = getattr(tokenizer, "src_lang", None) or UNDETERMINED
-    target = getattr(tokenizer, "tgt_lang", None) or UNDETERMINED
+    # Marian's tokenizer calls them so, NLLB's and mBART's otherwise.
+    named = [("source_lang", "src_lang"), ("target_lang", "tgt_lang")]
+    source, target = (
+        next(filter(None, (getattr(tokenizer, name, None) for name in names)), UNDETERMINED)
+        for names in named
+    )
     return source, target if translates else None
 
 
@@ -335,19 +213,3 @@ def _drawn(batch: Batch) -> Bool[Tensor, "batch source"]:
 
 def _first(*given: int | list[int] | None) -> int:
     return next(each for each in given if isinstance(each, int))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the library's warnings and bars: what matters of them is an error here."""
-    from transformers.utils import logging as library
-
-    level, bars = library.get_verbosity(), library.is_progress_bar_enabled()
-    library.set_verbosity(logging.CRITICAL)
-    library.disable_progress_bar()
-    try:
-        yield
-    finally:
-        library.set_verbosity(level)
-        if bars:
-            library.enable_progress_bar()

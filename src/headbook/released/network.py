@@ -55,6 +55,7 @@ class HuggingNetwork(nn.Module):
             self.stacks = Stacks.DECODER
         else:
             self.stacks = Stacks.ENCODER
+        self.eval()  # itself too: measuring restores the mode that it finds
 
     @property
     def predicts(self) -> bool:

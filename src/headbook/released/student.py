@@ -5,7 +5,7 @@ to Production and Back", section 3) stands in its place.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -226,10 +226,14 @@ class Student(nn.Module):
         candidates: Int[Tensor, " candidate"] | None = None,
     ) -> Float[Tensor, "*batch predicted"]:
         """Scores of every target piece, or of the candidates alone."""
-        weight, bias = self.target.weight, self.bias
         if candidates is not None:
-            weight, bias = weight[candidates], bias[candidates]
-        return functional.linear(states, weight, bias)
+            return self.predictor(candidates)(states)
+        return functional.linear(states, self.target.weight, self.bias)
+
+    def predictor(self, candidates: Int[Tensor, " candidate"]) -> Callable[[Tensor], Tensor]:
+        """`logits` among the candidates, whose weights are gathered once for many calls."""
+        weight, bias = self.target.weight[candidates], self.bias[candidates]
+        return lambda states: functional.linear(states, weight, bias)
 
     def embedded_source(self, source: Int[Tensor, "batch token"]) -> Float[Tensor, "batch token _"]:
         """Source pieces as the first encoder layer reads them."""

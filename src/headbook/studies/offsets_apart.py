@@ -17,10 +17,10 @@ import pandas as pd
 from headbook.heads.positional import Place, place_of
 from headbook.heads.roles import Thresholds
 from headbook.runs import record
+from headbook.studies.emergence_readings import ANY_MOMENT
 from headbook.studies.kept_roles import ANY_NEARNESS, NEARNESS
 from headbook.studies.results import Tables, folder
 from headbook.studies.specialisation import ANY_OFFSET
-from headbook.studies.when_heads_specialise import ANY_MOMENT
 from headbook.types import UserError
 
 ROLES = "11_confidence_and_roles"

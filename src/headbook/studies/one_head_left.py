@@ -7,23 +7,16 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from headbook.claims.published import ENDS, EQUIVALENT, harmless
+from headbook.claims.published import ENDS, harmless
 from headbook.pruning.ranking import keep_one
 from headbook.runs.store import Store
 from headbook.stages.masked import Masked, MaskedRun, masked
 from headbook.stages.model import TrainedModel, trained
 from headbook.studies.ablations import (
-    KIND_COLOURS,
-    KIND_NAMES,
     changes,
     compared,
-    draw_head_maps,
     head_columns,
-    starred,
 )
 from headbook.studies.config import Config
 from headbook.studies.measurements import claim_row, model_labels, stacked
@@ -168,100 +161,3 @@ def _exception(each: Subject) -> tuple[float, float, float]:
     worst = min(masks.values(), key=lambda mask: each.test.bleu[mask])
     test = paired(each.test.statistics[last], each.test.statistics[worst])
     return test.difference, test.low, test.high
-
-
-def draw_heads(tables: Tables) -> Figure:
-    """The change of BLEU with one head left in its block, for every head; * is significant."""
-    return draw_head_maps(tables["heads"])
-
-
-def draw_blocks(tables: Tables) -> Figure:
-    """Tables 2 and 5 as points: the change by layer and kind, for each way to choose the head."""
-    models = list(tables["blocks"].groupby("model", sort=False))
-    figure = Figure(figsize=(11.5, 3.4 * len(models)), layout="constrained")
-    lines = figure.subplots(len(models), len(Kind), squeeze=False)
-    for line, (name, rows) in zip(lines, models, strict=True):
-        for axis, kind in zip(line, Kind, strict=True):
-            _points(axis, rows[rows["kind"] == kind], KIND_COLOURS[kind])
-            axis.set(title=f"{name}\n{KIND_NAMES[kind]}", xlabel="layer")
-        line[0].set_ylabel("change of BLEU")
-    shown = [Line2D([], [], color="black", linestyle="none", **look) for _, look in LOOKS.values()]
-    figure.legend(shown, list(LOOKS), loc="outside lower center", ncols=3)
-    return figure
-
-
-LOOKS = {
-    Choice.VALIDATION: (0.0, {"marker": "o"}),
-    Choice.TEST: (0.18, {"marker": "D", "markerfacecolor": "white"}),
-    Choice.RANDOM: (-0.18, {"marker": "x"}),
-}
-
-
-def _points(axis: Axes, rows: pd.DataFrame, colour: str) -> None:
-    for choice, (shift, look) in LOOKS.items():
-        found = rows[rows["choice"] == choice]
-        ends = [(found["change"] - found["low"]).clip(0), (found["high"] - found["change"]).clip(0)]
-        tint = "0.55" if choice is Choice.RANDOM else colour
-        axis.errorbar(found["layer"] + shift, found["change"], ends, linestyle="none", color=tint,
-                      markersize=5, linewidth=1, **look)  # fmt: skip
-    axis.axhline(0, color="black", linewidth=0.8, zorder=0)
-    axis.set_xticks(sorted(rows["layer"].unique()))
-    axis.spines[["top", "right"]].set_visible(False)
-
-
-def layers_table(tables: Tables) -> pd.DataFrame:
-    """Tables 5 and 2: change of BLEU by layer (a row) and kind, * where significant."""
-    shown = ["model", "choice", "layer"]
-    blocks = tables["blocks"]
-    chosen = blocks[blocks["choice"] != Choice.RANDOM]
-    chosen = chosen.assign(note=starred(chosen), kind=[KIND_NAMES[Kind(k)] for k in chosen["kind"]])
-    # Not pivoted by pandas alone, which would sort the models and choices by name.
-    order = chosen[shown].drop_duplicates().sort_values(shown, key=_as_they_come)
-    wide = chosen.pivot(index=shown, columns="kind", values="note")[list(KIND_NAMES.values())]
-    return order.merge(wide.reset_index(), on=shown).rename_axis(columns=None)
-
-
-def _as_they_come(column: pd.Series) -> pd.Series:
-    return column if column.name == "layer" else pd.Series(pd.factorize(column)[0], column.index)
-
-
-def together_table(tables: Tables) -> pd.DataFrame:
-    """One head left in every block of a kind at once, beside the sum of one block at a time."""
-    rows = tables["together"]
-    return pd.DataFrame(
-        {
-            "model": rows["model"],
-            "blocks with one head": rows["scope"],
-            "heads left": rows["heads_left"],
-            "BLEU": rows["bleu"],
-            "change": starred(rows),
-            "sum of one at a time": rows["sum_of_changes"],
-        }
-    )
-
-
-def read(tables: Tables) -> str:
-    """The reading, every number from the tables."""
-    blocks = tables["blocks"]
-    alone, flattered, chance = (blocks[blocks["choice"] == choice] for choice in Choice)
-    harm = harmless(alone)
-    worst = alone.loc[alone["change"].idxmin()]
-    return (
-        f"With its best head alone (chosen on the validation set) {harm['value']:.0%} of "
-        f"{len(alone)} blocks in {alone['model'].nunique()} models lose less than "
-        f"{EQUIVALENT:.0%} of BLEU by their estimates; of {harm['low']:.0%} it is shown, of "
-        f"{1 - harm['high']:.0%} the contrary. The largest loss is {worst['change']:+.2f} BLEU "
-        f"({worst['model']}, {worst['kind']} layer {worst['layer']}). On the mean a block changes "
-        f"BLEU by {alone['change'].mean():+.2f}; choosing the head on the test set "
-        f"itself makes that {flattered['change'].mean():+.2f}, and a head at random "
-        f"{chance['change'].mean():+.2f}. {_at_once(tables['together'])}"
-    )
-
-
-def _at_once(together: pd.DataFrame) -> str:
-    every = together[together["scope"] == "all"]
-    left = [
-        f"{row['model']} {row['change']:+.2f} (the sum of its blocks: {row['sum_of_changes']:+.2f})"
-        for row in every.to_dict("records")
-    ]
-    return f"With one head left in every block at once BLEU changes by: {', '.join(left)}."

@@ -6,8 +6,6 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from headbook.heads.importance import Form
 from headbook.pruning.ranking import ascending
@@ -47,20 +45,6 @@ FIFTH = 0.2
 """Of all heads: what the work finds free (claim michel-f3-fifth-free)."""
 MOST = 0.8
 """Of one kind's heads: where the work's curves lie far apart (claims michel-f4-*)."""
-COLOURS = {
-    Order.POSITION: "#0072b2",
-    Order.SENTENCE: "#56b4e9",
-    Order.EXACT: "#009e73",
-    Order.ABLATION: "#e69f00",
-    Order.RANDOM: "#777777",
-    Order.REVERSED: "#d55e00",
-}
-NARROW = 8
-"""Inches, up to which a legend has room for two columns only."""
-KIND_COLOURS = {Kind.ENCODER: "#0072b2", Kind.DECODER: "#e69f00", Kind.CROSS: "#cc79a7"}
-DASHES = {Order.SENTENCE: "--", Order.EXACT: "-.", Order.RANDOM: ":", Order.REVERSED: "--"}
-MARKERS = dict(zip(Order, "os^DxV".lower(), strict=True))
-KIND_MARKERS = {Kind.ENCODER: "o", Kind.DECODER: "s", Kind.CROSS: "D"}
 
 
 @dataclass(frozen=True)
@@ -152,126 +136,3 @@ def _claims(each: Pruned) -> Iterator[dict[str, object]]:
     yield row("f3-importance-beats-chance", importance - chance, chance[0])
     yield row("f4-cross-needs-heads", either - cross, cross[0])
     yield row("f4-self-survives", either)
-
-
-def draw_together(tables: Tables) -> Figure:
-    """Figure 3: BLEU against the share of all heads pruned, a line an order, a panel a model."""
-    curves = tables["curves"].query("scope == @EVERY")
-    figure, panels = _panels(curves, "share of all heads pruned")
-    for axis, (_, of_model) in panels:
-        for order in Order:
-            _line(axis, of_model[of_model["order"] == order], COLOURS[order], order,
-                  MARKERS[order], DASHES.get(order, "-"))  # fmt: skip
-    _legend(figure, axis)
-    return figure
-
-
-def draw_alone(tables: Tables) -> Figure:
-    """Figure 4: BLEU against the share of one kind's heads pruned, random order beside it."""
-    curves = tables["curves"].query("scope != @EVERY")
-    figure, panels = _panels(curves, "share of the kind's heads pruned")
-    for axis, (_, of_model) in panels:
-        for kind in Kind:
-            of_kind = of_model[of_model["scope"] == kind]
-            for order, dashes in ((Order.POSITION, "-"), (Order.RANDOM, ":")):
-                _line(axis, of_kind[of_kind["order"] == order], KIND_COLOURS[kind],
-                      f"{kind}, {order}", KIND_MARKERS[kind], dashes)  # fmt: skip
-    _legend(figure, axis)
-    return figure
-
-
-def _panels(
-    curves: pd.DataFrame, label: str
-) -> tuple[Figure, list[tuple[Axes, tuple[str, pd.DataFrame]]]]:
-    models = list(curves.groupby("model", sort=False))
-    figure = Figure(figsize=(max(6.5, 4.2 * len(models)), 4.6), layout="constrained")
-    axes = figure.subplots(1, len(models), squeeze=False)[0]
-    for axis, (name, of_model) in zip(axes, models, strict=True):
-        axis.set(title=name, xlabel=label, ylabel="BLEU", xlim=(-0.02, 1))
-        axis.set_ylim(0, max(1.0, 1.08 * of_model["bleu"].max()))
-        axis.spines[["top", "right"]].set_visible(False)
-    return figure, list(zip(axes, models, strict=True))
-
-
-def _legend(figure: Figure, axis: Axes) -> None:
-    columns = 3 if figure.get_figwidth() > NARROW else 2
-    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=columns)
-
-
-def _line(
-    axis: Axes, levels: pd.DataFrame, colour: str, label: str, marker: str, dashes: str
-) -> None:
-    """One order; of random ones their mean, and a band from the worst to the best."""
-    at_level = levels.groupby("level")
-    bleu, shares = at_level["bleu"], at_level["share"].first()
-    axis.plot(shares, bleu.mean(), dashes, color=colour, label=label, marker=marker, markersize=4)
-    if levels["number"].nunique() > 1:
-        axis.fill_between(shares, bleu.min(), bleu.max(), color=colour, alpha=0.15, linewidth=0)
-
-
-def draw_kept(tables: Tables) -> Figure:
-    """Mean BLEU kept along every joint order, with its interval: right is the better order."""
-    rows = tables["kept"].query("scope == @EVERY")
-    models = list(rows.groupby("model", sort=False))
-    figure = Figure(figsize=(8.5, 0.6 + 2.0 * len(models)), layout="constrained")
-    axes = figure.subplots(len(models), 1, squeeze=False, sharex=True)[:, 0]
-    for axis, (name, of_model) in zip(axes, models, strict=True):
-        heights = range(len(of_model))
-        for height, row in zip(heights, of_model.itertuples(), strict=True):
-            axis.hlines(height, row.low, row.high, color=COLOURS[row.order], linewidth=2)
-            axis.plot(row.kept, height, MARKERS[row.order], color=COLOURS[row.order])
-        axis.set_yticks(heights, of_model["order"])
-        axis.set(
-            title=name,
-            xlim=(0, max(1.02, of_model["high"].max())),
-            ylim=(len(of_model) - 0.5, -0.5),
-        )
-        axis.grid(axis="x", alpha=0.3)
-        if of_model["kept"].isna().all():
-            axis.text(0.5, 0.5, "the full model translates nothing", transform=axis.transAxes,
-                      ha="center")  # fmt: skip
-    axis.set_xlabel("share of BLEU kept, mean over the levels of pruning")
-    return figure
-
-
-def kept_table(tables: Tables) -> pd.DataFrame:
-    """What every order keeps, how far above random that is, and what goes without a real loss."""
-    shown = ["model", "scope", "order", "kept", "low", "high", "above_random", "above_low",
-             "above_high", "harmless_share"]  # fmt: skip
-    return tables["kept"][shown]
-
-
-def left_table(tables: Tables) -> pd.DataFrame:
-    """Which kinds the order of importance takes heads from."""
-    taken = tables["curves"].query("scope == @EVERY and order == @Order.POSITION")
-    shown = ["model", "share", *(f"{kind}_pruned" for kind in Kind), "bleu", "difference"]
-    return taken[shown]
-
-
-def read(tables: Tables) -> str:
-    """The reading, every number from the tables."""
-    return " ".join(
-        _read_model(name, of_model)
-        for name, of_model in tables["kept"].groupby("model", sort=False)
-    )
-
-
-def _read_model(name: str, kept: pd.DataFrame) -> str:
-    rows = kept.set_index(["scope", "order"])
-    joint = rows.loc[EVERY]
-    if joint["kept"].isna().all():
-        return f"{name}: the full model translates nothing, so there is nothing to keep."
-    first = joint.loc[Order.POSITION]
-    best = joint["kept"].idxmax()
-    kinds = ", ".join(f"{rows.loc[(kind, Order.POSITION), 'kept']:.0%} ({kind})" for kind in Kind)
-    return (
-        f"{name}: on the mean over the levels {first['kept']:.0%} of BLEU is kept in the order of "
-        f"importance, {joint.loc[Order.ABLATION, 'kept']:.0%} in that of single-head ablation, "
-        f"{joint.loc[Order.RANDOM, 'kept']:.0%} in random order and "
-        f"{joint.loc[Order.REVERSED, 'kept']:.0%} with the most important heads first; the order "
-        f"that keeps most is: {best} ({joint.loc[best, 'kept']:.0%}). The difference between "
-        f"importance and random order has the 95 % interval {first['above_low']:+.0%} to "
-        f"{first['above_high']:+.0%}. Without a significant loss {first['harmless_share']:.0%} of "
-        f"all heads can go by importance and {joint.loc[Order.RANDOM, 'harmless_share']:.0%} at "
-        f"random. One kind at a time, by importance, {kinds} is kept."
-    )

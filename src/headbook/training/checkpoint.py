@@ -21,7 +21,12 @@ MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 def write(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
     """Writes aside and renames: an interrupted write leaves the previous file whole."""
     aside = path.with_suffix(".aside")
-    kept = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    kept, seen = {}, set()
+    for name, tensor in tensors.items():
+        whole = tensor.detach().contiguous()
+        # safetensors refuses a matrix that two names share, such as tied embeddings
+        kept[name] = whole.clone() if whole.data_ptr() in seen else whole
+        seen.add(whole.data_ptr())
     save_file(kept, aside, metadata={"note": json.dumps(note)})
     aside.replace(path)
 

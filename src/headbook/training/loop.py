@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from jaxtyping import Float
+from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
-from headbook.corpora.batches import PAD, Batch, EncodedPair, collate, epoch, in_order
+from headbook.corpora.batches import PAD, Batch, Collate, EncodedPair, collate, epoch, in_order
 from headbook.models.capture import Point, Tape, capture
-from headbook.models.transformer import Transformer
 from headbook.training import checkpoint, processes
 from headbook.training.config import TrainingConfig
 from headbook.training.memory import give_back_freed_memory, keep_freed_memory
@@ -34,10 +34,10 @@ class Addition(Protocol):
     def points(self) -> frozenset[Point]:
         """What it reads of attention; where it reads nothing, nothing is recorded."""
 
-    def __call__(self, model: Transformer, batch: Batch, tape: Tape) -> Tensor:
+    def __call__(self, model: nn.Module, batch: Batch, tape: Tape) -> Tensor:
         """In nats a target token, part of the graph of the training pass that left the tape."""
 
-    def row(self, model: Transformer) -> dict[str, float]:
+    def row(self, model: nn.Module) -> dict[str, float]:
         """What a row of the curve says of it."""
 
 
@@ -45,7 +45,7 @@ class Addition(Protocol):
 class Observer(Protocol):
     """Somebody who looks at a training and changes nothing of it, its random numbers least."""
 
-    def __call__(self, model: Transformer, batch: Batch, update: int, loss: float) -> None:
+    def __call__(self, model: nn.Module, batch: Batch, update: int, loss: float) -> None:
         """Before the step behind `update`: the model that had this loss on this batch, in nats."""
 
 
@@ -78,7 +78,9 @@ class Trainer:
 
     `groups` are Adam's, all parameters where None; a group's `factor` multiplies the learning rate.
     `rate` gives the learning rate of an update, counted from one, instead of the schedule. Targets
-    that are `ignored` have no part in the loss.
+    that are `ignored` have no part in the loss. For models with ids or outputs of their own,
+    `collate` puts encoded pairs into a batch and `losses` gives the nats of its target tokens;
+    without it they are the cross-entropy of the model's logits.
 
     Where torchrun started several processes, each takes its share of every batch and all take the
     same step; the first writes the files. Losses and weights are then those of one process up to
@@ -87,7 +89,7 @@ class Trainer:
     been; with another number of them, up to the order of sums and the masks.
     """
 
-    model: Transformer
+    model: nn.Module
     config: TrainingConfig
     train: Sequence[EncodedPair]
     valid: Sequence[EncodedPair]
@@ -97,7 +99,9 @@ class Trainer:
     groups: list[dict[str, Any]] | None = None
     rate: Callable[[int], float] | None = None
     ignored: int = PAD
-    prepare: Callable[[Transformer, int], None] | None = None
+    collate: Collate = collate
+    losses: Callable[[nn.Module, Batch], Float[Tensor, " token"]] | None = None
+    prepare: Callable[[nn.Module, int], None] | None = None
     observer: Observer | None = None
     deadline: float = math.inf  # of time.monotonic(); no part of what decides a model
 
@@ -176,7 +180,7 @@ class Trainer:
                     return
                 # Counted before the batch is used: a checkpoint after its update goes on behind it.
                 self.progress.batch += 1
-                yield collate([self.train[index] for index in indices], indices)
+                yield self.collate([self.train[index] for index in indices], indices)
             self.progress.epoch, self.progress.batch = self.progress.epoch + 1, 0
 
     def _update(self, batch: Batch) -> float:
@@ -220,6 +224,8 @@ class Trainer:
 
     def _predicted(self, batch: Batch) -> int:
         """How many targets of the batch the loss is a sum over."""
+        if self.losses is not None:
+            return int(batch.target_mask.sum())
         return int((batch.target_out != self.ignored).sum())
 
     def _loss(self, batch: Batch, smoothing: float) -> Tensor:
@@ -227,6 +233,9 @@ class Trainer:
         batch = batch.to(self.fabric.device)
         if not len(batch):
             return torch.zeros((), device=self.fabric.device)
+        if self.losses is not None:
+            with self.fabric.autocast():
+                return self.losses(self.model, batch).float().sum()
         with self.fabric.autocast():
             logits = self.model(batch)
         return functional.cross_entropy(
@@ -261,7 +270,9 @@ class Trainer:
         self.model.eval()
         total, tokens = 0.0, 0.0
         with torch.inference_mode():
-            for batch in processes.mine(list(in_order(self.valid, self.config.tokens))):
+            for batch in processes.mine(
+                list(in_order(self.valid, self.config.tokens, self.collate))
+            ):
                 total += float(self._loss(batch, 0.0))
                 tokens += self._predicted(batch)
         total, tokens = processes.add([total, tokens])

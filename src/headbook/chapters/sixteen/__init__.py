@@ -1,0 +1,1 @@
+"""Part 2: are sixteen heads really better than one?"""

@@ -1,0 +1,202 @@
+"""A released translation model with heads closed: the texts and runs of this part's pages."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from torch import Tensor
+
+from headbook import paths
+from headbook.claims.gates import NONE
+from headbook.claims.published import EQUIVALENT
+from headbook.claims.verdict import COLUMNS, OPTIONAL
+from headbook.corpora.readers import load as corpus
+from headbook.heads.importance import Form, importance, l2_normalised
+from headbook.models.gates import all_heads
+from headbook.pruning.ranking import keep_one
+from headbook.released.firefox import FirefoxModel, load_firefox
+from headbook.runs.store import Store
+from headbook.stages.released_masked import (
+    Mask,
+    ReleasedMasked,
+    ReleasedMaskedRun,
+    released_masked,
+)
+from headbook.statistics import holm
+from headbook.syntax.treebank import read_conllu
+from headbook.training.paired import increase, paired
+from headbook.types import HeadId, Kind, UserError
+
+SAMPLE, TEST = "ewt-sample", "ntrex-pt"
+SAMPLES = 10_000
+"""Resamples of a paired test: Holm multiplies the smallest p by the number of heads."""
+SIGNIFICANT = 0.01
+"""The level of Michel et al."""
+TITLES = {"firefox-en-pt": "Firefox en→pt"}
+SHORT = {Kind.ENCODER: "", Kind.CROSS: "cross "}
+
+
+Scores = Mapping[Kind, Float[Tensor, "layer head"]]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A student that reads English, and the texts that its heads are closed on."""
+
+    model: FirefoxModel
+    store: Store
+
+    @classmethod
+    def of(cls, name: str, store: Store) -> "Subject":
+        """UserError for a model that does not read English: the texts are English."""
+        model = load_firefox(name)
+        if model.languages != ("en", "pt"):
+            raise UserError(
+                f"{name} translates {' to '.join(model.languages)}, and references are known for "
+                "en to pt: name firefox-en-pt"
+            )
+        return cls(model, store)
+
+    @cached_property
+    def heads(self) -> tuple[HeadId, ...]:
+        return tuple(all_heads(self.model.network))
+
+    @property
+    def one_out(self) -> tuple[Mask, ...]:
+        """The whole model, and the model without each head."""
+        return ((), *((head,) for head in self.heads))
+
+    @property
+    def one_left(self) -> tuple[Mask, ...]:
+        """The whole model, and the model with each head alone in its block."""
+        return ((), *(keep_one(self.heads, head) for head in self.heads))
+
+    def on_sample(self, masks: Sequence[Mask], sentences: int) -> ReleasedMasked:
+        """Losses on the model's own translations of the bundled sentences."""
+        run = ReleasedMaskedRun(tuple(masks), translated=False)
+        return released_masked(self.model, self.sample(sentences), None, run, self.store)
+
+    @staticmethod
+    def sample(sentences: int) -> list[str]:
+        """The first bundled sentences."""
+        if sentences < 1:
+            raise UserError(f"sentences is {sentences}: give 1 or more")
+        trees = read_conllu(paths.DATA / "sample" / "ewt-test-500.conllu")[:sentences]
+        return [tree.text for tree in trees]
+
+    def on_test(
+        self, masks: Sequence[Mask], sentences: int, *, referenced: bool = True
+    ) -> ReleasedMasked:
+        """BLEU and losses on the first sentences of NTREX."""
+        if sentences < 1:
+            raise UserError(f"tested is {sentences}: give 1 or more sentences of {TEST}")
+        pairs = next(iter(corpus(TEST).tests.values())).first(sentences)
+        run = ReleasedMaskedRun(tuple(masks), referenced=referenced)
+        return released_masked(self.model, list(pairs.source), list(pairs.target), run, self.store)
+
+    def importance(self, sentences: int) -> Scores:
+        """Michel et al.'s importance in their code's form, on the model's own translations of the
+        bundled sentences, at length 1 in every layer."""
+        texts = self.sample(sentences)
+        batches = self.model.batches(texts, self.model.translate(texts), tokens=1024)
+        sums = importance(self.model.network, batches, 0, self.model.losses)
+        kinds = dict.fromkeys(head.kind for head in self.heads)
+        return {kind: l2_normalised(sums[f"{Form.POSITION}/{kind}"].ratio()) for kind in kinds}
+
+
+def label(head: HeadId) -> str:
+    """`L6H5`, or `cross L1H3` of cross-attention."""
+    return f"{SHORT[head.kind]}L{head.layer + 1}H{head.head + 1}"
+
+
+def named(labels: Sequence[str], heads: Sequence[HeadId]) -> tuple[HeadId, ...]:
+    """The heads of these labels, all of them for none; UserError for one the model lacks."""
+    known = {label(head): head for head in heads}
+    if unknown := [each for each in labels if each not in known]:
+        raise UserError(
+            f"the model has no head {unknown[0]!r}: heads are called L1H1, or cross L1H1"
+        )
+    return tuple(known[each] for each in labels) or tuple(heads)
+
+
+def head_columns(heads: Sequence[HeadId]) -> pd.DataFrame:
+    """Kind, layer and head counted from one, and the label; one row per head."""
+    rows = [(str(head.kind), head.layer + 1, head.head + 1, label(head)) for head in heads]
+    return pd.DataFrame(rows, columns=["kind", "layer", "head", "label"])
+
+
+def losses_added(found: ReleasedMasked) -> pd.DataFrame:
+    """One row per mask but the first, the whole model: nats per token added, with intervals.
+
+    `own` is of the model's own translations, `reference` of references where they were given.
+    """
+    columns: dict[str, list[float]] = {}
+    known = {
+        "own": (found.own, found.own_tokens),
+        "reference": (found.reference, found.reference_tokens),
+    }
+    for name, (nats, tokens) in known.items():
+        if nats is None or tokens is None:
+            continue
+        tests = [increase(each, nats[0], tokens) for each in nats[1:]]
+        columns[f"{name}_added"] = [test.difference for test in tests]
+        columns[f"{name}_low"] = [test.low for test in tests]
+        columns[f"{name}_high"] = [test.high for test in tests]
+    return pd.DataFrame(columns)
+
+
+def bleu_changes(found: ReleasedMasked) -> pd.DataFrame:
+    """One row per mask but the first: change of BLEU, interval, p, and p after Holm's correction.
+
+    `significant` and `significant_holm` are p below the paper's level. A loss of EQUIVALENT of the
+    whole model's BLEU is the margin: `harmless` is an interval above it, `harmful` one below.
+    """
+    if found.statistics is None:
+        raise UserError("nothing was translated")
+    tests = [paired(each, found.statistics[0], SAMPLES) for each in found.statistics[1:]]
+    frame = pd.DataFrame(
+        {
+            "bleu": found.bleu[1:],
+            "whole_bleu": found.bleu[0],
+            "change": [test.difference for test in tests],
+            "low": [test.low for test in tests],
+            "high": [test.high for test in tests],
+            "p": [test.p for test in tests],
+        }
+    )
+    frame["p_holm"] = holm(frame["p"].tolist())
+    frame["significant"] = frame["p"] < SIGNIFICANT
+    frame["significant_holm"] = frame["p_holm"] < SIGNIFICANT
+    margin = -EQUIVALENT * float(found.bleu[0])
+    frame["harmless"] = frame["low"] >= margin
+    frame["harmful"] = frame["high"] < margin
+    return frame
+
+
+def whole(subject: Subject, found: ReleasedMasked, text: str) -> dict[str, object]:
+    """The whole model on a text: one row of the table `wholes`."""
+    row: dict[str, object] = {
+        "model": subject.model.name, "text": text, "sentences": len(found.own_tokens),
+        "own_loss": float(found.own_loss[0]),
+    }  # fmt: skip
+    if found.reference is not None:
+        row["reference_loss"] = float(found.reference_loss[0])
+    if found.statistics is not None:
+        row["bleu"] = float(found.bleu[0])
+    return row
+
+
+def claim(name: str, subject: Subject, value: float, low: float = np.nan, high: float = np.nan,
+          baseline: float = np.nan) -> dict[str, object]:  # fmt: skip
+    """A row of the claims table: a released model has converged, so no gate is closed."""
+    return {"claim": name, "model": subject.model.name, "corpus": "released",
+            "target": subject.model.languages[1], "seed": "", "value": value, "low": low,
+            "high": high, "baseline": baseline, "closed": NONE}  # fmt: skip
+
+
+def claims_table(rows: Sequence[dict[str, object]]) -> pd.DataFrame:
+    """The rows as a table, with its columns where there is none."""
+    return pd.DataFrame(rows, columns=[*COLUMNS, *OPTIONAL])

@@ -1,0 +1,267 @@
+"""Page 21: one head left in a block (Michel et al. 2019, section 3.3, Tables 2 and 5)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from headbook.chapters import words
+from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.sixteen._released import (
+    SAMPLE,
+    TEST,
+    TITLES,
+    Subject,
+    bleu_changes,
+    claim,
+    claims_table,
+    head_columns,
+    losses_added,
+    named,
+    whole,
+)
+from headbook.claims.ledger import load as ledger
+from headbook.claims.published import EQUIVALENT, harmless
+from headbook.pruning.ranking import keep_one
+from headbook.runs.store import Store
+from headbook.stages.released_masked import Mask, ReleasedMasked
+from headbook.training.paired import paired
+from headbook.types import HeadId, Kind
+
+NUMBER = 21
+TITLE = "Is one head per layer enough?"
+WORK = "michel2019"
+KEYS = ("model", "text", "sentences", "kind", "layer", "head")
+CHOICE = "best on the validation set"
+"""Rows of models trained here that stand beside ours: chosen on other sentences than tested."""
+CUT = -10
+"""BLEU, for the figure."""
+PAPER = {
+    Kind.ENCODER: (-1.96, -0.57, -0.45, -0.30, -0.32, -0.67),
+    Kind.CROSS: (0.02, 0.09, -0.42, -0.60, -2.75, -18.89),
+}
+"""Change of BLEU by layer, Table 5 of the paper: chosen on newstest2013, tested on newstest2014."""
+SCOPES = {"encoder": "every encoder layer", "cross": "both cross-attentions", "all": "every block"}
+Block = tuple[Kind, int]
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """A translation model, the heads left alone on the bundled sentences (all for none), how many
+    of these sentences, and how many of NTREX the best heads are tested on (0: none)."""
+
+    models: tuple[str, ...] = ("firefox-en-pt",)
+    heads: tuple[str, ...] = ()
+    sentences: int = 100
+    tested: int = 0
+
+
+def compute(parameters: Parameters, store: Store) -> Tables:
+    """Loss with each head alone in its block, BLEU with the best of them, claims."""
+    heads, blocks, together, wholes, claims = [], [], [], [], []
+    for name in parameters.models:
+        subject = Subject.of(name, store)
+        chosen = named(parameters.heads, subject.heads)
+        masks = tuple(keep_one(subject.heads, head) for head in chosen)
+        sample = subject.on_sample(((), *masks), parameters.sentences)
+        labels = {"model": name, "text": SAMPLE, "sentences": parameters.sentences}
+        own = pd.concat([head_columns(chosen), losses_added(sample)], axis=1).assign(**labels)
+        heads.append(own)
+        wholes.append(whole(subject, sample, SAMPLE))
+        if parameters.tested:
+            found = _tested(subject, best(subject.heads, own), parameters.tested)
+            blocks.append(found[0])
+            together.append(found[1])
+            wholes.append(found[2])
+            claims += found[3]
+    tables = {"left": pd.concat(heads, ignore_index=True), "wholes": pd.DataFrame(wholes),
+              "claims": claims_table(claims)}  # fmt: skip
+    if blocks:
+        tables["released"] = pd.concat(blocks, ignore_index=True)
+        tables["at_once"] = pd.concat(together, ignore_index=True)
+    return tables
+
+
+def best(heads: tuple[HeadId, ...], own: pd.DataFrame) -> dict[Block, HeadId]:
+    """Each block's head that adds least loss where it alone is left; ties to the first."""
+    added = {(row["kind"], row["layer"], row["head"]): row["own_added"]
+             for row in own.to_dict("records")}  # fmt: skip
+    found: dict[Block, HeadId] = {}
+    for head in heads:
+        block = (head.kind, head.layer)
+        cost = added[str(head.kind), head.layer + 1, head.head + 1]
+        if block not in found or cost < _cost(added, found[block]):
+            found[block] = head
+    return found
+
+
+def _cost(added: dict, head: HeadId) -> float:
+    return added[str(head.kind), head.layer + 1, head.head + 1]
+
+
+def _tested(subject: Subject, chosen: dict[Block, HeadId], sentences: int):
+    """Blocks one by one, all at once, the whole model, and the claims, on NTREX."""
+    alone = {block: keep_one(subject.heads, head) for block, head in chosen.items()}
+    scopes = {"encoder": [Kind.ENCODER], "cross": [Kind.CROSS], "all": [*Kind]}
+    at_once: dict[str, Mask] = {
+        name: tuple(head for block, mask in alone.items() if block[0] in kinds for head in mask)
+        for name, kinds in scopes.items()
+    }
+    found = subject.on_test(((), *alone.values(), *at_once.values()), sentences)
+    effects = pd.concat([losses_added(found), bleu_changes(found)], axis=1)
+    labels = {"model": subject.model.name, "text": TEST, "sentences": sentences}
+    rows = pd.concat(
+        [head_columns([*chosen.values()]), effects.iloc[: len(alone)].reset_index(drop=True)],
+        axis=1,
+    )
+    together = effects.iloc[len(alone) :].reset_index(drop=True)
+    left = [len(subject.heads) - len(mask) for mask in at_once.values()]
+    together.insert(0, "scope", list(at_once))
+    claims = [*_claims(subject, list(alone), found, rows)]
+    return (rows.assign(**labels), together.assign(heads_left=left, **labels),
+            whole(subject, found, TEST), claims)  # fmt: skip
+
+
+def _claims(
+    subject: Subject, blocks: list[Block], found: ReleasedMasked, rows: pd.DataFrame
+) -> Iterator[dict[str, object]]:
+    yield claim("michel-t5-one-head-suffices", subject, **harmless(rows))
+    masks = {block: number for number, block in enumerate(blocks, start=1)}
+    last = masks.pop(max(block for block in masks if block[0] is Kind.CROSS))
+    worst = min(masks.values(), key=lambda mask: found.bleu[mask])
+    assert found.statistics is not None
+    test = paired(found.statistics[last], found.statistics[worst])
+    yield claim("michel-t2-last-cross-exception", subject, test.difference, test.low, test.high)
+
+
+def layers(tables: Tables) -> pd.DataFrame:
+    """One row per block: the head that stays, BLEU and losses."""
+    rows = tables["released"]
+    pairs = zip(rows["low"], rows["high"], strict=True)
+    return pd.DataFrame(
+        {
+            "block": _blocks(rows),
+            "head left": [f"H{each}" for each in rows["head"]],
+            "BLEU": [words.signed(each) for each in rows["change"]],
+            "95 %": [words.between(*pair) for pair in pairs],
+            "p (Holm)": [f"{each:.2g}" for each in rows["p_holm"]],
+            "loss, own": [words.signed(each, 3) for each in rows["own_added"]],
+        }
+    )
+
+
+def _blocks(rows: pd.DataFrame) -> list[str]:
+    kinds = rows["kind"].replace({"cross": "cross-attention"})
+    return [f"{kind}, layer {layer}" for kind, layer in zip(kinds, rows["layer"], strict=True)]
+
+
+def together(tables: Tables) -> pd.DataFrame:
+    """All blocks of a kind reduced at once."""
+    rows = tables["at_once"]
+    pairs = zip(rows["low"], rows["high"], strict=True)
+    return pd.DataFrame(
+        {
+            "one head left in": rows["scope"].replace(SCOPES),
+            "heads left": rows["heads_left"],
+            "BLEU": [f"{each:.1f}" for each in rows["bleu"]],
+            "change": [words.signed(each) for each in rows["change"]],
+            "95 %": [words.between(*pair) for pair in pairs],
+        }
+    )
+
+
+def drawn(tables: Tables) -> pd.DataFrame:
+    """The change of BLEU per block, as the figure draws it; the paper's beside the encoder's.
+
+    Blocks below CUT are left to the table: beside them the others could not be told apart.
+    """
+    rows = tables["released"]
+    frame = rows.assign(block=_blocks(rows), model=TITLES.get(rows["model"].iloc[0], "released"))
+    encoder = frame["kind"] == "encoder"
+    frame["paper"] = np.nan
+    frame.loc[encoder, "paper"] = [
+        PAPER[Kind.ENCODER][each - 1] for each in frame["layer"][encoder]
+    ]
+    return frame[frame["change"] > CUT]
+
+
+def young(tables: Tables) -> pd.DataFrame:
+    """Models trained here: blocks that lose significantly, and the worst of them."""
+    rows = []
+    for (model, kind), blocks in trained(tables).groupby(["model", "kind"], sort=False):
+        worst = blocks.loc[blocks["change"].idxmin()]
+        lowered = blocks["significant"] & (blocks["change"] < 0)
+        rows.append(
+            {
+                "model": model, "blocks": f"{len(blocks)} {kind}", "p < 0.01": int(lowered.sum()),
+                "worst layer": worst["layer"], "change": words.signed(worst["change"]),
+                "95 %": words.between(worst["low"], worst["high"]),
+                "whole model, BLEU": f"{worst['whole_bleu']:.1f}",
+            }
+        )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def trained(tables: Tables) -> pd.DataFrame:
+    """Models trained here: blocks with their best head alone, chosen on the validation set."""
+    return tables["blocks"].query("choice == @CHOICE")
+
+
+def facts(tables: Tables) -> Facts:
+    """The numbers of the prose."""
+    found: Facts = {"margin": words.percent(EQUIVALENT)}
+    suffices = ledger().claim("michel-t5-one-head-suffices").paper[0].values[0]
+    encoder, cross = PAPER[Kind.ENCODER], PAPER[Kind.CROSS]
+    found |= {"paper_share": words.percent(suffices), "paper_last": words.signed(cross[-1]),
+              "paper_first": words.signed(cross[0]),
+              "paper_encoder": words.signed(min(encoder))}  # fmt: skip
+    if "released" in tables:
+        found |= _of_test(tables)
+    if "blocks" in tables:
+        young = trained(tables)
+        fine = ~(young["significant"] & (young["change"] < 0))
+        last = young[young["kind"] == "cross"].groupby("model").apply(_last)
+        found |= {"young_share": f"{int(fine.sum())} of {len(young)}",
+                  "young_models": str(young["model"].nunique()),
+                  "young_last": words.signed(last.min()),
+                  "young_worst": words.signed(young["change"].min())}  # fmt: skip
+    return found
+
+
+def _last(rows: pd.DataFrame) -> float:
+    return float(rows.loc[rows["layer"].idxmax(), "change"])
+
+
+def _of_test(tables: Tables) -> Facts:
+    rows, at_once = tables["released"], tables["at_once"].set_index("scope")
+    (one,) = tables["wholes"].query("text == @TEST").to_dict("records")
+    worst = rows.loc[rows["change"].idxmin()]
+    encoder, cross = rows[rows["kind"] == "encoder"], rows[rows["kind"] == "cross"]
+    lowered = rows["significant_holm"] & (rows["change"] < 0)
+    spread = tables["left"].query("kind == 'encoder'").groupby("layer")["own_added"]
+    other = encoder["change"].min()
+    return {
+        "sentences": words.count(one["sentences"]),
+        "bleu": f"{one['bleu']:.1f}",
+        "blocks": str(len(rows)),
+        "little": str(int((rows["change"] >= -EQUIVALENT * rows["whole_bleu"]).sum())),
+        "lowered": str(int(lowered.sum())),
+        "not_lowered": str(int((~(rows["significant"] & (rows["change"] < 0))).sum())),
+        "harmless": str(int(rows["harmless"].sum())),
+        "harmful": str(int(rows["harmful"].sum())),
+        "worst_block": _blocks(rows)[int(np.argmin(rows["change"]))],
+        "worst": words.signed(worst["change"]),
+        "worst_interval": words.between(worst["low"], worst["high"]),
+        "last_cross": words.signed(_last(cross)),
+        "exception": words.signed(_last(cross) - other),
+        "first_cross": words.signed(cross["change"].iloc[0]),
+        "encoder_worst": words.signed(other),
+        "encoder_best": words.signed(encoder["change"].max()),
+        "all_bleu": f"{at_once.loc['all', 'bleu']:.1f}",
+        "encoder_bleu": f"{at_once.loc['encoder', 'bleu']:.1f}",
+        "cross_bleu": f"{at_once.loc['cross', 'bleu']:.1f}",
+        "all_left": str(int(at_once.loc["all", "heads_left"])),
+        "best_added": words.signed(spread.min().max(), 3),
+        "worst_added": words.signed(spread.max().max(), 3),
+    }  # fmt: skip

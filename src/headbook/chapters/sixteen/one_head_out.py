@@ -1,0 +1,222 @@
+"""Page 20: one head removed at a time (Michel et al. 2019, section 3.2, Table 1, Figures 1, 2)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from headbook.chapters import words
+from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.sixteen._released import (
+    SAMPLE,
+    SIGNIFICANT,
+    TEST,
+    TITLES,
+    Subject,
+    bleu_changes,
+    claim,
+    claims_table,
+    head_columns,
+    losses_added,
+    named,
+    whole,
+)
+from headbook.claims.ledger import load as ledger
+from headbook.claims.published import EQUIVALENT, harmless
+from headbook.runs.store import Store
+from headbook.statistics import holm
+from headbook.types import Kind
+
+NUMBER = 20
+TITLE = "Can a head be removed?"
+WORK = "michel2019"
+FLAGS = ("significant", "significant_holm", "harmless", "harmful")
+KEYS = ("model", "text", "sentences", "kind", "layer", "head")
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """A translation model, the heads removed on the bundled sentences (all for none), how many of
+    these sentences, and how many of NTREX every head is removed on (0: none)."""
+
+    models: tuple[str, ...] = ("firefox-en-pt",)
+    heads: tuple[str, ...] = ()
+    sentences: int = 100
+    tested: int = 0
+
+
+def compute(parameters: Parameters, store: Store) -> Tables:
+    """Loss and BLEU without each head, the whole model, claims."""
+    rows, wholes, claims = [], [], []
+    for name in parameters.models:
+        subject = Subject.of(name, store)
+        heads = named(parameters.heads, subject.heads)
+        sample = subject.on_sample(((), *((head,) for head in heads)), parameters.sentences)
+        found = pd.concat([head_columns(heads), losses_added(sample)], axis=1)
+        rows.append(_labelled(subject, SAMPLE, parameters.sentences, found))
+        wholes.append(whole(subject, sample, SAMPLE))
+        if parameters.tested:
+            test = subject.on_test(subject.one_out, parameters.tested)
+            found = pd.concat(
+                [head_columns(subject.heads), losses_added(test), bleu_changes(test)], axis=1
+            )
+            rows.append(_labelled(subject, TEST, parameters.tested, found))
+            wholes.append(whole(subject, test, TEST))
+            claims += _claims(subject, found)
+    return {
+        "released": pd.concat(rows, ignore_index=True),
+        "wholes": pd.DataFrame(wholes),
+        "claims": claims_table(claims),
+    }
+
+
+def _labelled(subject: Subject, text: str, sentences: int, rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(model=subject.model.name, text=text, sentences=sentences)
+
+
+def _claims(subject: Subject, found: pd.DataFrame) -> Iterator[dict[str, object]]:
+    """Of the encoder's heads, as in the paper's Table 1."""
+    encoder = found[found["kind"] == Kind.ENCODER]
+    yield claim("michel-t1-few-significant", subject, **harmless(encoder))
+    marked = encoder[holm(encoder["p"]) < SIGNIFICANT]
+    better = float((marked["change"] > 0).mean()) if len(marked) else np.nan
+    yield claim("michel-t1-half-improve", subject, better)
+    worst = encoder.loc[encoder["change"].idxmin()]
+    numbers = (float(worst[name] / worst["whole_bleu"]) for name in ("change", "low", "high"))
+    yield claim("michel-t1-range", subject, *numbers)
+
+
+def tested(tables: Tables) -> pd.DataFrame:
+    """The rows of NTREX: every head's effect on BLEU and losses."""
+    rows = tables["released"].query("text == @TEST")
+    # Empty in the rows of the bundled text, so that published tables hold them as words.
+    return rows.assign(**{name: rows[name].astype(str) == "True" for name in FLAGS if name in rows})
+
+
+def mapped(tables: Tables) -> pd.DataFrame:
+    """Every head of the test, with its change of BLEU as a short text for the figure."""
+    rows = tested(tables)
+    texts = [words.signed(each, 1).removesuffix(".0") for each in rows["change"]]
+    return rows.assign(shown=texts, loss_added=rows["own_added"])
+
+
+def most_missed(tables: Tables, count: int = 12) -> pd.DataFrame:
+    """The encoder heads whose removal lowers BLEU most."""
+    rows = tested(tables).query("kind == 'encoder'").nsmallest(count, "change")
+    return rows.assign(model=rows["model"].replace(TITLES))
+
+
+def agreement(tables: Tables) -> float:
+    """Rank correlation over heads of the losses added on NTREX and on the bundled text."""
+    wide = tables["released"].pivot_table(index="label", columns="text", values="own_added")
+    return float(wide[SAMPLE].corr(wide[TEST], method="spearman"))
+
+
+def extremes(tables: Tables) -> pd.DataFrame:
+    """Every head of the test, the most missed first: effects with intervals."""
+    rows = tested(tables).sort_values("change")
+    return pd.DataFrame(
+        {
+            "head": rows["label"],
+            "BLEU": [words.signed(each) for each in rows["change"]],
+            "95 %": [words.between(*pair) for pair in zip(rows["low"], rows["high"], strict=True)],
+            "p (Holm)": [f"{each:.2g}" for each in rows["p_holm"]],
+            "loss, own": [words.signed(each, 3) for each in rows["own_added"]],
+            "loss, references": [words.signed(each, 3) for each in rows["reference_added"]],
+        }
+    )
+
+
+def young(tables: Tables) -> pd.DataFrame:
+    """Models trained here: BLEU of the whole, heads of each kind, the largest loss by one."""
+    rows = []
+    for (model, kind), heads in tables["heads"].groupby(["model", "kind"], sort=False):
+        worst = heads.loc[heads["change"].idxmin()]
+        rows.append(
+            {
+                "model": model, "heads": f"{len(heads)} {kind}",
+                "whole model, BLEU": f"{worst['whole_bleu']:.1f}",
+                "p < 0.01": int(heads["significant"].sum()),
+                "most missed": f"L{worst['layer']}H{worst['head']}",
+                "change": words.signed(worst["change"]),
+                "95 %": words.between(worst["low"], worst["high"]),
+            }
+        )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def trained(tables: Tables) -> dict[str, float]:
+    """The encoder heads of models trained here: how many, how many significant, the worst."""
+    heads = tables["heads"].query("kind == 'encoder'")
+    worst = heads.loc[heads["change"].idxmin()]
+    return {
+        "heads": len(heads), "models": heads["model"].nunique(),
+        "significant": int(heads["significant"].sum()), "worst": float(worst["change"]),
+        "whole": float(worst["whole_bleu"]),
+    }  # fmt: skip
+
+
+def paper() -> dict[str, float]:
+    """The paper's numbers, from the ledger."""
+    known = {name: ledger().claim(f"michel-t1-{name}").paper[0].values[0]
+             for name in ("few-significant", "half-improve", "range")}  # fmt: skip
+    return {"share": known["few-significant"], "improve": known["half-improve"],
+            "range": known["range"]}  # fmt: skip
+
+
+def facts(tables: Tables) -> Facts:
+    """The numbers of the prose; those of NTREX once it is measured."""
+    found: Facts = {"margin": words.percent(EQUIVALENT)}
+    known = paper()
+    found |= {"paper_share": words.percent(known["share"]),
+              "paper_range": words.tenths(known["range"])}  # fmt: skip
+    rows = tested(tables)
+    if len(rows):
+        found |= _of_test(tables, rows)
+    if "heads" in tables:
+        young = trained(tables)
+        found |= {
+            "young_share": f"{young['significant']} of {young['heads']}",
+            "young_range": words.tenths(young["worst"] / young["whole"]),
+            "young_models": str(young["models"]),
+        }
+    return found
+
+
+def _of_test(tables: Tables, rows: pd.DataFrame) -> Facts:
+    (one,) = tables["wholes"].query("text == @TEST").to_dict("records")
+    encoder, cross = (rows[rows["kind"] == kind] for kind in (Kind.ENCODER, Kind.CROSS))
+    worst = rows.loc[rows["change"].idxmin()]
+    worst_encoder = encoder.loc[encoder["change"].idxmin()]
+    second = rows.loc[rows["change"].nsmallest(2).index[1]]
+    loudest = rows.nlargest(4, "own_added")
+    return {
+        "sentences": words.count(one["sentences"]),
+        "bleu": f"{one['bleu']:.1f}",
+        "own_loss": f"{one['own_loss']:.3f}",
+        "heads": str(len(rows)),
+        "encoder_heads": str(len(encoder)),
+        "significant": str(int(encoder["significant"].sum())),
+        "share": f"{int(encoder['significant'].sum())} of {len(encoder)}",
+        "significant_holm": str(int(rows["significant_holm"].sum())),
+        "significant_holm_encoder": str(int(encoder["significant_holm"].sum())),
+        "significant_holm_cross": str(int(cross["significant_holm"].sum())),
+        "harmless": str(int(rows["harmless"].sum())),
+        "harmful": str(int(rows["harmful"].sum())),
+        "open": str(int((~rows["harmless"] & ~rows["harmful"]).sum())),
+        "better": str(int((rows["significant_holm"] & (rows["change"] > 0)).sum())),
+        "worst": str(worst["label"]),
+        "worst_change": words.signed(worst["change"]),
+        "worst_interval": words.between(worst["low"], worst["high"]),
+        "second": str(second["label"]),
+        "second_change": words.signed(second["change"]),
+        "reference_falls": str(int((rows["reference_high"] < 0).sum())),
+        "worst_encoder": str(worst_encoder["label"]),
+        "worst_encoder_change": words.signed(worst_encoder["change"]),
+        "range": words.tenths(worst_encoder["change"] / one["bleu"]),
+        "loudest": ", ".join(f"{row['label']} {words.signed(row['own_added'], 3)}"
+                             for row in loudest.to_dict("records")),
+        "louder": str(int((rows["own_low"] > 0).sum())),
+        "agreement": f"{agreement(tables):.2f}",
+    }  # fmt: skip

@@ -1,0 +1,232 @@
+"""Pages 20 to 22: effects that are known beforehand, orders and choices, and what is refused."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from headbook.chapters.sixteen import _released as shared
+from headbook.chapters.sixteen import one_head_left, one_head_out
+from headbook.chapters.sixteen import pruning_by_importance as pruning
+from headbook.chapters.sixteen._released import (
+    Subject,
+    bleu_changes,
+    claims_table,
+    head_columns,
+    losses_added,
+    named,
+)
+from headbook.chapters.sixteen.one_head_left import best
+from headbook.claims.ledger import load as ledger
+from headbook.claims.scorecard import checked
+from headbook.heads.importance import Form, importance
+from headbook.models.gates import closed
+from headbook.runs.store import Store
+from headbook.stages.released_masked import ReleasedMasked, ReleasedMaskedRun
+from headbook.training.paired import increase
+from headbook.types import HeadId, Kind, UserError
+
+HEADS = tuple(
+    HeadId(kind, layer, head)
+    for kind, layers in ((Kind.ENCODER, 6), (Kind.CROSS, 2))
+    for layer in range(layers)
+    for head in range(8)
+)
+SENTENCES = 80
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def subject(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    return Subject.of("firefox-en-pt", Store(tmp_path_factory.mktemp("store")))
+
+
+def made_up(masks, cost) -> ReleasedMasked:
+    """Sentences of which a mask gets `cost(mask)` words wrong in every other, and as many nats."""
+    rng = np.random.default_rng(0)
+    length = rng.integers(15, 25, SENTENCES)
+    odd = np.arange(SENTENCES) % 2
+    found, nats = [], []
+    for mask in masks:
+        right = np.maximum(length - 4 - round(cost(mask)) * odd, 0)
+        orders = np.arange(4)
+        correct = np.maximum(right[:, None] - 2 * orders, 0)
+        total = length[:, None] - orders
+        found.append(np.concatenate([length[:, None], length[:, None], correct, total], axis=1))
+        nats.append(0.1 * length + cost(mask) * odd)
+    run = ReleasedMaskedRun(tuple(masks))
+    own = np.array(nats)
+    return ReleasedMasked(run, own, length, own + length, length, np.array(found, dtype=np.int64))
+
+
+def weight(head: HeadId) -> float:
+    """Cross L1H6 carries the translation, L5H7 something, the others next to nothing."""
+    special = {HeadId(Kind.CROSS, 0, 5): 8.0, HeadId(Kind.ENCODER, 4, 6): 3.0}
+    return special.get(head, 0.0)
+
+
+def cost(mask) -> float:
+    return sum(map(weight, mask))
+
+
+@pytest.fixture
+def pretended(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> Subject:
+    """The real model's heads, and made-up results of every mask."""
+    monkeypatch.setattr(Subject, "on_sample", lambda self, masks, sentences: made_up(masks, cost))
+    monkeypatch.setattr(
+        Subject, "on_test", lambda self, masks, sentences, referenced=True: made_up(masks, cost)
+    )
+    monkeypatch.setattr(Subject, "of", classmethod(lambda cls, name, store: subject))
+    return subject
+
+
+# ------------------------------------------------------------------ effects
+
+
+def test_an_increase_is_the_difference_of_the_means() -> None:
+    tokens = np.array([10, 20, 30])
+    found = increase(np.array([2.0, 4.0, 6.0]), np.array([1.0, 2.0, 3.0]), tokens)
+    assert found.difference == pytest.approx(6 / 60)
+    assert found.low == pytest.approx(0.1) and found.high == pytest.approx(0.1)
+    assert increase(np.ones(3), np.ones(3), tokens).p == 1
+
+
+def test_changes_of_bleu_and_their_correction() -> None:
+    masks = ((), (HEADS[0],), (HEADS[38],))
+    found = bleu_changes(made_up(masks, cost))
+    assert found["change"].iloc[0] == 0 and found["p"].iloc[0] == 1
+    assert found["harmless"].tolist() == [True, False]
+    assert found["harmful"].tolist() == [False, True]
+    assert found["significant_holm"].tolist() == [False, True]
+    assert (found["p_holm"] >= found["p"]).all()
+
+
+def test_a_correction_for_many_tests_takes_what_is_luck() -> None:
+    """At one level of all tests, the corrected p is the number of tests times the smallest."""
+    masks = ((), *((head,) for head in HEADS))
+    found = bleu_changes(made_up(masks, cost))
+    smallest = found["p"].min()
+    assert found["p_holm"].min() == pytest.approx(min(64 * smallest, 1))
+
+
+def test_losses_added_where_there_are_no_references() -> None:
+    given = made_up(((), (HEADS[38],)), cost)
+    bare = ReleasedMasked(given.run, given.own, given.own_tokens, None, None, None)
+    found = losses_added(bare)
+    assert list(found) == ["own_added", "own_low", "own_high"]
+    expected = 3.0 * (SENTENCES // 2) / given.own_tokens.sum()
+    assert found["own_added"].iloc[0] == pytest.approx(expected)
+    with pytest.raises(UserError):
+        bleu_changes(bare)
+
+
+# ------------------------------------------------------------------ pages
+
+
+def test_page_20_finds_the_planted_heads(pretended: Subject) -> None:
+    given = one_head_out.Parameters(heads=("L5H7", "cross L1H6"), tested=SENTENCES)
+    tables = one_head_out.compute(given, pretended.store)
+    assert len(tables["released"]) == 2 + len(HEADS)
+    facts = one_head_out.facts(tables)
+    assert facts["worst"] == "cross L1H6" and facts["worst_encoder"] == "L5H7"
+    assert (facts["significant_holm_encoder"], facts["significant_holm_cross"]) == ("1", "1")
+    assert facts["harmless"] == "62" and facts["harmful"] == "2"
+    claims = checked(ledger(), tables["claims"], "20_one_head_out", "test").set_index("claim")
+    assert claims.loc["michel-t1-few-significant", "value"] == pytest.approx(47 / 48)
+    assert claims.loc["michel-t1-half-improve", "value"] == 0
+    assert len(one_head_out.extremes(tables)) == len(HEADS)
+
+
+def test_page_21_chooses_on_other_sentences(pretended: Subject) -> None:
+    tables = one_head_left.compute(one_head_left.Parameters(tested=SENTENCES), pretended.store)
+    blocks = tables["released"].set_index(["kind", "layer"])
+    assert blocks.loc[("cross", 1), "head"] == 6 and blocks.loc[("encoder", 5), "head"] == 7
+    # All others are alike, so the first stays; the two special heads stay, so nothing is lost.
+    assert (blocks["change"] == 0).all() and set(blocks["head"]) == {1, 6, 7}
+    assert tables["at_once"]["heads_left"].tolist() == [6 + 16, 48 + 2, 8]
+    checked(ledger(), tables["claims"], "21_one_head_left", "test")
+    assert one_head_left.facts(tables)["blocks"] == "8"
+
+
+def test_the_best_head_is_the_one_whose_block_loses_least() -> None:
+    added = np.arange(64)[::-1].astype(float)
+    own = head_columns(HEADS).assign(own_added=added)
+    assert {head.head for head in best(HEADS, own).values()} == {7}
+
+
+def test_page_22_orders_and_levels(pretended: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = {
+        kind: torch.tensor(
+            [[weight(HeadId(kind, layer, head)) for head in range(8)] for layer in range(layers)]
+        )
+        for kind, layers in ((Kind.ENCODER, 6), (Kind.CROSS, 2))
+    }
+    monkeypatch.setattr(Subject, "importance", lambda self, sentences: scores)
+    given = pruning.Parameters(tested=SENTENCES, draws=2)
+    tables = pruning.compute(given, pretended.store)
+    rows = tables["released"].query("scope == 'all'")
+    assert rows.groupby(["order", "number"]).size().tolist() == [10] * 5
+    assert rows.query("level == 0.5")["pruned"].eq(32).all()
+    by = tables["means"].query("scope == 'all'").set_index("order")["kept"]
+    assert by["importance"] == pytest.approx(by["single-head ablation"])
+    assert by["importance"] > by["random"] > by["most important first"]
+    first = rows.query("order == 'most important first' and level == 0.1")
+    assert first["difference"].max() < -5
+    checked(ledger(), tables["claims"], "22_pruning_by_importance", "test")
+    facts = pruning.facts(tables)
+    assert facts["fifth"] == "0.00" and "importance" in facts
+    assert pruning.joint(tables)["left"].max() == 64
+
+
+def test_without_a_test_set_the_pages_measure_the_sample_alone(subject: Subject) -> None:
+    """Live on a fresh machine: a loss per head and level, no claims, and the same again."""
+    heads = ("L5H7", "cross L1H6")
+    tables = one_head_out.compute(one_head_out.Parameters(heads=heads, sentences=6), subject.store)
+    assert tables["released"]["label"].tolist() == list(heads) and tables["claims"].empty
+    assert tables["released"]["own_added"].iloc[1] > 0.5
+    again = one_head_out.compute(one_head_out.Parameters(heads=heads, sentences=6), subject.store)
+    pd.testing.assert_frame_equal(tables["released"], again["released"])
+    pruned = pruning.compute(pruning.Parameters(sentences=6), subject.store)
+    assert pruned["sample"]["pruned"].tolist() == [6, 13, 19, 26, 32, 38, 45, 51, 58]
+
+
+def test_importance_is_the_gradient_by_the_gates(subject: Subject) -> None:
+    """One sentence: |∂L/∂ξ| by finite differences, through the model's own losses."""
+    model = subject.model
+    (batch,) = model.batches(["The cat sleeps."], ["O gato dorme."])
+    sums = importance(model.network, [batch], 0, model.losses)
+    head = HeadId(Kind.ENCODER, 4, 6)
+    found = float(sums[f"{Form.SENTENCE}/{Kind.ENCODER}"].ratio()[head.layer, head.head])
+    loss = []
+    for step in (0.99, 1.01):
+        with closed(model.network, ()), torch.inference_mode():
+            gate = list(model.network.attentions())[head.layer][2].gate
+            gate.multipliers[head.head] = step
+            loss.append(float(model.losses(batch).double().sum()))
+    assert found == pytest.approx(abs(loss[1] - loss[0]) / 0.02, rel=0.05)
+
+
+# ------------------------------------------------------------------ what is refused
+
+
+def test_refused_in_one_line(subject: Subject, tmp_path: Path) -> None:
+    for call, said in (
+        (lambda: named(("L9H1",), HEADS), "no head 'L9H1'"),
+        (lambda: subject.on_test(((),), 0), "tested is 0"),
+        (lambda: Subject.sample(0), "sentences is 0"),
+        (lambda: Subject.of("firefox-pt-en", Store(tmp_path)), "pt to en"),
+    ):
+        with pytest.raises(UserError, match=said):
+            call()
+    assert named((), HEADS) == HEADS and claims_table([]).empty
+    assert shared.label(HEADS[-1]) == "cross L2H8"
