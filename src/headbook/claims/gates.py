@@ -62,7 +62,7 @@ def weak(claim: Claim, row: Mapping[str, float]) -> bool:
 
 
 def _converged(claim: Claim, row: Mapping, evidence: Evidence) -> str:
-    if row["corpus"] == RELEASED:
+    if row.get("corpus") == RELEASED:
         return ""
     model = row["model"]
     if (share := learnt_share(model, evidence)) is not None:

@@ -168,7 +168,7 @@ def _verbs_over_others(evidence: Evidence) -> dict[str, dict[str, float]]:
 
 
 def _dominance(evidence: Evidence) -> dict[str, dict[str, float]]:
-    table = evidence.rows("16_relevance", "layers", update=UNTRAINED_UPDATE, kind="encoder",
+    table = evidence.rows("16_relevance", "layers", update="untrained", kind="encoder",
                           variant="code-2019")  # fmt: skip
     if table.empty:
         return {}

@@ -267,7 +267,9 @@ def _closed(claim: str, row: Mapping, nulls: Mapping[str, float], held: Mapping)
     if claim == DOMINANCE_CLAIM:
         if row["model"] not in nulls:
             return "diagnostic: no null network was measured"
-        blank = {**row, "value": nulls[row["model"]], "low": float("nan"), "high": float("nan")}
+        unknown = float("nan")
+        blank = {"value": nulls[row["model"]], "low": unknown, "high": unknown,
+                 "baseline": row["baseline"]}  # fmt: skip
         passes = judge(ledger().claim(claim).rule, blank) is Outcome.PASS
         return "diagnostic: networks without knowledge pass, too" if passes else NONE
     if claim == RARE_CLAIM and not bool(held[Role.RARE][0].any()):

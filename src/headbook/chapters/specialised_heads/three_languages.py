@@ -188,18 +188,15 @@ def summary(tables: Tables) -> pd.DataFrame:
 
 
 def controls(tables: Tables) -> pd.DataFrame:
-    """The best head of the two translation models beside what knows nothing, in per cent."""
+    """The best head of the two translation models, the best of the nulls, and the part-of-speech
+    rule, in per cent: one row per role, a column per model."""
     rows = tables["released"].query("text in @PARALLEL and model.str.startswith('firefox')")
     keys = ["model", "text", "role"]
-    frame = rows.merge(tables["nulls"][[*keys, "largest"]], on=keys)
-    for column in ("value", "largest", "baseline", "rule"):
-        frame[column] = frame[column].map(words.percent).replace("none", "")
-    frame = frame.assign(model=frame["model"].replace(TITLES)).rename(
-        columns={"value": "best head", "largest": "best of the nulls",
-                 "baseline": "offset or chance", "rule": "part-of-speech rule"}
-    )  # fmt: skip
-    return frame[["model", "role", "best head", "best of the nulls", "offset or chance",
-                  "part-of-speech rule"]]  # fmt: skip
+    rows = rows.merge(tables["nulls"][[*keys, "largest"]], on=keys)
+    numbers = (rows[["value", "largest", "rule"]] * 100).map("{:.0f}".format).replace("nan", "–")
+    rows = rows.assign(model=rows["model"].replace(TITLES), cell=numbers.agg(" / ".join, axis=1))
+    wide = rows.pivot(index="role", columns="model", values="cell")
+    return wide.loc[list(ROLES)].reset_index().rename_axis(columns=None)
 
 
 def facts(tables: Tables) -> Facts:
