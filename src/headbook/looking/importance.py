@@ -16,7 +16,7 @@ from headbook.models.gates import all_heads, closed
 from headbook.models.loaded import Loaded
 from headbook.types import UserError
 
-OPERATIONS = 2e12
+OPERATIONS = 1e12
 """Budget of all ablations together: multiplications and additions, some 15 seconds on two cores."""
 FEWEST, MOST = 8, 100
 """Sentences that ablation uses at least and at most."""

@@ -36,7 +36,7 @@ TOKENS, PREDICTED_TOKENS = 2048, 1024
 """Padded tokens of a batch; fewer where a vocabulary is predicted at every one of them."""
 TRANSLATED = 200
 """Sentences that importance is measured on; a translation model translates these."""
-NULL_SENTENCES = 200
+NULL_SENTENCES = 100
 """Sentences that null networks are measured on."""
 DIVERSE_SENTENCES = 200
 """Sentences that diversity is measured on."""
