@@ -117,13 +117,18 @@ def registry(file: Path | None = None) -> dict[str, Corpus]:
 
 @cache
 def _read(file: Path) -> dict[str, Corpus]:
+    return {name: _corpus(file, name, table) for name, table in entries(file).items()}
+
+
+def entries(file: Path) -> dict[str, dict]:
+    """The tables of a TOML file by name; UserError where it is missing or malformed."""
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{file} is missing: restore it from the repository") from None
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{file} is not valid TOML ({error}): mend that line") from None
-    return {name: _corpus(file, name, dict(table)) for name, table in tables.items()}
+    return {name: dict(table) for name, table in tables.items()}
 
 
 def _corpus(file: Path, name: str, table: dict) -> Corpus:

@@ -2,7 +2,6 @@
 
 import difflib
 import importlib.util
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,6 +10,7 @@ import pooch
 import requests
 
 from headbook import paths
+from headbook.corpora.registry import entries
 from headbook.types import UserError
 
 UNKNOWN = "unknown"
@@ -58,13 +58,7 @@ def catalogue(file: Path | None = None) -> dict[str, Entry]:
 
 @cache
 def _read(file: Path) -> dict[str, Entry]:
-    try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{file} is missing: restore it from the repository") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{file} is not valid TOML ({error}): mend that line") from None
-    return {name: _entry(file, name, dict(table)) for name, table in tables.items()}
+    return {name: _entry(file, name, table) for name, table in entries(file).items()}
 
 
 def _entry(file: Path, name: str, table: dict) -> Entry:

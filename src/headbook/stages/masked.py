@@ -1,7 +1,7 @@
 """The stage `masked`: BLEU and loss of one model without this set of heads, or that, or that."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from headbook.models.decoding import Search, translate
 from headbook.models.gates import closed
 from headbook.models.greedy import translate_greedily
 from headbook.models.transformer import Transformer
+from headbook.runs.rows import finished
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.stages.model import TrainedModel, corpus_of
 from headbook.training.paired import corpus_bleu, statistics
@@ -75,7 +76,7 @@ def masked(trained: TrainedModel, run: MaskedRun, store: Store) -> Masked:
     read = {"model": made_by.key, "corpus": corpus.digest}
     asked = Ingredients(MASKED, run, read, made_by.policy)
     folder = store.get(asked, lambda aside: _score(trained, corpus, run, aside))
-    rows = dict(zip(_distinct(run), _rows(folder / ROWS), strict=True))
+    rows = dict(zip(distinct(run.masks), finished(folder / ROWS), strict=True))
     found = [rows[frozenset(mask)] for mask in run.masks]
     return Masked(
         run,
@@ -148,11 +149,11 @@ class Scorer:
 
 def _score(trained: TrainedModel, corpus: ParallelCorpus, run: MaskedRun, folder: Path) -> None:
     """Appends a row for each mask that has none yet."""
-    pairs, masks = pairs_of(corpus, run.test, run.sentences), _distinct(run)
+    pairs, masks = pairs_of(corpus, run.test, run.sentences), distinct(run.masks)
     scorer = Scorer.of(trained.model(run.update), trained.encode(pairs), run.search)
     with closed(scorer.model, frozenset().union(*masks)):
         pass  # an unknown head is refused now and not after an hour
-    done = len(_rows(folder / ROWS))
+    done = len(finished(folder / ROWS))
     with (folder / ROWS).open("a") as file:
         for mask in tqdm(masks[done:], desc="masking heads", unit="mask", mininterval=2,
                          initial=done, total=len(masks)):  # fmt: skip
@@ -162,17 +163,6 @@ def _score(trained: TrainedModel, corpus: ParallelCorpus, run: MaskedRun, folder
             file.flush()
 
 
-def _distinct(run: MaskedRun) -> list[frozenset[HeadId]]:
-    """The sets of heads to score: a set that is asked for twice is scored once."""
-    return list(dict.fromkeys(map(frozenset, run.masks)))
-
-
-def _rows(path: Path) -> list[dict]:
-    """The finished rows; what a kill left of the next one is cut off."""
-    if not path.exists():
-        return []
-    text = path.read_text()
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        path.write_text(whole)
-    return [json.loads(line) for line in whole.splitlines()]
+def distinct(masks: Iterable[Iterable[HeadId]]) -> list[frozenset[HeadId]]:
+    """The different sets of heads, in order: each is scored once."""
+    return list(dict.fromkeys(map(frozenset, masks)))

@@ -23,7 +23,9 @@ from headbook.models.loaded import digest
 from headbook.released.firefox import FirefoxModel, batch_of
 from headbook.released.greedy import Candidates, greedy_from
 from headbook.released.student import EOS
+from headbook.runs.rows import finished
 from headbook.runs.store import Ingredients, Stage, Store
+from headbook.stages.masked import distinct
 from headbook.training.paired import corpus_bleu, statistics
 from headbook.types import HeadId, Kind, UserError
 
@@ -110,7 +112,7 @@ def released_masked(
     }
     asked = Ingredients(RELEASED_MASKED, run, read, {"device": "cpu"})
     folder = store.get(asked, lambda aside: _score(model, sentences, references, run, aside))
-    rows = dict(zip(_distinct(run), _rows(folder / ROWS), strict=True))
+    rows = dict(zip(distinct(run.masks), finished(folder / ROWS), strict=True))
     found = [rows[frozenset(mask)] for mask in run.masks]
     lengths = json.loads((folder / OWN).read_text())
 
@@ -250,7 +252,7 @@ def _score(
     run: ReleasedMaskedRun, folder: Path,
 ) -> None:  # fmt: skip
     """Appends a row for each mask that has none yet."""
-    masks = _distinct(run)
+    masks = distinct(run.masks)
     with closed(model.network, frozenset().union(*masks)):
         pass  # an unknown head is refused now and not after an hour
     sources, targets = _encoded(model, sentences, references if run.referenced else None)
@@ -261,7 +263,7 @@ def _score(
         (folder / f"{OWN}.partial").write_text(json.dumps(kept))
         (folder / f"{OWN}.partial").rename(folder / OWN)
     scorer = Scorer(model, sources, json.loads((folder / OWN).read_text())["own"], targets)
-    done = len(_rows(folder / ROWS))
+    done = len(finished(folder / ROWS))
     with (folder / ROWS).open("a") as file:
         for mask in tqdm(masks[done:], desc="masking heads", unit="mask", mininterval=2,
                          initial=done, total=len(masks)):  # fmt: skip
@@ -313,19 +315,3 @@ def _encoded(
 
 def _digest(lines: Sequence[str]) -> str:
     return sha256("\n".join(lines).encode()).hexdigest()
-
-
-def _distinct(run: ReleasedMaskedRun) -> list[frozenset[HeadId]]:
-    """The sets of heads to score: a set that is asked for twice is scored once."""
-    return list(dict.fromkeys(map(frozenset, run.masks)))
-
-
-def _rows(path: Path) -> list[dict]:
-    """The finished rows; an incomplete last row, left by a kill, is cut off."""
-    if not path.exists():
-        return []
-    text = path.read_text()
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        path.write_text(whole)
-    return [json.loads(line) for line in whole.splitlines()]
