@@ -1,37 +1,30 @@
 """Page 16: relevance of heads by LRP (Voita et al. 2019, Figure 1a), in a released student."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.specialised_heads._released import TITLES, read, trees_of
 from headbook.chapters.specialised_heads._roles import ONE_OF_TWO, Roles
+from headbook.chapters.specialised_heads._subject import MAIN, Subject, parts_of, propagated
 from headbook.claims.gates import NONE, RELEASED
 from headbook.claims.ledger import load as ledger
 from headbook.claims.rule import Outcome, judge
 from headbook.claims.verdict import COLUMNS, OPTIONAL
-from headbook.corpora.batches import Batch
-from headbook.heads.measure import RatioSums, percentiles
+from headbook.heads.measure import percentiles
 from headbook.heads.nulls import Null, without_knowledge
-from headbook.heads.relevance_rules import Variant, rules_of
-from headbook.heads.relevance_sums import RelevanceSums, collect_relevance
+from headbook.heads.relevance_rules import Variant
 from headbook.heads.roles import Role
-from headbook.looking.importance import by_gradient
 from headbook.looking.load import load
-from headbook.looking.measure import chosen
 from headbook.looking.text import SAMPLE
-from headbook.models.gates import all_heads
 from headbook.released.firefox import FirefoxModel
-from headbook.released.student_relevance import student_pass
 from headbook.runs.store import Store
-from headbook.studies.rank_correlation import interval, resampled_within_layers, within_layers
+from headbook.studies.rank_correlation import interval, within_layers
 from headbook.types import Kind, UserError
 
 NUMBER = 16
@@ -39,11 +32,8 @@ TITLE = "Do a few heads carry most of the relevance?"
 WORK = "voita2019"
 KEYS = ("model", "text", "sentences", "rule", "network")
 
-MAIN = Variant.CODE_2019
-"""The rules of the figure: those of the paper's code, which alone conserve relevance here."""
 TREEBANKS = {"en": "ud-pud-en", "pt": "ud-pud-pt"}
 """Parallel text by the language that a model reads."""
-BATCH_TOKENS = 256
 NULL_NETWORKS = 3
 RULES = {
     Variant.CODE_2019: "code of 2019: positive weights, rescaled",
@@ -55,7 +45,6 @@ PAPER = (0.184, 0.203, 0.188, 0.151, 0.174, 0.145)
 PAPER_HEADS = 8
 DOMINANCE_CLAIM, RARE_CLAIM = "voita-f1a-few-dominate", "voita-f1a-rare-most-relevant"
 ROLES_CLAIM = "voita-f1a-top-heads-have-roles"
-Parts = Float[np.ndarray, "replicate layer head"]
 
 
 @dataclass(frozen=True)
@@ -68,62 +57,6 @@ class Parameters:
     sentences: int = 8
     treebank: int = 0
     controls: int = 0
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A student that translates some sentences of a text, and the roles of its heads on all."""
-
-    roles: Roles
-    sentences: int
-
-    @property
-    def model(self) -> FirefoxModel:
-        return self.roles.reading.model
-
-    @property
-    def labels(self) -> dict[str, object]:
-        return {"model": self.model.name, "text": self.roles.reading.text,
-                "sentences": self.sentences}  # fmt: skip
-
-    @cached_property
-    def batches(self) -> Sequence[Batch]:
-        """Sentences drawn by a hash, with the model's own greedy translations as targets."""
-        trees = self.roles.reading.parsed
-        texts = [trees[row].text for row in chosen(len(trees), self.sentences)]
-        return self.model.batches(texts, self.model.translate(texts), BATCH_TOKENS)
-
-    @cached_property
-    def main(self) -> Mapping[str, RatioSums]:
-        """Relevance by the rules of the figure."""
-        return _propagated(self.model, self.batches, MAIN)
-
-    @cached_property
-    def parts(self) -> Parts:
-        """Relevance of every encoder head as a part of its layer."""
-        return _parts(self.main)
-
-    @cached_property
-    def gradient(self) -> Float[np.ndarray, "layer head"]:
-        """Importance by gradient (Michel et al. 2019, equation 2), nats per sentence."""
-        kinds = [head.kind for head in all_heads(self.model.network)]
-        values = by_gradient(self.model, self.batches)
-        encoder = torch.tensor([kind is Kind.ENCODER for kind in kinds])
-        return values[encoder].reshape(self.parts.shape[1:]).numpy()
-
-    @cached_property
-    def correlations(self) -> dict[str, tuple[float, float, float]]:
-        """Spearman's with relevance within layers, mean over layers; with 95 % intervals."""
-        confidence = self.roles.sums["confidence"].replicates().numpy()
-        above = within_layers(self.parts[:, 1:], confidence[:, 1:]).mean(-1)
-        nearness = self.roles.nearness[0].numpy()
-        return {
-            "confidence, above layer 1": interval(above),
-            "nearness to a role": interval(resampled_within_layers(nearness, self.parts[0])),
-            "importance by gradient": interval(
-                resampled_within_layers(self.gradient, self.parts[0])
-            ),
-        }
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
@@ -158,19 +91,6 @@ def _subjects(parameters: Parameters) -> Iterator[Subject]:
             texts[TREEBANKS[language]] = parameters.treebank
         for text, sentences in texts.items():
             yield Subject(Roles.of(read(model, text, trees_of(text)[1])), sentences)
-
-
-def _propagated(
-    model: FirefoxModel, batches: Sequence[Batch], variant: Variant
-) -> Mapping[str, RatioSums]:
-    """Relevance of all heads over all predictions, see `RelevanceSums`."""
-    sums = RelevanceSums()
-    collect_relevance(model.network, batches, rules_of(variant), sums, forward=student_pass)
-    return sums.sums()
-
-
-def _parts(sums: Mapping[str, RatioSums]) -> Parts:
-    return sums[f"normalised/{Kind.ENCODER}"].replicates().numpy()
 
 
 def _heads(each: Subject) -> pd.DataFrame:
@@ -211,11 +131,11 @@ def _rules(each: Subject) -> pd.DataFrame:
     with; the same of absolute values; and how alike the rule and `MAIN` order the layer's heads."""
     frames = []
     for variant in Variant:
-        sums = each.main if variant is MAIN else _propagated(each.model, each.batches, variant)
+        sums = each.main if variant is MAIN else propagated(each.model, each.batches, variant)
         frame = pd.DataFrame({
             "conserved": sums[f"conservation/{Kind.ENCODER}"].ratio().tolist(),
             "absolute": sums[f"growth/{Kind.ENCODER}"].ratio().tolist(),
-            "same_order": within_layers(_parts(sums)[0], each.parts[0]).tolist(),
+            "same_order": within_layers(parts_of(sums)[0], each.parts[0]).tolist(),
         })  # fmt: skip
         frame.insert(0, "layer", range(1, len(frame) + 1))
         frames.append(frame.assign(rule=str(variant), **each.labels))
@@ -228,7 +148,7 @@ def _nulls(each: Subject) -> pd.DataFrame:
     for number in range(NULL_NETWORKS):
         null = list(Null)[number % len(Null)]
         with without_knowledge(each.model.network, null, number):
-            parts = _parts(_propagated(each.model, batches, MAIN))[0]
+            parts = parts_of(propagated(each.model, batches, MAIN))[0]
         largest = parts.max(-1) * parts.shape[-1]
         frame = pd.DataFrame({"layer": range(1, len(largest) + 1), "largest": largest})
         frames.append(frame.assign(network=f"{null} {number}", **each.labels))
