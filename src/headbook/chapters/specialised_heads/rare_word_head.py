@@ -318,7 +318,8 @@ def facts(tables: Tables) -> Facts:
     for row in tables["targets"].to_dict("records"):
         title = TITLES.get(row["model"], row["model"])
         if row["text"] == texts.get(title):
-            key = f"{_SHORT.get(title, title)}_at_{TARGETS.index(row['target'])}_{row['unit']}"
+            name = _TARGET_KEYS[TARGETS.index(row["target"])]
+            key = f"{_SHORT.get(title, title)}_at_{name}_{row['unit']}"
             found[key] = words.percent(row["value"])
             found[f"{key}_chance"] = words.percent(row["baseline"])
     for pointing, value in paper().items():
@@ -333,3 +334,5 @@ def facts(tables: Tables) -> Facts:
 _SHORT = {"Firefox en→pt": "en", "Firefox pt→en": "pt", "MiniLM": "minilm",
           "trained here": "trained"}  # fmt: skip
 _KEYS = {"the rarest": "rarest", "one of the two rarest": "two"}
+_TARGET_KEYS = ("near", "near_rarest", "near_commonest", "noun", "noun_rarest", "noun_commonest",
+                "longest", "rare_not_long", "long_not_rare")  # fmt: skip

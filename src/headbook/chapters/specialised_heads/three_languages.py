@@ -12,6 +12,7 @@ from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.specialised_heads._released import (
     TITLES,
     Reading,
+    by_language,
 )
 from headbook.chapters.specialised_heads._roles import (
     NAMES,
