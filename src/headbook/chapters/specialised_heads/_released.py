@@ -18,7 +18,7 @@ EWT = "ud-ewt"
 """The text of the pages' sentences: gold trees of the dev and test parts."""
 SAMPLE_LANGUAGE = "en"
 """Of the bundled sample, which is in no registry."""
-TEXTS = {"ewt-sample": "EWT sample", EWT: "EWT", "ud-pud-en": "PUD"}
+TEXTS = {"ewt-sample": "EWT sample", EWT: "EWT", "ud-pud-en": "PUD", "ud-pud-pt": "Portuguese PUD"}
 """Texts as figures and tables name them."""
 TITLES = {
     "firefox-en-pt": "Firefox en→pt",
