@@ -33,7 +33,7 @@ from headbook.looking.load import load
 from headbook.looking.passes import ranks_in
 from headbook.types import UserError
 
-SENTENCES, HEAD = 160, (1, 3)
+SENTENCES, HEAD = 110, (1, 3)
 """Enough sentences for more than 500 kinds of tokens, and a head that points at its neighbours."""
 
 
