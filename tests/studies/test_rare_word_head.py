@@ -3,12 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
-import torch
-from matplotlib.figure import Figure
 
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
@@ -16,10 +13,9 @@ from headbook.runs.store import Store
 from headbook.studies import config as configs
 from headbook.studies import rare_word_head as study
 from headbook.studies.config import Config
-from headbook.studies.interactive import AttentionMaps
 from headbook.studies.profiles import PROFILES
 from headbook.studies.rare_rivals import GROUPS
-from headbook.studies.results import Tables, publish, published
+from headbook.studies.results import Tables
 
 CONFIG = Config("smoke", corpus="controlled-svo")
 HEADS = 4
@@ -39,11 +35,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 @pytest.fixture(scope="module")
 def tables(store: Store) -> Tables:
     return study.compute(CONFIG, store)
-
-
-@pytest.fixture(scope="module")
-def maps(store: Store, tables: Tables) -> AttentionMaps:
-    return study.attention_maps(CONFIG, store)
 
 
 def test_every_head_has_both_shares_under_both_readings(tables: Tables) -> None:
@@ -114,43 +105,7 @@ def test_computing_twice_gives_equal_tables(store: Store, tables: Tables) -> Non
         pd.testing.assert_frame_equal(table, again[name])
 
 
-def test_published_tables_draw_and_read_as_this_run_s(tables: Tables, tmp_path: Path) -> None:
-    publish(study.STUDY, CONFIG, tables, [], tmp_path)
-    for each in (tables, published(study.STUDY, "smoke", tmp_path).tables):
-        assert isinstance(study.draw_shares(each), Figure)
-        assert isinstance(study.draw_rivals(each), Figure)
-        assert f"{tables['kept']['kept'].sum()} of 40 sentences" in study.read(each)
-        assert len(study.chosen_table(each)) == 8
-
-
-def test_where_no_sentence_counts_the_page_says_so(tables: Tables) -> None:
-    nothing = {name: table.copy() for name, table in tables.items()}
-    for name in ("shares", "baselines", "chosen"):
-        nothing[name]["value"] = float("nan")
-    nothing["kept"]["kept"] = 0
-    nothing["rivals"] = nothing["rivals"].iloc[:0]
-    assert isinstance(study.draw_shares(nothing), Figure)
-    assert isinstance(study.draw_rivals(nothing), Figure)
-    assert "0 of 40" in study.read(nothing)
-    assert "nothing to say" in study.read(nothing)
-
-
 def test_no_table_holds_a_sentence(store: Store, tables: Tables) -> None:
     sentences = next(iter(study.measurements(CONFIG, store))).text.sentences
     written = "".join(table.to_csv() for table in tables.values())
     assert not [sentence for sentence in sentences if sentence in written]
-
-
-def test_maps_are_of_short_sentences_with_rare_tokens(tables: Tables, maps: AttentionMaps) -> None:
-    assert len(maps.sentences) == study.MAPPED
-    chosen = tables["chosen"].query(
-        "unit == 'query' and update == 'best' and scope == 'first layer'"
-    )
-    assert (maps.layer, maps.head) == (1, chosen["head"].iloc[0])
-    for sentence in maps.sentences:
-        size = len(sentence.tokens)
-        assert size <= study.WIDEST
-        assert sentence.weights.shape == (2, 2, size, size)
-        torch.testing.assert_close(sentence.weights.sum(-1), torch.ones(2, 2, size))
-        assert sum(sentence.marked) >= 2
-        assert not sentence.marked[-1]

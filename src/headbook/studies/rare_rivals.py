@@ -78,9 +78,11 @@ def groups_of(
     `edges` are the most tokens of a short and of a middling sentence. A rarest token that occurs
     twice stands where it first does.
     """
-    words = batch.source_mask.sum(-1) - 1
+    real = batch.source_mask & ~batch.source_boundary
+    words = real.sum(-1)
     rarest = rare_tokens(batch, ranks).places[:, 0]
-    place = (3 * rarest.long().argmax(-1)) // words.clamp(min=1)
+    before = real & (rarest.cumsum(-1) == 0)
+    place = (3 * before.sum(-1)).clamp(max=3 * words - 1).clamp(min=0) // words.clamp(min=1)
     length = torch.bucketize(words, torch.tensor(edges, device=words.device))
     widths = characters.to(words.device)[batch.source]
     longest = (rarest & (widths == widths.amax(-1, keepdim=True))).any(-1)

@@ -1,6 +1,6 @@
 """Released models on gold trees: the passes that the pages of this part share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headbook.corpora.batches import Batch
@@ -18,7 +18,7 @@ EWT = "ud-ewt"
 """The text of the pages' sentences: gold trees of the dev and test parts."""
 SAMPLE_LANGUAGE = "en"
 """Of the bundled sample, which is in no registry."""
-TEXTS = {"ewt-sample": "EWT sample", EWT: "EWT", "ud-pud-en": "PUD"}
+TEXTS = {"ewt-sample": "EWT sample", EWT: "EWT", "ud-pud-en": "PUD", "ud-pud-pt": "Portuguese PUD"}
 """Texts as figures and tables name them."""
 TITLES = {
     "firefox-en-pt": "Firefox en→pt",
@@ -74,6 +74,19 @@ def trees_of(text: str, sentences: int | None = None) -> tuple[str, Sequence[Tre
     if not trees:
         raise UserError(f"{text} has no trees: name a treebank")
     return language, trees
+
+
+def by_language(
+    models: Sequence[str], texts: Sequence[str], sentences: int | None
+) -> Iterator[Reading]:
+    """Every model on the texts of the language that it reads."""
+    trees = {text: trees_of(text, sentences) for text in texts}
+    for name in models:
+        model = load(name)
+        language = model.languages[0]
+        for text, (spoken, parsed) in trees.items():
+            if language in (spoken, "und"):
+                yield read(model, text, parsed)
 
 
 def read(model: Loaded, text: str, trees: Sequence[Tree]) -> Reading:
