@@ -1,6 +1,6 @@
 """Released models on gold trees: the passes that the pages of this part share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headbook.corpora.batches import Batch
@@ -64,6 +64,19 @@ def readings(models: Sequence[str], texts: Sequence[str], sentences: int | None)
         if not parsed:
             raise UserError(f"{text} has no trees: name a treebank, or install a spaCy pipeline")
     return [read(load(name), text, trees[text]) for name in models for text in texts]
+
+
+def in_their_language(
+    models: Sequence[str], texts: Sequence[str], sentences: int | None
+) -> Iterator[Reading]:
+    """Every model on those of the treebanks that are in the language it reads."""
+    trees = {text: trees_of(text, sentences) for text in texts}
+    for name in models:
+        model = load(name)
+        language = model.languages[0]
+        for text, (spoken, parsed) in trees.items():
+            if language in (spoken, "und"):
+                yield read(model, text, parsed)
 
 
 def trees_of(text: str, sentences: int | None = None) -> tuple[str, Sequence[Tree]]:
