@@ -12,6 +12,7 @@ from torch import Tensor
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.specialised_heads._released import TITLES, Reading, in_their_language
+from headbook.chapters.specialised_heads._role_claims import CONFIDENT, WITH_ROLE, role_claims
 from headbook.chapters.specialised_heads._roles import (
     NAMES,
     NEXT,
@@ -23,17 +24,15 @@ from headbook.chapters.specialised_heads._roles import (
 )
 from headbook.chapters.specialised_heads.three_languages import PAPER as PAPER_ROLES
 from headbook.chapters.specialised_heads.three_languages import PARALLEL
-from headbook.claims.gates import NONE, RELEASED
 from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.confidence import Confidence
-from headbook.heads.measure import HeadMeasure, percentiles
+from headbook.heads.measure import HeadMeasure
 from headbook.heads.nulls import null_values
 from headbook.heads.offset_baseline import OffsetShare
 from headbook.heads.positional import Place, at_place
 from headbook.heads.random_head import random_heads
 from headbook.heads.recording import Shared
-from headbook.heads.roles import Role
 from headbook.runs.store import Store
 from headbook.types import Kind
 
@@ -42,8 +41,6 @@ TITLE = "Which heads are sharp, and what do they do?"
 WORK = "voita2019"
 KEYS = ("model", "text", "sentences", "nulls")
 
-CONFIDENT = 0.70
-"""What the ledger calls a confident head (claim voita-f1b-few-confident)."""
 SHARP = 0.50
 """Heads of this confidence have their commonest place written into the map."""
 SCORES = {
@@ -52,7 +49,6 @@ SCORES = {
     "rare": "two rarest tokens",
 }  # fmt: skip
 """Scores of a head and their names in tables."""
-WITH_ROLE = "heads with a role"
 NULL_SENTENCES = 300
 PAPER = (
     (0.31, 0.36, 0.33, 0.33, 0.34, 0.28, 0.27, 0.27),
@@ -90,7 +86,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     if parameters.nulls:
         rows = [_nulls(each.reading.first(NULL_SENTENCES), parameters.nulls) for each in found]
         tables["nulls"] = pd.concat(rows, ignore_index=True)
-    claims = [row for each in found for row in _claims(each, tables.get("nulls"))]
+    claims = [row for each in found for row in role_claims(each, tables.get("nulls"))]
     tables["claims"] = pd.DataFrame(claims, columns=[*COLUMNS, "closed"])
     return tables
 
@@ -103,7 +99,7 @@ def _heads(roles: Roles) -> pd.DataFrame:
     offsets = torch.tensor(Place.OTHER.offsets(roles.sums["positional"].ratio().shape[-1] // 2))
     columns = {"confidence_low": low, "confidence_high": high, "other": other,
                "other_offset": offsets[index]}  # fmt: skip
-    return roles.heads().assign(**{name: each.flatten() for name, each in columns.items()})
+    return roles.heads().assign(**{name: each.flatten().tolist() for name, each in columns.items()})
 
 
 def _counts(roles: Roles) -> Iterator[dict[str, object]]:
@@ -168,82 +164,6 @@ def _largest(
     )
     largest = {name: float(each.amax()) for name, each in scores.items()}
     return largest | {WITH_ROLE: float(held.sum((1, 2)).amax())}
-
-
-# ------------------------------------------------------------------ claims
-
-
-def _claims(roles: Roles, nulls: pd.DataFrame | None) -> Iterator[dict[str, object]]:
-    """One row per claim for each translation model on the parallel text in its language."""
-    model = roles.reading.model
-    if roles.reading.text not in PARALLEL or not model.languages[1]:
-        return
-    labels = {"model": model.name, "corpus": RELEASED, "target": model.languages[1], "seed": ""}
-    held = roles.held
-    there = {role: bool(each[0].any()) for role, each in held.items()}
-    positional = "" if there[Role.POSITIONAL] else "present: no positional head"
-    rare = "" if there[Role.RARE] else "present: no rare-word head"
-    shares = roles.sums["positional"].replicates()
-    fixed = (shares >= THRESHOLDS.positional).any(-1)
-    neighbours = (at_place(shares, Place.NEIGHBOUR) >= THRESHOLDS.positional).any(1).any(1)
-    confidence = roles.sums["confidence"].replicates()
-    alone = 1 - torch.stack(list(held.values())).any(0).double().mean((1, 2))
-    counts = {role: each.double().sum((1, 2)) for role, each in held.items()}
-    found = {
-        "voita-f1b-positional-confident": (_least_confident(roles), positional),
-        "voita-f1b-few-confident": ((confidence >= CONFIDENT).double().mean((1, 2)), ""),
-        "voita-f1b-confident-are-positional": (_also_positional(roles), positional),
-        "voita-f1b-rare-not-confident": (_rare_over_mean(roles), rare),
-        "voita-f1c-positional": (counts[Role.POSITIONAL], ""),
-        "voita-f1c-positional-adjacent": (
-            counts[Role.POSITIONAL] / fixed.double().sum((1, 2)),
-            "" if bool(fixed[0].any()) else "present: no head at one fixed offset",
-        ),
-        "voita-f1c-both-neighbours": (neighbours.double().sum(-1), ""),
-        "voita-f1c-syntactic": (counts[Role.SYNTACTIC], ""),
-        "voita-f1c-rare": (counts[Role.RARE], ""),
-        "voita-f1c-unclassified": (alone, _diagnostic(roles.reading, nulls)),
-    }
-    for claim, (values, closed) in found.items():
-        low, high = percentiles(values[1:])
-        yield {"claim": claim, **labels, "value": float(values[0]), "low": float(low),
-               "high": float(high), "baseline": float("nan"), "closed": closed or NONE}  # fmt: skip
-
-
-def _least_confident(roles: Roles) -> Float[Tensor, " replicate"]:
-    """Confidence of the positional head that has least of it; NaN without a positional head."""
-    confidence, held = roles.sums["confidence"].replicates(), roles.held[Role.POSITIONAL][0]
-    if not held.any():
-        return torch.full((len(confidence),), torch.nan, dtype=confidence.dtype)
-    least = confidence[0].masked_fill(~held, torch.inf).argmin()
-    return confidence.flatten(1)[:, least]
-
-
-def _also_positional(roles: Roles) -> Float[Tensor, " replicate"]:
-    """Of the k most confident heads the share of positional ones, k being the number of these."""
-    found = []
-    pairs = zip(roles.sums["confidence"].replicates(), roles.held[Role.POSITIONAL], strict=True)
-    for confidence, held in pairs:
-        top = confidence.flatten().topk(int(held.sum())).indices
-        found.append(held.flatten()[top].double().mean())
-    return torch.stack(found)
-
-
-def _rare_over_mean(roles: Roles) -> Float[Tensor, " replicate"]:
-    """Confidence of the head that points most at rare tokens, minus the mean of all heads."""
-    confidence = roles.sums["confidence"].replicates().flatten(1)
-    top = roles.sums["rare"].ratio()[..., ONE_OF_TWO].nan_to_num(-1).argmax()
-    return confidence[:, top] - confidence.mean(1)
-
-
-def _diagnostic(reading: Reading, nulls: pd.DataFrame | None) -> str:
-    """Why the claim that most heads have no role tells nothing, by the null networks."""
-    if nulls is None:
-        return "diagnostic: no null network was measured"
-    of = (nulls["score"] == WITH_ROLE) & (nulls["model"] == reading.model.name)
-    row = nulls[of & (nulls["text"] == reading.text)].iloc[0]
-    passes = 1 - row["largest"] / row["heads"] > 0.5
-    return "diagnostic: networks without knowledge pass, too" if passes else ""
 
 
 # ------------------------------------------------------------------ what the page shows
@@ -338,9 +258,9 @@ def young(tables: Tables) -> pd.DataFrame:
         place = steady[places].astype(float).idxmax()
         rows.append({
             "model": model, "mean": own["confidence"].mean(), "confidence": top["confidence"],
-            "head": words.head(top["layer"], top["head"]),
+            "head": words.head(*map(int, top[["layer", "head"]])),
             "confident": (own["confidence"] >= CONFIDENT).mean(),
-            "steady": words.head(steady["layer"], steady["head"]), "layer": steady["layer"],
+            "steady": words.head(*map(int, steady[["layer", "head"]])), "layer": steady["layer"],
             "place": place, "share": steady[place],
         })  # fmt: skip
     return pd.DataFrame(rows)
