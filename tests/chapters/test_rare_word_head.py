@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from headbook.chapters.specialised_heads import rare_word_head as page
-from headbook.chapters.specialised_heads._released import Reading, by_language, read, trees_of
+from headbook.chapters.specialised_heads._released import Reading, in_their_language, read, trees_of
 from headbook.chapters.specialised_heads._targets import (
     LONG_NOT_RARE,
     LONGEST,
@@ -193,7 +193,7 @@ def test_tables_stand_beside_the_papers_and_those_trained_here() -> None:
 
 
 def test_models_are_measured_on_texts_of_their_language() -> None:
-    found = list(by_language(("firefox-pt-en",), ("ewt-sample",), 4))
+    found = list(in_their_language(("firefox-pt-en",), ("ewt-sample",), 4))
     assert not found
     with pytest.raises(UserError, match="multi30k-de is no treebank"):
-        list(by_language(("firefox-pt-en",), ("multi30k-de",), 4))
+        list(in_their_language(("firefox-pt-en",), ("multi30k-de",), 4))

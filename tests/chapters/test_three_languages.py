@@ -32,7 +32,7 @@ def test_heads_have_the_roles_that_the_role_measures_give(found: Roles) -> None:
     expected = {(each.layer + 1, each.head + 1) for each in listed}
     assert set(zip(held["layer"], held["head"], strict=True)) == expected
     assert set(heads.query("nearness >= 1").index) == set(held.index)
-    counts = {row["role"]: row["count"] for row in page._counts(found)}
+    counts = {row["role"]: row["count"] for row in found.counts()}
     assert counts["any"] == len(held)
     assert counts["syntactic"] == len({(e.layer, e.head) for e in listed if e.role == "syntactic"})
 

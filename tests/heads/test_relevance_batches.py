@@ -97,8 +97,8 @@ def test_predictions_at_padding_are_seen(
 ):
     start = relevance_module._start
 
-    def everywhere(model, passed, rules, predictions, counted):
-        return start(model, passed, rules, predictions, torch.ones_like(counted))
+    def everywhere(passed, rules, predictions, counted):
+        return start(passed, rules, predictions, torch.ones_like(counted))
 
     monkeypatch.setattr(relevance_module, "_start", everywhere)
     with pytest.raises(AssertionError):

@@ -6,7 +6,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from matplotlib.figure import Figure
 
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
@@ -31,7 +30,7 @@ from headbook.stages.texts import HELD_OUT, held_out
 from headbook.studies import confidence_and_roles as study
 from headbook.studies.config import Config
 from headbook.studies.measurements import Measurement, role_rows
-from headbook.studies.results import Tables, publish, published
+from headbook.studies.results import Tables
 from headbook.trees import RELATION_DIRECTIONS, Tree
 from headbook.types import Kind
 
@@ -133,7 +132,6 @@ def test_every_other_choice_has_its_row(tables: Tables):
     best = tables["scores"].query("kind == 'encoder' and update == 'best'")
     assert choices["mean_confidence"].iloc[0] == pytest.approx(best["confidence"].mean())
     assert choices.set_index("option").loc["counted", "mean_confidence"].nunique() > 1
-    assert "mean_confidence" in study.choices_table(tables).columns
 
 
 def test_every_claim_of_the_study_has_a_row_a_model(tables: Tables):
@@ -208,48 +206,6 @@ def test_computing_again_gives_the_same_tables(tables: Tables):
     assert again.keys() == tables.keys()
     for name, table in again.items():
         pd.testing.assert_frame_equal(table, tables[name])
-
-
-def with_roles(tables: Tables) -> Tables:
-    """The same with a head that has two roles, and positional details only."""
-    best = tables["scores"].query("update == 'best'").iloc[0]
-    columns = {name: best[name] for name in tables["roles"].columns if name in best.index}
-    rows = [columns | {"layer": 1, "head": 2, "role": "positional", "detail": detail,
-                       "score": 0.95, "threshold": 0.9} for detail in ("-1", "+1")]  # fmt: skip
-    return tables | {"roles": pd.DataFrame(rows)[list(tables["roles"].columns)]}
-
-
-DRAW = (study.draw_scores, study.draw_roles, study.draw_training)
-
-
-@pytest.mark.parametrize("draw", DRAW, ids=lambda draw: draw.__name__)
-def test_figures_are_drawn_from_published_tables_as_from_computed(
-    draw, tables: Tables, tmp_path: Path
-):
-    publish(study.STUDY, SMOKE, with_roles(tables), [], tmp_path)
-    for given in (tables, published(study.STUDY, "smoke", tmp_path).tables):
-        figure = draw(given)
-        assert isinstance(figure, Figure)
-        figure.canvas.draw()
-
-
-def test_a_model_whose_sentences_hold_no_rare_word_is_drawn(tables: Tables):
-    blank = tables["scores"].assign(rare=float("nan"))
-    figure = study.draw_scores(tables | {"scores": blank})
-    texts = [text.get_text() for axis in figure.axes for text in axis.texts]
-    assert "no sentence counts" in texts
-
-
-def test_the_reading_takes_its_numbers_from_the_tables(tables: Tables):
-    scores = tables["scores"].copy()
-    place = scores.query("kind == 'encoder' and update == 'best'").index[1]
-    scores.loc[place, ["neighbour", "neighbour_offset"]] = [0.97, "-1"]
-    said = study.read(with_roles(tables) | {"scores": scores})
-    layer, head = scores.loc[place, ["layer", "head"]]
-    assert "share at a neighbour is 97% at offset -1 (" in said
-    assert f"layer {layer}, head {head})" in said and "is told for" not in said
-    assert "Of 4 encoder heads in 1 models 1 hold a role" in said
-    assert "nan" not in study.read(tables)
 
 
 def test_another_seed_is_another_model(tables: Tables):

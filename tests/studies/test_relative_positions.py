@@ -6,7 +6,6 @@ from itertools import pairwise
 import pandas as pd
 import pytest
 import torch
-from matplotlib.figure import Figure
 
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
@@ -141,16 +140,3 @@ def test_resamples_of_two_texts_are_independent() -> None:
 def test_computing_again_gives_the_same_tables(tables: Tables, store: Store) -> None:
     for name, table in study.compute(SMOKE, store).items():
         pd.testing.assert_frame_equal(table, tables[name])
-
-
-@pytest.mark.parametrize(
-    "draw", [study.draw_offsets, study.draw_baselines, study.draw_persons], ids=lambda f: f.__name__
-)
-def test_figures_are_drawn_from_tables_alone(draw, tables: Tables) -> None:
-    assert isinstance(draw(tables), Figure)
-
-
-def test_the_reading_takes_its_numbers_from_the_tables(tables: Tables) -> None:
-    changed = tables | {"baseline": tables["baseline"].assign(share=0.123)}
-    assert "12% to 12%" in study.read(changed)
-    assert study.read(tables) != study.read(changed)

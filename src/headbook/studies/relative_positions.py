@@ -7,8 +7,6 @@ from functools import cached_property
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from headbook.claims.ledger import load as ledger
@@ -30,9 +28,6 @@ DRAWN = {"nsubj": (-7, 1), "dobj": (0, 5), "amod": (-3, 1), "advmod": (-6, 2)}
 PERSONS = {"first": {"i", "we"}, "second": {"you"}}
 """Subjects told by their form; every other subject counts as third person."""
 THIRD = "third"
-SEEN = 8
-"""The largest offset drawn."""
-PLAIN, COMMONEST, BAND = "#a9bcd6", "#1f3f6e", "#efe9dc"
 
 
 @dataclass(frozen=True)
@@ -202,99 +197,3 @@ def _person_claims(texts: list[Positions]) -> Iterator[dict[str, object]]:
             more = short.persons(*PERSONS) - other.persons(*PERSONS)
             labels = {**short.claim_labels, "model": f"{short.corpus} minus {other.corpus}"}
             yield claim_row("voita-t1-persons", labels, **_summary(more, "value"))
-
-
-def draw_offsets(tables: Tables) -> Figure:
-    """Figure 3: a histogram of the dependent's relative position for every text and relation."""
-    texts = tables["baseline"].drop_duplicates("corpus")
-    figure = Figure(figsize=(12, 0.7 + 1.55 * len(texts)), layout="constrained")
-    grid = figure.subplots(len(texts), len(RELATIONS), squeeze=False, sharex=True, sharey="row")
-    for axes, (_, text) in zip(grid, texts.iterrows(), strict=True):
-        trees = "gold trees" if text["parser"] == "gold" else "parsed"
-        axes[0].set_ylabel(f"{text['corpus']}\n({trees})\nshare of arcs", fontsize=8)
-        for axis, relation in zip(axes, RELATIONS, strict=True):
-            chosen = f"corpus == {text['corpus']!r} and relation == {relation!r}"
-            _histogram(axis, tables["offsets"].query(chosen), tables["baseline"].query(chosen))
-    for axis, relation in zip(grid[0], RELATIONS, strict=True):
-        axis.set_title(relation)
-    for axis in grid[-1]:
-        axis.set(xlabel="dependent minus head, words", xticks=range(-SEEN, SEEN + 1, 2))
-    return figure
-
-
-def _histogram(axis: Axes, offsets: pd.DataFrame, baseline: pd.DataFrame) -> None:
-    """Bars of one relation in one text, the most frequent dark, on the paper's range shaded."""
-    of = baseline.iloc[0]
-    first, last = DRAWN[of["relation"]]
-    axis.axvspan(first - 0.5, last + 0.5, color=BAND, zorder=0)
-    axis.axvline(0, color="grey", linewidth=0.6, zorder=1)
-    shown = offsets[offsets["offset"].abs() <= SEEN]
-    colours = [COMMONEST if offset == of["offset"] else PLAIN for offset in shown["offset"]]
-    axis.bar(shown["offset"], shown["share"], width=0.85, color=colours, zorder=2)
-    axis.set(xlim=(-SEEN - 0.6, SEEN + 0.6), ylim=(0, 1))
-    note = f"{of['share']:.0%} at {of['offset']:+.0f}" if of["arcs"] else "no such arc"
-    beyond = 1 - shown["share"].sum()
-    if beyond >= 0.005 and of["arcs"]:
-        note += f"\n{beyond:.0%} beyond ±{SEEN}"
-    place, side = (0.97, "right") if (of["offset"] or 0) < 0 else (0.03, "left")
-    axis.text(place, 0.94, note, transform=axis.transAxes, fontsize=8, va="top", ha=side, zorder=3)
-
-
-def draw_baselines(tables: Tables) -> Figure:
-    """What pointing at the most frequent offset gives, every text beside the paper's two."""
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
-    axis = figure.subplots()
-    papers = list(tables["paper"].groupby("of", sort=False))
-    texts = list(tables["baseline"].groupby("corpus", sort=False))
-    for place, (name, rows) in enumerate([*papers, *texts]):
-        shift = 0.8 * ((place + 0.5) / (len(papers) + len(texts)) - 0.5)
-        at = [relation + shift for relation in range(len(RELATIONS))]
-        if place < len(papers):
-            axis.plot(at, rows["share"], "_", markersize=13, markeredgewidth=2.5,
-                      color=("black", "grey")[place % 2], label=f"paper, {name}")  # fmt: skip
-            continue
-        spread = [(rows["share"] - rows["low"]).clip(0), (rows["high"] - rows["share"]).clip(0)]
-        axis.errorbar(at, rows["share"], yerr=spread, fmt="osD^vPX*"[place % 8], capsize=2,
-                      label=name)  # fmt: skip
-    axis.set(xticks=range(len(RELATIONS)), xticklabels=RELATIONS, ylim=(0, 1),
-             ylabel="share at the most frequent offset")  # fmt: skip
-    for edge in range(1, len(RELATIONS)):
-        axis.axvline(edge - 0.5, color="lightgrey", linewidth=0.8)
-    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=8)
-    return figure
-
-
-def draw_persons(tables: Tables) -> Figure:
-    """Stacked bars: subjects of the first, second and third person in every text."""
-    wide = tables["persons"].pivot(index="corpus", columns="person", values="share")
-    wide = wide.loc[tables["persons"]["corpus"].unique()[::-1]]
-    figure = Figure(figsize=(8, 1.2 + 0.4 * len(wide)), layout="constrained")
-    axis, left = figure.subplots(), 0.0
-    styles = {"first": ("#1f3f6e", ""), "second": ("#7fa8d6", "///"), THIRD: ("#f1f1f1", "...")}
-    for person, (colour, hatch) in styles.items():
-        axis.barh(wide.index, wide[person], left=left, color=colour, hatch=hatch,
-                  edgecolor="white" if not hatch else "grey", label=f"{person} person")  # fmt: skip
-        left = left + wide[person]
-    axis.set(xlim=(0, 1), xlabel="share of nsubj dependents (I or we; you; any other)")
-    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
-    return figure
-
-
-def read(tables: Tables) -> str:
-    """The reading, every number from the tables."""
-    baseline, persons = tables["baseline"], tables["persons"]
-    wide = baseline.pivot(index="corpus", columns="relation", values="share")
-    leading = int((wide.idxmax(axis=1) == "amod").sum())
-    narrow = baseline.loc[baseline["in_range"].idxmin()]
-    either = persons[persons["person"] == "first or second"].set_index("corpus")["share"]
-    spans = ", ".join(
-        f"{name} {wide[name].min():.0%} to {wide[name].max():.0%}" for name in RELATIONS
-    )
-    return (
-        f"Over {len(wide)} texts the most frequent offset alone is right for: {spans}. The "
-        f"adjective is the most predictable relation in {leading} of them. The range drawn in the "
-        f"paper holds least of {narrow['relation']} in {narrow['corpus']}, "
-        f"{narrow['in_range']:.0%}. I, we and you are "
-        f"{either.min():.0%} ({either.idxmin()}) to {either.max():.0%} ({either.idxmax()}) of "
-        "the subjects."
-    )

@@ -66,6 +66,19 @@ def readings(models: Sequence[str], texts: Sequence[str], sentences: int | None)
     return [read(load(name), text, trees[text]) for name in models for text in texts]
 
 
+def in_their_language(
+    models: Sequence[str], texts: Sequence[str], sentences: int | None
+) -> Iterator[Reading]:
+    """Every model on those of the treebanks that are in the language it reads."""
+    trees = {text: trees_of(text, sentences) for text in texts}
+    for name in models:
+        model = load(name)
+        language = model.languages[0]
+        for text, (spoken, parsed) in trees.items():
+            if language in (spoken, "und"):
+                yield read(model, text, parsed)
+
+
 def trees_of(text: str, sentences: int | None = None) -> tuple[str, Sequence[Tree]]:
     """Language and gold trees of a treebank; UserError for another text."""
     entry = registry().get(text)
@@ -74,19 +87,6 @@ def trees_of(text: str, sentences: int | None = None) -> tuple[str, Sequence[Tre
     if not trees:
         raise UserError(f"{text} has no trees: name a treebank")
     return language, trees
-
-
-def by_language(
-    models: Sequence[str], texts: Sequence[str], sentences: int | None
-) -> Iterator[Reading]:
-    """Every model on the texts of the language that it reads."""
-    trees = {text: trees_of(text, sentences) for text in texts}
-    for name in models:
-        model = load(name)
-        language = model.languages[0]
-        for text, (spoken, parsed) in trees.items():
-            if language in (spoken, "und"):
-                yield read(model, text, parsed)
 
 
 def read(model: Loaded, text: str, trees: Sequence[Tree]) -> Reading:

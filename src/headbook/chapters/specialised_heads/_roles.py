@@ -51,12 +51,27 @@ class Roles:
     @property
     def held(self) -> dict[Role, Bool[Tensor, "replicate layer head"]]:
         """Which heads have which role."""
-        neighbours = at_place(self.sums["positional"].replicates(), Place.NEIGHBOUR)
+        return self.held_on(None)
+
+    def held_on(self, half: int | None) -> dict[Role, Bool[Tensor, "replicate layer head"]]:
+        """The same on the sentences of one half, 0 or 1, or on all."""
+        neighbours = at_place(self.sums["positional"].replicates(half), Place.NEIGHBOUR)
+        margins = self._over_offset_on(half)
         return {
             Role.POSITIONAL: (neighbours >= THRESHOLDS.positional).any(-1),
-            Role.SYNTACTIC: (self._over_offset >= THRESHOLDS.syntactic_margin).any(-1),
-            Role.RARE: self.sums["rare"].replicates()[..., ONE_OF_TWO] >= THRESHOLDS.rare,
+            Role.SYNTACTIC: (margins >= THRESHOLDS.syntactic_margin).any(-1),
+            Role.RARE: self.sums["rare"].replicates(half)[..., ONE_OF_TWO] >= THRESHOLDS.rare,
         }
+
+    def counts(self) -> Iterator[dict[str, object]]:
+        """How many encoder heads have each role and any, with intervals over sentences."""
+        held = self.held
+        heads = held[Role.RARE][0].numel()
+        for name, each in (held | {"any": torch.stack(list(held.values())).any(0)}).items():
+            count = each.double().sum((1, 2))
+            low, high = percentiles(count[1:])
+            yield {"role": str(name), "count": int(count[0]), "low": float(low),
+                   "high": float(high), "heads": heads, **self.reading.labels}  # fmt: skip
 
     @property
     def nearness(self) -> Float[Tensor, "replicate layer head"]:
@@ -81,8 +96,11 @@ class Roles:
     @property
     def _over_offset(self) -> Float[Tensor, "replicate layer head column"]:
         """Every head's lead over the best offset; minus infinity where nothing was asked."""
-        best = self.sums["offsets"].replicates().nan_to_num(-1).amax(1)
-        over = self.sums["syntactic"].replicates() - best[:, None, None]
+        return self._over_offset_on(None)
+
+    def _over_offset_on(self, half: int | None) -> Float[Tensor, "replicate layer head column"]:
+        best = self.sums["offsets"].replicates(half).nan_to_num(-1).amax(1)
+        over = self.sums["syntactic"].replicates(half) - best[:, None, None]
         return over.nan_to_num(nan=-torch.inf)
 
     def best(self) -> pd.DataFrame:

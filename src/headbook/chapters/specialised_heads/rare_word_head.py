@@ -16,7 +16,7 @@ from headbook.chapters.specialised_heads._released import (
     TEXTS,
     TITLES,
     Reading,
-    by_language,
+    in_their_language,
 )
 from headbook.chapters.specialised_heads._roles import ONE_OF_TWO, THRESHOLDS
 from headbook.chapters.specialised_heads._targets import (
@@ -65,7 +65,7 @@ class Parameters:
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """The best heads, every head, what the best point at, splits, nulls, claims."""
-    given = by_language(parameters.models, parameters.texts, parameters.sentences)
+    given = in_their_language(parameters.models, parameters.texts, parameters.sentences)
     found = [(reading, reading.sums(_measures(reading))) for reading in given]
     tables = {
         "released": pd.DataFrame([row for each in found for row in _best(*each)]),

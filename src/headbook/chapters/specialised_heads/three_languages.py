@@ -12,7 +12,7 @@ from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.specialised_heads._released import (
     TITLES,
     Reading,
-    by_language,
+    in_their_language,
 )
 from headbook.chapters.specialised_heads._roles import (
     NAMES,
@@ -30,7 +30,6 @@ from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.measure import percentiles
 from headbook.heads.nulls import null_values
-from headbook.heads.roles import Role
 from headbook.runs.store import Store
 
 NUMBER = 15
@@ -66,29 +65,18 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     """The best head of every role, all heads with their roles, counts, nulls, claims."""
     found = [
         Roles.of(each)
-        for each in by_language(parameters.models, parameters.texts, parameters.sentences)
+        for each in in_their_language(parameters.models, parameters.texts, parameters.sentences)
     ]
     tables = {
         "released": pd.concat([each.best() for each in found], ignore_index=True),
         "role_heads": pd.concat([each.heads() for each in found], ignore_index=True),
-        "role_counts": pd.DataFrame([row for each in found for row in _counts(each)]),
+        "role_counts": pd.DataFrame([row for each in found for row in each.counts()]),
         "claims": pd.DataFrame([row for each in found for row in _claims(each)], columns=COLUMNS),
     }
     if parameters.nulls:
         rows = [_nulls(each.reading.first(NULL_SENTENCES), parameters.nulls) for each in found]
         tables["nulls"] = pd.concat(rows, ignore_index=True)
     return tables
-
-
-def _counts(roles: Roles) -> Iterator[dict[str, object]]:
-    """How many encoder heads have each role and any, with intervals over sentences."""
-    held = roles.held
-    heads = held[Role.RARE][0].numel()
-    for name, each in (held | {"any": torch.stack(list(held.values())).any(0)}).items():
-        count = each.double().sum((1, 2))
-        low, high = percentiles(count[1:])
-        yield {"role": str(name), "count": int(count[0]), "low": float(low), "high": float(high),
-               "heads": heads, **roles.reading.labels}  # fmt: skip
 
 
 def _claims(roles: Roles) -> Iterator[dict[str, object]]:

@@ -1,0 +1,94 @@
+"""Claims of Figures 1b and 1c of Voita et al. 2019, from the roles of a released model."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headbook.chapters.specialised_heads._released import Reading
+from headbook.chapters.specialised_heads._roles import ONE_OF_TWO, THRESHOLDS, Roles
+from headbook.chapters.specialised_heads.three_languages import PARALLEL
+from headbook.claims.gates import NONE, RELEASED
+from headbook.heads.measure import percentiles
+from headbook.heads.positional import Place, at_place
+from headbook.heads.roles import Role
+
+CONFIDENT = 0.70
+"""What the ledger calls a confident head (claim voita-f1b-few-confident)."""
+WITH_ROLE = "heads with a role"
+"""The row of a table of nulls that counts them."""
+
+
+def role_claims(roles: Roles, nulls: pd.DataFrame | None) -> Iterator[dict[str, object]]:
+    """One row per claim for each translation model on the parallel text in its language."""
+    model = roles.reading.model
+    if roles.reading.text not in PARALLEL or not model.languages[1]:
+        return
+    labels = {"model": model.name, "corpus": RELEASED, "target": model.languages[1], "seed": ""}
+    held = roles.held
+    there = {role: bool(each[0].any()) for role, each in held.items()}
+    positional = "" if there[Role.POSITIONAL] else "present: no positional head"
+    rare = "" if there[Role.RARE] else "present: no rare-word head"
+    shares = roles.sums["positional"].replicates()
+    fixed = (shares >= THRESHOLDS.positional).any(-1)
+    neighbours = (at_place(shares, Place.NEIGHBOUR) >= THRESHOLDS.positional).any(1).any(1)
+    confidence = roles.sums["confidence"].replicates()
+    alone = 1 - torch.stack(list(held.values())).any(0).double().mean((1, 2))
+    counts = {role: each.double().sum((1, 2)) for role, each in held.items()}
+    found = {
+        "voita-f1b-positional-confident": (_least_confident(roles), positional),
+        "voita-f1b-few-confident": ((confidence >= CONFIDENT).double().mean((1, 2)), ""),
+        "voita-f1b-confident-are-positional": (_also_positional(roles), positional),
+        "voita-f1b-rare-not-confident": (_rare_over_mean(roles), rare),
+        "voita-f1c-positional": (counts[Role.POSITIONAL], ""),
+        "voita-f1c-positional-adjacent": (
+            counts[Role.POSITIONAL] / fixed.double().sum((1, 2)),
+            "" if bool(fixed[0].any()) else "present: no head at one fixed offset",
+        ),
+        "voita-f1c-both-neighbours": (neighbours.double().sum(-1), ""),
+        "voita-f1c-syntactic": (counts[Role.SYNTACTIC], ""),
+        "voita-f1c-rare": (counts[Role.RARE], ""),
+        "voita-f1c-unclassified": (alone, diagnostic(roles.reading, nulls)),
+    }
+    for claim, (values, closed) in found.items():
+        low, high = percentiles(values[1:])
+        yield {"claim": claim, **labels, "value": float(values[0]), "low": float(low),
+               "high": float(high), "baseline": float("nan"), "closed": closed or NONE}  # fmt: skip
+
+
+def _least_confident(roles: Roles) -> Float[Tensor, " replicate"]:
+    """Confidence of the positional head that has least of it; NaN without a positional head."""
+    confidence, held = roles.sums["confidence"].replicates(), roles.held[Role.POSITIONAL][0]
+    if not held.any():
+        return torch.full((len(confidence),), torch.nan, dtype=confidence.dtype)
+    least = confidence[0].masked_fill(~held, torch.inf).argmin()
+    return confidence.flatten(1)[:, least]
+
+
+def _also_positional(roles: Roles) -> Float[Tensor, " replicate"]:
+    """Of the k most confident heads the share of positional ones, k being the number of these."""
+    found = []
+    pairs = zip(roles.sums["confidence"].replicates(), roles.held[Role.POSITIONAL], strict=True)
+    for confidence, held in pairs:
+        top = confidence.flatten().topk(int(held.sum())).indices
+        found.append(held.flatten()[top].double().mean())
+    return torch.stack(found)
+
+
+def _rare_over_mean(roles: Roles) -> Float[Tensor, " replicate"]:
+    """Confidence of the head that points most at rare tokens, minus the mean of all heads."""
+    confidence = roles.sums["confidence"].replicates().flatten(1)
+    top = roles.sums["rare"].ratio()[..., ONE_OF_TWO].nan_to_num(-1).argmax()
+    return confidence[:, top] - confidence.mean(1)
+
+
+def diagnostic(reading: Reading, nulls: pd.DataFrame | None) -> str:
+    """Why the claim that most heads have no role tells nothing, by the null networks."""
+    if nulls is None:
+        return "diagnostic: no null network was measured"
+    of = (nulls["score"] == WITH_ROLE) & (nulls["model"] == reading.model.name)
+    row = nulls[of & (nulls["text"] == reading.text)].iloc[0]
+    passes = 1 - row["largest"] / row["heads"] > 0.5
+    return "diagnostic: networks without knowledge pass, too" if passes else ""
