@@ -140,7 +140,7 @@ def test_every_test_set_of_a_folder_needs_both_sides(folder):
 
 @pytest.mark.parametrize("name", ["{0}/nowhere", "./nowhere", "nowhere/", "~/nowhere"])
 def test_a_path_that_does_not_exist_is_no_misspelt_name(folder, name):
-    with pytest.raises(UserError, match=r"^/.*nowhere does not exist: name the folder") as error:
+    with pytest.raises(UserError, match=r"^/.*nowhere does not exist: give the path") as error:
         load(name.format(folder))
     assert "~" not in str(error.value) and "did you mean" not in str(error.value)
 

@@ -153,7 +153,7 @@ def _folder(folder: Path, limit: int | None) -> ParallelCorpus:
     if not folder.is_dir():
         wrong = "is a file, not a folder" if folder.exists() else "does not exist"
         raise UserError(
-            f"{folder.absolute()} {wrong}: name the folder that holds train.en and train.xx"
+            f"{folder.absolute()} {wrong}: give the path of a folder with train.en and train.xx"
         )
     found = sorted(folder.iterdir())
     for path in found:
