@@ -56,11 +56,11 @@ def _alone(command: str) -> None:
 
 def _from_anywhere(corpus: str | None) -> str | None:
     """A corpus by name, or a user's folder by its whole path: notebooks run in their own folder."""
-    from headbook.corpora.registry import registry
+    from headbook.corpora.registry import is_path, registry
 
-    if not corpus or corpus in registry() or not Path(corpus).is_dir():
+    if not corpus or corpus in registry() or not is_path(corpus):
         return corpus
-    return str(Path(corpus).resolve())
+    return str(Path(corpus).expanduser().resolve())
 
 
 @corpora.command("list")

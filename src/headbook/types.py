@@ -28,5 +28,10 @@ class HeadId:
 class UserError(Exception):
     """Something the user can mend: one line that names what is wrong, where, and the mend.
 
-    The command line prints the line and exits with status 2; no stack trace is shown.
+    The command line prints the line and exits with status 2; no stack trace is shown, nor in a
+    notebook.
     """
+
+    def _render_traceback_(self) -> list[str]:
+        """IPython asks an exception for this before it formats a traceback of its own."""
+        return [f"{type(self).__name__}: {self}"]

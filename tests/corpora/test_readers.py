@@ -138,9 +138,81 @@ def test_every_test_set_of_a_folder_needs_both_sides(folder):
     assert list(load(str(folder)).tests) == ["test", "test_2"]
 
 
-def test_a_path_that_is_no_folder_says_how_a_folder_is_named(tmp_path):
-    with pytest.raises(UserError, match="named by its path"):
-        load(str(tmp_path / "nowhere"))
+@pytest.mark.parametrize("name", ["{0}/nowhere", "./nowhere", "nowhere/", "~/nowhere"])
+def test_a_path_that_does_not_exist_is_no_misspelt_name(folder, name):
+    with pytest.raises(UserError, match=r"^/.*nowhere does not exist: give the path") as error:
+        load(name.format(folder))
+    assert "~" not in str(error.value) and "did you mean" not in str(error.value)
+
+
+def test_a_file_is_no_corpus(folder):
+    with pytest.raises(UserError, match=r"train\.en is a file, not a folder"):
+        load(str(folder / "train.en"))
+
+
+def test_a_tilde_is_the_home_folder(folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder.parent))
+    assert load(f"~/{folder.name}").digest == load(str(folder)).digest
+
+
+@pytest.mark.parametrize("name", ["train.ru", "valid.de", "test.en"])
+def test_a_folder_in_place_of_a_file_is_named(folder, name):
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).mkdir()
+    with pytest.raises(UserError, match=f"{name} is a folder"):
+        load(str(folder))
+
+
+def test_a_file_that_stands_there_plain_and_packed_is_refused(folder):
+    (folder / "train.en.gz").write_bytes(gzip.compress(lines(*WORDS[:4])))
+    with pytest.raises(UserError, match=r"train\.en and train\.en\.gz are both there"):
+        load(str(folder))
+
+
+def test_fields_between_commas_are_refused(tmp_path):
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.csv").write_bytes(lines("one,eins"))
+    with pytest.raises(UserError, match=r"holds train\.csv.* save it as train\.tsv"):
+        load(str(tmp_path))
+
+
+@pytest.mark.parametrize("split", ["valid", "test"])
+@pytest.mark.parametrize("content", [b"", b" \n\n"])
+def test_an_empty_evaluation_set_is_named_before_any_training(folder, split, content):
+    (folder / f"{split}.en").write_bytes(content)
+    (folder / f"{split}.de.gz").write_bytes(gzip.compress(content))
+    why = "2 of 2 pairs: one side is empty" if content else "the file is empty"
+    with pytest.raises(UserError, match=rf"/{split}\.en: no pair is left \(.*{why}"):
+        load(str(folder), limit=1)
+
+
+def test_a_byte_order_mark_is_no_text(folder):
+    plain = load(str(folder))
+    for path in folder.iterdir():
+        opened = gzip.open if path.suffix == ".gz" else open
+        with opened(path, "rb") as stream:
+            content = stream.read()
+        with opened(path, "wb") as stream:
+            stream.write(b"\xef\xbb\xbf" + content)
+    assert load(str(folder)).digest == plain.digest
+    (folder / "train.en").write_bytes(lines(*WORDS[:3], "\ufefffour"))
+    assert load(str(folder)).train.source[3] == "\ufefffour"  # the mark of a file is its first
+
+
+@pytest.mark.parametrize(
+    ("encoding", "said"),
+    [("utf-16", "train.en: UTF-16"), ("utf-16-be", "line 1: a NUL byte"), ("utf-16-le", "a NUL")],
+)
+def test_utf16_is_refused(folder, encoding, said):
+    (folder / "train.en").write_bytes("one\ntwo\nthree\nfour\n".encode(encoding))
+    with pytest.raises(UserError, match=said):
+        load(str(folder))
+
+
+def test_a_nul_byte_names_its_line(folder):
+    (folder / "train.en").write_bytes(b"one\ntwo\nth\0ree\nfour\n")
+    with pytest.raises(UserError, match=r"train\.en, line 3: a NUL byte"):
+        load(str(folder))
 
 
 def test_invalid_utf8_names_file_and_line(folder):
@@ -172,7 +244,8 @@ def test_empty_lines_and_long_lines_are_dropped_on_both_sides_and_counted(folder
     long = " ".join(["very"] * 10_000)
     (folder / "train.en").write_bytes(lines("one", "", long, " ".join(["word"] * 200)))
     (folder / "train.de.gz").write_bytes(gzip.compress(lines("eins", "zwei", "drei", "vier")))
-    (folder / "test.de.gz").write_bytes(gzip.compress(lines("\u00a0 ")))
+    (folder / "test.en").write_bytes(lines("six", "seven"))
+    (folder / "test.de.gz").write_bytes(gzip.compress(lines("sechs", "\u00a0 ")))
     corpus = load(str(folder))
     assert list(corpus.train.target) == ["eins", "vier"]
     assert corpus.report.dropped == {
@@ -180,7 +253,7 @@ def test_empty_lines_and_long_lines_are_dropped_on_both_sides_and_counted(folder
         ("train", Reason.OVER_LONG): 1,
         ("test", Reason.EMPTY_SIDE): 1,
     }
-    assert corpus.report.read == {"train": 4, "valid": 1, "test": 1}
+    assert corpus.report.read == {"train": 4, "valid": 1, "test": 2}
     assert "train: dropped 1 of 4 pairs: one side is empty" in corpus.report.lines()
 
 

@@ -1,6 +1,7 @@
 """The run store: keys move with what decides a run, and a run is whole or not there."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from filelock import FileLock
 
 from headbook.runs.canonical import plain
 from headbook.runs.store import Difference, Ingredients, Stage, Store
+from headbook.types import UserError
 
 
 class Norm(StrEnum):
@@ -184,6 +186,22 @@ def test_two_processes_compute_one_run_once(tmp_path: Path):
     assert [printed.splitlines()[-1] for printed in answers] == ["42", "42"]
     assert counter.read_text() == "computed\n"
     assert notices.read_text().count("waiting for") == 1
+
+
+@pytest.mark.parametrize("below", ["", "deeper"])
+def test_a_store_that_cannot_be_written_is_the_users_error(tmp_path: Path, below: str):
+    (tmp_path / "file").write_text("")
+    root = tmp_path / "file" / below
+    with pytest.raises(UserError, match=r"cannot be written \(.*name another .* HEADBOOK_RUNS"):
+        Store(root).get(ASKED, lambda folder: None)
+
+
+def test_a_store_without_permission_is_the_users_error(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everywhere
+    with pytest.raises(UserError, match="no permission to write"):
+        store.get(ASKED, lambda folder: None)
 
 
 def test_a_lock_that_is_free_is_taken_once(store: Store, monkeypatch: pytest.MonkeyPatch):

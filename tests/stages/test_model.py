@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 import torch
 
+from headbook.corpora.batches import EOS
 from headbook.corpora.readers import load
 from headbook.models.decoding import Search
 from headbook.runs.store import Store
@@ -144,6 +145,28 @@ def test_the_key_moves_with_config_text_and_precision(made: model.TrainedModel):
 def test_pairs_over_the_longest_are_left_out():
     pairs = [([3] * source, [3] * target) for source, target in ((2, 200), (201, 2), (2, 201))]
     assert model.short(pairs) == pairs[:1]
+
+
+def test_a_line_without_spaces_is_cut_to_subwords_and_said(
+    made: model.TrainedModel, tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture[str]
+):
+    corpus = write_corpus(tmp_path / "corpus")
+    test = corpus / "test.en"
+    test.write_text(test.read_text().replace("water", "dog" * 400))
+    train = corpus / "train.en"
+    train.write_text(train.read_text() + "\n")
+    (corpus / "train.de").write_text((corpus / "train.de").read_text() + "\n")
+    monkeypatch.setattr(model, "LONGEST_EVALUATED", 30)
+    again = trained(tiny(corpus), Store(tmp_path / "runs"))
+    said = capsys.readouterr().out.splitlines()
+    assert f"{corpus}: train: dropped 1 of 61 pairs: one side is empty" in said
+    changed = sum("dogdog" in line for line in test.read_text().splitlines())
+    assert f"{corpus}: test: {changed} lines cut to their first 30 subwords" in said
+    rows = [source for source, _ in again.encode(again.corpus.tests["test"])]
+    assert max(map(len, rows)) == 30
+    whole = again.source.encode(again.corpus.tests["test"].source)
+    assert rows == [row if len(row) <= 30 else [*row[:29], EOS] for row in whole]
+    assert len((again.folder / "test.txt").read_text().splitlines()) == 10
 
 
 def test_asked_again_it_is_not_trained_again(

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from spacy.tokens import Doc
 
 from headbook import paths
 from headbook.corpora import controlled
+from headbook.corpora.pairs import Pairs
 from headbook.corpora.readers import ParallelCorpus, load
 from headbook.runs.store import Store
 from headbook.stages import texts
@@ -73,6 +75,15 @@ def corpus(tmp_path: Path) -> ParallelCorpus:
         for language in ("en", "de"):
             (tmp_path / f"{part}.{language}").write_text("\n".join(LINES) + "\n")
     return load(str(tmp_path))
+
+
+def test_a_line_without_spaces_is_measured_in_part(
+    corpus: ParallelCorpus, pipeline: str, store: Store
+):
+    long = Pairs(("a" * 20_000, *LINES), ("b" * 20_000, *LINES))
+    text = held_out(replace(corpus, tests={"test": long}), None, pipeline, store)
+    assert text.sentences == ("a" * 2_000, *LINES) and text.trees[0].text == "a" * 2_000
+    assert text.targets == ("b" * 2_000, *LINES)
 
 
 @pytest.fixture

@@ -46,6 +46,7 @@ def assert_one_line(caught: pytest.ExceptionInfo[UserError], *said: str) -> None
         ("corpus", 30, "corpus is 30"),
         ("corpus", "", "corpus is ''"),
         ("pipeline", None, "pipeline is None"),
+        ("pipeline", "no_such", "spaCy pipeline no_such: not found"),
         ("updates", 0, "1 or more"),
         ("updates", 10.0, "updates is 10.0"),
         ("updates", "10", "updates is '10'"),

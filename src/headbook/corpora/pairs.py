@@ -1,5 +1,6 @@
 """Sentence pairs from text files: decoding, unequal sides, and what is dropped."""
 
+import codecs
 import gzip
 import tarfile
 import zipfile
@@ -46,13 +47,17 @@ class Pairs:
 
 
 def open_bytes(path: Path) -> BufferedIOBase:
-    """A plain or .gz file for reading; UserError when it is not there."""
+    """A plain or .gz file for reading; UserError when it is not there or cannot be opened."""
     try:
         return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
     except FileNotFoundError:
         raise UserError(
             f"{path} is missing: fetch the corpus again with `headbook corpora fetch`, or put the "
             "file there"
+        ) from None
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be read ({error.strerror}): put a text file there"
         ) from None
 
 
@@ -100,6 +105,30 @@ def text_lines(path: Path) -> Iterator[str]:
         yield from decoded(stream, str(path))
 
 
+def plain_lines(path: Path) -> Iterator[str]:
+    """The lines of a text file as editors write them, without a byte-order mark.
+
+    UserError for UTF-16, and for a NUL byte, which no text holds.
+    """
+    with open_bytes(path) as stream:
+        yield from decoded(_without_mark(stream, path), str(path))
+
+
+def _without_mark(lines: Iterable[bytes], path: Path) -> Iterator[bytes]:
+    for number, line in enumerate(lines, 1):
+        if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise UserError(
+                f"{path}: UTF-16, not UTF-8: save it as UTF-8 "
+                "(for example `iconv -f utf-16 -t utf-8`)"
+            )
+        if b"\0" in line:
+            raise UserError(
+                f"{path}, line {number}: a NUL byte: save the file as UTF-8 if it is UTF-16, "
+                "or delete the byte"
+            )
+        yield line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+
+
 def paired(left: Iterable[str], right: Iterable[str], names: Pair) -> Iterator[Pair]:
     """Line-aligned sides as pairs; UserError naming both counts when their lengths differ."""
     common = 0
@@ -123,7 +152,7 @@ def paired(left: Iterable[str], right: Iterable[str], names: Pair) -> Iterator[P
 
 def read_sides(source: Path, target: Path) -> Iterator[Pair]:
     """Two line-aligned files as pairs."""
-    return paired(text_lines(source), text_lines(target), (str(source), str(target)))
+    return paired(plain_lines(source), plain_lines(target), (str(source), str(target)))
 
 
 def table_rows(lines: Iterable[str], split: str, report: Report) -> Iterator[Pair]:
@@ -176,5 +205,5 @@ def read_splits(files: dict[str, Path], target: str, report: Report) -> dict[str
 
 def _split(files: dict[str, Path], name: str, target: str, report: Report) -> Iterable[Pair]:
     if f"{name}.tsv" in files:
-        return table_rows(text_lines(files[f"{name}.tsv"]), name, report)
+        return table_rows(plain_lines(files[f"{name}.tsv"]), name, report)
     return read_sides(files[f"{name}.en"], files[f"{name}.{target}"])

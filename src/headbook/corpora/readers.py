@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headbook.corpora import controlled, download, opensubtitles, splits, tatoeba, wmt
 from headbook.corpora.pairs import ALL, Pair, Pairs, Reader, read_splits, usable
-from headbook.corpora.registry import Corpus, CorpusKind, Place, corpus, registry
+from headbook.corpora.registry import Corpus, CorpusKind, Place, corpus, is_path, registry
 from headbook.corpora.report import Reason, Report
 from headbook.types import UserError
 
@@ -43,8 +43,8 @@ def load(name: str, limit: int | None = None) -> ParallelCorpus:
     """
     if limit is not None and limit < 1:
         raise UserError(f"limit {limit} leaves no training pair: give a limit of 1 or more")
-    if name not in registry() and Path(name).is_dir():
-        return _folder(Path(name), limit)
+    if name not in registry() and is_path(name):
+        return _folder(Path(name).expanduser(), limit)
     entry = corpus(name)
     if entry.kind in (CorpusKind.TREEBANK, CorpusKind.TEXT):
         raise UserError(
@@ -150,7 +150,16 @@ def _merged(parts: Iterable[ParallelCorpus], report: Report) -> Pairs:
 
 def _folder(folder: Path, limit: int | None) -> ParallelCorpus:
     """A user's own corpus: train, valid and test as `.en` and `.xx` files or as `.tsv`, or .gz."""
-    files = {path.name.removesuffix(".gz"): path for path in sorted(folder.iterdir())}
+    if not folder.is_dir():
+        wrong = "is a file, not a folder" if folder.exists() else "does not exist"
+        raise UserError(
+            f"{folder.absolute()} {wrong}: give the path of a folder with train.en and train.xx"
+        )
+    found = sorted(folder.iterdir())
+    for path in found:
+        if path.name.startswith(("train.", "valid.", "test.")) and path.is_dir():
+            raise UserError(f"{path} is a folder: put a text file of that name there")
+    files = {path.name.removesuffix(".gz"): path for path in found}
     target = _target_language(folder, files)
     sides = {part: part.rpartition(".") for part in files}
     parts = {
@@ -159,12 +168,31 @@ def _folder(folder: Path, limit: int | None) -> ParallelCorpus:
         if language in ("en", target, "tsv")
         and (split in ("train", "valid") or split.startswith("test"))
     }
+    for part, path in parts.items():
+        plain = folder / part
+        if path != plain and plain.exists():
+            raise UserError(f"{plain} and {path.name} are both there: remove one of them")
     tests = {sides[part][0] for part in parts} - {"train", "valid"}
     for split in ("train", "valid", *sorted(tests or {"test"})):
         _require(folder, parts, split, target)
     report = Report()
-    found = _clean(read_splits(parts, target, report), report)
-    return _assembled(str(folder), target, found, limit, report)
+    splits_read = _clean(read_splits(parts, target, report), report)
+    made = _assembled(str(folder), target, splits_read, limit, report)
+    for split, pairs in {"valid": made.valid, **made.tests}.items():
+        _require_pairs(folder, parts, split, pairs, report)
+    return made
+
+
+def _require_pairs(
+    folder: Path, parts: Mapping[str, Path], split: str, pairs: Pairs, report: Report
+) -> None:
+    """An empty set would be met only after the training."""
+    if len(pairs):
+        return
+    file = parts.get(f"{split}.tsv") or parts[f"{split}.en"]
+    dropped = [line for line in report.lines() if line.startswith(f"{split}:")]
+    why = "; ".join(dropped) or "the file is empty"
+    raise UserError(f"{file}: no pair is left ({why}): put sentences there, on both sides")
 
 
 def _require(folder: Path, parts: Mapping[str, Path], split: str, target: str) -> None:
@@ -185,6 +213,11 @@ def _target_language(folder: Path, parts: Mapping[str, Path]) -> str:
         raise UserError(
             f"{folder} holds training files in {', '.join(languages)}: keep one target "
             "language a folder"
+        )
+    if languages == ["csv"]:
+        raise UserError(
+            f"{folder} holds train.csv, and fields between commas are not read: save it as "
+            "train.tsv, a tab between the two sides, or as train.en and train.xx"
         )
     if not languages and "tsv" not in named:
         raise UserError(

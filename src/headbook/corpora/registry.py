@@ -168,6 +168,11 @@ def corpus(name: str) -> Corpus:
     )
 
 
+def is_path(name: str) -> bool:
+    """Whether a name that is not in the registry is meant as a path: it looks like one, or is."""
+    return name.startswith(("~", ".")) or "/" in name or Path(name).exists()
+
+
 def nearest(name: str, known: Iterable[str]) -> list[str]:
     """Up to six near names: those of the same collection first, then those spelt alike."""
     same = [other for other in known if collection(other) == collection(name)]

@@ -1,6 +1,7 @@
 """The run store: what a stage made from the same ingredients is made once and kept."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,7 @@ from filelock import FileLock, Timeout
 from headbook import paths
 from headbook.runs import record
 from headbook.runs.canonical import digest, plain
+from headbook.types import UserError
 
 KEY_LENGTH = 16  # hexadecimal digits of the digest that name a folder
 ABSENT = "(absent)"  # what `explain` shows for a field that one of the two runs does not have
@@ -81,12 +83,24 @@ class Store:
         """
         final = self.folder(ingredients)
         if not self.has(ingredients):
-            final.parent.mkdir(parents=True, exist_ok=True)
+            self._require_writable(final.parent)
             with _locked(final.with_suffix(".lock")):
                 if not self.has(ingredients):
                     self._make(ingredients, make, final)
         self.handed[final] = None
         return final
+
+    def _require_writable(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            reason = None if os.access(folder, os.W_OK) else "no permission to write"
+        except OSError as error:
+            reason = error.strerror
+        if reason:
+            raise UserError(
+                f"the run store {self.root} cannot be written ({reason}): "
+                "name another folder in HEADBOOK_RUNS"
+            )
 
     def records(self) -> list[dict[str, Any]]:
         """The records of all runs that were got from this object: what was read, or made."""

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Protocol
 import pandas as pd
 import torch
 
-from headbook.corpora.batches import EncodedPair
+from headbook.corpora.batches import EOS, EncodedPair
 from headbook.corpora.readers import Pairs, ParallelCorpus, load
 from headbook.corpora.subwords import Subwords
 from headbook.models.decoding import Search
@@ -29,6 +29,9 @@ from headbook.types import UserError
 TRAINED = Stage("model", version=1)
 LONGEST = 200
 """Pairs with more subwords on a side are left out of training, as in the paper's code."""
+LONGEST_EVALUATED = 512
+"""Lines with more subwords are cut where a model is evaluated: 200 words have fewer, but a line
+without spaces may have 20,000, and attention takes their square."""
 
 
 BEAM = Search()
@@ -156,8 +159,15 @@ def initial_model(run: ModelRun, source: Subwords, target: Subwords) -> Transfor
 
 
 def encode(source: Subwords, target: Subwords, pairs: Pairs) -> list[EncodedPair]:
-    """Both sides as ids ending in EOS."""
-    return list(zip(source.encode(pairs.source), target.encode(pairs.target), strict=True))
+    """Both sides as ids ending in EOS, cut to LONGEST_EVALUATED subwords."""
+    sides = (source.encode(pairs.source), target.encode(pairs.target))
+    return list(zip(*map(cut, sides), strict=True))
+
+
+def cut(rows: Sequence[Sequence[int]]) -> list[Sequence[int]]:
+    """The first LONGEST_EVALUATED subwords of each line, EOS the last of them."""
+    last = LONGEST_EVALUATED - 1
+    return [row if len(row) <= last + 1 else [*row[:last], EOS] for row in rows]
 
 
 def short(pairs: Sequence[EncodedPair], longest: int = LONGEST) -> list[EncodedPair]:
@@ -252,10 +262,9 @@ def _train(
         if processes.is_first():
             ready.copy_subwords(folder)
     train, valid = short(ready.training_pairs), made.encode(corpus.valid)
-    if len(train) < len(corpus.train) and processes.is_first():
-        print(
-            f"{run.corpus}: left out {len(corpus.train) - len(train)} pairs over {LONGEST} subwords"
-        )
+    if processes.is_first():
+        for line in _changes(made, len(train)):
+            print(f"{run.corpus}: {line}")
     training = replace(run.training, seed=derived(run.training.seed, "training"))
     trainer = Trainer(made.untrained(), training, train, valid, folder, deadline=deadline)
     run.equip(trainer)
@@ -265,11 +274,23 @@ def _train(
         score(made, made.model(), corpus.tests)
 
 
+def _changes(made: TrainedModel, trained_on: int) -> Iterator[str]:
+    """A line of each way in which the text that is used is not the text that was given."""
+    corpus = made.corpus
+    yield from corpus.report.lines()
+    if left_out := len(corpus.train) - trained_on:
+        yield f"left out {left_out} pairs over {LONGEST} subwords"
+    for name, pairs in {"valid": corpus.valid, **corpus.tests}.items():
+        sides = (made.source.encode(pairs.source), made.target.encode(pairs.target))
+        if count := sum(len(row) > LONGEST_EVALUATED for side in sides for row in side):
+            yield f"{name}: {count} lines cut to their first {LONGEST_EVALUATED} subwords"
+
+
 def score(made: TrainedModel, model: Transformer, tests: Mapping[str, Pairs]) -> None:
     """Translates test sets with the model; translations and BLEU go to the run's folder."""
     rows = []
     for name, pairs in tests.items():
-        encoded = made.source.encode(pairs.source)
+        encoded = cut(made.source.encode(pairs.source))
         translations = translate_corpus(model, encoded, made.target, made.run.search)
         (made.folder / f"{name}.txt").write_text("\n".join(translations) + "\n")
         for casing in Casing:

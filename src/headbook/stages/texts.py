@@ -10,6 +10,7 @@ from pathlib import Path
 
 from headbook import paths
 from headbook.corpora import controlled, download
+from headbook.corpora.pairs import Pairs
 from headbook.corpora.readers import ParallelCorpus
 from headbook.corpora.registry import CorpusKind, corpus, registry
 from headbook.runs.store import Ingredients, Stage, Store
@@ -20,6 +21,8 @@ from headbook.types import UserError
 PARSES = Stage("parses", version=1)
 HELD_OUT = "held-out"
 """The name of the text that is the model's own primary test set."""
+LONGEST = 2_000
+"""Characters of a held-out line that are measured: attention takes their square."""
 AUTO = "auto"
 """The pipeline a user would install, or the one in the data folder."""
 INSTALLED, MIRRORED = "en_core_web_sm", Path("spacy/en_ud_ewt")
@@ -45,6 +48,7 @@ class Text:
 def held_out(corpus_read: ParallelCorpus, count: int | None, pipeline: str, store: Store) -> Text:
     """The first `count` pairs of the primary test set; trees from spaCy, gold where there are."""
     pairs = next(iter(corpus_read.tests.values())).first(count)
+    pairs = Pairs.of((source[:LONGEST], target[:LONGEST]) for source, target in pairs)
     gold = _controlled_trees(corpus_read.name)
     if gold is not None:
         return Text(HELD_OUT, pairs.source, pairs.target, gold[: len(pairs)], "gold")
@@ -75,7 +79,7 @@ def parsed(sentences: Sequence[str], pipeline: str, store: Store) -> tuple[tuple
     """
     text = _digest(sentences)
     try:
-        where, parser = _pipeline(pipeline)
+        where, parser = find_pipeline(pipeline)
     except UserError:
         if pipeline == AUTO and (kept := _kept(text, store)):
             return kept
@@ -123,8 +127,8 @@ def _read_trees(path: Path) -> tuple[Tree, ...]:
     )
 
 
-def _pipeline(named: str) -> tuple[str | Path, str]:
-    """Where the pipeline is, and its name with its version."""
+def find_pipeline(named: str) -> tuple[str | Path, str]:
+    """Where the pipeline is, and its name with its version; UserError where there is none."""
     if find_spec("spacy") is None:
         raise UserError("spaCy is not installed: install it, or bring parses made elsewhere")
     where = _found() if named == AUTO else (named if _package(named) else Path(named))

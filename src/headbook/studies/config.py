@@ -10,7 +10,7 @@ from headbook.corpora.readers import load
 from headbook.stages.encoders import EncoderRun
 from headbook.stages.language import DroppingRun, LanguageRun, Setting, SharingRun, text_of
 from headbook.stages.model import ModelRun
-from headbook.stages.texts import AUTO
+from headbook.stages.texts import AUTO, find_pipeline
 from headbook.studies.encoder_runs import LayerSample, encoder_runs
 from headbook.studies.language_runs import light
 from headbook.studies.profile import Profile
@@ -43,6 +43,8 @@ class Config:
         _known("profile", self.profile, PROFILES)
         if self.size is not None:
             _known("size", self.size, SIZES)
+        if self.pipeline != AUTO:
+            find_pipeline(self.pipeline)  # said now, not after the training
         for name in ("updates", "sentences", "seed"):
             _whole(name, getattr(self, name), smallest=0 if name == "seed" else 1)
 
