@@ -272,7 +272,10 @@ def look(
     out: Annotated[Path | None, typer.Option(help="Folder to write to; look/MODEL.")] = None,
     first: Annotated[int | None, typer.Option(help="Only so many sentences.")] = None,
 ) -> None:
-    """Measures every head of a model and writes one offline HTML page and a CSV table."""
+    """Measures every head of a model.
+
+    Writes one HTML page, which works offline, and a CSV table.
+    """
     with _one_line_errors():
         from headbook.looking.look import look as looked
 

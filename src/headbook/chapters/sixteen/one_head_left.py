@@ -46,13 +46,20 @@ SCOPES = {"encoder": "every encoder layer", "cross": "both cross-attentions", "a
 Block = tuple[Kind, int]
 
 
+LIVE = (
+    "L1H1", "L3H3", "L5H7", "L6H6", "cross L1H6", "cross L1H1",
+    "cross L2H3", "cross L2H7",
+)  # fmt: skip
+"""Heads that the page removes again wherever it is executed; all where none is named."""
+
+
 @dataclass(frozen=True)
 class Parameters:
     """A translation model, the heads left alone on the bundled sentences (all for none), how many
     of these sentences, and how many of NTREX the best heads are tested on (0: none)."""
 
     models: tuple[str, ...] = ("firefox-en-pt",)
-    heads: tuple[str, ...] = ()
+    heads: tuple[str, ...] = LIVE
     sentences: int = 100
     tested: int = 0
 

@@ -35,13 +35,20 @@ FLAGS = ("significant", "significant_holm", "harmless", "harmful")
 KEYS = ("model", "text", "sentences", "kind", "layer", "head")
 
 
+LIVE = (
+    "L5H7", "L2H4", "L5H8", "L6H6", "L1H1", "L3H5",
+    "cross L1H6", "cross L2H7",
+)  # fmt: skip
+"""Heads that the page removes again wherever it is executed; all where none is named."""
+
+
 @dataclass(frozen=True)
 class Parameters:
     """A translation model, the heads removed on the bundled sentences (all for none), how many of
     these sentences, and how many of NTREX every head is removed on (0: none)."""
 
     models: tuple[str, ...] = ("firefox-en-pt",)
-    heads: tuple[str, ...] = ()
+    heads: tuple[str, ...] = LIVE
     sentences: int = 100
     tested: int = 0
 
