@@ -311,7 +311,7 @@ def facts(tables: Tables) -> Facts:
             found[f"{key}_head"] = words.head(int(row["layer"]), int(row["head"]))
             found[f"{_SHORT.get(row['model'], row['model'])}_sentences"] = words.count(row["kept"])
         else:
-            found["trained_models"] = str(row["models"])
+            found["trained_models"] = words.count(row["models"])
         if pd.notna(row.get("largest")):
             found[f"{key}_null"] = words.percent(row["largest"])
     texts = dict(zip(shown["model"], shown["text"], strict=True))
