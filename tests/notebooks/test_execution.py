@@ -30,7 +30,7 @@ def test_a_notebook_runs_at_smoke(name: str, executed: list[Executed]) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_runner_refuses_a_misspelt_parameter(name: str, tmp_path: Path) -> None:
     chosen = [template for template in templates() if template.name == name]
-    with pytest.raises(UserError, match=r"no parameter 'corpsu': it knows .*(profile|models)"):
+    with pytest.raises(UserError, match=r"no parameter 'corpsu': it knows \w"):
         notebooks.attempt(chosen, "smoke", {"corpsu": "x"}, destination=tmp_path)
     assert not list(tmp_path.iterdir())
 
