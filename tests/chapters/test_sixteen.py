@@ -148,7 +148,9 @@ def test_page_20_finds_the_planted_heads(pretended: Subject) -> None:
 
 
 def test_page_21_chooses_on_other_sentences(pretended: Subject) -> None:
-    tables = one_head_left.compute(one_head_left.Parameters(heads=(), tested=SENTENCES), pretended.store)
+    tables = one_head_left.compute(
+        one_head_left.Parameters(heads=(), tested=SENTENCES), pretended.store
+    )
     blocks = tables["released"].set_index(["kind", "layer"])
     assert blocks.loc[("cross", 1), "head"] == 6 and blocks.loc[("encoder", 5), "head"] == 7
     # All others are alike, so the first stays; the two special heads stay, so nothing is lost.

@@ -1,5 +1,7 @@
 """Batches: every sentence once, in batches of at most so many tokens, padded and shifted."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
@@ -114,3 +116,13 @@ def test_the_cap_moves_no_sentence_out_of_measuring(tokens):
     pairs = encoded([(length % 5 + 1, 3) for length in range(23)])
     total = sum(int(batch.source_mask.sum()) for batch in in_order(pairs, tokens))
     assert total == sum(len(source) for source, _ in pairs)
+
+
+def test_rows_are_selected_of_every_field_that_there_is() -> None:
+    batch = collate([([5, 6, EOS], [7, EOS]), ([5, EOS], [7, 8, 9, EOS])], [3, 4])
+    second = batch.select(slice(1, None))
+    assert second.sentences.tolist() == [4] and second.source.tolist() == [[5, EOS, PAD]]
+    assert second.source_real is None
+    marked = replace(batch, source_real=batch.source_mask)
+    kept = marked.select(torch.tensor([False, True])).source_real
+    assert kept is not None and kept.tolist() == [[True, True, False]]

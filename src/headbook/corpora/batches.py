@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
 PAD, EOS, UNK = 0, 1, 2
@@ -70,9 +70,15 @@ class Batch:
         return len(self.source)
 
     def to(self, device: torch.device | str) -> "Batch":
-        given = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        moved = {name: each.to(device) for name, each in given.items() if each is not None}
-        return replace(self, **moved)
+        return self._changed(lambda tensor: tensor.to(device))
+
+    def select(self, rows: slice | Shaped[Tensor, " row"]) -> "Batch":
+        """Only the given rows, by slice, index or mask; padding stays."""
+        return self._changed(lambda tensor: tensor[rows])
+
+    def _changed(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        given = {name: each for name, each in vars(self).items() if each is not None}
+        return replace(self, **{name: change(each) for name, each in given.items()})
 
 
 def last(mask: Bool[Tensor, "batch token"]) -> Bool[Tensor, "batch token"]:

@@ -250,10 +250,4 @@ def batches_of(batches: Sequence[Batch], rows: Sequence[int]) -> list[Batch]:
     """The batches with these sentences only."""
     wanted = torch.tensor(rows)
     kept = [(batch, torch.isin(batch.sentences, wanted)) for batch in batches]
-    return [select(batch, rows_kept) for batch, rows_kept in kept if bool(rows_kept.any())]
-
-
-def select(batch: Batch, rows: torch.Tensor) -> Batch:
-    """The given rows of a batch; padding stays."""
-    given = {name: getattr(batch, name) for name in batch.__dataclass_fields__}
-    return Batch(**{name: None if value is None else value[rows] for name, value in given.items()})
+    return [batch.select(rows_kept) for batch, rows_kept in kept if bool(rows_kept.any())]

@@ -61,8 +61,7 @@ class Watcher:
 
 def first(batch: Batch, count: int) -> Batch:
     """The first sentences of a batch."""
-    given = {name: each for name, each in vars(batch).items() if each is not None}
-    return Batch(**{name: each[:count] for name, each in given.items()})
+    return batch.select(slice(count))
 
 
 @dataclass(frozen=True)
