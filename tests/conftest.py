@@ -50,3 +50,14 @@ def executed_folder(executed: list) -> Path:
     """Where the executed copies lie; fails when there is no notebook at all."""
     assert executed, f"no notebooks in {paths.NOTEBOOKS}"
     return executed[0].path.parent
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Small products wait for each other on a busy machine: one thread is the faster there."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

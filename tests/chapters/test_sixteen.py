@@ -1,6 +1,5 @@
 """Pages 20 to 22: effects that are known beforehand, orders and choices, and what is refused."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -37,13 +36,7 @@ HEADS = tuple(
 )
 SENTENCES = 80
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,10 @@
 """The real student of the installed package, and small random ones in Marian's format."""
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-import torch
 import yaml
 
 from headbook import paths
@@ -29,12 +28,8 @@ Written = Callable[..., bytes]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Small products wait for each other on a busy machine: one thread is the faster there."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+def on_one_thread(one_thread: None) -> None:
+    """Every test of this folder runs on one thread."""
 
 
 @pytest.fixture(scope="session")

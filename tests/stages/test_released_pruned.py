@@ -153,3 +153,9 @@ def test_too_few_pairs_are_said(text, corpus, store) -> None:
     asked = replace(run(corpus, Choice.FIXED), held=30)
     with pytest.raises(UserError, match="leave none to train on"):
         released_pruned(model, text, asked, store)
+
+
+def test_another_models_translations_are_refused(text, corpus, store) -> None:
+    asked = replace(run(corpus, Choice.FIXED), held=5)
+    with pytest.raises(UserError, match="did not translate this text"):
+        released_pruned(lambda: load("firefox-pt-en"), text, asked, store)

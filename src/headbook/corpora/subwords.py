@@ -73,11 +73,7 @@ class Subwords:
 
         A word's ▁ that is a piece of its own has an empty span where the word starts.
         """
-        offsets = self._tokenizer.encode(sentence).offsets
-        starts = [start + _spaces(sentence[start:]) for start, _ in offsets]
-        # Up to the next piece: after composing, the offsets miss what an accent was written with.
-        covered = pairwise([*starts, len(sentence)])
-        return [(start, start + len(sentence[start:end].rstrip())) for start, end in covered]
+        return spans_of(self._tokenizer, sentence)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The pieces as text, with ▁ at the start of a word."""
@@ -86,6 +82,15 @@ class Subwords:
     def decode(self, ids: Sequence[int]) -> str:
         """Plain text of a sequence of ids, EOS and padding left out."""
         return "".join(self.pieces([i for i in ids if i > EOS])).replace(SPACE, " ").strip()
+
+
+def spans_of(tokenizer: Tokenizer, sentence: str) -> list[tuple[int, int]]:
+    """Character span of each piece that a tokenizer cuts, without the space before it."""
+    offsets = tokenizer.encode(sentence).offsets
+    starts = [start + _spaces(sentence[start:]) for start, _ in offsets]
+    # Up to the next piece: normalising drops or composes characters, which no offset covers.
+    covered = pairwise([*starts, len(sentence)])
+    return [(start, start + len(sentence[start:end].rstrip())) for start, end in covered]
 
 
 def _spaces(text: str) -> int:

@@ -2,11 +2,11 @@
 
 import struct
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
+from headbook.corpora.subwords import spans_of
 from headbook.models.loaded import Span
 from headbook.types import UserError
 
@@ -52,11 +52,7 @@ class Pieces:
 
         A word's ▁ that is a piece of its own has an empty span where the word starts.
         """
-        offsets = self._tokenizer.encode(sentence).offsets
-        starts = [start + _spaces(sentence[start:]) for start, _ in offsets]
-        # Up to the next piece: normalising drops characters, which no offset covers.
-        covered = pairwise([*starts, len(sentence)])
-        return [(start, start + len(sentence[start:end].rstrip())) for start, end in covered]
+        return spans_of(self._tokenizer, sentence)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The pieces as they stand in the vocabulary, with ▁ at the start of a word."""
@@ -65,10 +61,6 @@ class Pieces:
     def decode(self, ids: Sequence[int]) -> str:
         """Plain text of a sequence of ids."""
         return self._tokenizer.decode(list(ids), skip_special_tokens=False)
-
-
-def _spaces(text: str) -> int:
-    return len(text) - len(text.lstrip())
 
 
 def _tokenizer(content: bytes) -> Tokenizer:

@@ -18,7 +18,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headbook.corpora.batches import Batch, EncodedPair
-from headbook.corpora.readers import load
 from headbook.models.gates import close_heads, open_all
 from headbook.models.loaded import digest
 from headbook.pruning.gating import (
@@ -29,10 +28,11 @@ from headbook.pruning.gating import (
     parameter_groups,
 )
 from headbook.pruning.hard_concrete import CONSTANTS, Source
-from headbook.released.firefox import FirefoxModel, batches_of
+from headbook.released.firefox import FirefoxModel, batch_of
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.stages.distilled import LONGEST, Distilled
+from headbook.stages.model import corpus_of
 from headbook.training import checkpoint
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import STATE, Trainer
@@ -131,22 +131,30 @@ def released_pruned(
 ) -> ReleasedPruned:
     """From the store or trained now (resuming what a kill left).
 
-    `make_model` loads the model as released, each time anew: training changes its weights.
+    `make_model` loads the model as released, the one that translated the text. It is called for a
+    training only, and each time anew: training changes its weights.
     """
-    model = make_model()
     asked = Ingredients(
         RELEASED_PRUNED,
         run,
-        {"model": digest(model.network), "text": text.asked.key, "test": load(run.test).digest},
+        {
+            "model": text.asked.inputs["model"],
+            "text": text.asked.key,
+            "test": corpus_of(run.test, None).digest,
+        },
         {"precision": str(run.training.precision), "device": "cpu"},
     )
-    folder = store.get(asked, lambda aside: _train(model, text, run, aside))
+    folder = store.get(asked, lambda aside: _train(make_model(), text, run, aside))
     (folder / STATE).unlink(missing_ok=True)
     return ReleasedPruned(asked, folder)
 
 
 def _train(model: FirefoxModel, text: Distilled, run: ReleasedPruning, folder: Path) -> None:
     network = model.network
+    if digest(network) != text.asked.inputs["model"]:
+        raise UserError(
+            f"{model.name} did not translate this text: distil it with this model first"
+        )
     pairs = _mixed(text)
     if len(pairs) <= run.held:
         raise UserError(f"{len(pairs)} pairs leave none to train on beside {run.held} held ones")
@@ -165,7 +173,7 @@ def _train(model: FirefoxModel, text: Distilled, run: ReleasedPruning, folder: P
     trainer = Trainer(
         network, run.training, pairs[: -run.held], pairs[-run.held :], folder, addition=addition,
         groups=groups, rate=partial(_rate, updates=run.training.updates),
-        collate=_collate, losses=partial(_losses, model),
+        collate=batch_of, losses=partial(_losses, model),
     )  # fmt: skip
     pd.DataFrame(trainer.run().curve).to_csv(folder / "curve.csv", index=False)
     closed = decided_closed(network) if run.choice is Choice.GATES else run.closed
@@ -188,12 +196,6 @@ def _rate(update: int, updates: int) -> float:
     """Up in WARMUP updates, then down to nothing in a straight line."""
     left = (updates - update + 1) / max(updates - WARMUP, 1)
     return RATE * min(update / WARMUP, left)
-
-
-def _collate(pairs: Sequence[EncodedPair], _sentences: Sequence[int]) -> Batch:
-    sources, targets = zip(*pairs, strict=True)
-    (batch,) = batches_of(sources, targets, len(pairs) * max(max(map(len, each)) for each in pairs))
-    return batch
 
 
 def _losses(model: FirefoxModel, network: nn.Module, batch: Batch) -> Float[Tensor, " token"]:
@@ -219,7 +221,7 @@ def _finish(
     open_all(model.network)
     close_heads(model.network, closed)
     loss = trainer.validate()
-    pairs = next(iter(load(run.test).tests.values())).first(run.sentences)
+    pairs = next(iter(corpus_of(run.test, None).tests.values())).first(run.sentences)
     model.network.eval()
     translations = model.translate(pairs.source)
     found = statistics(translations, pairs.target)

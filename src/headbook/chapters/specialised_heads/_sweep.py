@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ from headbook.stages.released_pruned import (
     released_pruned,
 )
 from headbook.training.config import TrainingConfig
-from headbook.training.paired import corpus_bleu, draws, paired
+from headbook.training.paired import corpus_bleu, paired, resampled
 from headbook.types import HeadId, Kind
 
 TEXTS = DistilledRun((("ud-ewt/train", 12_000), ("msdocs-fr/train.en", 10_000)))
@@ -105,16 +106,22 @@ class Sweep:
         return released_pruned(self.model, self.text, run, self.store)
 
     def _drawn(self, point: Point, draw: int) -> tuple[HeadId, ...]:
-        encoder = [head for head in all_heads(self.model().network) if head.kind is Kind.ENCODER]
-        return first_of(random_order(encoder, draw), HEADS - point.kept)
+        return first_of(random_order(self._encoder_heads, draw), HEADS - point.kept)
+
+    @cached_property
+    def _encoder_heads(self) -> list[HeadId]:
+        return [head for head in all_heads(self.model().network) if head.kind is Kind.ENCODER]
 
     def _least_important(self, point: Point) -> tuple[HeadId, ...]:
+        return first_of(self._by_importance, HEADS - point.kept)
+
+    @cached_property
+    def _by_importance(self) -> tuple[HeadId, ...]:
         """By gradient on held pairs before anything is closed (Michel et al. 2019, equation 2)."""
         model = self.model()
         sources, targets = zip(*held_pairs(self.text, 400), strict=True)
         scores = by_gradient(model, batches_of(sources, targets, 2_000))[:HEADS]
-        of_layers = l2_normalised(scores.unflatten(0, (LAYERS, -1)))
-        return first_of(ascending({Kind.ENCODER: of_layers}), HEADS - point.kept)
+        return ascending({Kind.ENCODER: l2_normalised(scores.unflatten(0, (LAYERS, -1)))})
 
 
 def results(points: list[Point]) -> pd.DataFrame:
@@ -124,7 +131,7 @@ def results(points: list[Point]) -> pd.DataFrame:
     rows = []
     for each in points:
         found = each.made.statistics
-        low, high = _interval(found)
+        low, high = np.quantile(resampled(found), [0.025, 0.975])
         beside = paired(found, whole[each.seed])
         layers = [sum(head.layer == layer for head in each.made.closed) for layer in range(LAYERS)]
         of_layer = {f"layer_{n}": HEADS // LAYERS - shut for n, shut in enumerate(layers, start=1)}
@@ -133,14 +140,6 @@ def results(points: list[Point]) -> pd.DataFrame:
                      "difference": beside.difference, "difference_low": beside.low,
                      "difference_high": beside.high})  # fmt: skip
     return pd.DataFrame(rows)
-
-
-def _interval(statistics: np.ndarray) -> tuple[float, float]:
-    """Of BLEU over resampled sentences."""
-    sums = draws(len(statistics), 1000, 12345) @ statistics.astype(np.float64)
-    values = [corpus_bleu(row[None].astype(np.int64)) for row in sums]
-    low, high = np.quantile(values, [0.025, 0.975])
-    return float(low), float(high)
 
 
 def kept_heads(points: list[Point]) -> pd.DataFrame:
