@@ -52,8 +52,8 @@ def compute(parameters: Parameters, store: Store) -> Tables:
             random, turned = random_spectra(block), turned_spectrum(block)
             labels = {"model": name, "kind": str(block.kind), "layer": block.layer + 1}
             layers.append(labels | _layer(alone, together, random, turned))
-            heads += [labels | {"head": number, "dimensions": count}
-                      for number, count in enumerate(dimensions(alone).tolist(), start=1)]  # fmt: skip
+            counts = enumerate(dimensions(alone).tolist(), start=1)
+            heads += [labels | {"head": head, "dimensions": count} for head, count in counts]
             curves += [labels | row for row in _curves(alone, together, random, turned)]
     mean = pd.DataFrame(curves).groupby(["model", "kind", "of", "share"], sort=False)["energy"]
     tables = {
@@ -75,7 +75,7 @@ def random_spectra(block: QueryKey) -> tuple[Tensor, Tensor]:
 
 
 def turned_spectrum(block: QueryKey) -> Tensor:
-    """Of all heads after each was turned at random: each one's spectrum stays, what they share goes.
+    """Of all heads, each turned at random: its own spectrum stays, what it shares goes.
 
     Queries and keys of every head are multiplied by orthogonal matrices of their own; one draw.
     """
