@@ -13,7 +13,6 @@ from headbook.chapters.specialised_heads._sweep import (
     GATES,
     IMPORTANCE,
     LONGER,
-    PENALTIES,
     RANDOM,
     UPDATES,
     WHOLE,
@@ -26,6 +25,8 @@ from headbook.studies.kept_heads import block_matched_share, group_means, pair_s
 from headbook.training.paired import corpus_bleu, paired, resampled
 
 PERMUTATIONS = 20_000
+FEWEST = 3
+"""Values of λ without which a sweep is none."""
 NO_ROLE = "none"
 Kept = Bool[np.ndarray, "point head"]
 
@@ -153,11 +154,19 @@ def permutation_p(
 def claims_of(
     points: Sequence[Point], before: pd.DataFrame, labels: Mapping[str, object]
 ) -> Iterator[dict[str, object]]:
-    """One row per claim and seed whose sweep is complete; controls are of the first seed."""
+    """One row per claim and seed; controls are of the first seed.
+
+    Seeds whose sweep is not as long as the longest have no row: means over other λ would stand
+    beside each other as if they differed in their seed alone.
+    """
     shut = trained_enough(points)
-    for seed in dict.fromkeys(each.seed for each in points):
-        mine = [each for each in usual(points) if each.seed == seed and each.way in (GATES, WHOLE)]
-        if {each.penalty for each in mine if each.way == GATES} < set(PENALTIES):
+    sweeps = {
+        seed: [each for each in usual(points) if each.seed == seed and each.way in (GATES, WHOLE)]
+        for seed in dict.fromkeys(each.seed for each in points)
+    }
+    tried = {seed: sum(e.way == GATES for e in mine) for seed, mine in sweeps.items()}
+    for seed, mine in sweeps.items():
+        if tried[seed] < max(FEWEST, *tried.values()):
             continue
         of = {**labels, "corpus": RELEASED, "seed": str(seed)}
         yield from _losses(mine, of, shut)
@@ -212,6 +221,8 @@ def _survivals(
 ) -> Iterator[dict[str, object]]:
     """Whether heads with a role, or near one, are the ones that stay; intervals are over heads."""
     gates = [each for each in points if each.way == GATES and 0 < each.kept < len(each.heads)]
+    if not gates:
+        return
     kept, ordered = kept_matrix(gates), before.sort_values(["layer", "head"])
     has_role, shares = with_role(before), kept.mean(0)
     of = {**of, "closed": NONE}

@@ -241,15 +241,26 @@ def young(tables: Tables) -> pd.DataFrame:
     })  # fmt: skip
 
 
-def marks() -> pd.DataFrame:
-    """The paper's Figure 7, en→ru, as the ledger has it: heads left and change of BLEU."""
-    return paper()
-
-
 def near(rows: pd.DataFrame, left: int) -> pd.Series:
     """The row of the first seed's gates whose number of heads left is nearest."""
     mine = _usual(rows).query("way == @GATES and seed == 0")
     return mine.loc[(mine["kept"] - left).abs().idxmin()]
+
+
+def roles_kept(tables: Tables, training: pd.Series) -> float:
+    """Share of the heads with a role before pruning that one training with gates keeps."""
+    kept = _usual(tables["kept"])
+    for name in ("way", "penalty", "seed"):
+        kept = kept[kept[name] == training[name]]
+    merged = kept.merge(tables["heads"][["layer", "head", "role"]], on=["layer", "head"])
+    return float(merged.query("role != @NO_ROLE")["kept"].mean())
+
+
+def layers_with_roles(tables: Tables) -> int:
+    """In how many layers the first student has a head with a role."""
+    heads = tables["heads"]
+    first = heads[heads["model"] == heads["model"].iloc[0]]
+    return first.query("role != @NO_ROLE")["layer"].nunique()
 
 
 def facts(tables: Tables) -> Facts:
@@ -270,28 +281,45 @@ def facts(tables: Tables) -> Facts:
 def _of_trainings(tables: Tables) -> Facts:
     rows = _usual(tables["released"])
     whole = rows.query("way == @WHOLE and seed == 0").iloc[0]
-    some, few = near(rows, 17), near(rows, 6)
+    gates = rows.query("way == @GATES")
     tests = tables["tests"].set_index("test")
     over, within = tests.loc["all"], tests.loc["all, within layers"]
+    gated = tables["trainings"].query("way != 'not in the store'")
     found: Facts = {
         "whole": f"{whole['bleu']:.1f}",
-        "gates": str(len(rows.query("way == @GATES"))),
-        "seeds": str(rows.query("way == @GATES")["seed"].nunique()),
-        "penalties": str(rows.query("way == @GATES")["penalty"].nunique()),
-        "stored": str(len(rows)),
+        "gates": str(len(gates)), "seeds": str(gates["seed"].nunique()),
+        "stored": str(gated["trainings"].sum()), "planned": str(tables["trainings"].query(
+            "gated == 'encoder' and model == @rows['model'].iloc[0]")["trainings"].sum()),
+        "cross": str(gated.query("gated == 'cross'")["trainings"].sum()),
+        "reverse": str(gated.query("model == 'firefox-pt-en'")["trainings"].sum()),
         "kept_with": words.percent(over["with_role"]),
         "kept_without": words.percent(over["without"]),
-        "p": f"{over['p']:.3f}",
-        "p_within": f"{within['p']:.2f}",
-        "saturated": words.percent(some["saturated"]),
-    }
-    for name, row in (("some", some), ("few", few)):
+        "survival": f"{over['with_role'] - over['without']:.2f}",
+        "p": f"{over['p']:.3f}", "p_within": f"{within['p']:.2f}",
+    }  # fmt: skip
+    for name, left in (("some", 17), ("few", 6)):
+        row = near(rows, left)
         beside = rows[(rows["way"] == RANDOM) & (rows["penalty"] == row["penalty"])]
         found |= {
             name: str(int(row["kept"])), f"{name}_bleu": f"{row['bleu']:.1f}",
+            f"{name}_gone": str(int(row["of"] - row["kept"])),
             f"{name}_change": words.signed(row["difference"], 1),
             f"{name}_interval": words.between(row["difference_low"], row["difference_high"], 1),
             f"{name}_random": f"{beside['bleu'].mean():.1f}" if len(beside) else "not trained",
-            f"{name}_draws": str(len(beside)),
+            f"{name}_draws": str(len(beside)), f"{name}_saturated": words.percent(row["saturated"]),
         }  # fmt: skip
+    for each in paper().query("text == 'WMT'").to_dict("records"):
+        found[f"paper_{each['left']}"] = words.signed(each["value"])
+    return found | (_of_young(tables) if "points" in tables else {})
+
+
+def _of_young(tables: Tables) -> Facts:
+    """Ranges over the models trained here."""
+    claims = tables["claims"].query("corpus != 'released'").set_index("claim")["value"]
+    found: Facts = {"young_models": str(tables["points"]["model"].nunique())}
+    for name, claim in (("half", "voita-f7-half"), ("fifth", "voita-f7-four-fifths"),
+                        ("random", "voita-s6-choice-matters")):  # fmt: skip
+        values = claims.loc[claim]
+        low, high = words.signed(values.min(), 1), words.signed(values.max(), 1)
+        found[f"young_{name}"] = f"{low} to {high}"
     return found
