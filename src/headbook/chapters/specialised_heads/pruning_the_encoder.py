@@ -99,9 +99,11 @@ def _pruned(sweep: Sweep, reading: Reading, before: pd.DataFrame) -> Tables:
     points = list(sweep.points())
     labels = {"model": sweep.name, "gated": str(sweep.kind)}
     ways = pd.Series([point.way for point in points], dtype=str).value_counts()
-    stored = [{"way": way, "trainings": int(count)} for way, count in ways.items()]
+    stored = [{"way": way, "trainings": int(count)} for way, count in ways.sort_index().items()]
     stored.append({"way": "not in the store", "trainings": sweep.missing})
     tables = {"trainings": pd.DataFrame(stored)}
+    if not any(point.way == GATES for point in points):
+        points = []  # the whole model is the same training whatever is gated
     if points:
         tables |= {"released": results(points), "kept": kept_heads(points),
                    "rivals": rivals(points)}  # fmt: skip
@@ -252,7 +254,8 @@ def roles_kept(tables: Tables, training: pd.Series) -> float:
     kept = _usual(tables["kept"])
     for name in ("way", "penalty", "seed"):
         kept = kept[kept[name] == training[name]]
-    merged = kept.merge(tables["heads"][["layer", "head", "role"]], on=["layer", "head"])
+    heads = tables["heads"][["model", "layer", "head", "role"]]
+    merged = kept.merge(heads, on=["model", "layer", "head"])
     return float(merged.query("role != @NO_ROLE")["kept"].mean())
 
 
@@ -290,7 +293,7 @@ def _of_trainings(tables: Tables) -> Facts:
         "gates": str(len(gates)), "seeds": str(gates["seed"].nunique()),
         "stored": str(gated["trainings"].sum()), "planned": str(tables["trainings"].query(
             "gated == 'encoder' and model == @rows['model'].iloc[0]")["trainings"].sum()),
-        "cross": str(gated.query("gated == 'cross'")["trainings"].sum()),
+        "cross": str(gated.query("gated == 'cross' and way != @WHOLE")["trainings"].sum()),
         "reverse": str(gated.query("model == 'firefox-pt-en'")["trainings"].sum()),
         "kept_with": words.percent(over["with_role"]),
         "kept_without": words.percent(over["without"]),
