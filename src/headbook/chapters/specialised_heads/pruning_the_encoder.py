@@ -297,7 +297,7 @@ def _of_trainings(tables: Tables) -> Facts:
         "reverse": str(gated.query("model == 'firefox-pt-en'")["trainings"].sum()),
         "kept_with": words.percent(over["with_role"]),
         "kept_without": words.percent(over["without"]),
-        "survival": f"{over['with_role'] - over['without']:.2f}",
+        "survival_gap": f"{over['with_role'] - over['without']:.2f}",
         "p": f"{over['p']:.3f}", "p_within": f"{within['p']:.2f}",
     }  # fmt: skip
     for name, left in (("some", 17), ("few", 6)):
@@ -311,6 +311,11 @@ def _of_trainings(tables: Tables) -> Facts:
             f"{name}_random": f"{beside['bleu'].mean():.1f}" if len(beside) else "not trained",
             f"{name}_draws": str(len(beside)), f"{name}_saturated": words.percent(row["saturated"]),
         }  # fmt: skip
+    claims = tables["claims"].query("corpus == 'released' and claim == 'voita-s6-choice-matters'")
+    if len(claims):
+        gap = claims.iloc[0]
+        found["random_gap"] = words.signed(gap["value"], 1)
+        found["random_gap_interval"] = words.between(gap["low"], gap["high"], 1)
     for each in paper().query("text == 'WMT'").to_dict("records"):
         found[f"paper_{each['left']}"] = words.signed(each["value"])
     return found | (_of_young(tables) if "points" in tables else {})
