@@ -15,14 +15,14 @@ from spacy.tokens import Doc
 from typer.testing import CliRunner, Result
 
 from headbook import paths
+from headbook.artefacts import texts
+from headbook.artefacts.model import ModelRun, Size, corpus_of, trained
+from headbook.artefacts.texts import AUTO, HELD_OUT, held_out, parsed, treebank
 from headbook.cli import app
 from headbook.corpora.readers import load
 from headbook.corpora.subwords import Subwords
 from headbook.publishing import pack
 from headbook.runs.store import Store
-from headbook.stages import texts
-from headbook.stages.model import ModelRun, Size, corpus_of, trained
-from headbook.stages.texts import AUTO, HELD_OUT, held_out, parsed, treebank
 from headbook.studies import config
 from headbook.studies.profile import Profile
 from headbook.studies.profiles import PROFILES

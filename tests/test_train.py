@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner, Result
 
+from headbook.artefacts.language import LanguageRun
+from headbook.artefacts.model import ModelRun, Size
 from headbook.cli import app
 from headbook.models.decoding import Search
 from headbook.runs.store import Store
-from headbook.stages.language import LanguageRun
-from headbook.stages.model import ModelRun, Size
 from headbook.studies import config
 from headbook.studies.profile import Profile
 from headbook.studies.profiles import PROFILES

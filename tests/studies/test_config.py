@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from headbook.artefacts.model import trained
 from headbook.runs.store import Store
-from headbook.stages.model import trained
 from headbook.studies.config import Config, config_from
 from headbook.studies.measurements import model_labels, model_name
 from headbook.studies.profiles import PROFILES, SIZES

@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from headbook.artefacts.model import TrainedModel, trained
 from headbook.claims.ledger import load
 from headbook.claims.scorecard import checked
 from headbook.corpora.controlled import TargetOrder, split
 from headbook.corpora.report import Reason, Report
 from headbook.runs.store import Store
-from headbook.stages.model import TrainedModel, trained
 from headbook.studies import corpora_and_models as study
 from headbook.studies.config import Config
 from headbook.studies.results import Tables

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from headbook.artefacts.model import corpus_of, ingredients
 from headbook.runs.store import Store
-from headbook.stages.model import corpus_of, ingredients
 from headbook.studies import config as configs
 from headbook.studies.config import Config
 from headbook.studies.explain import lines

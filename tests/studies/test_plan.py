@@ -11,12 +11,12 @@ import torch
 from torch.nn import functional
 
 from headbook import paths
+from headbook.artefacts.language import LanguageRun, initial
+from headbook.artefacts.model import TRAINED, ModelRun, Size
 from headbook.corpora.batches import EOS, UNK, collate
 from headbook.models.transformer import Transformer
 from headbook.runs.canonical import plain
 from headbook.runs.store import Store
-from headbook.stages.language import LanguageRun, initial
-from headbook.stages.model import TRAINED, ModelRun, Size
 from headbook.studies import costs, plan
 from headbook.studies.config import Config
 from headbook.studies.costs import SENTENCE, Device
@@ -186,7 +186,7 @@ def test_no_corpus_is_read_and_a_missing_one_stops_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headbook.corpora.readers.load", lambda *given: 1 / 0)
-    monkeypatch.setattr("headbook.stages.model.load", lambda *given: 1 / 0)
+    monkeypatch.setattr("headbook.artefacts.model.load", lambda *given: 1 / 0)
     monkeypatch.setattr("headbook.studies.config.load", lambda *given: 1 / 0)
     lines = told(Config("full"), tmp_path)
     named = [line for line in lines if "to fetch" in line]

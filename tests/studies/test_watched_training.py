@@ -8,12 +8,12 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.stats import linregress
 
+from headbook.artefacts.language import Setting
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
 from headbook.runs.store import Store
-from headbook.stages.language import Setting
 from headbook.studies import (
     as_described,
     as_published,

@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from headbook.artefacts import speed as stage
+from headbook.artefacts.model import trained
+from headbook.artefacts.speed import Speed, SpeedRun, Task
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.runs.store import Store
-from headbook.stages import speed as stage
-from headbook.stages.model import trained
-from headbook.stages.speed import Speed, SpeedRun, Task
 from headbook.studies import what_pruning_buys as study
 from headbook.studies.config import Config
 from headbook.studies.results import Tables, publish, published

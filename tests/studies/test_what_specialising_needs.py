@@ -11,13 +11,13 @@ import torch
 from matplotlib.figure import Figure
 from safetensors.torch import load_file
 
+from headbook.artefacts.model import ModelRun, TrainedModel, trained
+from headbook.artefacts.texts import Text
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.corpora.readers import Pairs, ParallelCorpus, load
 from headbook.corpora.report import Report
 from headbook.runs.store import Store
-from headbook.stages.model import ModelRun, TrainedModel, trained
-from headbook.stages.texts import Text
 from headbook.statistics import over_seeds
 from headbook.studies import config as configs
 from headbook.studies import plan

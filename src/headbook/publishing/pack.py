@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headbook import paths
+from headbook.artefacts.model import corpus_of
+from headbook.artefacts.texts import HELD_OUT, PARSES, asked_parses, held_out, parsed, treebank
+from headbook.artefacts.tokenised import IDS, SIDES, TOKENISED, tokenised
 from headbook.corpora.download import locate, sha256
 from headbook.corpora.registry import Corpus, Place, corpus, place, registry
 from headbook.runs.store import Store
-from headbook.stages.model import corpus_of
-from headbook.stages.texts import HELD_OUT, PARSES, asked_parses, held_out, parsed, treebank
-from headbook.stages.tokenised import IDS, SIDES, TOKENISED, tokenised
 from headbook.studies.config import Config
 from headbook.studies.second_texts import ELSEWHERE
 from headbook.types import UserError

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from headbook.artefacts.heads import BATCH_TOKENS, encoded
 from headbook.corpora import controlled
 from headbook.corpora.batches import EOS, collate, in_order
 from headbook.heads.collect import collect
@@ -20,7 +21,6 @@ from headbook.heads.symmetry import TokenAsymmetry, asymmetry, projection_asymme
 from headbook.models.capture import Point, Tape, capture
 from headbook.models.transformer import Transformer
 from headbook.runs.store import Store
-from headbook.stages.heads import BATCH_TOKENS, encoded
 from headbook.studies.config import Config
 from headbook.studies.measurements import Measurement, claim_row, measurements, stacked
 from headbook.studies.results import Tables

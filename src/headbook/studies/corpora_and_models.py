@@ -8,11 +8,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from headbook.artefacts.model import TrainedModel
 from headbook.claims.verdict import COLUMNS
 from headbook.corpora.readers import Pairs
 from headbook.corpora.registry import CorpusKind, registry
 from headbook.runs.store import Store
-from headbook.stages.model import TrainedModel
 from headbook.studies.config import Config
 from headbook.studies.measurements import model_labels, models, stacked
 from headbook.studies.results import Tables

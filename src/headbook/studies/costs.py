@@ -6,13 +6,13 @@ from functools import cache
 
 import torch
 
+from headbook.artefacts.encoders import EncoderRun
+from headbook.artefacts.language import LanguageRun, initial
+from headbook.artefacts.model import ModelRun, Size
 from headbook.bench.speed import operations
 from headbook.corpora.batches import EOS, UNK, collate
 from headbook.corpora.plain_text import NO_SOURCE
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.stages.encoders import EncoderRun
-from headbook.stages.language import LanguageRun, initial
-from headbook.stages.model import ModelRun, Size
 from headbook.training.config import TrainingConfig
 from headbook.types import UserError
 

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from headbook.artefacts.masked import Masked, MaskedRun, masked
+from headbook.artefacts.model import TrainedModel, trained
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
-from headbook.stages.masked import Masked, MaskedRun, masked
-from headbook.stages.model import TrainedModel, trained
 from headbook.studies.ablations import head_columns
 from headbook.studies.agreement_figures import (
     ENCODER,

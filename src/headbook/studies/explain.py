@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from headbook.artefacts.model import asked_for
 from headbook.runs.store import Store
-from headbook.stages.model import asked_for
 from headbook.studies.config import Config
 
 

@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
+from headbook.artefacts.heads import BATCH_TOKENS
+from headbook.artefacts.model import TrainedModel, trained
 from headbook.corpora.batches import Batch, EncodedPair, in_order
 from headbook.heads.four_metrics import ARTICLE, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
 from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
 from headbook.runs.seeds import derived
 from headbook.runs.store import Store
-from headbook.stages.heads import BATCH_TOKENS
-from headbook.stages.model import TrainedModel, trained
 from headbook.studies.config import Config
 from headbook.studies.diversity_scores import (
     CKA,

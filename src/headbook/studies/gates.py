@@ -8,10 +8,10 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from headbook.artefacts.model import trained
+from headbook.artefacts.pruned import ENCODER_ONLY, EVERYTHING
 from headbook.pruning.hard_concrete import CONSTANTS, Constants, Decision, HardConcrete, Source
 from headbook.runs.store import Store
-from headbook.stages.model import trained
-from headbook.stages.pruned import ENCODER_ONLY, EVERYTHING
 from headbook.studies.config import Config
 from headbook.studies.measurements import claim_row, model_labels, stacked
 from headbook.studies.results import Tables

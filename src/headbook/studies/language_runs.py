@@ -2,14 +2,14 @@
 
 from dataclasses import fields, replace
 
+from headbook.artefacts.language import DelightRun, DroppingRun, LanguageRun, Setting, SharingRun
+from headbook.artefacts.model import ModelRun, Size
+from headbook.artefacts.watching import Watched
 from headbook.models.drop_head import DropHeadSchedule
-from headbook.stages.language import DelightRun, DroppingRun, LanguageRun, Setting, SharingRun
-from headbook.stages.model import ModelRun, Size
-from headbook.stages.watching import Watched
 from headbook.training.config import TrainingConfig
 
 ARTICLE = TrainingConfig(
-    # its notebook's; the learning rate is constant there, see stages/language.py
+    # its notebook's; the learning rate is constant there, see artefacts/language.py
     updates=222, tokens=64 * 256, label_smoothing=0.0, betas=(0.9, 0.999), epsilon=1e-8,
     validate_every=111,
 )  # fmt: skip

@@ -15,15 +15,15 @@ import pandas as pd
 import torch
 from tqdm import tqdm
 
+from headbook.artefacts.encoders import EncoderRun
+from headbook.artefacts.language import LanguageRun
+from headbook.artefacts.model import TRAINED, ModelRun
 from headbook.bench.config import BenchConfig
 from headbook.bench.contestants import device as kind_of_device
 from headbook.bench.speed import PRODUCTS, product
 from headbook.corpora.registry import Place, place, registry
 from headbook.runs.canonical import plain
 from headbook.runs.store import Store
-from headbook.stages.encoders import EncoderRun
-from headbook.stages.language import LanguageRun
-from headbook.stages.model import TRAINED, ModelRun
 from headbook.studies.config import Config
 from headbook.studies.costs import (
     ACCELERATOR,

@@ -4,9 +4,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from headbook.artefacts.model import ModelRun, Size
+from headbook.artefacts.texts import HELD_OUT
 from headbook.models.decoding import Search
-from headbook.stages.model import ModelRun, Size
-from headbook.stages.texts import HELD_OUT
 from headbook.studies.encoder_runs import QUICK_SAMPLE, SMOKE_SAMPLE, LayerSample
 from headbook.studies.language_runs import (
     RATES,

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from headbook.artefacts.pruned import ENCODER_ONLY
 from headbook.heads.roles import DRAWING_ORDER
 from headbook.runs.store import Store
-from headbook.stages.pruned import ENCODER_ONLY
 from headbook.studies.config import Config
 from headbook.studies.kept_heads import block_matched_share, pair_share
 from headbook.studies.kept_roles import (

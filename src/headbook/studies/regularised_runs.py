@@ -8,11 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from headbook.corpora.batches import EncodedPair
-from headbook.models.drop_head import DropHeadSchedule
-from headbook.models.transformer import Transformer
-from headbook.runs.store import Store
-from headbook.stages.language import (
+from headbook.artefacts.language import (
     DroppingRun,
     LanguageModel,
     LanguageRun,
@@ -20,10 +16,14 @@ from headbook.stages.language import (
     language_model,
     text_of,
 )
-from headbook.stages.model import ModelRun, TrainedModel, asked_for, trained
-from headbook.stages.pruned import primary_translations
-from headbook.stages.regularised import DroppingModelRun, RegularisedLanguageRun, RegularisedRun
-from headbook.stages.watching import Watched
+from headbook.artefacts.model import ModelRun, TrainedModel, asked_for, trained
+from headbook.artefacts.pruned import primary_translations
+from headbook.artefacts.regularised import DroppingModelRun, RegularisedLanguageRun, RegularisedRun
+from headbook.artefacts.watching import Watched
+from headbook.corpora.batches import EncodedPair
+from headbook.models.drop_head import DropHeadSchedule
+from headbook.models.transformer import Transformer
+from headbook.runs.store import Store
 from headbook.studies.language_runs import given, turn_of
 from headbook.training.paired import Statistics, statistics
 from headbook.training.regularising import Regulariser, Term

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from headbook.artefacts.encoders import train_missing_encoders
+from headbook.artefacts.language import train_missing_language
+from headbook.artefacts.model import made_in_time, train_missing
 from headbook.runs.store import Store
-from headbook.stages.encoders import train_missing_encoders
-from headbook.stages.language import train_missing_language
-from headbook.stages.model import made_in_time, train_missing
 from headbook.studies.config import Config
 from headbook.studies.regularised_runs import Candidate, Regularising, Task, is_kept, made, tuned
 from headbook.training.processes import started_by_torchrun

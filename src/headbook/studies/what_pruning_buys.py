@@ -7,11 +7,11 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from headbook.artefacts.model import TrainedModel, trained
+from headbook.artefacts.pruned import EVERYTHING
+from headbook.artefacts.speed import Speed, SpeedRun, Task, speed
 from headbook.models.gates import all_heads
 from headbook.runs.store import Store
-from headbook.stages.model import TrainedModel, trained
-from headbook.stages.pruned import EVERYTHING
-from headbook.stages.speed import Speed, SpeedRun, Task, speed
 from headbook.statistics import percentile_interval
 from headbook.studies.config import Config
 from headbook.studies.measurements import claim_row, model_labels

@@ -10,9 +10,9 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from headbook.artefacts.model import TrainedModel, trained
 from headbook.pruning.ranking import ascending
 from headbook.runs.store import Store
-from headbook.stages.model import TrainedModel, trained
 from headbook.studies.config import Config
 from headbook.studies.measurements import claim_row, model_labels, stacked
 from headbook.studies.profile import Pruning

@@ -10,6 +10,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headbook import paths
+from headbook.artefacts.released_masked import (
+    Mask,
+    ReleasedMasked,
+    ReleasedMaskedRun,
+    released_masked,
+)
 from headbook.claims.gates import NONE
 from headbook.claims.published import EQUIVALENT
 from headbook.claims.verdict import COLUMNS, OPTIONAL
@@ -19,12 +25,6 @@ from headbook.models.gates import all_heads
 from headbook.pruning.ranking import keep_one
 from headbook.released.firefox import FirefoxModel, load_firefox
 from headbook.runs.store import Store
-from headbook.stages.released_masked import (
-    Mask,
-    ReleasedMasked,
-    ReleasedMaskedRun,
-    released_masked,
-)
 from headbook.statistics import holm
 from headbook.syntax.treebank import read_conllu
 from headbook.training.paired import increase, paired

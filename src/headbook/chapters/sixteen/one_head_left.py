@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from headbook.artefacts.released_masked import Mask, ReleasedMasked
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.sixteen._released import (
@@ -25,7 +26,6 @@ from headbook.claims.ledger import load as ledger
 from headbook.claims.published import EQUIVALENT, harmless
 from headbook.pruning.ranking import keep_one
 from headbook.runs.store import Store
-from headbook.stages.released_masked import Mask, ReleasedMasked
 from headbook.training.paired import paired
 from headbook.types import HeadId, Kind
 

@@ -7,6 +7,14 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from headbook.artefacts.distilled import DistilledRun, distilled
+from headbook.artefacts.released_pruned import (
+    Choice,
+    ReleasedPruned,
+    ReleasedPruning,
+    held_pairs,
+    released_pruned,
+)
 from headbook.heads.importance import l2_normalised
 from headbook.looking.importance import by_gradient
 from headbook.looking.load import load
@@ -14,14 +22,6 @@ from headbook.models.gates import all_heads
 from headbook.pruning.ranking import ascending, first_of, random_order
 from headbook.released.firefox import FirefoxModel, batches_of
 from headbook.runs.store import Store
-from headbook.stages.distilled import DistilledRun, distilled
-from headbook.stages.released_pruned import (
-    Choice,
-    ReleasedPruned,
-    ReleasedPruning,
-    held_pairs,
-    released_pruned,
-)
 from headbook.training.config import TrainingConfig
 from headbook.training.paired import corpus_bleu, paired, resampled
 from headbook.types import HeadId, Kind

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from headbook.artefacts import released_masked as stage
+from headbook.artefacts.released_masked import ReleasedMaskedRun, Scorer, released_masked
 from headbook.models.gates import all_heads, closed
 from headbook.released.firefox import FirefoxModel, load_firefox
 from headbook.runs.store import Store
-from headbook.stages import released_masked as stage
-from headbook.stages.released_masked import ReleasedMaskedRun, Scorer, released_masked
 from headbook.training.paired import corpus_bleu, statistics
 from headbook.types import HeadId, Kind, UserError
 

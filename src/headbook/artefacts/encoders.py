@@ -16,6 +16,16 @@ from pathlib import Path
 import pandas as pd
 import torch
 
+from headbook.artefacts.left import Left
+from headbook.artefacts.model import (
+    LONGEST,
+    ModelRun,
+    Size,
+    corpus_of,
+    made_in_time,
+    numeric_policy,
+)
+from headbook.artefacts.tokenised import tokenised
 from headbook.corpora.batches import EncodedPair
 from headbook.corpora.masked import mask_id, masked_copies
 from headbook.corpora.plain_text import NO_SOURCE
@@ -24,16 +34,6 @@ from headbook.corpora.subwords import Subwords
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.stages.left import Left
-from headbook.stages.model import (
-    LONGEST,
-    ModelRun,
-    Size,
-    corpus_of,
-    made_in_time,
-    numeric_policy,
-)
-from headbook.stages.tokenised import tokenised
 from headbook.training import checkpoint
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import STATE, Trainer

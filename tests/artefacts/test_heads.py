@@ -1,6 +1,6 @@
 """The stage `heads`: measured once, at any update, and its numbers move with its version only.
 
-`python tests/stages/test_heads.py` writes golden_heads.json anew: together with a new version of
+`python tests/artefacts/test_heads.py` writes golden_heads.json anew: together with a new version of
 the stage, or where the untrained model itself is another (its stage has a version of its own).
 """
 
@@ -11,12 +11,12 @@ from tempfile import TemporaryDirectory
 import pytest
 import torch
 
+from headbook.artefacts import heads
+from headbook.artefacts.heads import MEASURED, Choices, HeadsRun, Measured, measured
+from headbook.artefacts.model import ModelRun, Size, TrainedModel, corpus_of, trained
+from headbook.artefacts.texts import Text
 from headbook.corpora.subwords import Subwords
 from headbook.runs.store import Store
-from headbook.stages import heads
-from headbook.stages.heads import MEASURED, Choices, HeadsRun, Measured, measured
-from headbook.stages.model import ModelRun, Size, TrainedModel, corpus_of, trained
-from headbook.stages.texts import Text
 from headbook.training.config import Precision, TrainingConfig
 from headbook.trees import ROOT, Tree
 from headbook.types import UserError
@@ -97,7 +97,7 @@ def numbers(folder: Path) -> dict[str, list[float]]:
 
 def assert_golden(found: dict[str, list[float]], version: int) -> None:
     golden = json.loads(GOLDEN.read_text())
-    advice = "raise the version of MEASURED, then run `python tests/stages/test_heads.py`"
+    advice = "raise the version of MEASURED, then run `python tests/artefacts/test_heads.py`"
     same = found.keys() == golden["numbers"].keys() and all(
         found[name] == pytest.approx(kept, rel=TOLERANCE)
         for name, kept in golden["numbers"].items()

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from headbook.artefacts.heads import read_sums, write_sums
+from headbook.artefacts.model import TrainedModel
+from headbook.artefacts.shares import added, bar, kept_or_made, share_of
 from headbook.corpora.batches import in_order
 from headbook.heads.measure import RatioSums
 from headbook.heads.relevance_rules import Variant, rules_of
 from headbook.heads.relevance_sums import RelevanceSums, collect_relevance
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.stages.heads import read_sums, write_sums
-from headbook.stages.model import TrainedModel
-from headbook.stages.shares import added, bar, kept_or_made, share_of
 from headbook.training import processes
 from headbook.types import UserError
 

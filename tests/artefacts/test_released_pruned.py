@@ -7,19 +7,19 @@ import pytest
 import torch
 
 from headbook import paths
-from headbook.looking.load import load
-from headbook.models.loaded import digest
-from headbook.pruning.gating import gates
-from headbook.released.firefox import FirefoxModel
-from headbook.runs.store import Store
-from headbook.stages import distilled as text_stage
-from headbook.stages.distilled import Distilled, DistilledRun, distilled
-from headbook.stages.released_pruned import (
+from headbook.artefacts import distilled as text_stage
+from headbook.artefacts.distilled import Distilled, DistilledRun, distilled
+from headbook.artefacts.released_pruned import (
     Choice,
     ReleasedPruning,
     held_pairs,
     released_pruned,
 )
+from headbook.looking.load import load
+from headbook.models.loaded import digest
+from headbook.pruning.gating import gates
+from headbook.released.firefox import FirefoxModel
+from headbook.runs.store import Store
 from headbook.syntax.treebank import read_conllu
 from headbook.training.config import Precision, TrainingConfig
 from headbook.types import HeadId, Kind, UserError

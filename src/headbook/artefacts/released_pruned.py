@@ -17,6 +17,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from headbook.artefacts.distilled import LONGEST, Distilled
+from headbook.artefacts.model import corpus_of
 from headbook.corpora.batches import Batch, EncodedPair
 from headbook.models.gates import close_heads, open_all
 from headbook.models.loaded import digest
@@ -31,8 +33,6 @@ from headbook.pruning.hard_concrete import CONSTANTS, Source
 from headbook.released.firefox import FirefoxModel, batch_of
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.stages.distilled import LONGEST, Distilled
-from headbook.stages.model import corpus_of
 from headbook.training import checkpoint
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import STATE, Trainer

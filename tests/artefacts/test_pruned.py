@@ -1,6 +1,6 @@
 """The stages `pruned` and `control`: killed they end the same; numbers move with a version only.
 
-`python tests/stages/test_pruned.py` writes golden_pruned.json anew; do so together with a new
+`python tests/artefacts/test_pruned.py` writes golden_pruned.json anew; do so together with a new
 version of the stages, because every pruned model in every run store is then out of date.
 """
 
@@ -14,19 +14,11 @@ from tempfile import TemporaryDirectory
 import pytest
 import torch
 
-from headbook.corpora.batches import collate
-from headbook.heads.relevance_rules import Variant
-from headbook.models.decoding import Search
-from headbook.models.gates import all_heads
-from headbook.models.transformer import Transformer
-from headbook.pruning.gating import HeadPenalty
-from headbook.pruning.surgery import take_out
-from headbook.runs.store import Store
-from headbook.stages import model, pruned
-from headbook.stages.importance import ImportanceRun, importance
-from headbook.stages.masked import MaskedRun, masked
-from headbook.stages.model import ModelRun, Size, TrainedModel, trained
-from headbook.stages.pruned import (
+from headbook.artefacts import model, pruned
+from headbook.artefacts.importance import ImportanceRun, importance
+from headbook.artefacts.masked import MaskedRun, masked
+from headbook.artefacts.model import ModelRun, Size, TrainedModel, trained
+from headbook.artefacts.pruned import (
     CONTROL,
     ENCODER_ONLY,
     EVERYTHING,
@@ -38,7 +30,15 @@ from headbook.stages.pruned import (
     control,
     primary_translations,
 )
-from headbook.stages.relevance import RelevanceRun, relevance
+from headbook.artefacts.relevance import RelevanceRun, relevance
+from headbook.corpora.batches import collate
+from headbook.heads.relevance_rules import Variant
+from headbook.models.decoding import Search
+from headbook.models.gates import all_heads
+from headbook.models.transformer import Transformer
+from headbook.pruning.gating import HeadPenalty
+from headbook.pruning.surgery import take_out
+from headbook.runs.store import Store
 from headbook.training.config import Precision, TrainingConfig
 from headbook.training.loop import Trainer
 from headbook.types import HeadId, Kind, UserError
@@ -104,7 +104,7 @@ def assert_golden(found: dict[str, float], versions: dict[str, int]) -> None:
     golden = json.loads(GOLDEN.read_text())
     same = found == pytest.approx(golden["numbers"], rel=TOLERANCE, abs=1e-7)
     assert golden["versions"] == versions and same, (
-        "raise the version of PRUNED and CONTROL, then run `python tests/stages/test_pruned.py`"
+        "raise the version of PRUNED and CONTROL, then run `python tests/artefacts/test_pruned.py`"
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from headbook.artefacts.model import ModelRun, TrainedModel, initial_model, score
 from headbook.corpora.subwords import Subwords
 from headbook.models.gates import close_heads, open_all
 from headbook.models.transformer import Transformer
@@ -24,7 +25,6 @@ from headbook.pruning.hard_concrete import CONSTANTS, Source
 from headbook.pruning.surgery import take_out
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.stages.model import ModelRun, TrainedModel, initial_model, score
 from headbook.training import checkpoint
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import STATE, Trainer

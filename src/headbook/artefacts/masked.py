@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
 
+from headbook.artefacts.model import TrainedModel, corpus_of
 from headbook.corpora.batches import Batch, EncodedPair, in_order
 from headbook.corpora.readers import Pairs, ParallelCorpus
 from headbook.models.attention import MemoryMask
@@ -21,7 +22,6 @@ from headbook.models.greedy import translate_greedily
 from headbook.models.transformer import Transformer
 from headbook.runs.rows import finished
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.stages.model import TrainedModel, corpus_of
 from headbook.training.paired import corpus_bleu, statistics
 from headbook.types import HeadId, Kind, UserError
 

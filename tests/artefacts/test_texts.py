@@ -11,12 +11,12 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from headbook import paths
+from headbook.artefacts import texts
+from headbook.artefacts.texts import AUTO, HELD_OUT, held_out, parsed, treebank
 from headbook.corpora import controlled
 from headbook.corpora.pairs import Pairs
 from headbook.corpora.readers import ParallelCorpus, load
 from headbook.runs.store import Store
-from headbook.stages import texts
-from headbook.stages.texts import AUTO, HELD_OUT, held_out, parsed, treebank
 from headbook.syntax import parse as parsing
 from headbook.syntax.parse import load_docs
 from headbook.trees import ROOT

@@ -12,13 +12,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from tqdm import tqdm
 
+from headbook.artefacts.model import TrainedModel
 from headbook.corpora.batches import PAD, Batch, EncodedPair, collate
 from headbook.models.gates import all_heads, closed
 from headbook.models.transformer import Transformer
 from headbook.pruning.surgery import take_out
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.runs.timing import seconds
-from headbook.stages.model import TrainedModel
 from headbook.training.checkpoint import save_model
 from headbook.types import HeadId, UserError
 

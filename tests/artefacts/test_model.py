@@ -1,7 +1,8 @@
 """The stage `model`: killed anywhere it ends the same, and its numbers move with its version only.
 
-`python tests/stages/test_model.py` writes golden_model.json anew; do so together with a new version
-of the stage, because every trained model in every run store is then out of date.
+`python tests/artefacts/test_model.py` writes golden_model.json anew; do so
+together with a new version of the stage, because every trained model in every run store is then
+out of date.
 """
 
 import json
@@ -16,12 +17,12 @@ import pandas as pd
 import pytest
 import torch
 
+from headbook.artefacts import model
+from headbook.artefacts.model import TRAINED, ModelRun, Size, ingredients, trained
 from headbook.corpora.batches import EOS
 from headbook.corpora.readers import load
 from headbook.models.decoding import Search
 from headbook.runs.store import Store
-from headbook.stages import model
-from headbook.stages.model import TRAINED, ModelRun, Size, ingredients, trained
 from headbook.training import loop
 from headbook.training.config import Precision, TrainingConfig
 from headbook.types import UserError
@@ -74,7 +75,7 @@ def numbers(folder: Path) -> dict[str, float]:
 
 def assert_golden(found: dict[str, float], version: int) -> None:
     golden = json.loads(GOLDEN.read_text())
-    advice = "raise the version of TRAINED, then run `python tests/stages/test_model.py`"
+    advice = "raise the version of TRAINED, then run `python tests/artefacts/test_model.py`"
     same = found == pytest.approx(golden["numbers"], rel=TOLERANCE)
     assert golden["version"] == version and same, (
         f"{advice}: {found}, kept at version {golden['version']}: {golden['numbers']}"

@@ -8,6 +8,9 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
+from headbook.artefacts.model import TrainedModel
+from headbook.artefacts.shares import bar, kept_or_made, share_of
+from headbook.artefacts.texts import Text
 from headbook.corpora.batches import EOS, Batch, EncodedPair, in_order
 from headbook.corpora.subwords import frequency_ranks
 from headbook.heads.arcs import PieceRule
@@ -22,9 +25,6 @@ from headbook.heads.symmetry import TokenAsymmetry
 from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.heads.tokens import Counting, EosKeys, EosQueries
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.stages.model import TrainedModel
-from headbook.stages.shares import bar, kept_or_made, share_of
-from headbook.stages.texts import Text
 from headbook.syntax.alignment import AlignedTree, align
 from headbook.training import processes
 from headbook.types import Kind

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from headbook.artefacts import language
+from headbook.artefacts import model as translation
+from headbook.artefacts.language import LanguageModel, LanguageRun, language_model
+from headbook.artefacts.model import ModelRun, Size, TrainedModel, asked_for, trained
+from headbook.artefacts.regularised import DroppingModelRun, RegularisedLanguageRun, RegularisedRun
+from headbook.artefacts.watching import Watched
 from headbook.models.decoding import Search
 from headbook.models.drop_head import DropHeadSchedule, set_rate
 from headbook.runs.canonical import plain
 from headbook.runs.store import Store
-from headbook.stages import language
-from headbook.stages import model as translation
-from headbook.stages.language import LanguageModel, LanguageRun, language_model
-from headbook.stages.model import ModelRun, Size, TrainedModel, asked_for, trained
-from headbook.stages.regularised import DroppingModelRun, RegularisedLanguageRun, RegularisedRun
-from headbook.stages.watching import Watched
 from headbook.training.config import Precision, TrainingConfig
 from headbook.training.regularising import Regulariser, Term
 from headbook.types import Kind, UserError

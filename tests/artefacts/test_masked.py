@@ -1,7 +1,7 @@
 """The stage `masked`: every mask as if it were alone, resumable, refused when it cannot be.
 
-`python tests/stages/test_masked.py` writes golden_masked.json anew: together with a new version of
-the stage, or where the untrained model itself is another.
+`python tests/artefacts/test_masked.py` writes golden_masked.json anew:
+together with a new version of the stage, or where the untrained model itself is another.
 """
 
 import json
@@ -13,14 +13,14 @@ import pytest
 import torch
 from torch.nn import functional
 
+from headbook.artefacts import masked as stage
+from headbook.artefacts.masked import MASKED, Masked, MaskedRun, masked
+from headbook.artefacts.model import ModelRun, Size, TrainedModel, corpus_of
 from headbook.corpora.batches import collate
 from headbook.corpora.subwords import Subwords
 from headbook.models.decoding import Search
 from headbook.models.gates import FixedGate, all_heads, closed
 from headbook.runs.store import Store
-from headbook.stages import masked as stage
-from headbook.stages.masked import MASKED, Masked, MaskedRun, masked
-from headbook.stages.model import ModelRun, Size, TrainedModel, corpus_of
 from headbook.training.config import Precision, TrainingConfig
 from headbook.training.paired import corpus_bleu, statistics
 from headbook.training.scoring import translate_corpus
@@ -79,7 +79,7 @@ def assert_golden(found: list[list[float]], version: int) -> None:
     kept = golden["numbers"]
     same = np.shape(found) == np.shape(kept) and np.allclose(found, kept, rtol=TOLERANCE)
     assert golden["version"] == version and same, (
-        f"raise the version of MASKED, then run `python tests/stages/test_masked.py`: {found}, "
+        f"raise the version of MASKED, then run `python tests/artefacts/test_masked.py`: {found}, "
         f"kept at version {golden['version']}: {kept}"
     )
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import torch
 
+from headbook.artefacts import model
 from headbook.corpora.subwords import Subwords
 from headbook.models.decoding import Search
 from headbook.runs.store import Store
-from headbook.stages import model
 from headbook.training.config import Precision, TrainingConfig
 from headbook.training.loop import Trainer
 

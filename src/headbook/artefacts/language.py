@@ -11,6 +11,9 @@ from pathlib import Path
 import pandas as pd
 import torch
 
+from headbook.artefacts.left import Left
+from headbook.artefacts.model import Size, made_in_time, numeric_policy
+from headbook.artefacts.watching import Look, Watched, Watcher, looks_in
 from headbook.corpora.batches import EncodedPair, in_order
 from headbook.corpora.plain_text import PlainText, cut, filled, load_text
 from headbook.corpora.subwords import Subwords
@@ -25,9 +28,6 @@ from headbook.models.transformer import (
 )
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.stages.left import Left
-from headbook.stages.model import Size, made_in_time, numeric_policy
-from headbook.stages.watching import Look, Watched, Watcher, looks_in
 from headbook.training import checkpoint
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import STATE, Trainer

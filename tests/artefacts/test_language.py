@@ -1,7 +1,7 @@
 """The stage `language`: two settings, watched without being disturbed, killed and resumed.
 
-`python tests/stages/test_language.py` writes golden_language.json anew: together with a new version
-of the stage.
+`python tests/artefacts/test_language.py` writes golden_language.json anew:
+together with a new version of the stage.
 """
 
 import json
@@ -15,14 +15,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from headbook.corpora.batches import PAD
-from headbook.heads.four_metrics import DISSIMILARITY, RAW
-from headbook.models.drop_head import DropHeadSchedule, set_rate
-from headbook.models.perturbation import moved
-from headbook.runs.store import Store
-from headbook.stages import language as stage
-from headbook.stages import model as trained_models
-from headbook.stages.language import (
+from headbook.artefacts import language as stage
+from headbook.artefacts import model as trained_models
+from headbook.artefacts.language import (
     LANGUAGE,
     DroppingRun,
     LanguageRun,
@@ -30,8 +25,13 @@ from headbook.stages.language import (
     SharingRun,
     language_model,
 )
-from headbook.stages.model import Size
-from headbook.stages.watching import PROBE, TRAINING, Watched
+from headbook.artefacts.model import Size
+from headbook.artefacts.watching import PROBE, TRAINING, Watched
+from headbook.corpora.batches import PAD
+from headbook.heads.four_metrics import DISSIMILARITY, RAW
+from headbook.models.drop_head import DropHeadSchedule, set_rate
+from headbook.models.perturbation import moved
+from headbook.runs.store import Store
 from headbook.training.config import Precision, TrainingConfig
 from headbook.training.loop import Trainer
 from headbook.types import UserError
@@ -82,7 +82,8 @@ def assert_golden(found: dict[str, list[float]], version: int) -> None:
         for name, kept in golden["numbers"].items()
     )
     assert golden["version"] == version and same, (
-        f"raise the version of LANGUAGE, then run `python tests/stages/test_language.py`: {found}"
+        "raise the version of LANGUAGE, then run "
+        f"`python tests/artefacts/test_language.py`: {found}"
     )
 
 

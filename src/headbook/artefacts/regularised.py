@@ -5,9 +5,9 @@ They are trained by `trained` and `language_model`, as every run of these stages
 
 from dataclasses import dataclass
 
+from headbook.artefacts.language import NEVER, LanguageRun, drop_on_schedule
+from headbook.artefacts.model import ModelRun
 from headbook.models.drop_head import DropHeadSchedule
-from headbook.stages.language import NEVER, LanguageRun, drop_on_schedule
-from headbook.stages.model import ModelRun
 from headbook.training.loop import Trainer
 from headbook.training.regularising import Regulariser, regularise
 

@@ -6,14 +6,14 @@ import pandas as pd
 import pytest
 import torch
 
+from headbook.artefacts import speed as stage
+from headbook.artefacts.model import TrainedModel, trained
+from headbook.artefacts.speed import Speed, SpeedRun, Task, decode, speed
 from headbook.corpora.batches import PAD, pad
 from headbook.models.decoding import Search, translate
 from headbook.models.gates import all_heads
 from headbook.pruning.surgery import take_out
 from headbook.runs.store import Store
-from headbook.stages import speed as stage
-from headbook.stages.model import TrainedModel, trained
-from headbook.stages.speed import Speed, SpeedRun, Task, decode, speed
 from headbook.studies.config import Config
 from headbook.types import HeadId, Kind, UserError
 

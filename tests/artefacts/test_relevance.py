@@ -1,6 +1,6 @@
 """The stage `relevance`: propagated once, at any update; its numbers move with its version only.
 
-`python tests/stages/test_relevance.py` writes golden_relevance.json anew: together with a new
+`python tests/artefacts/test_relevance.py` writes golden_relevance.json anew: together with a new
 version of the stage, or where the untrained model itself is another.
 """
 
@@ -12,14 +12,14 @@ from tempfile import TemporaryDirectory
 import pytest
 import torch
 
+from headbook.artefacts import relevance as stage
+from headbook.artefacts.model import ModelRun, Size, TrainedModel, corpus_of, trained
+from headbook.artefacts.relevance import RELEVANCE, RelevanceRun, relevance
 from headbook.corpora.subwords import Subwords
 from headbook.heads import relevance_rules
 from headbook.heads.measure import RatioSums
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
-from headbook.stages import relevance as stage
-from headbook.stages.model import ModelRun, Size, TrainedModel, corpus_of, trained
-from headbook.stages.relevance import RELEVANCE, RelevanceRun, relevance
 from headbook.training.config import Precision, TrainingConfig
 from headbook.types import Kind, UserError
 
@@ -71,7 +71,7 @@ def numbers(folder: Path) -> Numbers:
 
 def assert_golden(found: Numbers, version: int) -> None:
     golden = json.loads(GOLDEN.read_text())
-    advice = "raise the version of RELEVANCE, then run `python tests/stages/test_relevance.py`"
+    advice = "raise the version of RELEVANCE, then run `python tests/artefacts/test_relevance.py`"
     same = found.keys() == golden["numbers"].keys() and all(
         found[name] == pytest.approx(kept, rel=TOLERANCE, abs=1e-5)
         for name, kept in golden["numbers"].items()

@@ -11,6 +11,8 @@ from typing import Protocol
 import pandas as pd
 import torch
 
+from headbook.artefacts.left import Left
+from headbook.artefacts.tokenised import tokenised
 from headbook.corpora.batches import EOS, EncodedPair
 from headbook.corpora.readers import Pairs, ParallelCorpus, load
 from headbook.corpora.subwords import Subwords
@@ -18,8 +20,6 @@ from headbook.models.decoding import Search
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.stages.left import Left
-from headbook.stages.tokenised import tokenised
 from headbook.training import processes
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import STATE, OutOfTimeError, Trainer

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from headbook.artefacts.heads import read_sums, write_sums
+from headbook.artefacts.masked import pairs_of
+from headbook.artefacts.model import TrainedModel
+from headbook.artefacts.shares import added, bar, kept_or_made, share_of
 from headbook.corpora.batches import in_order
 from headbook.heads.importance import importance as measured
 from headbook.heads.measure import RatioSums
 from headbook.models.gates import closed
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.stages.heads import read_sums, write_sums
-from headbook.stages.masked import pairs_of
-from headbook.stages.model import TrainedModel
-from headbook.stages.shares import added, bar, kept_or_made, share_of
 from headbook.training import processes
 from headbook.types import HeadId
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
 
+from headbook.artefacts.masked import distinct
 from headbook.corpora.batches import Batch, bucket
 from headbook.models.attention import MemoryMask
 from headbook.models.gates import closed
@@ -25,7 +26,6 @@ from headbook.released.greedy import Candidates, greedy_from
 from headbook.released.student import EOS
 from headbook.runs.rows import finished
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.stages.masked import distinct
 from headbook.training.paired import corpus_bleu, statistics
 from headbook.types import HeadId, Kind, UserError
 

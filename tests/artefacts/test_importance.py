@@ -1,6 +1,6 @@
 """The stage `importance`: measured once, and its numbers move with its version only.
 
-`python tests/stages/test_importance.py` writes golden_importance.json anew: together with a new
+`python tests/artefacts/test_importance.py` writes golden_importance.json anew: together with a new
 version of the stage, or where the untrained model itself is another.
 """
 
@@ -11,13 +11,13 @@ from tempfile import TemporaryDirectory
 import pytest
 import torch
 
+from headbook.artefacts import importance as stage
+from headbook.artefacts.importance import IMPORTANCE, ImportanceRun, importance
+from headbook.artefacts.model import ModelRun, Size, TrainedModel, corpus_of
 from headbook.corpora.subwords import Subwords
 from headbook.heads import importance as heads
 from headbook.heads.measure import RatioSums
 from headbook.runs.store import Store
-from headbook.stages import importance as stage
-from headbook.stages.importance import IMPORTANCE, ImportanceRun, importance
-from headbook.stages.model import ModelRun, Size, TrainedModel, corpus_of
 from headbook.training.config import Precision, TrainingConfig
 from headbook.types import HeadId, Kind, UserError
 
@@ -59,7 +59,7 @@ def assert_golden(found: dict[str, list], version: int) -> None:
         for name, kept in golden["numbers"].items()
     )
     assert golden["version"] == version and same, (
-        f"raise the version of IMPORTANCE, then run `python tests/stages/test_importance.py`: "
+        f"raise the version of IMPORTANCE, then run `python tests/artefacts/test_importance.py`: "
         f"{found}, kept at version {golden['version']}: {golden['numbers']}"
     )
 

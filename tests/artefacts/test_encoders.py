@@ -1,7 +1,7 @@
 """The stage `encoder`: two objectives on one text, killed and resumed.
 
-`python tests/stages/test_encoders.py` writes golden_encoder.json anew: together with a new version
-of the stage.
+`python tests/artefacts/test_encoders.py` writes golden_encoder.json anew:
+together with a new version of the stage.
 """
 
 import json
@@ -14,13 +14,8 @@ from tempfile import TemporaryDirectory
 import pytest
 import torch
 
-from headbook.corpora import masked
-from headbook.corpora.batches import PAD, collate
-from headbook.models.perturbation import moved
-from headbook.models.transformer import Transformer
-from headbook.runs.store import Store
-from headbook.stages import encoders as stage
-from headbook.stages.encoders import (
+from headbook.artefacts import encoders as stage
+from headbook.artefacts.encoders import (
     ENCODER,
     EncoderModel,
     EncoderRun,
@@ -28,7 +23,12 @@ from headbook.stages.encoders import (
     encoder_model,
     train_missing_encoders,
 )
-from headbook.stages.model import ModelRun, Size, trained
+from headbook.artefacts.model import ModelRun, Size, trained
+from headbook.corpora import masked
+from headbook.corpora.batches import PAD, collate
+from headbook.models.perturbation import moved
+from headbook.models.transformer import Transformer
+from headbook.runs.store import Store
 from headbook.training.config import Precision, TrainingConfig
 from headbook.types import UserError
 
@@ -75,7 +75,7 @@ def assert_golden(found: dict[str, list[float]], version: int) -> None:
         for name, kept in golden["numbers"].items()
     )
     assert golden["version"] == version and same, (
-        f"raise the version of ENCODER, then run `python tests/stages/test_encoders.py`: {found}"
+        f"raise the version of ENCODER, then run `python tests/artefacts/test_encoders.py`: {found}"
     )
 
 

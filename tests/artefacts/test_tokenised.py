@@ -6,12 +6,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from headbook.artefacts import tokenised as stage
+from headbook.artefacts.model import encode
+from headbook.artefacts.tokenised import TOKENISED, asked_tokenised, tokenised
 from headbook.corpora.readers import ParallelCorpus, load
 from headbook.corpora.subwords import Subwords
 from headbook.runs.store import Store
-from headbook.stages import tokenised as stage
-from headbook.stages.model import encode
-from headbook.stages.tokenised import TOKENISED, asked_tokenised, tokenised
 
 WORDS = ("dog", "cat", "sister", "sees", "likes", "red", "ball", "tree")
 
