@@ -22,6 +22,7 @@ FLOORS = (
     ("looking",),
     ("studies",),
     ("chapters",),
+    ("planning",),
     ("publishing",),
     ("cli",),
     ("__main__",),

@@ -21,9 +21,9 @@ from headbook.artefacts.encoders import (
     EncoderRun,
     Objective,
     encoder_model,
-    train_missing_encoders,
 )
 from headbook.artefacts.model import ModelRun, Size, trained
+from headbook.artefacts.trained import train_missing
 from headbook.corpora import masked
 from headbook.corpora.batches import PAD, collate
 from headbook.models.perturbation import moved
@@ -165,11 +165,11 @@ def test_killed_it_ends_as_if_it_had_not_been(
 def test_cut_at_a_deadline_it_goes_on(made: EncoderModel, tmp_path: Path) -> None:
     said: list[str] = []
     given = ((made.run,), Store(tmp_path), said.append)
-    assert not train_missing_encoders(*given, deadline=0.0)
+    assert not train_missing(*given, deadline=0.0)
     assert said == [f"stopped before {said[0].removeprefix('stopped before ')}"]
     assert str(made.run.objective) in said[0]
-    assert train_missing_encoders(*given, deadline=math.inf)
-    assert train_missing_encoders(*given, deadline=0.0) and said[-1].endswith(": kept")
+    assert train_missing(*given, deadline=math.inf)
+    assert train_missing(*given, deadline=0.0) and said[-1].endswith(": kept")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from headbook.artefacts import language as stage
-from headbook.artefacts import model as trained_models
+from headbook.artefacts import trained as trained_models
 from headbook.artefacts.language import (
     LANGUAGE,
     DroppingRun,
@@ -179,15 +179,15 @@ def test_bad_input_is_one_line(changed: dict[str, object], said: str, tmp_path: 
 def test_cut_at_a_deadline_it_goes_on(made: stage.LanguageModel, tmp_path: Path):
     said: list[str] = []
     given = ((made.run,), Store(tmp_path), said.append)
-    assert not stage.train_missing_language(*given, deadline=0.0)
+    assert not trained_models.train_missing(*given, deadline=0.0)
     assert said == [f"stopped before {said[0].removeprefix('stopped before ')}"]
     with pytest.MonkeyPatch.context() as patch:
         # it starts, and is late at once
         patch.setattr(trained_models, "time", SimpleNamespace(monotonic=lambda: -1.0))
-        assert not stage.train_missing_language(*given, deadline=0.0)
+        assert not trained_models.train_missing(*given, deadline=0.0)
     assert "stopped at update 1 of 8; the same command continues" in said[-1]
-    assert stage.train_missing_language(*given, deadline=math.inf)
-    assert stage.train_missing_language(*given, deadline=0.0) and said[-1].endswith(": kept")
+    assert trained_models.train_missing(*given, deadline=math.inf)
+    assert trained_models.train_missing(*given, deadline=0.0) and said[-1].endswith(": kept")
     one, other = (each.model().state_dict() for each in (made, language_model(*given[0], given[1])))
     assert all(torch.equal(one[name], other[name]) for name in one)
 

@@ -11,7 +11,7 @@ import torch
 from headbook.artefacts import language
 from headbook.artefacts import model as translation
 from headbook.artefacts.language import LanguageModel, LanguageRun, language_model
-from headbook.artefacts.model import ModelRun, Size, TrainedModel, asked_for, trained
+from headbook.artefacts.model import ModelRun, Size, TrainedModel, trained
 from headbook.artefacts.regularised import DroppingModelRun, RegularisedLanguageRun, RegularisedRun
 from headbook.artefacts.watching import Watched
 from headbook.models.decoding import Search
@@ -82,7 +82,7 @@ def test_a_regularised_run_is_trained_with_its_penalty(task: str, store: Store):
 def test_without_a_regulariser_it_is_the_base_run_under_another_key(store: Store):
     found = made(of(TRANSLATION, RegularisedRun), store)
     assert columns(found) == columns(made(TRANSLATION, store))
-    assert found.asked.key != asked_for(TRANSLATION).key
+    assert found.asked.key != TRANSLATION.ingredients().key
 
 
 @with_tasks

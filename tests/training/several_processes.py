@@ -23,6 +23,7 @@ import typer
 from torch import Tensor
 
 from headbook.artefacts import heads, importance, model, relevance
+from headbook.artefacts.trained import train_missing
 from headbook.cli import _one_line_errors
 from headbook.corpora.batches import EOS, Batch, EncodedPair
 from headbook.heads.relevance_rules import Variant
@@ -158,7 +159,7 @@ def stage(folder: Path, store: str, *killed: str) -> None:
     if killed:
         strike(*map(int, killed))
     with _one_line_errors():
-        model.train_missing((run,), Store(folder.parent / store), print)
+        train_missing((run,), Store(folder.parent / store), print)
 
 
 WORK = {

@@ -7,25 +7,19 @@ and dropout are the translation model's.
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 import pandas as pd
 import torch
 
-from headbook.artefacts.left import Left
-from headbook.artefacts.model import (
-    LONGEST,
-    ModelRun,
-    Size,
-    corpus_of,
-    made_in_time,
-    numeric_policy,
-)
+from headbook.artefacts.model import LONGEST, ModelRun, Size, corpus_of
 from headbook.artefacts.tokenised import tokenised
+from headbook.artefacts.trained import Trained, numeric_policy, trained_folder
 from headbook.corpora.batches import EncodedPair
 from headbook.corpora.masked import mask_id, masked_copies
 from headbook.corpora.plain_text import NO_SOURCE
@@ -36,7 +30,7 @@ from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.training import checkpoint
 from headbook.training.config import TrainingConfig
-from headbook.training.loop import STATE, Trainer
+from headbook.training.loop import Trainer
 
 ENCODER = Stage("encoder", version=1)
 COPIES = 10
@@ -59,16 +53,46 @@ class EncoderRun:
     Of `text` count the corpus, the subwords, the size and the dropout; `training` is this model's.
     """
 
+    stage: ClassVar[Stage] = ENCODER
+
     text: ModelRun
     objective: Objective
     training: TrainingConfig
 
     @property
+    def corpus(self) -> str:
+        return self.text.corpus
+
+    @property
+    def pairs(self) -> int | None:
+        return self.text.pairs
+
+    @property
     def size(self) -> Size:
         return self.text.size
 
+    @property
+    def vocabulary(self) -> int:
+        return self.text.vocabulary
+
     def with_seed(self, seed: int) -> "EncoderRun":
         return replace(self, training=replace(self.training, seed=seed))
+
+    @property
+    def label(self) -> str:
+        return f"{self.corpus} {self.objective}, seed {self.training.seed}"
+
+    def ingredients(self) -> Ingredients:
+        """The key material of a model that may not be trained yet."""
+        return ingredients(self, corpus_of(self.corpus, self.pairs))
+
+    def trained(self, store: Store, deadline: float = math.inf) -> "EncoderModel":
+        """From the store or trained now, in one process. OutOfTimeError at the deadline."""
+        corpus = corpus_of(self.corpus, self.pairs)
+        folder = trained_folder(
+            store, self.ingredients(), lambda aside: _train(self, corpus, store, aside, deadline)
+        )
+        return EncoderModel(self, folder, corpus)
 
     def config(self, vocabulary: int) -> TransformerConfig:
         """With one id more than the subwords, the mask's, where tokens are hidden."""
@@ -81,7 +105,7 @@ class EncoderRun:
 
 
 @dataclass(frozen=True)
-class EncoderModel(Left):
+class EncoderModel(Trained):
     """A finished run of the stage and what can be read from it."""
 
     run: EncoderRun
@@ -118,43 +142,16 @@ def ingredients(run: EncoderRun, corpus: ParallelCorpus) -> Ingredients:
     return Ingredients(ENCODER, run, {"corpus": corpus.digest}, numeric_policy(run.training))
 
 
-def train_missing_encoders(
-    runs: Iterable[EncoderRun], store: Store, say: Callable[[str], None], deadline: float = math.inf
-) -> bool:
-    """Trains the models that the store lacks, and says a line of each.
-
-    False where the deadline, of `time.monotonic()`, came before all were done.
-    """
-    return all(_trained_in_time(run, store, say, deadline) for run in runs)
-
-
-def _trained_in_time(
-    run: EncoderRun, store: Store, say: Callable[[str], None], deadline: float
-) -> bool:
-    name = f"{run.text.corpus} {run.objective}, seed {run.training.seed}"
-    kept = store.has(ingredients(run, corpus_of(run.text.corpus, run.text.pairs)))
-    make = partial(encoder_model, run, store, deadline)
-    return made_in_time(name, run.training.updates, kept, make, say, deadline)
-
-
 def encoder_model(run: EncoderRun, store: Store, deadline: float = math.inf) -> EncoderModel:
-    """The model, from the store or trained now (resuming what a kill left).
-
-    In one process. OutOfTimeError at the deadline.
-    """
-    corpus = corpus_of(run.text.corpus, run.text.pairs)
-    folder = store.get(
-        ingredients(run, corpus), lambda aside: _train(run, corpus, store, aside, deadline)
-    )
-    (folder / STATE).unlink(missing_ok=True)
-    return EncoderModel(run, folder, corpus)
+    """The run's model, see `EncoderRun.trained`."""
+    return run.trained(store, deadline)
 
 
 def _train(
     run: EncoderRun, corpus: ParallelCorpus, store: Store, folder: Path, deadline: float
 ) -> None:
     made = EncoderModel(run, folder, corpus)
-    tokenised(corpus, run.text.vocabulary, store).copy_subwords(folder, ("source",))
+    tokenised(corpus, run.vocabulary, store).copy_subwords(folder, ("source",))
     train = made.pairs(corpus.train.source, COPIES, "training")
     valid = made.pairs(corpus.valid.source, 1, "validation")
     training = replace(run.training, seed=derived(run.training.seed, "training"))

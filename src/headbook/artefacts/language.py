@@ -2,17 +2,18 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import ClassVar
 
 import pandas as pd
 import torch
 
-from headbook.artefacts.left import Left
-from headbook.artefacts.model import Size, made_in_time, numeric_policy
+from headbook.artefacts.model import Size
+from headbook.artefacts.trained import Trained, numeric_policy, trained_folder
 from headbook.artefacts.watching import Look, Watched, Watcher, looks_in
 from headbook.corpora.batches import EncodedPair, in_order
 from headbook.corpora.plain_text import PlainText, cut, filled, load_text
@@ -30,7 +31,7 @@ from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.training import checkpoint
 from headbook.training.config import TrainingConfig
-from headbook.training.loop import STATE, Trainer
+from headbook.training.loop import Trainer
 from headbook.training.scoring import nats
 from headbook.types import UserError
 
@@ -60,6 +61,8 @@ class Setting(StrEnum):
 class LanguageRun:
     """Everything that decides a language model."""
 
+    stage: ClassVar[Stage] = LANGUAGE
+
     corpus: str
     size: Size
     vocabulary: int
@@ -81,6 +84,22 @@ class LanguageRun:
 
     def equip(self, trainer: Trainer) -> None:
         """What a kind of run adds to its training; nothing here."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.corpus} {self.setting}, {self.size.heads} heads, seed {self.training.seed}"
+
+    def ingredients(self) -> Ingredients:
+        """The key material of a model that may not be trained yet."""
+        return ingredients(self, text_of(self.corpus, self.lines))
+
+    def trained(self, store: Store, deadline: float = math.inf) -> "LanguageModel":
+        """From the store or trained now, in one process. OutOfTimeError at the deadline."""
+        text = text_of(self.corpus, self.lines)
+        folder = trained_folder(
+            store, self.ingredients(), lambda aside: _train(self, text, aside, deadline)
+        )
+        return LanguageModel(self, folder, text)
 
 
 @dataclass(frozen=True)
@@ -109,7 +128,7 @@ class DroppingRun(LanguageRun):
 
 
 @dataclass(frozen=True)
-class LanguageModel(Left):
+class LanguageModel(Trained):
     """A finished run of the stage and what can be read from it."""
 
     run: LanguageRun
@@ -182,34 +201,9 @@ def text_of(corpus: str, lines: int | None) -> PlainText:
     return load_text(corpus, lines)
 
 
-def train_missing_language(
-    runs: Iterable[LanguageRun], store: Store, say: Callable[[str], None], deadline: float
-) -> bool:
-    """Trains the language models that the store lacks, and says a line of each.
-
-    False where the deadline, of `time.monotonic()`, came before all were done.
-    """
-    return all(_trained_in_time(run, store, say, deadline) for run in runs)
-
-
-def _trained_in_time(
-    run: LanguageRun, store: Store, say: Callable[[str], None], deadline: float
-) -> bool:
-    name = f"{run.corpus} {run.setting}, {run.size.heads} heads, seed {run.training.seed}"
-    kept = store.has(ingredients(run, text_of(run.corpus, run.lines)))
-    make = partial(language_model, run, store, deadline)
-    return made_in_time(name, run.training.updates, kept, make, say, deadline)
-
-
 def language_model(run: LanguageRun, store: Store, deadline: float = math.inf) -> LanguageModel:
-    """The language model, from the store or trained now (resuming what a kill left).
-
-    In one process. OutOfTimeError at the deadline.
-    """
-    text = text_of(run.corpus, run.lines)
-    folder = store.get(ingredients(run, text), lambda aside: _train(run, text, aside, deadline))
-    (folder / STATE).unlink(missing_ok=True)
-    return LanguageModel(run, folder, text)
+    """The run's model, see `LanguageRun.trained`."""
+    return run.trained(store, deadline)
 
 
 def _train(run: LanguageRun, text: PlainText, folder: Path, deadline: float) -> None:

@@ -1,18 +1,17 @@
 """The stage `model`: a corpus becomes subwords, a trained transformer and its BLEU."""
 
 import math
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar
 
 import pandas as pd
 import torch
 
-from headbook.artefacts.left import Left
 from headbook.artefacts.tokenised import tokenised
+from headbook.artefacts.trained import Trained, numeric_policy, trained_folder
 from headbook.corpora.batches import EOS, EncodedPair
 from headbook.corpora.readers import Pairs, ParallelCorpus, load
 from headbook.corpora.subwords import Subwords
@@ -22,7 +21,7 @@ from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.training import processes
 from headbook.training.config import TrainingConfig
-from headbook.training.loop import STATE, OutOfTimeError, Trainer
+from headbook.training.loop import Trainer
 from headbook.training.scoring import Casing, bleu, translate_corpus
 from headbook.types import UserError
 
@@ -35,13 +34,6 @@ without spaces may have 20,000, and attention takes their square."""
 
 
 BEAM = Search()
-
-
-class Made(Protocol):
-    """A finished run of a stage that trains."""
-
-    @property
-    def folder(self) -> Path: ...
 
 
 @dataclass(frozen=True)
@@ -57,6 +49,8 @@ class Size:
 @dataclass(frozen=True)
 class ModelRun:
     """Everything that decides a trained model."""
+
+    stage: ClassVar[Stage] = TRAINED
 
     corpus: str
     size: Size
@@ -84,20 +78,34 @@ class ModelRun:
     def equip(self, trainer: Trainer) -> None:
         """What a kind of run adds to its training; nothing here."""
 
+    @property
+    def label(self) -> str:
+        return f"{self.corpus} seed {self.training.seed}"
+
+    def ingredients(self) -> Ingredients:
+        """The key material of a model that may not be trained yet."""
+        with processes.first_goes_first():  # a corpus is fetched once
+            return ingredients(self, corpus_of(self.corpus, self.pairs))
+
+    def trained(self, store: Store, deadline: float = math.inf) -> "TrainedModel":
+        """From the store or trained now; OutOfTimeError at the deadline.
+
+        Translating the test sets at the end is not cut.
+        """
+        asked, corpus = self.ingredients(), corpus_of(self.corpus, self.pairs)
+        folder = trained_folder(
+            store, asked, lambda aside: _train(self, corpus, store, aside, deadline)
+        )
+        return TrainedModel(self, folder, corpus)
+
 
 def ingredients(run: ModelRun, corpus: ParallelCorpus) -> Ingredients:
     """The run's key material."""
     return Ingredients(TRAINED, run, {"corpus": corpus.digest}, numeric_policy(run.training))
 
 
-def numeric_policy(training: TrainingConfig) -> dict[str, str]:
-    """What of the arithmetic decides a model: its precision, and the class of device."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    return {"precision": str(training.precision), "device": device}
-
-
 @dataclass(frozen=True)
-class TrainedModel(Left):
+class TrainedModel(Trained):
     """A finished run of the stage and what can be read from it."""
 
     run: ModelRun
@@ -181,77 +189,9 @@ def corpus_of(corpus: str, pairs: int | None) -> ParallelCorpus:
     return load(corpus, pairs)
 
 
-def asked_for(run: ModelRun) -> Ingredients:
-    """The key material of a model that may not be trained yet."""
-    return ingredients(run, corpus_of(run.corpus, run.pairs))
-
-
-def train_missing(
-    runs: Iterable[ModelRun], store: Store, say: Callable[[str], None], deadline: float = math.inf
-) -> bool:
-    """Trains what the store lacks, one after the other, and says a line of each.
-
-    False where the deadline, of `time.monotonic()`, came before all were done.
-    """
-    processes.connect()
-    said = say if processes.is_first() else str  # one process speaks for all
-    done = all(_trained_in_time(run, store, said, deadline) for run in runs)
-    processes.part()
-    return done
-
-
-def _trained_in_time(
-    run: ModelRun, store: Store, say: Callable[[str], None], deadline: float
-) -> bool:
-    name, kept = f"{run.corpus} seed {run.training.seed}", store.has(_asked_in_turn(run))
-    make = partial(trained, run, store, deadline)
-    return made_in_time(name, run.training.updates, kept, make, say, deadline)
-
-
-def made_in_time(
-    name: str,
-    updates: int,
-    kept: bool,
-    make: Callable[[], Made],
-    say: Callable[[str], None],
-    deadline: float,
-) -> bool:
-    """Makes a model that is not kept and says a line of it; False where time ran out."""
-    if processes.firsts(kept):
-        say(f"{name}: kept")
-        return True
-    if processes.firsts(time.monotonic() >= deadline):
-        say(f"stopped before {name}; the same command continues")
-        return False
-    try:
-        made = make()
-    except OutOfTimeError as late:
-        say(f"{name} stopped at update {late.update} of {updates}; the same command continues")
-        return False
-    say(f"{name}: trained ({made.folder})")
-    return True
-
-
-def _asked_in_turn(run: ModelRun) -> Ingredients:
-    with processes.first_goes_first():  # a corpus is fetched once
-        return asked_for(run)
-
-
 def trained(run: ModelRun, store: Store, deadline: float = math.inf) -> TrainedModel:
-    """The trained model, from the store or trained now (resuming what a kill left).
-
-    Under torchrun all processes train it. OutOfTimeError at the deadline; translating the test sets
-    at the end is not cut.
-    """
-    processes.connect()
-    asked, corpus = _asked_in_turn(run), corpus_of(run.corpus, run.pairs)
-    folder = processes.together(
-        partial(store.get, asked), lambda aside: _train(run, corpus, store, aside, deadline)
-    )
-    if processes.is_first():
-        # Only now: a kill before the folder had its final name would else train everything again.
-        (folder / STATE).unlink(missing_ok=True)
-    return TrainedModel(run, folder, corpus)
+    """The run's model, see `ModelRun.trained`."""
+    return run.trained(store, deadline)
 
 
 def _train(

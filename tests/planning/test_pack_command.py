@@ -21,7 +21,7 @@ from headbook.artefacts.texts import AUTO, HELD_OUT, held_out, parsed, treebank
 from headbook.cli import app
 from headbook.corpora.readers import load
 from headbook.corpora.subwords import Subwords
-from headbook.publishing import pack
+from headbook.planning import pack
 from headbook.runs.store import Store
 from headbook.studies import config
 from headbook.studies.profile import Profile
@@ -344,7 +344,7 @@ def test_a_mistake_is_one_line(
 
 
 def test_a_pack_in_the_repository_is_named_from_there():
-    said = pack.commands("full", paths.REPOSITORY / "build" / "my pack")
+    said = pack.commands("--profile full", paths.REPOSITORY / "build" / "my pack")
     assert "HEADBOOK_DATA='build/my pack/data' " in said
     assert "HEADBOOK_RUNS='build/my pack/runs'" in said
 

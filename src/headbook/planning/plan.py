@@ -3,7 +3,6 @@
 Counted are updates alone: not the subwords before them, nor validation and translation.
 """
 
-import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,27 +14,26 @@ import pandas as pd
 import torch
 from tqdm import tqdm
 
-from headbook.artefacts.encoders import EncoderRun
-from headbook.artefacts.language import LanguageRun
+from headbook.artefacts.encoders import ENCODER
+from headbook.artefacts.language import LANGUAGE, LanguageRun
 from headbook.artefacts.model import TRAINED, ModelRun
+from headbook.artefacts.recipe import SIZES, Run
 from headbook.bench.config import BenchConfig
 from headbook.bench.contestants import device as kind_of_device
 from headbook.bench.speed import PRODUCTS, product
 from headbook.corpora.registry import Place, place, registry
-from headbook.runs.canonical import plain
-from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.costs import (
+from headbook.planning.costs import (
     ACCELERATOR,
     SENTENCE,
     Device,
     disk,
-    encoder_work,
-    language_work,
     memory,
+    work,
     work_of,
 )
-from headbook.studies.profiles import SIZES
+from headbook.runs.canonical import plain
+from headbook.runs.store import Store
+from headbook.studies.config import Config
 from headbook.studies.regularised_runs import Task
 from headbook.training.config import Precision
 
@@ -52,7 +50,7 @@ Memory and disk are in GB. Memory is that of tensors: on a processor, some 4 GB 
 class Training:
     """One model of a profile and what its training takes."""
 
-    run: ModelRun
+    run: Run
     operations: float
     seconds: float
     memory: int  # bytes, at most at one time
@@ -74,14 +72,14 @@ class Stage:
     seconds: float
 
 
-def trainings(config: Config, device: Device, store: Store) -> list[Training]:
-    """A row a model, in the order of the profile. No corpus is read."""
+def trainings(runs: Iterable[Run], device: Device, store: Store) -> list[Training]:
+    """A row per model, in their order. No corpus is read."""
     kept, rows = _kept(store), []
-    for run in config.emerging_models():
-        work = work_of(run, run.training)
+    for run in runs:
+        operations = work(run)
         state = KEPT if plain(run) in kept else _state(run.corpus)
-        taken = device.seconds(work, run.size.width)
-        rows.append(Training(run, work, taken, memory(run), disk(run), state))
+        taken = device.seconds(operations, run.size.width)
+        rows.append(Training(run, operations, taken, memory(run), disk(run), state))
     return rows
 
 
@@ -91,13 +89,10 @@ def _kept(store: Store) -> list[dict[str, Any]]:
     Their keys hold the digest of the corpus too, for which it would have to be read: the same
     config is taken for the same model here.
     """
-    files = sorted((store.root / TRAINED.name).glob("*/run.json"))
-    made = [json.loads(file.read_text())["ingredients"] for file in files]
-    stage, here = plain(TRAINED), kind_of_device().type
-    return [
-        each["config"] for each in made
-        if each["stage"] == stage and each["policy"]["device"] == here
-    ]  # fmt: skip
+    here = kind_of_device().type
+    stages = (TRAINED, LANGUAGE, ENCODER)
+    made = [each for stage in stages for _, each in store.finished(stage)]
+    return [each["config"] for each in made if each["policy"]["device"] == here]
 
 
 def _state(corpus: str) -> str:
@@ -142,34 +137,27 @@ def _without_sweeps(config: Config, device: Device) -> Iterator[Stage]:
     """
     if config.preset.specialising is not None:
         changed = [run for _, run in config.specialising().runs()]
-        yield _stage("what specialising needs", 1, changed, _own_work, device)
+        yield _stage("what specialising needs", 1, changed, work, device)
     language = (*config.language_models(), *config.variants())
-    yield _stage("language models", 1, language, language_work, device)
+    yield _stage("language models", 1, language, work, device)
     sides = config.encoder_models()
-    yield _stage("language models of source text", 1, sides, encoder_work, device)
+    yield _stage("language models of source text", 1, sides, work, device)
     if config.preset.regularising is None:
         return
     asked = config.regularising()
-    for task, base, work in (
-        (Task.TRANSLATION, asked.translation, _own_work),
-        (Task.LANGUAGE, asked.language, language_work),
-    ):
+    for task, base in ((Task.TRANSLATION, asked.translation), (Task.LANGUAGE, asked.language)):
         yield _stage(f"regularisers, {task}", asked.trainings, [base], work, device)
-
-
-def _own_work(run: ModelRun) -> float:
-    return work_of(run, run.training)
 
 
 def _stage(
     name: str,
     each: int,
-    bases: Sequence[ModelRun | LanguageRun | EncoderRun],
-    work: Callable[..., float],
+    bases: Sequence[Run],
+    cost: Callable[..., float],
     device: Device,
 ) -> Stage:
     """So many runs of each of the models."""
-    works = [each * work(base) for base in bases]
+    works = [each * cost(base) for base in bases]
     taken = [device.seconds(one, base.size.width) for one, base in zip(works, bases, strict=True)]
     return Stage(name, each * len(bases), sum(works), sum(taken))
 
@@ -197,16 +185,39 @@ def lines(
 
     UserError for a share or rate that cannot be one, before anything is measured.
     """
-    device = Device(1.0 if rate is None else rate, torch.get_num_threads(), share)
-    precision = config.one_model().training.precision
-    if rate is None:
-        device = replace(device, rate=machine_rate(precision))
-    told = "measured now" if rate is None else "as given"
-    yield f"Profile {config.profile}: {device.rate:,.0f} GFLOP/s in matrix products ({told}),"
-    yield f"and of these in training the column `share` ({_source(device)})."
-    rows = trainings(config, device, store or Store.default())
-    yield from ("", _trainings_table(rows, device), "", _in_all(rows), _order(rows))
+    runs = config.emerging_models()
+    device = _device(share, rate, config.one_model())
+    yield from _trainings(f"Profile {config.profile}", runs, device, rate, store)
     yield from ("", _stages_table(stages(config, device)), "", NOTES)
+
+
+def named_lines(
+    runs: Sequence[Run],
+    share: float | None = None,
+    rate: float | None = None,
+    store: Store | None = None,
+) -> Iterator[str]:
+    """The plan of models that were named, nothing that follows them."""
+    device = _device(share, rate, runs[0])
+    yield from _trainings("As named", runs, device, rate, store)
+    yield from ("", NOTES)
+
+
+def _device(share: float | None, rate: float | None, first: Run) -> Device:
+    device = Device(1.0 if rate is None else rate, torch.get_num_threads(), share)
+    if rate is not None:
+        return device
+    return replace(device, rate=machine_rate(first.training.precision))
+
+
+def _trainings(
+    title: str, runs: Sequence[Run], device: Device, rate: float | None, store: Store | None
+) -> Iterator[str]:
+    told = "measured now" if rate is None else "as given"
+    yield f"{title}: {device.rate:,.0f} GFLOP/s in matrix products ({told}),"
+    yield f"and of these in training the column `share` ({_source(device)})."
+    rows = trainings(runs, device, store or Store.default())
+    yield from ("", _trainings_table(rows, device), "", _in_all(rows), _order(rows))
 
 
 def _source(device: Device) -> str:
@@ -226,7 +237,7 @@ def _trainings_table(rows: Sequence[Training], device: Device) -> str:
             "size": names.get(row.run.size, f"w{row.run.size.width}"),
             "seed": row.run.training.seed,
             "updates": f"{row.run.training.updates:,}",
-            "epochs": f"{_epochs(row.run, known[row.run.corpus].pairs):,.0f}",
+            "epochs": _epochs(row.run, known[row.run.corpus].pairs),
             "TFLOP": _tera(row.operations),
             "share": f"{device.share_at(row.run.size.width):.0%}",
             "hours": _hours(row.seconds),
@@ -239,8 +250,12 @@ def _trainings_table(rows: Sequence[Training], device: Device) -> str:
     )
 
 
-def _epochs(run: ModelRun, pairs: int) -> float:
-    return run.training.updates * run.training.tokens / (SENTENCE * min(pairs, run.pairs or pairs))
+def _epochs(run: Run, pairs: int) -> str:
+    """Of a language model unknown: the registry counts lines, not tokens."""
+    if isinstance(run, LanguageRun):
+        return "–"
+    seen = run.training.updates * run.training.tokens / SENTENCE
+    return f"{seen / min(pairs, run.pairs or pairs):,.0f}"
 
 
 def _table(rows: Iterable[Mapping[str, object]]) -> str:

@@ -9,13 +9,14 @@ from typer.testing import CliRunner, Result
 
 from headbook.artefacts.language import LanguageRun
 from headbook.artefacts.model import ModelRun, Size
+from headbook.artefacts.watching import Watched
 from headbook.cli import app
 from headbook.models.decoding import Search
 from headbook.runs.store import Store
 from headbook.studies import config
 from headbook.studies.profile import Profile
 from headbook.studies.profiles import PROFILES
-from headbook.studies.regularised_runs import Task, unwatched
+from headbook.studies.regularised_runs import Regularising, Task
 from headbook.training.config import Precision, TrainingConfig
 from headbook.training.processes import Clock, Due
 from headbook.training.regularising import Term
@@ -176,7 +177,8 @@ def test_part_3_is_trained_too_and_what_validation_chose_with_further_seeds(
     """One regulariser at two strengths, two seeds; cut on the way it goes on where it was."""
     training = replace(profile[0].training, label_smoothing=0.0)
     language = LanguageRun(str(corpus), profile[0].size, 60, 0.1, training, context=8)
-    asked = unwatched(profile[0], language, (0.1, 1.0), terms=(Term.OUTPUTS,), seeds=2)
+    unwatched = replace(language, watched=Watched(every=0))
+    asked = Regularising(profile[0], unwatched, (0.1, 1.0), terms=(Term.OUTPUTS,), seeds=2)
     wide = replace(language, size=Size(1, 32, 64, 2))
     tiny = Profile("quick", profile[:1], PROFILES["smoke"].pruning, varied=wide,
                    regularising=asked, layers=None)  # fmt: skip

@@ -2,13 +2,17 @@
 
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from headbook import paths
+from headbook.artefacts.catalogue import runs
+from headbook.artefacts.language import LanguageRun
 from headbook.artefacts.model import corpus_of
+from headbook.artefacts.recipe import Run
 from headbook.artefacts.texts import HELD_OUT, PARSES, asked_parses, held_out, parsed, treebank
 from headbook.artefacts.tokenised import IDS, SIDES, TOKENISED, tokenised
 from headbook.corpora.download import locate, sha256
@@ -30,10 +34,10 @@ To run there, in the repository's folder (with other paths, where the pack lies 
 
 export PYTHONPATH=src:build/packages
 export HEADBOOK_DATA={data} HEADBOOK_DOWNLOADS={downloads} HEADBOOK_RUNS={runs}
-python3 -m headbook plan --profile {profile}
-python3 -m headbook train --profile {profile} --minutes 30
-python3 -m headbook publish --profile {profile} --minutes 30\
+python3 -m headbook plan {models}
+python3 -m headbook train {models} --minutes 30\
 """
+PUBLISH = "\npython3 -m headbook publish {models} --minutes 30"
 """Such a machine is had for so many minutes: `train` and `publish` go on the next time."""
 
 
@@ -60,19 +64,34 @@ def lines(config: Config, folder: Path, store: Store) -> Iterator[str]:
     A file that is there with the same bytes is not copied again. UserError before anything is
     copied where a corpus is over LARGEST, and where `folder` cannot be written.
     """
-    here, without = _sorted_out(corpora_of(config))
+    made = chain(parses(config, store), subwords(config.translation_models(), store))
+    yield from _packed(corpora_of(config), made, folder)
+    profile = f"--profile {config.profile}"
+    yield f"\n{commands(profile, folder)}{PUBLISH.format(models=profile)}"
+
+
+def named_lines(names: Sequence[str], folder: Path, store: Store) -> Iterator[str]:
+    """Packs what the trainings of these models read: their corpora and subwords, no parses."""
+    runs_of = runs(*names)
+    texts = [run.corpus for run in runs_of]
+    needed = [needs for name in texts for needs in _sets(corpus(name))]
+    yield from _packed(list(dict.fromkeys([*texts, *needed])), subwords(runs_of, store), folder)
+    yield f"\n{commands(' '.join(names), folder)}"
+
+
+def _packed(names: Sequence[str], made: Iterable[Item], folder: Path) -> Iterator[str]:
+    here, without = _sorted_out(names)
     # Named there as HEADBOOK_DATA, so it has to be a folder, whether or not a file goes into it.
     _make_folder(folder / DATA)
     yield from without
     packed: dict[Path, Path] = {}
-    for item in (*here, *parses(config, store), *subwords(config, store)):
+    for item in (*here, *made):
         if item.bytes > LARGEST:
             yield f"{item.name}: left out, {_megabytes(item.bytes)} is too large; made anew there"
             continue
         yield item.line(sum([_copied(file, folder / to) for to, file in item.files.items()]))
         packed |= item.files
     yield f"{'in all':<28} {_megabytes(Item('', packed).bytes):>12}"
-    yield f"\n{commands(config.profile, folder)}"
 
 
 def corpora_of(config: Config) -> list[str]:
@@ -94,9 +113,9 @@ def _elsewhere(name: str) -> list[str]:
 
 
 def _sets(entry: Corpus) -> list[str]:
-    """The sets of sentences without which a public download cannot be read."""
+    """A mixture's corpora, and the sets without which a public download cannot be read."""
     named = (*entry.held_out, *entry.tests, entry.valid)
-    return [name for name in named if name] if place(entry) is Place.DOWNLOADED else []
+    return [*entry.of, *(name for name in named if name and place(entry) is Place.DOWNLOADED)]
 
 
 def _sorted_out(names: Sequence[str]) -> tuple[list[Item], list[str]]:
@@ -162,13 +181,14 @@ def _parses_item(name: str, sentences: Sequence[str], parser: str, store: Store)
     return Item(f"{name}, parses", {below / file: folder / file for file in PARSE_FILES})
 
 
-def subwords(config: Config, store: Store) -> Iterator[Item]:
+def subwords(given: Iterable[Run], store: Store) -> Iterator[Item]:
     """The store's subwords of every corpus of files, with its training pairs as ids.
 
     They are learnt where the store lacks them.
     """
-    runs = (run for run in config.translation_models() if _has_files(run.corpus))
-    for name, pairs, size in dict.fromkeys((run.corpus, run.pairs, run.vocabulary) for run in runs):
+    of_pairs = (run for run in given if not isinstance(run, LanguageRun))
+    asked = ((run.corpus, run.pairs, run.vocabulary) for run in of_pairs if _has_files(run.corpus))
+    for name, pairs, size in dict.fromkeys(asked):
         folder = tokenised(corpus_of(name, pairs), size, store).folder
         below = Path(RUNS) / TOKENISED.name / folder.name
         files = {below / file: folder / file for file in TOKEN_FILES}
@@ -206,13 +226,16 @@ def _writing(path: Path) -> Iterator[None]:
         ) from None
 
 
-def commands(profile: str, folder: Path) -> str:
-    """What to type there; a pack in the repository is named from the repository's folder."""
+def commands(models: str, folder: Path) -> str:
+    """The commands to type there, of a profile or of models by name.
+
+    A pack in the repository is named from the repository's folder.
+    """
     whole = folder.resolve()
     inside = whole.is_relative_to(paths.REPOSITORY)
     shown = whole.relative_to(paths.REPOSITORY) if inside else whole
     named = {each: shlex.quote(str(shown / each)) for each in (DATA, DOWNLOADS, RUNS)}
-    return COMMANDS.format(profile=profile, **named)
+    return COMMANDS.format(models=models, **named)
 
 
 def _megabytes(count: int) -> str:

@@ -9,6 +9,7 @@ import torch
 from headbook.artefacts.encoders import EncoderRun
 from headbook.artefacts.language import LanguageRun, initial
 from headbook.artefacts.model import ModelRun, Size
+from headbook.artefacts.recipe import Run
 from headbook.bench.speed import operations
 from headbook.corpora.batches import EOS, UNK, collate
 from headbook.corpora.plain_text import NO_SOURCE
@@ -84,9 +85,27 @@ def shape(size: Size, vocabulary: int) -> Transformer:
         return Transformer(config)
 
 
-def parameters(run: ModelRun) -> int:
+@cache
+def network(run: Run) -> Transformer:
+    """The run's model without storage; subwords are taken to be as many as were asked for."""
+    if isinstance(run, ModelRun):
+        return shape(run.size, run.vocabulary)
+    with torch.device("meta"):
+        if isinstance(run, LanguageRun):
+            return initial(run, run.vocabulary)
+        return Transformer(run.config(run.vocabulary))
+
+
+def parameters(run: Run) -> int:
     """Of the whole model, embeddings too."""
-    return sum(weight.numel() for weight in shape(run.size, run.vocabulary).parameters())
+    return sum(weight.numel() for weight in network(run).parameters())
+
+
+def work(run: Run) -> float:
+    """Floating-point operations of a run's whole training, about."""
+    if isinstance(run, ModelRun):
+        return work_of(run, run.training)
+    return language_work(run) if isinstance(run, LanguageRun) else encoder_work(run)
 
 
 def work_of(run: ModelRun, training: TrainingConfig) -> float:
@@ -104,9 +123,7 @@ def work_of(run: ModelRun, training: TrainingConfig) -> float:
 def language_work(run: LanguageRun) -> float:
     """The same of a language model's whole training, in segments of its context."""
     batch = collate([(NO_SOURCE, [UNK] * run.context)], [0])
-    with torch.device("meta"):
-        model = initial(run, run.vocabulary)
-    of_segment = operations(model, batch)
+    of_segment = operations(network(run), batch)
     return of_segment * run.training.updates * run.training.tokens / run.context
 
 
@@ -114,9 +131,7 @@ def encoder_work(run: EncoderRun) -> float:
     """The same of a language model of sentences, left to right or masked."""
     sentence = [UNK] * (SENTENCE - 1) + [EOS]
     batch = collate([(sentence, sentence)], [0])
-    with torch.device("meta"):
-        model = Transformer(run.config(run.text.vocabulary))
-    of_sentence = operations(model, batch)
+    of_sentence = operations(network(run), batch)
     return of_sentence * run.training.updates * run.training.tokens / SENTENCE
 
 
@@ -126,15 +141,20 @@ def _work_of_sentence(size: Size, vocabulary: int) -> float:
     return operations(shape(size, vocabulary), collate([(sentence, sentence)], [0]))
 
 
-def memory(run: ModelRun) -> int:
+def memory(run: Run) -> int:
     """Bytes of weights, gradients, moments, and activations where they are most."""
     size, tokens = run.size, run.training.tokens
-    layer = WIDTH_BYTES * size.width + SCORE_BYTES * size.heads * SENTENCE
-    kept = layer * size.layers + LOGIT_BYTES * run.vocabulary
+    stacks, keys = (2, SENTENCE) if isinstance(run, ModelRun) else (1, _length(run))
+    layer = (WIDTH_BYTES * size.width + SCORE_BYTES * size.heads * keys) * stacks / 2
+    kept = int(layer * size.layers) + LOGIT_BYTES * run.vocabulary
     return TRAINED_BYTES * parameters(run) + tokens * kept
 
 
-def disk(run: ModelRun) -> int:
+def _length(run: LanguageRun | EncoderRun) -> int:
+    return run.context if isinstance(run, LanguageRun) else SENTENCE
+
+
+def disk(run: Run) -> int:
     """Bytes of snapshots, the best model, and twice the state (weights and two moments), which is
     written aside before it replaces the last one."""
     return 4 * parameters(run) * (_snapshots(replace(run.training, seed=0)) + 1 + 2 * 3)

@@ -11,16 +11,17 @@ import torch
 from torch.nn import functional
 
 from headbook import paths
-from headbook.artefacts.language import LanguageRun, initial
+from headbook.artefacts import catalogue
+from headbook.artefacts.language import LanguageRun, SharingRun, initial
 from headbook.artefacts.model import TRAINED, ModelRun, Size
 from headbook.corpora.batches import EOS, UNK, collate
 from headbook.models.transformer import Transformer
+from headbook.planning import costs, plan
+from headbook.planning.costs import SENTENCE, Device
 from headbook.runs.canonical import plain
 from headbook.runs.store import Store
-from headbook.studies import costs, plan
 from headbook.studies.config import Config
-from headbook.studies.costs import SENTENCE, Device
-from headbook.studies.language_runs import described, light, sharing
+from headbook.studies.language_runs import given, light
 from headbook.training.config import Precision, TrainingConfig
 from headbook.types import UserError
 
@@ -30,7 +31,12 @@ THREAD_RATES = {"Intel(R) Xeon(R) Processor": 385 / 2, "AMD EPYC": 430.0}
 """GFLOP/s of one thread in bfloat16 products, of the processors the published models were trained
 on. The first: 350 to 420 on two cores, reference/budget.md, "Large matrix product, 2,048³". The
 second: the same product on one core, by its own seconds, beside two trainings."""
-TEXT = described("wikitext-2", 10, 1e-3, 0, Size(2, 32, 64, 4))
+TEXT = replace(catalogue.run("controlled-sov-lm-16-wide"), vocabulary=5_002, context=256)
+VARIANTS = [
+    SharingRun(**given(TEXT), key_value_heads=2),
+    SharingRun(**given(TEXT) | {"size": replace(TEXT.size, heads=8)}),
+    SharingRun(**given(TEXT), layer_heads=(2, 4)),
+]
 RUN = ModelRun("controlled-sov", Size(3, 64, 256, 8), 2_000, 0.1, TrainingConfig(updates=100))
 
 
@@ -210,7 +216,7 @@ def test_a_kept_model_takes_no_more_time(tmp_path: Path) -> None:
     first, second, *_ = Config("quick").models()
     keep(first, tmp_path, "cpu" if not torch.cuda.is_available() else "cuda")
     keep(second, tmp_path, "another device")
-    rows = plan.trainings(Config("quick"), Device(400.0), Store(tmp_path))
+    rows = plan.trainings(Config("quick").emerging_models(), Device(400.0), Store(tmp_path))
     states = {row.run: row.state for row in rows}
     assert (states[first], states[second]) == (plan.KEPT, plan.TO_TRAIN)
     lines = told(Config("quick"), tmp_path)
@@ -254,9 +260,7 @@ def test_language_models_are_counted() -> None:
     assert costs.language_work(run) == pytest.approx(expected, rel=0.01)
 
 
-@pytest.mark.parametrize(
-    "variant", [*sharing(TEXT, (2, 4)), *light(TEXT)], ids=lambda run: type(run).__name__
-)
+@pytest.mark.parametrize("variant", [*VARIANTS, *light(TEXT)], ids=lambda run: type(run).__name__)
 def test_a_variant_is_counted_by_its_own_weights(variant: LanguageRun) -> None:
     """Shared keys and DeLighT's narrow blocks have fewer than ours."""
 

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from headbook.cli import app
-from headbook.studies import plan
+from headbook.planning import plan
 
 
 def headbook(*arguments: str) -> Result:
