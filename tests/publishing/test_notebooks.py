@@ -11,6 +11,8 @@ from headbook import paths
 from headbook.publishing import notebooks
 from headbook.types import UserError
 
+pytestmark = pytest.mark.slow
+
 STEADY = "print(size)\nobject()"
 
 
