@@ -116,3 +116,12 @@ def test_directions_are_orthogonal_within_a_block():
     first = orthogonal_directions(6, 4, 0)[:4]
     products = first @ first.mT
     torch.testing.assert_close(products, products.diagonal().diag())
+
+
+def test_favor_loses_long_keys_in_32_bits():
+    """exp(−|x|²/2) is zero there: a row without any weight is not a number, and says so."""
+    keys = torch.full((1, 3, 8), 8.0)
+    features = favor(keys, orthogonal_directions(16, 8, 0, torch.float32) / 100)
+    assert kernel_weights(features, features).isnan().all()
+    wider = [each.double() for each in (keys, orthogonal_directions(16, 8, 0) / 100)]
+    assert kernel_weights(*[favor(*wider)] * 2).isfinite().all()
