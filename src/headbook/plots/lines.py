@@ -28,8 +28,8 @@ def curves(
 ) -> Drawing:
     """One line per value of `hue`, with its interval as a band where the table has one.
 
-    `markers` shows each point of a line. `marks` are the paper's values, or those that `marks_label`
-    names, in the same columns, drawn as open diamonds. With `log` the horizontal axis is logarithmic from
+    `markers` shows each point of a line. `marks` are the paper's values, or what `marks_label`
+    says, in the same columns, as open diamonds. With `log` the horizontal axis is logarithmic from
     the smallest positive value on, linear below.
     """
     with matplotlib.rc_context(STYLE):
