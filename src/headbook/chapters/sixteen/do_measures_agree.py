@@ -1,8 +1,9 @@
-"""Notebook 25: whether the measures of a head's importance agree, and with its removal."""
+"""Page 25: whether measures of a head's importance agree, with each other and with its removal."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -10,20 +11,13 @@ from jaxtyping import Float
 
 from headbook.artefacts.masked import Masked, MaskedRun, masked
 from headbook.artefacts.model import TrainedModel, trained
+from headbook.artefacts.texts import AUTO
+from headbook.chapters import PUBLISHED, words
+from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.trained import at_profile
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
 from headbook.studies.ablations import head_columns
-from headbook.studies.agreement_figures import (
-    ENCODER,
-    EVERY,
-    FULL,
-    HALVES,
-    LEAST_RELEVANT,
-    draw_joint,
-    draw_matrices,
-    draw_with_ablation,
-    with_ablation,
-)
 from headbook.studies.config import Config
 from headbook.studies.importance_scores import (
     ABLATION,
@@ -39,25 +33,73 @@ from headbook.studies.measurements import claim_row, model_labels, stacked
 from headbook.studies.pruning_curves import primary
 from headbook.studies.pruning_orders import Heads, heads_of, random_orders
 from headbook.studies.rank_correlation import drawn_within, interval, spearman
-from headbook.studies.results import Tables
 from headbook.training.paired import paired, resampled
 from headbook.types import Kind
 
-__all__ = ["draw_joint", "draw_matrices", "draw_with_ablation"]
+NUMBER = 25
+TITLE = "Do measures of importance agree?"
+WORK = "michel2019"
+KEYS = ("model", "scope", "measure")
 
-STUDY = "25_do_measures_agree"
+ENCODER, EVERY = "encoder", "all kinds"
+"""Whose heads are compared."""
 MAIN = RELEVANCE[Variant.CODE_2019]
-"""The variant of the claims: very probably what made the paper's figures."""
+"""The variant of the claims: very probably the one of the paper's figures."""
+FULL, LEAST_RELEVANT, MOST_RELEVANT = "none", "least relevant", "most relevant"
+HALVES = MappingProxyType(
+    {
+        LEAST_RELEVANT: (RELEVANCE[Variant.CODE_2019], 1),
+        "least relevant, signed": (RELEVANCE[Variant.SIGNED], 1),
+        "least relevant, attention constant": (RELEVANCE[Variant.CONSTANT_ATTENTION], 1),
+        "least important": (IMPORTANCE[0], 1),
+        "least confident": (CONFIDENCE, 1),
+        "least missed alone": (VALID_ABLATION, 1),
+        MOST_RELEVANT: (RELEVANCE[Variant.CODE_2019], -1),
+    }
+)
+"""Choices of half of every encoder layer: by which measure, and from which end."""
+NAMES = MappingProxyType(
+    {
+        MAIN: "relevance, rules of 2019",
+        RELEVANCE[Variant.SIGNED]: "relevance, signed",
+        RELEVANCE[Variant.CONSTANT_ATTENTION]: "relevance, constant attention",
+        CONFIDENCE: "confidence",
+        IMPORTANCE[0]: "importance, per position",
+        IMPORTANCE[1]: "importance, per sentence",
+        VALID_ABLATION: "ablation, other sentences",
+        RANDOM: "random order",
+    }
+)
+"""Measures as figures name them, in their order there."""
+COMPARED = (MAIN, CONFIDENCE, IMPORTANCE[0])
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What is trained, and overrides of it: None is the profile's. At `published`, nothing is."""
+
+    profile: str = PUBLISHED
+    corpus: str | None = None
+    size: str | None = None
+    updates: int | None = None
+    sentences: int | None = None
+    seed: int | None = None
+    pipeline: str = AUTO
+
+
+def compute(parameters: Parameters, store: Store) -> Tables:
+    """At a profile, every measure of every head of its examined models."""
+    return at_profile(parameters, store, measured)
 
 
 @dataclass(frozen=True)
 class Subject:
-    """One model: every measure of every head, and what halves of the encoder's heads are worth."""
+    """One model: every measure of every head, and BLEU without halves of the encoder's heads."""
 
     trained: TrainedModel
     heads: Heads
     scores: Scores
-    halves: tuple[tuple[str, int, Heads], ...]  # (what chose it, number of the draw, heads)
+    halves: tuple[tuple[str, int, Heads], ...]  # (the choice, number of the draw, heads)
     joint: Masked  # the whole model, then the halves
 
     @property
@@ -90,7 +132,7 @@ class Subject:
         return np.vstack([self.joint.bleu, drawn])
 
     def of(self, chosen_by: str) -> Float[np.ndarray, " replicate"]:
-        """BLEU without the half that something chose, mean over its draws."""
+        """BLEU without the halves of this choice, mean over its draws."""
         at = [1 + place for place, half in enumerate(self.halves) if half[0] == chosen_by]
         return self.replicates[:, at].mean(axis=1)
 
@@ -102,9 +144,8 @@ def _drawn(
     return spearman(scores[:, drawn].swapaxes(0, 1))
 
 
-def compute(config: Config, store: Store | None = None) -> Tables:
-    """Every head's scores, how they correlate, and what halves of the encoder's heads cost."""
-    store = store or Store.default()
+def measured(config: Config, store: Store) -> Tables:
+    """Every head's scores, their correlations, and BLEU without halves of the encoder's heads."""
     subjects = [_subject(trained(run, store), config, store) for run in config.examined_models()]
     return {
         "heads": stacked(_heads(each) for each in subjects),
@@ -147,7 +188,7 @@ def half(order: Heads) -> Heads:
 
 
 def _heads(each: Subject) -> pd.DataFrame:
-    """One row a head and measure."""
+    """One row per head and measure."""
     tables = [
         head_columns(each.heads).assign(measure=name, score=values)
         for name, values in each.scores.items()
@@ -156,7 +197,7 @@ def _heads(each: Subject) -> pd.DataFrame:
 
 
 def _agreement(each: Subject) -> Iterator[dict[str, object]]:
-    """One row a scope and pair of measures; intervals are over the heads."""
+    """One row per scope and pair of measures; intervals are over the heads."""
     names = list(each.scores)
     for scope, found in each.correlations.items():
         heads = len(each.heads) if scope == EVERY else each.kinds.count(Kind.ENCODER)
@@ -168,7 +209,7 @@ def _agreement(each: Subject) -> Iterator[dict[str, object]]:
 
 
 def _joint(each: Subject) -> Iterator[dict[str, object]]:
-    """One row a half: BLEU without it, and whether its heads are missed more than one by one."""
+    """One row per half: BLEU without it, loss added together and summed head by head."""
     alone = dict(zip(each.heads, each.scores[ABLATION], strict=True))
     rows = [(FULL, 0, ()), *each.halves]
     for at, (chosen_by, number, heads) in enumerate(rows):
@@ -195,65 +236,69 @@ def _claims(each: Subject) -> Iterator[dict[str, object]]:
     yield claim_row(claim, each.labels, *above, baseline=float(chance[0]))
 
 
-def with_ablation_table(tables: Tables) -> pd.DataFrame:
-    """Every measure's correlation with single-head ablation, with its interval over heads."""
-    return with_ablation(tables)
+def with_ablation(tables: Tables, scope: str = ENCODER) -> pd.DataFrame:
+    """Every measure's correlation with the rise of the loss when the head alone is removed.
+
+    One row per measure and model (there is one per corpus), in the order of NAMES.
+    """
+    rows = tables["agreement"].query("scope == @scope")
+    rows = rows[(rows["first"] == ABLATION) | (rows["second"] == ABLATION)]
+    other = rows["first"].where(rows["second"] == ABLATION, rows["second"])
+    found = rows[["value", "low", "high"]].assign(corpus=rows["corpus"], key=other)
+    order = {name: place for place, name in enumerate(NAMES)}
+    found = found[found["key"].isin(order)].sort_values("key", key=lambda key: key.map(order),
+                                                        kind="stable")  # fmt: skip
+    return found.assign(measure=found["key"].map(NAMES)).reset_index(drop=True)
 
 
-def joint_table(tables: Tables) -> pd.DataFrame:
-    """What each half of the encoder's heads costs, beside the sum of its heads one by one."""
-    shown = ["model", "chosen_by", "removed", "bleu", "difference", "low", "high", "p",
-             "loss_added_nats", "one_by_one_nats"]  # fmt: skip
-    return tables["joint"][shown]
+def with_each_other(tables: Tables) -> pd.DataFrame:
+    """Correlations of relevance, confidence and importance over encoder heads, model by model."""
+    rows = tables["agreement"].query("scope == @ENCODER")
+    rows = rows[rows["first"].isin(COMPARED) & rows["second"].isin(COMPARED)]
+    cells = [_correlation(row) for row in rows.to_dict("records")]
+    pairs = rows["first"].map(NAMES) + " – " + rows["second"].map(NAMES)
+    found = pd.DataFrame({"measures": pairs, "corpus": rows["corpus"], "": cells})
+    wide = found.pivot(index="measures", columns="corpus", values="")
+    return wide.reset_index().rename_axis(columns=None)
 
 
-def read(tables: Tables) -> str:
-    """The reading, every number from the tables."""
-    models = tables["joint"]["model"].unique()
-    return " ".join(_read_model(name, tables) for name in models)
+def halves(tables: Tables) -> pd.DataFrame:
+    """BLEU lost without half of every encoder layer, one row per choice and model.
+
+    Of random halves: the mean, from the smallest to the largest loss.
+    """
+    rows = tables["joint"].query("chosen_by != @FULL")
+    drawn = rows.groupby(["corpus", "chosen_by"], sort=False)["difference"]
+    chance = drawn.agg(value="mean", low="min", high="max")
+    alone = rows[rows["chosen_by"] != RANDOM].rename(columns={"difference": "value"})
+    alone = alone.set_index(["corpus", "chosen_by"])[["value", "low", "high"]]
+    found = pd.concat([alone, chance[chance.index.get_level_values(1) == RANDOM]]).reset_index()
+    return found.assign(chosen_by=found["chosen_by"].replace(RANDOM, "at random"))
 
 
-def _read_model(name: str, tables: Tables) -> str:
-    agreement = with_ablation(tables).query("model == @name").set_index(["scope", "measure"])
-    pairs = tables["agreement"].query("model == @name and scope == @ENCODER")
-    pairs = pairs.set_index(["first", "second"])["value"]
-    signed, main, constant = RELEVANCE.values()
-    found = ", ".join(
-        f"{_correlation(agreement.loc[(ENCODER, measure)])} ({measure})"
-        for measure in (*RELEVANCE.values(), CONFIDENCE, IMPORTANCE[0])
-    )
-    return (
-        f"{name}: over the encoder heads, Spearman's correlation with the loss when the head alone "
-        f"is removed is {found}; ablation itself, measured on other sentences, reaches "
-        f"{_correlation(agreement.loc[(ENCODER, VALID_ABLATION)])}, a random score "
-        f"{_correlation(agreement.loc[(ENCODER, RANDOM)])}. Over the heads of all kinds importance "
-        f"reaches {_correlation(agreement.loc[(EVERY, IMPORTANCE[0])])}. The variants of relevance "
-        f"agree with that of 2019 by {_signed(pairs[signed, main])} (signed) and "
-        f"{_signed(pairs[main, constant])} (attention constant). "
-        f"{_read_halves(tables['joint'].query('model == @name'))}"
-    )
+def facts(tables: Tables) -> Facts:
+    """The numbers of the prose, the models in the order of the tables."""
+    rows = tables["agreement"].set_index(["model", "scope", "first", "second"]).sort_index()
+    claims = tables["claims"].set_index(["claim", "model"])
+    pairs = tables["agreement"].query("scope == @ENCODER")
+    pairs = pairs[pairs["first"].isin(COMPARED) & pairs["second"].isin(COMPARED)]
+    found: Facts = {"least_pair": words.signed(pairs["value"].min())}
+    for place, model in enumerate(dict.fromkeys(tables["joint"]["model"]), start=1):
+        for name, claim in {
+            "relevance": "voita-s4-relevance-agrees-with-ablation",
+            "confidence": "voita-s4-confidence-agrees-with-ablation",
+            "importance": "michel-s4-importance-agrees-with-ablation",
+            "halves": "voita-s4-least-relevant-can-go-together",
+        }.items():
+            found[f"{name}_{place}"] = _correlation(claims.loc[(claim, model)])
+        encoder = rows.loc[(model, ENCODER)]
+        found[f"model_{place}"] = words.model(model)
+        found[f"ceiling_{place}"] = _correlation(encoder.loc[(ABLATION, VALID_ABLATION)])
+        found[f"chance_{place}"] = _correlation(encoder.loc[(ABLATION, RANDOM)])
+        found[f"heads_{place}"] = str(encoder["heads"].iloc[0])
+    found["draws"] = str(tables["joint"].query("chosen_by == @RANDOM")["number"].nunique())
+    return found
 
 
-def _read_halves(joint: pd.DataFrame) -> str:
-    mean = joint.groupby("chosen_by")[["bleu", "loss_added_nats", "one_by_one_nats"]].mean()
-    if mean.loc[FULL, "bleu"] == 0:
-        return "The whole model translates nothing, so halves of its heads cannot cost BLEU."
-    least = ", ".join(
-        f"{mean.loc[chosen_by, 'bleu']:.1f} ({chosen_by})" for chosen_by in (*HALVES, RANDOM)
-    )
-    together, singly = mean.loc[LEAST_RELEVANT, ["loss_added_nats", "one_by_one_nats"]]
-    return (
-        f"Of BLEU {mean.loc[FULL, 'bleu']:.1f}, removing half of every encoder layer leaves "
-        f"{least}. The least relevant halves add {together:.2f} nats together where their heads "
-        f"one by one add up to {singly:.2f}."
-    )
-
-
-def _correlation(row: pd.Series) -> str:
-    if np.isnan(row["value"]):
-        return "no number"
-    return f"{_signed(row['value'])} [{_signed(row['low'])}, {_signed(row['high'])}]"
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.2f}" if value == value else "no number"
+def _correlation(row: pd.Series | dict) -> str:
+    return f"{words.signed(row['value'])} {words.between(row['low'], row['high'])}"
