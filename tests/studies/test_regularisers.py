@@ -33,7 +33,7 @@ from headbook.studies.regularised_gains import (
     mean_over_seeds,
     nats_gained,
 )
-from headbook.studies.regularised_measures import INDEX, METRICS, explained, minus_base
+from headbook.studies.regularised_measures import INDEX, METRICS, explained, minus_base, selected
 from headbook.studies.regularised_readings import LEVELS, LOST, PROBE, asked_of, reading
 from headbook.studies.regularised_runs import (
     CONSTANT,
@@ -187,6 +187,22 @@ def test_of_equals_the_weaker_is_chosen() -> None:
     base = Config("laptop").regularising().candidates(Task.LANGUAGE)[0]
     grid = [Scored(replace(base, strength=strength), None, 2.0) for strength in (1.0, 0.1)]
     assert [each.asked.strength for each in tuned(grid)] == [0.1]
+
+
+def test_strength_zero_is_a_candidate_and_is_the_base_of_the_first_seed() -> None:
+    rows = [
+        ("a", NONE, 0.0, 0, 2.0), ("a", "worse", 0.1, 0, 2.5), ("a", "worse", 1.0, 0, 3.0),
+        ("a", "better", 0.1, 0, 1.9), ("a", "better", 1.0, 0, 1.5), ("a", "equal", 0.1, 0, 2.0),
+        ("b", NONE, 0.0, 4, 1.0), ("b", "better", 0.1, 4, 1.2),
+        ("a", NONE, 0.0, 1, 9.0), ("a", "worse", 0.1, 1, 0.1),  # further seeds decide nothing
+    ]  # fmt: skip
+    found = selected(
+        pd.DataFrame(rows, columns=["task", "variant", "strength", "seed", "valid_nats"])
+    )
+    assert found.set_index(["task", "variant"])["strength"].to_dict() == {
+        ("a", "worse"): 0.0, ("a", "better"): 1.0, ("a", "equal"): 0.0, ("b", "better"): 0.0,
+    }  # fmt: skip
+    assert found["best_strength"].tolist() == [0.1, 1.0, 0.1, 0.1]
 
 
 # --------------------------------------------------------------------------- what is compared

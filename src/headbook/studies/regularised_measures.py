@@ -28,6 +28,28 @@ INDEX = ["task", "variant", "seed"]
 Grid = Float[np.ndarray, "variant seed"]
 
 
+def selected(quality: pd.DataFrame) -> pd.DataFrame:
+    """One row per task and variant: the strength that validation selects, λ = 0 among them.
+
+    λ = 0 is the base itself, so it takes no training of its own: its row of `quality` is that of
+    the same task and seed. Decided with the first seed; of equals the weaker. `strength` is 0 where
+    the base has the least loss, `best_strength` the best above 0, which is what further seeds are
+    trained with, and `valid_gain` the nats per token by which that one is better than the base.
+    """
+    first = quality[quality["seed"] == quality.groupby("task")["seed"].transform("min")]
+    rows = []
+    for (task, variant), tried in first.groupby(["task", "variant"], sort=False):
+        if variant == NONE:
+            continue
+        base = first.query("task == @task and variant == @NONE")["valid_nats"].iloc[0]
+        best = tried.sort_values(["valid_nats", "strength"]).iloc[0]
+        gain = float(base - best["valid_nats"])
+        rows.append({"task": task, "variant": variant, "best_strength": best["strength"],
+                     "strength": best["strength"] if gain > 0 else 0.0,
+                     "valid_gain": gain})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
 def diversity_rows(
     model: Transformer, kinds: Sequence[Kind], batches: Sequence[Batch]
 ) -> Iterator[dict[str, object]]:

@@ -26,6 +26,7 @@ from headbook.studies.regularised_measures import (
     METRICS,
     explained,
     minus_base,
+    selected,
 )
 from headbook.studies.regularised_readings import (
     TABLES,
@@ -196,8 +197,14 @@ def _named(variants: list[str]) -> str:
 
 
 def _weakest_sentences(tables: Tables) -> Iterator[str]:
-    """Where the best strength may lie outside of what was tried."""
+    """Where the best strength may lie outside of what was tried, or at zero."""
     quality = tables["quality"]
+    for task, rows in selected(quality).groupby("task", sort=False):
+        none = rows.loc[rows["strength"] == 0, "variant"].tolist()
+        yield (
+            f"{str(task).capitalize()}: with λ = 0, the base, among the candidates, validation "
+            f"selects it for {_named(none)} of {len(rows)} regularisers."
+        )
     terms = quality[
         quality["variant"].isin(list(Term)) & (quality["seed"] == quality["seed"].min())
     ]
@@ -206,7 +213,7 @@ def _weakest_sentences(tables: Tables) -> Iterator[str]:
     if grids.nunique().max() > 1:
         yield (
             f"Validation chose the weakest λ that was tried for {weakest.sum()} of "
-            f"{len(weakest)} pairs of task and term: a weaker one, or none, may be better."
+            f"{len(weakest)} pairs of task and term: a weaker one may be better."
         )
 
 
