@@ -1,21 +1,35 @@
-"""What notebook 36 reads of one model. Kept: the models are dozens, and a kill shall lose one."""
+"""Page 36, measurements of one model: losses, diversity, the terms, the loss without heads."""
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+import torch
+from jaxtyping import Float
 from safetensors.torch import load_file, save_file
 
 from headbook.corpora.batches import Batch, in_order
+from headbook.heads.collect import collect
+from headbook.heads.diversity_maps import MapOverlap
+from headbook.heads.diversity_pairs import PairCosine, disagreement, mean_of_pairs
+from headbook.heads.four_metrics import ARTICLE, FREE, four_metrics
+from headbook.models.capture import Point, capture
+from headbook.models.transformer import Transformer
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.studies.config import Config
-from headbook.studies.regularised_measures import diversity_rows, term_rows
 from headbook.studies.regularised_runs import Made, Task
 from headbook.studies.removed_heads import without_heads
 from headbook.studies.results import Tables
+from headbook.training.regularising import DiversityPenalty, Regulariser, Term, value
 from headbook.training.scoring import Losses
+from headbook.types import Kind
 
+SUBSPACES, POSITIONS, OUTPUTS = (
+    "subspace disagreement", "position disagreement", "output disagreement",
+)  # fmt: skip
+METRICS = (*ARTICLE, SUBSPACES, POSITIONS, OUTPUTS)
 READING = Stage("reading", version=1)
 PROBE = {Task.TRANSLATION: 100, Task.LANGUAGE: 8}
 """Of validation text, on which diversity is measured: pairs, or segments."""
@@ -99,3 +113,56 @@ def diversity_untrained(each: Made, run: ReadingRun) -> pd.DataFrame:
     """As in a reading, of the model before its first update."""
     rows = diversity_rows(each.model.untrained(), each.kinds, probe(each, run))
     return pd.DataFrame(rows).assign(**each.asked.labels)
+
+
+def diversity_rows(
+    model: Transformer, kinds: Sequence[Kind], batches: Sequence[Batch]
+) -> Iterator[dict[str, object]]:
+    """One row a kind, layer and metric: the article's four, scale-free, and Li et al. 2018's D.
+
+    The four are means over pairs of heads, or over heads; D counts a head with itself, as the work.
+    """
+    for kind in kinds:
+        for metric, layers in (_article(model, kind, batches) | _li(model, kind, batches)).items():
+            for layer, found in enumerate(layers.tolist(), start=1):
+                yield {"kind": str(kind), "layer": layer, "metric": metric, "value": found}
+
+
+def _article(
+    model: Transformer, kind: Kind, batches: Sequence[Batch]
+) -> dict[str, Float[torch.Tensor, " layer"]]:
+    found = four_metrics(model, kind, batches)
+    free = {metric: found[metric, FREE] for metric in ARTICLE}
+    return {
+        metric: mean_of_pairs(each) if each.ndim == 3 else each.mean(-1)
+        for metric, each in free.items()
+    }
+
+
+def _li(
+    model: Transformer, kind: Kind, batches: Sequence[Batch]
+) -> dict[str, Float[torch.Tensor, " layer"]]:
+    measures = {
+        SUBSPACES: PairCosine(kind, Point.VALUES, replicates=0),
+        POSITIONS: MapOverlap(kind, replicates=0),
+        OUTPUTS: PairCosine(kind, Point.CONTEXT, replicates=0),
+    }
+    collect(model, batches, list(measures.values()), progress=list)
+    return {name: disagreement(measure.compute()) for name, measure in measures.items()}
+
+
+@torch.inference_mode()
+def term_rows(
+    model: Transformer, kinds: tuple[Kind, ...], batches: Sequence[Batch]
+) -> Iterator[dict[str, object]]:
+    """One row a term: what the penalty of it is on these batches, before λ; model in eval mode."""
+    asked = {term: Regulariser(term, 0.0, kinds) for term in Term}
+    points = frozenset().union(*(DiversityPenalty(each).points for each in asked.values()))
+    found = dict.fromkeys(Term, 0.0)
+    for batch in batches:
+        with capture(model, points) as tape:
+            model(batch)
+        for term, regulariser in asked.items():
+            found[term] += float(value(regulariser, batch, tape)) * len(batch)
+    sentences = sum(map(len, batches))
+    return ({"term": str(term), "value": total / sentences} for term, total in found.items())

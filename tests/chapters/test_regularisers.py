@@ -8,34 +8,49 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from matplotlib.figure import Figure
+from headbook.studies.costs import Device
 
+from headbook.chapters.chapter import Tables
+from headbook.chapters.diversity import _seeds, regularisers
+from headbook.chapters.diversity._regularised_claims import (
+    BLEU,
+    NATS,
+    TERMS,
+    Evidence,
+    Gain,
+    claims,
+    gain_rows,
+    mean_over_seeds,
+    nats_gained,
+)
+from headbook.chapters.diversity._regularised_measures import (
+    LEVELS,
+    LOST,
+    METRICS,
+    PROBE,
+    asked_of,
+    reading,
+)
+from headbook.chapters.diversity.regularisers import (
+    INDEX,
+    UNTRAINED,
+    changes,
+    effects,
+    explained,
+    minus_base,
+    selected,
+)
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.heads.four_metrics import ATTENTION, DISSIMILARITY
 from headbook.models.gates import all_heads
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.planning import plan
-from headbook.planning.costs import Device
 from headbook.runs.seeds import derived
 from headbook.runs.store import Store
 from headbook.studies import config as configs
-from headbook.studies import regularised_runs, removed_heads
-from headbook.studies import regularisers as study
+from headbook.studies import plan, regularised_runs, removed_heads
 from headbook.studies.config import Config
 from headbook.studies.profiles import PROFILES
-from headbook.studies.regularised_claims import TERMS, Evidence, claims
-from headbook.studies.regularised_figures import VARIANTS, shown_without_heads
-from headbook.studies.regularised_gains import (
-    BLEU,
-    NATS,
-    Gain,
-    gain_rows,
-    mean_over_seeds,
-    nats_gained,
-)
-from headbook.studies.regularised_measures import INDEX, METRICS, explained, minus_base, selected
-from headbook.studies.regularised_readings import LEVELS, LOST, PROBE, asked_of, reading
 from headbook.studies.regularised_runs import (
     CONSTANT,
     KINDS,
@@ -48,22 +63,19 @@ from headbook.studies.regularised_runs import (
     trained_all,
     tuned,
 )
-from headbook.studies.results import Tables
 from headbook.training.regularising import Term
 from headbook.training.scoring import Losses
 from headbook.types import Kind, UserError
 
-FIGURES = (
-    study.draw_tuning, study.draw_quality, study.draw_bought, study.draw_explained,
-    study.draw_removed,
-)  # fmt: skip
+PAGE = "36_regularisers"
+VARIANTS = (*map(str, Term), CONSTANT, V)
 NOISE = np.random.default_rng(7).normal(size=100)
 CORPORA = {"translation": "pairs-de", "language model": "text"}
 
 
 @pytest.fixture(scope="module")
 def tables() -> Iterator[Tables]:
-    yield study.compute(Config("smoke"), Store.default())
+    yield regularisers.measured(Config("smoke"), Store.default())
 
 
 # --------------------------------------------------------------------------- what is trained
@@ -220,7 +232,7 @@ def test_changes_are_against_the_base_of_the_same_task_and_seed() -> None:
 
 def test_a_term_s_own_change_and_rise_are_the_model_s_own() -> None:
     made_up = planted(seeds=2, variants=(Term.OUTPUTS, V))
-    found = study.changes(made_up).set_index(INDEX)
+    found = changes(made_up).set_index(INDEX)
     row = found.loc["translation", Term.OUTPUTS, 1]
     terms = made_up["terms"].set_index([*INDEX, "term"])["value"]
     own, base = (terms["translation", name, 1, Term.OUTPUTS] for name in (Term.OUTPUTS, NONE))
@@ -354,7 +366,7 @@ def test_tables_have_every_model_and_the_one_before_training(tables: Tables) -> 
     for task in Task:
         assert list(quality.loc[quality["task"] == task, "variant"]) == variants
         rows = tables["diversity"].query("task == @task")
-        assert set(rows["variant"]) == {*variants, study.UNTRAINED}
+        assert set(rows["variant"]) == {*variants, UNTRAINED}
         assert set(rows["kind"]) == set(KINDS[task]) and set(rows["metric"]) == set(METRICS)
         assert set(tables["terms"].query("task == @task")["term"]) == set(Term)
     assert quality.set_index("task")["bleu"].isna().to_dict() == {
@@ -391,7 +403,7 @@ def planted(seeds: int, variants: tuple[str, ...] = VARIANTS) -> Tables:
         quality[column] = noise.normal(4, 0.1, len(quality))
     quality.loc[quality["task"] == Task.LANGUAGE, "bleu"] = float("nan")
     kept = quality.loc[quality["chosen"], ["task", "variant", "strength", "seed"]]
-    start = kept[kept["variant"] == NONE].assign(variant=study.UNTRAINED)
+    start = kept[kept["variant"] == NONE].assign(variant=UNTRAINED)
     found: Tables = {
         "quality": quality,
         "diversity": crossed(pd.concat([kept, start]), noise, kind=["decoder"], layer=[1, 2],
@@ -401,8 +413,8 @@ def planted(seeds: int, variants: tuple[str, ...] = VARIANTS) -> Tables:
             columns={"value": "valid_nats"}
         ),
     }  # fmt: skip
-    found["changes"] = study.changes(found)
-    found["explained"] = study.explained_rows(found["changes"])
+    found["changes"] = changes(found)
+    found["explained"] = regularisers.explained_rows(found["changes"])
     gained = [
         Gain((row.task, row.variant, column), row.seed, getattr(row, column) + NOISE)
         for row in found["changes"].itertuples()
@@ -427,15 +439,14 @@ def crossed(rows: pd.DataFrame, noise: np.random.Generator, **columns: list) -> 
 def test_the_page_stands_with_any_number_of_seeds(seeds: int) -> None:
     made_up = planted(seeds)
     found = ledger.load()
-    rows = checked(found, made_up["claims"], study.STUDY, "test")
-    assert set(rows["claim"]) == {each.id for each in found.claims if each.study == study.STUDY}
+    rows = checked(found, made_up["claims"], PAGE, "test")
+    assert set(rows["claim"]) == {each.id for each in found.claims if each.study == PAGE}
     of_one = ("regulariser-moves-own-term", "regulariser-bears-removal")
     unsure = rows["claim"].isin(of_one) & (seeds == 1)
     assert rows.loc[unsure, "low"].isna().all() and rows.loc[~unsure, "low"].notna().all()
     assert rows["value"].notna().all()
-    assert "nan" not in study.read(made_up) and f"{seeds} seed" in study.read(made_up)
-    for draw in FIGURES:
-        assert_full(draw(made_up))
+    facts = regularisers.facts(made_up)
+    assert facts["seeds"] == str(seeds) and facts["of_language"] == "10"
     assert len(made_up["changes"]) == 2 * 10 * seeds
 
 
@@ -466,26 +477,26 @@ def test_sentences_drawn_again_are_those_of_both_models() -> None:
 def test_gains_are_of_the_models_that_were_kept(tables: Tables) -> None:
     """Each lies about what the tables say it is, in nats of both tasks and BLEU of one."""
     rows = tables["gains"].set_index(["task", "variant", "gain"])
-    changes = tables["changes"].set_index(["task", "variant"])
+    gained = tables["changes"].set_index(["task", "variant"])
     assert len(rows) == 4 * 2 + 4
     for (task, variant, column), row in rows.iterrows():
-        assert row["low"] <= changes.loc[(task, variant), column] <= row["high"]
+        assert row["low"] <= gained.loc[(task, variant), column] <= row["high"]
 
 
 def test_claims_compare_what_they_say() -> None:
     made_up = planted(3)
-    rows, changes = made_up["claims"], made_up["changes"].set_index(["task", "variant"])
+    rows, changed = made_up["claims"], made_up["changes"].set_index(["task", "variant"])
     values = rows.set_index(["claim", "model"])["value"]
-    bleu = changes.loc["translation"]["gain_bleu"]
+    bleu = changed.loc["translation"]["gain_bleu"]
     assert values["li-outputs-raise-bleu", f"translation, {Term.OUTPUTS}"] == pytest.approx(
         bleu[Term.OUTPUTS].mean()
     )
     others = np.maximum(bleu[Term.SUBSPACE].to_numpy(), bleu[Term.POSITIONS].to_numpy())
     expected = (bleu[Term.OUTPUTS].to_numpy() - others).mean()
     assert values["li-outputs-best-alone", "translation"] == pytest.approx(expected)
-    gains = [changes.loc[str(task), Term.SPREAD]["gain_nats"].mean() for task in Task]
+    gains = [changed.loc[str(task), Term.SPREAD]["gain_nats"].mean() for task in Task]
     assert values["xray-helps-translation-more", Term.SPREAD] == pytest.approx(gains[0] - gains[1])
-    lost = changes.loc["language model", V]["rise_at_half"].mean()
+    lost = changed.loc["language model", V]["rise_at_half"].mean()
     assert values["regulariser-bears-removal", f"language model, {V}"] == pytest.approx(lost)
     row = made_up["explained"].query("task == 'translation' and metric == @DISSIMILARITY").iloc[0]
     claim = rows[rows["claim"] == "diversity-explains-gain"].iloc[0]
@@ -493,84 +504,54 @@ def test_claims_compare_what_they_say() -> None:
     assert set(made_up["explained"]["metric"]) == {DISSIMILARITY, ATTENTION}
 
 
-def test_the_reading_says_where_the_grid_ends_and_how_much_heads_are_used() -> None:
-    made_up = planted(2)
-    quality = made_up["quality"]
-    said = study.read(made_up)
-    assert "the weakest λ that was tried for 0 of 16 pairs" in said
-    made_up["quality"] = quality.assign(
-        strength=quality["strength"].replace({0.1: 1.0, 1.0: 0.1}),
-    )
-    assert "the weakest λ that was tried for 16 of 16 pairs" in study.read(made_up)
-    alone = {**made_up, "quality": quality[quality["chosen"]]}
-    assert "the weakest λ" not in study.read(alone)
-    removed = made_up["removed"]
-    rows = removed.query("task == 'translation' and variant == @NONE")
-    means = rows.groupby("share")["valid_nats"].mean()
-    assert f"loses {means[0.5] - means[0.0]:.2f} nats a token" in said
-    assert "without 50% of its heads" in said
-
-
-def test_the_reading_names_what_seeds_agree_on() -> None:
-    made_up = planted(3)
-    changes = made_up["changes"].copy()
-    clear = {Term.SPREAD: [0.2, 0.21, 0.22], V: [-0.2, -0.21, -0.22]}
-    for variant, rows in changes[changes["task"] == "translation"].groupby("variant"):
-        # the mean of the others is above 0 as well, and one seed in three below
-        changes.loc[rows.index, "gain_nats"] = clear.get(variant, [0.3, 0.3, -0.3])
-    made_up["changes"] = changes
-    expected = "Translation, with the interval over seeds on one side of 0: {} better, {} worse."
-    assert expected.format(f"1 ({Term.SPREAD})", f"1 ({V})") in study.read(made_up)
-    changes.loc[changes["variant"].isin(clear), "gain_nats"] = [0.3, 0.3, -0.3] * 4
-    assert expected.format("none", "none") in study.read(made_up)
-    made_up["changes"] = changes[changes["seed"] == 0]
-    assert "the interval over seeds" not in study.read(made_up)
-
-
 def test_a_term_that_was_not_trained_has_no_row(tables: Tables) -> None:
-    rows = checked(ledger.load(), tables["claims"], study.STUDY, "test")
+    rows = checked(ledger.load(), tables["claims"], PAGE, "test")
     assert "li-positions-raise-bleu" in set(rows["claim"])
     assert not set(rows["claim"]) & {"li-subspaces-raise-bleu", "lee-inter-head-helps",
                                      "li-outputs-best-alone"}  # fmt: skip
 
 
-def assert_full(figure: Figure) -> None:
-    """Every axis shows something and says what."""
-    assert figure.axes
-    for axis in figure.axes:
-        assert axis.has_data() and axis.get_title() and axis.get_xlabel()
+# --------------------------------------------------------------------------- facts and drawing
 
 
-def test_an_empty_axis_is_seen() -> None:
-    figure = Figure()
-    figure.subplots().set(title="planted", xlabel="nothing")
-    with pytest.raises(AssertionError):
-        assert_full(figure)
+def test_effects_are_means_with_intervals_and_the_choice_of_validation() -> None:
+    made_up = planted(3)
+    quality = made_up["quality"]
+    worst = (quality["variant"] == Term.SPREAD) & (quality["seed"] == 0)
+    quality.loc[worst, "valid_nats"] = 99.0  # both strengths: the base is selected
+    best = (quality["variant"] == Term.QUERIES) & quality["chosen"] & (quality["seed"] == 0)
+    quality.loc[best, "valid_nats"] = 0.0
+    found = effects(made_up).set_index("variant")
+    assert found.loc[Term.QUERIES, "selected"] != found.loc[Term.SPREAD, "selected"]
+    assert found.loc[Term.OUTPUTS, "paper"] == pytest.approx(24.78 - 24.13)
+    own = made_up["changes"].query("task == 'translation' and variant == @V")["gain_bleu"]
+    assert found.loc[V, "value"] == pytest.approx(own.mean())
+    assert found.loc[V, "low"] < own.mean() < found.loc[V, "high"]
+    assert (found["p_holm"] <= 1).all()
+    assert effects(made_up, "language model", "gain_nats")["paper"].isna().all()
 
 
-def test_few_lines_are_shown_without_heads() -> None:
-    changes = planted(2)["changes"].query("task == 'translation'")
-    shown = shown_without_heads(changes)
-    gains = changes.groupby("variant")["gain_nats"].mean()
-    assert shown[0] == NONE and {gains.idxmax(), gains.idxmin(), V} <= set(shown)
-    assert 3 <= len(shown) <= 4
+def test_the_loss_of_every_strength_is_beside_that_of_zero() -> None:
+    made_up = planted(2)
+    shown = regularisers.strengths(made_up)
+    assert list(shown)[2:] == ["λ = 0", "λ = 0.1", "λ = 1.0"] and len(shown) == 2 * 10
+    quality = made_up["quality"].query("task == 'translation' and seed == 0")
+    loss = quality.set_index(["variant", "strength"])["valid_nats"]
+    added = loss[V, 1.0] - loss[NONE, 0.0]
+    row = shown[(shown["task"] == "translation") & (shown["regulariser"] == V)].iloc[0]
+    assert float(row["λ = 1.0"].replace("−", "-")) == pytest.approx(added, abs=5e-4)
 
 
-def test_figures_and_the_reading_come_from_tables_alone(tables: Tables) -> None:
-    before = {name: table.copy() for name, table in tables.items()}
-    for draw in FIGURES:
-        assert_full(draw(tables))
-    assert "nan" not in study.read(tables)
-    for name, table in before.items():
-        pd.testing.assert_frame_equal(table, tables[name])
-    for show in (study.chosen_table, study.diversity_table, study.explained_table):
-        assert len(show(tables))
+def test_a_mean_over_seeds_has_student_s_interval() -> None:
+    frame = pd.DataFrame({"name": ["a"] * 3 + ["b"], "x": [1.0, 2.0, 3.0, 5.0]})
+    rows = _seeds.over_seed(frame, ["name"], "x").set_index("name")
+    assert rows.loc["a", "value"] == 2 and rows.loc["a", "seeds"] == 3
+    assert rows.loc["a", "high"] == pytest.approx(2 + 4.302653 / math.sqrt(3))
+    assert math.isnan(rows.loc["b", "low"]) and rows.loc["b", "value"] == 5
 
 
-def test_tables_that_were_published_are_drawn_as_they_were(tables: Tables, tmp_path) -> None:
-    for name, table in tables.items():
-        table.to_csv(tmp_path / f"{name}.csv", index=False)
-    again = {name: pd.read_csv(tmp_path / f"{name}.csv") for name in tables}
-    assert study.read(again) == study.read(tables)
-    for draw in FIGURES:
-        assert_full(draw(again))
+def test_smoke_tables_give_facts_and_pictures(tables: Tables) -> None:
+    facts = regularisers.facts(tables)
+    assert facts["outputs_paper"] == "+0.65" and facts["seeds"] == "1"
+    assert len(regularisers.bought(tables)) == 8
+    assert set(regularisers.without_heads(tables)["variant"]) >= {NONE, V}
