@@ -10,6 +10,7 @@ import pytest
 import torch
 import yaml
 
+from headbook.chapters.diversity import four_metrics
 from headbook.claims.ledger import load as load_ledger
 from headbook.corpora.batches import EOS, PAD, collate
 from headbook.corpora.opensubtitles import MINIMUM_OVERLAP
@@ -44,7 +45,7 @@ from headbook.stages.masked import MaskedRun
 from headbook.stages.model import Size
 from headbook.stages.pruned import PruningRun
 from headbook.stages.watching import Watched
-from headbook.studies import diversity_scores, four_metrics
+from headbook.studies import diversity_scores
 from headbook.studies.config import Config
 from headbook.studies.encoder_runs import LayerSample
 from headbook.studies.layer_models import Text as LayerText
