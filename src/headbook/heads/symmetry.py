@@ -1,11 +1,14 @@
 """How far from symmetric attention is: between heads' projections and between tokens."""
 
+from enum import StrEnum
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headbook.corpora.batches import Batch
 from headbook.heads.measure import REPLICATES, HeadMeasure
+from headbook.heads.positional import PositionalShare
 from headbook.heads.recording import Recording
 from headbook.heads.tokens import Counting, by_layer, counted_keys, visible
 from headbook.models.capture import Point
@@ -82,3 +85,44 @@ class TokenAsymmetry(HeadMeasure):
         share = by_layer(tape, self.kind, share_of, self.point)
         counted = (tokens.sum(-1) > 1)[:, None, None] & ~share.isnan()
         return torch.where(counted, share, 0.0), counted.double()
+
+
+class Part(StrEnum):
+    """One of the two matrices that a square matrix is the sum of."""
+
+    SYMMETRIC = "symmetric"  # (S + Sᵀ) / 2
+    ANTISYMMETRIC = "antisymmetric"  # (S − Sᵀ) / 2
+
+
+def part_of(
+    matrix: Float[Tensor, "*shape size size"], part: Part
+) -> Float[Tensor, "*shape size size"]:
+    """The symmetric or the antisymmetric part."""
+    sign = 1 if part is Part.SYMMETRIC else -1
+    return (matrix + sign * matrix.mT) / 2
+
+
+class PartPositionalShare(PositionalShare):
+    """Where queries would point had the scores one of their parts alone, [layer, head, offset].
+
+    Every block gets the model's own states, so each head is changed by itself.
+    """
+
+    point = Point.SCORES
+
+    def __init__(self, part: Part, replicates: int = REPLICATES) -> None:
+        super().__init__(Kind.ENCODER, replicates=replicates)
+        self.part = part
+
+    def contributions(
+        self, tape: Recording, batch: Batch
+    ) -> tuple[Float[Tensor, "batch layer head offset"], Float[Tensor, "batch 1 1 offset"]]:
+        real = batch.source_mask
+        square = real[:, None, :, None] & real[:, None, None, :]
+        weights = [
+            part_of(scores.masked_fill(~square, 0.0), self.part)
+            .masked_fill(~real[:, None, None], -torch.inf)
+            .softmax(-1)
+            for scores in tape[self.kind, Point.SCORES]
+        ]
+        return super().contributions({(self.kind, Point.WEIGHTS): weights}, batch)

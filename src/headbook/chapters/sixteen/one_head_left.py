@@ -9,7 +9,6 @@ import pandas as pd
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.sixteen._released import (
-    SAMPLE,
     TEST,
     TITLES,
     Subject,

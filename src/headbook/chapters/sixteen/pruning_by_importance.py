@@ -11,7 +11,6 @@ import torch
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.sixteen._released import (
-    SAMPLE,
     TEST,
     Scores,
     Subject,
