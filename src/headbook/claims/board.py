@@ -100,9 +100,7 @@ def page(ledger: Ledger, results: Sequence[Result], pages: str) -> str:
     Each claim is shown at the largest profile at which it was measured; `results` hold every claim
     at the same profiles, the largest first.
     """
-    by_claim: dict[str, list[Result]] = {claim.id: [] for claim in ledger.claims}
-    for result in results:
-        by_claim[result.claim.id].append(result)
+    by_claim = _by_claim(ledger, results)
     shown = {name: _largest(each) for name, each in by_claim.items()}
     works = [work for work in ledger.works if work != OWN]
     own = [work for work in ledger.works if work == OWN]
@@ -122,6 +120,32 @@ def page(ledger: Ledger, results: Sequence[Result], pages: str) -> str:
     ]  # fmt: skip
     html = "\n".join(parts)
     return f"# Scorecard\n\n```{{raw}} html\n{html}\n```\n"
+
+
+def strip(ledger: Ledger, results: Sequence[Result], scorecard: str) -> str:
+    """The works' claims as HTML: a row per verdict, each mark a link to its line on `scorecard`."""
+    shown = works_claims(ledger, results)
+    found = Counter(map(mark_of, shown))
+    rows = (
+        f'<div class="row"><span>{found[mark]} {mark}</span>'
+        f'<span class="dots">{_dots([r for r in shown if mark_of(r) == mark], scorecard)}</span></div>'
+        for mark in MEANINGS
+        if found[mark]
+    )
+    return "\n".join([f"<style>{STYLE}</style>", '<div class="board strip">', *rows, "</div>"])
+
+
+def works_claims(ledger: Ledger, results: Sequence[Result]) -> list[Result]:
+    """Every claim of a work other than this book, at the largest profile it was measured at."""
+    largest = map(_largest, _by_claim(ledger, results).values())
+    return [result for result in largest if result.claim.work != OWN]
+
+
+def _by_claim(ledger: Ledger, results: Sequence[Result]) -> dict[str, list[Result]]:
+    found: dict[str, list[Result]] = {claim.id: [] for claim in ledger.claims}
+    for result in results:
+        found[result.claim.id].append(result)
+    return found
 
 
 HOW = """\
@@ -168,13 +192,18 @@ def _figure(
 def _row(title: str, results: Sequence[Result]) -> str:
     """A work and its dots, those of one verdict side by side."""
     order = [*ORDER, UNCOUNTED]
-    dots = "".join(
-        f'<a href="#{result.claim.id}" title="{_title(result)}" aria-label="{_title(result)}">'
-        f"{_svg(mark_of(result))}</a>"
-        for result in sorted(results, key=lambda each: order.index(mark_of(each)))
-    )
+    dots = _dots(sorted(results, key=lambda each: order.index(mark_of(each))))
     label = f'<span title="{escape(title)}">{escape(title)}</span>'
     return f'<div class="row">{label}<span class="dots">{dots}</span></div>'
+
+
+def _dots(results: Iterable[Result], scorecard: str = "") -> str:
+    """One mark per claim, a link to its line."""
+    return "".join(
+        f'<a href="{scorecard}#{result.claim.id}" title="{_title(result)}" '
+        f'aria-label="{_title(result)}">{_svg(mark_of(result))}</a>'
+        for result in results
+    )
 
 
 def _title(result: Result) -> str:
