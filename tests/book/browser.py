@@ -44,7 +44,8 @@ WIDE = """() => {
     return false;
   };
   const found = [];
-  for (const each of column.querySelectorAll('img, svg, video, canvas, .plotly-graph-div, table, pre')) {
+  const all = column.querySelectorAll('img, svg, video, canvas, .plotly-graph-div, table, pre');
+  for (const each of all) {
     const box = each.getBoundingClientRect();
     if (each.parentElement.closest('svg') || !box.width || box.right <= right) continue;
     if (each.matches('table, pre') && scrolls(each)) continue;
@@ -168,7 +169,9 @@ def flat(page: object) -> list[str]:
     for x, y, width, height in boxes:
         part = grey[max(0, round(y)) : round(y + height), max(0, round(x)) : round(x + width)]
         if part.size and part.std() < FLATTEST:
-            found.append(f"the picture {round(width)} × {round(height)} px at {round(y)} px is flat")
+            found.append(
+                f"the picture {round(width)} × {round(height)} px at {round(y)} px is flat"
+            )
     return found
 
 

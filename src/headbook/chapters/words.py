@@ -1,6 +1,7 @@
 """Numbers as the prose has them: formatted once, here."""
 
 import math
+from typing import SupportsInt
 
 
 def percent(share: float | int) -> str:
@@ -28,7 +29,7 @@ def head(layer: int, number: int) -> str:
     return f"L{layer}H{number}"
 
 
-def count(number: float | int) -> str:
+def count(number: SupportsInt) -> str:
     """3945 as `3,945`."""
     return f"{int(number):,}"
 

@@ -1,7 +1,7 @@
 """The scorecard page: one figure, then one line per claim with its models folded.
 
 HTML without a request to anywhere. Marks differ in shape and in colours that colour-blind readers
-can tell apart (Okabe and Ito). Without a script all is shown, and only the filters are missing.
+can tell apart, after Okabe and Ito. Without a script only the filters are missing.
 """
 
 from collections import Counter
@@ -42,14 +42,15 @@ SHAPES = {
 }
 
 STYLE = """\
-.board{--replicated:#0072b2;--mixed:#a0557f;--contradicted:#d55e00;--inconclusive:#6b6b6b;
+.board{--replicated:#0072b2;--mixed:#a0557f;--contradicted:#bb4f00;--inconclusive:#6b6b6b;
 --absent:#6b6b6b;--not-run:#707070;--not-counted:#707070;font-size:.9rem}
 html[data-theme=dark] .board{--replicated:#56b4e9;--mixed:#e09ac2;--contradicted:#ff8c42;
 --inconclusive:#b8b8b8;--absent:#b8b8b8;--not-run:#909090;--not-counted:#909090}
 .board svg{width:16px;height:16px;fill:currentColor;vertical-align:-3px;flex:none}
 .board summary>svg{margin-top:.22rem}
 .board .row{display:grid;grid-template-columns:minmax(12rem,20rem) 1fr;gap:0 .8rem;padding:.25rem 0;
-border-top:1px solid rgba(128,128,128,.25)}
+margin:0;border-top:1px solid rgba(128,128,128,.25)}
+.board .row>*{padding:0;width:auto}
 .board .row>span:first-child{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
 .board .dots a{display:inline-block;padding:0 2px;line-height:22px}
 .board table{width:auto;margin:.5rem 0;font-size:.85rem}
@@ -128,7 +129,8 @@ def strip(ledger: Ledger, results: Sequence[Result], scorecard: str) -> str:
     found = Counter(map(mark_of, shown))
     rows = (
         f'<div class="row"><span>{found[mark]} {mark}</span>'
-        f'<span class="dots">{_dots([r for r in shown if mark_of(r) == mark], scorecard)}</span></div>'
+        f'<span class="dots">{_dots((r for r in shown if mark_of(r) == mark), scorecard)}</span>'
+        "</div>"
         for mark in MEANINGS
         if found[mark]
     )
