@@ -112,7 +112,13 @@ def corpora_check() -> None:
 @app.command()
 def run(
     names: Names = None,
-    profile: ProfileName = "quick",
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            help="published, smoke, quick, laptop or full; published by default, and quick where "
+            "a corpus, size or seed is given."
+        ),
+    ] = None,
     corpus: Corpus = None,
     size: SizeName = None,
     seed: Seed = None,
@@ -120,17 +126,22 @@ def run(
 ) -> None:
     """Executes notebooks with papermill.
 
-    What they need and the run store lacks is computed.
+    At `published` released models are measured now, and pages about models trained here read
+    their published tables. At the other profiles what the run store lacks is computed.
     """
     with _one_line_errors():
+        from headbook.chapters import PUBLISHED
         from headbook.publishing.notebooks import execute
         from headbook.studies.config import Config
 
         _alone("run")
-        given = {"corpus": _from_anywhere(corpus), "size": size, "seed": seed}
-        # Said now and once, not by every notebook after it has started.
-        Config(profile, **given).models()
-        execute(names, profile, {k: v for k, v in given.items() if v is not None}, workers)
+        asked = {"corpus": _from_anywhere(corpus), "size": size, "seed": seed}
+        given = {name: value for name, value in asked.items() if value is not None}
+        profile = profile or ("quick" if given else PUBLISHED)
+        if given or profile != PUBLISHED:
+            # Said now and once, not by every notebook after it has started.
+            Config(profile, **given).models()
+        execute(names, profile, given, workers)
 
 
 @app.command()

@@ -52,7 +52,7 @@ def test_a_page_is_light(page: str, html: Path) -> None:
 
 def test_the_book_is_light(html: Path) -> None:
     if any(map(_first_form, contents.pages())):
-        pytest.skip("pages of the first form hold pictures in their text")
+        pytest.xfail("pages of the first form hold pictures in their text")
     assert sum(file.stat().st_size for file in html.rglob("*") if file.is_file()) < BOOK
 
 

@@ -67,10 +67,13 @@ class Page:
     def reproduce(self) -> "Lines":
         """Commands, commits, dates and machines behind the numbers."""
         name, number = self.chapter.name, self.chapter.number
-        lines = [f"This page: <code>headbook run {number}</code> executes its notebook, "
-                 f"<code>notebooks/{name}.ipynb</code>, with the parameters "
-                 f"<code>{escape(json.dumps(plain(self.parameters), ensure_ascii=False))}</code>. "
-                 f"Measured again here: {escape(str(self.comparison))}."]  # fmt: skip
+        lines = [
+            f"This page: <code>headbook run {number}</code> executes its notebook, "
+            f"<code>notebooks/{name}.ipynb</code>, with the parameters "
+            f"<code>{escape(json.dumps(plain(self.parameters), ensure_ascii=False))}</code>."
+        ]
+        if self.live and self.released:
+            lines[0] += f" Measured again here: {escape(str(self.comparison))}."
         for kept in filter(None, (self.released, self.trained)):
             made = kept.run
             took = f", {made['seconds'] / 3600:.2f} hours" if "seconds" in made else ""
@@ -131,7 +134,7 @@ def open_page(
     live = chapter.compute(parameters, store or Store.default())
     seconds = time.monotonic() - began
     released, trained = _published(chapter.name, root)
-    known = released.tables if released else live
+    known = released.tables if released else {} if trained else live
     comparison = compare(live, known, chapter.keys) if released else Comparison(0)
     tables = _joined(known, trained.tables if trained else {})
     facts = chapter.facts(tables)

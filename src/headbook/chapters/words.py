@@ -3,6 +3,13 @@
 import math
 from typing import SupportsInt
 
+TITLES = {
+    "firefox-en-pt": "Firefox en→pt",
+    "firefox-pt-en": "Firefox pt→en",
+    "minilm": "MiniLM",
+}
+"""Released models as figures and tables name them."""
+
 
 def percent(share: float | int) -> str:
     """0.644 as `64 %`, never broken between lines."""

@@ -14,7 +14,7 @@ import nbformat
 from tqdm import tqdm
 
 from headbook import paths
-from headbook.chapters import COMPARED
+from headbook.chapters import COMPARED, PUBLISHED
 from headbook.publishing.templates import Template, check, of_profile, select, templates
 from headbook.publishing.tidy import tidy
 from headbook.types import UserError
@@ -109,8 +109,11 @@ def attempt(
 
 
 def _given(template: Template, profile: str, parameters: dict[str, object]) -> dict[str, object]:
-    """A page that names its profile gets it as a parameter, a chapter what the profile gives it."""
-    if "profile" in template.parameters:
+    """A page that names its profile gets it as a parameter, a chapter what the profile gives it.
+
+    At `published` every page has the parameters that stand in its notebook.
+    """
+    if "profile" in template.parameters and profile != PUBLISHED:
         return {"profile": profile, **parameters}
     return {**of_profile(template, profile), **parameters}
 
@@ -195,7 +198,8 @@ def _last_line(text: str) -> str:
 
 
 def _publish(job: _Job, seconds: float) -> Executed:
-    notebook = tidy(nbformat.read(job.aside, as_version=4), job.name)
+    own = bool(job.parameters)
+    notebook = tidy(nbformat.read(job.aside, as_version=4), job.name, own=own)
     notebook.metadata["headbook"] = {"profile": job.profile, "parameters": job.parameters,
                                      "chapter": "profile" not in job.parameters}  # fmt: skip
     nbformat.write(notebook, job.aside)

@@ -27,10 +27,12 @@ def publish_studies(names: list[str] | None, profile: str | None) -> Iterator[Pa
 
 def _published(template: Template, profile: str | None) -> Path:
     chapter = find(template.name)
-    if chapter and profile in (None, RELEASED):
+    if chapter and (profile == RELEASED or not (profile or "profile" in template.parameters)):
         return publish_chapter(chapter, of_profile(template, RELEASED))
-    study = import_module(f"headbook.studies.{template.study}")
     store = Store.default()
     config = Config(profile or TRAINED)
-    tables = study.compute(config, store)
+    if chapter and "profile" in template.parameters:
+        tables = chapter.compute(chapter.parameters_from({"profile": config.profile}), store)
+    else:
+        tables = import_module(f"headbook.studies.{template.study}").compute(config, store)
     return publish(template.name, config, tables, store.records())

@@ -1,0 +1,30 @@
+"""Pages about models trained here: published tables are read, and a profile computes anew."""
+
+from collections.abc import Callable
+from typing import Any
+
+from headbook.chapters import PUBLISHED
+from headbook.chapters.chapter import Tables, plain
+from headbook.runs.store import Store
+from headbook.studies.config import Config
+from headbook.types import UserError
+
+
+def at_profile(
+    parameters: Any, store: Store, measured: Callable[[Config, Store], Tables]
+) -> Tables:
+    """The tables that `measured` makes at the parameters' profile; none at `published`.
+
+    `parameters` is a page's own dataclass; each of its fields is one of `Config`. UserError where
+    something but the profile is set and no profile says what to train.
+    """
+    given = plain(parameters)
+    if given.pop("profile") != PUBLISHED:
+        return measured(Config(**plain(parameters)), store)
+    defaults = plain(type(parameters)())
+    if changed := [name for name, value in given.items() if value != defaults[name]]:
+        raise UserError(
+            f"{changed[0]} changes what is trained, and profile `{PUBLISHED}` trains nothing: "
+            "give a profile too, such as quick"
+        )
+    return {}
