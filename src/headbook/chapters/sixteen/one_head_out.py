@@ -153,7 +153,7 @@ def young(tables: Tables) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def trained(tables: Tables) -> dict[str, float]:
+def trained(tables: Tables) -> dict[str, float | int]:
     """The encoder heads of models trained here: how many, how many significant, the worst."""
     heads = tables["heads"].query("kind == 'encoder'")
     worst = heads.loc[heads["change"].idxmin()]
