@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from headbook.studies.costs import Device
 
 from headbook.chapters.chapter import Tables
 from headbook.chapters.diversity import _seeds, regularisers
@@ -45,10 +44,12 @@ from headbook.claims.scorecard import checked
 from headbook.heads.four_metrics import ATTENTION, DISSIMILARITY
 from headbook.models.gates import all_heads
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.planning import plan
+from headbook.planning.costs import Device
 from headbook.runs.seeds import derived
 from headbook.runs.store import Store
 from headbook.studies import config as configs
-from headbook.studies import plan, regularised_runs, removed_heads
+from headbook.studies import regularised_runs, removed_heads
 from headbook.studies.config import Config
 from headbook.studies.profiles import PROFILES
 from headbook.studies.regularised_runs import (
