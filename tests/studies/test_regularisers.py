@@ -10,13 +10,13 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
+from headbook.artefacts.costs import Device
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.heads.four_metrics import ATTENTION, DISSIMILARITY
 from headbook.models.gates import all_heads
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.planning import plan
-from headbook.planning.costs import Device
 from headbook.runs.seeds import derived
 from headbook.runs.store import Store
 from headbook.studies import config as configs

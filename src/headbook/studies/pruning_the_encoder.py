@@ -12,8 +12,8 @@ from matplotlib.patches import Patch
 from headbook.artefacts.pruned import ENCODER_ONLY
 from headbook.heads.roles import DRAWING_ORDER
 from headbook.runs.store import Store
+from headbook.statistics import block_matched_share, pair_share
 from headbook.studies.config import Config
-from headbook.studies.kept_heads import block_matched_share, pair_share
 from headbook.studies.kept_roles import (
     ANY_NEARNESS,
     ANY_OFFSET,

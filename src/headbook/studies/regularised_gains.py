@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from headbook.statistics import percentile_interval
+from headbook.statistics import draws, percentile_interval
 from headbook.studies.regularised_readings import Reading
 from headbook.studies.regularised_runs import NONE
-from headbook.training.paired import SAMPLES, SEED, draws, resampled
+from headbook.training.paired import SAMPLES, SEED, resampled
 from headbook.training.scoring import Losses
 
 NATS, BLEU = "gain_nats", "gain_bleu"

@@ -15,7 +15,7 @@ from headbook.heads.four_metrics import ARTICLE, FREE, four_metrics
 from headbook.models.capture import Point, capture
 from headbook.models.transformer import Transformer
 from headbook.runs.seeds import derived
-from headbook.studies.rank_correlation import REPLICATES, interval, within_layers
+from headbook.statistics import REPLICATES, interval, within_layers
 from headbook.studies.regularised_runs import NONE
 from headbook.training.regularising import DiversityPenalty, Regulariser, Term, value
 from headbook.types import Kind

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import pandas as pd
 
 from headbook.artefacts.distilled import DistilledRun, distilled
@@ -22,6 +21,7 @@ from headbook.models.gates import all_heads
 from headbook.pruning.ranking import ascending, first_of, random_order
 from headbook.released.firefox import FirefoxModel, batches_of
 from headbook.runs.store import Store
+from headbook.statistics import percentile_interval
 from headbook.training.config import TrainingConfig
 from headbook.training.paired import corpus_bleu, paired, resampled
 from headbook.types import HeadId, Kind
@@ -131,7 +131,7 @@ def results(points: list[Point]) -> pd.DataFrame:
     rows = []
     for each in points:
         found = each.made.statistics
-        low, high = np.quantile(resampled(found), [0.025, 0.975])
+        low, high = percentile_interval(resampled(found))
         beside = paired(found, whole[each.seed])
         layers = [sum(head.layer == layer for head in each.made.closed) for layer in range(LAYERS)]
         of_layer = {f"layer_{n}": HEADS // LAYERS - shut for n, shut in enumerate(layers, start=1)}
