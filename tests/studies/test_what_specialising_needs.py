@@ -11,6 +11,7 @@ import torch
 from matplotlib.figure import Figure
 from safetensors.torch import load_file
 
+from headbook.artefacts.costs import Device
 from headbook.artefacts.model import ModelRun, TrainedModel, trained
 from headbook.artefacts.texts import Text
 from headbook.claims import ledger
@@ -18,7 +19,6 @@ from headbook.claims.scorecard import checked
 from headbook.corpora.readers import Pairs, ParallelCorpus, load
 from headbook.corpora.report import Report
 from headbook.planning import plan
-from headbook.planning.costs import Device
 from headbook.runs.store import Store
 from headbook.statistics import over_seeds
 from headbook.studies import config as configs

@@ -13,8 +13,9 @@ from matplotlib.ticker import MaxNLocator
 
 from headbook.artefacts.pruned import EVERYTHING
 from headbook.runs.store import Store
+from headbook.statistics import Replicates, group_means
 from headbook.studies.config import Config
-from headbook.studies.kept_heads import Replicates, group_means, keeping, some_but_not_all
+from headbook.studies.kept_heads import keeping, some_but_not_all
 from headbook.studies.measurements import stacked
 from headbook.studies.pruned_figures import IN_A_ROW, arms_table, draw_bleu, opening, span
 from headbook.studies.pruned_tables import (

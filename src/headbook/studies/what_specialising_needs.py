@@ -7,9 +7,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from headbook.artefacts.costs import work_of
 from headbook.artefacts.model import TrainedModel, trained
 from headbook.artefacts.texts import HELD_OUT
-from headbook.planning.costs import work_of
 from headbook.runs.store import Store
 from headbook.statistics import over_seeds
 from headbook.studies.config import Config
