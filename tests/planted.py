@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 import torch
 
+from headbook.artefacts.importance import ImportanceRun
+from headbook.artefacts.masked import Masked, MaskedRun
+from headbook.artefacts.model import ModelRun, TrainedModel, corpus_of
 from headbook.heads.measure import RatioSums
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.store import Store
-from headbook.stages.importance import ImportanceRun
-from headbook.stages.masked import Masked, MaskedRun
-from headbook.stages.model import ModelRun, TrainedModel, corpus_of
 from headbook.studies import config as configs
 from headbook.studies import pruning_curves, pruning_orders
 from headbook.studies.profiles import PROFILES

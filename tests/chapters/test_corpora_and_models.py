@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from headbook.artefacts.model import TrainedModel, trained
 from headbook.chapters.chapter import Tables
 from headbook.chapters.specialised_heads import corpora_and_models as page
 from headbook.claims.ledger import load
@@ -13,7 +14,6 @@ from headbook.claims.scorecard import checked
 from headbook.corpora.controlled import TargetOrder, split
 from headbook.corpora.report import Reason, Report
 from headbook.runs.store import Store
-from headbook.stages.model import TrainedModel, trained
 from headbook.studies.config import Config
 
 CONFIG = Config("smoke", corpus="controlled-sov")

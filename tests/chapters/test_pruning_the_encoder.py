@@ -8,6 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from headbook.artefacts.released_pruned import (
+    RELEASED_PRUNED,
+    Choice,
+    ReleasedPruned,
+    ReleasedPruning,
+)
 from headbook.chapters.specialised_heads import _sweep
 from headbook.chapters.specialised_heads import pruning_the_encoder as page
 from headbook.chapters.specialised_heads._kept import (
@@ -36,12 +42,6 @@ from headbook.claims.scorecard import checked
 from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.runs.canonical import digest
 from headbook.runs.store import Ingredients, Store
-from headbook.stages.released_pruned import (
-    RELEASED_PRUNED,
-    Choice,
-    ReleasedPruned,
-    ReleasedPruning,
-)
 from headbook.training.paired import corpus_bleu
 from headbook.types import HeadId, Kind, UserError
 

@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from headbook.artefacts import speed as stage
+from headbook.artefacts.model import trained
+from headbook.artefacts.speed import Speed, SpeedRun, Task
 from headbook.chapters.chapter import Tables
 from headbook.chapters.sixteen import what_pruning_buys as page
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.runs.store import Store
-from headbook.stages import speed as stage
-from headbook.stages.model import trained
-from headbook.stages.speed import Speed, SpeedRun, Task
 from headbook.studies.config import Config
 from headbook.types import HeadId, Kind
 

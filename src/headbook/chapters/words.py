@@ -2,6 +2,7 @@
 
 import math
 import re
+from typing import SupportsInt
 
 TITLES = {
     "firefox-en-pt": "Firefox en→pt",
@@ -36,7 +37,7 @@ def head(layer: int, number: int) -> str:
     return f"L{layer}H{number}"
 
 
-def count(number: float | int) -> str:
+def count(number: SupportsInt) -> str:
     """3945 as `3,945`."""
     return f"{int(number):,}"
 

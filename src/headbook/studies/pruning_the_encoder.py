@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from headbook.artefacts.pruned import ENCODER_ONLY
 from headbook.runs.store import Store
-from headbook.stages.pruned import ENCODER_ONLY
 from headbook.studies.config import Config
 from headbook.studies.kept_heads import block_matched_share, pair_share
 from headbook.studies.kept_roles import (

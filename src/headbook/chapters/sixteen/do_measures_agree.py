@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from headbook.artefacts.masked import Masked, MaskedRun, masked
+from headbook.artefacts.model import TrainedModel, trained
+from headbook.artefacts.texts import AUTO
 from headbook.chapters import PUBLISHED, words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.trained import at_profile
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
-from headbook.stages.masked import Masked, MaskedRun, masked
-from headbook.stages.model import TrainedModel, trained
-from headbook.stages.texts import AUTO
 from headbook.studies.ablations import head_columns
 from headbook.studies.config import Config
 from headbook.studies.importance_scores import (

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from headbook.artefacts.model import TrainedModel, trained
+from headbook.artefacts.pruned import EVERYTHING
+from headbook.artefacts.speed import Speed, SpeedRun, Task, speed
 from headbook.chapters import PUBLISHED, words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.trained import at_profile
 from headbook.claims.ledger import load as ledger
 from headbook.models.gates import all_heads
 from headbook.runs.store import Store
-from headbook.stages.model import TrainedModel, trained
-from headbook.stages.pruned import EVERYTHING
-from headbook.stages.speed import Speed, SpeedRun, Task, speed
 from headbook.statistics import percentile_interval
 from headbook.studies.config import Config
 from headbook.studies.measurements import claim_row, model_labels

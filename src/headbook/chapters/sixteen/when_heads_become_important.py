@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from headbook.artefacts.model import TrainedModel, trained
 from headbook.chapters import PUBLISHED, words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.trained import at_profile
@@ -14,7 +15,6 @@ from headbook.claims.gates import EARLY
 from headbook.claims.ledger import load as ledger
 from headbook.pruning.ranking import ascending
 from headbook.runs.store import Store
-from headbook.stages.model import TrainedModel, trained
 from headbook.studies.config import Config
 from headbook.studies.measurements import claim_row, model_labels, stacked
 from headbook.studies.profile import Pruning

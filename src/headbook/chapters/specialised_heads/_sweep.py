@@ -8,15 +8,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headbook.heads.importance import l2_normalised
-from headbook.looking.importance import by_gradient
-from headbook.looking.load import load
-from headbook.models.gates import all_heads
-from headbook.pruning.ranking import ascending, first_of, random_order
-from headbook.released.firefox import FirefoxModel, batches_of
-from headbook.runs.store import Store
-from headbook.stages.distilled import Distilled, DistilledRun, distilled
-from headbook.stages.released_pruned import (
+from headbook.artefacts.distilled import Distilled, DistilledRun, distilled
+from headbook.artefacts.released_pruned import (
     Choice,
     ReleasedPruned,
     ReleasedPruning,
@@ -24,6 +17,13 @@ from headbook.stages.released_pruned import (
     held_pairs,
     released_pruned,
 )
+from headbook.heads.importance import l2_normalised
+from headbook.looking.importance import by_gradient
+from headbook.looking.load import load
+from headbook.models.gates import all_heads
+from headbook.pruning.ranking import ascending, first_of, random_order
+from headbook.released.firefox import FirefoxModel, batches_of
+from headbook.runs.store import Store
 from headbook.training.config import TrainingConfig
 from headbook.training.paired import corpus_bleu, paired, resampled
 from headbook.types import HeadId, Kind

@@ -7,6 +7,7 @@ from statistics import fmean
 import numpy as np
 import pandas as pd
 
+from headbook.artefacts.model import TrainedModel
 from headbook.chapters import PUBLISHED, words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.trained import at_profile
@@ -15,7 +16,6 @@ from headbook.corpora.readers import Pairs
 from headbook.corpora.registry import CorpusKind, registry
 from headbook.released.catalogue import Entry, catalogue
 from headbook.runs.store import Store
-from headbook.stages.model import TrainedModel
 from headbook.studies.config import Config
 from headbook.studies.measurements import model_labels, models, stacked
 

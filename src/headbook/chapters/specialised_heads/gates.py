@@ -7,13 +7,13 @@ import pandas as pd
 import torch
 from jaxtyping import Float
 
+from headbook.artefacts.model import trained
+from headbook.artefacts.pruned import ENCODER_ONLY, EVERYTHING
 from headbook.chapters import PUBLISHED, words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.trained import at_profile
 from headbook.pruning.hard_concrete import CONSTANTS, Constants, Decision, HardConcrete, Source
 from headbook.runs.store import Store
-from headbook.stages.model import trained
-from headbook.stages.pruned import ENCODER_ONLY, EVERYTHING
 from headbook.studies.config import Config
 from headbook.studies.measurements import claim_row, model_labels, stacked
 from headbook.studies.sweeps import Point, swept

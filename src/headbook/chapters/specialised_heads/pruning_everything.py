@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
+from headbook.artefacts.pruned import EVERYTHING
 from headbook.chapters import PUBLISHED, words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.trained import at_profile
 from headbook.claims.ledger import load as ledger
 from headbook.runs.store import Store
-from headbook.stages.pruned import EVERYTHING
 from headbook.studies.config import Config
 from headbook.studies.kept_heads import Replicates, group_means, keeping, some_but_not_all
 from headbook.studies.measurements import stacked
