@@ -7,6 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from headbook.chapters.sixteen._specialisation import (
+    ROLES,
+    Score,
+    most_confident,
+    offset_of,
+    sharpest,
+    threshold,
+)
 from headbook.corpora.readers import Pairs, ParallelCorpus
 from headbook.corpora.report import Report
 from headbook.heads.measure import RatioSums
@@ -17,14 +25,6 @@ from headbook.stages.model import TrainedModel
 from headbook.stages.texts import Text
 from headbook.studies.config import Config
 from headbook.studies.measurements import Measurement
-from headbook.studies.specialisation import (
-    ROLES,
-    Score,
-    most_confident,
-    offset_of,
-    sharpest,
-    threshold,
-)
 
 SPREAD = 0.01
 """What each of the three replicates is larger by than the one before."""
