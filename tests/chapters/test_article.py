@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import linregress
 
+from headbook.artefacts.language import Setting
 from headbook.chapters.diversity import _article as article
 from headbook.chapters.diversity import as_described, as_published
 from headbook.claims import ledger
@@ -14,11 +15,9 @@ from headbook.claims.scorecard import checked
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
 from headbook.runs.store import Store
-from headbook.stages.language import Setting
 from headbook.studies import diversity_and_loss, diversity_watched, training_claims
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import column, pairs_of, variance
-from headbook.studies.language_runs import described_grid
 from headbook.studies.results import Tables
 
 PAGES = {"31_as_published": as_published, "32_as_described": as_described}
@@ -171,13 +170,6 @@ def test_models_of_one_text_are_held_to_one_count(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(as_described, "language_models", lambda *_: [model, model])
     found = as_described.measured(Config("smoke"), Store.default())["quality"]
     assert len(counted) == 1 and list(found["frequency_nats"]) == [6.0, 6.0]
-
-
-def test_the_grid_has_every_seed_at_the_first_rate_and_the_others_once() -> None:
-    runs = described_grid("text", 9, (1.6, 0.5, 0.16), seeds=2)
-    found = [(run.training.scale, run.training.seed) for run in runs]
-    assert found == [(1.6, 0), (1.6, 1), (0.5, 0), (0.16, 0)]
-    assert {run.corpus for run in runs} == {"text"}
 
 
 def test_a_single_pair_of_heads_has_no_line_in_the_fits(tables: dict[str, Tables]) -> None:

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
+from headbook.artefacts.encoders import Objective
 from headbook.chapters.diversity import _layer_claims as layer_claims
 from headbook.chapters.diversity import _layer_tables as layer_tables
 from headbook.chapters.diversity import what_layers_know as study
@@ -30,7 +31,6 @@ from headbook.claims.scorecard import checked
 from headbook.corpora.batches import EOS
 from headbook.layers.pwcca import basis
 from headbook.runs.store import Store
-from headbook.stages.encoders import Objective
 from headbook.studies import config as configs
 from headbook.studies.config import Config
 from headbook.studies.encoder_runs import LayerSample

@@ -10,6 +10,9 @@ import pandas as pd
 import pytest
 import torch
 
+from headbook.artefacts.heads import HeadsRun
+from headbook.artefacts.model import Size, TrainedModel
+from headbook.artefacts.texts import Text
 from headbook.chapters.sixteen import when_heads_specialise as study
 from headbook.chapters.sixteen._specialisation import ANY_OFFSET, Score
 from headbook.chapters.sixteen.when_heads_specialise import Checkpoint, Emergence
@@ -19,9 +22,6 @@ from headbook.corpora.readers import Pairs, ParallelCorpus
 from headbook.corpora.report import Report
 from headbook.heads.measure import RatioSums
 from headbook.runs.store import Store
-from headbook.stages.heads import HeadsRun
-from headbook.stages.model import Size, TrainedModel
-from headbook.stages.texts import Text
 from headbook.studies.config import Config
 from headbook.studies.measurements import Measurement
 from headbook.studies.results import Tables, published

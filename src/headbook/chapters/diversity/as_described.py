@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from headbook.artefacts.language import LanguageModel, Setting
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.diversity import _article as article
 from headbook.chapters.diversity._article import Parameters
 from headbook.chapters.trained import at_profile
 from headbook.runs.store import Store
-from headbook.stages.language import LanguageModel, Setting
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import labels, language_models, peak_rate
 from headbook.studies.measurements import claim_row

@@ -2,12 +2,12 @@
 
 import pandas as pd
 
+from headbook.artefacts.language import Setting
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.diversity import _article as article
 from headbook.chapters.diversity._article import Parameters
 from headbook.chapters.trained import at_profile
 from headbook.runs.store import Store
-from headbook.stages.language import Setting
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import TRAINED, UNTRAINED, language_models
 from headbook.studies.training_claims import setting_tables

@@ -9,6 +9,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from headbook.artefacts.heads import BATCH_TOKENS
+from headbook.artefacts.model import TrainedModel, trained
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.trained import at_profile
@@ -28,8 +30,6 @@ from headbook.looking.text import text as sentences_of
 from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
 from headbook.runs.seeds import derived
 from headbook.runs.store import Store
-from headbook.stages.heads import BATCH_TOKENS
-from headbook.stages.model import TrainedModel, trained
 from headbook.studies.config import Config
 from headbook.studies.diversity_scores import (
     diversity_rows,

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from headbook.artefacts.model import TrainedModel, trained
+from headbook.artefacts.texts import AUTO, HELD_OUT
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts
 from headbook.chapters.sixteen._specialisation import (
@@ -16,12 +18,10 @@ from headbook.chapters.sixteen._specialisation import (
     sharpest,
 )
 from headbook.chapters.trained import at_profile
+from headbook.planning.costs import work_of
 from headbook.runs.store import Store
-from headbook.stages.model import TrainedModel, trained
-from headbook.stages.texts import AUTO, HELD_OUT
 from headbook.statistics import over_seeds
 from headbook.studies.config import Config
-from headbook.studies.costs import work_of
 from headbook.studies.measurements import claim_row, measure, model_labels, text_of
 from headbook.studies.over_seeds import mean_claims
 from headbook.studies.pruning_curves import score

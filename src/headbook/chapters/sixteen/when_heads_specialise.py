@@ -7,6 +7,10 @@ from functools import cached_property
 import pandas as pd
 import torch
 
+from headbook.artefacts.importance import ImportanceRun, importance
+from headbook.artefacts.model import TrainedModel, trained
+from headbook.artefacts.relevance import RelevanceRun, relevance
+from headbook.artefacts.texts import AUTO, HELD_OUT
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts
 from headbook.chapters.sixteen._specialisation import (
@@ -27,10 +31,6 @@ from headbook.heads.importance import Form
 from headbook.heads.positional import Place, place_of
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
-from headbook.stages.importance import ImportanceRun, importance
-from headbook.stages.model import TrainedModel, trained
-from headbook.stages.relevance import RelevanceRun, relevance
-from headbook.stages.texts import AUTO, HELD_OUT
 from headbook.studies.config import Config
 from headbook.studies.measurements import Measurement, claim_row, measure, model_labels, text_of
 from headbook.studies.pruning_curves import score
