@@ -14,6 +14,8 @@ from headbook.chapters.chapter import chapters, find
 from headbook.publishing import book, contents
 from headbook.types import UserError
 
+pytestmark = pytest.mark.slow
+
 LOADING = {
     "script": ("src",),
     "link": ("href",),
