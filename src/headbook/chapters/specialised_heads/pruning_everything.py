@@ -14,8 +14,9 @@ from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.trained import at_profile
 from headbook.claims.ledger import load as ledger
 from headbook.runs.store import Store
+from headbook.statistics import Replicates, group_means
 from headbook.studies.config import Config
-from headbook.studies.kept_heads import Replicates, group_means, keeping, some_but_not_all
+from headbook.studies.kept_heads import keeping, some_but_not_all
 from headbook.studies.measurements import stacked
 from headbook.studies.pruned_tables import (
     Sweep,
