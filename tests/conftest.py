@@ -23,7 +23,7 @@ from hypothesis import settings
 settings.register_profile("headbook", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("headbook")
 
-SLOW = {"chapters", "notebooks", "stages", "studies"}
+SLOW = {"artefacts", "chapters", "notebooks", "studies"}
 """Folders of tests that train or measure models; elsewhere the mark stands at the test."""
 LOCAL = {None, "", "localhost", "127.0.0.1", "::1", "0.0.0.0", socket.gethostname()}
 

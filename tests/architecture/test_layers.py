@@ -18,10 +18,11 @@ FLOORS = (
     ("released",),
     ("training", "pruning"),
     ("claims", "runs", "plots"),
-    ("stages", "bench"),
+    ("artefacts", "bench"),
     ("looking",),
     ("studies",),
     ("chapters",),
+    ("planning",),
     ("publishing",),
     ("cli",),
     ("__main__",),
@@ -113,7 +114,7 @@ def test_studies_do_not_know_each_other() -> None:
         ("headbook.heads.measure", "import pandas as pd"),
         ("headbook.claims.verdict", "from headbook.models import transformer"),
         ("headbook.runs.store", "from ..claims import ledger"),
-        ("headbook.stages.train", "from headbook.nowhere import x"),
+        ("headbook.artefacts.train", "from headbook.nowhere import x"),
     ],
 )
 def test_a_planted_import_is_seen(module: str, source: str) -> None:

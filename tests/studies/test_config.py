@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from headbook.artefacts.model import trained
+from headbook.artefacts.recipe import SIZES
 from headbook.runs.store import Store
-from headbook.stages.model import trained
 from headbook.studies.config import Config, config_from
 from headbook.studies.measurements import model_labels, model_name
-from headbook.studies.profiles import PROFILES, SIZES
+from headbook.studies.profiles import PROFILES
 from headbook.types import UserError
 
 FIELDS = "profile, corpus, size, updates, sentences, seed, pipeline"

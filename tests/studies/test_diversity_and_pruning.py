@@ -12,13 +12,13 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
+from headbook.artefacts.model import Size
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.corpora.batches import in_order
 from headbook.heads.four_metrics import ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.store import Store
-from headbook.stages.model import Size
 from headbook.studies import diversity_and_pruning as study
 from headbook.studies import head_diversity
 from headbook.studies.config import Config

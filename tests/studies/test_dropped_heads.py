@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from headbook.artefacts.language import language_model
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.heads.four_metrics import DISSIMILARITY
 from headbook.models.gates import all_heads
 from headbook.runs.store import Store
-from headbook.stages.language import language_model
 from headbook.studies import dropped_heads as study
 from headbook.studies import removed_heads
 from headbook.studies.config import Config

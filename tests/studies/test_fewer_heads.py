@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from headbook.artefacts.language import initial
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.runs.store import Store
-from headbook.stages.language import initial
 from headbook.studies import fewer_heads as study
 from headbook.studies.config import Config
 from headbook.studies.profiles import PROFILES

@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from headbook.stages.model import Size
+from headbook.artefacts.model import Size
 from headbook.studies.kept_heads import (
     block_matched_share,
     group_means,

@@ -12,15 +12,15 @@ import pytest
 import torch
 from sacrebleu.metrics import BLEU
 
+from headbook.artefacts.heads import HeadsRun
+from headbook.artefacts.model import Size, TrainedModel
+from headbook.artefacts.pruned import CONTROL, EVERYTHING, PrunedModel
+from headbook.artefacts.texts import Text
 from headbook.corpora.pairs import Pairs, Report
 from headbook.corpora.readers import ParallelCorpus
 from headbook.heads.measure import RatioSums
 from headbook.heads.positional import REACH
 from headbook.runs.store import Ingredients, Store
-from headbook.stages.heads import HeadsRun
-from headbook.stages.model import Size, TrainedModel
-from headbook.stages.pruned import CONTROL, EVERYTHING, PrunedModel
-from headbook.stages.texts import Text
 from headbook.studies import kept_roles
 from headbook.studies.kept_roles import Survival, function_rows, mean_rows, pair_rows
 from headbook.studies.measurements import Measurement

@@ -8,12 +8,12 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.stats import linregress
 
+from headbook.artefacts.language import Setting
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
 from headbook.runs.store import Store
-from headbook.stages.language import Setting
 from headbook.studies import (
     as_described,
     as_published,
@@ -23,7 +23,6 @@ from headbook.studies import (
 )
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import column, pairs_of, variance
-from headbook.studies.language_runs import described_grid
 from headbook.studies.results import Tables
 
 PAGES = (as_published, as_described, diversity_and_loss)
@@ -175,13 +174,6 @@ def test_models_of_one_text_are_held_to_one_count(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(as_described, "language_models", lambda *_: [model, model])
     found = as_described.compute(Config("smoke"), Store.default())["quality"]
     assert len(counted) == 1 and list(found["frequency_nats"]) == [6.0, 6.0]
-
-
-def test_the_grid_has_every_seed_at_the_first_rate_and_the_others_once() -> None:
-    runs = described_grid("text", 9, (1.6, 0.5, 0.16), seeds=2)
-    found = [(run.training.scale, run.training.seed) for run in runs]
-    assert found == [(1.6, 0), (1.6, 1), (0.5, 0), (0.16, 0)]
-    assert {run.corpus for run in runs} == {"text"}
 
 
 def test_the_reading_tells_models_that_learnt_nothing_apart(tables: dict[str, Tables]) -> None:

@@ -9,12 +9,12 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
+from headbook.artefacts.encoders import Objective
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.corpora.batches import EOS
 from headbook.layers.pwcca import basis
 from headbook.runs.store import Store
-from headbook.stages.encoders import Objective
 from headbook.studies import config as configs
 from headbook.studies import layer_claims, layer_tables
 from headbook.studies import what_layers_know as study

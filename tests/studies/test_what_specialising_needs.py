@@ -11,19 +11,19 @@ import torch
 from matplotlib.figure import Figure
 from safetensors.torch import load_file
 
+from headbook.artefacts.model import ModelRun, TrainedModel, trained
+from headbook.artefacts.texts import Text
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.corpora.readers import Pairs, ParallelCorpus, load
 from headbook.corpora.report import Report
+from headbook.planning import plan
+from headbook.planning.costs import Device
 from headbook.runs.store import Store
-from headbook.stages.model import ModelRun, TrainedModel, trained
-from headbook.stages.texts import Text
 from headbook.statistics import over_seeds
 from headbook.studies import config as configs
-from headbook.studies import plan
 from headbook.studies import what_specialising_needs as study
 from headbook.studies.config import Config
-from headbook.studies.costs import Device
 from headbook.studies.profiles import PROFILES
 from headbook.studies.results import Tables
 from headbook.studies.specialisation import Score

@@ -11,6 +11,9 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
+from headbook.artefacts.heads import HeadsRun
+from headbook.artefacts.model import Size, TrainedModel
+from headbook.artefacts.texts import Text
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.corpora.readers import Pairs, ParallelCorpus
@@ -18,9 +21,6 @@ from headbook.corpora.report import Report
 from headbook.heads.measure import RatioSums
 from headbook.heads.positional import Place
 from headbook.runs.store import Store
-from headbook.stages.heads import HeadsRun
-from headbook.stages.model import Size, TrainedModel
-from headbook.stages.texts import Text
 from headbook.studies import when_heads_specialise as study
 from headbook.studies.config import Config
 from headbook.studies.emergence_readings import ANY_MOMENT

@@ -19,8 +19,8 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
+from headbook.artefacts.heads import read_sums
 from headbook.corpora.batches import epoch
-from headbook.stages.heads import read_sums
 from headbook.training import processes
 
 pytestmark = pytest.mark.slow
@@ -85,7 +85,9 @@ def both(
 ) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """What two processes make, with and without planted faults; at last one of them is killed."""
     folder = tmp_path_factory.mktemp("two")
-    runpy.run_path(str(HERE.parent / "stages" / "test_heads.py"))["write_corpus"](folder / "corpus")
+    runpy.run_path(str(HERE.parent / "artefacts" / "test_heads.py"))["write_corpus"](
+        folder / "corpus"
+    )
     done = torchrun(
         folder, "train", "train:own-tokens", "train:addition-twice",
         *(f"{stage}:{how}" for stage in STAGES for how in (*TOKENS, "60:unshared")),

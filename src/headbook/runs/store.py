@@ -106,6 +106,14 @@ class Store:
         """The records of all runs that were got from this object: what was read, or made."""
         return [json.loads((folder / "run.json").read_text()) for folder in self.handed]
 
+    def finished(self, stage: Stage) -> Iterator[tuple[Path, dict[str, Any]]]:
+        """Folder and ingredients of every finished run of a stage, the newest first."""
+        files = (self.root / stage.name).glob("*/run.json")
+        for file in sorted(files, key=lambda each: each.stat().st_mtime, reverse=True):
+            made = json.loads(file.read_text())["ingredients"]
+            if made["stage"] == plain(stage):
+                yield file.parent, made
+
     def _make(self, ingredients: Ingredients, make: Callable[[Path], None], final: Path) -> None:
         aside = final.with_suffix(".partial")
         aside.mkdir(exist_ok=True)

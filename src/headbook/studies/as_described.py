@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from headbook.artefacts.language import LanguageModel, Setting
 from headbook.runs.store import Store
-from headbook.stages.language import LanguageModel, Setting
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import labels, language_models, peak_rate
 from headbook.studies.measurements import claim_row

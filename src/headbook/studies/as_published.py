@@ -1,7 +1,7 @@
 """Notebook 31: the X-raying article's models as its notebook ran them, faults included."""
 
+from headbook.artefacts.language import Setting
 from headbook.runs.store import Store
-from headbook.stages.language import Setting
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import TRAINED, UNTRAINED, language_models
 from headbook.studies.pruned_figures import span

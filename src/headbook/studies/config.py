@@ -6,15 +6,16 @@ from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+from headbook.artefacts.encoders import EncoderRun
+from headbook.artefacts.language import DroppingRun, LanguageRun, Setting, SharingRun, text_of
+from headbook.artefacts.model import ModelRun
+from headbook.artefacts.recipe import SIZES
+from headbook.artefacts.texts import AUTO, find_pipeline
 from headbook.corpora.readers import load
-from headbook.stages.encoders import EncoderRun
-from headbook.stages.language import DroppingRun, LanguageRun, Setting, SharingRun, text_of
-from headbook.stages.model import ModelRun
-from headbook.stages.texts import AUTO, find_pipeline
 from headbook.studies.encoder_runs import LayerSample, encoder_runs
 from headbook.studies.language_runs import light
 from headbook.studies.profile import Profile
-from headbook.studies.profiles import PROFILES, SIZES
+from headbook.studies.profiles import PROFILES
 from headbook.studies.regularised_runs import Regularising
 from headbook.studies.specialising_runs import FACTOR, Specialising
 from headbook.types import UserError

@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import spearmanr
 
+from headbook.artefacts.language import LanguageModel, Setting
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.four_metrics import DISSIMILARITY, RAW
 from headbook.runs.store import Store
-from headbook.stages.language import LanguageModel, Setting
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import (
     batch_rows,

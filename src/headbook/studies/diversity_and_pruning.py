@@ -6,13 +6,13 @@ from functools import cached_property
 
 import pandas as pd
 
+from headbook.artefacts.heads import BATCH_TOKENS
+from headbook.artefacts.model import ModelRun, TrainedModel, trained
+from headbook.artefacts.pruned import EVERYTHING
 from headbook.corpora.batches import in_order
 from headbook.heads.four_metrics import DISSIMILARITY
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
-from headbook.stages.heads import BATCH_TOKENS
-from headbook.stages.model import ModelRun, TrainedModel, trained
-from headbook.stages.pruned import EVERYTHING
 from headbook.studies.config import Config
 from headbook.studies.diversity_figures import (
     SURVIVAL,

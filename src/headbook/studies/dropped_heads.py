@@ -8,9 +8,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from headbook.artefacts.language import DroppingRun, LanguageModel, language_model
 from headbook.heads.four_metrics import DISSIMILARITY
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.stages.language import DroppingRun, LanguageModel, language_model
 from headbook.studies import removed_heads
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import labels

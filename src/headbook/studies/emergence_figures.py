@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from headbook.stages.texts import HELD_OUT
+from headbook.artefacts.texts import HELD_OUT
 from headbook.studies.results import Tables
 from headbook.studies.specialisation import ANY_OFFSET, CONFIDENCE, ROLES, Score, threshold
 

@@ -11,17 +11,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from headbook.heads.four_metrics import DISSIMILARITY, FREE
-from headbook.models.grouped import pooled
-from headbook.runs.store import Store
-from headbook.stages.language import (
+from headbook.artefacts.language import (
     DelightRun,
     LanguageModel,
     LanguageRun,
     SharingRun,
     language_model,
 )
-from headbook.stages.watching import PROBE
+from headbook.artefacts.watching import PROBE
+from headbook.heads.four_metrics import DISSIMILARITY, FREE
+from headbook.models.grouped import pooled
+from headbook.runs.store import Store
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import labels
 from headbook.studies.measurements import claim_row, stacked

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from jaxtyping import Bool, Float
 
+from headbook.artefacts.model import Size
 from headbook.runs.seeds import derived
-from headbook.stages.model import Size
 from headbook.types import HeadId, Kind
 
 REPLICATES = 1000

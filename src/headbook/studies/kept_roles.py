@@ -9,12 +9,12 @@ import pandas as pd
 import torch
 from jaxtyping import Bool, Float
 
+from headbook.artefacts.model import Size
+from headbook.artefacts.texts import HELD_OUT
 from headbook.heads.measure import percentiles
 from headbook.heads.positional import Place
 from headbook.heads.roles import DRAWING_ORDER, Thresholds
 from headbook.runs.store import Store
-from headbook.stages.model import Size
-from headbook.stages.texts import HELD_OUT
 from headbook.studies.config import Config
 from headbook.studies.kept_heads import (
     block_matched_share,

@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from headbook.artefacts.encoders import EncoderModel, Objective, encoder_model
+from headbook.artefacts.model import LONGEST, TrainedModel, trained
 from headbook.corpora.batches import PAD, EncodedPair, in_order
 from headbook.corpora.masked import Masking, masked_copies
 from headbook.corpora.plain_text import NO_SOURCE
@@ -21,8 +23,6 @@ from headbook.layers.states import States, flat, token_states
 from headbook.models.transformer import Transformer
 from headbook.runs.seeds import derived
 from headbook.runs.store import Store
-from headbook.stages.encoders import EncoderModel, Objective, encoder_model
-from headbook.stages.model import LONGEST, TrainedModel, trained
 from headbook.studies.config import Config
 from headbook.studies.encoder_runs import LayerSample
 from headbook.types import Kind

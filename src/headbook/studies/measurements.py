@@ -13,15 +13,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headbook.artefacts.heads import DEFAULT, Choices, HeadsRun, Measured, measured
+from headbook.artefacts.model import ModelRun, TrainedModel, corpus_of, trained
+from headbook.artefacts.texts import HELD_OUT, Text, held_out, treebank
 from headbook.corpora.readers import ParallelCorpus
 from headbook.heads.measure import RatioSums, best_head
 from headbook.heads.offset_baseline import OffsetBaseline, offset_baseline
 from headbook.heads.positional import REACH, Place
 from headbook.heads.roles import candidates
 from headbook.runs.store import Store
-from headbook.stages.heads import DEFAULT, Choices, HeadsRun, Measured, measured
-from headbook.stages.model import ModelRun, TrainedModel, corpus_of, trained
-from headbook.stages.texts import HELD_OUT, Text, held_out, treebank
 from headbook.studies.config import Config
 from headbook.trees import RELATION_DIRECTIONS
 from headbook.types import Kind

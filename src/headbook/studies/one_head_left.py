@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from headbook.artefacts.masked import Masked, MaskedRun, masked
+from headbook.artefacts.model import TrainedModel, trained
 from headbook.claims.published import ENDS, harmless
 from headbook.pruning.ranking import keep_one
 from headbook.runs.store import Store
-from headbook.stages.masked import Masked, MaskedRun, masked
-from headbook.stages.model import TrainedModel, trained
 from headbook.studies.ablations import (
     changes,
     compared,

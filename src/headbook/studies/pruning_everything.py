@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from headbook.artefacts.pruned import EVERYTHING
 from headbook.runs.store import Store
-from headbook.stages.pruned import EVERYTHING
 from headbook.studies.config import Config
 from headbook.studies.kept_heads import Replicates, group_means, keeping, some_but_not_all
 from headbook.studies.measurements import stacked

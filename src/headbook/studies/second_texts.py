@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from headbook.artefacts.model import TrainedModel, corpus_of
 from headbook.corpora.registry import registry
 from headbook.runs.seeds import derived
-from headbook.stages.model import TrainedModel, corpus_of
 
 ELSEWHERE = {"multi30k": ("tatoeba",), "tatoeba": ("multi30k", "msdocs"), "msdocs": ("tatoeba",)}
 """Where texts of another kind are found for a corpus with one test set: the first there is."""

@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headbook.artefacts.heads import Measured
 from headbook.heads.measure import percentiles
 from headbook.heads.positional import REACH, Place, at_place
 from headbook.heads.roles import Thresholds
-from headbook.stages.heads import Measured
 from headbook.studies.measurements import Measurement
 
 Replicates = Float[Tensor, " replicate"]

@@ -7,12 +7,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from headbook.artefacts.model import TrainedModel, trained
+from headbook.artefacts.texts import HELD_OUT
+from headbook.planning.costs import work_of
 from headbook.runs.store import Store
-from headbook.stages.model import TrainedModel, trained
-from headbook.stages.texts import HELD_OUT
 from headbook.statistics import over_seeds
 from headbook.studies.config import Config
-from headbook.studies.costs import work_of
 from headbook.studies.emergence_figures import BLEU, TITLES, measured_in
 from headbook.studies.measurements import claim_row, measure, model_labels, text_of
 from headbook.studies.over_seeds import mean_claims

@@ -7,14 +7,14 @@ from functools import cached_property
 import pandas as pd
 import torch
 
+from headbook.artefacts.importance import ImportanceRun, importance
+from headbook.artefacts.model import TrainedModel, trained
+from headbook.artefacts.relevance import RelevanceRun, relevance
+from headbook.artefacts.texts import HELD_OUT
 from headbook.heads.importance import Form
 from headbook.heads.positional import Place
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
-from headbook.stages.importance import ImportanceRun, importance
-from headbook.stages.model import TrainedModel, trained
-from headbook.stages.relevance import RelevanceRun, relevance
-from headbook.stages.texts import HELD_OUT
 from headbook.studies.config import Config
 from headbook.studies.emergence_figures import (
     BLEU,
