@@ -7,7 +7,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headbook.models.loaded import Loaded
-from headbook.released.network import HuggingNetwork
 from headbook.types import Kind, UserError
 
 NAMES = (("query", "key"), ("q_proj", "k_proj"), ("q_lin", "k_lin"), ("q", "k"))
@@ -29,6 +28,8 @@ def query_key(model: Loaded) -> Iterator[QueryKey]:
 
     UserError for a model whose projections are not layers of their own.
     """
+    from headbook.released.network import HuggingNetwork  # takes seconds
+
     network = model.network
     for kind, layer, block in network.attentions():
         module = network.module_of(block) if isinstance(network, HuggingNetwork) else block
