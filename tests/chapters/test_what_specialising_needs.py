@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from headbook.artefacts.costs import Device
 from headbook.artefacts.model import ModelRun, TrainedModel, trained
 from headbook.artefacts.texts import Text
 from headbook.chapters.sixteen import what_specialising_needs as study
@@ -19,7 +20,6 @@ from headbook.claims.scorecard import checked
 from headbook.corpora.readers import Pairs, ParallelCorpus, load
 from headbook.corpora.report import Report
 from headbook.planning import plan
-from headbook.planning.costs import Device
 from headbook.runs.store import Store
 from headbook.statistics import over_seeds
 from headbook.studies import config as configs

@@ -24,8 +24,8 @@ TEXT = "What `hb.text` returns"
 
 def page() -> str:
     """The page in MyST Markdown: every name with signature, docstring, and what it returns."""
+    from headbook.artefacts.texts import Text
     from headbook.models.loaded import Loaded
-    from headbook.stages.texts import Text
 
     parts = [
         OPENING,

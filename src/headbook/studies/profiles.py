@@ -193,6 +193,9 @@ class _Profiles(Mapping[str, Profile]):
     def __iter__(self) -> Iterator[str]:
         return iter(MAKERS)
 
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(list(MAKERS))
+
     def __len__(self) -> int:
         return len(MAKERS)
 

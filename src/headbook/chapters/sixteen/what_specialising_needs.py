@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from headbook.artefacts.costs import work_of
 from headbook.artefacts.model import TrainedModel, trained
 from headbook.artefacts.texts import AUTO, HELD_OUT
 from headbook.chapters import words
@@ -18,7 +19,6 @@ from headbook.chapters.sixteen._specialisation import (
     sharpest,
 )
 from headbook.chapters.trained import at_profile
-from headbook.planning.costs import work_of
 from headbook.runs.store import Store
 from headbook.statistics import over_seeds
 from headbook.studies.config import Config
