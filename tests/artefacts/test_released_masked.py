@@ -22,8 +22,6 @@ NEXT = HeadId(Kind.ENCODER, 4, 6)
 """The head that looks at the next token, whose removal is felt at once."""
 IDLE = HeadId(Kind.ENCODER, 2, 5)
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 @pytest.fixture(scope="module")
 def student() -> FirefoxModel:

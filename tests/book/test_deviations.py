@@ -16,6 +16,7 @@ from headbook.artefacts.masked import MaskedRun
 from headbook.artefacts.model import Size
 from headbook.artefacts.pruned import PruningRun
 from headbook.artefacts.watching import Watched
+from headbook.chapters.diversity import four_metrics
 from headbook.claims.ledger import load as load_ledger
 from headbook.corpora.batches import EOS, PAD, collate
 from headbook.corpora.opensubtitles import MINIMUM_OVERLAP
@@ -44,7 +45,7 @@ from headbook.models.transformer import Embedding, NormPlacement, Transformer, T
 from headbook.paths import BOOK, REPOSITORY
 from headbook.pruning.gating import HeadPenalty, gate_heads
 from headbook.pruning.hard_concrete import CONSTANTS, Constants, Decision, Source
-from headbook.studies import diversity_scores, four_metrics
+from headbook.studies import diversity_scores
 from headbook.studies.config import Config
 from headbook.studies.encoder_runs import LayerSample
 from headbook.studies.layer_models import Text as LayerText

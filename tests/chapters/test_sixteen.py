@@ -36,8 +36,6 @@ HEADS = tuple(
 )
 SENTENCES = 80
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 @pytest.fixture(scope="module")
 def subject(tmp_path_factory: pytest.TempPathFactory) -> Subject:

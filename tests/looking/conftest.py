@@ -27,11 +27,6 @@ from headbook.types import Kind, UserError
 OBJECT = RELATION_DIRECTIONS.index(("dobj", Direction.HEAD_TO_DEPENDENT))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def on_one_thread(one_thread: None) -> None:
-    """Every test of this folder runs on one thread."""
-
-
 @pytest.fixture(scope="session")
 def sample() -> Text:
     """200 sentences: enough types for a rare word to be outside the 500 most frequent."""

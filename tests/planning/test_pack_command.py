@@ -28,6 +28,8 @@ from headbook.studies.profile import Profile
 from headbook.studies.profiles import PROFILES
 from headbook.syntax import parse as parsing
 
+pytestmark = pytest.mark.slow
+
 HEAD = """
 [{name}]
 title = "t"

@@ -21,6 +21,8 @@ from headbook.training.config import Precision, TrainingConfig
 from headbook.training.processes import Clock, Due
 from headbook.training.regularising import Term
 
+pytestmark = pytest.mark.slow
+
 UPDATES = 6
 SUBJECTS = ("the dog", "a cat", "the old man", "my sister", "one bird")
 VERBS = ("sees", "follows", "likes", "finds")

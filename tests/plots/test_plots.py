@@ -22,6 +22,10 @@ ROWS = pd.DataFrame(
 )
 LINES = pd.DataFrame({"update": [0, 10, 100], "value": [1.0, 2, 3], "low": [0.5, 1, 2],
                       "high": [2.0, 3, 4], "left": [48, 20, 4]})  # fmt: skip
+CELLS = pd.DataFrame(
+    [(q, k, f"▁{q}", f"▁{k}", "one", q - k) for q in (1, 2, 3) for k in (1, 2, 3)],
+    columns=["query", "key", "query_token", "key_token", "version", "score"],
+)
 FORMS: dict[str, Callable[[], Drawing]] = {
     "heads": lambda: plots.heads(HEADS, "confidence", label="letter"),
     "roles": lambda: plots.roles(HEADS.head(3).assign(role="syntactic")),
@@ -29,6 +33,7 @@ FORMS: dict[str, Callable[[], Drawing]] = {
     "paired": lambda: plots.paired(ROWS[ROWS["model"] == "x"], "relation", "low", "high"),
     "curves": lambda: plots.curves(LINES, "update", log=True, marks=LINES.head(1)),
     "pruning": lambda: plots.pruning(LINES),
+    "matrices": lambda: plots.matrices(CELLS, {"score": "S"}, "version"),
 }
 every_form = pytest.mark.parametrize("form", FORMS)
 

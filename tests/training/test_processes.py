@@ -23,6 +23,8 @@ from headbook.artefacts.heads import read_sums
 from headbook.corpora.batches import epoch
 from headbook.training import processes
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 SCRIPT = HERE / "several_processes.py"
 SCRIPTED = runpy.run_path(str(SCRIPT))

@@ -11,6 +11,8 @@ import pytest
 import torch
 from safetensors import safe_open
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).with_name("killable.py")
 PLACES = ("forward", "optimiser", "before-save", "half-written", "before-rename")
 UPDATES = 24

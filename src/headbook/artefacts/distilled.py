@@ -5,7 +5,7 @@ what it gave before heads were closed, so no parallel text is needed.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -54,11 +54,28 @@ class Distilled:
         return [(row["source"], row["target"]) for row in rows]
 
 
-def distilled(model: FirefoxModel, run: DistilledRun, store: Store) -> Distilled:
-    """From the store, or translated now; goes on where an interruption left it."""
-    sentences = [line for name, count in run.texts for line in _sentences(name)[:count]]
+Reader = Callable[[str], Sequence[str]]
+"""From the name of a text to its sentences."""
+
+
+def distilled(
+    model: FirefoxModel,
+    run: DistilledRun,
+    store: Store,
+    read: Reader | None = None,
+    *,
+    stored: bool = False,
+) -> Distilled | None:
+    """From the store, or translated now; goes on where an interruption left it.
+
+    `read` gives the sentences of texts that are neither treebanks nor parallel corpora. With
+    `stored` nothing is translated: None where the store lacks it.
+    """
+    sentences = [line for name, count in run.texts for line in (read or _sentences)(name)[:count]]
     text = sha256("\n".join(sentences).encode()).hexdigest()
     asked = Ingredients(DISTILLED, run, {"model": digest(model.network), "sentences": text}, {})
+    if stored and not store.has(asked):
+        return None
     return Distilled(asked, store.get(asked, lambda aside: _translate(model, sentences, aside)))
 
 

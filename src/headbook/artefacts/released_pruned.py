@@ -46,6 +46,7 @@ GATE_RATE = 0.03
 RATE = 1e-4
 WARMUP = 50
 WEIGHTS = "model.safetensors"
+ENGLISH = "en"
 
 
 class Choice(StrEnum):
@@ -134,7 +135,15 @@ def released_pruned(
     `make_model` loads the model as released, the one that translated the text. It is called for a
     training only, and each time anew: training changes its weights.
     """
-    asked = Ingredients(
+    asked = asked_for(text, run)
+    folder = store.get(asked, lambda aside: _train(make_model(), text, run, aside))
+    (folder / STATE).unlink(missing_ok=True)
+    return ReleasedPruned(asked, folder)
+
+
+def asked_for(text: Distilled, run: ReleasedPruning) -> Ingredients:
+    """What the store files a training under."""
+    return Ingredients(
         RELEASED_PRUNED,
         run,
         {
@@ -144,9 +153,6 @@ def released_pruned(
         },
         {"precision": str(run.training.precision), "device": "cpu"},
     )
-    folder = store.get(asked, lambda aside: _train(make_model(), text, run, aside))
-    (folder / STATE).unlink(missing_ok=True)
-    return ReleasedPruned(asked, folder)
 
 
 def _train(model: FirefoxModel, text: Distilled, run: ReleasedPruning, folder: Path) -> None:
@@ -222,9 +228,12 @@ def _finish(
     close_heads(model.network, closed)
     loss = trainer.validate()
     pairs = next(iter(corpus_of(run.test, None).tests.values())).first(run.sentences)
+    sources, references = pairs.source, pairs.target
+    if model.languages[0] != ENGLISH:  # the test set's other side
+        sources, references = references, sources
     model.network.eval()
-    translations = model.translate(pairs.source)
-    found = statistics(translations, pairs.target)
+    translations = model.translate(sources)
+    found = statistics(translations, references)
     notes = {
         "closed": [(str(head.kind), head.layer, head.head) for head in closed],
         "gates": learned,

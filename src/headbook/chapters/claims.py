@@ -7,7 +7,7 @@ import pandas as pd
 
 from headbook import paths
 from headbook.claims.gates import RELEASED
-from headbook.claims.ledger import load
+from headbook.claims.ledger import Kind, load
 from headbook.claims.published import Evidence
 from headbook.claims.render import SYMBOLS
 from headbook.claims.rule import Outcome
@@ -16,7 +16,7 @@ from headbook.claims.verdict import COLUMNS, OPTIONAL, Judged, Verdict, result, 
 
 
 def judged(page: str, claims: pd.DataFrame) -> tuple[pd.DataFrame, dict[Verdict, int]]:
-    """The table of a page's claims, and how many have which verdict.
+    """The table of a page's claims, and how many findings among them have which verdict.
 
     `claims` has the rows of all models; the table counts the outcomes of released models and of
     those trained here apart.
@@ -31,7 +31,8 @@ def judged(page: str, claims: pd.DataFrame) -> tuple[pd.DataFrame, dict[Verdict,
             continue
         evidence = Evidence(paths.RESULTS / claim.profile)
         found = result(ledger, claim, claim.profile, rows[rows["claim"] == claim.id], evidence)
-        verdicts.append(found.verdict)
+        if claim.kind is Kind.FINDING:
+            verdicts.append(found.verdict)
         lines.append({
             "claim": f"{claim.claim} ({claim.where})",
             "counts when": claim.rule.in_words(),

@@ -38,19 +38,21 @@ def intervals(
 ) -> Drawing:
     """One row per value of `rows`, in the table's order; in it one interval per value of `hue`.
 
+    Where no row has several, all stand in the middle of their rows.
     `marks` maps columns to a key of MARKS, drawn beside each estimate; `labels` names them in the
     legend. A cell that is empty draws nothing.
     """
     names = list(dict.fromkeys(frame[rows]))
     groups = list(dict.fromkeys(frame[hue])) if hue else [None]
     marks, labels = dict(marks or {}), dict(labels or {})
-    height = 26 + len(names) * max(30, 18 * len(groups)) + 22 * (2 + len(marks) // 2)
+    abreast = len(groups) if frame[rows].duplicated().any() else 1
+    height = 26 + len(names) * max(30, 18 * abreast) + 22 * (2 + len(marks) // 2)
     with matplotlib.rc_context(STYLE):
         figure, grid = canvas(height)
         axis = grid[0, 0]
         for place, group in enumerate(groups):
             own = frame if group is None else frame[frame[hue] == group]
-            shift = (place - (len(groups) - 1) / 2) * 0.76 / len(groups)
+            shift = (place - (abreast - 1) / 2) * 0.76 / abreast if abreast > 1 else 0.0
             at = np.array([names.index(name) for name in own[rows]]) + shift
             style = {"color": (colours or {}).get(group) or colour(group, place),
                      "marker": SHAPES[place % len(SHAPES)]}  # fmt: skip

@@ -1,0 +1,1 @@
+"""Part 3: X-raying the diversity of heads."""

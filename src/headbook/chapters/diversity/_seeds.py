@@ -1,0 +1,29 @@
+"""Means over seeds with their intervals, as figures and prose of this part need them."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from headbook.statistics import over_seeds
+
+
+def over_seed(frame: pd.DataFrame, by: Sequence[str], column: str) -> pd.DataFrame:
+    """One row per value of `by`, in the table's order: `value`, `low`, `high`, `seeds`.
+
+    `frame` has one row per seed; the interval is Student's, NaN with a single seed. Rows without
+    a value are left out.
+    """
+    groups = frame.dropna(subset=column).groupby(list(by), sort=False)[column]
+    found = groups.agg(
+        value="mean",
+        low=lambda values: over_seeds(values.to_numpy()).low,
+        high=lambda values: over_seeds(values.to_numpy()).high,
+        seeds="count",
+    )
+    return found.reset_index()
+
+
+def against(frame: pd.DataFrame, variant: str, base: str, column: str) -> pd.Series:
+    """Per seed, the column of one variant minus that of another; indexed by seed."""
+    wide = frame.pivot(index="seed", columns="variant", values=column)
+    return (wide[variant] - wide[base]).dropna()
