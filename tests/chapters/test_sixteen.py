@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from headbook.stages.released_masked import ReleasedMasked, ReleasedMaskedRun
 
-from headbook.artefacts.released_masked import ReleasedMasked, ReleasedMaskedRun
 from headbook.chapters.sixteen import _released as shared
 from headbook.chapters.sixteen import one_head_left, one_head_out
 from headbook.chapters.sixteen import pruning_by_importance as pruning
@@ -37,6 +37,8 @@ HEADS = tuple(
     for head in range(8)
 )
 SENTENCES = 80
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
@@ -223,10 +225,15 @@ def test_the_other_direction_reads_the_other_side(
     assert back.sample_name != subject.sample_name
     pairs = Pairs(("one", "two"), ("um", "dois"))
     monkeypatch.setattr(shared, "corpus", lambda name: SimpleNamespace(tests={"test": pairs}))
-    monkeypatch.setattr(shared, "released_masked", lambda model, *texts: given.append(texts[:2]))
+
+    def scored(model, sources, references, *rest) -> ReleasedMasked:
+        given.append([sources, references])
+        return made_up(((),), cost)
+
+    monkeypatch.setattr(shared, "released_masked", scored)
     for each in (subject, back):
         each.on_test(((),), 2)
-    assert [[*map(list, texts)] for texts in given] == [
+    assert given == [
         [["one", "two"], ["um", "dois"]], [["um", "dois"], ["one", "two"]],
     ]  # fmt: skip
 
