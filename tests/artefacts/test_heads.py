@@ -1,10 +1,12 @@
-"""The stage `heads`: measured once, at any update, and its numbers move with its version only.
+"""The stage `heads`: measured once, at any update, and numbers move with versions only.
 
 `python tests/artefacts/test_heads.py` writes golden_heads.json anew: together with a new version of
-the stage, or where the untrained model itself is another (its stage has a version of its own).
+a measure, or where the untrained model itself is another (its stage has a version of its own).
 """
 
 import json
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,14 +14,16 @@ import pytest
 import torch
 
 from headbook.artefacts import heads
-from headbook.artefacts.heads import MEASURED, Choices, HeadsRun, Measured, measured
+from headbook.artefacts.heads import MEASURES, Choices, Entry, HeadsRun, Measured, measured
 from headbook.artefacts.model import ModelRun, Size, TrainedModel, corpus_of, trained
 from headbook.artefacts.texts import Text
 from headbook.corpora.subwords import Subwords
+from headbook.heads.collect import collect
+from headbook.heads.confidence import Confidence
 from headbook.runs.store import Store
 from headbook.training.config import Precision, TrainingConfig
 from headbook.trees import ROOT, Tree
-from headbook.types import UserError
+from headbook.types import Kind, UserError
 
 GOLDEN = Path(__file__).parent / "golden_heads.json"
 TOLERANCE = 1e-4
@@ -95,20 +99,25 @@ def numbers(folder: Path) -> dict[str, list[float]]:
     return summary(measured(made, text_of(made), HeadsRun("test", 0), Store(folder / "runs")))
 
 
-def assert_golden(found: dict[str, list[float]], version: int) -> None:
+def versions(names: Iterable[str]) -> dict[str, int]:
+    return {name: MEASURES[name].version for name in names}
+
+
+def assert_golden(found: dict[str, list[float]], at: dict[str, int]) -> None:
     golden = json.loads(GOLDEN.read_text())
-    advice = "raise the version of MEASURED, then run `python tests/artefacts/test_heads.py`"
+    advice = "raise the measure's version, then run `python tests/artefacts/test_heads.py`"
     same = found.keys() == golden["numbers"].keys() and all(
         found[name] == pytest.approx(kept, rel=TOLERANCE)
         for name, kept in golden["numbers"].items()
     )
-    assert golden["version"] == version and same, (
-        f"{advice}: {found}, kept at version {golden['version']}: {golden['numbers']}"
+    assert golden["versions"] == at and same, (
+        f"{advice}: {found}, kept at versions {golden['versions']}: {golden['numbers']}"
     )
 
 
-def test_the_numbers_stand_as_long_as_the_version(tmp_path: Path):
-    assert_golden(numbers(tmp_path), MEASURED.version)
+def test_the_numbers_stand_as_long_as_the_versions(tmp_path: Path):
+    found = numbers(tmp_path)
+    assert_golden(found, versions(found))
 
 
 def test_a_changed_formula_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -119,13 +128,60 @@ def test_a_changed_formula_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         return 1.01 * numerator, denominator
 
     monkeypatch.setattr(heads.TokenAsymmetry, "contributions", larger)
-    with pytest.raises(AssertionError, match="raise the version"):
-        assert_golden(numbers(tmp_path), MEASURED.version)
+    with pytest.raises(AssertionError, match="raise the measure"):
+        assert_golden(found := numbers(tmp_path), versions(found))
 
 
 def test_a_new_version_asks_for_new_numbers():
-    with pytest.raises(AssertionError, match="raise the version"):
-        assert_golden(json.loads(GOLDEN.read_text())["numbers"], MEASURED.version + 1)
+    kept = json.loads(GOLDEN.read_text())["numbers"]
+    with pytest.raises(AssertionError, match="raise the measure"):
+        assert_golden(kept, versions(kept) | {"syntactic": MEASURES["syntactic"].version + 1})
+
+
+def stored(store: Store) -> dict[str, int]:
+    """When every measure in the store was written, by name and version."""
+    found = {}
+    for file in (store.root / "heads").glob("*/run.json"):
+        config = json.loads(file.read_text())["ingredients"]["config"]
+        found[f"{config['measure']} {config['version']}"] = file.stat().st_mtime_ns
+    return found
+
+
+def test_a_new_measure_measures_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    model, store = untrained_model(tmp_path), Store(tmp_path / "runs")
+    run = HeadsRun("test", 0)
+    first = measured(model, text_of(model), run, store)
+    before, calls = stored(store), []
+    assert before.keys() == {f"{name} 1" for name in MEASURES}
+
+    def measuring(_: object, batches: list, measures: list, progress: object) -> None:
+        calls.append([type(each) for each in measures])
+        collect(_, batches, measures, progress)
+
+    toy = Entry(lambda given: Confidence(Kind.ENCODER, given.choices.counting))
+    monkeypatch.setitem(MEASURES, "toy", toy)
+    monkeypatch.setattr(heads, "collect", measuring)
+    again = measured(model, text_of(model), run, store)
+    assert calls == [[Confidence]]
+    assert stored(store).items() - before.items() == {("toy 1", stored(store)["toy 1"])}
+    assert torch.equal(again["toy"].numerator, first["confidence/encoder"].numerator)
+    assert again.keys() == {*first, "toy"}
+
+
+def test_a_new_version_measures_that_measure_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    model, store = untrained_model(tmp_path), Store(tmp_path / "runs")
+    measured(model, text_of(model), HeadsRun("test", 0), store)
+    before = stored(store)
+    monkeypatch.setitem(MEASURES, "rare", replace(MEASURES["rare"], version=2))
+    measured(model, text_of(model), HeadsRun("test", 0), store)
+    assert {name for name, _ in stored(store).items() - before.items()} == {"rare 2"}
+
+
+def test_one_record_stands_for_all_measures_of_a_commit(tmp_path: Path):
+    model, store = untrained_model(tmp_path), Store(tmp_path / "runs")
+    measured(model, text_of(model), HeadsRun("test", 0), store)
+    (record,) = store.records()
+    assert record["ingredients"]["stage"]["name"] == "heads"
 
 
 @pytest.fixture(scope="module")
@@ -223,5 +279,6 @@ def test_a_text_without_translations_measures_the_encoder_only(
 
 if __name__ == "__main__":
     with TemporaryDirectory() as folder:
-        golden = {"version": MEASURED.version, "numbers": numbers(Path(folder))}
+        found = numbers(Path(folder))
+        golden = {"versions": versions(found), "numbers": found}
     GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")

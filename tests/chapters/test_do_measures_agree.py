@@ -23,10 +23,10 @@ from headbook.heads.measure import RatioSums
 from headbook.heads.relevance_rules import Variant
 from headbook.models.gates import all_heads
 from headbook.runs.store import Store
+from headbook.statistics import drawn_within, interval, spearman
 from headbook.studies import ablations, importance_scores
 from headbook.studies.config import Config
 from headbook.studies.importance_scores import ABLATION, CONFIDENCE, IMPORTANCE, RANDOM, RELEVANCE
-from headbook.studies.rank_correlation import drawn_within, interval, spearman
 from headbook.types import HeadId, Kind
 
 CONFIG = Config("smoke")

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
+from headbook.artefacts.costs import Device
 from headbook.chapters.chapter import Tables
 from headbook.chapters.diversity import _seeds, regularisers
 from headbook.chapters.diversity._regularised_claims import (
@@ -45,7 +46,6 @@ from headbook.heads.four_metrics import ATTENTION, DISSIMILARITY
 from headbook.models.gates import all_heads
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.planning import plan
-from headbook.planning.costs import Device
 from headbook.runs.seeds import derived
 from headbook.runs.store import Store
 from headbook.studies import config as configs

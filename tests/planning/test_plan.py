@@ -11,13 +11,13 @@ import torch
 from torch.nn import functional
 
 from headbook import paths
-from headbook.artefacts import catalogue
+from headbook.artefacts import catalogue, costs
+from headbook.artefacts.costs import SENTENCE, Device
 from headbook.artefacts.language import LanguageRun, SharingRun, initial
 from headbook.artefacts.model import TRAINED, ModelRun, Size
 from headbook.corpora.batches import EOS, UNK, collate
 from headbook.models.transformer import Transformer
-from headbook.planning import costs, plan
-from headbook.planning.costs import SENTENCE, Device
+from headbook.planning import plan
 from headbook.runs.canonical import plain
 from headbook.runs.store import Store
 from headbook.studies.config import Config

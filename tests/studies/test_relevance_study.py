@@ -18,10 +18,10 @@ from headbook.claims.scorecard import checked
 from headbook.heads.measure import RatioSums
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
+from headbook.statistics import resampled_within_layers, within_layers
 from headbook.studies import relevance as study
 from headbook.studies.config import Config
 from headbook.studies.measurements import Measurement, model_labels
-from headbook.studies.rank_correlation import resampled_within_layers, within_layers
 from headbook.studies.results import Tables, publish, published
 from headbook.types import Kind
 

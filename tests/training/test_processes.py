@@ -130,9 +130,9 @@ def test_a_planted_fault_is_seen(one: Path, two: Path, fault: str):
 
 
 def sums(folder: Path) -> dict[str, tuple[Tensor, Tensor]]:
-    """Numerator and denominator of every measure that the one run in the folder holds."""
-    (kept,) = (folder / "runs").glob("*/*/sums.safetensors")
-    return {name: (each.numerator, each.denominator) for name, each in read_sums(kept).items()}
+    """Numerator and denominator of every measure that the runs in the folder hold."""
+    kept = [read_sums(path) for path in (folder / "runs").glob("*/*/sums.safetensors")]
+    return {n: (each.numerator, each.denominator) for sums in kept for n, each in sums.items()}
 
 
 @pytest.mark.parametrize("tokens", TOKENS)

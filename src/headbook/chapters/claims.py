@@ -12,7 +12,7 @@ from headbook.claims.published import Evidence
 from headbook.claims.render import SYMBOLS
 from headbook.claims.rule import Outcome
 from headbook.claims.scorecard import checked
-from headbook.claims.verdict import COLUMNS, OPTIONAL, Judged, Verdict, result
+from headbook.claims.verdict import COLUMNS, OPTIONAL, Judged, Verdict, result, seed_text
 
 
 def judged(page: str, claims: pd.DataFrame) -> tuple[pd.DataFrame, dict[Verdict, int]]:
@@ -23,7 +23,7 @@ def judged(page: str, claims: pd.DataFrame) -> tuple[pd.DataFrame, dict[Verdict,
     """
     ledger = load()
     columns = [*COLUMNS, *(name for name in OPTIONAL if name in claims)]
-    named = claims[columns].assign(seed=[_seed(seed) for seed in claims["seed"]])
+    named = claims[columns].assign(seed=[seed_text(seed) for seed in claims["seed"]])
     rows = checked(ledger, named, page, page)
     lines, verdicts = [], []
     for claim in ledger.claims:
@@ -47,10 +47,3 @@ def _outcomes(models: Iterable[Judged]) -> str:
     """`1 passes, 2 undecided`."""
     found = Counter(each.outcome for each in models)
     return ", ".join(f"{found[each]} {each}" for each in Outcome if found[each]) or "–"
-
-
-def _seed(seed: object) -> str:
-    """As it was given: a column with a gap holds 0 as 0.0."""
-    if pd.isna(seed):
-        return ""
-    return str(int(seed)) if isinstance(seed, float) else str(seed)

@@ -14,15 +14,7 @@ import pandas as pd
 import torch
 from tqdm import tqdm
 
-from headbook.artefacts.encoders import ENCODER
-from headbook.artefacts.language import LANGUAGE, LanguageRun
-from headbook.artefacts.model import TRAINED, ModelRun
-from headbook.artefacts.recipe import SIZES, Run
-from headbook.bench.config import BenchConfig
-from headbook.bench.contestants import device as kind_of_device
-from headbook.bench.speed import PRODUCTS, product
-from headbook.corpora.registry import Place, place, registry
-from headbook.planning.costs import (
+from headbook.artefacts.costs import (
     ACCELERATOR,
     SENTENCE,
     Device,
@@ -31,6 +23,14 @@ from headbook.planning.costs import (
     work,
     work_of,
 )
+from headbook.artefacts.encoders import ENCODER
+from headbook.artefacts.language import LANGUAGE, LanguageRun
+from headbook.artefacts.model import TRAINED, ModelRun
+from headbook.artefacts.recipe import SIZES, Run
+from headbook.bench.config import BenchConfig
+from headbook.bench.contestants import device as kind_of_device
+from headbook.bench.speed import PRODUCTS, product
+from headbook.corpora.registry import Place, place, registry
 from headbook.runs.canonical import plain
 from headbook.runs.store import Store
 from headbook.studies.config import Config

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,6 +89,20 @@ class Store:
                     self._make(ingredients, make, final)
         self.handed[final] = None
         return final
+
+    def hand_over(self, alike: Iterable[Ingredients]) -> list[Path]:
+        """The folders of finished runs that are parts of one; one record per commit stands for all.
+
+        OSError where one is not finished.
+        """
+        folders = [self.folder(each) for each in alike]
+        made = {path: json.loads((path / "run.json").read_text())["commit"] for path in folders}
+        told = {made[path] for path in self.handed if path in made}
+        for path, commit in made.items():
+            if commit not in told:
+                self.handed[path] = None
+                told.add(commit)
+        return folders
 
     def _require_writable(self, folder: Path) -> None:
         try:

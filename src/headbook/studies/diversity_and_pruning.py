@@ -13,6 +13,7 @@ from headbook.corpora.batches import in_order
 from headbook.heads.four_metrics import DISSIMILARITY
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
+from headbook.statistics import interval
 from headbook.studies.config import Config
 from headbook.studies.diversity_figures import (
     SURVIVAL,
@@ -42,7 +43,6 @@ from headbook.studies.kept_heads import keeping
 from headbook.studies.measurements import claim_row, model_labels, stacked
 from headbook.studies.pruned_figures import span
 from headbook.studies.pruning_orders import heads_of
-from headbook.studies.rank_correlation import interval
 from headbook.studies.results import Tables
 from headbook.studies.sweeps import swept
 from headbook.types import Kind

@@ -23,9 +23,9 @@ from headbook.heads.measure import percentiles
 from headbook.models.capture import Point
 from headbook.models.transformer import Transformer
 from headbook.runs.seeds import derived
+from headbook.statistics import REPLICATES, drawn_within, interval, within_layers
 from headbook.studies.diversity_scores import DISTANCE
 from headbook.studies.pruning_orders import Heads
-from headbook.studies.rank_correlation import REPLICATES, drawn_within, interval, within_layers
 from headbook.types import Kind
 
 QUERIES, CONTEXTS = "1 - query alignment", "1 - context alignment"

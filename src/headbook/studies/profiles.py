@@ -194,7 +194,7 @@ class _Profiles(Mapping[str, Profile]):
         return iter(MAKERS)
 
     def __reversed__(self) -> Iterator[str]:
-        return reversed(MAKERS)
+        return reversed(list(MAKERS))
 
     def __len__(self) -> int:
         return len(MAKERS)

@@ -9,8 +9,8 @@ import pandas as pd
 
 from headbook.artefacts.pruned import ENCODER_ONLY
 from headbook.runs.store import Store
+from headbook.statistics import block_matched_share, pair_share
 from headbook.studies.config import Config
-from headbook.studies.kept_heads import block_matched_share, pair_share
 from headbook.studies.kept_roles import (
     NEARNESS,
     Survival,

@@ -17,6 +17,7 @@ from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.trained import at_profile
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
+from headbook.statistics import drawn_within, interval, spearman
 from headbook.studies.ablations import head_columns
 from headbook.studies.config import Config
 from headbook.studies.importance_scores import (
@@ -32,7 +33,6 @@ from headbook.studies.importance_scores import (
 from headbook.studies.measurements import claim_row, model_labels, stacked
 from headbook.studies.pruning_curves import primary
 from headbook.studies.pruning_orders import Heads, heads_of, random_orders
-from headbook.studies.rank_correlation import drawn_within, interval, spearman
 from headbook.training.paired import paired, resampled
 from headbook.types import Kind
 

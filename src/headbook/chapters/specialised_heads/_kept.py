@@ -20,8 +20,13 @@ from headbook.chapters.specialised_heads._sweep import (
 )
 from headbook.claims.gates import NONE, RELEASED, SMALL_BLEU
 from headbook.claims.ledger import load as ledger
-from headbook.statistics import holm, percentile_interval
-from headbook.studies.kept_heads import block_matched_share, group_means, pair_share
+from headbook.statistics import (
+    block_matched_share,
+    group_means,
+    holm,
+    pair_share,
+    percentile_interval,
+)
 from headbook.training.paired import corpus_bleu, paired, resampled
 
 PERMUTATIONS = 20_000

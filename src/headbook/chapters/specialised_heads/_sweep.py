@@ -24,6 +24,7 @@ from headbook.models.gates import all_heads
 from headbook.pruning.ranking import ascending, first_of, random_order
 from headbook.released.firefox import FirefoxModel, batches_of
 from headbook.runs.store import Store
+from headbook.statistics import percentile_interval
 from headbook.training.config import TrainingConfig
 from headbook.training.paired import corpus_bleu, paired, resampled
 from headbook.types import HeadId, Kind
@@ -209,7 +210,7 @@ def results(points: Sequence[Point]) -> pd.DataFrame:
     rows = []
     for each in points:
         found = each.made.statistics
-        low, high = np.quantile(resampled(found), [0.025, 0.975])
+        low, high = percentile_interval(resampled(found))
         row = {**each.labels, "updates": each.updates, "kept": each.kept, "of": len(each.heads),
                "loss": each.made.loss, "bleu": corpus_bleu(found), "bleu_low": low,
                "bleu_high": high, "difference": np.nan, "difference_low": np.nan,
