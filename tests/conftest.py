@@ -23,8 +23,10 @@ from hypothesis import settings
 settings.register_profile("headbook", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("headbook")
 
-SLOW = {"chapters", "notebooks", "stages", "studies"}
+SLOW = {"artefacts", "chapters", "notebooks", "studies"}
 """Folders of tests that train or measure models; elsewhere the mark stands at the test."""
+PAGES = {"executed", "executed_folder", "html"}
+"""Fixtures that execute notebooks, and then build the book."""
 LOCAL = {None, "", "localhost", "127.0.0.1", "::1", "0.0.0.0", socket.gethostname()}
 
 
@@ -36,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long comes first: a worker that got it last would be waited for."""
     for item in items:
-        if item.path.parent.name in SLOW:
+        if item.path.parent.name in SLOW or PAGES & set(item.fixturenames):
             item.add_marker("slow")
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import lightning.fabric  # noqa: F401, once before the forks: training imports it late, in seconds
 import torch
 
 from headbook.artefacts import model

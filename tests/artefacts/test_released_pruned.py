@@ -118,6 +118,28 @@ def test_gates_are_learnt_and_frozen_weights_stay_as_they_were(text, corpus, sto
     assert list(free.curve.columns[-3:]) == ["expected_heads", "kept_heads", "saturated_share"]
 
 
+def test_a_student_into_english_is_scored_on_the_other_side(tmp_path) -> None:
+    portuguese, english = (
+        ["O gato dorme .", "Chove muito ."],
+        ["The cat sleeps now .", "It rains ."],
+    )
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.en").write_text("\n".join(english) + "\n")
+        (tmp_path / f"{split}.pt").write_text("\n".join(portuguese) + "\n")
+    student, store = load("firefox-pt-en"), Store(tmp_path / "runs")
+    own = distilled(student, DistilledRun((("own", 2),)), store, lambda name: portuguese)
+    once = replace(TRAINING, updates=1)
+    asked = ReleasedPruning(Choice.FIXED, once, held=1, test=str(tmp_path), sentences=2)
+    found = released_pruned(lambda: load("firefox-pt-en"), own, asked, store)
+    assert found.statistics[:, 1].tolist() == [5, 3]  # words of the English references
+
+
+def test_what_is_not_stored_is_not_translated_where_only_that_is_asked(tmp_path) -> None:
+    run, store = DistilledRun((("own", 1),)), Store(tmp_path)
+    assert distilled(model(), run, store, lambda name: ["A cat sleeps."], stored=True) is None
+    assert not list(tmp_path.rglob("pairs.jsonl"))
+
+
 def test_held_pairs_are_the_same_for_every_run(text) -> None:
     assert held_pairs(text, 6) == held_pairs(text, 6)
     assert len({tuple(source) for source, _ in held_pairs(text, 6)}) == 6

@@ -17,6 +17,8 @@ from headbook.artefacts.model import Size
 from headbook.artefacts.pruned import PruningRun
 from headbook.artefacts.watching import Watched
 from headbook.chapters.diversity import four_metrics
+from headbook.chapters.diversity._layer_models import Text as LayerText
+from headbook.chapters.diversity._layer_tables import HIDDEN, MASKINGS, REPLACED
 from headbook.claims.ledger import load as load_ledger
 from headbook.corpora.batches import EOS, PAD, collate
 from headbook.corpora.opensubtitles import MINIMUM_OVERLAP
@@ -48,8 +50,6 @@ from headbook.pruning.hard_concrete import CONSTANTS, Constants, Decision, Sourc
 from headbook.studies import diversity_scores
 from headbook.studies.config import Config
 from headbook.studies.encoder_runs import LayerSample
-from headbook.studies.layer_models import Text as LayerText
-from headbook.studies.layer_tables import HIDDEN, MASKINGS, REPLACED
 from headbook.studies.profiles import PROFILES
 from headbook.studies.pruned_tables import loss_claim
 from headbook.studies.pruning_orders import SCORED_ON

@@ -95,8 +95,8 @@ def test_the_curve_of_the_figure_starts_and_ends_at_the_masses(tables: Tables) -
 def test_facts_are_of_the_tables(tables: Tables) -> None:
     claims = tables["claims"].copy()
     saturate = claims["claim"] == "voita-s6-gates-saturate"
+    claims.loc[saturate, "value"] = 0.5
     two = pd.concat([claims, claims[saturate].assign(value=0.25, corpus="other")])
-    two.loc[saturate, "value"] = 0.5
     found = page.facts(tables | {"claims": two})
     assert found["decided_1"].startswith("50") and found["decided_2"].startswith("25")
     assert found["middle"] == "0.232 / 0.232" and found["middle_code"] == "0.312 / 0.312"

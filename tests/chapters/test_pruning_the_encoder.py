@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from headbook.artefacts import distilled
+from headbook.artefacts.distilled import DistilledRun
 from headbook.artefacts.released_pruned import (
     RELEASED_PRUNED,
     Choice,
@@ -40,6 +42,7 @@ from headbook.chapters.specialised_heads._sweep import (
 from headbook.claims.ledger import load as ledger
 from headbook.claims.scorecard import checked
 from headbook.claims.verdict import COLUMNS, OPTIONAL
+from headbook.looking.load import load
 from headbook.runs.canonical import digest
 from headbook.runs.store import Ingredients, Store
 from headbook.training.paired import corpus_bleu
@@ -250,6 +253,25 @@ def test_gates_on_cross_attention_are_other_trainings(trained_here, tmp_path) ->
     list(Sweep("firefox-en-pt", Store(tmp_path), Kind.CROSS).points())
     gates = [run for run in trained_here if run.choice is Choice.GATES]
     assert {run.kinds for run in gates} == {(Kind.CROSS,)}
+
+
+def test_a_portuguese_student_reads_the_translations_of_the_english_text(
+    monkeypatch: pytest.MonkeyPatch, tmp_path
+) -> None:
+    english = DistilledRun((("own", 2),))
+    monkeypatch.setattr(distilled, "_sentences", lambda name: ["The cat sleeps.", "It rains now."])
+    monkeypatch.setattr(_sweep, "ENGLISH", english)
+    monkeypatch.setattr(
+        _sweep, "TEXTS", {"en": english, "pt": DistilledRun((("firefox-en-pt", 9),))}
+    )
+    store = Store(tmp_path)
+    assert list(Sweep("firefox-pt-en", store, train=False).points()) == []
+    sweep = Sweep("firefox-pt-en", store)
+    expected = load("firefox-en-pt").translate(["The cat sleeps.", "It rains now."])
+    (batch,) = sweep.model().batches(expected)
+    sources = {tuple(row[real].tolist())
+               for row, real in zip(batch.source, batch.source_mask, strict=True)}  # fmt: skip
+    assert {tuple(source) for source, _ in sweep.text.pairs} == sources
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,15 @@ def test_the_papers_values_are_marks_at_their_place() -> None:
     assert {x for line in marks for x in line.get_xdata()} == {0.3}
 
 
+def test_the_papers_values_take_the_colour_of_their_line() -> None:
+    rows = pd.DataFrame(
+        {"x": [0, 1] * 2, "value": range(4), "kind": ["encoder"] * 2 + ["cross"] * 2}
+    )
+    axis = plots.curves(rows, "x", hue="kind", marks=rows.iloc[[2]]).figure.axes[0]
+    (mark,) = [line for line in axis.lines if line.get_marker() == "D" and len(line.get_xdata())]
+    assert mark.get_color() == plots.KINDS[Kind.CROSS]
+
+
 def test_colours_are_fixed_and_differ() -> None:
     for palette in (plots.KINDS, plots.ROLES):
         assert len(set(palette.values())) == len(palette)

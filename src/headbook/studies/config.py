@@ -46,8 +46,9 @@ class Config:
             _known("size", self.size, SIZES)
         if self.pipeline != AUTO:
             find_pipeline(self.pipeline)  # said now, not after the training
-        for name in ("updates", "sentences", "seed"):
-            _whole(name, getattr(self, name), smallest=0 if name == "seed" else 1)
+        # of sentences at least two in each half: with one there is no interval
+        for name, smallest in (("updates", 1), ("sentences", 4), ("seed", 0)):
+            _whole(name, getattr(self, name), smallest)
 
     @property
     def preset(self) -> Profile:

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 from scipy.stats import spearmanr
 
-from headbook.studies.layer_models import Subject, Task
-from headbook.studies.layer_tables import (
+from headbook.chapters.diversity._layer_models import Subject, Task
+from headbook.chapters.diversity._layer_tables import (
     BINS,
     INPUT,
     PREDICTED,

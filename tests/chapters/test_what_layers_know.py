@@ -7,21 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from matplotlib.figure import Figure
 
 from headbook.artefacts.encoders import Objective
-from headbook.claims import ledger
-from headbook.claims.scorecard import checked
-from headbook.corpora.batches import EOS
-from headbook.layers.pwcca import basis
-from headbook.runs.store import Store
-from headbook.studies import config as configs
-from headbook.studies import layer_claims, layer_tables
-from headbook.studies import what_layers_know as study
-from headbook.studies.config import Config
-from headbook.studies.encoder_runs import LayerSample
-from headbook.studies.layer_models import Task, Text
-from headbook.studies.layer_tables import (
+from headbook.chapters.diversity import _layer_claims as layer_claims
+from headbook.chapters.diversity import _layer_tables as layer_tables
+from headbook.chapters.diversity import what_layers_know as study
+from headbook.chapters.diversity._layer_models import Task, Text
+from headbook.chapters.diversity._layer_tables import (
     BINS,
     HIDDEN,
     INPUT,
@@ -34,14 +26,24 @@ from headbook.studies.layer_tables import (
     UNTRAINED,
     WHOLE,
 )
+from headbook.claims import ledger
+from headbook.claims.scorecard import checked
+from headbook.corpora.batches import EOS
+from headbook.layers.pwcca import basis
+from headbook.runs.store import Store
+from headbook.studies import config as configs
+from headbook.studies.config import Config
+from headbook.studies.encoder_runs import LayerSample
 from headbook.studies.profiles import PROFILES
-from headbook.studies.results import Tables
+from headbook.studies.results import Tables, published
 from headbook.types import UserError
+
+NAME = "39_what_layers_know"
 
 
 @pytest.fixture(scope="module")
 def tables() -> Iterator[Tables]:
-    yield study.compute(Config("smoke"), Store.default())
+    yield study.measured(Config("smoke"), Store.default())
 
 
 def test_language_models_differ_from_the_translation_model_in_nothing_but_their_task() -> None:
@@ -274,31 +276,40 @@ def test_at_the_embedding_the_input_is_known_and_a_hidden_token_is_not(tables: T
                          [(1, "tokens are too few"), (2, "make no 40 clusters")])  # fmt: skip
 def test_too_few_sentences_is_one_line(sentences: int, said: str) -> None:
     with pytest.raises(UserError, match=said) as caught:
-        study.compute(Config("smoke", sentences=sentences), Store.default())
+        study.measured(Config("smoke", sentences=sentences), Store.default())
     assert "\n" not in str(caught.value)
 
 
 def test_claims_are_rows_the_scorecard_takes(tables: Tables) -> None:
     found = ledger.load()
-    rows = checked(found, tables["claims"].astype({"seed": str}), study.STUDY, "test")
-    assert set(rows["claim"]) == {each.id for each in found.claims if each.study == study.STUDY}
+    rows = checked(found, tables["claims"].astype({"seed": str}), NAME, "test")
+    assert set(rows["claim"]) == {each.id for each in found.claims if each.study == NAME}
 
 
-def test_figures_and_the_reading_come_from_tables_alone(tables: Tables) -> None:
-    before = {name: table.copy() for name, table in tables.items()}
-    for draw in (study.draw_input, study.draw_predicted, study.draw_between, study.draw_change,
-                 study.draw_frequency):  # fmt: skip
-        assert isinstance(draw(tables), Figure)
-    assert "nan" not in study.read(tables)
-    for name, table in before.items():
-        pd.testing.assert_frame_equal(table, tables[name])
+def test_the_figure_s_shares_end_at_one_and_the_paper_s_are_the_work_s_own() -> None:
+    tables = {"information": pd.concat([WORK, WORK.assign(seed=1)]),
+              "models": pd.DataFrame({"seed": [0, 1]})}  # fmt: skip
+    rows = study.predicted(tables)
+    assert rows.query("layer == 6")["value"].tolist() == pytest.approx([1, 1])
+    both = rows.merge(study.paper(), on=["task", "layer"], suffixes=("", "_paper"))
+    assert len(both) == 14 and both["value"].tolist() == pytest.approx(both["value_paper"].tolist())
+    assert both["low"].equals(both["high"])
 
 
-def test_one_seed_alone_is_drawn_and_read_without_a_floor(tables: Tables) -> None:
-    alone = {
-        name: table[table["seed"] == 0] if "seed" in table else table
-        for name, table in tables.items()
-    }
-    alone["between"] = alone["between"][alone["between"]["between"] == TASKS]
-    assert isinstance(study.draw_between(alone), Figure)
-    assert "two seeds" not in study.read(alone)
+def test_distances_are_means_over_layers_by_pair() -> None:
+    rows = [
+        {"between": between, "one": "translation", "other": other, "seed": 0, "layer": layer,
+         "distance": base + layer / 10}
+        for between, other, base in ((TASKS, "language model", 0.2), (SEEDS, "translation", 0.0))
+        for layer in (0, 1, 2)
+    ]  # fmt: skip
+    found = study.apart({"between": pd.DataFrame(rows)}).set_index("pair")
+    assert found.loc["translation – language model", ["value", "low", "high"]].tolist() == (
+        pytest.approx([0.35, 0.3, 0.4])
+    )
+    assert found.loc["translation, two seeds", "value"] == pytest.approx(0.15)
+
+
+def test_the_facts_of_published_tables_hold_no_gap() -> None:
+    facts = study.facts(published(NAME).tables)
+    assert "nan" not in " ".join(map(str, facts.values()))

@@ -9,27 +9,25 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from matplotlib.figure import Figure
 
 from headbook.artefacts.heads import HeadsRun
 from headbook.artefacts.model import Size, TrainedModel
 from headbook.artefacts.texts import Text
+from headbook.chapters.sixteen import when_heads_specialise as study
+from headbook.chapters.sixteen._specialisation import ANY_OFFSET, Score
+from headbook.chapters.sixteen.when_heads_specialise import Checkpoint, Emergence
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.corpora.readers import Pairs, ParallelCorpus
 from headbook.corpora.report import Report
 from headbook.heads.measure import RatioSums
-from headbook.heads.positional import Place
 from headbook.runs.store import Store
-from headbook.studies import when_heads_specialise as study
 from headbook.studies.config import Config
-from headbook.studies.emergence_readings import ANY_MOMENT
 from headbook.studies.measurements import Measurement
-from headbook.studies.results import Tables
-from headbook.studies.specialisation import Score
-from headbook.studies.when_heads_specialise import Checkpoint, Emergence
+from headbook.studies.results import Tables, published
 from headbook.types import Kind
 
+NAME = "26_when_heads_specialise"
 UPDATES = (0, 4, 8, 16)
 BLEU = (0.0, 10.0, 19.0, 20.0)
 POSITIONAL = (0.1, 0.5, 0.6, 0.95)
@@ -171,7 +169,7 @@ def tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Tables:
     }  # fmt: skip
     for name, fake in fakes.items():
         monkeypatch.setattr(study, name, fake)
-    found = study.compute(config, Store(tmp_path))
+    found = study.measured(config, Store(tmp_path))
     assert {run.update for runs in asked.values() for run in runs} == set(UPDATES)
     return found
 
@@ -192,40 +190,12 @@ def test_every_checkpoint_is_a_row(tables: Tables):
     assert list(confidence) == pytest.approx([0.3, 0.4, 0.5, 0.6])
 
 
-def test_results_without_confidence_are_drawn_without_it(tables: Tables):
-    rows = tables["checkpoints"]
-    older = rows.drop(columns=[name for name in rows if name.startswith("confidence")])
-    drawn = [len(study.draw_emergence({**tables, "checkpoints": each}).axes)
-             for each in (rows, older)]  # fmt: skip
-    assert drawn[0] - drawn[1] == rows["corpus"].nunique()
-
-
-def test_where_one_corpus_has_no_confidence_its_panel_says_so(tables: Tables):
-    rows = tables["checkpoints"]
-    both = pd.concat([rows.assign(corpus="older", confidence=np.nan), rows])
-    for each, expected in ((both, 1), (rows, 0)):
-        axes = study.draw_emergence({**tables, "checkpoints": each}).axes
-        said = [text.get_text() for axis in axes for text in axis.texts]
-        assert said.count("not measured") == expected
-
-
 def test_claims_are_rows_the_scorecard_takes(tables: Tables):
     known = ledger.load()
-    claims = checked(known, tables["claims"].astype({"seed": str}), study.STUDY, "test")
-    mine = {each.id for each in known.claims if each.study == study.STUDY}
+    claims = checked(known, tables["claims"].astype({"seed": str}), NAME, "test")
+    mine = {each.id for each in known.claims if each.study == NAME}
     mine -= {"emergence-neighbour-own-domain", *study.SUPERSEDED}  # one text: no other domain
     assert set(claims["claim"]) == mine
-
-
-def test_figures_and_reading_stand_on_the_tables_alone(tables: Tables):
-    for draw in (study.draw_emergence, study.draw_against_bleu, study.draw_concentration):
-        assert isinstance(draw(tables), Figure)
-    shown = study.moments_table(tables)
-    assert list(shown["update"].unique()) == ["8", "16", "never"]
-    said = study.read(tables)
-    assert "16 to 32 wide" in said and "appears in 0 of" in said
-    assert "at a BLEU of 20.0" in said and "the highest score is 95.0%" in said
-    assert "own token for up to 97.0% of the tokens" in said and "cannot be told" not in said
 
 
 def test_a_head_at_its_own_token_is_no_positional_head(tables: Tables):
@@ -236,28 +206,29 @@ def test_a_head_at_its_own_token_is_no_positional_head(tables: Tables):
     assert set(first["update"]) == {16}
 
 
-def test_tables_that_do_not_tell_the_offset_say_so(tables: Tables):
-    places = [name for name in tables["checkpoints"] if name.split("_")[0] in list(Place)]
-    kept = tables["checkpoints"].drop(columns=places)
-    names = {study.MOMENTS[Score.NEIGHBOUR]: ANY_MOMENT}
-    older = {
-        "checkpoints": kept.assign(any_offset=0.7),
-        "moments": tables["moments"].replace({"moment": names}),
-        "offsets_told": pd.DataFrame(
-            {"model": ["mine w32 s0"], "layer": [1], "head": [2], "offset": ["+0"], "share": [0.7]}
-        ),
-    }
-    for draw in (study.draw_emergence, study.draw_against_bleu):
-        titles = [axis.get_ylabel() for axis in draw(older).axes]
-        assert "largest share at one offset,\nown token among them" in titles
-        assert "largest share at\na neighbour" not in titles
-    said = study.read(older)
-    assert "comes to 70.0%" in said and "cannot be told from them" in said
-    assert "at its own token in 1, at a neighbour in 0: mine w32 s0 (layer 1, 70% at +0)" in said
-    assert "positional head" not in said
+def test_series_are_means_over_the_seeds_of_a_corpus_and_width(tables: Tables) -> None:
+    rows = tables["checkpoints"]
+    both = pd.concat([rows, rows.assign(seed=1, neighbour=rows["neighbour"] + 0.2)])
+    found = study.through({**tables, "checkpoints": both}, "neighbour")
+    one = rows[(rows["width"] == 32) & (rows["text"] == "held-out")].set_index("update")[
+        "neighbour"
+    ]
+    mine = found[found["series"].str.endswith("width 32")].set_index("update")
+    assert mine["value"].to_dict() == pytest.approx((one + 0.1).to_dict())
+    assert mine["low"].to_dict() == pytest.approx(one.to_dict())
 
 
-def test_a_model_that_says_nothing_is_read_too(tables: Tables):
-    nothing = tables["moments"].assign(update=float("nan"), bleu=float("nan"))
-    said = study.read({**tables, "moments": pd.DataFrame(nothing)})
-    assert "translate, and" not in said and "appears in 0 of" in said
+def test_moments_that_never_came_say_so(tables: Tables) -> None:
+    assert list(study.moments(tables)["update"].unique()) == ["8", "16", "never"]
+
+
+def test_facts_count_heads_at_their_own_token_apart() -> None:
+    """The planted fault: heads at -1 or +1 among those whose offset is known are not counted."""
+    tables = published(NAME).tables
+    facts = study.facts(tables)
+    assert "nan" not in " ".join(map(str, facts.values()))
+    own = sum(int(offset) == 0 for offset in tables["offsets_told"]["offset"])
+    assert (facts["own"], facts["told"]) == (str(own), str(len(tables["offsets_told"])))
+    neighbours = tables["offsets_told"].assign(offset="-1")
+    assert study.facts(tables | {"offsets_told": neighbours})["own"] == "0"
+    assert ANY_OFFSET in tables["checkpoints"], "a new measurement needs a new page"

@@ -1,4 +1,4 @@
-"""Notebook 26: when heads specialise, and how well the model translates by then."""
+"""Page 26: when heads specialise, and how well the model translates by then."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,24 +10,12 @@ import torch
 from headbook.artefacts.importance import ImportanceRun, importance
 from headbook.artefacts.model import TrainedModel, trained
 from headbook.artefacts.relevance import RelevanceRun, relevance
-from headbook.artefacts.texts import HELD_OUT
-from headbook.heads.importance import Form
-from headbook.heads.positional import Place
-from headbook.heads.relevance_rules import Variant
-from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.emergence_figures import (
+from headbook.artefacts.texts import AUTO, HELD_OUT
+from headbook.chapters import words
+from headbook.chapters.chapter import Facts
+from headbook.chapters.sixteen._specialisation import (
+    ANY_OFFSET,
     BLEU,
-    draw_against_bleu,
-    draw_concentration,
-    draw_emergence,
-)
-from headbook.studies.emergence_readings import MOMENTS, QUALITY, moments_table, read
-from headbook.studies.measurements import Measurement, claim_row, measure, model_labels, text_of
-from headbook.studies.pruning_curves import score
-from headbook.studies.pruning_orders import SCORED_ON
-from headbook.studies.results import Tables
-from headbook.studies.specialisation import (
     CONFIDENCE,
     Replicates,
     Score,
@@ -38,12 +26,38 @@ from headbook.studies.specialisation import (
     sharpest,
     threshold,
 )
+from headbook.chapters.trained import at_profile
+from headbook.heads.importance import Form
+from headbook.heads.positional import Place, place_of
+from headbook.heads.relevance_rules import Variant
+from headbook.runs.store import Store
+from headbook.studies.config import Config
+from headbook.studies.measurements import Measurement, claim_row, measure, model_labels, text_of
+from headbook.studies.pruning_curves import score
+from headbook.studies.pruning_orders import SCORED_ON
+from headbook.studies.results import Tables
 from headbook.types import Kind
 
-__all__ = ["STUDY", "compute", "draw_against_bleu", "draw_concentration", "draw_emergence",
-           "moments_table", "read"]  # fmt: skip
-
-STUDY = "26_when_heads_specialise"
+NUMBER = 26
+TITLE = "When do heads specialise?"
+WORK = "headbook"
+KEYS = ("model",)
+QUALITY = 0.9
+"""Of the last checkpoint's BLEU: from where a model is said to translate."""
+MOMENTS = {
+    BLEU: f"BLEU at {QUALITY:.0%} of its last",
+    Score.NEIGHBOUR: "first positional head, at a neighbour",
+    Score.MARGIN: "first syntactic head",
+    Score.RARE: "first rare-word head",
+}
+MULTI30K = "multi30k-de"
+CORPORA = {
+    MULTI30K: "Multi30k en–de",
+    "tatoeba-de": "Tatoeba en–de",
+    "tatoeba-fr": "Tatoeba en–fr",
+    "msdocs-ru": "msdocs en–ru",
+}
+"""Corpora as figures name them."""
 LEAST_BLEU = 1.0
 """Below it a model does not translate."""
 WATCHED = 100
@@ -111,9 +125,26 @@ class Emergence:
         return next(reached, None)
 
 
-def compute(config: Config, store: Store | None = None) -> Tables:
-    """Every checkpoint of every model: BLEU, the most specialised heads, and who matters."""
-    store = store or Store.default()
+@dataclass(frozen=True)
+class Parameters:
+    """What is trained and measured, at another profile than `published`."""
+
+    profile: str = "published"
+    corpus: str | None = None
+    size: str | None = None
+    updates: int | None = None
+    sentences: int | None = None
+    seed: int | None = None
+    pipeline: str = AUTO
+
+
+def compute(parameters: Parameters, store: Store) -> Tables:
+    """Every checkpoint of every model of the profile; none at `published`."""
+    return at_profile(parameters, store, measured)
+
+
+def measured(config: Config, store: Store) -> Tables:
+    """Every checkpoint of every model: BLEU, the most specialised heads, relevance, importance."""
     models = [trained(run, store) for run in config.emerging_models()]
     found = [Emergence(each, tuple(_checkpoints(each, config, store))) for each in models]
     rows = [row for each in found for row in _rows(each)]
@@ -231,3 +262,81 @@ def _width_claims(found: Sequence[Emergence]) -> Iterator[dict[str, object]]:
 
 def _difference(claim: str, labels: dict[str, object], values: Replicates) -> dict[str, object]:
     return claim_row(claim, labels, float(values[0]), *ends(values))
+
+
+def through(tables: Tables, column: str) -> pd.DataFrame:
+    """A column of the checkpoints on held-out sentences: series, update, value, low, high.
+
+    A series is a corpus and a width: mean, smallest and largest over its seeds.
+    """
+    rows = tables["checkpoints"]
+    rows = rows[rows["text"] == HELD_OUT]
+    series = rows["corpus"].replace(CORPORA) + ", width " + rows["width"].astype(str)
+    found = rows.assign(series=series).groupby(["series", "update"], sort=False)[column]
+    return found.agg(value="mean", low="min", high="max").reset_index()
+
+
+def moments(tables: Tables) -> pd.DataFrame:
+    """When each role first came and how far each score ever came, one row per model and moment."""
+    rows = tables["moments"]
+    never = rows["update"].isna()
+    return pd.DataFrame(
+        {
+            "model": rows["model"],
+            "moment": rows["moment"],
+            "update": ["never" if none else words.count(at)
+                       for at, none in zip(rows["update"].fillna(0), never, strict=True)],
+            "BLEU then": rows["bleu"].map("{:.1f}".format).where(~never, ""),
+            "highest": rows["highest"].map("{:.3g}".format),
+        }
+    )  # fmt: skip
+
+
+def told(tables: Tables) -> pd.DataFrame:
+    """Where the offset is known, of another page's table: model, head, offset, share."""
+    rows = tables["offsets_told"]
+    return pd.DataFrame(
+        {
+            "model": rows["model"],
+            "head": [words.head(*each) for each in zip(rows["layer"], rows["head"], strict=True)],
+            "offset": rows["offset"],
+            "share": rows["share"].map(words.percent),
+        }
+    )  # fmt: skip
+
+
+def facts(tables: Tables) -> Facts:
+    """The numbers of the prose: of tables that do not tell the offset, as they are published."""
+    rows = tables["checkpoints"].query("text == 'held-out'")
+    moments = tables["moments"]
+    claims = tables["claims"].groupby("claim")["value"]
+    places = tables["offsets_told"]["offset"].map(lambda offset: place_of(int(offset)))
+    first = rows[rows["corpus"] == MULTI30K]
+    peak = first.loc[first.groupby("seed")[ANY_OFFSET].idxmax()]
+    last = first.loc[first.groupby("seed")["update"].idxmax()]
+    syntactic, rare = (moments.loc[moments["moment"] == MOMENTS[each]]
+                       for each in (Score.MARGIN, Score.RARE))  # fmt: skip
+    return {
+        "models": str(rows["model"].nunique()),
+        "any_highest": words.percent(float(claims.max()["emergence-positional"])),
+        "any_lowest": words.percent(float(claims.min()["emergence-positional"])),
+        "any_untrained": words.percent(float(rows.query("update == 0")[ANY_OFFSET].max())),
+        "told": str(len(places)),
+        "own": str(int((places == Place.OWN).sum())),
+        "syntactic_highest": f"{100 * syntactic['highest'].max():.1f} points",
+        "syntactic_models": str(int(syntactic["update"].notna().sum())),
+        "syntactic_threshold": words.points(threshold(Score.MARGIN)),
+        "rare_highest": words.percent(float(rare["highest"].max())),
+        "rare_models": str(int(rare["update"].notna().sum())),
+        "rare_threshold": words.percent(threshold(Score.RARE)),
+        "neighbour_threshold": words.percent(threshold(Score.NEIGHBOUR)),
+        "peak": _span(peak[ANY_OFFSET], words.percent),
+        "peak_bleu": _span(peak[BLEU], "{:.0f}".format),
+        "end": _span(last[ANY_OFFSET], words.percent),
+        "end_bleu": _span(last[BLEU], "{:.0f}".format),
+    }
+
+
+def _span(values: pd.Series, form) -> str:
+    """Smallest to largest as `form` has it; one text where both read alike."""
+    return " to ".join(dict.fromkeys(form(float(each)) for each in (values.min(), values.max())))

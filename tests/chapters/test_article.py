@@ -5,33 +5,30 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 from scipy.stats import linregress
 
 from headbook.artefacts.language import Setting
+from headbook.chapters.diversity import _article as article
+from headbook.chapters.diversity import as_described, as_published
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
 from headbook.runs.store import Store
-from headbook.studies import (
-    as_described,
-    as_published,
-    diversity_and_loss,
-    diversity_watched,
-    training_claims,
-)
+from headbook.studies import diversity_and_loss, diversity_watched, training_claims
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import column, pairs_of, variance
 from headbook.studies.results import Tables
 
-PAGES = (as_published, as_described, diversity_and_loss)
+PAGES = {"31_as_published": as_published, "32_as_described": as_described}
 UPDATES, LAYERS = list(range(40)), (1, 2, 3, 4)
 
 
 @pytest.fixture(scope="module")
 def tables() -> Iterator[dict[str, Tables]]:
-    yield {page.STUDY: page.compute(Config("smoke"), Store.default()) for page in PAGES}
+    config, store = Config("smoke"), Store.default()
+    found = {name: page.measured(config, store) for name, page in PAGES.items()}
+    yield found | {diversity_and_loss.STUDY: diversity_and_loss.compute(config, store)}
 
 
 def looks(**courses: object) -> pd.DataFrame:
@@ -152,16 +149,15 @@ def test_claims_are_rows_the_scorecard_takes(tables: dict[str, Tables]):
 def test_no_claim_on_a_variance_is_put_to_a_model_with_one_pair_of_heads():
     config, store = Config("smoke", size="smoke"), Store.default()
     assert {run.size.heads for run in config.language_models()} == {2}
-    published, of_loss = (
-        page.compute(config, store) for page in (as_published, diversity_and_loss)
-    )
-    found = {each.id for each in ledger.load().claims if each.study == as_published.STUDY}
+    published = as_published.measured(config, store)
+    of_loss = diversity_and_loss.compute(config, store)
+    found = {each.id for each in ledger.load().claims if each.study == "31_as_published"}
     assert set(published["claims"]["claim"]) == found - {"xray-variance-rises-published"}
     assert of_loss["claims"].empty and list(of_loss["claims"]) == list(COLUMNS)
 
 
 def test_the_published_model_sees_ahead_and_the_described_one_does_not(tables: dict[str, Tables]):
-    published, described = (tables[page.STUDY]["sight"] for page in (as_published, as_described))
+    published, described = (tables[name]["sight"] for name in PAGES)
     assert (published["before"] > 0).all() and (described["before"] == 0).all()
     for rows in (published, described):
         assert set(rows["version"]) == {diversity_watched.UNTRAINED, diversity_watched.TRAINED}
@@ -172,21 +168,8 @@ def test_models_of_one_text_are_held_to_one_count(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(as_described, "frequency_nats", lambda model: counted.append(model) or 6.0)
     model = diversity_watched.first_of(Config("smoke"), Setting.DESCRIBED, Store.default())
     monkeypatch.setattr(as_described, "language_models", lambda *_: [model, model])
-    found = as_described.compute(Config("smoke"), Store.default())["quality"]
+    found = as_described.measured(Config("smoke"), Store.default())["quality"]
     assert len(counted) == 1 and list(found["frequency_nats"]) == [6.0, 6.0]
-
-
-def test_the_reading_tells_models_that_learnt_nothing_apart(tables: dict[str, Tables]) -> None:
-    own = tables[as_described.STUDY]
-    one = own["claims"].assign(model="learnt")
-    one.loc[one["claim"] == as_described.LEARNT, "value"] = 0.7
-    two = own["claims"].assign(model="stuck")
-    two.loc[two["claim"] == as_described.LEARNT, "value"] = 0.99
-    two.loc[two["claim"] == "xray-orthogonality-falls-described", "value"] = 1.0
-    text = as_described.read(own | {"claims": pd.concat([one, two])})
-    assert "Of the 1 that have learnt more" in text
-    assert "Of the 1 that have not learnt more" in text and "falls in 100% of the layers" in text
-    assert "have not" not in as_described.read(own | {"claims": one})
 
 
 def test_a_single_pair_of_heads_has_no_line_in_the_fits(tables: dict[str, Tables]) -> None:
@@ -198,7 +181,7 @@ def test_a_single_pair_of_heads_has_no_line_in_the_fits(tables: dict[str, Tables
 
 
 def test_frequencies_are_what_a_model_is_held_to(tables: dict[str, Tables]):
-    quality = tables[as_described.STUDY]["quality"].iloc[0]
+    quality = tables["32_as_described"]["quality"].iloc[0]
     assert 0 < quality["frequency_nats"] < np.log(2000)
     assert quality["test_perplexity"] == pytest.approx(np.exp(quality["test_nats"]))
 
@@ -216,12 +199,53 @@ def test_frames_hold_every_pair_of_the_looks(tables: dict[str, Tables]):
     assert np.allclose(both["value"], both["value_mirrored"])
 
 
-def test_figures_and_readings_come_from_tables_alone(tables: dict[str, Tables]):
-    for page in PAGES:
-        of_page = tables[page.STUDY]
-        before = {name: table.copy() for name, table in of_page.items()}
-        for name in dir(page):
-            if name.startswith("draw_"):
-                assert isinstance(getattr(page, name)(of_page), Figure)
-        assert "nan" not in page.read(of_page)
-        assert all(before[name].equals(of_page[name]) for name in before)
+def of_two(**courses: object) -> pd.DataFrame:
+    """Two models with the same looks."""
+    one = looks(**courses)
+    return pd.concat([one, one.assign(model="n")], ignore_index=True)
+
+
+def test_a_rise_is_the_logarithm_of_last_over_first() -> None:
+    found = article.rises(of_two())
+    assert len(found) == 2 * len(LAYERS) and found["rise"].tolist() == pytest.approx(
+        [np.log(2)] * len(found)
+    )
+    falling = {article.QUERIES: lambda update, layer: 1 / (1 + min(update, 10) * layer)}
+    spread = article.spread(article.rises(of_two(**falling)), "layer")
+    assert spread["value"].tolist() == pytest.approx([-np.log(1 + 10 * n) for n in LAYERS])
+    assert spread["low"].equals(spread["high"])
+
+
+def test_the_first_layer_over_the_others_is_a_ratio_of_geometric_means() -> None:
+    first = {article.QUERIES: lambda update, layer: 90.0 if layer == 1 else float(layer)}
+    rows = article.before_and_after(looks(**first), article.QUERIES)
+    expected = 90 / (2 * 3 * 4) ** (1 / 3)
+    assert np.exp(article.gap(rows, "after")["m"]) == pytest.approx(expected)
+    assert article.times(article.gap(rows, "after")["m"]) == f"{expected:.0f}"
+
+
+def test_models_that_learn_are_told_from_those_that_do_not(tables: dict[str, Tables]) -> None:
+    own = dict(tables["32_as_described"])
+    names = list(own["quality"]["model"])
+    own["quality"] = own["quality"].assign(test_nats=6.0, frequency_nats=6.0)
+    assert as_described.parts(own)[as_described.NOT_LEARNING] == names
+    assert "learnt_rise" not in as_described.facts(own)
+    own["quality"] = own["quality"].assign(test_nats=4.0)
+    assert as_described.parts(own)[as_described.LEARNING] == names
+    facts = as_described.facts(own)
+    assert facts["learnt_share"] == "0.67" and facts["stuck_models"] == "0"
+    rows = as_described.by_model(own)
+    assert set(rows["group"]) == {as_described.LEARNING} and rows["paper"].notna().sum() == 1
+
+
+def test_facts_and_rows_come_of_tables_alone(tables: dict[str, Tables]) -> None:
+    for name, page in PAGES.items():
+        facts = page.facts(tables[name])
+        assert "nan" not in " ".join(map(str, facts.values()))
+        assert len(page.models(tables[name])) == tables[name]["looks"]["model"].nunique()
+    rows = as_published.by_layer(tables["31_as_published"])
+    assert (rows["low"] <= rows["value"]).all() and (rows["value"] <= rows["high"]).all()
+
+
+def test_the_article_s_rise_has_a_number_for_each_of_its_layers() -> None:
+    assert len(article.ARTICLE_RISE) == 6 and min(article.ARTICLE_RISE) > 0

@@ -10,14 +10,7 @@ from torch import Tensor
 from headbook.artefacts.heads import HeadsRun
 from headbook.artefacts.model import TrainedModel
 from headbook.artefacts.texts import Text
-from headbook.corpora.readers import Pairs, ParallelCorpus
-from headbook.corpora.report import Report
-from headbook.heads.measure import RatioSums
-from headbook.heads.positional import Place
-from headbook.heads.roles import Thresholds
-from headbook.studies.config import Config
-from headbook.studies.measurements import Measurement
-from headbook.studies.specialisation import (
+from headbook.chapters.sixteen._specialisation import (
     ROLES,
     Score,
     most_confident,
@@ -25,6 +18,13 @@ from headbook.studies.specialisation import (
     sharpest,
     threshold,
 )
+from headbook.corpora.readers import Pairs, ParallelCorpus
+from headbook.corpora.report import Report
+from headbook.heads.measure import RatioSums
+from headbook.heads.positional import Place
+from headbook.heads.roles import Thresholds
+from headbook.studies.config import Config
+from headbook.studies.measurements import Measurement
 
 SPREAD = 0.01
 """What each of the three replicates is larger by than the one before."""

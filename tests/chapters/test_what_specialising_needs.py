@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from matplotlib.figure import Figure
 from safetensors.torch import load_file
 
 from headbook.artefacts.costs import Device
 from headbook.artefacts.model import ModelRun, TrainedModel, trained
 from headbook.artefacts.texts import Text
+from headbook.chapters.sixteen import what_specialising_needs as study
+from headbook.chapters.sixteen._specialisation import ANY_OFFSET, Score
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.corpora.readers import Pairs, ParallelCorpus, load
@@ -22,14 +23,13 @@ from headbook.planning import plan
 from headbook.runs.store import Store
 from headbook.statistics import over_seeds
 from headbook.studies import config as configs
-from headbook.studies import what_specialising_needs as study
 from headbook.studies.config import Config
 from headbook.studies.profiles import PROFILES
-from headbook.studies.results import Tables
-from headbook.studies.specialisation import Score
+from headbook.studies.results import Tables, published
 from headbook.studies.specialising_runs import FACTOR, Change, Specialising
 from headbook.types import UserError
 
+NAME = "27_what_specialising_needs"
 BASE = Config("smoke").specialising().model
 SEEDS = 3
 AT_THE_END = {
@@ -91,7 +91,7 @@ def compute(monkeypatch: pytest.MonkeyPatch, seeds: int, folder: Path) -> Tables
     smoke = PROFILES["smoke"]
     asked = replace(smoke, specialising=replace(smoke.specialising, seeds=seeds))
     monkeypatch.setattr(configs, "PROFILES", {"smoke": asked})
-    return study.compute(Config("smoke"), Store(folder))
+    return study.measured(Config("smoke"), Store(folder))
 
 
 @pytest.fixture
@@ -218,14 +218,15 @@ def test_claims_say_what_the_ledger_says_they_say(tables: Tables) -> None:
 def test_one_seed_has_no_interval(of_one_seed: Tables) -> None:
     row = value(of_one_seed, "neighbour-needs-width")
     assert row["value"] == pytest.approx(0.2) and np.isnan(row["low"])
-    assert "One seed" in study.read(of_one_seed)
-    assert study.gains_table(of_one_seed)["a neighbour"].iloc[0] == "+0.300"
+    gains = study.gains(of_one_seed).set_index(["change", "score"])
+    gain = gains.loc[(str(Change.UPDATES), "neighbour")]
+    assert gain["value"] == pytest.approx(0.3) and np.isnan(gain["low"])
 
 
 def test_claims_are_rows_the_scorecard_takes(tables: Tables) -> None:
     known = ledger.load()
-    claims = checked(known, tables["claims"].astype({"seed": str}), study.STUDY, "test")
-    mine = {each.id for each in known.claims if each.study == study.STUDY}
+    claims = checked(known, tables["claims"].astype({"seed": str}), NAME, "test")
+    mine = {each.id for each in known.claims if each.study == NAME}
     assert set(study.SUPERSEDED) < mine and set(claims["claim"]) == mine - {*study.SUPERSEDED}
 
 
@@ -242,57 +243,32 @@ def test_every_checkpoint_is_a_row_and_the_untrained_one_the_first(tables: Table
     assert set(of_pairs["pairs"]) == {Config("smoke").specialising().pairs}
 
 
-def test_tables_are_means_over_seeds(tables: Tables) -> None:
-    shown = study.last_table(tables).set_index("change")
-    assert shown.index[0] == "untrained" and shown.loc["untrained", "TFLOP"] == 0
-    mean = AT_THE_END[Change.WIDTH] + np.mean(LUCK)
-    assert shown.loc[str(Change.WIDTH), "a neighbour"] == pytest.approx(mean)
-    gains = study.gains_table(tables).set_index("change")
-    assert list(gains.index) == [str(change) for change in Change if change is not Change.NONE]
+def test_gains_are_means_over_seeds_with_student_s_interval(tables: Tables) -> None:
+    gains = study.gains(tables).set_index(["change", "score"])
     summary = over_seeds(np.array(LUCK) + 0.3)
-    said = f"{summary.mean:+.3f} ({summary.low:+.3f} to {summary.high:+.3f})"
-    assert gains.loc[str(Change.UPDATES), "a neighbour"] == said
+    found = gains.loc[(str(Change.UPDATES), "neighbour")]
+    assert found.tolist() == pytest.approx([summary.mean, summary.low, summary.high])
+    assert set(study.of_shares(tables)["change"]) == {str(c) for c in Change} - {str(Change.NONE)}
+    shown = study.last(tables).set_index("change")
+    assert shown.index[0] == "untrained" and shown.loc["untrained", "TFLOP"] == "0"
+    mean = AT_THE_END[Change.WIDTH] + np.mean(LUCK)
+    assert float(shown.loc[str(Change.WIDTH), "a neighbour"]) == pytest.approx(mean, abs=0.005)
 
 
-def test_the_figure_shows_means_of_every_change(tables: Tables) -> None:
-    figure = study.draw_changes(tables)
-    assert isinstance(figure, Figure)
-    positional_axis = figure.axes[2]  # the second row's first
-    lines = {line.get_label(): line for line in positional_axis.get_lines()}
-    assert set(map(str, Change)) <= set(lines)
-    wide = lines[str(Change.WIDTH)].get_ydata()
-    assert wide[-1] == pytest.approx(AT_THE_END[Change.WIDTH] + np.mean(LUCK))
-    assert wide[0] == pytest.approx(wide[-1] / 2)
+def test_lines_are_means_and_ranges_over_seeds(tables: Tables) -> None:
+    rows = study.through(tables, "neighbour")
+    rows = rows[rows["change"] == Change.WIDTH].set_index("update")
+    end = rows.loc[BASE.training.updates]
+    values = AT_THE_END[Change.WIDTH] + np.array(LUCK)
+    assert end.drop("change").tolist() == pytest.approx([values.mean(), values.min(), values.max()])
 
 
-def test_the_reading_names_what_the_seeds_agree_on(tables: Tables) -> None:
-    said = study.read(tables)
-    assert f"comes out best with {Change.UPDATES}" in said
-    sure = said.rpartition("one side of 0 with: ")[2]
-    assert str(Change.UPDATES) in sure and "small batches" not in sure
-
-
-def test_the_reading_tells_of_a_head_that_longer_training_spreads(tables: Tables) -> None:
-    rows = tables["checkpoints"]
-    assert "is largest" not in study.read(tables)  # the planted scores rise to the last update
-    last = (rows["change"] == Change.UPDATES) & (rows["update"] == rows["updates"])
-    fallen = rows["neighbour"].mask(last, 0.1)
-    spread = rows["confidence"].mask(last, 0.2)
-    said = study.read({**tables, "checkpoints": rows.assign(neighbour=fallen, confidence=spread)})
-    half, end = rows.loc[last, "updates"].iloc[0] // 2, rows.loc[last, "updates"].iloc[0]
-    assert f"is largest, 34.5%, after {half:,} updates, and 10.0% after {end:,}" in said
-    assert "“BLEU” 50.0 and 100.0" in said and "“confidence” 0.500 and 0.200" in said
-
-
-def test_tables_that_do_not_tell_the_offset_say_so(tables: Tables) -> None:
-    rows = tables["checkpoints"]
-    older = {"checkpoints": rows.rename(columns={"neighbour": "any_offset"})
-             .drop(columns=["own", "other"])}  # fmt: skip
-    said = study.read(older)
-    assert "“one offset, own token among them” of the most specialised head" in said
-    assert "looks at a neighbour" not in said and "cannot be told from them" in said
-    assert "one offset, own token among them" in study.gains_table(older).columns
-    assert "one offset, own token among them" in study.last_table(older).columns
-    titles = [axis.get_ylabel() for axis in study.draw_changes(older).axes]
-    assert "largest share at one offset,\nown token among them" in titles
-    assert "cannot be told" not in study.read(tables)
+def test_facts_are_of_tables_that_do_not_tell_the_offset() -> None:
+    tables = published(NAME).tables
+    assert ANY_OFFSET in tables["checkpoints"], "a new measurement needs a new page"
+    facts = study.facts(tables)
+    assert "nan" not in " ".join(map(str, facts.values()))
+    raised = tables["checkpoints"].copy()
+    changed = raised["change"] == Change.UPDATES
+    raised.loc[changed, ANY_OFFSET] += 0.5
+    assert study.facts(tables | {"checkpoints": raised})["updates_gain"].startswith("+")

@@ -9,13 +9,13 @@ from jaxtyping import Int
 from torch import Tensor
 from tqdm import tqdm
 
+from headbook.chapters.diversity._layer_models import Subject, Task, Text
 from headbook.corpora.masked import Masking
 from headbook.corpora.subwords import frequency_ranks
 from headbook.layers.mutual_information import Information, information_by_layer
 from headbook.layers.pwcca import Basis, basis, distance, shuffled_distance
 from headbook.layers.states import States, token_states
 from headbook.runs.seeds import derived
-from headbook.studies.layer_models import Subject, Task, Text
 
 TRAINED, UNTRAINED = "trained", "untrained"
 INPUT, PREDICTED = "input token", "predicted token"

@@ -17,6 +17,8 @@ from headbook.heads.roles import Thresholds
 from headbook.studies.measurements import Measurement
 
 Replicates = Float[Tensor, " replicate"]
+BLEU = "bleu"
+"""The column of greedy BLEU on the first test sentences."""
 CONFIDENCE = "confidence"
 """The column of `most_confident`, beside those of Score."""
 ANY_OFFSET = "any_offset"
