@@ -6,6 +6,7 @@ import numpy as np
 
 from headbook.claims.ledger import Claim, Gate
 from headbook.claims.published import (
+    RELEASED,
     Evidence,
     curve,
     early_bleu,
@@ -22,8 +23,6 @@ SMALL_BLEU = 0.25
 LEARNT = 0.9
 """A text counts as learnt when cross-entropy is a tenth below that of token frequencies."""
 NONE = "none"
-RELEASED = "released"
-"""What stands as the corpus of models that others trained until they were good enough to use."""
 EARLY = 0.1
 """A snapshot with less than this share of the last BLEU has learnt nothing that could be pruned."""
 

@@ -12,8 +12,8 @@ from headbook.artefacts.heads import BATCH_TOKENS, encoded
 from headbook.corpora.batches import in_order
 from headbook.heads.collect import collect
 from headbook.heads.measure import RatioSums, percentiles
-from headbook.heads.projections import bilinear, tied
 from headbook.heads.symmetry import TokenAsymmetry, projection_asymmetry
+from headbook.looking.weights import encoder_weights, tied
 from headbook.models.transformer import Transformer
 from headbook.runs.store import Store
 from headbook.studies.config import Config
@@ -76,7 +76,7 @@ def _per_head(subject: Subject) -> pd.DataFrame:
     """Asymmetry of every head's scores, with its interval, and of its projections."""
     low, high = subject.asymmetry.interval()
     numbers = {"scores": subject.asymmetry.ratio(), "low": low, "high": high,
-               "projections": projection_asymmetry(*bilinear(subject.model))}  # fmt: skip
+               "projections": projection_asymmetry(*encoder_weights(subject.model))}  # fmt: skip
     return cells(("layer", "head"), numbers).assign(**subject.labels)
 
 

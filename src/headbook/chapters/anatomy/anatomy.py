@@ -19,7 +19,6 @@ from headbook.heads.collect import collect
 from headbook.heads.measure import HeadMeasure, RatioSums, percentiles
 from headbook.heads.nulls import null_values
 from headbook.heads.positional import PositionalShare
-from headbook.heads.projections import bilinear, tied
 from headbook.heads.symmetry import (
     Part,
     PartPositionalShare,
@@ -29,6 +28,7 @@ from headbook.heads.symmetry import (
 )
 from headbook.looking.load import load
 from headbook.looking.text import text as sentences_of
+from headbook.looking.weights import encoder_weights, tied
 from headbook.models.capture import Capturable, Point, capture
 from headbook.models.loaded import Loaded
 from headbook.runs.store import Store
@@ -134,7 +134,7 @@ def _heads(subject: Subject, sums: dict[str, RatioSums], same: RatioSums) -> pd.
     columns = {
         "scores": sums["scores"].ratio(), "low": low, "high": high,
         "centred": sums["centred"].ratio(), "tied": same.ratio(),
-        "projections": projection_asymmetry(*bilinear(subject.model.network)),
+        "projections": projection_asymmetry(*encoder_weights(subject.model.network)),
     }  # fmt: skip
     for source in ("points", *Part):
         shares = sums[source].ratio()

@@ -2,8 +2,8 @@
 
 import torch
 
-from headbook.heads.projections import bilinear, tied
 from headbook.heads.symmetry import projection_asymmetry
+from headbook.looking.weights import encoder_weights, tied
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.types import Kind
 
@@ -26,7 +26,7 @@ def test_tying_changes_the_copy_only_and_only_encoder_keys() -> None:
     for kind, _, block in copy.attentions():
         same = torch.equal(block.query.weight, block.key.weight)
         assert same == (kind is Kind.ENCODER)
-    query, key = bilinear(model)
+    query, key = encoder_weights(model)
     assert query.shape == key.shape == (2, 2, 8, 4)
     assert (projection_asymmetry(query, key) > 0.1).all()
-    assert (projection_asymmetry(*bilinear(copy)) == 0).all()
+    assert (projection_asymmetry(*encoder_weights(copy)) == 0).all()
