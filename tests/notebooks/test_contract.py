@@ -19,18 +19,16 @@ from headbook.studies.config import Config
 
 # one that is not there, when there is none: a test that does not run could not fail
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb")) or [paths.NOTEBOOKS / "no_notebooks.ipynb"]
-MOST_CODE_LINES = 60
+MOST_CODE_LINES = 70
+DRAWING = {"pandas", "numpy"}
+"""A notebook selects and draws; whatever measures or decides lives in the package."""
 LOGIC = {
     ast.FunctionDef: "def",
     ast.AsyncFunctionDef: "async def",
-    ast.Lambda: "lambda",
     ast.ClassDef: "class",
-    ast.For: "for",
     ast.While: "while",
-    ast.comprehension: "comprehension",
     ast.With: "with",
     ast.Try: "try",
-    ast.If: "if",
 }
 ABSOLUTE = re.compile(r"^(/|~|[A-Za-z]:[\\/])")
 
@@ -93,7 +91,7 @@ def _logic(tree: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.Constant) and ABSOLUTE.match(str(node.value)):
             yield f"absolute path {node.value}"
         for module in _imported(node):
-            if module.split(".")[0] != "headbook":
+            if module.split(".")[0] not in {"headbook", *DRAWING}:
                 yield f"import of {module}"
 
 
@@ -147,9 +145,9 @@ def test_a_plain_notebook_has_no_complaint() -> None:
     [
         "def f(): pass",
         "class A: pass",
-        "for i in 'ab': i",
         "while True: 1",
-        "[i for i in 'ab']",
+        "with open('a'): 1",
+        "try: 1\nexcept OSError: 2",
         "!ls",
         "%matplotlib inline",
         "open('/etc/hosts')",
