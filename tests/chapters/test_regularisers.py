@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from headbook.chapters.chapter import Tables
+from headbook.chapters.diversity import _removed_heads as removed_heads
 from headbook.chapters.diversity import _seeds, regularisers
 from headbook.chapters.diversity._regularised_claims import (
     BLEU,
@@ -47,7 +48,7 @@ from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.seeds import derived
 from headbook.runs.store import Store
 from headbook.studies import config as configs
-from headbook.studies import plan, regularised_runs, removed_heads
+from headbook.studies import plan, regularised_runs
 from headbook.studies.config import Config
 from headbook.studies.costs import Device
 from headbook.studies.profiles import PROFILES
