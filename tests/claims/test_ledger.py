@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 import yaml
 
-from headbook.claims.ledger import STUDIES, Gate, Kind, Rows, load
+from headbook.claims.ledger import Gate, Kind, Rows, load, studies
 from headbook.claims.rule import ORDERINGS, Comparison, Outcome, judge
 from headbook.types import UserError
 
@@ -50,6 +50,18 @@ def test_a_claim_is_read_as_written(tmp_path):
     assert claim.rule.test is Comparison.EXCEEDS_BASELINE_BY
     assert claim.rule.threshold == 0.1
     assert ledger.applies(claim, "tatoeba-de") and not ledger.applies(claim, "msdocs-ru")
+
+
+def test_part_files_bring_claims_and_works(tmp_path):
+    main = written(tmp_path, ENTRY)
+    (tmp_path / "claims").mkdir()
+    other = changed(id="b-claim", source={"work": "other2021", "where": "Table 2"})
+    part = tmp_path / "claims" / "4_why.yml"
+    part.write_text(yaml.safe_dump({"works": {"other2021": "Other 2021"}, "claims": [other]}))
+    assert [claim.id for claim in load(main).claims] == ["a-claim", "b-claim"]
+    part.write_text(yaml.safe_dump({"claims": [changed(id="b-claim", unit="mile")]}))
+    with pytest.raises(UserError, match=r"b-claim: unit 'mile' is not known"):
+        load(main)
 
 
 def test_optional_fields_are_read_and_have_defaults(tmp_path):
@@ -148,7 +160,7 @@ def test_the_published_ledger_covers_what_it_must():
         assert place in michel
     table_1 = [c for c in ledger.claims if c.id.endswith(("-to-head", "-to-dependent"))]
     assert len(table_1) == 8 and all(len(claim.paper) == 2 for claim in table_1)
-    assert {claim.study for claim in ledger.claims} <= set(STUDIES)
+    assert {claim.study for claim in ledger.claims} <= set(studies())
     assert {claim.work for claim in ledger.claims} == set(ledger.works)
 
 
@@ -176,7 +188,7 @@ def exactly(value, baseline=float("nan")):
 
 
 def test_every_study_of_part_2_has_claims_of_which_some_can_fail():
-    assert {claim.study for claim in PART_2} == {name for name in STUDIES if "16" <= name < "30"}
+    assert {claim.study for claim in PART_2} == {name for name in studies() if "16" <= name < "30"}
     assert 30 <= len(PART_2) <= 70
     for claim in PART_2:
         ends = {judge(claim.rule, exactly(number, baseline=0.0)) for number in (-1e6, 1e6)}

@@ -2,6 +2,13 @@
 
 import math
 
+TITLES = {
+    "firefox-en-pt": "Firefox en→pt",
+    "firefox-pt-en": "Firefox pt→en",
+    "minilm": "MiniLM",
+}
+"""Released models as figures and tables name them."""
+
 
 def percent(share: float | int) -> str:
     """0.644 as `64 %`, never broken between lines."""

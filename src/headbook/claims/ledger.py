@@ -1,4 +1,4 @@
-"""The ledger of claims, data/claims.yml: read and checked, as frozen dataclasses."""
+"""The ledger of claims, data/claims.yml and claims/*.yml: read and checked, as dataclasses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,40 +9,9 @@ from pathlib import Path
 import yaml
 
 from headbook.claims.rule import RANGED, Comparison, Rule
-from headbook.paths import DATA
+from headbook.paths import DATA, NOTEBOOKS
 from headbook.types import UserError
 
-STUDIES = (
-    "01_anatomy",
-    "10_corpora_and_models",
-    "11_confidence_and_roles",
-    "12_relative_positions",
-    "13_syntactic_heads",
-    "14_rare_word_head",
-    "15_three_languages",
-    "16_relevance",
-    "17_gates",
-    "18_pruning_the_encoder",
-    "19_pruning_everything",
-    "20_one_head_out",
-    "21_one_head_left",
-    "22_pruning_by_importance",
-    "23_when_heads_become_important",
-    "24_what_pruning_buys",
-    "25_do_measures_agree",
-    "26_when_heads_specialise",
-    "27_what_specialising_needs",
-    "30_four_metrics",
-    "31_as_published",
-    "32_as_described",
-    "33_heads_animated",
-    "34_diversity_and_loss",
-    "35_diversity_and_pruning",
-    "36_regularisers",
-    "37_dropped_heads",
-    "38_fewer_heads",
-    "39_what_layers_know",
-)
 PROFILES = ("smoke", "quick", "laptop", "full")
 UNITS = ("share", "count", "layer", "ratio", "bleu", "correlation", "log")
 ANY = "any"
@@ -157,30 +126,45 @@ class Ledger:
 
 
 def load(path: Path | None = None) -> Ledger:
-    """Read a ledger (data/claims.yml); a fault in it is a UserError naming the file and claim."""
+    """Read a ledger: data/claims.yml, then the part files of the folder `claims` beside it.
+
+    A part file has `claims`, and `works` where it brings some. A fault is a UserError naming the
+    file and claim.
+    """
     path = path or DATA / "claims.yml"
     raw = _read(path)
     _keys(raw, {"domains", "works", "claims"}, path.name)
-    for key, kind in (("domains", dict), ("works", dict), ("claims", list)):
-        if not isinstance(raw[key], kind):
-            raise UserError(f"{path.name}: {key} must be a {kind.__name__}")
+    parts = {part.name: _read(part) for part in sorted(path.with_suffix("").glob("*.yml"))}
+    for name, part in parts.items():
+        _keys(part, {"claims"}, name, frozenset({"works"}))
+    files = {path.name: raw, **parts}
+    for name, file in files.items():
+        for key, kind in (("domains", dict), ("works", dict), ("claims", list)):
+            if key in file and not isinstance(file[key], kind):
+                raise UserError(f"{name}: {key} must be a {kind.__name__}")
     domains = {name: tuple(collections) for name, collections in raw["domains"].items()}
-    claims = tuple(_claim(entry, path.name) for entry in raw["claims"])
-    ledger = Ledger(claims, raw["works"], domains)
+    works = {key: work for file in files.values() for key, work in file.get("works", {}).items()}
+    claims = tuple(_claim(entry, name) for name, file in files.items() for entry in file["claims"])
+    ledger = Ledger(claims, works, domains)
     for check in (_unique, _known_words):
         check(ledger, path.name)
     return ledger
+
+
+def studies() -> tuple[str, ...]:
+    """Every page that can have claims: the notebooks by name, in order."""
+    return tuple(sorted(each.stem for each in NOTEBOOKS.glob("[0-9]*.ipynb")))
 
 
 def _read(path: Path) -> dict:
     try:
         raw = yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER)
     except FileNotFoundError:
-        raise UserError(f"{path}: no such ledger; restore data/claims.yml") from None
+        raise UserError(f"{path}: no such ledger; restore it with git checkout data") from None
     except (yaml.YAMLError, UnicodeDecodeError) as fault:
         raise UserError(f"{path.name}: not readable YAML ({_one_line(fault)})") from None
     if not isinstance(raw, dict):
-        raise UserError(f"{path.name}: expected the keys domains, works and claims at the top")
+        raise UserError(f"{path.name}: expected keys such as claims at the top")
     return raw
 
 
@@ -330,7 +314,7 @@ def _unique(ledger: Ledger, file: str) -> None:
 
 def _known_words(ledger: Ledger, file: str) -> None:
     known = {
-        "study": STUDIES,
+        "study": studies(),
         "profile": PROFILES,
         "unit": UNITS,
         "domain": (ANY, *ledger.domains),

@@ -22,17 +22,19 @@ def curves(
     ylabel: str = "",
     log: bool = False,
     marks: pd.DataFrame | None = None,
+    markers: bool = True,
     alt: str = "",
 ) -> Drawing:
     """One line per value of `hue`, with its interval as a band where the table has one.
 
-    `marks` are the paper's values, in the same columns, drawn as open diamonds. With `log` the
-    horizontal axis is logarithmic from the smallest positive value on, linear below.
+    `markers` shows each point of a line. `marks` are the paper's values, in the same columns, drawn
+    as open diamonds. With `log` the horizontal axis is logarithmic from the smallest positive value
+    on, linear below.
     """
     with matplotlib.rc_context(STYLE):
         figure, grid = canvas(300)
         axis = grid[0, 0]
-        _lines(axis, frame, x, y, hue, low, high)
+        _lines(axis, frame, x, y, hue, low, high, "o" if markers else None)
         _paper(axis, marks, x, y)
         if log:
             axis.set_xscale("symlog", linthresh=float(frame[x][frame[x] > 0].min()))
@@ -63,13 +65,14 @@ def pruning(
 
 
 def _lines(
-    axis: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None, low: str, high: str
-) -> None:
+    axis: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None, low: str, high: str,
+    marker: str | None,
+) -> None:  # fmt: skip
     groups = frame.groupby(hue, sort=False) if hue else [(None, frame)]
     for place, (name, rows) in enumerate(groups):
         rows = rows.sort_values(x)
         shade = colour(name, place)
-        axis.plot(rows[x], rows[y], marker="o", markersize=4, color=shade,
+        axis.plot(rows[x], rows[y], marker=marker, markersize=4, color=shade,
                   linestyle=DASHES[place // 8 % 4], label=name)  # fmt: skip
         if low in rows and high in rows:
             axis.fill_between(rows[x], rows[low], rows[high], color=shade, alpha=0.2, linewidth=0)

@@ -69,6 +69,13 @@ class HuggingNetwork(nn.Module):
             yield kind, layers[kind], block
             layers[kind] += 1
 
+    def module_of(self, block: TappedBlock) -> nn.Module:
+        """The model's own attention module behind a block; UserError where it is out of reach."""
+        for module, blocks in self._uses.items():
+            if any(each is block for each in blocks):
+                return module
+        raise UserError(f"{block.name}: this architecture's attention module is out of reach")
+
     def forward(self, batch: Batch) -> Float[Tensor, "batch token width"]:
         output = self._run(self.model, set(Kind), **self._inputs(batch))
         return output.logits if "logits" in output else output.last_hidden_state

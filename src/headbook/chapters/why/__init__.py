@@ -1,0 +1,1 @@
+"""Part 4: why multi-head attention works."""
