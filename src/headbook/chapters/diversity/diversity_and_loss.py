@@ -185,7 +185,8 @@ def explained(tables: Tables) -> pd.DataFrame:
             rows.append({"share": shown, "setting": setting, "value": values.median(),
                          "low": values.min(), "high": values.max(), "models": len(values),
                          "paper": known.get(name)})  # fmt: skip
-    frame = pd.DataFrame(rows)
+    columns = ["share", "setting", "value", "low", "high", "models", "paper"]
+    frame = pd.DataFrame(rows, columns=columns)
     frame.loc[frame.duplicated("share"), "paper"] = float("nan")
     return frame.astype({"paper": float})
 
