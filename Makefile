@@ -1,13 +1,20 @@
 # make book   from a fresh clone to the HTML book, every notebook executed
-# make test   everything tested, notebooks and book included
+# make check  the units tested: trains next to nothing, executes no notebook
+# make test   everything tested, notebooks and book included; nothing may be skipped
 # Every path is relative and every tool is called as a module: the clone's path may hold a space.
 
 PYTHON ?= python3
 PROFILE ?= quick
+WORKERS ?= 2
 python = .venv/bin/python
+# a file of tests stays in one worker, so that its fixtures are made once; the slow ones come first
+pytest = $(python) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 install = $(python) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: book test notebooks clean
+# Python starts a hundred times here, which takes half as long with its modules compiled once
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: book check test notebooks clean
 .DELETE_ON_ERROR:
 
 book: notebooks
@@ -16,11 +23,15 @@ book: notebooks
 
 notebooks: .venv/.package
 	@echo "== executing the notebooks at profile $(PROFILE)"
-	@$(python) -m headbook run --profile $(PROFILE)
+	@$(python) -m headbook run --profile $(PROFILE) --workers $(WORKERS)
+
+check: .venv/.tests
+	@echo "== testing the units"
+	@$(pytest) -m "not slow"
 
 test: .venv/.tests
 	@echo "== testing"
-	@$(python) -m pytest
+	@$(pytest) --complete
 
 .venv/.package: pyproject.toml constraints.txt
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \

@@ -1,25 +1,71 @@
-"""What every test stands on: its own run store, no corpora from outside, no network."""
+"""What every test stands on: one run store per test run, no corpora from outside, no network.
 
+Workers of pytest-xdist share the run store and the executed notebooks, so a model of a profile is
+trained, and a notebook executed, once per test run.
+"""
+
+import json
+import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
+# Small products wait for each other on a busy machine, and workers share its cores. Set before
+# anything imports torch; processes that tests start inherit it.
+os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
+
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
-from headbook import paths
-
 # no timed asserts: a busy machine must not make a property fail
-settings.register_profile("headbook", deadline=None, derandomize=True)
+settings.register_profile("headbook", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("headbook")
 
+SLOW = {"artefacts", "chapters", "notebooks", "studies"}
+"""Folders of tests that train or measure models; elsewhere the mark stands at the test."""
+PAGES = {"executed", "executed_folder", "html"}
+"""Fixtures that execute notebooks, and then build the book."""
 LOCAL = {None, "", "localhost", "127.0.0.1", "::1", "0.0.0.0", socket.gethostname()}
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--complete", action="store_true",
+                     help="a test that is skipped for want of something fails")  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long comes first: a worker that got it last would be waited for."""
+    for item in items:
+        if item.path.parent.name in SLOW or PAGES & set(item.fixturenames):
+            item.add_marker("slow")
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Under --complete only `skipif`, which is for other platforms, can skip."""
+    report = yield
+    wanting = report.skipped and not hasattr(report, "wasxfail")
+    if wanting and item.config.getoption("complete") and not item.get_closest_marker("skipif"):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped: {report.longrepr[-1]}"
+    return report
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all workers of this test run share."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 @pytest.fixture(scope="session", autouse=True)
-def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Run store and downloads in a session folder; a mirror set in the shell is not seen."""
-    folder = tmp_path_factory.mktemp("headbook")
+def isolated(shared: Path) -> Iterator[None]:
+    """Run store and downloads in the shared folder; a mirror set in the shell is not seen."""
     resolve = socket.getaddrinfo
 
     def only_local(host: object, *arguments: object, **named: object) -> list:
@@ -29,35 +75,43 @@ def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         return resolve(host, *arguments, **named)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HEADBOOK_RUNS", str(folder / "runs"))
-        patch.setenv("HEADBOOK_DOWNLOADS", str(folder / "downloads"))
+        patch.setenv("HEADBOOK_RUNS", str(shared / "runs"))
+        patch.setenv("HEADBOOK_DOWNLOADS", str(shared / "downloads"))
         patch.delenv("HEADBOOK_DATA", raising=False)
         patch.setattr(socket, "getaddrinfo", only_local)
         yield
 
 
 @pytest.fixture(scope="session")
-def executed(isolated: None, tmp_path_factory: pytest.TempPathFactory) -> list:
-    """Every notebook of the book, executed once at profile `smoke`; failures stay in the list."""
-    from headbook.publishing import notebooks
+def executed(isolated: None, shared: Path) -> Callable:
+    """Gives the `Executed` of a notebook at profile `smoke`, failed or not.
 
-    destination = tmp_path_factory.mktemp("executed")
-    return notebooks.attempt(notebooks.templates(), "smoke", {}, destination=destination)
+    Whoever asks first executes it; another worker that asks meanwhile waits.
+    """
+    from headbook.publishing import notebooks
+    from headbook.publishing.templates import select
+
+    folder = shared / "executed"
+    folder.mkdir(exist_ok=True)
+
+    def page(name: str) -> notebooks.Executed:
+        kept = folder / f"{name}.outcome.json"
+        with FileLock(folder / f"{name}.lock"):
+            if not kept.exists():
+                (done,) = notebooks.attempt(select([name]), "smoke", {}, destination=folder)
+                kept.write_text(json.dumps(asdict(done), default=str), "utf-8")
+        found = json.loads(kept.read_text("utf-8"))
+        found |= {"path": Path(found["path"]), "differing": tuple(found["differing"])}
+        return notebooks.Executed(**found)
+
+    return page
 
 
 @pytest.fixture(scope="session")
-def executed_folder(executed: list) -> Path:
-    """Where the executed copies lie; fails when there is no notebook at all."""
-    assert executed, f"no notebooks in {paths.NOTEBOOKS}"
-    return executed[0].path.parent
+def executed_folder(executed: Callable) -> Path:
+    """Where the executed copies of all notebooks lie."""
+    from headbook.publishing import notebooks
 
-
-@pytest.fixture(scope="module")
-def one_thread() -> Iterator[None]:
-    """Small products wait for each other on a busy machine: one thread is the faster there."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+    # backwards, as another worker may come from the front
+    names = [template.name for template in notebooks.templates()][::-1]
+    return {executed(name).path.parent for name in names}.pop()

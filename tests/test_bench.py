@@ -23,6 +23,8 @@ from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.training.config import Precision
 from headbook.types import Kind, UserError
 
+pytestmark = pytest.mark.slow
+
 TINY = BenchConfig(
     widths=(16,), rounds=2, layers=1, heads=2, vocabulary=300, tokens=64, product=32, sentences=8
 )

@@ -11,12 +11,13 @@ from typer.testing import CliRunner, Result
 from headbook import paths
 from headbook.cli import app
 from headbook.corpora.registry import registry
+from headbook.planning import explain
 from headbook.publishing import notebooks
-from headbook.studies import explain
 from headbook.types import UserError
 
 COMMANDS = (
-    "plan", "pack", "train", "run", "publish", "explain", "look", "book", "bench", "corpora"
+    "plan", "pack", "train", "run", "publish", "explain", "models", "look", "book", "bench",
+    "corpora",
 )  # fmt: skip
 ENTRY = """
 [toy-de]
@@ -131,7 +132,9 @@ def test_fetching_prints_where_each_part_is(monkeypatch: pytest.MonkeyPatch, tmp
         (("explain", "--seed", "-1"), "seed is -1"),
         (("explain", "--corpus", "controlled-osv"), "controlled-sov"),
         (("explain", "--corpus", "ud-ewt"), "treebank"),
-        (("explain", "11_confidence"), "11_confidence_and_roles"),
+        (("explain", "multi30k-de"), "multi30k-de-128"),
+        (("train", "mixture-fr-256", "--seed", "1"), "models by name and --seed"),
+        (("plan", "mixture-fr-257"), "mixture-fr-256"),
         (("run", "12_positions"), "12_relative_positions"),
         (("run", "11", "--profile", "smok"), "smoke, quick, laptop, full"),
         (("run", "11", "--size", "large"), "smoke, tiny, narrow, small, medium, paper"),

@@ -19,6 +19,12 @@ app.add_typer(corpora, name="corpora")
 Names = Annotated[
     list[str] | None, typer.Argument(help="Notebooks by name or number; all if none.")
 ]
+ModelNames = Annotated[
+    list[str] | None, typer.Argument(help="Models by name (`headbook models`), or a profile's.")
+]
+ProfileOrNone = Annotated[
+    str | None, typer.Option(help="smoke, quick, laptop or full, where no model is named.")
+]
 ProfileName = Annotated[str, typer.Option(help="smoke, quick, laptop or full.")]
 Corpus = Annotated[str | None, typer.Option(help="Instead of the profile's corpora.")]
 SizeName = Annotated[str | None, typer.Option(help="Instead of the profile's size.")]
@@ -52,6 +58,17 @@ def _alone(command: str) -> None:
         raise UserError(
             f"`headbook {command}` runs in one process; torchrun is for `headbook train`"
         )
+
+
+def _named(names: list[str] | None, **others: object) -> list[str]:
+    """The models named on the command line; UserError beside a profile or what changes one."""
+    if not names:
+        return []
+    from headbook.artefacts.catalogue import select
+
+    if given := [name for name, value in others.items() if value is not None]:
+        raise UserError(f"models by name and --{given[0]} exclude one another: give one of them")
+    return select(names)
 
 
 def _from_anywhere(corpus: str | None) -> str | None:
@@ -146,16 +163,17 @@ def run(
 
 @app.command()
 def train(
-    profile: ProfileName = "quick",
+    names: ModelNames = None,
+    profile: ProfileOrNone = None,
     corpus: Corpus = None,
     size: SizeName = None,
     seed: Seed = None,
     minutes: Minutes = None,
 ) -> None:
-    """Trains a profile's models that the run store lacks.
+    """Trains models, by name or a profile's, that the run store lacks.
 
-    One after the other, and all but λ sweeps. Language models come last, and under torchrun not at
-    all: one process trains them.
+    One after the other; of a profile (quick by default) all but λ sweeps. Its language models come
+    last, and under torchrun not at all: one process trains them.
 
     With --minutes it stops in time, a checkpoint saved; the same command continues. Time is kept
     between updates: the translation of a model's test sets, after its last update, is not cut.
@@ -166,12 +184,17 @@ def train(
     began = time.monotonic()
     with _one_line_errors():
         limit = _seconds(minutes)
+        from headbook.planning.train import train_all_missing, train_named
         from headbook.runs.store import Store
         from headbook.studies.config import Config
-        from headbook.studies.trainings import train_all_missing
 
-        config = Config(profile, _from_anywhere(corpus), size, seed=seed)
-        if not train_all_missing(config, Store.default(), typer.echo, began + limit):
+        given = (Store.default(), typer.echo, began + limit)
+        if chosen := _named(names, profile=profile, corpus=corpus, size=size, seed=seed):
+            done = train_named(chosen, *given)
+        else:
+            config = Config(profile or "quick", _from_anywhere(corpus), size, seed=seed)
+            done = train_all_missing(config, *given)
+        if not done:
             raise typer.Exit(3)
 
 
@@ -214,30 +237,51 @@ def publish(
 
 @app.command()
 def explain(
-    names: Names = None,
-    profile: ProfileName = "quick",
+    names: ModelNames = None,
+    profile: ProfileOrNone = None,
     corpus: Corpus = None,
     size: SizeName = None,
     seed: Seed = None,
 ) -> None:
-    """Says which models of a profile are kept.
+    """Says which models, by name or a profile's, are kept.
 
     And of the others, why they would be trained again.
     """
     with _one_line_errors():
-        from headbook.publishing.templates import select
+        from headbook.artefacts.catalogue import runs
+        from headbook.planning.explain import lines
         from headbook.studies.config import Config
-        from headbook.studies.explain import lines
 
-        select(names)
-        given = {"corpus": _from_anywhere(corpus), "size": size, "seed": seed}
-        for line in lines(Config(profile, **given)):
+        if chosen := _named(names, profile=profile, corpus=corpus, size=size, seed=seed):
+            asked = runs(*chosen)
+        else:
+            asked = Config(profile or "quick", _from_anywhere(corpus), size, seed=seed).models()
+        for line in lines(asked):
+            typer.echo(line)
+
+
+@app.command()
+def models(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Families to list model by model, by name.")
+    ] = None,
+) -> None:
+    """Lists every model of the book.
+
+    With its kind, size, corpus, published BLEU, whether it converged, and how many of its weights
+    are here. A family of models, such as one recipe's seeds and variants, is one line.
+    """
+    with _one_line_errors():
+        from headbook.planning.models import lines
+
+        for line in lines(names or ()):
             typer.echo(line)
 
 
 @app.command()
 def plan(
-    profile: ProfileName = "full",
+    names: ModelNames = None,
+    profile: ProfileOrNone = None,
     share: Annotated[
         float | None, typer.Option(help="Of the rate, in training; as measured by default.")
     ] = None,
@@ -245,34 +289,42 @@ def plan(
         float | None, typer.Option(help="GFLOP/s in matrix products; measured here by default.")
     ] = None,
 ) -> None:
-    """Lists a profile's trainings before any starts.
+    """Lists trainings, by name or a profile's, before any starts.
 
-    With operations, hours, memory and disk.
+    With operations, hours, memory and disk; of the profile full by default.
     """
     with _one_line_errors():
+        from headbook.artefacts.catalogue import runs
+        from headbook.planning.plan import lines, named_lines
         from headbook.studies.config import Config
-        from headbook.studies.plan import lines
 
-        for line in lines(Config(profile), share, rate):
+        chosen = _named(names, profile=profile)
+        of_names = named_lines(runs(*chosen), share, rate) if chosen else None
+        for line in of_names or lines(Config(profile or "full"), share, rate):
             typer.echo(line)
 
 
 @app.command()
 def pack(
     folder: Annotated[Path, typer.Argument(help="Where to; it may be there already.")],
-    profile: ProfileName = "full",
+    names: ModelNames = None,
+    profile: ProfileOrNone = None,
 ) -> None:
     """Collects what a machine without network or spaCy needs.
 
-    Corpora and treebanks, parses, subwords; what the run store lacks of the last two is made now.
-    The same command continues and mends a pack.
+    Corpora and subwords of models by name; or of a profile (full by default), and its treebanks and
+    parses. What the run store lacks of subwords and parses is made now. The same command continues
+    and mends a pack.
     """
     with _one_line_errors():
-        from headbook.publishing.pack import lines
+        from headbook.planning.pack import lines, named_lines
         from headbook.runs.store import Store
         from headbook.studies.config import Config
 
-        for line in lines(Config(profile), folder, Store.default()):
+        chosen = _named(names, profile=profile)
+        store = Store.default()
+        of_names = named_lines(chosen, folder, store) if chosen else None
+        for line in of_names or lines(Config(profile or "full"), folder, store):
             typer.echo(line)
 
 

@@ -25,3 +25,8 @@ def downloads() -> Path:
 def runs() -> Path:
     """The run store: HEADBOOK_RUNS, or runs/ in the repository."""
     return Path(os.environ.get("HEADBOOK_RUNS") or REPOSITORY / "runs").expanduser()
+
+
+def repository_address() -> str:
+    """HEADBOOK_REPOSITORY, the address of a published fork; empty where it is not set."""
+    return os.environ.get("HEADBOOK_REPOSITORY", "")

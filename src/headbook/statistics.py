@@ -1,14 +1,23 @@
-"""Intervals within one model and over seeds, and tests of many things at once."""
+"""Intervals, resampling and rank correlation; adjusted tests of many things at once."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 from scipy import stats
 
 from headbook.types import UserError
 
 LEVEL = 0.95
+REPLICATES = 1000
+WITHIN_GROUPS, OF_A_GROUP, OF_A_MODEL = 1038005142, 2033032967, 1784422009
+"""Seeds: published intervals come out the same when they are computed again."""
+
+Replicates = Float[np.ndarray, " replicate"]
+"""A number as it is, and then as its resamples have it."""
 
 
 @dataclass(frozen=True)
@@ -113,3 +122,164 @@ def holm(p_values: ArrayLike) -> np.ndarray:
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(np.maximum.accumulate(raised), 1)
     return adjusted
+
+
+def mean_of_known(values: Float[np.ndarray, "*batch value"]) -> Float[np.ndarray, "*batch"]:
+    """Mean over the last axis without NaN; NaN where nothing else is there."""
+    known = ~np.isnan(values)
+    count = known.sum(-1)
+    total = np.where(known, values, 0).sum(-1)
+    return np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0)
+
+
+def spearman(
+    scores: Float[np.ndarray, "*batch measure head"],
+) -> Float[np.ndarray, "*batch measure measure"]:
+    """Correlation of the ranks of every two measures over the heads; ties share their mean rank.
+
+    NaN for a measure that is the same for every head, or NaN for one.
+    """
+    ranks = stats.rankdata(scores, axis=-1, nan_policy="propagate")
+    apart = ranks - ranks.mean(-1, keepdims=True)
+    size = np.linalg.norm(apart, axis=-1, keepdims=True)
+    unit = np.divide(apart, size, out=np.full_like(apart, np.nan), where=size > 0)
+    return (unit @ np.swapaxes(unit, -1, -2)).clip(-1, 1)
+
+
+def drawn_within(
+    groups: Sequence[object], replicates: int = REPLICATES
+) -> Int[np.ndarray, "replicate head"]:
+    """Which head stands in each place: row 0 all as they are, then drawn within their groups."""
+    names = list(dict.fromkeys(groups))
+    noise = np.random.default_rng(WITHIN_GROUPS)
+    found = np.tile(np.arange(len(groups)), (1 + replicates, 1))
+    for name in names:
+        places = np.array([at for at, group in enumerate(groups) if group == name])
+        found[1:, places] = noise.choice(places, size=(replicates, len(places)))
+    return found
+
+
+def within_layers(
+    first: Float[np.ndarray, "*batch layer head"], second: Float[np.ndarray, "*batch layer head"]
+) -> Float[np.ndarray, "*batch layer"]:
+    """Spearman's correlation of two scores over the heads of each layer."""
+    return spearman(np.stack([first, second], axis=-2))[..., 0, 1]
+
+
+def resampled_within_layers(
+    first: Float[np.ndarray, "layer head"], second: Float[np.ndarray, "layer head"]
+) -> Float[np.ndarray, " replicate"]:
+    """Mean over the layers of `within_layers`; heads are drawn again within their own layer.
+
+    A replicate leaves out a layer in which it drew heads that do not differ.
+    """
+    layers = np.repeat(np.arange(len(first)), first.shape[1])
+    drawn = drawn_within(layers.tolist())
+    shape = (len(drawn), *first.shape)
+    found = within_layers(first.ravel()[drawn].reshape(shape), second.ravel()[drawn].reshape(shape))
+    return np.concatenate([[found[0].mean()], mean_of_known(found[1:])])
+
+
+def interval(replicates: Float[np.ndarray, " replicate"]) -> tuple[float, float, float]:
+    """The plain value, and the ends of the 95 % interval of the replicates that have a number."""
+    if np.isnan(replicates[1:]).all():
+        return float(replicates[0]), np.nan, np.nan
+    low, high = np.nanquantile(replicates[1:], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(replicates[0]), float(low), float(high)
+
+
+def group_means(groups: Iterable[Float[np.ndarray, "..."]]) -> list[Replicates]:
+    """The mean of each group of heads; every group's heads are drawn again on their own.
+
+    NaN for a group without heads.
+    """
+    noise = np.random.default_rng(OF_A_GROUP)
+    return [_resampled_mean(group.ravel(), noise) for group in groups]
+
+
+def _resampled_mean(values: Float[np.ndarray, " head"], noise: np.random.Generator) -> Replicates:
+    if not values.size:
+        return np.full(1 + REPLICATES, np.nan)
+    drawn = noise.integers(values.size, size=(REPLICATES, values.size))
+    return np.concatenate([[values.mean()], values[drawn].mean(axis=1)])
+
+
+def pair_share(
+    scores: Float[np.ndarray, " head"], kept: Bool[np.ndarray, "point head"]
+) -> Replicates:
+    """Share of pairs of a kept and a closed head in which the kept one scores higher.
+
+    A tie counts half; mean over the points. Heads whose score is NaN are left out. NaN where no
+    point has such a pair; a replicate leaves out the points that lost theirs.
+    """
+    known = ~np.isnan(scores)
+    if not known.any() or not len(kept):
+        return np.full(1 + REPLICATES, np.nan)
+    wins, weights = _wins(scores[known]), _weights(int(known.sum()))
+    rows = kept[:, known]
+    shares = np.stack([_weighted_share(wins, weights * row, weights * ~row) for row in rows])
+    return mean_of_known(shares.T)
+
+
+def block_matched_share(
+    scores: Float[np.ndarray, " head"],
+    kept: Bool[np.ndarray, "point head"],
+    blocks: Sequence[int],
+) -> float:
+    """What `pair_share` is on average where each block's kept heads are drawn at random.
+
+    The number of kept heads stays what it is in every block: what is left is the blocks' doing.
+    """
+    known = ~np.isnan(scores)
+    scores, kept, block = scores[known], kept[:, known], np.asarray(blocks)[known]
+    shares = [
+        (_wins(scores) * _chances(row, block)).sum() / (row.sum() * (~row).sum())
+        for row in kept
+        if row.any() and not row.all()
+    ]
+    return float(np.mean(shares)) if shares else float("nan")
+
+
+def _chances(kept: Bool[np.ndarray, " head"], block: np.ndarray) -> Float[np.ndarray, "head other"]:
+    """The chance that the first head is kept and the second closed, in every pair."""
+    same = block[:, None] == block
+    of_block = same.sum(1)
+    open_ = (same & kept).sum(1)
+    share = open_ / of_block
+    apart = share[:, None] * (1 - share)
+    together = share * (of_block - open_) / np.maximum(of_block - 1, 1)
+    found = np.where(same, together[:, None], apart)
+    np.fill_diagonal(found, 0.0)
+    return found
+
+
+def _wins(scores: Float[np.ndarray, " head"]) -> Float[np.ndarray, "head other"]:
+    difference = scores[:, None] - scores
+    return (difference > 0) + 0.5 * (difference == 0)
+
+
+def _weights(heads: int) -> Float[np.ndarray, "replicate head"]:
+    """How often each replicate draws each head; row 0 draws every head once."""
+    noise = np.random.default_rng(OF_A_MODEL)
+    drawn = noise.multinomial(heads, np.full(heads, 1 / heads), size=REPLICATES)
+    return np.concatenate([np.ones((1, heads)), drawn])
+
+
+def _weighted_share(
+    wins: Float[np.ndarray, "head other"],
+    kept: Float[np.ndarray, "replicate head"],
+    closed: Float[np.ndarray, "replicate head"],
+) -> Replicates:
+    won = ((kept @ wins) * closed).sum(1)
+    pairs = kept.sum(1) * closed.sum(1)
+    return np.divide(won, pairs, out=np.full(len(pairs), np.nan), where=pairs > 0)
+
+
+@lru_cache(maxsize=4)
+def draws(sentences: int, samples: int, seed: int) -> Float[np.ndarray, "sample sentence"]:
+    """How often each sample draws each sentence, by sacrebleu's generator.
+
+    As floats: products of whole numbers are as exact in them, and many times faster.
+    """
+    drawn = np.random.default_rng(seed).choice(sentences, size=(samples, sentences), replace=True)
+    return np.stack([np.bincount(row, minlength=sentences) for row in drawn]).astype(np.float64)

@@ -12,6 +12,8 @@ from headbook import paths
 from headbook.chapters.chapter import chapters as chapters_of_the_book
 from headbook.publishing.templates import templates
 
+pytestmark = pytest.mark.slow
+
 HEAVY = {"torch", "spacy", "lightning", "transformers", "matplotlib", "pandas", "papermill"}
 EVERYTHING = """
 import importlib, pkgutil
@@ -77,7 +79,9 @@ def test_every_study_computes_without_what_parses_and_shows(tmp_path: Path) -> N
 
 
 def test_what_is_needed_there_would_be_missed(tmp_path: Path) -> None:
-    code = WITHOUT.format(absent=("tokenizers",), modules=["headbook.studies.as_published"])
+    code = WITHOUT.format(
+        absent=("tokenizers",), modules=["headbook.chapters.diversity.as_published"]
+    )
     assert "there is no tokenizers" in _run(code, tmp_path).stderr
     assert [name for name in NOT_THERE if find_spec(name) is None] == []
 

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from headbook import paths
-from headbook.chapters.chapter import find
-from headbook.publishing import book, staging
+from headbook.chapters.chapter import chapters, find
+from headbook.publishing import book, contents
 from headbook.types import UserError
+
+pytestmark = pytest.mark.slow
 
 LOADING = {
     "script": ("src",),
@@ -73,13 +76,7 @@ def _described(image: dict[str, str | None]) -> bool:
     return bool(alternative) and Path(alternative).name != Path(image.get("src") or "").name
 
 
-@pytest.fixture(scope="module")
-def html(executed_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    output = tmp_path_factory.mktemp("folder with a space") / "book"
-    return book.build(output, executed=executed_folder).parent
-
-
-@pytest.mark.parametrize("page", staging.toc())
+@pytest.mark.parametrize("page", contents.pages())
 def test_a_page_of_the_contents_is_there_and_not_empty(page: str, html: Path) -> None:
     text = (html / f"{page}.html").read_text("utf-8")
     assert "<h1>" in text
@@ -87,12 +84,13 @@ def test_a_page_of_the_contents_is_there_and_not_empty(page: str, html: Path) ->
     assert "mathjax" not in text.lower()
 
 
-def test_contents_and_notebooks_name_each_other() -> None:
-    listed = [Path(page).name for page in staging.toc() if page.startswith("_executed/")]
+def test_every_notebook_and_every_chapter_is_in_the_contents() -> None:
+    listed = contents.notebooks()
     assert sorted(listed) == sorted(path.stem for path in paths.NOTEBOOKS.glob("*.ipynb"))
+    assert {chapter.name for chapter in chapters()} <= set(listed)
 
 
-@pytest.mark.parametrize("page", [p for p in staging.toc() if p.startswith("_executed/")])
+@pytest.mark.parametrize("page", [p for p in contents.pages() if p.startswith("_executed/")])
 def test_an_executed_page_has_a_described_figure_and_its_banner(page: str, html: Path) -> None:
     text = (html / f"{page}.html").read_text("utf-8")
     parsed = Page(text)
@@ -115,10 +113,24 @@ def test_no_page_and_no_style_asks_another_host(html: Path) -> None:
     assert not [found for style in styles for found in STYLE_REQUEST.findall(style)]
 
 
-def test_plotly_is_given_to_the_pages_that_draw_with_it_only(html: Path) -> None:
+def test_interactive_figures_wait_until_they_come_into_view(html: Path) -> None:
     for path in html.rglob("*.html"):
         text = path.read_text("utf-8")
-        assert ("_static/plotly.min.js" in text) == ("Plotly.newPlot" in text), path
+        assert "plotly.min.js" not in text, f"{path} loads plotly at once"
+        assert ("_static/views.js" in text) == ("Plotly.newPlot" in text), path
+        held_back = text.count('class="headbook-view"')
+        assert held_back == text.count("Plotly.newPlot"), path
+
+
+def test_a_notebook_is_offered_without_outputs_and_nothing_is_offered_from_elsewhere(
+    html: Path,
+) -> None:
+    for name in contents.notebooks():
+        text = (html / "_executed" / f"{name}.html").read_text("utf-8")
+        assert f"_static/notebooks/{name}.ipynb" in text
+        assert "mybinder.org" not in text and "colab.research" not in text
+        offered = nbformat.read(html / "_static" / "notebooks" / f"{name}.ipynb", as_version=4)
+        assert not any(cell.get("outputs") for cell in offered.cells)
 
 
 @pytest.mark.parametrize(
@@ -158,40 +170,55 @@ def small_book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder / "intro.md"
 
 
-def test_a_small_book_is_built_and_leaves_no_old_page(small_book: Path, tmp_path: Path) -> None:
-    small_book.write_text("# Title\n\n$$\na + b\n$$ (sum)\n\nSee {eq}`sum`.\n", encoding="utf-8")
-    index = book.build(tmp_path / "out")
-    text = index.with_name("intro.html").read_text("utf-8")
-    assert "<math" in text
-    assert index.exists()
-    index.with_name("old.html").touch()
-    assert not book.build(tmp_path / "out").with_name("old.html").exists()
-
-
-def test_a_table_a_notebook_computes_is_a_table_in_the_book(
-    small_book: Path, tmp_path: Path
-) -> None:
-    shown = new_output("display_data", {"text/markdown": "| a |\n|---|\n| $x^2$ |"})
-    cells = [new_markdown_cell("# Title"), new_code_cell("show", outputs=[shown])]
+def page_in(folder: Path, name: str, *cells: NotebookNode) -> None:
+    """An executed copy with a title and these cells."""
     python = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
-    nbformat.write(new_notebook(cells=cells, metadata=python), tmp_path / "10_page.ipynb")
-    small_book.write_text("# Title\n", encoding="utf-8")
-    contents = "format: jb-book\nroot: intro\nchapters:\n- file: _executed/10_page\n"
-    small_book.with_name("_toc.yml").write_text(contents, encoding="utf-8")
+    page = new_notebook(cells=[new_markdown_cell("# Title"), *cells], metadata=python)
+    nbformat.write(page, folder / f"{name}.ipynb")
+
+
+def test_a_small_book_has_formulas_tables_and_a_fork_s_links_and_no_old_page(
+    small_book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADBOOK_REPOSITORY", "https://github.com/somebody/headbook")
+    shown = new_output("display_data", {"text/markdown": "| a |\n|---|\n| $x^2$ |"})
+    page_in(tmp_path, "13_syntactic_heads", new_code_cell("show", outputs=[shown]))
+    small_book.write_text("# Title\n\n$$\na + b\n$$ (sum)\n\nSee {eq}`sum`.\n", encoding="utf-8")
+    frame = "format: jb-book\nroot: intro\nparts:\n- chapters:\n  - glob: _executed/13*\n"
+    small_book.with_name("_toc.yml").write_text(frame, encoding="utf-8")
+    old = tmp_path / "out" / "_build" / "html" / "old.html"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    (tmp_path / "out" / book.MARKER).touch()
     index = book.build(tmp_path / "out", executed=tmp_path)
-    text = (index.parent / "_executed" / "10_page.html").read_text("utf-8")
-    assert "<table" in text
-    assert "<msup>" in text
+    assert index.exists() and not old.exists()
+    assert "<math" in index.with_name("intro.html").read_text("utf-8")
+    text = (index.parent / "_executed" / "13_syntactic_heads.html").read_text("utf-8")
+    assert "<table" in text and "<msup>" in text
+    notebook = "notebooks%2F13_syntactic_heads.ipynb"
+    assert f"https://mybinder.org/v2/gh/somebody/headbook/HEAD?labpath={notebook}" in text
+    assert "https://colab.research.google.com/github/somebody/headbook/blob/HEAD/notebooks" in text
+    assert "https://github.com/somebody/headbook/issues/new" in text
 
 
-@pytest.mark.parametrize(
-    "fault",
-    ["[nowhere](nowhere.md)", "{ref}`nowhere`", "{cite}`nobody1900`", r"$\nosuchcommand$"],
-)
-def test_a_planted_fault_stops_the_build(fault: str, small_book: Path, tmp_path: Path) -> None:
-    small_book.write_text(f"# Title\n\n{fault}\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"warnings count as errors, first: .*intro\.md"):
+def test_every_planted_fault_stops_the_build(small_book: Path, tmp_path: Path) -> None:
+    """Each on a page of its own, and the log names each of them."""
+    faults = {
+        "intro": "[nowhere](nowhere.md)",
+        "label": "{ref}`nowhere`",
+        "work": "{cite}`nobody1900`",
+        "formula": r"$\nosuchcommand$",
+    }
+    for name, fault in faults.items():
+        small_book.with_name(f"{name}.md").write_text(f"# Title\n\n{fault}\n", encoding="utf-8")
+    chapters = "".join(f"- file: {name}\n" for name in list(faults)[1:])
+    contents = f"format: jb-book\nroot: intro\nchapters:\n{chapters}"
+    small_book.with_name("_toc.yml").write_text(contents, encoding="utf-8")
+    with pytest.raises(UserError, match=r"warnings count as errors, first: .*\.md"):
         book.build(tmp_path / "out")
+    said = (tmp_path / "out" / "build.log").read_text("utf-8").splitlines()
+    warned = [line for line in said if "WARNING" in line or "ERROR" in line]
+    assert not [name for name in faults if not any(f"{name}.md" in line for line in warned)]
 
 
 def test_a_missing_executed_copy_is_named_and_the_built_book_stays(tmp_path: Path) -> None:

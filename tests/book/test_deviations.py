@@ -10,6 +10,15 @@ import pytest
 import torch
 import yaml
 
+from headbook.artefacts.encoders import COPIES
+from headbook.artefacts.language import Setting, initial
+from headbook.artefacts.masked import MaskedRun
+from headbook.artefacts.model import Size
+from headbook.artefacts.pruned import PruningRun
+from headbook.artefacts.watching import Watched
+from headbook.chapters.diversity import four_metrics
+from headbook.chapters.diversity._layer_models import Text as LayerText
+from headbook.chapters.diversity._layer_tables import HIDDEN, MASKINGS, REPLACED
 from headbook.claims.ledger import load as load_ledger
 from headbook.corpora.batches import EOS, PAD, collate
 from headbook.corpora.opensubtitles import MINIMUM_OVERLAP
@@ -38,17 +47,9 @@ from headbook.models.transformer import Embedding, NormPlacement, Transformer, T
 from headbook.paths import BOOK, REPOSITORY
 from headbook.pruning.gating import HeadPenalty, gate_heads
 from headbook.pruning.hard_concrete import CONSTANTS, Constants, Decision, Source
-from headbook.stages.encoders import COPIES
-from headbook.stages.language import Setting, initial
-from headbook.stages.masked import MaskedRun
-from headbook.stages.model import Size
-from headbook.stages.pruned import PruningRun
-from headbook.stages.watching import Watched
-from headbook.studies import diversity_scores, four_metrics
+from headbook.studies import diversity_scores
 from headbook.studies.config import Config
 from headbook.studies.encoder_runs import LayerSample
-from headbook.studies.layer_models import Text as LayerText
-from headbook.studies.layer_tables import HIDDEN, MASKINGS, REPLACED
 from headbook.studies.profiles import PROFILES
 from headbook.studies.pruned_tables import loss_claim
 from headbook.studies.pruning_orders import SCORED_ON

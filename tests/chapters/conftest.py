@@ -1,10 +1,13 @@
-"""A toy chapter in a temporary folder: all that adding a page takes."""
+"""A toy chapter in a temporary folder, all that adding a page takes; and the planted model."""
 
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from planted import planted
+
+__all__ = ["home", "planted"]
 
 TOY = """
 from dataclasses import dataclass

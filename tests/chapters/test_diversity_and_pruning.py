@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
+from headbook.artefacts.model import Size, TrainedModel, corpus_of
 from headbook.chapters.chapter import Tables
 from headbook.chapters.diversity import _head_diversity as head_diversity
 from headbook.chapters.diversity import diversity_and_pruning as page
@@ -37,7 +38,6 @@ from headbook.corpora.batches import in_order
 from headbook.heads.four_metrics import ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.store import Store
-from headbook.stages.model import Size, TrainedModel, corpus_of
 from headbook.studies.config import Config
 from headbook.studies.diversity_scores import DISTANCE, diversity_rows
 from headbook.studies.pruning_orders import heads_of

@@ -42,7 +42,9 @@ def tables(tmp_path_factory) -> dict[str, pd.DataFrame]:
 
 
 def wrong(known, text, **fault) -> list[dict]:
-    rows = page.planted_rows(known, planting.by_name(planting.measured(text, 0, **fault)))
+    make, alter = planting.RIGHT["right"]
+    case = {"it": (fault.get("make", make), fault.get("alter", alter))}
+    rows = page.planted_rows(known, planting.by_name(planting.measured(text, 0, case)["it"]))
     return [row for row in rows if not row["found"]]
 
 
@@ -163,7 +165,8 @@ def test_planted_heads_get_their_roles_and_no_other(tables) -> None:
 
 
 def test_own_token_neighbour_and_other_offsets_are_told_apart(text) -> None:
-    sums = planting.measured(text, 0)["positional"].sums()
+    right = planting.measured(text, 0, planting.RIGHT)["right"]
+    sums = right["positional"].sums()
     for number, (place, offset) in enumerate(
         [
             (Place.OWN, 0),
@@ -253,7 +256,8 @@ def test_the_chapter_declares_itself_and_its_facts(tables) -> None:
 
 def test_a_seed_decides_the_noise(tables, text) -> None:
     def value(seed: int) -> float:
-        found = planting.by_name(planting.measured(text, seed))["own token"][0]
+        right = planting.measured(text, seed, planting.RIGHT)["right"]
+        found = planting.by_name(right)["own token"][0]
         return float(found[3, 0])
 
     own = tables["planted"].query("head == 'own token' and measure == 'own token' and noise == 0.5")

@@ -6,6 +6,7 @@ from functools import partial
 import pandas as pd
 import pytest
 
+from headbook.artefacts.language import language_model
 from headbook.chapters.chapter import Tables
 from headbook.chapters.diversity import _removed_heads as removed_heads
 from headbook.chapters.diversity import dropped_heads as page
@@ -14,7 +15,6 @@ from headbook.claims.scorecard import checked
 from headbook.heads.four_metrics import DISSIMILARITY
 from headbook.models.gates import all_heads
 from headbook.runs.store import Store
-from headbook.stages.language import language_model
 from headbook.studies.config import Config
 from headbook.studies.profiles import PROFILES
 

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from headbook.artefacts.language import initial
 from headbook.chapters.chapter import Tables
 from headbook.chapters.diversity import fewer_heads as page
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.runs.store import Store
-from headbook.stages.language import initial
 from headbook.studies.config import Config
 from headbook.studies.profiles import PROFILES
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
+from headbook.artefacts.costs import Device
 from headbook.chapters.chapter import Tables
 from headbook.chapters.diversity import _removed_heads as removed_heads
 from headbook.chapters.diversity import _seeds, regularisers
@@ -45,12 +46,12 @@ from headbook.claims.scorecard import checked
 from headbook.heads.four_metrics import ATTENTION, DISSIMILARITY
 from headbook.models.gates import all_heads
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.planning import plan
 from headbook.runs.seeds import derived
 from headbook.runs.store import Store
 from headbook.studies import config as configs
-from headbook.studies import plan, regularised_runs
+from headbook.studies import regularised_runs
 from headbook.studies.config import Config
-from headbook.studies.costs import Device
 from headbook.studies.profiles import PROFILES
 from headbook.studies.regularised_runs import (
     CONSTANT,

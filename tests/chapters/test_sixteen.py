@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
+from headbook.artefacts.released_masked import ReleasedMasked, ReleasedMaskedRun
 from headbook.chapters.sixteen import _released as shared
 from headbook.chapters.sixteen import one_head_left, one_head_out
 from headbook.chapters.sixteen import pruning_by_importance as pruning
@@ -24,7 +25,6 @@ from headbook.claims.scorecard import checked
 from headbook.heads.importance import Form, importance
 from headbook.models.gates import closed
 from headbook.runs.store import Store
-from headbook.stages.released_masked import ReleasedMasked, ReleasedMaskedRun
 from headbook.training.paired import increase
 from headbook.types import HeadId, Kind, UserError
 
@@ -35,8 +35,6 @@ HEADS = tuple(
     for head in range(8)
 )
 SENTENCES = 80
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

@@ -13,3 +13,8 @@ def test_numbers_are_formatted_once() -> None:
     assert words.points(-0.127) == "−13 points"
     assert words.count(4078) == "4,078"
     assert words.head(6, 5) == "L6H5"
+
+
+def test_a_model_of_ours_by_its_width_and_seed():
+    assert words.model("multi30k-de w128 s0") == "multi30k-de (width 128, seed 0)"
+    assert words.model("MiniLM") == "MiniLM"

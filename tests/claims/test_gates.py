@@ -110,6 +110,20 @@ def test_a_language_model_has_to_have_learnt_its_text(evidence, nats, shut):
 # ------------------------------------------------------------------ present
 
 
+@pytest.mark.parametrize(("count", "shut"), [(2, False), (0, True)])
+def test_roles_of_released_models_are_those_that_page_11_counted(tmp_path, count, shut):
+    """They lie beside the tables of the profile, under the released models' own name."""
+    folder = tmp_path / "released" / "11_confidence_and_roles"
+    folder.mkdir(parents=True)
+    counts = {"role": ["syntactic", "rare"], "count": [count, 0], "model": MODEL}
+    pd.DataFrame(counts).to_csv(folder / "role_counts.csv", index=False)
+    known = Evidence(tmp_path / "laptop")
+    assert bool(closed(gated(Gate.PRESENT, role="syntactic"), row(), known)) is shut
+    assert closed(gated(Gate.PRESENT, role="rare"), row(), known)
+    another = closed(gated(Gate.PRESENT, role="syntactic"), row(model="another"), known)
+    assert "not known" in another[Gate.PRESENT]
+
+
 def test_a_row_without_a_number_has_nothing_of_the_kind(tmp_path):
     assert Gate.PRESENT in closed(gated(Gate.PRESENT), row(NAN), Evidence(tmp_path))
     assert closed(gated(Gate.PRESENT), row(), Evidence(tmp_path)) == {}

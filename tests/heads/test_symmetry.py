@@ -4,7 +4,15 @@ import pytest
 import torch
 
 from headbook.heads import planted
-from headbook.heads.symmetry import TokenAsymmetry, asymmetry, projection_asymmetry
+from headbook.heads.positional import PositionalShare
+from headbook.heads.symmetry import (
+    Part,
+    PartPositionalShare,
+    TokenAsymmetry,
+    asymmetry,
+    part_of,
+    projection_asymmetry,
+)
 from headbook.models.capture import Point
 from headbook.types import Kind, UserError
 
@@ -72,3 +80,49 @@ def test_single_tokens_say_nothing(ladder) -> None:
 def test_other_points_are_refused() -> None:
     with pytest.raises(UserError, match="values"):
         TokenAsymmetry(Point.VALUES)
+
+
+def test_parts_add_up_and_are_what_they_are_called() -> None:
+    matrix = drawn(3, 6, 6)
+    symmetric, other = part_of(matrix, Part.SYMMETRIC), part_of(matrix, Part.ANTISYMMETRIC)
+    assert torch.allclose(symmetric + other, matrix)
+    assert torch.equal(symmetric, symmetric.mT) and torch.equal(other, -other.mT)
+
+
+def test_what_all_tokens_share_does_not_hide_a_centred_asymmetry(corpus) -> None:
+    """A large constant makes any matrix nearly symmetric; without row and column means it is
+    gone, wherever the padding is, and a symmetric matrix stays symmetric."""
+    batch = corpus.batch([0, 1, 2])
+    size = batch.source.shape[1]
+    scores = drawn(3, 1, size, size)
+    mirrored = scores + scores.mT
+    found = {}
+    for name, matrix in (("free", scores), ("shifted", scores + 1e4), ("mirrored", mirrored)):
+        measure = TokenAsymmetry(centred=True)
+        measure.update({(Kind.ENCODER, Point.SCORES): [matrix]}, batch)
+        found[name] = float(measure.compute())
+    assert found["shifted"] == pytest.approx(found["free"], abs=1e-6)
+    assert found["free"] > 0.2 and found["mirrored"] < 1e-12
+    plain = TokenAsymmetry()
+    plain.update({(Kind.ENCODER, Point.SCORES): [scores + 1e4]}, batch)
+    assert float(plain.compute()) < 1e-6
+
+
+def test_a_head_that_looks_back_cannot_without_its_antisymmetric_part(corpus) -> None:
+    batch = corpus.batch(list(range(10)))
+    size = batch.source.shape[1]
+    distance = torch.arange(size)[:, None] - torch.arange(size)
+    scores = -(distance.double() ** 2) - 4 * (distance == 0) + 0.5 * distance
+    tape = {(Kind.ENCODER, Point.SCORES): [scores.expand(10, 1, size, size)]}
+    shares = {}
+    for part in Part:
+        measure = PartPositionalShare(part, replicates=0)
+        measure.update(tape, batch)
+        shares[part] = measure.compute()[0, 0]
+    whole = PositionalShare(Kind.ENCODER, replicates=0)
+    real = scores.masked_fill(~batch.source_mask[:, None, None], -torch.inf).softmax(-1)
+    whole.update({(Kind.ENCODER, Point.WEIGHTS): [real]}, batch)
+    back = 4  # offset -1
+    assert whole.compute()[0, 0, back] == 1
+    assert shares[Part.SYMMETRIC][back] < 0.5  # both neighbours score the same
+    assert shares[Part.ANTISYMMETRIC][back] < 0.5  # the farthest before scores most

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import headbook as hb
+from headbook.artefacts.texts import Text
 from headbook.corpora.batches import EOS, UNK, Batch, in_order
 from headbook.corpora.subwords import Subwords
 from headbook.heads.planted import at_eos, at_offset, at_partner, at_rarest, uniform
@@ -18,18 +19,12 @@ from headbook.looking.passes import ranks_in
 from headbook.looking.text import text
 from headbook.models.capture import Point
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.stages.texts import Text
 from headbook.syntax.alignment import align_all
 from headbook.training import checkpoint
 from headbook.trees import RELATION_DIRECTIONS, Direction
 from headbook.types import Kind, UserError
 
 OBJECT = RELATION_DIRECTIONS.index(("dobj", Direction.HEAD_TO_DEPENDENT))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def on_one_thread(one_thread: None) -> None:
-    """Every test of this folder runs on one thread."""
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,9 @@ import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 import headbook as hb
+from headbook.artefacts.texts import Text
 from headbook.looking.measured import measured
 from headbook.looking.page import page
-from headbook.stages.texts import Text
 
 SIZE = {"vocab_size": 400, "max_position_embeddings": 80}
 BERT = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 8}

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import headbook as hb
+from headbook.artefacts.texts import Text
 from headbook.looking.ours import OurModel
 from headbook.models.loaded import Loaded
-from headbook.stages.texts import Text
 from headbook.types import UserError
 
 

@@ -12,12 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 import headbook as hb
+from headbook.artefacts.texts import Text
 from headbook.cli import app
 from headbook.looking import look as module
 from headbook.looking.page import page
 from headbook.looking.sections import _answer
 from headbook.looking.wording import best_candidates, said
-from headbook.stages.texts import Text
 from headbook.types import UserError
 
 VOID = {"meta", "link", "br", "img", "input", "path", "use", "rect"}

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import headbook as hb
+from headbook.artefacts.texts import Text
 from headbook.corpora.batches import Batch
 from headbook.heads.collect import collect
 from headbook.heads.confidence import Confidence
@@ -22,7 +23,6 @@ from headbook.looking.ours import OurModel
 from headbook.looking.roles import NEXT, PREVIOUS, RARE, SYNTACTIC
 from headbook.models.gates import all_heads, close_heads, open_all
 from headbook.models.loaded import Loaded
-from headbook.stages.texts import Text
 from headbook.syntax.alignment import align_all
 from headbook.training.scoring import nats
 from headbook.types import Kind, UserError

@@ -103,11 +103,22 @@ def _imported(node: ast.AST) -> list[str]:
     return [node.module or "."] if isinstance(node, ast.ImportFrom) else []
 
 
+def code_of(path: Path) -> list[str]:
+    return [c.source for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code"]
+
+
+def opens(path: Path) -> str:
+    """The call that checks the notebook's names against what its page reads."""
+    chapter = find(path.stem)
+    return f"open_page({chapter.number}, globals())" if chapter else "config_from(globals())"
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_keeps_the_contract(path: Path) -> None:
     assert path.exists(), f"no notebooks in {paths.NOTEBOOKS}"
     assert re.fullmatch(r"\d\d_[a-z0-9_]+", path.stem)
     assert not complaints(nbformat.read(path, as_version=4))
+    assert sum(opens(path) in source for source in code_of(path)) == 1
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -119,14 +130,6 @@ def test_the_parameters_are_the_fields_of_the_config(path: Path) -> None:
         return
     import_module(f"headbook.studies.{template.study}")
     assert set(template.parameters) == {field.name for field in fields(Config)}
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_the_namespace_is_checked_against_the_config(path: Path) -> None:
-    code = [c.source for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code"]
-    chapter = find(path.stem)
-    opens = f"open_page({chapter.number}, globals())" if chapter else "config_from(globals())"
-    assert sum(opens in source for source in code) == 1
 
 
 def _plain() -> NotebookNode:

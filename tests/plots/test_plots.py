@@ -22,6 +22,10 @@ ROWS = pd.DataFrame(
 )
 LINES = pd.DataFrame({"update": [0, 10, 100], "value": [1.0, 2, 3], "low": [0.5, 1, 2],
                       "high": [2.0, 3, 4], "left": [48, 20, 4]})  # fmt: skip
+CELLS = pd.DataFrame(
+    [(q, k, f"▁{q}", f"▁{k}", "one", q - k) for q in (1, 2, 3) for k in (1, 2, 3)],
+    columns=["query", "key", "query_token", "key_token", "version", "score"],
+)
 FORMS: dict[str, Callable[[], Drawing]] = {
     "heads": lambda: plots.heads(HEADS, "confidence", label="letter"),
     "roles": lambda: plots.roles(HEADS.head(3).assign(role="syntactic")),
@@ -29,6 +33,7 @@ FORMS: dict[str, Callable[[], Drawing]] = {
     "paired": lambda: plots.paired(ROWS[ROWS["model"] == "x"], "relation", "low", "high"),
     "curves": lambda: plots.curves(LINES, "update", log=True, marks=LINES.head(1)),
     "pruning": lambda: plots.pruning(LINES),
+    "matrices": lambda: plots.matrices(CELLS, {"score": "S"}, "version"),
 }
 every_form = pytest.mark.parametrize("form", FORMS)
 
@@ -95,6 +100,15 @@ def test_the_papers_values_are_marks_at_their_place() -> None:
     axis = FORMS["intervals"]().figure.axes[0]
     marks = [line for line in axis.lines if line.get_marker() == "D"]
     assert {x for line in marks for x in line.get_xdata()} == {0.3}
+
+
+def test_the_papers_values_take_the_colour_of_their_line() -> None:
+    rows = pd.DataFrame(
+        {"x": [0, 1] * 2, "value": range(4), "kind": ["encoder"] * 2 + ["cross"] * 2}
+    )
+    axis = plots.curves(rows, "x", hue="kind", marks=rows.iloc[[2]]).figure.axes[0]
+    (mark,) = [line for line in axis.lines if line.get_marker() == "D" and len(line.get_xdata())]
+    assert mark.get_color() == plots.KINDS[Kind.CROSS]
 
 
 def test_colours_are_fixed_and_differ() -> None:

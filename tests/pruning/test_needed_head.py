@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import torch
 
 from headbook.corpora.batches import EncodedPair, collate, in_order
@@ -20,6 +21,8 @@ from headbook.pruning.hard_concrete import CONSTANTS, Source
 from headbook.training.config import Precision, TrainingConfig
 from headbook.training.loop import Trainer
 from headbook.types import HeadId, Kind
+
+pytestmark = pytest.mark.slow
 
 CODE = CONSTANTS[Source.CODE]
 

@@ -11,6 +11,8 @@ from headbook import paths
 from headbook.publishing import notebooks
 from headbook.types import UserError
 
+pytestmark = pytest.mark.slow
+
 STEADY = "print(size)\nobject()"
 
 
@@ -47,6 +49,7 @@ def test_a_run_passes_the_parameters_and_a_rerun_changes_no_byte(
     assert nbformat.reads(before.decode(), 4).cells[-1].outputs[0].text == "4\n"
     notebooks.execute(["10"], "smoke", {"size": 4})
     assert first.path.read_bytes() == before
+    assert first.processor > 0 and 0.01 < first.peak < 3
     assert json.loads(notebooks.record_of(first.path).read_text())["profile"] == "smoke"
     assert sorted(path.name for path in executed.iterdir()) == [
         "10_steady.ipynb",
@@ -105,3 +108,18 @@ def test_a_stranger_is_refused_before_anything_runs(
     with pytest.raises(UserError, match=message):
         notebooks.execute(names, "smoke", given)
     assert not folders[1].exists()
+
+
+def done(name: str, compared: int = 0, *differing: str, peak: float = 0.5) -> notebooks.Executed:
+    return notebooks.Executed(name, Path(), "p", 1.0, None, compared, differing, 1.0, peak)
+
+
+def test_the_run_ends_with_what_was_measured_again() -> None:
+    equal = [done("11_a", 1200), done("12_b", 34, peak=1.26), done("13_c")]
+    assert notebooks.summary(equal) == (
+        "3 notebooks, the largest 12_b with 1.3 GB; "
+        "2 of them measured 1,234 values again: all equal to the published ones"
+    )
+    wrong = notebooks.summary([*equal, done("14_d", 5, "x is 1 now", "y is 2 now")])
+    assert wrong.endswith("1,239 values again: 2 differ from the published ones, on 14_d")
+    assert notebooks.summary([done("13_c")]).endswith("none measured a published value again")

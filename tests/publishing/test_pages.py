@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from headbook.artefacts.encoders import ENCODER
+from headbook.artefacts.language import LANGUAGE
+from headbook.artefacts.model import TRAINED
+from headbook.artefacts.texts import PARSES
 from headbook.publishing import pages
 from headbook.publishing.notebooks import record_of
 from headbook.runs.canonical import plain
-from headbook.stages.encoders import ENCODER
-from headbook.stages.language import LANGUAGE
-from headbook.stages.model import TRAINED
-from headbook.stages.texts import PARSES
 from headbook.types import UserError
 
 

@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from headbook import paths
+from headbook.artefacts.model import corpus_of, ingredients
 from headbook.cli import app
 from headbook.publishing.results import publish_studies
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.stages.model import corpus_of, ingredients
 from headbook.studies import confidence_and_roles, relative_positions
 from headbook.studies import config as configs
 from headbook.studies.config import Config

@@ -33,23 +33,22 @@ def test_a_real_corpus_is_not_called_invented() -> None:
 
 
 def test_the_banner_stands_under_the_title() -> None:
-    lines = staging._dressed(_notebook("quick")).cells[0].source.split("\n")
-    assert lines[0] == "# T"
+    lines = staging._dressed(_notebook("quick"), "10_page").cells[0].source.split("\n")
+    assert lines[0] == "# 10 T"
     assert lines[2].startswith(":::{admonition}")
     assert lines[-1] == "Text"
+
+
+def test_a_page_that_has_its_number_keeps_it() -> None:
+    notebook = _notebook("quick")
+    notebook.cells[0].source = "# 12 T"
+    assert staging._dressed(notebook, "10_page").cells[0].source.startswith("# 12 T\n")
 
 
 def test_alt_text_of_an_output_reaches_the_cell() -> None:
     notebook = _notebook("quick")
     output = new_output("display_data", {"image/png": ""}, metadata={"image/png": {"alt": "a b"}})
     notebook.cells.append(new_code_cell("x", outputs=[output]))
-    cell = staging._dressed(notebook).cells[1]
+    cell = staging._dressed(notebook, "10_page").cells[1]
     assert cell.metadata["mystnb"] == {"image": {"alt": "a b"}}
     nbformat.validate(notebook)
-
-
-def test_the_contents_are_listed_in_reading_order() -> None:
-    contents = staging.toc()
-    assert contents[0] == "intro"
-    assert contents.index("_generated/scorecard") < contents.index("parts/0_anatomy")
-    assert contents[-1] == "references"

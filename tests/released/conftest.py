@@ -27,11 +27,6 @@ SMALL = Shape(
 Written = Callable[..., bytes]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def on_one_thread(one_thread: None) -> None:
-    """Every test of this folder runs on one thread."""
-
-
 @pytest.fixture(scope="session")
 def en_pt() -> FirefoxModel:
     return load_firefox("firefox-en-pt")

@@ -31,6 +31,26 @@ def test_every_translation_is_the_engines(
     assert same == len(sentences) >= ENOUGH
 
 
+def test_without_the_shortlist_only_pieces_that_it_lacks_are_chosen_otherwise(
+    en_pt: FirefoxModel, sentences: list[str]
+) -> None:
+    """The engine always uses its list; where a free choice differs, the list lacks that choice."""
+    some = sentences[:21]  # among them three of the four of all 50 that differ
+    sources = en_pt._encoded(en_pt._source, some)
+    differing = 0
+    for index, source in enumerate(sources):
+        batch = batches_of([source], [[student.EOS]], 2048)[0]
+        (limited,), (free,) = (
+            en_pt.translate_batch(batch, shortlist=each) for each in (True, False)
+        )
+        pairs = zip([*limited, student.EOS], [*free, student.EOS], strict=False)
+        other = next((found for kept, found in pairs if kept != found), None)
+        if other is not None:
+            differing += 1
+            assert other not in en_pt.candidates(batch).ids, f"sentence {index}"
+    assert 0 < differing < len(some) / 4
+
+
 def four_heads(network: student.Student) -> None:
     for _, _, block in network.attentions():
         block.heads = block.key_value_heads = 4

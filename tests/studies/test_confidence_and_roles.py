@@ -7,15 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from headbook.claims import ledger
-from headbook.claims.scorecard import checked
-from headbook.corpora.batches import Batch, in_order
-from headbook.corpora.subwords import Subwords, frequency_ranks
-from headbook.heads import planted
-from headbook.heads.random_head import random_heads
-from headbook.models.capture import Point
-from headbook.runs.store import Store
-from headbook.stages.heads import (
+from headbook.artefacts.heads import (
     BATCH_TOKENS,
     DEFAULT,
     Choices,
@@ -25,8 +17,16 @@ from headbook.stages.heads import (
     encoded,
     measured,
 )
-from headbook.stages.model import TrainedModel, corpus_of
-from headbook.stages.texts import HELD_OUT, held_out
+from headbook.artefacts.model import TrainedModel, corpus_of
+from headbook.artefacts.texts import HELD_OUT, held_out
+from headbook.claims import ledger
+from headbook.claims.scorecard import checked
+from headbook.corpora.batches import Batch, in_order
+from headbook.corpora.subwords import Subwords, frequency_ranks
+from headbook.heads import planted
+from headbook.heads.random_head import random_heads
+from headbook.models.capture import Point
+from headbook.runs.store import Store
 from headbook.studies import confidence_and_roles as study
 from headbook.studies.config import Config
 from headbook.studies.measurements import Measurement, role_rows

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from headbook.artefacts.model import trained
+from headbook.artefacts.recipe import SIZES
 from headbook.runs.store import Store
-from headbook.stages.model import trained
 from headbook.studies.config import Config, config_from
 from headbook.studies.measurements import model_labels, model_name
-from headbook.studies.profiles import PROFILES, SIZES
+from headbook.studies.profiles import PROFILES
 from headbook.types import UserError
 
 FIELDS = "profile, corpus, size, updates, sentences, seed, pipeline"
@@ -50,7 +51,8 @@ def assert_one_line(caught: pytest.ExceptionInfo[UserError], *said: str) -> None
         ("updates", 0, "1 or more"),
         ("updates", 10.0, "updates is 10.0"),
         ("updates", "10", "updates is '10'"),
-        ("sentences", -3, "1 or more"),
+        ("sentences", -3, "4 or more"),
+        ("sentences", 3, "4 or more"),
         ("sentences", True, "sentences is True"),
         ("seed", -1, "0 or more"),
         ("seed", math.nan, "seed is nan"),

@@ -5,14 +5,9 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from headbook.stages.model import Size
-from headbook.studies.kept_heads import (
-    block_matched_share,
-    group_means,
-    keeping,
-    pair_share,
-    some_but_not_all,
-)
+from headbook.artefacts.model import Size
+from headbook.statistics import block_matched_share, group_means, pair_share
+from headbook.studies.kept_heads import keeping, some_but_not_all
 from headbook.types import HeadId, Kind
 
 SIZE = Size(layers=2, width=8, feed_forward=8, heads=3)

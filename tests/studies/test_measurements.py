@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from headbook.artefacts.heads import HeadsRun
+from headbook.artefacts.model import TrainedModel
+from headbook.artefacts.texts import Text
 from headbook.corpora.readers import Pairs, ParallelCorpus
 from headbook.corpora.report import Report
 from headbook.heads.measure import RatioSums
-from headbook.stages.heads import HeadsRun
-from headbook.stages.model import TrainedModel
-from headbook.stages.texts import Text
 from headbook.studies.config import Config
 from headbook.studies.measurements import (
     Measurement,

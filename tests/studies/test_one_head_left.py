@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from headbook.artefacts.masked import Masked, MaskedRun, masked
+from headbook.artefacts.model import TrainedModel, corpus_of, trained
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.models.gates import all_heads
 from headbook.runs.store import Store
-from headbook.stages.masked import Masked, MaskedRun, masked
-from headbook.stages.model import TrainedModel, corpus_of, trained
 from headbook.studies import one_head_left as study
 from headbook.studies.config import Config
 from headbook.studies.one_head_left import Choice

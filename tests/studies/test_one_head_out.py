@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from headbook.artefacts.masked import Masked, MaskedRun
+from headbook.artefacts.model import ModelRun, TrainedModel, corpus_of
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.runs.store import Store
-from headbook.stages.masked import Masked, MaskedRun
-from headbook.stages.model import ModelRun, TrainedModel, corpus_of
 from headbook.studies import one_head_out as study
 from headbook.studies import second_texts
 from headbook.studies.config import Config

@@ -12,20 +12,20 @@ import pytest
 import torch
 from sacrebleu.metrics import BLEU
 
+from headbook.artefacts.heads import HeadsRun
+from headbook.artefacts.model import Size, TrainedModel
+from headbook.artefacts.pruned import CONTROL, EVERYTHING, PrunedModel
+from headbook.artefacts.texts import Text
+from headbook.chapters.specialised_heads.pruning_everything import Order, controls
 from headbook.corpora.pairs import Pairs, Report
 from headbook.corpora.readers import ParallelCorpus
 from headbook.heads.measure import RatioSums
 from headbook.heads.positional import REACH
 from headbook.runs.store import Ingredients, Store
-from headbook.stages.heads import HeadsRun
-from headbook.stages.model import Size, TrainedModel
-from headbook.stages.pruned import CONTROL, EVERYTHING, PrunedModel
-from headbook.stages.texts import Text
 from headbook.studies import kept_roles
 from headbook.studies.kept_roles import Survival, function_rows, mean_rows, pair_rows
 from headbook.studies.measurements import Measurement
 from headbook.studies.profiles import PROFILES
-from headbook.studies.pruned_figures import arms_table, opening
 from headbook.studies.pruned_tables import (
     BEFORE,
     Sweep,
@@ -39,7 +39,6 @@ from headbook.studies.pruned_tables import (
     point_rows,
     under_half,
 )
-from headbook.studies.pruning_everything import Order
 from headbook.studies.sweeps import FURTHER, GATES, NOT_LEARNED, RANDOM, SCRATCH, Kinds, Point
 from headbook.trees import RELATION_DIRECTIONS
 from headbook.types import HeadId, Kind
@@ -260,12 +259,10 @@ def test_the_order_of_kinds_and_layers(tmp_path: Path):
     assert np.isnan(nothing.encoder_first()).all() and np.isnan(nothing.cross_last()).all()
 
 
-def test_the_table_of_arms_and_the_opening(encoder: Sweep, tmp_path: Path):
-    tables = {"points": point_rows(encoder), "controls": control_table([encoder])}
-    (row,) = arms_table(tables).to_dict("records")
-    assert row["kept"] == "2 of 12" and row["by gates"] == f"{bleu(12):.1f}"
-    assert row["random heads"] == f"{bleu(14):.1f}" and row["from scratch"] == f"{bleu(9):.1f}"
-    assert "keep 2 to 11 of 12 heads" in opening(tables["points"])
+def test_the_table_of_controls(encoder: Sweep, tmp_path: Path):
+    (row,) = controls({"controls": control_table([encoder])}).to_dict("records")
+    assert row["heads left"] == 2 and row["BLEU"] == f"{bleu(12):.1f}"
+    assert row["minus random heads"].startswith(f"+{bleu(12) - bleu(14):.1f} [")
+    assert row["minus from scratch"].startswith(f"−{bleu(9) - bleu(12):.1f} [")
     whole = sweep(tmp_path / "whole", [()], ENCODER, (5,))
-    bare = {"points": point_rows(whole), "controls": control_table([whole])}
-    assert len(arms_table(bare)) == 1 and np.isnan(mean_gap(whole, SCRATCH)).all()
+    assert control_table([whole]).empty and np.isnan(mean_gap(whole, SCRATCH)).all()

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 import torch
 
+from headbook.artefacts.texts import HELD_OUT, Text, held_out
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.runs.store import Store
-from headbook.stages.texts import HELD_OUT, Text, held_out
 from headbook.studies import relative_positions as study
 from headbook.studies.config import Config
 from headbook.studies.results import Tables

@@ -11,17 +11,17 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
+from headbook.artefacts.heads import HeadsRun
+from headbook.artefacts.texts import Text
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.heads.measure import RatioSums
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
-from headbook.stages.heads import HeadsRun
-from headbook.stages.texts import Text
+from headbook.statistics import resampled_within_layers, within_layers
 from headbook.studies import relevance as study
 from headbook.studies.config import Config
 from headbook.studies.measurements import Measurement, model_labels
-from headbook.studies.rank_correlation import resampled_within_layers, within_layers
 from headbook.studies.results import Tables, publish, published
 from headbook.types import Kind
 

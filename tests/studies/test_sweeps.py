@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headbook.runs.store import Store
-from headbook.stages.model import ModelRun, TrainedModel, corpus_of, trained
-from headbook.stages.pruned import (
+from headbook.artefacts.model import ModelRun, TrainedModel, corpus_of, trained
+from headbook.artefacts.pruned import (
     ENCODER_ONLY,
     EVERYTHING,
     ControlRun,
@@ -17,6 +16,7 @@ from headbook.stages.pruned import (
     PruningRun,
     Start,
 )
+from headbook.runs.store import Store
 from headbook.studies import sweeps
 from headbook.studies.config import Config
 from headbook.studies.sweeps import Point, controlled, shuffled

@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from headbook.artefacts.heads import HeadsRun, measured
+from headbook.artefacts.model import trained
+from headbook.artefacts.texts import HELD_OUT, Text
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.heads.arcs import PieceRule
 from headbook.heads.measure import Selection, best_head
 from headbook.runs.store import Store
-from headbook.stages.heads import HeadsRun, measured
-from headbook.stages.model import trained
-from headbook.stages.texts import HELD_OUT, Text
 from headbook.studies import syntactic_heads as study
 from headbook.studies.config import Config
 from headbook.studies.measurements import (

@@ -1,8 +1,8 @@
 """A tiny training that is killed where it is told to, again and again.
 
-`python killable.py FOLDER [PLACE:UPDATE ...] [finish]`: for each argument, one process after the
-other trains in FOLDER, saving after every update; SIGKILL strikes it at the place in that update.
-Prints how each process ended.
+`python killable.py FOLDER=ORDER ...`: for each argument, one process after the other trains in the
+folder, saving after every update. The order is `finish`, or PLACE:UPDATE, where SIGKILL strikes it
+at the place in that update. Prints how each process ended.
 """
 
 import os
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import lightning.fabric  # noqa: F401, once before the forks: training imports it late, in seconds
 import torch
 
 from headbook.corpora.batches import EOS, EncodedPair
@@ -97,5 +98,5 @@ def in_a_child(work: Callable[[], None]) -> int:
 
 
 if __name__ == "__main__":
-    folder, *orders = sys.argv[1:]
-    print(*(in_a_child(lambda order=order: train(Path(folder), order)) for order in orders))
+    work = [argument.rsplit("=", 1) for argument in sys.argv[1:]]
+    print(*(in_a_child(lambda at=at: train(Path(at[0]), at[1])) for at in work))

@@ -22,6 +22,8 @@ import torch
 import typer
 from torch import Tensor
 
+from headbook.artefacts import heads, importance, model, relevance
+from headbook.artefacts.trained import train_missing
 from headbook.cli import _one_line_errors
 from headbook.corpora.batches import EOS, Batch, EncodedPair
 from headbook.heads.relevance_rules import Variant
@@ -29,7 +31,6 @@ from headbook.models.capture import Point
 from headbook.models.decoding import Search
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.store import Store
-from headbook.stages import heads, importance, model, relevance
 from headbook.training import checkpoint, processes
 from headbook.training.config import Precision, TrainingConfig
 from headbook.training.loop import Trainer
@@ -37,7 +38,7 @@ from headbook.training.regularising import Regulariser, Term, regularise
 from headbook.types import Kind
 
 UPDATES = 8
-OF_HEADS = Path(__file__).parents[1] / "stages" / "test_heads.py"
+OF_HEADS = Path(__file__).parents[1] / "artefacts" / "test_heads.py"
 SHAPE = {"width": 16, "feed_forward": 32, "heads": 2}
 
 
@@ -158,7 +159,7 @@ def stage(folder: Path, store: str, *killed: str) -> None:
     if killed:
         strike(*map(int, killed))
     with _one_line_errors():
-        model.train_missing((run,), Store(folder.parent / store), print)
+        train_missing((run,), Store(folder.parent / store), print)
 
 
 WORK = {

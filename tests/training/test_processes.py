@@ -19,9 +19,11 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
+from headbook.artefacts.heads import read_sums
 from headbook.corpora.batches import epoch
-from headbook.stages.heads import read_sums
 from headbook.training import processes
+
+pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
 SCRIPT = HERE / "several_processes.py"
@@ -83,7 +85,9 @@ def both(
 ) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """What two processes make, with and without planted faults; at last one of them is killed."""
     folder = tmp_path_factory.mktemp("two")
-    runpy.run_path(str(HERE.parent / "stages" / "test_heads.py"))["write_corpus"](folder / "corpus")
+    runpy.run_path(str(HERE.parent / "artefacts" / "test_heads.py"))["write_corpus"](
+        folder / "corpus"
+    )
     done = torchrun(
         folder, "train", "train:own-tokens", "train:addition-twice",
         *(f"{stage}:{how}" for stage in STAGES for how in (*TOKENS, "60:unshared")),
@@ -126,9 +130,9 @@ def test_a_planted_fault_is_seen(one: Path, two: Path, fault: str):
 
 
 def sums(folder: Path) -> dict[str, tuple[Tensor, Tensor]]:
-    """Numerator and denominator of every measure that the one run in the folder holds."""
-    (kept,) = (folder / "runs").glob("*/*/sums.safetensors")
-    return {name: (each.numerator, each.denominator) for name, each in read_sums(kept).items()}
+    """Numerator and denominator of every measure that the runs in the folder hold."""
+    kept = [read_sums(path) for path in (folder / "runs").glob("*/*/sums.safetensors")]
+    return {n: (each.numerator, each.denominator) for sums in kept for n, each in sums.items()}
 
 
 @pytest.mark.parametrize("tokens", TOKENS)
@@ -170,20 +174,36 @@ def results(store: Path) -> dict[str, object]:
     return files | {"curve.csv": curve.to_csv()}
 
 
-def test_a_killed_process_takes_the_other_along_and_nothing_is_lost(
-    both: tuple[Path, subprocess.CompletedProcess[str]],
-):
-    """With dropout: all random states are in the checkpoint, so not a bit changes."""
+@pytest.fixture(scope="module")
+def resumed(both: tuple) -> subprocess.CompletedProcess[str]:
+    """The broken training goes on: the other process is killed, then it ends; a refusal follows."""
     folder, done = both
     store = folder / "broken"
     assert_gone(done, store)
     assert 2 <= kept(store) <= 3
     assert_gone(torchrun(folder, "stage:broken:0:5"), store)
     assert 4 <= kept(store) <= 5
-    done = torchrun(folder, "stage:broken")
-    assert done.returncode == 0, done.stderr
-    assert results(store) == results(folder / "unbroken")
-    assert not list((store / "model").glob("*.partial"))
+    return torchrun(folder, "stage:broken", "regularised")
+
+
+def test_a_killed_process_takes_the_other_along_and_nothing_is_lost(
+    resumed: subprocess.CompletedProcess[str], two: Path
+):
+    """With dropout: all random states are in the checkpoint, so not a bit changes."""
+    assert results(two / "broken") == results(two / "unbroken"), resumed.stderr
+    assert not list((two / "broken" / "model").glob("*.partial"))
+
+
+def test_several_processes_refuse_a_regulariser_in_one_line(
+    resumed: subprocess.CompletedProcess[str], two: Path
+):
+    said = [line for line in resumed.stderr.splitlines() if line.startswith("headbook:")]
+    assert resumed.returncode != 0 and said, resumed.stderr
+    assert set(said) == {
+        "headbook: a penalty on what attention computes needs the whole batch in one process: "
+        "train this model without torchrun"
+    }
+    assert not list((two / "regularised").iterdir())
 
 
 def test_one_process_shares_nothing_and_waits_for_nobody():

@@ -1,9 +1,6 @@
 """Regularisers of diversity: known answers, what each reaches, and that training moves each."""
 
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
@@ -583,20 +580,3 @@ def test_a_single_head_has_no_other(tmp_path: Path):
     alone = Transformer(TransformerConfig(VOCABULARY, VOCABULARY, 1, 1, 16, 16, 1))
     with pytest.raises(UserError, match=r"encoder attention has \[1\] heads a block"):
         regularise(trainer(tmp_path, alone), of(Term.CONTEXTS))
-
-
-def test_several_processes_refuse_it_in_one_line(tmp_path: Path):
-    script = Path(__file__).with_name("several_processes.py")
-    command = [
-        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
-        str(script), str(tmp_path), "regularised",
-    ]  # fmt: skip
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
-    said = [line for line in done.stderr.splitlines() if line.startswith("headbook:")]
-    assert done.returncode != 0 and said, done.stderr
-    assert set(said) == {
-        "headbook: a penalty on what attention computes needs the whole batch in one process: "
-        "train this model without torchrun"
-    }
-    assert not list((tmp_path / "regularised").iterdir())

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,19 +11,24 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import save_file
+
+pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).with_name("killable.py")
 PLACES = ("forward", "optimiser", "before-save", "half-written", "before-rename")
+BROKEN = ("struck", "half", "lost")
 UPDATES = 24
 
 
 KILLED = -signal.SIGKILL
 
 
-def run(folder: Path, *orders: str) -> list[int]:
-    """How the processes ended that trained in `folder` one after the other."""
-    folder.mkdir(exist_ok=True)
-    command = [sys.executable, str(SCRIPT), str(folder), *orders]
+def run(*orders: tuple[Path, str]) -> list[int]:
+    """How the processes ended that trained in these folders one after the other."""
+    for folder, _ in orders:
+        folder.mkdir(exist_ok=True)
+    command = [sys.executable, str(SCRIPT), *(f"{folder}={order}" for folder, order in orders)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return [int(status) for status in done.stdout.split()]
@@ -53,43 +59,50 @@ def assert_same(one: Path, other: Path) -> None:
         assert not different, (name, different)
 
 
-@pytest.fixture(scope="module")
-def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("unbroken")
-    assert run(folder, "finish") == [0]
-    return folder
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_three_kills_at_random_change_no_bit(unbroken: Path, tmp_path: Path, seed: int):
-    chance = random.Random(seed)
-    updates = sorted(chance.sample(range(1, UPDATES), 3))
-    orders = [f"{chance.choice(PLACES)}:{update}" for update in updates]
-    assert run(tmp_path, *orders, "finish") == [KILLED, KILLED, KILLED, 0]
-    assert_same(unbroken, tmp_path)
-
-
-def test_a_kill_while_writing_leaves_the_previous_checkpoint(unbroken: Path, tmp_path: Path):
-    # Update 3 takes no snapshot and no validation: what is being written is the state.
-    assert run(tmp_path, "half-written:3") == [KILLED]
-    assert (tmp_path / "state.aside").exists()
-    _, note = contents(tmp_path / "state.safetensors")
-    assert note["update"] == 2
-    assert run(tmp_path, "finish") == [0]
-    assert_same(unbroken, tmp_path)
-
-
-def test_a_lost_random_state_would_be_seen(unbroken: Path, tmp_path: Path):
+def lose_the_random_state(state: Path) -> None:
     """Plants the fault the comparison is there for: dropout that goes on from another place."""
-    from safetensors.torch import save_file
-
-    assert run(tmp_path, "forward:6") == [KILLED]
-    state = tmp_path / "state.safetensors"
     with safe_open(state, framework="pt") as opened:
         tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
         metadata = opened.metadata()
     torch.manual_seed(5)
     save_file(tensors | {"random": torch.get_rng_state()}, state, metadata=metadata)
-    assert run(tmp_path, "finish") == [0]
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Trainings that ended, in folders by what happened to them; `aside` as a kill left it.
+
+    Two starts of Python for all of them.
+    """
+    folder = tmp_path_factory.mktemp("ended")
+    unbroken, struck, half, lost = (folder / name for name in ("unbroken", *BROKEN))
+    chance = random.Random(0)
+    updates = sorted(chance.sample(range(1, UPDATES), len(PLACES)))
+    places = chance.sample(PLACES, len(PLACES))
+    kills = [f"{place}:{update}" for place, update in zip(places, updates, strict=True)]
+    # Update 3 takes no snapshot and no validation: what is being written is the state.
+    statuses = run(
+        (unbroken, "finish"), (half, "half-written:3"), (lost, "forward:6"),
+        *((struck, order) for order in (*kills, "finish")),
+    )  # fmt: skip
+    assert statuses == [0, KILLED, KILLED, *[KILLED] * len(kills), 0]
+    shutil.copytree(half, folder / "aside")
+    lose_the_random_state(lost / "state.safetensors")
+    assert run((half, "finish"), (lost, "finish")) == [0, 0]
+    return folder
+
+
+def test_kills_at_every_place_change_no_bit(ended: Path):
+    assert_same(ended / "unbroken", ended / "struck")
+
+
+def test_a_kill_while_writing_leaves_the_previous_checkpoint(ended: Path):
+    assert (ended / "aside" / "state.aside").exists()
+    _, note = contents(ended / "aside" / "state.safetensors")
+    assert note["update"] == 2
+    assert_same(ended / "unbroken", ended / "half")
+
+
+def test_a_lost_random_state_would_be_seen(ended: Path):
     with pytest.raises(AssertionError):
-        assert_same(unbroken, tmp_path)
+        assert_same(ended / "unbroken", ended / "lost")

@@ -7,23 +7,23 @@ import pandas as pd
 
 from headbook import paths
 from headbook.claims.gates import RELEASED
-from headbook.claims.ledger import load
+from headbook.claims.ledger import Kind, load
 from headbook.claims.published import Evidence
 from headbook.claims.render import SYMBOLS
 from headbook.claims.rule import Outcome
 from headbook.claims.scorecard import checked
-from headbook.claims.verdict import COLUMNS, OPTIONAL, Judged, Verdict, result
+from headbook.claims.verdict import COLUMNS, OPTIONAL, Judged, Verdict, result, seed_text
 
 
 def judged(page: str, claims: pd.DataFrame) -> tuple[pd.DataFrame, dict[Verdict, int]]:
-    """The table of a page's claims, and how many have which verdict.
+    """The table of a page's claims, and how many findings among them have which verdict.
 
     `claims` has the rows of all models; the table counts the outcomes of released models and of
     those trained here apart.
     """
     ledger = load()
     columns = [*COLUMNS, *(name for name in OPTIONAL if name in claims)]
-    named = claims[columns].assign(seed=[_seed(seed) for seed in claims["seed"]])
+    named = claims[columns].assign(seed=[seed_text(seed) for seed in claims["seed"]])
     rows = checked(ledger, named, page, page)
     lines, verdicts = [], []
     for claim in ledger.claims:
@@ -31,7 +31,8 @@ def judged(page: str, claims: pd.DataFrame) -> tuple[pd.DataFrame, dict[Verdict,
             continue
         evidence = Evidence(paths.RESULTS / claim.profile)
         found = result(ledger, claim, claim.profile, rows[rows["claim"] == claim.id], evidence)
-        verdicts.append(found.verdict)
+        if claim.kind is Kind.FINDING:
+            verdicts.append(found.verdict)
         lines.append({
             "claim": f"{claim.claim} ({claim.where})",
             "counts when": claim.rule.in_words(),
@@ -46,10 +47,3 @@ def _outcomes(models: Iterable[Judged]) -> str:
     """`1 passes, 2 undecided`."""
     found = Counter(each.outcome for each in models)
     return ", ".join(f"{found[each]} {each}" for each in Outcome if found[each]) or "–"
-
-
-def _seed(seed: object) -> str:
-    """As it was given: a column with a gap holds 0 as 0.0."""
-    if pd.isna(seed):
-        return ""
-    return str(int(seed)) if isinstance(seed, float) else str(seed)

@@ -148,6 +148,12 @@ def open_page(
     return page
 
 
+def published_tables(chapter: Chapter, root: Path | None = None) -> Tables:
+    """A chapter's published tables, of released models and of those trained here."""
+    released, trained = _published(chapter.name, root)
+    return _joined(released.tables if released else {}, trained.tables if trained else {})
+
+
 def publish_chapter(chapter: Chapter, given: Mapping[str, Any], root: Path | None = None) -> Path:
     """Computes a chapter with these parameters and writes its tables; returns their folder."""
     parameters = chapter.parameters_from(given)

@@ -1,6 +1,6 @@
 """Pages about models trained here: published tables are read, and a profile computes anew."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from headbook.chapters import PUBLISHED
@@ -11,16 +11,21 @@ from headbook.types import UserError
 
 
 def at_profile(
-    parameters: Any, store: Store, measured: Callable[[Config, Store], Tables]
+    parameters: Any,
+    store: Store,
+    measured: Callable[[Config, Store], Tables],
+    released: Collection[str] = (),
 ) -> Tables:
     """The tables that `measured` makes at the parameters' profile; none at `published`.
 
-    `parameters` is a page's own dataclass; each of its fields is one of `Config`. UserError where
-    something but the profile is set and no profile says what to train.
+    `parameters` is a page's own dataclass; each of its fields is one of `Config`, but for those in
+    `released`, which say what is measured of released models. UserError where another than these
+    and the profile is set and no profile says what to train.
     """
-    given = plain(parameters)
-    if given.pop("profile") != PUBLISHED:
-        return measured(Config(**plain(parameters)), store)
+    given = {name: value for name, value in plain(parameters).items() if name not in released}
+    if given["profile"] != PUBLISHED:
+        return measured(Config(**given), store)
+    del given["profile"]
     defaults = plain(type(parameters)())
     if changed := [name for name, value in given.items() if value != defaults[name]]:
         raise UserError(

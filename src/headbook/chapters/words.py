@@ -1,6 +1,8 @@
 """Numbers as the prose has them: formatted once, here."""
 
 import math
+import re
+from typing import SupportsInt
 
 TITLES = {
     "firefox-en-pt": "Firefox en→pt",
@@ -35,7 +37,7 @@ def head(layer: int, number: int) -> str:
     return f"L{layer}H{number}"
 
 
-def count(number: float | int) -> str:
+def count(number: SupportsInt) -> str:
     """3945 as `3,945`."""
     return f"{int(number):,}"
 
@@ -60,3 +62,8 @@ def between(low: float, high: float, digits: int = 2) -> str:
 def tenths(share: float) -> str:
     """−0.0147 as `−1.5 %`."""
     return f"{signed(100 * share, 1)} %"
+
+
+def model(name: str) -> str:
+    """A model trained here, `multi30k-de w128 s0` as `multi30k-de (width 128, seed 0)`."""
+    return re.sub(r" w(\d+) s(\d+)", r" (width \1, seed \2)", name)

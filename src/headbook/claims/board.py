@@ -1,7 +1,7 @@
 """The scorecard page: one figure, then one line per claim with its models folded.
 
 HTML without a request to anywhere. Marks differ in shape and in colours that colour-blind readers
-can tell apart (Okabe and Ito). Without a script all is shown, and only the filters are missing.
+can tell apart, after Okabe and Ito. Without a script only the filters are missing.
 """
 
 from collections import Counter
@@ -42,14 +42,15 @@ SHAPES = {
 }
 
 STYLE = """\
-.board{--replicated:#0072b2;--mixed:#a0557f;--contradicted:#d55e00;--inconclusive:#6b6b6b;
+.board{--replicated:#0072b2;--mixed:#a0557f;--contradicted:#bb4f00;--inconclusive:#6b6b6b;
 --absent:#6b6b6b;--not-run:#707070;--not-counted:#707070;font-size:.9rem}
 html[data-theme=dark] .board{--replicated:#56b4e9;--mixed:#e09ac2;--contradicted:#ff8c42;
 --inconclusive:#b8b8b8;--absent:#b8b8b8;--not-run:#909090;--not-counted:#909090}
 .board svg{width:16px;height:16px;fill:currentColor;vertical-align:-3px;flex:none}
 .board summary>svg{margin-top:.22rem}
 .board .row{display:grid;grid-template-columns:minmax(12rem,20rem) 1fr;gap:0 .8rem;padding:.25rem 0;
-border-top:1px solid rgba(128,128,128,.25)}
+margin:0;border-top:1px solid rgba(128,128,128,.25)}
+.board .row>*{padding:0;width:auto}
 .board .row>span:first-child{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
 .board .dots a{display:inline-block;padding:0 2px;line-height:22px}
 .board table{width:auto;margin:.5rem 0;font-size:.85rem}
@@ -100,9 +101,7 @@ def page(ledger: Ledger, results: Sequence[Result], pages: str) -> str:
     Each claim is shown at the largest profile at which it was measured; `results` hold every claim
     at the same profiles, the largest first.
     """
-    by_claim: dict[str, list[Result]] = {claim.id: [] for claim in ledger.claims}
-    for result in results:
-        by_claim[result.claim.id].append(result)
+    by_claim = _by_claim(ledger, results)
     shown = {name: _largest(each) for name, each in by_claim.items()}
     works = [work for work in ledger.works if work != OWN]
     own = [work for work in ledger.works if work == OWN]
@@ -122,6 +121,33 @@ def page(ledger: Ledger, results: Sequence[Result], pages: str) -> str:
     ]  # fmt: skip
     html = "\n".join(parts)
     return f"# Scorecard\n\n```{{raw}} html\n{html}\n```\n"
+
+
+def strip(ledger: Ledger, results: Sequence[Result], scorecard: str) -> str:
+    """The works' claims as HTML: a row per verdict, each mark a link to its line on `scorecard`."""
+    shown = works_claims(ledger, results)
+    found = Counter(map(mark_of, shown))
+    rows = (
+        f'<div class="row"><span>{found[mark]} {mark}</span>'
+        f'<span class="dots">{_dots((r for r in shown if mark_of(r) == mark), scorecard)}</span>'
+        "</div>"
+        for mark in MEANINGS
+        if found[mark]
+    )
+    return "\n".join([f"<style>{STYLE}</style>", '<div class="board strip">', *rows, "</div>"])
+
+
+def works_claims(ledger: Ledger, results: Sequence[Result]) -> list[Result]:
+    """Every claim of a work other than this book, at the largest profile it was measured at."""
+    largest = map(_largest, _by_claim(ledger, results).values())
+    return [result for result in largest if result.claim.work != OWN]
+
+
+def _by_claim(ledger: Ledger, results: Sequence[Result]) -> dict[str, list[Result]]:
+    found: dict[str, list[Result]] = {claim.id: [] for claim in ledger.claims}
+    for result in results:
+        found[result.claim.id].append(result)
+    return found
 
 
 HOW = """\
@@ -168,13 +194,18 @@ def _figure(
 def _row(title: str, results: Sequence[Result]) -> str:
     """A work and its dots, those of one verdict side by side."""
     order = [*ORDER, UNCOUNTED]
-    dots = "".join(
-        f'<a href="#{result.claim.id}" title="{_title(result)}" aria-label="{_title(result)}">'
-        f"{_svg(mark_of(result))}</a>"
-        for result in sorted(results, key=lambda each: order.index(mark_of(each)))
-    )
+    dots = _dots(sorted(results, key=lambda each: order.index(mark_of(each))))
     label = f'<span title="{escape(title)}">{escape(title)}</span>'
     return f'<div class="row">{label}<span class="dots">{dots}</span></div>'
+
+
+def _dots(results: Iterable[Result], scorecard: str = "") -> str:
+    """One mark per claim, a link to its line."""
+    return "".join(
+        f'<a href="{scorecard}#{result.claim.id}" title="{_title(result)}" '
+        f'aria-label="{_title(result)}">{_svg(mark_of(result))}</a>'
+        for result in results
+    )
 
 
 def _title(result: Result) -> str:

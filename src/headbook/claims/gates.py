@@ -6,6 +6,7 @@ import numpy as np
 
 from headbook.claims.ledger import Claim, Gate
 from headbook.claims.published import (
+    RELEASED,
     Evidence,
     curve,
     early_bleu,
@@ -22,8 +23,6 @@ SMALL_BLEU = 0.25
 LEARNT = 0.9
 """A text counts as learnt when cross-entropy is a tenth below that of token frequencies."""
 NONE = "none"
-RELEASED = "released"
-"""What stands as the corpus of models that others trained until they were good enough to use."""
 EARLY = 0.1
 """A snapshot with less than this share of the last BLEU has learnt nothing that could be pruned."""
 
@@ -68,14 +67,22 @@ def _converged(claim: Claim, row: Mapping, evidence: Evidence) -> str:
     if (share := learnt_share(model, evidence)) is not None:
         told = f"has not learnt its text: {share:.0%} of the cross-entropy of token frequencies"
         return told if share > LEARNT else ""
+    change = moved(model, evidence)
+    if change is None:
+        return "not shown to have converged"
+    if change < SMALL_BLEU:
+        return ""
+    return f"not converged: its last updates still moved BLEU by {change:.1f}"
+
+
+def moved(model: str, evidence: Evidence) -> float | None:
+    """How far the last sixth of a translation model's updates moved its BLEU; None where unknown.
+
+    Below SMALL_BLEU it has converged.
+    """
     bleu = curve(model, evidence)
     earlier = bleu[bleu.index <= max(bleu.index, default=0) / LAST_SIXTH]
-    if earlier.empty:
-        return "not shown to have converged"
-    moved = abs(bleu.iloc[-1] - earlier.iloc[-1])
-    if moved < SMALL_BLEU:
-        return ""
-    return f"not converged: its last updates still moved BLEU by {moved:.1f}"
+    return None if earlier.empty else float(abs(bleu.iloc[-1] - earlier.iloc[-1]))
 
 
 def _present(claim: Claim, row: Mapping, evidence: Evidence) -> str:

@@ -7,12 +7,17 @@ gives rows like those of a claims table, or nothing where the tables do not tell
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from headbook.statistics import share_not_below
 
+Made = TypeVar("Made")
+
+RELEASED = "released"
+"""What stands as the corpus of models that others trained until they were good enough to use."""
 UNTRAINED_UPDATE = "0"
 VERSUS = " minus "
 ON_VALIDATION = "best on the validation set"
@@ -24,7 +29,7 @@ class Evidence:
 
     folder: Path
     at_hand: Mapping[str, Mapping[str, pd.DataFrame]] = field(default_factory=dict)
-    _seen: dict[object, pd.DataFrame] = field(default_factory=dict, init=False, repr=False)
+    _seen: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
 
     def table(self, study: str, name: str) -> pd.DataFrame:
         """One table of a study; empty where there is none."""
@@ -37,11 +42,17 @@ class Evidence:
         """The rows of a table that have these values, compared as text."""
         return self.once((study, name, *of.items()), lambda: self._with(study, name, of))
 
-    def once(self, key: object, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+    def once(self, key: object, make: Callable[[], Made]) -> Made:
         """What `make` gives, at its first call for this key."""
         if key not in self._seen:
             self._seen[key] = make()
         return self._seen[key]
+
+    @property
+    def released(self) -> "Evidence":
+        """The tables of released models, which lie beside those of every profile."""
+        beside = self.folder.parent / RELEASED
+        return self.once(beside, lambda: Evidence(beside))
 
     def _with(self, study: str, name: str, of: Mapping[str, object]) -> pd.DataFrame:
         table = self.table(study, name)
@@ -75,9 +86,18 @@ def has_role(model: str, role: str, evidence: Evidence) -> bool | None:
         both = [has_role(each, role, evidence) for each in model.split(VERSUS)]
         return None if None in both else all(both)
     if evidence.rows("11_confidence_and_roles", "scores", model=model).empty:
-        return None
+        return _released_role(model, role, evidence)
     found = evidence.rows("11_confidence_and_roles", "roles", model=model)
     return not found.empty and (role == "any" or bool((found["role"] == role).any()))
+
+
+def _released_role(model: str, role: str, evidence: Evidence) -> bool | None:
+    """The same of a released model, on any text that page 11 counted its roles on."""
+    found = evidence.released.rows("11_confidence_and_roles", "role_counts", model=model)
+    if found.empty:
+        return None
+    named = found if role == "any" else found[found["role"] == role]
+    return bool((named["count"] > 0).any())
 
 
 def early_bleu(model: str, evidence: Evidence) -> float | None:

@@ -201,3 +201,10 @@ def _adjusted(claim: Claim, models: list[Judged]) -> tuple[Judged, ...]:
         replace(each, outcome=Outcome.UNDECIDED) if any(each is one for one in luck) else each
         for each in models
     )
+
+
+def seed_text(seed: object) -> str:
+    """A row's seed as it was given: a column with a gap holds 0 as 0.0."""
+    if pd.isna(seed):
+        return ""
+    return str(int(seed)) if isinstance(seed, float) else str(seed)

@@ -1,13 +1,18 @@
 """`hb.load`: a model by its name, folder or Hugging Face id."""
 
 import difflib
+from dataclasses import replace
 from pathlib import Path
 
+from headbook.artefacts import catalogue as trained_here
+from headbook.artefacts.model import ModelRun
+from headbook.artefacts.trained import folder_of
 from headbook.looking.ours import WEIGHTS, RunFolder
 from headbook.models.loaded import Loaded
 from headbook.released import hugging_face
 from headbook.released.catalogue import Entry, catalogue
 from headbook.released.firefox import load_firefox
+from headbook.runs.store import Store
 from headbook.types import UserError
 
 _READERS = {"firefox": load_firefox, "hugging-face": hugging_face.load}
@@ -16,17 +21,20 @@ _READERS = {"firefox": load_firefox, "hugging-face": hugging_face.load}
 def load(name: str | Path) -> Loaded:
     """A model whose heads can be measured, with its tokens; see `Loaded` for what it can do.
 
-    `name` is a name of the catalogue data/models.toml ("firefox-en-pt", "minilm", …), a folder (a
-    finished run of this package, a Firefox translation model, a saved Hugging Face model), an
-    installed Python package with such a model, or an id of the Hugging Face hub.
+    `name` is a name of the catalogue data/models.toml ("firefox-en-pt", "minilm",
+    "multi30k-de-128", …; `headbook models` lists them), a folder (a finished run of this package, a
+    Firefox translation model, a saved Hugging Face model), an installed Python package with such a
+    model, or an id of the Hugging Face hub.
 
-    UserError, in one line, for a name nothing is known of, a folder without configuration or
-    weights, damaged files, an architecture that cannot be read, and a package or network that is
-    missing.
+    UserError, in one line, for a name nothing is known of, a model that is not trained yet, a
+    folder without configuration or weights, damaged files, an architecture that cannot be read, and
+    a package or network that is missing.
     """
     known = catalogue()
     if str(name) in known:
         return _catalogued(known[str(name)])
+    if trained_here.is_named(str(name)):
+        return _trained_here(str(name))
     path = Path(name).expanduser()
     if path.is_dir():
         return _in_folder(path)
@@ -35,7 +43,8 @@ def load(name: str | Path) -> Loaded:
     try:
         return hugging_face.load(name)
     except UserError as error:
-        near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.6)
+        names = [*known, *trained_here.catalogue()]
+        near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.6)
         if not near:
             raise
         raise UserError(f"{error} (did you mean {' or '.join(near)}?)") from None
@@ -43,6 +52,18 @@ def load(name: str | Path) -> Loaded:
 
 def _catalogued(entry: Entry) -> Loaded:
     return _READERS[entry.reader](entry.name)
+
+
+def _trained_here(name: str) -> Loaded:
+    """From the run store, or from the weights that come with the book."""
+    run = trained_here.run(name)
+    if not isinstance(run, ModelRun):
+        raise UserError(f"{name} is a language model of our own; only translation models are read")
+    with_book = trained_here.weights_folder(name)
+    folder = folder_of(run, Store.default()) or (with_book if with_book.is_dir() else None)
+    if folder is None:
+        raise UserError(f"{name} is not trained here yet: `headbook train {name}` trains it")
+    return replace(RunFolder(folder).model(), name=name)
 
 
 def _in_folder(folder: Path) -> Loaded:

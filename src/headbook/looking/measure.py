@@ -7,6 +7,7 @@ from functools import partial
 import pandas as pd
 import torch
 
+from headbook.artefacts.texts import Text
 from headbook.corpora.batches import Batch
 from headbook.heads.bootstrap import mixed
 from headbook.heads.nulls import NULLS, NullValues
@@ -28,7 +29,6 @@ from headbook.looking.passes import (
 from headbook.looking.table import columns, frame
 from headbook.models.gates import all_heads
 from headbook.models.loaded import Loaded
-from headbook.stages.texts import Text
 from headbook.types import Kind, UserError
 
 HEAD = ("kind", "layer", "head")

@@ -9,13 +9,13 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
+from headbook.artefacts.texts import Text
 from headbook.looking import sections
 from headbook.looking.measured import measured
 from headbook.looking.roles import roles
 from headbook.looking.wording import NUMBERS, SHARES, roles_of_heads
 from headbook.models.loaded import Loaded
 from headbook.plots.attention import sentence_weights
-from headbook.stages.texts import Text
 from headbook.types import UserError
 
 VIEWED, SHORTEST, LONGEST = 4, 6, 26

@@ -7,6 +7,7 @@ from jaxtyping import Int
 from torch import Tensor
 from tqdm import tqdm
 
+from headbook.artefacts.texts import Text
 from headbook.corpora.batches import Batch
 from headbook.corpora.subwords import frequency_ranks
 from headbook.heads.collect import collect
@@ -22,7 +23,6 @@ from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.heads.tag_rules import TagRuleShare
 from headbook.models.capture import Capturable
 from headbook.models.loaded import Loaded
-from headbook.stages.texts import Text
 from headbook.syntax.alignment import AlignedTree, align_all
 from headbook.types import Kind
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headbook import paths
+from headbook.artefacts.texts import AUTO, Text, parsed
 from headbook.corpora import download
 from headbook.corpora.registry import CorpusKind, nearest, registry
 from headbook.runs.store import Store
-from headbook.stages.texts import AUTO, Text, parsed
 from headbook.syntax.treebank import read_conllu
 from headbook.trees import Tree
 from headbook.types import UserError

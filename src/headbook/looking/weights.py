@@ -1,13 +1,15 @@
 """The query and key projections of a loaded model's heads, whoever trained it."""
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from headbook.models.capture import Block, Capturable
 from headbook.models.loaded import Loaded
-from headbook.released.network import HuggingNetwork
 from headbook.types import Kind, UserError
 
 NAMES = (("query", "key"), ("q_proj", "k_proj"), ("q_lin", "k_lin"), ("q", "k"))
@@ -29,15 +31,48 @@ def query_key(model: Loaded) -> Iterator[QueryKey]:
 
     UserError for a model whose projections are not layers of their own.
     """
-    network = model.network
-    for kind, layer, block in network.attentions():
-        module = network.module_of(block) if isinstance(network, HuggingNetwork) else block
-        query, key = _projections(module, model.name)
+    for kind, layer, block, query, key in projections(model.network, model.name):
         of_queries = _by_head(query.weight, block.heads)
         dim = of_queries.shape[-1]
         of_keys = _by_head(key.weight, key.weight.shape[0] // dim)
         shared = block.heads // of_keys.shape[0]
         yield QueryKey(kind, layer, of_queries, of_keys.repeat_interleave(shared, dim=0))
+
+
+def projections(
+    network: Capturable, name: str = "the model"
+) -> Iterator[tuple[Kind, int, Block, nn.Linear, nn.Linear]]:
+    """Kind, layer, block, and the query and key layers of every attention block; UserError as of
+    `query_key`."""
+    from headbook.released.network import HuggingNetwork  # takes seconds
+
+    for kind, layer, block in network.attentions():
+        module = network.module_of(block) if isinstance(network, HuggingNetwork) else block
+        yield kind, layer, block, *_projections(module, name)
+
+
+def tied(network: Capturable) -> Capturable:
+    """A copy in which every encoder layer's key projection is its query projection; UserError as of
+    `query_key`, and where heads share keys."""
+    copy = deepcopy(network)
+    for kind, layer, _, query, key in projections(copy):
+        if kind is Kind.ENCODER:
+            if query.weight.shape != key.weight.shape:
+                raise UserError(
+                    f"encoder layer {layer + 1} has fewer keys than queries: not to tie"
+                )
+            key.load_state_dict(query.state_dict())
+    return copy
+
+
+def encoder_weights(network: Capturable) -> tuple[Tensor, Tensor]:
+    """W_Q and W_K of every encoder head, [layer head model dim] each; biases are left out."""
+    found = [each for each in projections(network) if each[0] is Kind.ENCODER]
+    query, key = (
+        torch.stack([_by_head(each[side].weight, each[2].heads) for each in found])
+        for side in (3, 4)
+    )
+    return query, key
 
 
 def _projections(module: nn.Module, name: str) -> tuple[nn.Linear, nn.Linear]:

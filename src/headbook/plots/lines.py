@@ -22,20 +22,22 @@ def curves(
     ylabel: str = "",
     log: bool = False,
     marks: pd.DataFrame | None = None,
+    marks_label: str = "paper",
     markers: bool = True,
     alt: str = "",
 ) -> Drawing:
     """One line per value of `hue`, with its interval as a band where the table has one.
 
-    `markers` shows each point of a line. `marks` are the paper's values, in the same columns, drawn
-    as open diamonds. With `log` the horizontal axis is logarithmic from the smallest positive value
-    on, linear below.
+    `markers` shows each point of a line. `marks` are the paper's values, or what `marks_label`
+    says, in the same columns, as open diamonds, in the colours of the lines where they have the
+    column `hue`. With `log` the horizontal axis is logarithmic from the smallest positive value on,
+    linear below.
     """
     with matplotlib.rc_context(STYLE):
         figure, grid = canvas(300)
         axis = grid[0, 0]
         _lines(axis, frame, x, y, hue, low, high, "o" if markers else None)
-        _paper(axis, marks, x, y)
+        _marks(axis, marks, x, y, hue, marks_label)
         if log:
             axis.set_xscale("symlog", linthresh=float(frame[x][frame[x] > 0].min()))
             axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
@@ -78,10 +80,17 @@ def _lines(
             axis.fill_between(rows[x], rows[low], rows[high], color=shade, alpha=0.2, linewidth=0)
 
 
-def _paper(axis: Axes, marks: pd.DataFrame | None, x: str, y: str) -> None:
-    if marks is not None:
-        axis.plot(marks[x], marks[y], "D", color=INK, markerfacecolor="none", markersize=7,
-                  label="paper", linestyle="none")  # fmt: skip
+def _marks(
+    axis: Axes, marks: pd.DataFrame | None, x: str, y: str, hue: str | None, label: str
+) -> None:
+    if marks is None:
+        return
+    diamond = {"marker": "D", "markerfacecolor": "none", "markersize": 7, "linestyle": "none"}
+    groups = marks.groupby(hue, sort=False) if hue in marks else [(None, marks)]
+    for place, (name, rows) in enumerate(groups):
+        shade = INK if name is None else colour(name, place)
+        axis.plot(rows[x], rows[y], color=shade, **diamond)
+    axis.plot([], [], color=INK, label=label, **diamond)
 
 
 def _frame(axis: Axes, xlabel: str, ylabel: str) -> None:

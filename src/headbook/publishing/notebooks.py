@@ -31,6 +31,7 @@ class Executed:
 
     `path` is the executed copy, or on failure the copy up to the cell that failed. `compared` is
     the number of values measured live that are published too, `differing` which are not equal.
+    `processor` is the kernel's processor time in seconds, `peak` its largest memory in gigabytes.
     """
 
     name: str
@@ -40,6 +41,8 @@ class Executed:
     failure: str | None = None
     compared: int = 0
     differing: tuple[str, ...] = ()
+    processor: float = 0.0
+    peak: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ def execute(
     failed: what failed keeps its previous copy, and what it got to stands in NAME.failed.ipynb.
     """
     done = attempt(select(names), profile, parameters, workers, destination=destination)
+    print(summary(done), file=sys.stderr)
     failed = [each for each in done if each.failure]
     if failed:
         kept = ", ".join(str(each.path) for each in failed)
@@ -85,6 +89,25 @@ def execute(
             f"{len(failed)} of {len(done)} notebooks failed, as far as they got: {kept}"
         )
     return done
+
+
+def summary(done: list[Executed]) -> str:
+    """One line: the values measured again beside the published ones, and the largest notebook."""
+    compared = [each for each in done if each.compared]
+    largest = max(done, key=lambda each: each.peak)
+    line = f"{len(done)} notebooks, the largest {largest.name} with {largest.peak:.1f} GB; "
+    if not compared:
+        return line + "none measured a published value again"
+    values = sum(each.compared for each in compared)
+    line += f"{len(compared)} of them measured {values:,} values again: "
+    if wrong := [each for each in compared if each.differing]:
+        count = sum(len(each.differing) for each in wrong)
+        return line + f"{count:,} differ from the published ones, on {_names(wrong)}"
+    return line + "all equal to the published ones"
+
+
+def _names(done: list[Executed]) -> str:
+    return ", ".join(each.name for each in done)
 
 
 def attempt(
@@ -125,8 +148,10 @@ def _kernel_arguments(workers: int) -> tuple[str, ...]:
 
 def _all(jobs: list[_Job], workers: int) -> Iterator[Executed]:
     # spawned, as a forked copy of a process that has used torch's threads can hang
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
-    with pool, tqdm(total=len(jobs), unit="notebook", desc="notebooks") as bar:
+    # and each anew, as the memory of its children is that of one kernel then
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=1)
+    # no bar in a file, where it would be a line each second
+    with pool, tqdm(total=len(jobs), unit="notebook", desc="notebooks", disable=None) as bar:
         waiting = {pool.submit(_run, job): job for job in jobs}
         try:
             while waiting:
@@ -145,7 +170,7 @@ def _all(jobs: list[_Job], workers: int) -> Iterator[Executed]:
 def _line(executed: Executed) -> str:
     if executed.failure:
         return f"{executed.name}: {executed.failure}"
-    line = f"{executed.name}: {executed.seconds:.0f} s"
+    line = f"{executed.name}: {executed.seconds:.0f} s, {executed.peak:.1f} GB"
     if executed.differing:
         return f"{line}, measured live and not as published: {executed.differing[0]}"
     return line + (f", {executed.compared:,} live values as published" * bool(executed.compared))
@@ -206,8 +231,7 @@ def _publish(job: _Job, seconds: float) -> Executed:
     os.replace(job.aside, job.copy)
     job.failed.unlink(missing_ok=True)
     # beside the page and not in it: a rerun of an unchanged page leaves an unchanged file
-    cells, differing = _compared(notebook)
-    done = Executed(job.name, job.copy, job.profile, seconds, None, cells, differing)
+    done = Executed(job.name, job.copy, job.profile, seconds, None, *_compared(notebook), *_used())
     executed = asdict(done) | {"path": job.copy.name}
     record_of(job.copy).write_text(json.dumps(executed, indent=1) + "\n", encoding="utf-8")
     return done
@@ -220,6 +244,15 @@ def _compared(notebook: nbformat.NotebookNode) -> tuple[int, tuple[str, ...]]:
             if found := output.get("data", {}).get(COMPARED):
                 return found["cells"], tuple(found["differing"])
     return 0, ()
+
+
+def _used() -> tuple[float, float]:
+    """Processor seconds and peak gigabytes of this process's one kernel, which has ended."""
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return round(used.ru_utime + used.ru_stime, 1), round(used.ru_maxrss * unit / 1e9, 2)
 
 
 def record_of(copy: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The generated pages of the book: scorecard, deviations, status."""
+"""The generated pages of the book: scorecard, interface, deviations, changelog, status, cite."""
 
 import json
 import platform
@@ -9,6 +9,7 @@ import yaml
 
 from headbook import paths
 from headbook.claims.ledger import PROFILES
+from headbook.publishing.citation import Citation, citation
 from headbook.publishing.notebooks import record_of
 from headbook.runs import record
 from headbook.runs.canonical import canonical
@@ -28,17 +29,41 @@ profile's translation models, or nothing where a study read none of those."""
 
 
 def write(folder: Path, copies: list[Path]) -> None:
-    """Write scorecard.md, deviations.md and status.md; `copies` are the executed notebooks."""
+    """Write every generated page as NAME.md; `copies` are the executed notebooks."""
     from headbook.claims import scorecard
+    from headbook.publishing import interface
 
     folder.mkdir(parents=True)
     texts = {
         "scorecard": scorecard.page(paths.RESULTS, pages="../_executed"),
+        "interface": interface.page(),
         "deviations": deviations(paths.BOOK / "deviations.yml"),
+        "changelog": (paths.REPOSITORY / "CHANGELOG.md").read_text("utf-8"),
+        "cite": cite(citation()),
         "status": status(copies, paths.RESULTS),
     }
     for name, text in texts.items():
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
+
+
+def cite(source: Citation) -> str:
+    """How to cite the book, from CITATION.cff."""
+    version = f"Version {source.version}"
+    parts = [", ".join(source.authors), source.year, f"*{source.title}*", version]
+    where = f"<{source.repository}>" if source.repository else ""
+    return "\n\n".join(
+        [
+            "# Cite this book",
+            ". ".join(filter(None, [*parts, where])) + ".",
+            f"```bibtex\n{source.bibtex()}\n```",
+            "Please cite the works whose claims a page replicates as well; "
+            "{doc}`/references` lists them all.",
+            f"Text and code are under the [{source.licence} licence](../_static/LICENSE.txt). "
+            "Corpora and released models have licences of their own, which `data/corpora.toml` and "
+            "`data/models.toml` name.",
+            "",
+        ]
+    )
 
 
 def deviations(register: Path) -> str:

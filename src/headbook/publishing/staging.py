@@ -1,15 +1,18 @@
 """Lay out the book's source beside its output: texts, generated pages, executed notebooks."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import yaml
 from nbformat import NotebookNode
 
 from headbook import paths
-from headbook.publishing import pages
+from headbook.publishing import contents, front, pages
+from headbook.publishing.citation import citation
 from headbook.types import UserError
 
 CONTROL = (
@@ -24,12 +27,12 @@ BANNERS = {
 }
 PLOTLY = "application/vnd.plotly.v1+json"
 IGNORED = shutil.ignore_patterns("_executed", "_generated", "_build", "__pycache__")
+NUMBERED = re.compile(r"# \d\d ")
 
 
 def copies(executed: Path) -> list[Path]:
     """The executed copies the table of contents names; UserError when one is missing."""
-    named = [Path(file).name for file in toc() if file.startswith("_executed/")]
-    found = [executed / f"{name}.ipynb" for name in named]
+    found = [executed / f"{name}.ipynb" for name in contents.notebooks()]
     missing = [copy.stem for copy in found if not copy.exists()]
     if missing:
         raise UserError(
@@ -42,30 +45,35 @@ def copies(executed: Path) -> list[Path]:
 def stage(source: Path, executed: list[Path]) -> None:
     """Write all that Sphinx is to read into `source`, a folder that is not there yet."""
     shutil.copytree(paths.BOOK, source, ignore=IGNORED)
+    _write(source / "_toc.yml", contents.contents())
+    config = yaml.safe_load((source / "_config.yml").read_text("utf-8"))
+    config["sphinx"]["config"].setdefault("html_context", {}).update(citation().context())
+    _write(source / "_config.yml", config)
+    index = source / "intro.md"
+    index.write_text(front.filled(index.read_text("utf-8")), encoding="utf-8")
     pages.write(source / "_generated", executed)
+    shutil.copyfile(paths.REPOSITORY / "LICENSE", source / "_static" / "LICENSE.txt")
     (source / "_executed").mkdir()
+    (source / "_static" / "notebooks").mkdir()
     for copy in executed:
-        notebook = nbformat.read(copy, as_version=4)
-        nbformat.write(_dressed(notebook), source / "_executed" / copy.name)
+        notebook = _dressed(nbformat.read(copy, as_version=4), copy.stem)
+        nbformat.write(notebook, source / "_executed" / copy.name)
+        # without outputs, as it is in the repository: for readers who want to run it
+        if (template := paths.NOTEBOOKS / copy.name).exists():
+            shutil.copyfile(template, source / "_static" / "notebooks" / copy.name)
 
 
-def toc() -> list[str]:
-    """Every page of the table of contents, without suffix, in reading order."""
-    return list(_files(yaml.safe_load((paths.BOOK / "_toc.yml").read_text("utf-8"))))
+def _write(file: Path, content: dict[str, Any]) -> None:
+    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+    file.write_text(text, encoding="utf-8")
 
 
-def _files(entry: dict) -> Iterator[str]:
-    if page := entry.get("root") or entry.get("file"):
-        yield page
-    for key in ("parts", "chapters", "sections"):
-        for below in entry.get(key, []):
-            yield from _files(below)
-
-
-def _dressed(notebook: NotebookNode) -> NotebookNode:
-    """The notebook with its banner and with the alt text of its figures where myst-nb looks."""
+def _dressed(notebook: NotebookNode, name: str) -> NotebookNode:
+    """The notebook with its number and banner, and alt text of its figures where myst-nb looks."""
     title = notebook.cells[0]
     heading, _, rest = title.source.partition("\n")
+    if not NUMBERED.match(heading):
+        heading = f"# {name.partition('_')[0]} {heading.removeprefix('# ')}"
     title.source = f"{heading}\n\n{banner(notebook)}\n{rest}"
     for cell in notebook.cells:
         for alt in _alternatives(cell):

@@ -14,6 +14,8 @@ from headbook.corpora.registry import entries
 from headbook.types import UserError
 
 UNKNOWN = "unknown"
+RELEASED = "released"
+"""The kind of these entries; models trained here stand in the same file, artefacts/catalogue.py."""
 INSTALL = "python -m pip install -c constraints.txt -e '.[released]'"
 READERS = ("firefox", "hugging-face")
 
@@ -58,7 +60,8 @@ def catalogue(file: Path | None = None) -> dict[str, Entry]:
 
 @cache
 def _read(file: Path) -> dict[str, Entry]:
-    return {name: _entry(file, name, table) for name, table in entries(file).items()}
+    tables = entries(file).items()
+    return {n: _entry(file, n, table) for n, table in tables if table.get("kind") == RELEASED}
 
 
 def _entry(file: Path, name: str, table: dict) -> Entry:
@@ -82,6 +85,16 @@ def entry(name: str) -> Entry:
         return known[name]
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.4) or list(known)[:3]
     raise UserError(f"no released model is called {name!r}: did you mean {', '.join(near)}?")
+
+
+def place(entry: Entry) -> str:
+    """Where a model's weights are now, nothing fetched: here, not here, or on the hub."""
+    if entry.id:
+        return "on the hub"
+    if entry.package:
+        return "here" if importlib.util.find_spec(entry.folder.partition("/")[0]) else "not here"
+    folder = paths.downloads() / "models" / entry.name
+    return "here" if all((folder / file.name).exists() for file in entry.files) else "not here"
 
 
 def folder_of(entry: Entry) -> Path:

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,6 +90,20 @@ class Store:
         self.handed[final] = None
         return final
 
+    def hand_over(self, alike: Iterable[Ingredients]) -> list[Path]:
+        """The folders of finished runs that are parts of one; one record per commit stands for all.
+
+        OSError where one is not finished.
+        """
+        folders = [self.folder(each) for each in alike]
+        made = {path: json.loads((path / "run.json").read_text())["commit"] for path in folders}
+        told = {made[path] for path in self.handed if path in made}
+        for path, commit in made.items():
+            if commit not in told:
+                self.handed[path] = None
+                told.add(commit)
+        return folders
+
     def _require_writable(self, folder: Path) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -105,6 +119,14 @@ class Store:
     def records(self) -> list[dict[str, Any]]:
         """The records of all runs that were got from this object: what was read, or made."""
         return [json.loads((folder / "run.json").read_text()) for folder in self.handed]
+
+    def finished(self, stage: Stage) -> Iterator[tuple[Path, dict[str, Any]]]:
+        """Folder and ingredients of every finished run of a stage, the newest first."""
+        files = (self.root / stage.name).glob("*/run.json")
+        for file in sorted(files, key=lambda each: each.stat().st_mtime, reverse=True):
+            made = json.loads(file.read_text())["ingredients"]
+            if made["stage"] == plain(stage):
+                yield file.parent, made
 
     def _make(self, ingredients: Ingredients, make: Callable[[Path], None], final: Path) -> None:
         aside = final.with_suffix(".partial")

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
+from headbook.artefacts.masked import Masked, MaskedRun, masked
+from headbook.artefacts.model import TrainedModel
 from headbook.runs.store import Store
-from headbook.stages.masked import Masked, MaskedRun, masked
-from headbook.stages.model import TrainedModel
 from headbook.studies.pruning_curves import SIGNIFICANT
 from headbook.studies.pruning_orders import Heads, heads_of
 from headbook.training.paired import paired

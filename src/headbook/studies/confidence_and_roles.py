@@ -5,11 +5,11 @@ from dataclasses import fields, replace
 
 import pandas as pd
 
+from headbook.artefacts.heads import DEFAULT, Choices
 from headbook.heads.measure import percentiles
 from headbook.heads.positional import Place
 from headbook.heads.roles import Role, Thresholds
 from headbook.runs.store import Store
-from headbook.stages.heads import DEFAULT, Choices
 from headbook.studies.config import Config
 from headbook.studies.measurements import (
     Measurement,

@@ -6,15 +6,16 @@ from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+from headbook.artefacts.encoders import EncoderRun
+from headbook.artefacts.language import DroppingRun, LanguageRun, Setting, SharingRun, text_of
+from headbook.artefacts.model import ModelRun
+from headbook.artefacts.recipe import SIZES
+from headbook.artefacts.texts import AUTO, find_pipeline
 from headbook.corpora.readers import load
-from headbook.stages.encoders import EncoderRun
-from headbook.stages.language import DroppingRun, LanguageRun, Setting, SharingRun, text_of
-from headbook.stages.model import ModelRun
-from headbook.stages.texts import AUTO, find_pipeline
 from headbook.studies.encoder_runs import LayerSample, encoder_runs
 from headbook.studies.language_runs import light
 from headbook.studies.profile import Profile
-from headbook.studies.profiles import PROFILES, SIZES
+from headbook.studies.profiles import PROFILES
 from headbook.studies.regularised_runs import Regularising
 from headbook.studies.specialising_runs import FACTOR, Specialising
 from headbook.types import UserError
@@ -45,8 +46,9 @@ class Config:
             _known("size", self.size, SIZES)
         if self.pipeline != AUTO:
             find_pipeline(self.pipeline)  # said now, not after the training
-        for name in ("updates", "sentences", "seed"):
-            _whole(name, getattr(self, name), smallest=0 if name == "seed" else 1)
+        # of sentences at least two in each half: with one there is no interval
+        for name, smallest in (("updates", 1), ("sentences", 4), ("seed", 0)):
+            _whole(name, getattr(self, name), smallest)
 
     @property
     def preset(self) -> Profile:

@@ -9,6 +9,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from headbook.artefacts.language import LanguageModel, Setting, language_model
+from headbook.artefacts.watching import PROBE, TRAINING, Look
 from headbook.corpora.batches import collate
 from headbook.heads.four_metrics import (
     ARTICLE,
@@ -19,8 +21,6 @@ from headbook.heads.four_metrics import (
 )
 from headbook.models.perturbation import moved
 from headbook.runs.store import Store
-from headbook.stages.language import LanguageModel, Setting, language_model
-from headbook.stages.watching import PROBE, TRAINING, Look
 from headbook.studies.config import Config
 from headbook.studies.measurements import stacked
 from headbook.studies.results import Tables

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from headbook.stages.encoders import EncoderRun, Objective
-from headbook.stages.model import ModelRun
+from headbook.artefacts.encoders import EncoderRun, Objective
+from headbook.artefacts.model import ModelRun
 
 
 @dataclass(frozen=True)

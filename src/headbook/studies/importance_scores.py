@@ -7,13 +7,13 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
+from headbook.artefacts.importance import ImportanceRun, importance
+from headbook.artefacts.model import TrainedModel
+from headbook.artefacts.relevance import RelevanceRun, relevance
+from headbook.artefacts.texts import HELD_OUT
 from headbook.heads.importance import Form
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
-from headbook.stages.importance import ImportanceRun, importance
-from headbook.stages.model import TrainedModel
-from headbook.stages.relevance import RelevanceRun, relevance
-from headbook.stages.texts import HELD_OUT
 from headbook.studies.ablations import changes, one_head_out
 from headbook.studies.config import Config
 from headbook.studies.measurements import measure, text_of

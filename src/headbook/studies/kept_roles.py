@@ -9,20 +9,15 @@ import pandas as pd
 import torch
 from jaxtyping import Bool, Float
 
+from headbook.artefacts.model import Size
+from headbook.artefacts.texts import HELD_OUT
 from headbook.heads.measure import percentiles
 from headbook.heads.positional import Place
 from headbook.heads.roles import DRAWING_ORDER, Thresholds
 from headbook.runs.store import Store
-from headbook.stages.model import Size
-from headbook.stages.texts import HELD_OUT
+from headbook.statistics import block_matched_share, group_means, pair_share
 from headbook.studies.config import Config
-from headbook.studies.kept_heads import (
-    block_matched_share,
-    group_means,
-    keeping,
-    pair_share,
-    some_but_not_all,
-)
+from headbook.studies.kept_heads import keeping, some_but_not_all
 from headbook.studies.measurements import Measurement, head_scores, measure, role_rows, text_of
 from headbook.studies.pruned_tables import Sweep, Translated
 from headbook.types import Kind

@@ -13,14 +13,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headbook.artefacts.heads import DEFAULT, Choices, HeadsRun, Measured, measured
+from headbook.artefacts.model import ModelRun, TrainedModel, corpus_of, trained
+from headbook.artefacts.texts import HELD_OUT, Text, held_out, treebank
+from headbook.corpora.readers import ParallelCorpus
 from headbook.heads.measure import RatioSums, best_head
 from headbook.heads.offset_baseline import OffsetBaseline, offset_baseline
 from headbook.heads.positional import REACH, Place
 from headbook.heads.roles import candidates
 from headbook.runs.store import Store
-from headbook.stages.heads import DEFAULT, Choices, HeadsRun, Measured, measured
-from headbook.stages.model import ModelRun, TrainedModel, trained
-from headbook.stages.texts import HELD_OUT, Text, held_out, treebank
 from headbook.studies.config import Config
 from headbook.trees import RELATION_DIRECTIONS
 from headbook.types import Kind
@@ -87,8 +88,12 @@ def models(config: Config, store: Store) -> list[TrainedModel]:
 
 def text_of(model: TrainedModel, name: str, config: Config, store: Store) -> Text:
     """A text by its name: the model's held-out sentences, or a gold treebank."""
+    return _text(model.corpus, name, config, store)
+
+
+def _text(corpus: ParallelCorpus, name: str, config: Config, store: Store) -> Text:
     if name == HELD_OUT:
-        return held_out(model.corpus, config.sentence_count, config.pipeline, store)
+        return held_out(corpus, config.sentence_count, config.pipeline, store)
     return treebank(name, config.sentence_count)
 
 
@@ -106,9 +111,10 @@ def measurements(
     """
     texts, updates = list(texts), list(updates)
     for run in config.models() if runs is None else runs:
+        # read before the training: a parser that is missing is said now
+        read = [_text(corpus_of(run.corpus, run.pairs), name, config, store) for name in texts]
         model = trained(run, store)
-        for name in texts:
-            text = text_of(model, name, config, store)
+        for text in read:
             for update in updates:
                 yield measure(model, text, store, choices, update)
 

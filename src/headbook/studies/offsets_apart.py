@@ -17,13 +17,14 @@ import pandas as pd
 from headbook.heads.positional import Place, place_of
 from headbook.heads.roles import Thresholds
 from headbook.runs import record
-from headbook.studies.emergence_readings import ANY_MOMENT
 from headbook.studies.kept_roles import ANY_NEARNESS, NEARNESS
 from headbook.studies.results import Tables, folder
-from headbook.studies.specialisation import ANY_OFFSET
 from headbook.types import UserError
 
 ROLES = "11_confidence_and_roles"
+ANY_OFFSET = "any_offset"
+ANY_MOMENT = "first head at one offset, own token among them"
+"""The names of shares and moments whose offset a table does not tell."""
 SINCE = "2026-11-23T08:00"
 """From then on tables are published with the places apart."""
 OLD = ["offset", "positional", "positional_low", "positional_high"]

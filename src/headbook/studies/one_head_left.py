@@ -8,11 +8,12 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from headbook.artefacts.masked import Masked, MaskedRun, masked
+from headbook.artefacts.model import TrainedModel, trained
 from headbook.claims.published import ENDS, harmless
 from headbook.pruning.ranking import keep_one
 from headbook.runs.store import Store
-from headbook.stages.masked import Masked, MaskedRun, masked
-from headbook.stages.model import TrainedModel, trained
+from headbook.statistics import percentile_interval
 from headbook.studies.ablations import (
     changes,
     compared,
@@ -123,7 +124,7 @@ def _mean_of(each: Subject, block: Block) -> dict[str, object]:
     """The mean over the heads that could stay, its interval over the same resampled sentences."""
     statistics = each.test.statistics
     drawn = np.mean([resampled(statistics[mask]) for mask in each.blocks[block]], axis=0)
-    low, high = np.quantile(drawn - resampled(statistics[0]), [0.025, 0.975])
+    low, high = percentile_interval(drawn - resampled(statistics[0]))
     change = np.mean(each.test.bleu[each.blocks[block]]) - each.test.bleu[0]
     return {"head": np.nan, "change": float(change), "low": float(low), "high": float(high),
             "p": np.nan, "significant": False}  # fmt: skip

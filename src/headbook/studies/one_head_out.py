@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from headbook.artefacts.masked import Masked, MaskedRun, masked
+from headbook.artefacts.model import TrainedModel, trained
 from headbook.claims.published import ENDS, harmless
 from headbook.runs.store import Store
-from headbook.stages.masked import Masked, MaskedRun, masked
-from headbook.stages.model import TrainedModel, trained
 from headbook.statistics import holm
 from headbook.studies.ablations import (
     changes,

@@ -14,7 +14,7 @@ from headbook.claims.ledger import Ledger, load
 from headbook.claims.published import Evidence
 from headbook.claims.render import comparison
 from headbook.claims.scorecard import checked
-from headbook.claims.verdict import Result, result
+from headbook.claims.verdict import Result, result, seed_text
 from headbook.studies.config import Config
 from headbook.studies.results import Published, Tables, all_published
 
@@ -175,7 +175,7 @@ def _others(kept: list[Published], config: Config) -> list[Published]:
 def _results(ledger: Ledger, study: str, profile: str, tables: Tables) -> list[Result]:
     """The study's claims; what other studies know of the models comes from those published."""
     claims = tables["claims"]
-    named = claims.assign(seed=[_seed(seed) for seed in claims["seed"]])
+    named = claims.assign(seed=[seed_text(seed) for seed in claims["seed"]])
     rows = checked(ledger, named, study, f"{study} at {profile}")
     evidence = Evidence(paths.RESULTS / profile, {study: tables})
     return [
@@ -183,10 +183,3 @@ def _results(ledger: Ledger, study: str, profile: str, tables: Tables) -> list[R
         for claim in ledger.claims
         if claim.study == study
     ]
-
-
-def _seed(seed: object) -> str:
-    """As it was given: a column with a gap holds 0 as 0.0."""
-    if pd.isna(seed):
-        return ""
-    return str(int(seed)) if isinstance(seed, float) else str(seed)

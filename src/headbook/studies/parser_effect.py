@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pandas as pd
 
+from headbook.artefacts.model import trained
+from headbook.artefacts.texts import HELD_OUT, parsed
 from headbook.heads.measure import percentiles
 from headbook.runs.store import Store
-from headbook.stages.model import trained
-from headbook.stages.texts import HELD_OUT, parsed
 from headbook.studies.config import Config
 from headbook.studies.measurements import (
     Measurement,

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from headbook.stages.language import DroppingRun, LanguageRun, SharingRun
-from headbook.stages.model import ModelRun
-from headbook.stages.texts import HELD_OUT
+from headbook.artefacts.language import DroppingRun, LanguageRun, SharingRun
+from headbook.artefacts.model import ModelRun
+from headbook.artefacts.texts import HELD_OUT
 from headbook.studies.encoder_runs import LayerSample
 from headbook.studies.regularised_runs import Regularising
 from headbook.studies.specialising_runs import Specialising

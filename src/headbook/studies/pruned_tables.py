@@ -9,10 +9,10 @@ import pandas as pd
 import torch
 from jaxtyping import Float
 
+from headbook.artefacts.model import TrainedModel, trained
+from headbook.artefacts.pruned import ENCODER_ONLY, PrunedModel, primary_translations
 from headbook.heads.measure import percentiles
 from headbook.runs.store import Store
-from headbook.stages.model import TrainedModel, trained
-from headbook.stages.pruned import ENCODER_ONLY, PrunedModel, primary_translations
 from headbook.studies.config import Config
 from headbook.studies.measurements import claim_row, model_labels
 from headbook.studies.sweeps import (

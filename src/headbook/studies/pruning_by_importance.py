@@ -7,10 +7,10 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from headbook.artefacts.model import TrainedModel, trained
 from headbook.heads.importance import Form
 from headbook.pruning.ranking import ascending
 from headbook.runs.store import Store
-from headbook.stages.model import TrainedModel, trained
 from headbook.studies.config import Config
 from headbook.studies.measurements import claim_row, model_labels, stacked
 from headbook.studies.profile import Pruning

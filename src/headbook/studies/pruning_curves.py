@@ -10,11 +10,11 @@ import pandas as pd
 import torch
 from jaxtyping import Float, Int
 
+from headbook.artefacts.masked import MaskedRun, masked
+from headbook.artefacts.model import TrainedModel
 from headbook.heads.measure import percentiles
 from headbook.pruning.ranking import counts, first_of
 from headbook.runs.store import Store
-from headbook.stages.masked import MaskedRun, masked
-from headbook.stages.model import TrainedModel
 from headbook.studies.pruning_orders import Heads
 from headbook.training.paired import paired, resampled
 from headbook.types import Kind

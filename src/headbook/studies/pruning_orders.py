@@ -7,14 +7,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headbook.artefacts.importance import ImportanceRun, importance
+from headbook.artefacts.masked import MaskedRun, masked
+from headbook.artefacts.model import TrainedModel
 from headbook.heads.importance import Form, l2_normalised
 from headbook.models.gates import all_heads
 from headbook.pruning.ranking import ascending, counts, random_order
 from headbook.runs.seeds import derived
 from headbook.runs.store import Store
-from headbook.stages.importance import ImportanceRun, importance
-from headbook.stages.masked import MaskedRun, masked
-from headbook.stages.model import TrainedModel
 from headbook.types import HeadId, Kind
 
 Heads = tuple[HeadId, ...]

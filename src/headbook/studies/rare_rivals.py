@@ -10,13 +10,13 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from headbook.artefacts.heads import BATCH_TOKENS, encoded
+from headbook.artefacts.model import TrainedModel
 from headbook.corpora.batches import Batch, EncodedPair, in_order
 from headbook.corpora.subwords import SPACE, SPECIAL, frequency_ranks
 from headbook.heads.collect import collect
 from headbook.heads.measure import HeadMeasure, RatioSums, Recording
 from headbook.heads.rare import OUTSIDE_TOP, RareChance, RareShare, rare_tokens
-from headbook.stages.heads import BATCH_TOKENS, encoded
-from headbook.stages.model import TrainedModel
 from headbook.studies.measurements import Measurement
 
 NAN = float("nan")

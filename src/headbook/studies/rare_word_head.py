@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pandas as pd
 
+from headbook.artefacts.heads import DEFAULT
 from headbook.heads.measure import percentiles
 from headbook.heads.rare import OUTSIDE_TOP, RareUnit
 from headbook.runs.store import Store
-from headbook.stages.heads import DEFAULT
 from headbook.studies.config import Config
 from headbook.studies.measurements import (
     RAREST,

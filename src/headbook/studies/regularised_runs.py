@@ -6,25 +6,18 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from headbook.artefacts.catalogue import turn_of
+from headbook.artefacts.language import DroppingRun, LanguageModel, LanguageRun
+from headbook.artefacts.model import ModelRun, TrainedModel
+from headbook.artefacts.pruned import primary_translations
+from headbook.artefacts.regularised import DroppingModelRun, RegularisedLanguageRun, RegularisedRun
 from headbook.corpora.batches import EncodedPair
 from headbook.models.drop_head import DropHeadSchedule
 from headbook.models.transformer import Transformer
-from headbook.runs.store import Store
-from headbook.stages.language import (
-    DroppingRun,
-    LanguageModel,
-    LanguageRun,
-    ingredients,
-    language_model,
-    text_of,
-)
-from headbook.stages.model import ModelRun, TrainedModel, asked_for, trained
-from headbook.stages.pruned import primary_translations
-from headbook.stages.regularised import DroppingModelRun, RegularisedLanguageRun, RegularisedRun
-from headbook.stages.watching import Watched
-from headbook.studies.language_runs import given, turn_of
+from headbook.runs.store import Ingredients, Store
+from headbook.studies.language_runs import given
+from headbook.training.config import TrainingConfig
 from headbook.training.paired import Statistics, statistics
 from headbook.training.regularising import Regulariser, Term
 from headbook.training.scoring import Casing, Losses, losses, nats
@@ -59,6 +52,21 @@ class Candidate:
         """The columns that tell this model's rows from all others'."""
         return {"task": str(self.task), "variant": self.variant, "strength": self.strength,
                 "seed": self.run.training.seed}  # fmt: skip
+
+    @property
+    def label(self) -> str:
+        return f"{self.task}, {self.variant} {self.strength:g}, seed {self.run.training.seed}"
+
+    @property
+    def training(self) -> TrainingConfig:
+        return self.run.training
+
+    def ingredients(self) -> Ingredients:
+        return self.run.ingredients()
+
+    def trained(self, store: Store, deadline: float = math.inf) -> TrainedModel | LanguageModel:
+        """From the store, or trained now. OutOfTimeError at the deadline."""
+        return self.run.trained(store, deadline)
 
     def with_seed(self, seed: int) -> "Candidate":
         return replace(self, run=self.run.with_seed(seed))
@@ -120,15 +128,6 @@ class Regularising:
             *(_with_term(base, term, each) for term in self.terms for each in self.strengths),
             *(_dropping(base, name, rate) for name in (CONSTANT, V) for rate in self.rates),
         )
-
-
-def unwatched(
-    translation: ModelRun, language: LanguageRun, strengths: tuple[float, ...], **options: Any
-) -> Regularising:
-    """Of a language model that nobody looks at while it is trained."""
-    return Regularising(
-        translation, replace(language, watched=Watched(every=0)), strengths, **options
-    )
 
 
 def _with_term(base: Candidate, term: Term, strength: float) -> Candidate:
@@ -200,19 +199,9 @@ class Made:
         return nats(model, pairs, self.asked.run.training.tokens)
 
 
-def is_kept(candidate: Candidate, store: Store) -> bool:
-    """Whether the store has it."""
-    run = candidate.run
-    if isinstance(run, ModelRun):
-        return store.has(asked_for(run))
-    return store.has(ingredients(run, text_of(run.corpus, run.lines)))
-
-
-def made(candidate: Candidate, store: Store, deadline: float = math.inf) -> Made:
-    """From the store, or trained now. OutOfTimeError at the deadline."""
-    run = candidate.run
-    make = trained if isinstance(run, ModelRun) else language_model
-    return Made(candidate, make(run, store, deadline))
+def made(candidate: Candidate, store: Store) -> Made:
+    """From the store, or trained now."""
+    return Made(candidate, candidate.trained(store))
 
 
 def tuned(found: Sequence[Made]) -> list[Made]:

@@ -9,13 +9,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headbook.artefacts.texts import HELD_OUT, Text, held_out, treebank
 from headbook.claims.ledger import load as ledger
 from headbook.corpora.readers import load
 from headbook.heads.bootstrap import poisson_weights
 from headbook.heads.measure import REPLICATES, percentiles
 from headbook.runs.seeds import derived
 from headbook.runs.store import Store
-from headbook.stages.texts import HELD_OUT, Text, held_out, treebank
 from headbook.studies.config import Config
 from headbook.studies.measurements import claim_row, stacked
 from headbook.studies.results import Tables

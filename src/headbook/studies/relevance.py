@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from headbook.artefacts.model import TrainedModel, trained
+from headbook.artefacts.relevance import RelevanceRun, relevance
+from headbook.artefacts.texts import HELD_OUT
 from headbook.heads.measure import RatioSums, percentiles
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
-from headbook.stages.model import TrainedModel, trained
-from headbook.stages.relevance import RelevanceRun, relevance
-from headbook.stages.texts import HELD_OUT
+from headbook.statistics import interval, resampled_within_layers, within_layers
 from headbook.studies.config import Config
 from headbook.studies.kept_roles import NEARNESS, encoder_scores
 from headbook.studies.measurements import (
@@ -24,7 +25,6 @@ from headbook.studies.measurements import (
     stacked,
     text_of,
 )
-from headbook.studies.rank_correlation import interval, resampled_within_layers, within_layers
 from headbook.studies.relevance_figures import (
     BEST,
     UNTRAINED,

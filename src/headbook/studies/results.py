@@ -77,7 +77,7 @@ def published(study: str, profile: str = "laptop", root: Path | None = None) -> 
 
 def all_published(study: str, root: Path | None = None) -> list[Published]:
     """The study at every profile it was published at, the largest first."""
-    found = (name for name in reversed(PROFILES) if _record(study, name, root).exists())
+    found = (name for name in reversed([*PROFILES]) if _record(study, name, root).exists())
     return [published(study, name, root) for name in found]
 
 

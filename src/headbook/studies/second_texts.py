@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from headbook.artefacts.model import TrainedModel, corpus_of
 from headbook.corpora.registry import registry
 from headbook.runs.seeds import derived
-from headbook.stages.model import TrainedModel, corpus_of
+from headbook.statistics import interval
 
 ELSEWHERE = {"multi30k": ("tatoeba",), "tatoeba": ("multi30k", "msdocs"), "msdocs": ("tatoeba",)}
 """Where texts of another kind are found for a corpus with one test set: the first there is."""
@@ -54,8 +55,7 @@ def correlation(
     r = _pearson(one[None], other[None])[0]
     if np.isnan(r):
         return (float("nan"),) * 3
-    low, high = np.nanquantile(_pearson(one[drawn], other[drawn]), [0.025, 0.975])
-    return float(r), float(low), float(high)
+    return interval(np.concatenate([[r], _pearson(one[drawn], other[drawn])]))
 
 
 def _pearson(

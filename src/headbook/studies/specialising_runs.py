@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from headbook.stages.model import ModelRun, Size
+from headbook.artefacts.model import ModelRun, Size
 from headbook.types import UserError
 
 FACTOR = 4

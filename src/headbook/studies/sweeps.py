@@ -9,10 +9,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from headbook.runs.seeds import derived
-from headbook.runs.store import Store
-from headbook.stages.model import TrainedModel
-from headbook.stages.pruned import (
+from headbook.artefacts.model import TrainedModel
+from headbook.artefacts.pruned import (
     ENCODER_ONLY,
     ControlRun,
     PrunedModel,
@@ -21,6 +19,8 @@ from headbook.stages.pruned import (
     control,
     pruned,
 )
+from headbook.runs.seeds import derived
+from headbook.runs.store import Store
 from headbook.studies.config import Config
 from headbook.training.config import TrainingConfig
 from headbook.types import HeadId, Kind

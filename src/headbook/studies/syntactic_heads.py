@@ -11,15 +11,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from headbook.artefacts.heads import DEFAULT
+from headbook.artefacts.model import trained
+from headbook.artefacts.texts import HELD_OUT
 from headbook.claims.ledger import load as ledger
 from headbook.heads.arcs import PieceRule
 from headbook.heads.measure import Selection, best_head, percentiles
 from headbook.heads.offset_baseline import offset_baseline
 from headbook.heads.tokens import EosKeys
 from headbook.runs.store import Store
-from headbook.stages.heads import DEFAULT
-from headbook.stages.model import trained
-from headbook.stages.texts import HELD_OUT
 from headbook.studies.config import Config
 from headbook.studies.measurements import (
     RELATION_NAMES,

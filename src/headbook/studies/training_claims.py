@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
+from headbook.artefacts.language import LanguageModel, Setting
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
-from headbook.stages.language import LanguageModel, Setting
 from headbook.studies.diversity_watched import (
     column,
     cost_row,

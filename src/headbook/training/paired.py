@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Float, Int
 from sacrebleu.metrics import BLEU
 
+from headbook.statistics import draws, percentile_interval
 from headbook.types import UserError
 
 SAMPLES = 1000
@@ -65,14 +65,14 @@ def paired(
         raise UserError("a paired test needs two translations of the same references")
     difference = corpus_bleu(statistics) - corpus_bleu(baseline)
     drawn = resampled(statistics, samples, seed) - resampled(baseline, samples, seed)
-    low, high = np.quantile(drawn, [0.025, 0.975])
+    low, high = percentile_interval(drawn)
     if not drawn.any():
-        return Paired(difference, float(low), float(high), 1.0)
+        return Paired(difference, low, high, 1.0)
     apart = np.abs(drawn)
     # Under the null hypothesis the differences lie around zero: hence less their mean. The ones
     # keep p above zero, whatever the number of samples.
     beyond = int(np.count_nonzero(apart - apart.mean() > abs(difference)))
-    return Paired(difference, float(low), float(high), (beyond + 1) / (samples + 1))
+    return Paired(difference, low, high, (beyond + 1) / (samples + 1))
 
 
 def increase(
@@ -90,10 +90,10 @@ def increase(
     added, counted = sums - baseline, tokens.astype(np.float64)
     drawn = draws(len(tokens), samples, seed)
     found = (drawn @ added) / (drawn @ counted)
-    low, high = np.quantile(found, [0.025, 0.975])
+    low, high = percentile_interval(found)
     beyond = min(np.count_nonzero(found <= 0), np.count_nonzero(found >= 0))
     p = min(1.0, 2 * (beyond + 1) / (samples + 1))
-    return Paired(float(added.sum() / counted.sum()), float(low), float(high), p)
+    return Paired(float(added.sum() / counted.sum()), low, high, p)
 
 
 def _metric() -> BLEU:
@@ -115,13 +115,3 @@ def _scores(sums: Int[np.ndarray, "sample 10"]) -> Float[np.ndarray, " sample"]:
 
 def _score(metric: BLEU, sums: Int[np.ndarray, "10"]) -> float:
     return float(metric._compute_score_from_stats(sums.tolist()).score)
-
-
-@lru_cache(maxsize=4)
-def draws(sentences: int, samples: int, seed: int) -> Float[np.ndarray, "sample sentence"]:
-    """How often each sample draws each sentence, by sacrebleu's generator.
-
-    As floats: products of whole numbers are as exact in them, and many times faster.
-    """
-    drawn = np.random.default_rng(seed).choice(sentences, size=(samples, sentences), replace=True)
-    return np.stack([np.bincount(row, minlength=sentences) for row in drawn]).astype(np.float64)

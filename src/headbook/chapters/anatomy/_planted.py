@@ -142,14 +142,16 @@ Alter = Callable[[Tensor], Tensor]
 """A fault: other weights in place of those of one layer, [batch head query key]."""
 
 
-def measured(
-    text: Text,
-    seed: int,
-    make: Callable[[Text], dict[str, HeadMeasure]] = measures,
-    alter: Alter = lambda weights: weights,
-) -> dict[str, HeadMeasure]:
-    """The planted heads, in the order of HEADS, with the noises of NOISES as layers."""
-    made = make(text)
+Case = tuple[Callable[[Text], dict[str, HeadMeasure]], Alter]
+"""The measures to make, and a fault in what they are given."""
+
+
+def measured(text: Text, seed: int, cases: Mapping[str, Case]) -> dict[str, dict[str, HeadMeasure]]:
+    """The planted heads, in the order of HEADS, with the noises of NOISES as layers, per case.
+
+    Their weights are drawn once for all cases.
+    """
+    made = {name: make(text) for name, (make, _) in cases.items()}
     for batch in text.batches:
         clean = [head.weights(batch, text) for head in HEADS]
         layers = [
@@ -158,9 +160,10 @@ def measured(
             for noise in NOISES
         ]  # fmt: skip
         tape = planted.recording(*layers)
-        shared = Shared({at: [alter(each) for each in layer] for at, layer in tape.items()})
-        for measure in made.values():
-            measure.update(shared, batch)
+        for name, (_, alter) in cases.items():
+            shared = Shared({at: [alter(each) for each in layer] for at, layer in tape.items()})
+            for measure in made[name].values():
+                measure.update(shared, batch)
     return made
 
 
@@ -191,7 +194,8 @@ def _eos_counted(text: Text) -> dict[str, HeadMeasure]:
     return measures(text, 0) | {"confidence": Confidence(Kind.ENCODER, counted, replicates=0)}
 
 
-FAULTS: dict[str, tuple[Callable[[Text], dict[str, HeadMeasure]], Alter]] = {
+RIGHT: dict[str, Case] = {"right": (measures, lambda weights: weights)}
+FAULTS: dict[str, Case] = {
     "queries and keys exchanged": (partial(measures, replicates=0), lambda each: each.mT),
     "keys off by one": (partial(measures, replicates=0), lambda each: each.roll(1, dims=-1)),
     "heads in another order": (partial(measures, replicates=0), lambda each: each.roll(1, dims=1)),

@@ -22,6 +22,7 @@ from headbook.chapters.anatomy._planted import (
     NOISES,
     OFFSETS,
     RELATION_NAMES,
+    RIGHT,
     ROUNDING,
     Known,
     Values,
@@ -60,12 +61,13 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     """Planted heads under every measure and their roles, faulty measures, random heads."""
     text = sample(parameters.sentences)
     labels = {"sentences": len(text.sentences), "seed": parameters.seed}
-    known, made = expectations(text), measured(text, parameters.seed)
+    known, made = expectations(text), measured(text, parameters.seed, RIGHT | FAULTS)
+    right = made.pop("right")
     baseline = offset_accuracy(text)
     found = {
-        "planted": planted_rows(known, by_name(made)),
-        "roles": role_rows(made, baseline),
-        "faults": fault_rows(text, known, parameters.seed),
+        "planted": planted_rows(known, by_name(right)),
+        "roles": role_rows(right, baseline),
+        "faults": fault_rows(known, made),
         "random_heads": random_rows(text, baseline, parameters.random_heads),
     }
     return {name: pd.DataFrame(rows).assign(**labels) for name, rows in found.items()}
@@ -114,10 +116,12 @@ def planted_rows(known: Known, values: Values) -> Iterator[dict[str, object]]:
                 }  # fmt: skip
 
 
-def fault_rows(text: Text, known: Known, seed: int) -> Iterator[dict[str, object]]:
+def fault_rows(
+    known: Known, made: Mapping[str, Mapping[str, HeadMeasure]]
+) -> Iterator[dict[str, object]]:
     """How many values leave their known answers when the measures have a fault."""
-    for fault, (make, alter) in FAULTS.items():
-        rows = list(planted_rows(known, by_name(measured(text, seed, make, alter))))
+    for fault, measures_made in made.items():
+        rows = list(planted_rows(known, by_name(measures_made)))
         wrong = [row for row in rows if not row["found"]]
         yield {
             "fault": fault, "values": len(rows), "wrong": len(wrong),

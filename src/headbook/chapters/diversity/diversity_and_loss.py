@@ -8,13 +8,13 @@ import pandas as pd
 from jaxtyping import Float
 from scipy.stats import spearmanr
 
+from headbook.artefacts.language import LanguageModel, Setting
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.trained import at_profile
 from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.four_metrics import DISSIMILARITY, RAW
 from headbook.runs.store import Store
-from headbook.stages.language import LanguageModel, Setting
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import (
     batch_rows,

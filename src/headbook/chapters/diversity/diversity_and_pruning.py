@@ -6,6 +6,9 @@ from functools import cached_property
 
 import pandas as pd
 
+from headbook.artefacts.heads import BATCH_TOKENS
+from headbook.artefacts.model import ModelRun, TrainedModel, trained
+from headbook.artefacts.pruned import EVERYTHING
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.diversity._head_diversity import (
@@ -32,15 +35,12 @@ from headbook.corpora.batches import in_order
 from headbook.heads.four_metrics import DISSIMILARITY
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
-from headbook.stages.heads import BATCH_TOKENS
-from headbook.stages.model import ModelRun, TrainedModel, trained
-from headbook.stages.pruned import EVERYTHING
+from headbook.statistics import interval
 from headbook.studies.config import Config
 from headbook.studies.importance_scores import ABLATION, IMPORTANCE, RELEVANCE, importance_scores
 from headbook.studies.kept_heads import keeping
 from headbook.studies.measurements import claim_row, model_labels, stacked
 from headbook.studies.pruning_orders import heads_of
-from headbook.studies.rank_correlation import interval
 from headbook.studies.sweeps import swept
 from headbook.types import Kind
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from headbook.artefacts.language import DroppingRun, LanguageModel, language_model
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.diversity import _removed_heads as removed_heads
@@ -14,7 +15,6 @@ from headbook.chapters.diversity._seeds import differences, over_seed
 from headbook.chapters.trained import at_profile
 from headbook.heads.four_metrics import DISSIMILARITY
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.stages.language import DroppingRun, LanguageModel, language_model
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import labels
 from headbook.studies.measurements import claim_row, stacked

@@ -8,6 +8,14 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from headbook.artefacts.language import (
+    DelightRun,
+    LanguageModel,
+    LanguageRun,
+    SharingRun,
+    language_model,
+)
+from headbook.artefacts.watching import PROBE
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.diversity._seeds import differences, over_seed
@@ -15,14 +23,6 @@ from headbook.chapters.trained import at_profile
 from headbook.heads.four_metrics import DISSIMILARITY, FREE
 from headbook.models.grouped import pooled
 from headbook.runs.store import Store
-from headbook.stages.language import (
-    DelightRun,
-    LanguageModel,
-    LanguageRun,
-    SharingRun,
-    language_model,
-)
-from headbook.stages.watching import PROBE
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import labels
 from headbook.studies.measurements import claim_row, stacked

@@ -35,10 +35,9 @@ from headbook.claims.ledger import load as ledger
 from headbook.heads.four_metrics import ATTENTION, DISSIMILARITY
 from headbook.runs.seeds import derived
 from headbook.runs.store import Store
-from headbook.statistics import holm, p_value
+from headbook.statistics import REPLICATES, holm, interval, p_value, within_layers
 from headbook.studies.config import Config
 from headbook.studies.measurements import stacked
-from headbook.studies.rank_correlation import REPLICATES, interval, within_layers
 from headbook.studies.regularised_runs import (
     CONSTANT,
     NONE,

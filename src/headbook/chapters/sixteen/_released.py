@@ -10,6 +10,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headbook import paths
+from headbook.artefacts.released_masked import (
+    Mask,
+    ReleasedMasked,
+    ReleasedMaskedRun,
+    released_masked,
+)
 from headbook.claims.gates import NONE
 from headbook.claims.published import EQUIVALENT
 from headbook.claims.verdict import COLUMNS, OPTIONAL
@@ -19,12 +25,6 @@ from headbook.models.gates import all_heads
 from headbook.pruning.ranking import keep_one
 from headbook.released.firefox import FirefoxModel, load_firefox
 from headbook.runs.store import Store
-from headbook.stages.released_masked import (
-    Mask,
-    ReleasedMasked,
-    ReleasedMaskedRun,
-    released_masked,
-)
 from headbook.statistics import holm
 from headbook.syntax.treebank import read_conllu
 from headbook.training.paired import increase, paired
@@ -35,7 +35,9 @@ SAMPLES = 10_000
 """Resamples of a paired test: Holm multiplies the smallest p by the number of heads."""
 SIGNIFICANT = 0.01
 """The level of Michel et al."""
-TITLES = {"firefox-en-pt": "Firefox en→pt"}
+TITLES = {"firefox-en-pt": "Firefox en→pt", "firefox-pt-en": "Firefox pt→en"}
+FIRST = "firefox-en-pt"
+"""The model of the pages' sentences, whose translations the other direction reads."""
 SHORT = {Kind.ENCODER: "", Kind.CROSS: "cross "}
 
 
@@ -44,19 +46,23 @@ Scores = Mapping[Kind, Float[Tensor, "layer head"]]
 
 @dataclass(frozen=True)
 class Subject:
-    """A student that reads English, and the texts that its heads are closed on."""
+    """A student of English and Portuguese, and the texts that its heads are closed on.
+
+    English to Portuguese reads the bundled sentences, the other direction their translations by the
+    first; both read NTREX, each from its own side.
+    """
 
     model: FirefoxModel
     store: Store
 
     @classmethod
     def of(cls, name: str, store: Store) -> "Subject":
-        """UserError for a model that does not read English: the texts are English."""
+        """UserError for a model of other languages: references are of these."""
         model = load_firefox(name)
-        if model.languages != ("en", "pt"):
+        if set(model.languages) != {"en", "pt"}:
             raise UserError(
                 f"{name} translates {' to '.join(model.languages)}, and references are known for "
-                "en to pt: name firefox-en-pt"
+                f"en and pt: name {' or '.join(TITLES)}"
             )
         return cls(model, store)
 
@@ -79,13 +85,23 @@ class Subject:
         run = ReleasedMaskedRun(tuple(masks), translated=False)
         return released_masked(self.model, self.sample(sentences), None, run, self.store)
 
-    @staticmethod
-    def sample(sentences: int) -> list[str]:
-        """The first bundled sentences."""
+    @property
+    def english(self) -> bool:
+        """Whether the model reads English."""
+        return self.model.languages[0] == "en"
+
+    @property
+    def sample_name(self) -> str:
+        """The text of `sample` as tables name it."""
+        return SAMPLE if self.english else f"{SAMPLE}, translated"
+
+    def sample(self, sentences: int) -> list[str]:
+        """The first bundled sentences, in the language that the model reads."""
         if sentences < 1:
             raise UserError(f"sentences is {sentences}: give 1 or more")
         trees = read_conllu(paths.DATA / "sample" / "ewt-test-500.conllu")[:sentences]
-        return [tree.text for tree in trees]
+        texts = [tree.text for tree in trees]
+        return texts if self.english else load_firefox(FIRST).translate(texts)
 
     def on_test(
         self, masks: Sequence[Mask], sentences: int, *, referenced: bool = True
@@ -94,8 +110,10 @@ class Subject:
         if sentences < 1:
             raise UserError(f"tested is {sentences}: give 1 or more sentences of {TEST}")
         pairs = next(iter(corpus(TEST).tests.values())).first(sentences)
+        sides = [list(pairs.source), list(pairs.target)]
+        sources, references = sides if self.english else reversed(sides)
         run = ReleasedMaskedRun(tuple(masks), referenced=referenced)
-        return released_masked(self.model, list(pairs.source), list(pairs.target), run, self.store)
+        return released_masked(self.model, sources, references, run, self.store)
 
     def importance(self, sentences: int) -> Scores:
         """Michel et al.'s importance in their code's form, on the model's own translations of the

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from headbook.artefacts.released_masked import Mask, ReleasedMasked
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.sixteen._released import (
-    SAMPLE,
     TEST,
     TITLES,
     Subject,
@@ -25,7 +25,6 @@ from headbook.claims.ledger import load as ledger
 from headbook.claims.published import EQUIVALENT, harmless
 from headbook.pruning.ranking import keep_one
 from headbook.runs.store import Store
-from headbook.stages.released_masked import Mask, ReleasedMasked
 from headbook.training.paired import paired
 from headbook.types import HeadId, Kind
 
@@ -72,10 +71,10 @@ def compute(parameters: Parameters, store: Store) -> Tables:
         chosen = named(parameters.heads, subject.heads)
         masks = tuple(keep_one(subject.heads, head) for head in chosen)
         sample = subject.on_sample(((), *masks), parameters.sentences)
-        labels = {"model": name, "text": SAMPLE, "sentences": parameters.sentences}
+        labels = {"model": name, "text": subject.sample_name, "sentences": parameters.sentences}
         own = pd.concat([head_columns(chosen), losses_added(sample)], axis=1).assign(**labels)
         heads.append(own)
-        wholes.append(whole(subject, sample, SAMPLE))
+        wholes.append(whole(subject, sample, subject.sample_name))
         if parameters.tested:
             found = _tested(subject, best(subject.heads, own), parameters.tested)
             blocks.append(found[0])

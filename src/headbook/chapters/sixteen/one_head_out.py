@@ -61,8 +61,8 @@ def compute(parameters: Parameters, store: Store) -> Tables:
         heads = named(parameters.heads, subject.heads)
         sample = subject.on_sample(((), *((head,) for head in heads)), parameters.sentences)
         found = pd.concat([head_columns(heads), losses_added(sample)], axis=1)
-        rows.append(_labelled(subject, SAMPLE, parameters.sentences, found))
-        wholes.append(whole(subject, sample, SAMPLE))
+        rows.append(_labelled(subject, subject.sample_name, parameters.sentences, found))
+        wholes.append(whole(subject, sample, subject.sample_name))
         if parameters.tested:
             test = subject.on_test(subject.one_out, parameters.tested)
             found = pd.concat(
@@ -153,7 +153,7 @@ def young(tables: Tables) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def trained(tables: Tables) -> dict[str, float]:
+def trained(tables: Tables) -> dict[str, float | int]:
     """The encoder heads of models trained here: how many, how many significant, the worst."""
     heads = tables["heads"].query("kind == 'encoder'")
     worst = heads.loc[heads["change"].idxmin()]

@@ -11,7 +11,6 @@ import torch
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.sixteen._released import (
-    SAMPLE,
     TEST,
     Scores,
     Subject,
@@ -88,7 +87,7 @@ def _on_sample(subject: Subject, order: Heads, sentences: int) -> pd.DataFrame:
     levels = [len(mask) for mask in masks[1:]]
     return losses_added(found).assign(
         level=list(LEVELS[1:]), pruned=levels, scope=EVERY, order=str(Order.POSITION), number=0,
-        model=subject.model.name, text=SAMPLE, sentences=sentences,
+        model=subject.model.name, text=subject.sample_name, sentences=sentences,
     )  # fmt: skip
 
 

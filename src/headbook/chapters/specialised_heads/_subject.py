@@ -18,7 +18,7 @@ from headbook.looking.measure import chosen
 from headbook.models.gates import all_heads
 from headbook.released.firefox import FirefoxModel
 from headbook.released.student_relevance import student_pass
-from headbook.studies.rank_correlation import interval, resampled_within_layers, within_layers
+from headbook.statistics import interval, resampled_within_layers, within_layers
 from headbook.types import Kind
 
 MAIN = Variant.CODE_2019

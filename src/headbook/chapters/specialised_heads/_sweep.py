@@ -1,12 +1,22 @@
 """Pruning released students: the trainings that page 18 reads, and the results of each."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pandas as pd
+import torch
 
+from headbook.artefacts.distilled import Distilled, DistilledRun, distilled
+from headbook.artefacts.released_pruned import (
+    Choice,
+    ReleasedPruned,
+    ReleasedPruning,
+    asked_for,
+    held_pairs,
+    released_pruned,
+)
 from headbook.heads.importance import l2_normalised
 from headbook.looking.importance import by_gradient
 from headbook.looking.load import load
@@ -14,27 +24,29 @@ from headbook.models.gates import all_heads
 from headbook.pruning.ranking import ascending, first_of, random_order
 from headbook.released.firefox import FirefoxModel, batches_of
 from headbook.runs.store import Store
-from headbook.stages.distilled import DistilledRun, distilled
-from headbook.stages.released_pruned import (
-    Choice,
-    ReleasedPruned,
-    ReleasedPruning,
-    held_pairs,
-    released_pruned,
-)
+from headbook.statistics import percentile_interval
 from headbook.training.config import TrainingConfig
 from headbook.training.paired import corpus_bleu, paired, resampled
 from headbook.types import HeadId, Kind
 
-TEXTS = DistilledRun((("ud-ewt/train", 12_000), ("msdocs-fr/train.en", 10_000)))
+ENGLISH = DistilledRun((("ud-ewt/train", 12_000), ("msdocs-fr/train.en", 10_000)))
 """English sentences whose translations the student learns: web text and documentation."""
+TEXTS = {"en": ENGLISH, "pt": DistilledRun((("firefox-en-pt", 22_000),))}
+"""By source language. No Portuguese text of that size is at hand: translations of the English."""
 PENALTIES = (0.004, 0.008, 0.015, 0.03, 0.06, 0.12)
 SEEDS = (0, 1, 2)
 DRAWS = (0, 1, 2)
 """Random sets of heads per count."""
 WHOLE, GATES, FROZEN = "whole", "gates", "gates, weights frozen"
 RANDOM, IMPORTANCE = "random", "importance"
-LAYERS, HEADS = 6, 48
+LEARNED = (GATES, FROZEN)
+UPDATES, LONGER = 600, 720
+"""Of a training, and a fifth more: whether BLEU still moves with more of them."""
+LONGER_PENALTY = 0.015
+
+
+class NotStoredError(Exception):
+    """The store lacks a training, and none is to be run."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,9 @@ class Point:
     seed: int
     draw: int
     made: ReleasedPruned
+    heads: tuple[HeadId, ...]
+    """All heads of the gated kind."""
+    updates: int = UPDATES
 
     @property
     def labels(self) -> dict[str, object]:
@@ -54,103 +69,172 @@ class Point:
 
     @property
     def kept(self) -> int:
-        return HEADS - len(self.made.closed)
+        return len(self.heads) - len(self.made.closed)
 
 
-def training(seed: int) -> TrainingConfig:
-    """Six hundred updates of 2,000 padded tokens: about two passes over the text."""
+def training(seed: int, updates: int = UPDATES) -> TrainingConfig:
+    """Updates of 2,000 padded tokens; six hundred are about two passes over the text."""
     return TrainingConfig(
-        updates=600, tokens=2_000, label_smoothing=0.0, validate_every=100,
+        updates=updates, tokens=2_000, label_smoothing=0.0, validate_every=100,
         first_snapshot=10**6, seed=seed,
     )  # fmt: skip
 
 
 class Sweep:
-    """The trainings of one student, from the store or run now (some minutes each on one core)."""
+    """The trainings of one student whose heads of one kind are gated, from the store or run now.
 
-    def __init__(self, name: str, store: Store) -> None:
-        self.name, self.store = name, store
-        self.text = distilled(self.model(), TEXTS, store)
+    With `train` False only those that the store has; `missing` counts the others.
+    """
+
+    def __init__(
+        self, name: str, store: Store, kind: Kind = Kind.ENCODER, *, train: bool = True
+    ) -> None:
+        self.name, self.store, self.kind, self.train = name, store, kind, train
+        self.missing = 0
+
+    @cached_property
+    def text(self) -> Distilled:
+        """Sentences in the student's source language with its translations."""
+        model = self.model()
+        run = TEXTS[model.languages[0]]
+        read = None if run is ENGLISH else self._read
+        found = distilled(model, run, self.store, read, stored=not self.train)
+        if found is None:
+            raise NotStoredError
+        return found
+
+    def _read(self, name: str) -> list[str]:
+        """Text in another language than English: the translations of the student that gives it."""
+        other = Sweep(name, self.store, train=self.train)
+        giver = other.model()
+        found = [giver.text(target[:-1]) for _, target in other.text.pairs]
+        return list(dict.fromkeys(found))
 
     def model(self) -> FirefoxModel:
         """As released, loaded anew."""
         return load(self.name)
 
     def points(self, further: bool = True) -> Iterator[Point]:
-        """Gates of one seed, their controls, then further seeds and frozen weights."""
-        yield self._fixed(WHOLE, (), 0.0, 0)
-        first = [self._learned(penalty, 0) for penalty in PENALTIES]
-        yield from first
-        for point in first:
-            yield self._fixed(IMPORTANCE, self._least_important(point), point.penalty, 0)
-        for draw in DRAWS:
-            yield from (self._fixed(RANDOM, self._drawn(each, draw), each.penalty, draw)
-                        for each in first)  # fmt: skip
-        if further:
-            yield from (self._learned(penalty, 0, frozen=True) for penalty in PENALTIES)
-            for seed in SEEDS[1:]:
-                yield self._fixed(WHOLE, (), 0.0, 0, seed)
-                yield from (self._learned(penalty, seed) for penalty in PENALTIES)
+        """Gates of one seed, their controls, then further seeds, frozen weights, a fifth longer."""
+        planned = list(self._planned(further))
+        try:
+            self.text  # noqa: B018 (read once: without it there is no training at all)
+        except NotStoredError:
+            self.missing = len(planned)
+            return
+        for make in planned:
+            try:
+                yield make()
+            except NotStoredError:
+                self.missing += 1
 
-    def _learned(self, penalty: float, seed: int, frozen: bool = False) -> Point:
-        run = ReleasedPruning(Choice.GATES, training(seed), penalty=penalty, frozen=frozen)
-        return Point(FROZEN if frozen else GATES, penalty, seed, 0, self._made(run))
+    def _planned(self, further: bool) -> Iterator[Callable[[], Point]]:
+        yield self.whole
+        for penalty in PENALTIES:
+            yield partial(self.learned, penalty)
+        for penalty in PENALTIES:
+            yield partial(self.by_importance, penalty)
+        for draw in DRAWS:
+            yield from (partial(self.drawn, penalty, draw) for penalty in PENALTIES)
+        if further:
+            yield from (partial(self.learned, penalty, frozen=True) for penalty in PENALTIES)
+            for seed in SEEDS[1:]:
+                yield partial(self.whole, seed)
+                yield from (partial(self.learned, penalty, seed) for penalty in PENALTIES)
+            yield partial(self.whole, updates=LONGER)
+            yield partial(self.learned, LONGER_PENALTY, updates=LONGER)
+            yield partial(self.drawn, LONGER_PENALTY, 0, updates=LONGER)
+
+    def whole(self, seed: int = 0, updates: int = UPDATES) -> Point:
+        """No head closed, trained as long."""
+        return self._fixed(WHOLE, (), 0.0, 0, seed, updates)
+
+    def learned(
+        self, penalty: float, seed: int = 0, *, frozen: bool = False, updates: int = UPDATES
+    ) -> Point:
+        """Heads chosen by learned gates."""
+        run = ReleasedPruning(
+            Choice.GATES, training(seed, updates), (self.kind,), penalty, frozen=frozen
+        )
+        return self._point(FROZEN if frozen else GATES, penalty, seed, 0, run)
+
+    def by_importance(self, penalty: float) -> Point:
+        """As many heads as the gates keep, the most important ones."""
+        closed = first_of(self._by_importance, self._closed_at(penalty))
+        return self._fixed(IMPORTANCE, closed, penalty, 0)
+
+    def drawn(self, penalty: float, draw: int, updates: int = UPDATES) -> Point:
+        """As many heads as the gates keep, at random, whichever layer they are of."""
+        closed = first_of(random_order(self.heads, draw), self._closed_at(penalty))
+        return self._fixed(RANDOM, closed, penalty, draw, updates=updates)
+
+    def _closed_at(self, penalty: float) -> int:
+        return len(self.learned(penalty).made.closed)
 
     def _fixed(
-        self, way: str, closed: tuple[HeadId, ...], penalty: float, draw: int, seed: int = 0
-    ) -> Point:
-        run = ReleasedPruning(Choice.FIXED, training(seed), closed=tuple(sorted(closed)))
-        return Point(way, penalty, seed, draw, self._made(run))
+        self, way: str, closed: tuple[HeadId, ...], penalty: float, draw: int, seed: int = 0,
+        updates: int = UPDATES,
+    ) -> Point:  # fmt: skip
+        run = ReleasedPruning(Choice.FIXED, training(seed, updates), closed=tuple(sorted(closed)))
+        return self._point(way, penalty, seed, draw, run)
 
-    def _made(self, run: ReleasedPruning) -> ReleasedPruned:
-        return released_pruned(self.model, self.text, run, self.store)
-
-    def _drawn(self, point: Point, draw: int) -> tuple[HeadId, ...]:
-        return first_of(random_order(self._encoder_heads, draw), HEADS - point.kept)
+    def _point(self, way: str, penalty: float, seed: int, draw: int, run: ReleasedPruning) -> Point:
+        if not self.train and not self.store.has(asked_for(self.text, run)):
+            raise NotStoredError
+        made = released_pruned(self.model, self.text, run, self.store)
+        return Point(way, penalty, seed, draw, made, self.heads, run.training.updates)
 
     @cached_property
-    def _encoder_heads(self) -> list[HeadId]:
-        return [head for head in all_heads(self.model().network) if head.kind is Kind.ENCODER]
-
-    def _least_important(self, point: Point) -> tuple[HeadId, ...]:
-        return first_of(self._by_importance, HEADS - point.kept)
+    def heads(self) -> tuple[HeadId, ...]:
+        """Those of the gated kind."""
+        return tuple(h for h in all_heads(self.model().network) if h.kind is self.kind)
 
     @cached_property
     def _by_importance(self) -> tuple[HeadId, ...]:
         """By gradient on held pairs before anything is closed (Michel et al. 2019, equation 2)."""
         model = self.model()
         sources, targets = zip(*held_pairs(self.text, 400), strict=True)
-        scores = by_gradient(model, batches_of(sources, targets, 2_000))[:HEADS]
-        return ascending({Kind.ENCODER: l2_normalised(scores.unflatten(0, (LAYERS, -1)))})
+        scores = by_gradient(model, batches_of(sources, targets, 2_000))
+        mine = torch.tensor([head.kind is self.kind for head in all_heads(model.network)])
+        layers = 1 + max(head.layer for head in self.heads)
+        return ascending({self.kind: l2_normalised(scores[mine].unflatten(0, (layers, -1)))})
 
 
-def results(points: list[Point]) -> pd.DataFrame:
-    """One row per training: heads kept in all and per layer, loss, BLEU, and BLEU minus that of
-    the whole model trained as long with the same seed, each with its interval over sentences."""
-    whole = {each.seed: each.made.statistics for each in points if each.way == WHOLE}
+def results(points: Sequence[Point]) -> pd.DataFrame:
+    """One row per training: heads kept, loss, share of gates that are decided, BLEU, and BLEU minus
+    that of the whole model trained as long with the same seed, each with its interval over
+    sentences; empty where the whole model of that seed has not been trained."""
+    whole = {
+        (each.seed, each.updates): each.made.statistics for each in points if each.way == WHOLE
+    }
     rows = []
     for each in points:
         found = each.made.statistics
-        low, high = np.quantile(resampled(found), [0.025, 0.975])
-        beside = paired(found, whole[each.seed])
-        layers = [sum(head.layer == layer for head in each.made.closed) for layer in range(LAYERS)]
-        of_layer = {f"layer_{n}": HEADS // LAYERS - shut for n, shut in enumerate(layers, start=1)}
-        rows.append({**each.labels, "kept": each.kept, **of_layer, "loss": each.made.loss,
-                     "bleu": corpus_bleu(found), "bleu_low": low, "bleu_high": high,
-                     "difference": beside.difference, "difference_low": beside.low,
-                     "difference_high": beside.high})  # fmt: skip
+        low, high = percentile_interval(resampled(found))
+        row = {**each.labels, "updates": each.updates, "kept": each.kept, "of": len(each.heads),
+               "loss": each.made.loss, "bleu": corpus_bleu(found), "bleu_low": low,
+               "bleu_high": high, "difference": np.nan, "difference_low": np.nan,
+               "difference_high": np.nan, "saturated": np.nan}  # fmt: skip
+        if (beside := whole.get((each.seed, each.updates))) is not None:
+            test = paired(found, beside)
+            row |= {"difference": test.difference, "difference_low": test.low,
+                    "difference_high": test.high}  # fmt: skip
+        if each.way in LEARNED:
+            row["saturated"] = each.made.curve["saturated_share"].iloc[-1]
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
-def kept_heads(points: list[Point]) -> pd.DataFrame:
-    """One row per training with learned gates and head: whether it is kept, and its log α."""
+def kept_heads(points: Sequence[Point]) -> pd.DataFrame:
+    """One row per training and head of the gated kind: whether it is kept, and the log α of a
+    learned gate."""
     rows = []
     for each in points:
-        if each.way not in (GATES, FROZEN):
-            continue
         closed = set(each.made.closed)
-        for kind, layer, head, value in each.made.gates:
-            kept = HeadId(Kind(kind), layer, head) not in closed
-            rows.append({**each.labels, "layer": layer + 1, "head": head + 1, "kept": kept,
-                         "log_alpha": value})  # fmt: skip
+        gates = {(kind, layer, head): value for kind, layer, head, value in each.made.gates}
+        for head in each.heads:
+            rows.append({**each.labels, "updates": each.updates, "layer": head.layer + 1,
+                         "head": head.head + 1, "kept": head not in closed,
+                         "log_alpha": gates.get((str(head.kind), head.layer, head.head), np.nan),
+                         })  # fmt: skip
     return pd.DataFrame(rows)

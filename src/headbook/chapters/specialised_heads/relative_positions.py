@@ -7,6 +7,7 @@ import pandas as pd
 from jaxtyping import Float
 from torch import Tensor
 
+from headbook.artefacts.texts import Text
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.specialised_heads._released import EWT, TEXTS, trees_of
@@ -14,7 +15,6 @@ from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.measure import percentiles
 from headbook.runs.store import Store
-from headbook.stages.texts import Text
 from headbook.studies.relative_positions import DRAWN, PERSONS, Positions, positions
 from headbook.trees import RELATIONS
 

@@ -24,7 +24,7 @@ from headbook.looking.load import load
 from headbook.looking.text import SAMPLE
 from headbook.released.firefox import FirefoxModel
 from headbook.runs.store import Store
-from headbook.studies.rank_correlation import interval, within_layers
+from headbook.statistics import interval, within_layers
 from headbook.types import Kind, UserError
 
 NUMBER = 16

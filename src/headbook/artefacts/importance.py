@@ -1,0 +1,58 @@
+"""The stage `importance`: Michel et al.'s gradient score of every head of one model, as sums."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from headbook.artefacts.heads import read_sums, write_sums
+from headbook.artefacts.masked import pairs_of
+from headbook.artefacts.model import TrainedModel
+from headbook.artefacts.shares import added, bar, kept_or_made, share_of
+from headbook.corpora.batches import in_order
+from headbook.heads.importance import importance as measured
+from headbook.heads.measure import RatioSums
+from headbook.models.gates import closed
+from headbook.runs.store import Ingredients, Stage, Store
+from headbook.training import processes
+from headbook.types import HeadId
+
+IMPORTANCE = Stage("importance", version=1)
+BATCH_TOKENS = 2048
+
+
+@dataclass(frozen=True)
+class ImportanceRun:
+    """On which pairs ("train", "valid" or a test set) which model is measured.
+
+    `update` is None for the best model, 0 for the untrained one. `closed` are heads already taken
+    away, for scores that are estimated anew while heads are pruned; they themselves score 0.
+    """
+
+    sentences: int  # the first so many pairs
+    update: int | None = None
+    pairs: str = "train"
+    closed: tuple[HeadId, ...] = ()
+
+
+def importance(trained: TrainedModel, run: ImportanceRun, store: Store) -> Mapping[str, RatioSums]:
+    """Every head's score in both forms, from the store or measured now.
+
+    The names are `position/encoder`, `sentence/encoder` and so on; see heads/importance.py. Scores
+    are raw: layers are not normalised. Under torchrun every process measures its share of the
+    batches.
+    """
+    made_by = trained.asked
+    asked = Ingredients(IMPORTANCE, run, {"model": made_by.key}, made_by.policy)
+    folder = kept_or_made(store, asked, lambda aside: _measure(trained, run, aside))
+    return read_sums(folder / "sums.safetensors")
+
+
+def _measure(trained: TrainedModel, run: ImportanceRun, folder: Path) -> None:
+    model = trained.model(run.update)
+    pairs = trained.encode(pairs_of(trained.corpus, run.pairs, run.sentences))
+    batches = list(in_order(pairs, BATCH_TOKENS))
+    with closed(model, run.closed):
+        sums = measured(model, bar(share_of(batches), "importance"))
+    total = added(sums, batches)
+    if processes.is_first():
+        write_sums(folder / "sums.safetensors", total)

@@ -1,0 +1,207 @@
+"""The stages `pruned` and `control`: models some of whose heads are closed, trained further."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from headbook.artefacts.model import ModelRun, TrainedModel, initial_model, score
+from headbook.corpora.subwords import Subwords
+from headbook.models.gates import close_heads, open_all
+from headbook.models.transformer import Transformer
+from headbook.pruning.gating import (
+    HeadPenalty,
+    decided_closed,
+    freeze_decoder,
+    gate_heads,
+    gates,
+    parameter_groups,
+)
+from headbook.pruning.hard_concrete import CONSTANTS, Source
+from headbook.pruning.surgery import take_out
+from headbook.runs.seeds import derived
+from headbook.runs.store import Ingredients, Stage, Store
+from headbook.training import checkpoint
+from headbook.training.config import TrainingConfig
+from headbook.training.loop import STATE, Trainer
+from headbook.types import HeadId, Kind, UserError
+
+PRUNED = Stage("pruned", version=1)
+CONTROL = Stage("control", version=1)
+ENCODER_ONLY = (Kind.ENCODER,)
+EVERYTHING = tuple(Kind)
+
+
+class Start(StrEnum):
+    """What a control starts from."""
+
+    TRAINED = "trained"  # the trained model, and the same further training
+    SCRATCH = "scratch"  # random weights, and the training of the whole model
+
+
+@dataclass(frozen=True)
+class PruningRun:
+    """Learning which heads to keep, from a trained model; `penalty` is λ of one head.
+
+    With gates in the encoder alone the decoder is frozen (section 6.2). The gates' learning rate is
+    `gate_factor` times that of the weights.
+    """
+
+    model: ModelRun
+    kinds: tuple[Kind, ...]
+    penalty: float
+    training: TrainingConfig
+    source: Source = Source.CODE
+    gate_factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        HeadPenalty(self.penalty)  # refuses what is no λ, before anything is trained
+
+
+@dataclass(frozen=True)
+class ControlRun:
+    """A model whose closed heads somebody else chose, trained as a pruned one or from scratch."""
+
+    model: ModelRun
+    kinds: tuple[Kind, ...]
+    closed: tuple[HeadId, ...]
+    training: TrainingConfig
+    start: Start = Start.TRAINED
+
+
+@dataclass(frozen=True)
+class PrunedModel(TrainedModel):
+    """What either stage made: the model, its heads and how it translates the primary test set."""
+
+    base: TrainedModel
+    made_by: Ingredients
+
+    @property
+    def asked(self) -> Ingredients:
+        return self.made_by
+
+    @cached_property
+    def source(self) -> Subwords:
+        return self.base.source
+
+    @cached_property
+    def target(self) -> Subwords:
+        return self.base.target
+
+    @cached_property
+    def _notes(self) -> dict:
+        return json.loads((self.folder / "heads.json").read_text())
+
+    @property
+    def closed(self) -> tuple[HeadId, ...]:
+        """The heads that are closed or were never there, in the order of blocks."""
+        inherited = self.base.closed if isinstance(self.base, PrunedModel) else ()
+        return inherited + tuple(HeadId(Kind(kind), *rest) for kind, *rest in self._notes["closed"])
+
+    @property
+    def log_alphas(self) -> pd.DataFrame:
+        """One row a gate: kind, layer, head (from zero) and log α; none for a control."""
+        return pd.DataFrame(self._notes["gates"], columns=["kind", "layer", "head", "log_alpha"])
+
+    @property
+    def translations(self) -> list[str]:
+        """Of the primary test set."""
+        return primary_translations(self)
+
+    def model(self, update: int | None = None) -> Transformer:
+        """The model with its heads closed, in eval mode; a pruned one has no other updates."""
+        if update is not None:
+            raise UserError("a pruned model is kept at its last update alone")
+        model = checkpoint.load_transformer(self.folder / "model.safetensors")
+        if model.config.head_counts is None:
+            close_heads(model, self.closed)
+        return model
+
+
+def primary_translations(made: TrainedModel) -> list[str]:
+    """How a model translated the first of its test sets."""
+    name = next(iter(made.corpus.tests))
+    return (made.folder / f"{name}.txt").read_text().split("\n")[:-1]
+
+
+def pruned(base: TrainedModel, run: PruningRun, store: Store) -> PrunedModel:
+    """The model pruned by learned gates, from the store or made now (resuming what a kill left)."""
+    return _made(base, PRUNED, run, store, lambda made: _learn(made, run))
+
+
+def control(base: TrainedModel, run: ControlRun, store: Store) -> PrunedModel:
+    """The control, from the store or made now."""
+    return _made(base, CONTROL, run, store, lambda made: _train_control(made, run))
+
+
+def _made(
+    base: TrainedModel,
+    stage: Stage,
+    run: PruningRun | ControlRun,
+    store: Store,
+    make: Callable[[PrunedModel], None],
+) -> PrunedModel:
+    asked = Ingredients(stage, run, {"model": base.asked.key}, base.asked.policy)
+
+    def model_in(folder: Path) -> PrunedModel:
+        return PrunedModel(base.run, folder, base.corpus, base, asked)
+
+    folder = store.get(asked, lambda aside: make(model_in(aside)))
+    (folder / STATE).unlink(missing_ok=True)
+    return model_in(folder)
+
+
+def _learn(made: PrunedModel, run: PruningRun) -> None:
+    model = made.base.model()
+    gate_heads(model, run.kinds, CONSTANTS[run.source], derived(run.training.seed, "gates"))
+    if run.kinds == ENCODER_ONLY:
+        freeze_decoder(model)
+    groups = parameter_groups(model, run.gate_factor)
+    _train(made, model, run.training, groups=groups, addition=HeadPenalty(run.penalty))
+    learned = [
+        (str(kind), layer, head, value)
+        for kind, layer, gate in gates(model)
+        for head, value in enumerate(gate.log_alpha.tolist())
+    ]
+    _finish(made, model, decided_closed(model), learned)
+
+
+def _train_control(made: PrunedModel, run: ControlRun) -> None:
+    scratch = run.start is Start.SCRATCH
+    model = initial_model(run.model, made.source, made.target) if scratch else made.base.model()
+    close_heads(model, run.closed)
+    if scratch:
+        model = take_out(model)  # closed heads get no gradient, but would cost their time
+    elif run.kinds == ENCODER_ONLY:
+        freeze_decoder(model)
+    _train(made, model, run.training, groups=parameter_groups(model, 1.0)[:1])
+    _finish(made, model, run.closed, [])
+
+
+def _train(made: PrunedModel, model: Transformer, training: TrainingConfig, **more: object) -> None:
+    training = replace(training, seed=derived(training.seed, "training"))
+    valid = made.encode(made.corpus.valid)
+    trainer = Trainer(model, training, made.base.training_pairs, valid, made.folder, **more)
+    curve = trainer.run().curve
+    pd.DataFrame(curve).to_csv(made.folder / "curve.csv", index=False)
+
+
+def _finish(
+    made: PrunedModel, model: Transformer, closed: tuple[HeadId, ...], learned: list[tuple]
+) -> None:
+    """Keeps the weights without gates, which heads are closed, and the translations."""
+    notes = {
+        "closed": [(str(head.kind), head.layer, head.head) for head in closed],
+        "gates": learned,
+    }
+    (made.folder / "heads.json").write_text(json.dumps(notes))
+    open_all(model)
+    checkpoint.save_model(model, made.folder / "model.safetensors")
+    name, pairs = next(iter(made.corpus.tests.items()))
+    score(made, take_out(made.model()), {name: pairs})
+    for kept in (*made.folder.glob("snapshot-*"), made.folder / "best.safetensors"):
+        kept.unlink(missing_ok=True)

@@ -1,0 +1,138 @@
+"""Training what the store lacks, whatever the task, and the files that every training leaves."""
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterable
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import pandas as pd
+import torch
+
+from headbook.models.transformer import Transformer
+from headbook.runs.canonical import plain
+from headbook.runs.store import Ingredients, Stage, Store
+from headbook.training import checkpoint, processes
+from headbook.training.config import TrainingConfig
+from headbook.training.loop import STATE, OutOfTimeError
+
+
+class Trained:
+    """A finished training, read from `folder`; each task adds its run, its text and its start."""
+
+    folder: Path
+
+    @cached_property
+    def curve(self) -> pd.DataFrame:
+        """One row per validation: update, tokens, training and validation loss in nats."""
+        return pd.read_csv(self.folder / "curve.csv")
+
+    @cached_property
+    def scores(self) -> dict[str, Any]:
+        """Of the best model on test text, by name; losses in nats per predicted token."""
+        return json.loads((self.folder / "scores.json").read_text())
+
+    def untrained(self) -> Transformer:
+        """The model before its first update, in eval mode."""
+        raise NotImplementedError
+
+    def model(self) -> Transformer:
+        """The model with the best validation loss, in eval mode."""
+        return self.kept("best.safetensors")
+
+    def kept(self, name: str) -> Transformer:
+        """The model of one of its files, in eval mode."""
+        model = self.untrained()
+        checkpoint.load_model(model, self.folder / name)
+        return model
+
+
+@runtime_checkable
+class Trainable(Protocol):
+    """A run of any task: what `train_missing` needs of it."""
+
+    @property
+    def training(self) -> TrainingConfig: ...
+
+    @property
+    def label(self) -> str:
+        """Names the training in messages."""
+
+    def ingredients(self) -> Ingredients:
+        """The key material, for which the corpus is read."""
+
+    def trained(self, store: Store, deadline: float = math.inf) -> Trained:
+        """From the store or trained now; OutOfTimeError at the deadline."""
+
+
+@runtime_checkable
+class Keyed(Protocol):
+    """A run by which the store finds its training."""
+
+    stage: ClassVar[Stage]
+
+
+def numeric_policy(training: TrainingConfig) -> dict[str, str]:
+    """The arithmetic that decides a model: its precision, and the class of device."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return {"precision": str(training.precision), "device": device}
+
+
+def trained_folder(store: Store, asked: Ingredients, train: processes.Work) -> Path:
+    """The folder of a training, from the store or trained now (resuming after a kill).
+
+    Under torchrun all processes train it.
+    """
+    processes.connect()
+    folder = processes.together(partial(store.get, asked), train)
+    if processes.is_first():
+        # Only now: a kill before the folder had its final name would else train everything again.
+        (folder / STATE).unlink(missing_ok=True)
+    return folder
+
+
+def folder_of(run: Keyed, store: Store) -> Path | None:
+    """The folder of a finished training of this run, without reading its corpus; None without one.
+
+    The key holds the corpus' digest too: of several trainings, on other versions of the corpus or
+    another device, the newest is taken.
+    """
+    asked = plain(run)
+    return next((path for path, made in store.finished(run.stage) if made["config"] == asked), None)
+
+
+def train_missing(
+    runs: Iterable[Trainable], store: Store, say: Callable[[str], None], deadline: float = math.inf
+) -> bool:
+    """Trains the runs that the store lacks, one after the other, with a line for each.
+
+    False where the deadline, of `time.monotonic()`, came before all were done.
+    """
+    processes.connect()
+    said = say if processes.is_first() else str  # one process speaks for all
+    done = all(_trained_in_time(run, store, said, deadline) for run in runs)
+    processes.part()
+    return done
+
+
+def _trained_in_time(
+    run: Trainable, store: Store, say: Callable[[str], None], deadline: float
+) -> bool:
+    if processes.firsts(store.has(run.ingredients())):
+        say(f"{run.label}: kept")
+        return True
+    if processes.firsts(time.monotonic() >= deadline):
+        say(f"stopped before {run.label}; the same command continues")
+        return False
+    try:
+        made = run.trained(store, deadline)
+    except OutOfTimeError as late:
+        say(
+            f"{run.label} stopped at update {late.update} of {run.training.updates}; "
+            "the same command continues"
+        )
+        return False
+    say(f"{run.label}: trained ({made.folder})")
+    return True

@@ -1,0 +1,71 @@
+"""Page 31: the X-raying article's models as its notebook ran them, faults included."""
+
+import pandas as pd
+
+from headbook.artefacts.language import Setting
+from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.diversity import _article as article
+from headbook.chapters.diversity._article import Parameters
+from headbook.chapters.trained import at_profile
+from headbook.runs.store import Store
+from headbook.studies.config import Config
+from headbook.studies.diversity_watched import TRAINED, UNTRAINED, language_models
+from headbook.studies.training_claims import setting_tables
+
+NUMBER = 31
+TITLE = "Do the article's findings return when its notebook is run as it was?"
+WORK = "asad2024"
+KEYS = ("model",)
+SETTING = "published"
+
+
+def compute(parameters: Parameters, store: Store) -> Tables:
+    """Every model of the setting, observed as it is trained; none at `published`."""
+    return at_profile(parameters, store, measured)
+
+
+def measured(config: Config, store: Store) -> Tables:
+    """Looks, losses, effects of a changed token, cost of looking, claims."""
+    return setting_tables(language_models(config, Setting.PUBLISHED, store))
+
+
+def by_layer(tables: Tables) -> pd.DataFrame:
+    """By how much the logarithm of raw query orthogonality rises, mean and range over the models,
+    beside the article: layer, value, low, high, paper."""
+    rows = article.spread(article.rises(tables["looks"]), "layer")
+    paper = dict(enumerate(article.ARTICLE_RISE, start=1))
+    return rows.assign(paper=rows["layer"].map(paper), layer="layer " + rows["layer"].astype(str))
+
+
+def aligned(tables: Tables) -> pd.DataFrame:
+    """Scale-free query alignment before and after training, mean over the models: layer, before,
+    after."""
+    rows = article.before_and_after(tables["looks"], article.ALIGNMENT)
+    found = rows.groupby("layer")[["before", "after"]].mean().reset_index()
+    return found.assign(layer="layer " + found["layer"].astype(str))
+
+
+def models(tables: Tables) -> pd.DataFrame:
+    """One row per model: loss, first layer over the others, shares of layers, changed logits."""
+    return article.model_rows(tables, SETTING)
+
+
+def facts(tables: Tables) -> Facts:
+    """The numbers of the prose."""
+    looks, sight, claims = tables["looks"], tables["sight"], tables["claims"]
+    before = article.gap(article.before_and_after(looks, article.QUERIES), "before")
+    after = claims[claims["claim"] == f"{article.FIRST}-{SETTING}"].set_index("model")["value"]
+    own = looks["model"].iloc[0]
+    unseen = sight.loc[sight["version"] == TRAINED, ["before", "at", "after"]].to_numpy().max()
+    seen = sight.loc[sight["version"] == UNTRAINED, "before"]
+    return {
+        **article.paper_facts(SETTING),
+        **article.cell_facts(claims, SETTING),
+        **article.loss_facts(tables),
+        **article.shape_facts(looks),
+        "models": str(looks["model"].nunique()),
+        "first_before": article.times(before[own]),
+        "first_after": article.times(after[own]),
+        "unseen": f"{unseen:.2g}",
+        "seen": f"{seen.max():.1f}",
+    }

@@ -1,0 +1,200 @@
+"""Page 27: which of updates, batches, text and width makes heads specialise."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from headbook.artefacts.costs import work_of
+from headbook.artefacts.model import TrainedModel, trained
+from headbook.artefacts.texts import AUTO, HELD_OUT
+from headbook.chapters import words
+from headbook.chapters.chapter import Facts
+from headbook.chapters.sixteen._specialisation import (
+    ANY_OFFSET,
+    BLEU,
+    CONFIDENCE,
+    Score,
+    most_confident,
+    sharpest,
+)
+from headbook.chapters.trained import at_profile
+from headbook.runs.store import Store
+from headbook.statistics import over_seeds
+from headbook.studies.config import Config
+from headbook.studies.measurements import claim_row, measure, model_labels, text_of
+from headbook.studies.over_seeds import mean_claims
+from headbook.studies.pruning_curves import score
+from headbook.studies.results import Tables
+from headbook.studies.specialising_runs import Change
+
+NUMBER = 27
+TITLE = "What does specialising need?"
+WORK = "headbook"
+KEYS = ("model", "seed")
+CLAIMS = {
+    # every claim: more of the first than of the second
+    "neighbour-needs-updates": (Change.UPDATES, Change.NONE),
+    "neighbour-needs-small-batches": (Change.BATCHES, Change.NONE),
+    "neighbour-needs-text": (Change.NONE, Change.PAIRS),
+    "neighbour-needs-width": (Change.WIDTH, Change.NONE),
+    "neighbour-needs-updates-over-width": (Change.UPDATES, Change.WIDTH),
+}
+SUPERSEDED = tuple(claim.removeprefix("neighbour-") for claim in CLAIMS)
+"""Claims about the best of all offsets, the own token's among them: published, not asked again."""
+RECIPE = ["updates", "tokens", "pairs", "width"]
+SHARES = (ANY_OFFSET, *map(str, Score), CONFIDENCE)
+"""Columns that are shares of tokens, or differences of such; published tables have some of them."""
+NAMES = {
+    ANY_OFFSET: "one offset, own token among them",
+    str(Score.NEIGHBOUR): "a neighbour",
+    str(Score.OWN): "own token",
+    str(Score.OTHER): "offset farther away",
+    str(Score.MARGIN): "over the offset baseline",
+    str(Score.RARE): "two rarest",
+    CONFIDENCE: "confidence",
+}
+"""What figures and tables call them."""
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What is trained and measured, at another profile than `published`."""
+
+    profile: str = "published"
+    corpus: str | None = None
+    size: str | None = None
+    updates: int | None = None
+    sentences: int | None = None
+    seed: int | None = None
+    pipeline: str = AUTO
+
+
+def compute(parameters: Parameters, store: Store) -> Tables:
+    """The model and each change of it with the profile's seeds; none at `published`."""
+    return at_profile(parameters, store, measured)
+
+
+def measured(config: Config, store: Store) -> Tables:
+    """Every checkpoint of the model and of each change: BLEU and its most specialised heads."""
+    rows = [
+        row
+        for change, run in config.specialising().runs()
+        for row in _rows(change, trained(run, store), config, store)
+    ]
+    checkpoints = pd.DataFrame(rows)
+    return {"checkpoints": checkpoints, "claims": _claims(checkpoints)}
+
+
+def _rows(
+    change: Change, model: TrainedModel, config: Config, store: Store
+) -> Iterator[dict[str, object]]:
+    """One row a checkpoint, on the held-out sentences of the corpus."""
+    run, text = model.run, text_of(model, HELD_OUT, config, store)
+    named = model_labels(model)
+    named["model"] = f"{named['corpus']} {change}"
+    recipe = {
+        "change": str(change), "updates": run.training.updates, "tokens": run.training.tokens,
+        "pairs": len(model.corpus.train), "width": run.size.width,
+        "head_width": run.size.width // run.size.heads,
+    }  # fmt: skip
+    for update in (0, *model.snapshots):
+        measured = measure(model, text, store, update=update)
+        spent = work_of(run, replace(run.training, updates=update)) if update else 0.0
+        yield {
+            **named, **recipe, "update": update, "tflop": spent / 1e12,
+            BLEU: float(score(model, (), config.preset.pruning.translated, store, update).bleu[0]),
+            **{str(each): sharpest(measured, each).value for each in Score},
+            CONFIDENCE: most_confident(measured).value,
+        }  # fmt: skip
+
+
+def _last(checkpoints: pd.DataFrame) -> pd.DataFrame:
+    """The row of the last update of every change and seed."""
+    return checkpoints[checkpoints["update"] == checkpoints["updates"]]
+
+
+def _claims(checkpoints: pd.DataFrame) -> pd.DataFrame:
+    """One row a claim: the first change minus the second, mean over seeds."""
+    last = _last(checkpoints).set_index(["change", "seed"])
+    rows = []
+    for claim, (more, less) in CLAIMS.items():
+        own = (more, less)[more is Change.NONE]
+        for seed, row in last.loc[str(own)].iterrows():
+            ends = [last.loc[(str(each), seed), str(Score.NEIGHBOUR)] for each in (more, less)]
+            rows.append(claim_row(claim, {**row.to_dict(), "seed": seed}, ends[0] - ends[1]))
+    return mean_claims(pd.DataFrame(rows))
+
+
+def gains(tables: Tables) -> pd.DataFrame:
+    """Each change minus the model as it is at the last update: change, score, value, low, high.
+
+    Mean over seeds and Student's interval; `score` is BLEU or one of SHARES.
+    """
+    rows = _last(tables["checkpoints"]).pivot(index="seed", columns="change")
+    found = []
+    for change in map(str, Change):
+        if change == str(Change.NONE):
+            continue
+        for name in (BLEU, *_shares(tables["checkpoints"])):
+            summary = over_seeds((rows[name, change] - rows[name, str(Change.NONE)]).to_numpy())
+            found.append({"change": change, "score": name, "value": summary.mean,
+                          "low": summary.low, "high": summary.high})  # fmt: skip
+    return pd.DataFrame(found)
+
+
+def of_shares(tables: Tables) -> pd.DataFrame:
+    """The same without BLEU, scores by their names."""
+    rows = gains(tables)
+    return rows[rows["score"] != BLEU].replace({"score": NAMES})
+
+
+def through(tables: Tables, column: str) -> pd.DataFrame:
+    """A column against updates: change, update, value, low, high (mean and range over seeds)."""
+    found = tables["checkpoints"].groupby(["change", "update"], sort=False)[column]
+    return found.agg(value="mean", low="min", high="max").reset_index()
+
+
+def last(tables: Tables) -> pd.DataFrame:
+    """What was trained and its scores at the last update, means over seeds; untrained first."""
+    rows = tables["checkpoints"]
+    untrained = rows[(rows["change"] == Change.NONE) & (rows["update"] == 0)]
+    shares = _shares(rows)
+    both = pd.concat([untrained.assign(change="untrained", updates=0, tflop=0.0), _last(rows)])
+    groups = both.groupby("change", sort=False)
+    table = groups[[*RECIPE, "tflop"]].first().map("{:,.0f}".format)
+    table["BLEU"] = groups[BLEU].mean().map("{:.1f}".format)
+    for name in shares:
+        table[NAMES[name]] = groups[name].mean().map("{:.2f}".format)
+    return table.rename(columns={"tokens": "tokens per batch", "tflop": "TFLOP"}).reset_index()
+
+
+def facts(tables: Tables) -> Facts:
+    """The numbers of the prose: of tables that do not tell the offset, as they are published."""
+    rows = gains(tables).set_index(["change", "score"])
+    ends = _last(tables["checkpoints"]).groupby("change")
+    found: Facts = {"seeds": str(tables["checkpoints"]["seed"].nunique())}
+    for key, change in (("updates", Change.UPDATES), ("batches", Change.BATCHES),
+                        ("pairs", Change.PAIRS), ("width", Change.WIDTH)):  # fmt: skip
+        row = rows.loc[(str(change), ANY_OFFSET)]
+        found[f"{key}_gain"] = words.signed(100 * row["value"], 1)
+        found[f"{key}_interval"] = words.between(100 * row["low"], 100 * row["high"], 1)
+        found[f"{key}_bleu"] = words.signed(rows.loc[(str(change), BLEU), "value"], 1)
+        found[f"{key}_any"] = words.percent(float(ends[ANY_OFFSET].mean()[str(change)]))
+    as_it_is = str(Change.NONE)
+    both = tables["claims"].set_index("claim").loc["needs-updates-over-width"]
+    rare = rows.loc[(str(Change.UPDATES), Score.RARE)]
+    return found | {
+        "base_any": words.percent(float(ends[ANY_OFFSET].mean()[as_it_is])),
+        "base_bleu": f"{ends[BLEU].mean()[as_it_is]:.1f}",
+        "long_bleu": f"{ends[BLEU].mean()[str(Change.UPDATES)]:.1f}",
+        "over_width": words.signed(100 * both["value"], 1),
+        "over_width_interval": words.between(100 * both["low"], 100 * both["high"], 1),
+        "rare_gain": words.signed(100 * rare["value"], 1),
+        "rare_interval": words.between(100 * rare["low"], 100 * rare["high"], 1),
+    }
+
+
+def _shares(checkpoints: pd.DataFrame) -> list[str]:
+    """Those of SHARES that the table has."""
+    return [name for name in SHARES if name in checkpoints]

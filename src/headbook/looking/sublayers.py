@@ -1,0 +1,112 @@
+"""An encoder taken apart into sublayers, so that skips and feed-forward can be left out."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headbook.corpora.batches import Batch
+from headbook.looking.ours import OurModel
+from headbook.models.loaded import Loaded
+from headbook.models.transformer import NormPlacement
+from headbook.released.firefox import FirefoxModel
+from headbook.released.network import HuggingNetwork
+from headbook.types import UserError
+
+States = Float[Tensor, "1 token model"]
+Sublayer = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One encoder layer: two sublayers and their norms, which come before them or after the sum."""
+
+    attention: Sublayer
+    attention_norm: Sublayer
+    feed_forward: Sublayer
+    feed_forward_norm: Sublayer
+    pre_norm: bool = False
+
+    def __call__(self, states: States, *, skip: bool = True, feed_forward: bool = True) -> States:
+        """With or without the skip around attention; the feed-forward part goes with its own."""
+        states = self._around(self.attention, self.attention_norm, states, skip=skip)
+        if not feed_forward:
+            return states
+        return self._around(self.feed_forward, self.feed_forward_norm, states, skip=True)
+
+    def _around(self, part: Sublayer, norm: Sublayer, states: States, *, skip: bool) -> States:
+        kept = states if skip else 0
+        if self.pre_norm:
+            return kept + part(norm(states))
+        return norm(kept + part(states))
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """The embeddings of one sentence without padding, and the layers above them."""
+
+    embed: Callable[[Batch], States]
+    layers: Sequence[Layer]
+
+    def states(self, batch: Batch, *, skip: bool = True, feed_forward: bool = True) -> list[States]:
+        """Behind the embeddings and behind every layer; in evaluation mode, without gradients."""
+        if len(batch) != 1:
+            raise UserError("sublayers are run on one sentence at a time, without padding")
+        with torch.no_grad():
+            found = [self.embed(batch)]
+            for layer in self.layers:
+                found.append(layer(found[-1], skip=skip, feed_forward=feed_forward))
+        return found
+
+
+def encoder(model: Loaded) -> Encoder:
+    """The encoder of a model of ours, a Firefox student or a BERT; UserError for another kind."""
+    if isinstance(model, FirefoxModel):
+        network = model.network.eval()
+        return Encoder(lambda batch: network.embedded_source(batch.source), list(_student(network)))
+    if isinstance(model, OurModel):
+        return of_ours(model.network)
+    network = model.network
+    if isinstance(network, HuggingNetwork) and hasattr(network.model.base_model, "encoder"):
+        base = network.model.base_model.eval()
+        layers = getattr(base.encoder, "layer", ())
+        if layers and all(hasattr(each, "intermediate") for each in layers):
+            return Encoder(lambda batch: base.embeddings(batch.source), list(map(_bert, layers)))
+    raise UserError(
+        f"{model.name}: its layers cannot be taken apart; name a Firefox student, a BERT, or a "
+        "model trained here"
+    )
+
+
+def of_ours(network) -> Encoder:
+    """The encoder of a `Transformer`, trained or not."""
+    network = network.eval()
+    pre = network.config.norm is NormPlacement.PRE
+    layers = [
+        Layer(_self(each.attention), each.around_attention.norm, each.feed_forward,
+              each.around_feed_forward.norm, pre)
+        for each in network.encoder
+    ]  # fmt: skip
+    return Encoder(lambda batch: network.source(batch.source), layers)
+
+
+def _student(network) -> Iterator[Layer]:
+    for each in network.encoder:
+        yield Layer(_self(each.attention), each.attention_norm, each.feed_forward,
+                    each.feed_forward_norm)  # fmt: skip
+
+
+def _self(attention) -> Sublayer:
+    return lambda states: attention(states, states)
+
+
+def _bert(layer) -> Layer:
+    def attention(states: Tensor) -> Tensor:
+        return layer.attention.output.dense(layer.attention.self(states)[0])
+
+    def feed_forward(states: Tensor) -> Tensor:
+        return layer.output.dense(layer.intermediate(states))
+
+    return Layer(attention, layer.attention.output.LayerNorm, feed_forward, layer.output.LayerNorm)

@@ -1,0 +1,133 @@
+"""Attention without a softmax as a memory that is written to: fast weights.
+
+Linear attention replaces exp(q·k) by φ(q)·φ(k) (Katharopoulos et al. 2020). Schlag, Irie and
+Schmidhuber (2021) read the same sum as a matrix W that every position adds v ⊗ φ(k) to and that a
+query reads with W φ(q). Their delta rule writes the difference to what is stored already.
+"""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from headbook.types import UserError
+
+Features = Callable[[Float[Tensor, "*batch dim"]], Float[Tensor, "*batch feature"]]
+
+
+def elu_plus_one(x: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
+    """φ(x) = ELU(x) + 1 (Katharopoulos et al. 2020)."""
+    return functional.elu(x) + 1
+
+
+def dpfp(x: Float[Tensor, "*batch dim"], nu: int = 1) -> Float[Tensor, "*batch feature"]:
+    """Deterministic parameter-free projection, 2 ν dim features (Schlag et al. 2021, equation 37).
+
+    With r = ReLU([x; -x]) they are r_m r_{m+j} for j = 1 … ν, indices modulo 2 dim. UserError for a
+    ν under 1 or that brings r_m together with itself.
+    """
+    if not 1 <= nu < 2 * x.shape[-1]:
+        raise UserError(f"nu is {nu}; give 1 to {2 * x.shape[-1] - 1} for keys {x.shape[-1]} wide")
+    rectified = torch.cat([x, -x], -1).relu()
+    return torch.cat([rectified * rectified.roll(j, -1) for j in range(1, nu + 1)], -1)
+
+
+def favor(
+    x: Float[Tensor, "*batch dim"], directions: Float[Tensor, "feature dim"]
+) -> Float[Tensor, "*batch feature"]:
+    """Positive random features exp(ω·x − |x|²/2) / √m (Choromanski et al. 2021, lemma 1).
+
+    E φ(q)·φ(k) = exp(q·k) for normal ω; scale q and k by dim^(-1/4) to stand for attention. In 32
+    bits exp overflows, or every feature vanishes, where |x| is large: see `orthogonal_directions`.
+    """
+    exponent = x @ directions.mT - x.square().sum(-1, keepdim=True) / 2
+    return exponent.exp() / directions.shape[0] ** 0.5
+
+
+def orthogonal_directions(
+    count: int, dim: int, seed: int, dtype: torch.dtype = torch.float64
+) -> Float[Tensor, "feature dim"]:
+    """Normal vectors, orthogonal within blocks of `dim`: this lowers the variance (section 3.2)."""
+    generator = torch.Generator().manual_seed(seed)
+    blocks = []
+    for start in range(0, count, dim):
+        square = torch.randn(dim, dim, generator=generator, dtype=torch.float64)
+        rotation, triangle = torch.linalg.qr(square)
+        # without these signs the rotations would not be spread evenly
+        rotation = rotation * triangle.diagonal().sign()
+        blocks.append(rotation[: min(dim, count - start)])
+    lengths = torch.randn(count, dim, generator=generator, dtype=torch.float64).norm(dim=1)
+    return (torch.cat(blocks) * lengths[:, None]).to(dtype)
+
+
+def linear_attention(
+    queries: Float[Tensor, "*batch query feature"],
+    keys: Float[Tensor, "*batch key feature"],
+    values: Float[Tensor, "*batch key dim"],
+    *,
+    causal: bool = True,
+) -> Float[Tensor, "*batch query dim"]:
+    """Σ_j v_j φ(k_j)·φ(q_i) / Σ_j φ(k_j)·φ(q_i), over j ≤ i where it is causal.
+
+    Queries and keys are features already. The quadratic form: all products at once.
+    """
+    return kernel_weights(queries, keys, causal=causal) @ values
+
+
+def kernel_weights(
+    queries: Float[Tensor, "*batch query feature"],
+    keys: Float[Tensor, "*batch key feature"],
+    *,
+    causal: bool = False,
+) -> Float[Tensor, "*batch query key"]:
+    """The weights of linear attention; rows sum to one."""
+    products = queries @ keys.mT
+    products = products.tril() if causal else products
+    return products / products.sum(-1, keepdim=True)
+
+
+def sum_memory(
+    queries: Float[Tensor, "*batch time feature"],
+    keys: Float[Tensor, "*batch time feature"],
+    values: Float[Tensor, "*batch time dim"],
+) -> Float[Tensor, "*batch time dim"]:
+    """The same as causal `linear_attention`, position by position from a memory W and a sum z.
+
+    W_i = W_{i-1} + v_i ⊗ φ(k_i), z_i = z_{i-1} + φ(k_i), y_i = W_i φ(q_i) / z_i·φ(q_i).
+    """
+    memory = values.new_zeros(*values.shape[:-2], values.shape[-1], keys.shape[-1])
+    total = torch.zeros_like(keys[..., 0, :])
+    read = []
+    for query, key, value in _steps(queries, keys, values):
+        memory = memory + value[..., :, None] * key[..., None, :]
+        total = total + key
+        weight = (total * query).sum(-1, keepdim=True)
+        read.append((memory @ query[..., None])[..., 0] / weight)
+    return torch.stack(read, -2)
+
+
+def delta_memory(
+    queries: Float[Tensor, "*batch time feature"],
+    keys: Float[Tensor, "*batch time feature"],
+    values: Float[Tensor, "*batch time dim"],
+    strengths: Float[Tensor, "*batch time"],
+) -> Float[Tensor, "*batch time dim"]:
+    """The delta rule (Schlag et al. 2021, equations 24 to 27), features divided by their sum.
+
+    W_i = W_{i-1} + β_i (v_i − W_{i-1} φ(k_i)) ⊗ φ(k_i), y_i = W_i φ(q_i), without a normaliser.
+    """
+    queries, keys = (each / each.sum(-1, keepdim=True) for each in (queries, keys))
+    memory = values.new_zeros(*values.shape[:-2], values.shape[-1], keys.shape[-1])
+    read = []
+    for place, (query, key, value) in enumerate(_steps(queries, keys, values)):
+        stored = (memory @ key[..., None])[..., 0]
+        written = strengths[..., place, None] * (value - stored)
+        memory = memory + written[..., :, None] * key[..., None, :]
+        read.append((memory @ query[..., None])[..., 0])
+    return torch.stack(read, -2)
+
+
+def _steps(*sequences: Tensor):
+    return zip(*(each.unbind(-2) for each in sequences), strict=True)

@@ -1,0 +1,1 @@
+"""Before and beside the trainings: which models there are, costs, packs, training by name."""

@@ -1,0 +1,144 @@
+"""The catalogue as a list: every model of the book, what is published of it, and what is here."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from headbook import paths
+from headbook.artefacts.catalogue import catalogue, kind_of, recipe, select, weights_folder
+from headbook.artefacts.encoders import ENCODER
+from headbook.artefacts.language import LANGUAGE
+from headbook.artefacts.model import TRAINED
+from headbook.artefacts.recipe import Recipe, Task
+from headbook.claims.gates import SMALL_BLEU, moved
+from headbook.claims.published import Evidence
+from headbook.released import catalogue as released
+from headbook.runs.canonical import canonical
+from headbook.runs.store import Store
+
+Row = dict[str, str]
+COLUMNS = ("name", "kind", "models", "size", "corpus", "BLEU", "converged", "weights")
+HEADER: Row = {column: column for column in COLUMNS}
+UNKNOWN = "–"
+TRAINED_PAGE = "10_corpora_and_models"
+RELEASED_PAGE = "20_one_head_out"
+PROFILES = ("full", "laptop")
+"""Whose published results are of models worth a BLEU, the larger first."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """The published results: BLEU and convergence of models trained here, by config; released."""
+
+    bleu: Mapping[str, float]
+    converged: Mapping[str, str]
+    released: Mapping[str, float]
+
+    @classmethod
+    def read(cls) -> "Known":
+        bleu: dict[str, float] = {}
+        converged: dict[str, str] = {}
+        for profile in PROFILES:
+            for config, score, ended in _published(profile):
+                bleu.setdefault(config, score)
+                converged.setdefault(config, ended)
+        return cls(bleu, converged, _released())
+
+
+def _published(profile: str) -> Iterator[tuple[str, float, str]]:
+    """Config, cased BLEU of the first test set, and convergence of a profile's models."""
+    evidence = Evidence(paths.RESULTS / profile)
+    record = evidence.folder / TRAINED_PAGE / "run.json"
+    made = json.loads(record.read_text())["runs"] if record.exists() else []
+    for each in made:
+        ingredients = each["ingredients"]
+        if ingredients["stage"]["name"] != TRAINED.name:
+            continue
+        config = ingredients["config"]
+        name = f"{config['corpus']} w{config['size']['width']} s{config['training']['seed']}"
+        scores = evidence.rows(TRAINED_PAGE, "bleu", model=name, casing="cased")
+        change = moved(name, evidence)
+        ended = UNKNOWN if change is None else "yes" if change < SMALL_BLEU else "no"
+        if not scores.empty:
+            yield canonical(config), float(scores["score"].iloc[0]), ended
+
+
+def _released() -> dict[str, float]:
+    """BLEU of released models, on the longest text it was measured on."""
+    rows = Evidence(paths.RESULTS / "released").table(RELEASED_PAGE, "wholes")
+    if "bleu" not in rows:
+        return {}
+    scored = rows.dropna(subset="bleu").sort_values("sentences")
+    return {row.model: row.bleu for row in scored.itertuples()}
+
+
+def lines(names: Sequence[str] = (), store: Store | None = None) -> Iterator[str]:
+    """The list as it is printed; of named families, model by model. UserError for unknown names."""
+    known, here = Known.read(), _trained(store or Store.default())
+    if names:
+        rows = [_row(name, [name], known, here) for name in select(names)]
+    else:
+        rows = [_released_row(entry, known) for entry in released.catalogue().values()]
+        rows += [_row(name, models, known, here) for name, models in _families().items()]
+    widths = {column: max(len(row[column]) for row in [*rows, HEADER]) for column in HEADER}
+    for row in (HEADER, *rows):
+        yield "  ".join(row[column].ljust(width) for column, width in widths.items()).rstrip()
+
+
+def _families() -> dict[str, list[str]]:
+    """The names of all models of every family, further seeds among them."""
+    found: dict[str, list[str]] = {}
+    for each in catalogue().values():
+        found.setdefault(each.family, []).extend(each.names())
+    return found
+
+
+def _trained(store: Store) -> set[str]:
+    """Configs of all trainings in the store."""
+    stages = (TRAINED, LANGUAGE, ENCODER)
+    return {canonical(made["config"]) for stage in stages for _, made in store.finished(stage)}
+
+
+def _released_row(entry: released.Entry, known: Known) -> Row:
+    bleu = known.released.get(entry.name)
+    return {
+        "name": entry.name, "kind": entry.kind, "models": "1",
+        "size": entry.title.rpartition(": ")[2], "corpus": "its publisher's",
+        "BLEU": UNKNOWN if bleu is None else f"{bleu:.1f}", "converged": "yes",
+        "weights": released.place(entry),
+    }  # fmt: skip
+
+
+def _row(name: str, models: Sequence[str], known: Known, here: set[str]) -> Row:
+    recipes = [recipe(each) for each in models]
+    configs = [canonical(each.run) for each in recipes]
+    count = sum(
+        config in here or weights_folder(each).is_dir()
+        for each, config in zip(models, configs, strict=True)
+    )
+    return {
+        "name": name, "kind": kind_of(models[0]), "models": str(len(models)),
+        "size": _once(_size(each) for each in recipes),
+        "corpus": _once(each.corpus for each in recipes),
+        "BLEU": _range([known.bleu[each] for each in configs if each in known.bleu]),
+        "converged": _once(known.converged.get(each, UNKNOWN) for each in configs),
+        "weights": "not here" if not count else "here" if count == len(models) else f"{count} here",
+    }  # fmt: skip
+
+
+def _size(each: Recipe) -> str:
+    heads = f"{each.size.layers} × {each.size.heads} heads, width {each.size.width}"
+    return heads if each.task is not Task.TRANSLATION else f"{each.size.layers} + {heads}"
+
+
+def _once(values: Iterable[str]) -> str:
+    """The value that all have; of several, how many there are."""
+    different = list(dict.fromkeys(values))
+    return different[0] if len(different) == 1 else f"{len(different)} different"
+
+
+def _range(scores: Sequence[float]) -> str:
+    if not scores:
+        return UNKNOWN
+    low, high = f"{min(scores):.1f}", f"{max(scores):.1f}"
+    return low if low == high else f"{low} to {high}"

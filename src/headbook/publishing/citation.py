@@ -1,0 +1,70 @@
+"""Who made the book and how to cite it, from CITATION.cff."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from headbook import paths
+from headbook.types import UserError
+
+GITHUB = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?")
+
+
+@dataclass(frozen=True)
+class Citation:
+    """The fields of CITATION.cff that pages show; `repository` is empty where none is named."""
+
+    title: str
+    version: str
+    licence: str
+    authors: tuple[str, ...]
+    year: str
+    repository: str
+
+    def context(self) -> dict[str, str]:
+        """Variables of the book's templates; `github` is owner/name, for Binder and Colab."""
+        found = GITHUB.fullmatch(self.repository)
+        return {
+            "headbook_version": self.version,
+            "headbook_licence": self.licence,
+            "headbook_authors": ", ".join(self.authors),
+            "headbook_repository": self.repository,
+            "headbook_github": found[1] if found else "",
+        }
+
+    def bibtex(self) -> str:
+        """The entry of a bibliography."""
+        fields = {
+            "title": f"{{{self.title}}}",
+            "author": " and ".join(f"{{{name}}}" for name in self.authors),
+            "year": self.year,
+            "version": self.version,
+            "url": self.repository,
+        }
+        lines = [f"  {name} = {{{value}}}," for name, value in fields.items() if value]
+        return "\n".join(["@software{headbook,", *lines, "}"])
+
+
+def citation(file: Path | None = None) -> Citation:
+    """CITATION.cff; the repository is that of HEADBOOK_REPOSITORY where it is set.
+
+    UserError for a file without title, version, licence or authors.
+    """
+    file = file or paths.REPOSITORY / "CITATION.cff"
+    fields = yaml.safe_load(file.read_text("utf-8"))
+    try:
+        return Citation(
+            fields["title"], str(fields["version"]), fields["license"],
+            tuple(_named(author) for author in fields["authors"]),
+            str(fields.get("date-released", ""))[:4],
+            paths.repository_address() or fields.get("repository-code", ""),
+        )  # fmt: skip
+    except KeyError as error:
+        raise UserError(f"{file.name} has no field {error}: add it") from None
+
+
+def _named(author: dict[str, str]) -> str:
+    parts = (author.get("given-names"), author.get("family-names"))
+    return author.get("name") or " ".join(filter(None, parts))

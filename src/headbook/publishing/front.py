@@ -1,0 +1,111 @@
+"""The front page: its numbers, from published tables, and the guards of its sentences.
+
+In `intro.md`, `{{ p13_verb_object }}` is the fact `verb_object` of page 13, formatted as there;
+`{{ claims }}`, `{{ absent }}` and the like count the works' claims, and `{{ strip }}` shows them.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+import yaml
+
+from headbook import paths
+from headbook.types import UserError
+
+FACT = re.compile(r"{{ p(\d\d)_(\w+) }}")
+PLACE = re.compile(r"{{ (\w+) }}")
+SCORECARD = "_generated/scorecard.html"
+
+
+def filled(text: str) -> str:
+    """The page with its substitutions as front matter; a page without any stays as it is.
+
+    UserError for a fact that no page has, and where a sentence is not true of the published tables.
+    """
+    wanted = set(PLACE.findall(text))
+    if not wanted:
+        return text
+    values = {**_facts(text), **_counts()}
+    if unknown := sorted(wanted - values.keys()):
+        raise UserError(f"intro.md names {unknown[0]}, which no page has: see publishing/front.py")
+    broken = [sentence for sentence, holds in guards() if not holds]
+    if broken:
+        raise UserError(
+            f"the front page says that {broken[0]}, and the published tables say otherwise: "
+            "rewrite the sentence in book/intro.md and its guard in publishing/front.py"
+        )
+    given = {"myst": {"substitutions": {name: values[name] for name in sorted(wanted)}}}
+    return f"---\n{yaml.safe_dump(given, allow_unicode=True, width=10_000)}---\n{text}"
+
+
+def _facts(text: str) -> dict[str, str]:
+    named: dict[int, set[str]] = {}
+    for number, name in FACT.findall(text):
+        named.setdefault(int(number), set()).add(name)
+    return {f"p{number:02d}_{name}": str(value)
+            for number, names in named.items()
+            for name, value in _of_page(number).items() if name in names}  # fmt: skip
+
+
+def _of_page(number: int) -> dict[str, str | float]:
+    from headbook.chapters.chapter import find
+    from headbook.chapters.page import published_tables
+
+    chapter = find(number)
+    return chapter.facts(published_tables(chapter)) if chapter else {}
+
+
+def _counts() -> dict[str, str]:
+    from headbook.claims import board, scorecard
+    from headbook.claims.ledger import load
+
+    ledger = load()
+    results = scorecard.results(ledger, paths.RESULTS)
+    shown = board.works_claims(ledger, results)
+    marks = Counter(board.mark_of(each) for each in shown)
+    named = {mark.replace(" ", "_"): str(marks[mark]) for mark in board.MEANINGS}
+    strip = board.strip(ledger, results, SCORECARD)
+    return {
+        **named,
+        "claims": str(len(shown)),
+        "works": str(len({each.claim.work for each in shown})),
+        "strip": f"```{{raw}} html\n{strip}\n```",
+    }
+
+
+def guards() -> Iterator[tuple[str, bool]]:
+    """Every sentence of the front page that a new result could make false, and whether it holds."""
+    from headbook.chapters.chapter import find
+    from headbook.chapters.page import published_tables
+
+    tables = {number: published_tables(find(number)) for number in (11, 13, 14, 16, 20, 22)}
+    syntax = tables[13]["released"].query("text == 'ud-ewt'").set_index(["model", "relation"])
+    yield (
+        "a head finds a verb's object better than the best offset",
+        syntax.loc[("firefox-en-pt", "verb → object"), "margin_low"] > 0,
+    )
+    yield "a part-of-speech rule does as well as every head", syntax["over_rule_low"].max() < 0
+    yield (
+        "the sharpest head points at the previous token",
+        _of_page(11)["en_place_1"] == "previous token",
+    )
+    yield (
+        "no head of a model trained here has a role",
+        not (tables[11]["roles"]["update"].astype(str) == "best").any(),
+    )
+    half = tables[22]["released"].query("scope == 'all' and level == 0.5")
+    kept = half.groupby("order")["kept"].mean()
+    yield (
+        "half of the heads can go for a tenth of BLEU, and not in random order",
+        0.85 < kept["importance"] < 0.95 and kept["random"] < 0.3,
+    )
+    alone = tables[20]["released"].groupby("kind")["change"].min()
+    yield (
+        "one cross-attention head costs far more than any encoder head",
+        alone["cross"] < 5 * alone["encoder"],
+    )
+    rare = tables[14]["released"].query("ranks == 'text' and scope == 'every layer'")
+    students = rare[rare["model"].str.startswith("firefox")]
+    yield "no head of the students points at rare words half the time", students["high"].max() < 0.5
+    yield "no head carries most of its layer", tables[16]["relevance"]["high"].max() < 0.5

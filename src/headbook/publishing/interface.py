@@ -1,0 +1,106 @@
+"""The page of the public interface, from the docstrings and signatures of the five names."""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+
+import headbook as hb
+
+OPENING = """\
+# The public interface
+
+```python
+import headbook as hb
+```
+
+Five names measure the heads of any model; {doc}`page 60 </_executed/60_five_lines>` uses them.
+An error that the caller can mend, such as an unknown name, is a `headbook.types.UserError` of one
+line."""
+ENTRY = re.compile(r"([a-z_][\w, …]*): (\S.*)", re.DOTALL)
+"""An entry of a list of columns: `score, low, high: on the second half, …`."""
+LOADED = "What `hb.load` returns"
+TEXT = "What `hb.text` returns"
+
+
+def page() -> str:
+    """The page in MyST Markdown: every name with signature, docstring, and what it returns."""
+    from headbook.artefacts.texts import Text
+    from headbook.models.loaded import Loaded
+
+    parts = [
+        OPENING,
+        _function("hb.load", hb.load),
+        _members(LOADED, Loaded),
+        _function("hb.text", hb.text),
+        _members(TEXT, Text),
+        _function("hb.measure", hb.measure),
+        _function("hb.roles", hb.roles),
+        *_plots(),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _function(name: str, function: Callable, level: str = "##") -> str:
+    return f"{level} {name}\n\n{_signature(name, function)}\n\n{markdown(_doc(function))}"
+
+
+def _signature(name: str, function: Callable) -> str:
+    """The call, one parameter per line where it is long; annotations without their modules."""
+    signature = inspect.signature(function)
+    parts = [_bare(str(each)) for each in _parameters(signature)]
+    returned = f" -> {_bare(inspect.formatannotation(signature.return_annotation))}"
+    line = f"{name}({', '.join(parts)}){returned}"
+    if len(line) > 80:
+        line = f"{name}(\n    " + ",\n    ".join(parts) + f",\n){returned}"
+    return f"```python\n{line}\n```"
+
+
+def _parameters(signature: inspect.Signature) -> Iterator[object]:
+    named = False
+    for each in signature.parameters.values():
+        if each.kind is each.KEYWORD_ONLY and not named:
+            named = True
+            yield "*"
+        if each.name != "self":
+            yield each
+
+
+def _members(title: str, of: type) -> str:
+    """A class: its docstring, then its attributes and methods."""
+    methods = [
+        f"{_signature(name, member)}\n\n{markdown(_doc(member))}"
+        for name, member in vars(of).items()
+        if inspect.isfunction(member) and not name.startswith("_")
+    ]
+    hints = of.__annotations__.items()
+    named = [f"- `{name}: {_bare(inspect.formatannotation(hint))}`" for name, hint in hints]
+    return "\n\n".join([f"### {title}", markdown(_doc(of)), "\n".join(named), *methods])
+
+
+def _bare(annotated: str) -> str:
+    """Class names without the modules they are from."""
+    return re.sub(r"\b(?:\w+\.)+(?=[A-Z])", "", annotated)
+
+
+def _plots() -> Iterator[str]:
+    """`hb.plots`: the module's own text, then every figure."""
+    yield f"## hb.plots\n\n{markdown(_doc(hb.plots))}"
+    for name in hb.plots.__all__:
+        if inspect.isfunction(member := getattr(hb.plots, name)):
+            yield _function(f"hb.plots.{name}", member, "###")
+
+
+def _doc(of: object) -> str:
+    return inspect.getdoc(of) or ""
+
+
+def markdown(docstring: str) -> str:
+    """A docstring as Markdown: paragraphs as they are, lists of columns as definitions."""
+    return "\n\n".join(_paragraph(each) for each in docstring.split("\n\n"))
+
+
+def _paragraph(text: str) -> str:
+    entries = [ENTRY.fullmatch(entry) for entry in re.split(r"\n(?=\S)", text)]
+    if not all(entries):
+        return text
+    return "\n\n".join(f"`{entry[1]}`\n: {' '.join(entry[2].split())}" for entry in entries)

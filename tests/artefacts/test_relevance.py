@@ -1,0 +1,180 @@
+"""The stage `relevance`: propagated once, at any update; its numbers move with its version only.
+
+`python tests/artefacts/test_relevance.py` writes golden_relevance.json anew: together with a new
+version of the stage, or where the untrained model itself is another.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+import torch
+
+from headbook.artefacts import relevance as stage
+from headbook.artefacts.model import ModelRun, Size, TrainedModel, corpus_of, trained
+from headbook.artefacts.relevance import RELEVANCE, RelevanceRun, relevance
+from headbook.corpora.subwords import Subwords
+from headbook.heads import relevance_rules
+from headbook.heads.measure import RatioSums
+from headbook.heads.relevance_rules import Variant
+from headbook.runs.store import Store
+from headbook.training.config import Precision, TrainingConfig
+from headbook.types import Kind, UserError
+
+GOLDEN = Path(__file__).parent / "golden_relevance.json"
+TOLERANCE = 1e-3
+"""Relative; processors sum in other orders, which a sum that nearly cancels makes larger."""
+with_every_variant = pytest.mark.parametrize("variant", list(Variant))
+Numbers = dict[str, list[float]]
+
+
+def write_corpus(folder: Path) -> Path:
+    """Seven words each, translated as themselves backwards: text that no grammar will move."""
+    folder.mkdir(parents=True)
+    rows = [
+        ("the", subject, verb, "a", colour, thing, adverb)
+        for subject in ("dog", "cat", "sister")
+        for verb in ("sees", "likes", "finds")
+        for colour in ("red", "small")
+        for thing in ("ball", "tree", "house")
+        for adverb in ("often", "here")
+    ]
+    for name, part in {"train": rows[:80], "valid": rows[80:88], "test": rows[88:]}.items():
+        (folder / f"{name}.en").write_text("".join(" ".join(row) + "\n" for row in part))
+        (folder / f"{name}.de").write_text("".join(" ".join(row[::-1]) + "\n" for row in part))
+    return folder
+
+
+def untrained_model(folder: Path) -> TrainedModel:
+    """Two heads of width 8 in one layer, in 32 bits, with subwords and without an update."""
+    size = Size(layers=1, width=16, feed_forward=32, heads=2)
+    training = TrainingConfig(2, 200, warmup=4, precision=Precision.FULL, validate_every=1,
+                              first_snapshot=1)  # fmt: skip
+    run = ModelRun(str(write_corpus(folder / "corpus")), size, 60, 0.0, training)
+    corpus = corpus_of(run.corpus, run.pairs)
+    for side in ("source", "target"):
+        Subwords.train(getattr(corpus.train, side), 60).save(folder / f"{side}.json")
+    return TrainedModel(run, folder, corpus)
+
+
+def numbers(folder: Path) -> Numbers:
+    """What the golden file holds: of each mean of each variant the heads' or layers' values."""
+    made, store = untrained_model(folder), Store(folder / "runs")
+    return {
+        f"{variant} {name}": each.ratio().flatten().tolist()
+        for variant in Variant
+        for name, each in relevance(made, RelevanceRun(variant, 5, 0), store).items()
+    }
+
+
+def assert_golden(found: Numbers, version: int) -> None:
+    golden = json.loads(GOLDEN.read_text())
+    advice = "raise the version of RELEVANCE, then run `python tests/artefacts/test_relevance.py`"
+    same = found.keys() == golden["numbers"].keys() and all(
+        found[name] == pytest.approx(kept, rel=TOLERANCE, abs=1e-5)
+        for name, kept in golden["numbers"].items()
+    )
+    assert golden["version"] == version and same, (
+        f"{advice}: {found}, kept at version {golden['version']}: {golden['numbers']}"
+    )
+
+
+def test_the_numbers_stand_as_long_as_the_version(tmp_path: Path):
+    assert_golden(numbers(tmp_path), RELEVANCE.version)
+
+
+def test_another_constant_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    plain = relevance_rules.stabilised
+    monkeypatch.setattr(relevance_rules, "stabilised", lambda sums, by: plain(sums, 1.1 * by))
+    with pytest.raises(AssertionError, match="raise the version"):
+        assert_golden(numbers(tmp_path), RELEVANCE.version)
+
+
+def test_a_new_version_asks_for_new_numbers():
+    with pytest.raises(AssertionError, match="raise the version"):
+        assert_golden(json.loads(GOLDEN.read_text())["numbers"], RELEVANCE.version + 1)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory, store: Store) -> TrainedModel:
+    return trained(untrained_model(tmp_path_factory.mktemp("made")).run, store)
+
+
+def same(one: Mapping[str, RatioSums], other: Mapping[str, RatioSums]) -> bool:
+    return one.keys() == other.keys() and all(
+        torch.equal(one[name].numerator, other[name].numerator)
+        and torch.equal(one[name].denominator, other[name].denominator)
+        for name in one
+    )
+
+
+@with_every_variant
+def test_every_mean_has_its_shape(model: TrainedModel, store: Store, variant: Variant):
+    sums = relevance(model, RelevanceRun(variant, 8), store)
+    heads = {
+        f"{what}/{kind}": (1, 2) for what in ("normalised", "raw", "absolute") for kind in Kind
+    }
+    totals = {
+        f"{what}/{kind}": (1,)
+        for what in ("conservation", "growth")
+        for kind in (Kind.ENCODER, Kind.DECODER)
+    }
+    shapes = {name: tuple(each.ratio().shape) for name, each in sums.items()}
+    assert shapes == heads | totals | {"source": ()}
+    for kind in Kind:
+        shares = sums[f"normalised/{kind}"].ratio()
+        torch.testing.assert_close(shares.sum(-1), torch.ones(1).double())
+
+
+def test_asked_again_it_reads_the_store(
+    model: TrainedModel, store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    run = RelevanceRun(Variant.SIGNED, 8)
+    first = relevance(model, run, store)
+    monkeypatch.setattr(stage, "_propagate", None)
+    assert same(first, relevance(model, run, store))
+    others = [RelevanceRun(Variant.SIGNED, 7), RelevanceRun(Variant.SIGNED, 8, 1),
+              RelevanceRun(Variant.SIGNED, 8, 0)]  # fmt: skip
+    for other in others:
+        with pytest.raises(TypeError):
+            relevance(model, other, store)
+
+
+def test_the_first_sentences_of_the_validation_set_count(model: TrainedModel, store: Store):
+    few = relevance(model, RelevanceRun(Variant.CODE_2019, 3), store)
+    targets = [target for _, target in model.encode(model.corpus.valid.first(3))]
+    assert few["raw/encoder"].denominator[:, 0].sum() == sum(map(len, targets))
+    everything = relevance(model, RelevanceRun(Variant.CODE_2019, 8), store)
+    assert same(everything, relevance(model, RelevanceRun(Variant.CODE_2019, 99), store))
+
+
+def test_training_moves_relevance(model: TrainedModel, store: Store):
+    before, after = (
+        relevance(model, RelevanceRun(Variant.CODE_2019, 8, update), store) for update in (0, 2)
+    )
+    assert not same(before, after)
+
+
+def test_it_can_be_watched(model: TrainedModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    relevance(model, RelevanceRun(Variant.CODE_2019, 2), Store(tmp_path))
+    assert "relevance: 100%" in capsys.readouterr().err
+
+
+def test_bad_questions_are_refused(model: TrainedModel, store: Store):
+    with pytest.raises(UserError, match="sentences is 0"):
+        relevance(model, RelevanceRun(Variant.SIGNED, 0), store)
+    with pytest.raises(UserError, match=r"update 5; kept: \[1, 2\]"):
+        relevance(model, RelevanceRun(Variant.SIGNED, 8, 5), store)
+
+
+if __name__ == "__main__":
+    with TemporaryDirectory() as folder:
+        golden = {"version": RELEVANCE.version, "numbers": numbers(Path(folder))}
+    GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")

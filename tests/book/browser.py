@@ -1,0 +1,201 @@
+"""A page of the book in headless Chromium: everything about it that a reader would stumble over."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+from PIL import Image
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+DESK, PHONE = 1400, 390
+HEIGHT = 900
+ESCAPES = re.compile(r"\x1b\[|(?<![\w\[])\[\d+(;\d+)*m")
+IDENTIFIER = re.compile(r"\b(?:id|name)=\"([^\"]+)\"")
+FLATTEST = 3.0
+"""Standard deviation of grey values, of 255, below which a picture shows nothing."""
+RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa")
+KNOWN = {
+    "aria-deprecated-role": "docutils gives entries of a bibliography the role doc-biblioentry",
+    "aria-required-children": "docutils makes a bibliography a list of such entries",
+}
+"""Axe's rules that no page of ours can mend, each with the reason."""
+
+OPENED = """() => {
+  for (const each of document.querySelectorAll('details')) each.open = true;
+  const style = document.createElement('style');
+  style.textContent = '.sd-tab-content{display:block!important}'
+    + '*{transition:none!important;animation:none!important}';
+  document.head.append(style);
+}"""
+DRAWN = """() => {
+  const view = document.querySelector('script.headbook-view');
+  view?.parentElement.scrollIntoView();
+  return !view;
+}"""
+"""Interactive figures wait until they come into view: true when none is left."""
+WIDE = """() => {
+  const column = document.querySelector('.bd-article') ?? document.body;
+  const right = Math.min(column.getBoundingClientRect().right, innerWidth) + 1;
+  const scrolls = (each) => {
+    for (let up = each.parentElement; up && up !== column; up = up.parentElement) {
+      if (/auto|scroll/.test(getComputedStyle(up).overflowX)
+          && up.getBoundingClientRect().right <= right) return true;
+    }
+    return false;
+  };
+  const found = [];
+  const all = column.querySelectorAll('img, svg, video, canvas, .plotly-graph-div, table, pre');
+  for (const each of all) {
+    const box = each.getBoundingClientRect();
+    if (each.parentElement.closest('svg') || !box.width || box.right <= right) continue;
+    if (each.matches('table, pre') && scrolls(each)) continue;
+    found.push(`${each.tagName.toLowerCase()} ${each.className.baseVal ?? each.className} reaches `
+      + `${Math.round(box.right)} of ${Math.round(right)} px`);
+  }
+  const page = document.documentElement.scrollWidth;
+  if (page > innerWidth + 1) found.push(`the page scrolls sideways: ${page} of ${innerWidth} px`);
+  return found;
+}"""
+PICTURES = """() => [...document.querySelectorAll(
+    '.bd-article img, .bd-article svg, .bd-article canvas, .bd-article .plotly-graph-div')]
+  .filter((each) => !each.parentElement.closest('svg, .plotly-graph-div, .board, button'))
+  .map((each) => {
+    const box = each.getBoundingClientRect();
+    return [box.x + scrollX, box.y + scrollY, box.width, box.height];
+  }).filter(([x, y, width, height]) => width >= 60 && height >= 40)"""
+STREAMS = """() => [...document.querySelectorAll(
+    '.bd-article .output.stream, .bd-article .output.stderr, .bd-article .output.traceback')]
+  .map((each) => each.textContent.trim().slice(0, 60))"""
+LINKS = "() => [...document.querySelectorAll('a[href]')].map((each) => each.href)"
+DARK = """() => {
+  document.documentElement.dataset.theme = 'dark';
+  document.documentElement.dataset.mode = 'dark';
+}"""
+
+
+@dataclass
+class Seen:
+    """One page: what is wrong with it, a line each, by kind."""
+
+    complaints: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, kind: str, found: list[str]) -> None:
+        if found:
+            self.complaints.setdefault(kind, []).extend(found)
+
+
+def executable() -> str | None:
+    """Where Chromium is on this machine; None without."""
+    return next(filter(None, map(shutil.which, CHROMIUM)), None)
+
+
+@contextmanager
+def chromium() -> Iterator[object]:
+    """A running browser; its sandbox needs rights that a container does not have."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=executable(), args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield browser
+        browser.close()
+
+
+def look(browser: object, file: Path, root: Path, accessible: bool = True) -> Seen:
+    """Load a page once and look at it: wide, in the dark, narrow, and as Axe sees it."""
+    seen, asked, errors = Seen(), [], []
+    page = browser.new_page(viewport={"width": DESK, "height": HEIGHT})
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("requestfailed", lambda request: errors.append(f"{request.url} was not loaded"))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    try:
+        page.goto(file.as_uri(), wait_until="load")
+        page.evaluate(OPENED)
+        page.wait_for_function(DRAWN, polling=100)
+        seen.add("stream output", page.evaluate(STREAMS))
+        seen.add("escape codes", [found[0] for found in ESCAPES.finditer(page.inner_text("body"))])
+        seen.add("links that lead nowhere", dead(page.evaluate(LINKS), root))
+        seen.add(f"too wide at {DESK} px", page.evaluate(WIDE))
+        if accessible:
+            seen.add("axe", axe(page))
+        page.evaluate(DARK)
+        seen.add("flat in dark mode", flat(page))
+        page.set_viewport_size({"width": PHONE, "height": HEIGHT})
+        seen.add(f"too wide at {PHONE} px", page.evaluate(WIDE))
+    finally:
+        page.close()
+    seen.add("requests to elsewhere", [url for url in asked if elsewhere(url)])
+    seen.add("script errors", errors)
+    return seen
+
+
+def elsewhere(url: str) -> bool:
+    return urlsplit(url).scheme not in ("file", "data", "blob", "about")
+
+
+def dead(links: list[str], root: Path) -> list[str]:
+    """Links into the book whose page, or whose place in the page, is not there."""
+    found = []
+    for link in dict.fromkeys(links):
+        parts = urlsplit(link)
+        if parts.scheme != "file":
+            continue
+        file = Path(unquote(parts.path))
+        place = unquote(parts.fragment)
+        if not file.is_file():
+            found.append(f"{link}: no such page")
+        elif file.suffix == ".html" and place and place not in places(file):
+            found.append(f"{link}: no such place")
+        elif not file.is_relative_to(root):
+            found.append(f"{link}: outside of the book")
+    return found
+
+
+@cache
+def places(file: Path) -> frozenset[str]:
+    return frozenset(IDENTIFIER.findall(file.read_text("utf-8"))) | {"top"}
+
+
+def flat(page: object) -> list[str]:
+    """Pictures that show one colour."""
+    boxes = page.evaluate(PICTURES)
+    if not boxes:
+        return []
+    shot = Image.open(BytesIO(page.screenshot(full_page=True, type="jpeg"))).convert("L")
+    grey = np.asarray(shot, dtype=np.float32)
+    found = []
+    for x, y, width, height in boxes:
+        part = grey[max(0, round(y)) : round(y + height), max(0, round(x)) : round(x + width)]
+        if part.size and part.std() < FLATTEST:
+            found.append(
+                f"the picture {round(width)} × {round(height)} px at {round(y)} px is flat"
+            )
+    return found
+
+
+def axe(page: object) -> list[str]:
+    """What Axe finds at the levels A and AA, but for KNOWN."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    options = {"runOnly": {"type": "tag", "values": list(RULES)}, "resultTypes": ["violations"],
+               "preload": False, "iframes": False}  # fmt: skip
+    violations = Axe().run(page, options=options).response["violations"]
+    return [
+        f"{each['id']}: {each['help']}: {each['nodes'][0]['html'][:120]} ({len(each['nodes'])})"
+        for each in violations
+        if each["id"] not in KNOWN
+    ]
+
+
+def sheets(page: object) -> int:
+    """How many sheets of A4 a loaded page prints to."""
+    return len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4", prefer_css_page_size=True)))

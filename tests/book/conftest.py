@@ -1,0 +1,19 @@
+"""The book, built once per test run from the executed notebooks."""
+
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from headbook.publishing import book
+
+
+@pytest.fixture(scope="session")
+def html(executed_folder: Path, shared: Path) -> Path:
+    output = shared / "folder with a space" / "book"
+    output.parent.mkdir(exist_ok=True)
+    built = output / "_build" / "html"
+    with FileLock(shared / "book.lock"):
+        if not built.exists():
+            assert book.build(output, executed=executed_folder).parent == built
+    return built

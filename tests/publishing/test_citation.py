@@ -1,0 +1,65 @@
+"""Who made the book, from CITATION.cff."""
+
+from pathlib import Path
+
+import pytest
+
+from headbook.publishing.citation import citation
+from headbook.publishing.pages import cite
+from headbook.types import UserError
+
+FIELDS = """\
+title: "a book"
+version: 1.2.0
+license: MIT
+authors:
+  - given-names: Ada
+    family-names: Byron
+  - name: "others"
+"""
+
+
+def _written(folder: Path, more: str = "") -> Path:
+    file = folder / "CITATION.cff"
+    file.write_text(FIELDS + more, encoding="utf-8")
+    return file
+
+
+def test_fields_and_names_are_read(tmp_path: Path) -> None:
+    found = citation(_written(tmp_path, "date-released: 2026-01-02\n"))
+    assert (found.title, found.version, found.authors) == (
+        "a book",
+        "1.2.0",
+        ("Ada Byron", "others"),
+    )
+    assert "author = {{Ada Byron} and {others}}" in found.bibtex()
+    assert "year = {2026}" in found.bibtex() and "url" not in found.bibtex()
+
+
+@pytest.mark.parametrize(
+    ("address", "github"),
+    [
+        ("https://github.com/a/b", "a/b"),
+        ("https://github.com/a/b.git", "a/b"),
+        ("https://example.org/a/b", ""),
+    ],
+)
+def test_the_repository_is_named_and_only_github_can_launch(
+    address: str, github: str, tmp_path: Path
+) -> None:
+    found = citation(_written(tmp_path, f"repository-code: {address}\n"))
+    assert found.repository == address
+    assert found.context()["headbook_github"] == github
+    assert address in cite(found)
+
+
+def test_a_fork_names_its_own_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADBOOK_REPOSITORY", "https://github.com/c/d")
+    assert citation(_written(tmp_path)).context()["headbook_github"] == "c/d"
+
+
+def test_a_missing_field_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "CITATION.cff"
+    file.write_text("title: a\nversion: 1\n", encoding="utf-8")
+    with pytest.raises(UserError, match="no field 'license'"):
+        citation(file)
