@@ -1,21 +1,19 @@
-"""Pages 31, 32 and 34: claims from looks with known courses, regressions with known answers."""
+"""Pages 31 and 32: claims from looks with known courses."""
 
 from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import linregress
 
 from headbook.artefacts.language import Setting
 from headbook.chapters.diversity import _article as article
 from headbook.chapters.diversity import as_described, as_published
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
-from headbook.claims.verdict import COLUMNS
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
 from headbook.runs.store import Store
-from headbook.studies import diversity_and_loss, diversity_watched, training_claims
+from headbook.studies import diversity_watched, training_claims
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import column, pairs_of, variance
 from headbook.studies.results import Tables
@@ -27,8 +25,7 @@ UPDATES, LAYERS = list(range(40)), (1, 2, 3, 4)
 @pytest.fixture(scope="module")
 def tables() -> Iterator[dict[str, Tables]]:
     config, store = Config("smoke"), Store.default()
-    found = {name: page.measured(config, store) for name, page in PAGES.items()}
-    yield found | {diversity_and_loss.STUDY: diversity_and_loss.compute(config, store)}
+    yield {name: page.measured(config, store) for name, page in PAGES.items()}
 
 
 def looks(**courses: object) -> pd.DataFrame:
@@ -106,39 +103,6 @@ def test_every_two_heads_count_once():
     assert np.isnan(diversity_watched._variance(pairs_of(matrix[:2, :2])))
 
 
-def noise(count: int, width: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=(count, width))
-
-
-def test_a_line_is_explained_and_noise_is_not_held_out():
-    regressors = noise(40, 2)
-    line = regressors @ [0.3, -2.0] + 5
-    assert diversity_and_loss.r_squared(regressors, line) == pytest.approx(1)
-    assert diversity_and_loss.held_out(regressors, line) == pytest.approx(1)
-    chance = noise(40, 1, 1)[:, 0]
-    assert 0 <= diversity_and_loss.r_squared(regressors, chance) < 0.3
-    assert diversity_and_loss.held_out(regressors, chance) < 0.1
-
-
-def test_one_regressor_is_scipy_s():
-    regressors, target = 1e-3 * noise(40, 1) + 0.04, noise(40, 1, 2)[:, 0]
-    expected = linregress(regressors[:, 0], target).rvalue ** 2
-    assert diversity_and_loss.r_squared(regressors, target) == pytest.approx(expected)
-
-
-def test_a_trend_beats_its_own_blocks_only_where_it_goes_on():
-    """Blocks are held out whole: single batches between their neighbours would be foretold."""
-    steps = np.repeat(noise(8, 1)[:, 0], 5)
-    numbers = np.repeat(np.eye(8), 5, axis=0)  # knows the block of each batch
-    assert diversity_and_loss.r_squared(numbers[:, 1:], steps) == pytest.approx(1)
-    assert diversity_and_loss.held_out(numbers[:, 1:], steps) < 0.2
-
-
-def test_too_few_batches_have_no_fit():
-    assert np.isnan(diversity_and_loss.r_squared(noise(3, 2), noise(3, 1)[:, 0]))
-    assert np.isnan(diversity_and_loss.held_out(noise(9, 2), noise(9, 1)[:, 0]))
-
-
 def test_claims_are_rows_the_scorecard_takes(tables: dict[str, Tables]):
     found = ledger.load()
     for study, of_page in tables.items():
@@ -150,10 +114,8 @@ def test_no_claim_on_a_variance_is_put_to_a_model_with_one_pair_of_heads():
     config, store = Config("smoke", size="smoke"), Store.default()
     assert {run.size.heads for run in config.language_models()} == {2}
     published = as_published.measured(config, store)
-    of_loss = diversity_and_loss.compute(config, store)
     found = {each.id for each in ledger.load().claims if each.study == "31_as_published"}
     assert set(published["claims"]["claim"]) == found - {"xray-variance-rises-published"}
-    assert of_loss["claims"].empty and list(of_loss["claims"]) == list(COLUMNS)
 
 
 def test_the_published_model_sees_ahead_and_the_described_one_does_not(tables: dict[str, Tables]):
@@ -172,31 +134,10 @@ def test_models_of_one_text_are_held_to_one_count(monkeypatch: pytest.MonkeyPatc
     assert len(counted) == 1 and list(found["frequency_nats"]) == [6.0, 6.0]
 
 
-def test_a_single_pair_of_heads_has_no_line_in_the_fits(tables: dict[str, Tables]) -> None:
-    own = tables[diversity_and_loss.STUDY]
-    pair = own["fits"].assign(model="a pair", r2=np.nan, r2_later=np.nan, held_out=np.nan)
-    figure = diversity_and_loss.draw_fits(own | {"fits": pd.concat([pair, own["fits"]])})
-    named = {line.get_label() for axis in figure.axes for line in axis.lines}
-    assert "a pair" not in named and set(own["fits"]["model"]) <= named
-
-
 def test_frequencies_are_what_a_model_is_held_to(tables: dict[str, Tables]):
     quality = tables["32_as_described"]["quality"].iloc[0]
     assert 0 < quality["frequency_nats"] < np.log(2000)
     assert quality["test_perplexity"] == pytest.approx(np.exp(quality["test_nats"]))
-
-
-def test_frames_hold_every_pair_of_the_looks(tables: dict[str, Tables]):
-    frames = diversity_watched.watched_tables(Config("smoke"), Store.default())["frames"]
-    assert frames["model"].nunique() == 2 and set(frames["form"]) == {RAW, FREE}
-    each = frames.groupby(["model", "form", "update", "layer"]).size()
-    assert set(each) == {4 * 3}
-    assert frames["update"].nunique() <= diversity_watched.FRAMES
-    assert frames["value"].between(-1 - 1e-6, 1 + 1e-6).all()
-    mirrored = frames.rename(columns={"head": "other", "other": "head"})
-    keys = ["model", "form", "update", "layer", "head", "other"]
-    both = frames.merge(mirrored, on=keys, suffixes=("", "_mirrored"))
-    assert np.allclose(both["value"], both["value_mirrored"])
 
 
 def of_two(**courses: object) -> pd.DataFrame:

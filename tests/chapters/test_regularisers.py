@@ -11,6 +11,7 @@ import torch
 
 from headbook.artefacts.costs import Device
 from headbook.chapters.chapter import Tables
+from headbook.chapters.diversity import _removed_heads as removed_heads
 from headbook.chapters.diversity import _seeds, regularisers
 from headbook.chapters.diversity._regularised_claims import (
     BLEU,
@@ -49,7 +50,7 @@ from headbook.planning import plan
 from headbook.runs.seeds import derived
 from headbook.runs.store import Store
 from headbook.studies import config as configs
-from headbook.studies import regularised_runs, removed_heads
+from headbook.studies import regularised_runs
 from headbook.studies.config import Config
 from headbook.studies.profiles import PROFILES
 from headbook.studies.regularised_runs import (

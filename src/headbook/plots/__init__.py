@@ -3,10 +3,12 @@
 `heads` maps a value over layers and heads, `intervals` draws estimates with their intervals row by
 row, `curves` lines over training, `pruning` quality over heads left, `paired` two values per row,
 `roles` which heads of each layer have which role; all take tidy tables and give a `Drawing`.
-`attention` draws one head's weights in one sentence, `matrices` square matrices with signs.
+`attention` draws one head's weights in one sentence, `matrices` square matrices with signs, `film`
+pairs of heads through training.
 """
 
 from headbook.plots.attention import attention
+from headbook.plots.film import Film, Run, film
 from headbook.plots.lines import curves, pruning
 from headbook.plots.maps import heads, roles
 from headbook.plots.matrices import matrices
@@ -15,6 +17,6 @@ from headbook.plots.rows import intervals, paired
 from headbook.plots.svg import Drawing
 
 __all__ = [
-    "EVIDENCE", "KINDS", "ROLES", "Drawing", "attention", "curves", "heads", "intervals",
-    "matrices", "paired", "pruning", "roles",
+    "EVIDENCE", "KINDS", "ROLES", "Drawing", "Film", "Run", "attention", "curves", "film", "heads",
+    "intervals", "matrices", "paired", "pruning", "roles",
 ]  # fmt: skip

@@ -87,7 +87,7 @@ def _mark_colour(kind: str) -> str:
 
 def _frame(axis: Axes, names: Sequence[str], xlabel: str, limits: Limits | None) -> None:
     axis.set_yticks(range(len(names)), names)
-    axis.set_ylim(len(names) - 0.5, -0.5)
+    axis.set_ylim(max(len(names), 1) - 0.5, -0.5)
     axis.tick_params(axis="y", length=0)
     axis.spines["left"].set_visible(False)
     axis.grid(axis="x", color=INK, alpha=0.15, linewidth=0.7)

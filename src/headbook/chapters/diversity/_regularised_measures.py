@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from safetensors.torch import load_file, save_file
 
+from headbook.chapters.diversity._removed_heads import without_heads
 from headbook.corpora.batches import Batch, in_order
 from headbook.heads.collect import collect
 from headbook.heads.diversity_maps import MapOverlap
@@ -20,7 +21,6 @@ from headbook.models.transformer import Transformer
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.studies.config import Config
 from headbook.studies.regularised_runs import Made, Task
-from headbook.studies.removed_heads import without_heads
 from headbook.studies.results import Tables
 from headbook.training.regularising import DiversityPenalty, Regulariser, Term, value
 from headbook.training.scoring import Losses

@@ -23,7 +23,12 @@ def over_seed(frame: pd.DataFrame, by: Sequence[str], column: str) -> pd.DataFra
     return found.reset_index()
 
 
-def against(frame: pd.DataFrame, variant: str, base: str, column: str) -> pd.Series:
-    """Per seed, the column of one variant minus that of another; indexed by seed."""
-    wide = frame.pivot(index="seed", columns="variant", values=column)
-    return (wide[variant] - wide[base]).dropna()
+def differences(frame: pd.DataFrame, base: str, column: str) -> pd.DataFrame:
+    """Every variant's column minus that of the variant `base` of the same seed.
+
+    One row per variant and seed, with the difference as `value`; variants in the table's order.
+    """
+    wide = frame.pivot(index="variant", columns="seed", values=column)
+    wide = wide.loc[list(dict.fromkeys(frame["variant"]))]
+    apart = (wide - wide.loc[base]).drop(index=base)
+    return apart.reset_index().melt("variant", value_name="value")

@@ -28,6 +28,7 @@ from headbook.chapters.diversity._regularised_measures import (
     diversity_untrained,
     reading,
 )
+from headbook.chapters.diversity._removed_heads import HALF, rise
 from headbook.chapters.diversity._seeds import over_seed
 from headbook.chapters.trained import at_profile
 from headbook.claims.ledger import load as ledger
@@ -46,7 +47,6 @@ from headbook.studies.regularised_runs import (
     V,
     trained_all,
 )
-from headbook.studies.removed_heads import HALF, rise
 from headbook.training.regularising import Term
 
 NUMBER = 36

@@ -5,21 +5,20 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 from headbook.artefacts.language import initial
+from headbook.chapters.chapter import Tables
+from headbook.chapters.diversity import fewer_heads as page
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.runs.store import Store
-from headbook.studies import fewer_heads as study
 from headbook.studies.config import Config
 from headbook.studies.profiles import PROFILES
-from headbook.studies.results import Tables
 
 
 @pytest.fixture(scope="module")
 def tables() -> Iterator[Tables]:
-    yield study.compute(Config("smoke"), Store.default())
+    yield page.measured(Config("smoke"), Store.default())
 
 
 def test_every_number_of_heads_is_asked_for() -> None:
@@ -49,9 +48,9 @@ def test_what_decoding_keeps_and_parameters(tables: Tables) -> None:
 def test_neighbours_are_one_group(groups: int) -> None:
     group = np.arange(8) // (8 // groups)
     values = np.where(group[:, None] == group[None, :], -0.5, 0.1)
-    assert study.by_group(values, groups) == pytest.approx((-0.5, 0.1))
+    assert page.by_group(values, groups) == pytest.approx((-0.5, 0.1))
     every_second = np.where((np.arange(8) % 2)[:, None] == (np.arange(8) % 2)[None, :], -0.5, 0.1)
-    assert study.by_group(every_second, groups) != pytest.approx((-0.5, 0.1))
+    assert page.by_group(every_second, groups) != pytest.approx((-0.5, 0.1))
 
 
 def test_a_model_with_one_head_has_no_pairs_and_an_unequal_one_no_looks(tables: Tables) -> None:
@@ -95,32 +94,60 @@ def test_blocks_of_delight_weigh_as_much_as_those_of_the_narrower_model() -> Non
 
 def test_claims_are_rows_the_scorecard_takes(tables: Tables) -> None:
     found = ledger.load()
-    rows = checked(found, tables["claims"].astype({"seed": str}), study.STUDY, "test")
-    assert set(rows["claim"]) == {each.id for each in found.claims if each.study == study.STUDY}
+    rows = checked(found, tables["claims"].astype({"seed": str}), "38_fewer_heads", "test")
+    assert set(rows["claim"]) == {
+        each.id for each in found.claims if each.study == "38_fewer_heads"
+    }
 
 
-def test_figures_and_the_reading_come_from_tables_alone(tables: Tables) -> None:
-    before = {name: table.copy() for name, table in tables.items()}
-    two_seeds = {name: pd.concat([table, table.assign(seed=1)]) for name, table in tables.items()}
-    assert "over 2 seeds" in study.read(two_seeds) and "over 2" not in study.read(tables)
-    for draw in (study.draw_variants, study.draw_groups):
-        assert isinstance(draw(tables), Figure)
-    assert "nan" not in study.read(tables)
-    for name, table in before.items():
-        pd.testing.assert_frame_equal(table, tables[name])
+def planted() -> Tables:
+    """A shared pair costs 0.1 and 0.3 nats, averaging 0.05; DeLighT gains 0.2."""
+    names = [("4 heads", 4, 4, 0.0), ("4 heads, 2 shared", 4, 2, 0.2),
+             ("4 heads, 1 shared", 4, 1, 0.2), ("2 heads", 2, 2, 0.0)]  # fmt: skip
+    quality = [
+        {"variant": name, "heads": heads, "key_value_heads": shared, "test_perplexity": 150.0,
+         "test_nats": 5.0 + seed + cost + (0.1 if cost and seed else -0.1 if cost else 0.0),
+         "seed": seed}
+        for seed in (0, 1) for name, heads, shared, cost in names
+    ]  # fmt: skip
+    light = [
+        {"blocks": blocks, "width": width, "of_blocks_million": width / 100, "seed": seed,
+         "test_nats": 5.0 + seed + gain}
+        for seed in (0, 1)
+        for blocks, width, gain in ((page.OURS, 128, 0.0), (page.DELIGHT, 128, -0.2),
+                                    (page.OURS, 96, 0.1))
+    ]  # fmt: skip
+    converted = [{"key_value_heads": 1, "whole_nats": 5.0, "converted_nats": 5.05, "seed": seed}
+                 for seed in (0, 1)]  # fmt: skip
+    groups = [{"variant": "4 heads, 2 shared", "layer": layer, page.SAME: 0.1 * layer,
+               page.OTHER: 0.05, "seed": seed} for seed in (0, 1) for layer in (1, 2)]  # fmt: skip
+    tables = {"quality": quality, "light": light, "converted": converted, "groups": groups}
+    return {name: pd.DataFrame(rows) for name, rows in tables.items()}
 
 
-def test_one_pair_for_all_is_read_seed_by_seed() -> None:
-    """The mean of three seeds may be one seed's: least and largest are said with it."""
-    rows = [
-        {"seed": seed, "heads": 8, "key_value_heads": shared, "test_nats": nats}
-        for seed, (own, several, one) in enumerate([(4.9, 5.0, 5.3), (4.9, 5.1, 5.1)])
-        for shared, nats in ((8, own), (4, several - 0.05), (2, several), (1, one))
-    ]
-    said = study._of_one_pair(pd.DataFrame(rows))
-    assert said == (
-        "One pair for all heads costs, against 2 of them, +0.150 nats (+0.000 to +0.300 over 2 "
-        "seeds). "
-    )
-    none_shared = pd.DataFrame([row for row in rows if row["key_value_heads"] == 8])
-    assert study._of_one_pair(none_shared) == ""
+def test_effects_are_against_the_whole_model_of_the_same_seed() -> None:
+    found = page.effects(planted()).set_index("variant")
+    assert found.loc["4 heads, 1 shared", "value"] == pytest.approx(0.2)
+    assert found.loc["4 heads, 1 shared", "converted"] == pytest.approx(0.05)
+    assert np.isnan(found.loc["2 heads", "converted"])
+    assert found.loc["DeLighT, width 128", "value"] == pytest.approx(-0.2)
+    assert found.loc["transformer, width 96", "changed"] != found.loc["2 heads", "changed"]
+    assert found.loc["4 heads, 1 shared", "changed"] == page.SHARED
+
+
+def test_sharers_are_compared_with_others_of_their_layers() -> None:
+    (row,) = page.sharers(planted()).to_dict("records")
+    assert row["value"] == pytest.approx(0.15 - 0.05)
+    assert list(page.groups(planted())["value"]) == pytest.approx([0.1, 0.2, 0.05, 0.05])
+
+
+def test_facts_name_every_variant() -> None:
+    facts = page.facts(planted())
+    assert facts["shared_1"] == "+0.200" and facts["delight"] == "−0.200"
+    assert facts["heads_2"] == "0.000" and facts["converted_1"] == "+0.050"
+
+
+def test_tables_of_one_seed_can_be_drawn(tables: Tables) -> None:
+    assert page.effects(tables)["value"].notna().all()
+    for shown in (page.sizes, page.light, page.by_layer, page.groups):
+        assert len(shown(tables))

@@ -1,23 +1,19 @@
-"""One model's heads through its training, read from tidy rows: a matrix a layer at every update."""
+"""Dissimilarities between heads through a training: tidy rows, published rows, runs of a film."""
 
-from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from headbook.plots.film import Run
 from headbook.types import UserError
 
 PLACE = ["layer", "head", "other"]
-DIGITS = 3
-
-Matrix = list[list[float | None]]
-"""Heads in rows and columns, rounded; None on the diagonal."""
 
 
 def one_column_a_pair(frames: pd.DataFrame) -> pd.DataFrame:
-    """Rows of pairs as a table a tenth as long: a row a layer of a frame, and columns "1-2"."""
+    """Rows of pairs as a shorter table: one row per layer of a frame, and columns "1-2"."""
     pair = frames["head"].astype(str) + "-" + frames["other"].astype(str)
     index = [name for name in frames if name not in ("head", "other", "value")]
     wide = frames.assign(pair=pair).pivot_table("value", index, "pair", aggfunc="first", sort=False)
@@ -25,63 +21,31 @@ def one_column_a_pair(frames: pd.DataFrame) -> pd.DataFrame:
 
 
 def one_row_a_pair(frames: pd.DataFrame) -> pd.DataFrame:
-    """The rows again; a pair that a model with fewer heads has not is left out."""
+    """The rows of pairs again; pairs that a model with fewer heads lacks are left out."""
     pairs = [name for name in frames if name[0].isdigit()]
     rows = frames.melt([name for name in frames if name not in pairs], pairs, "pair", "value")
     heads = rows.pop("pair").str.split("-", expand=True).astype(int)
     return rows.assign(head=heads[0], other=heads[1]).dropna(subset="value")
 
 
-@dataclass(frozen=True)
-class Scene:
-    """Dissimilarities between the heads of one model in one form, in the order of the updates."""
-
-    model: str
-    form: str
-    updates: tuple[int, ...]
-    values: Float[np.ndarray, "update layer head head"]  # NaN on the diagonal and nowhere else
-    losses: dict[int, float]  # in nats, of an update
-    limit: float  # of the colours, the same in every frame and for every model of this form
-
-    @property
-    def layers(self) -> int:
-        return self.values.shape[1]
-
-    @property
-    def heads(self) -> int:
-        return self.values.shape[2]
-
-    def matrices(self, update: int) -> list[Matrix]:
-        """One a layer."""
-        return [
-            [[None if np.isnan(value) else round(float(value), DIGITS) for value in row]
-             for row in matrix]
-            for matrix in self.values[self.updates.index(update)]
-        ]  # fmt: skip
-
-    def moment(self, update: int) -> str:
-        """The update in words, with its loss where that was measured."""
-        known = self.losses.get(update)
-        return f"update {update}" + ("" if known is None else f", loss {known:.2f} nats")
-
-
-def scene(frames: pd.DataFrame, losses: pd.DataFrame, model: str, form: str) -> Scene:
-    """The rows of one model and form; UserError where they do not fill a matrix a layer.
+def run(frames: pd.DataFrame, losses: pd.DataFrame, model: str, form: str, name: str) -> Run:
+    """One model in one form as a run called `name`; UserError where a pair has no number.
 
     A pair of heads may be given once or from both sides: the matrices are their own mirror images.
+    The limit of the colours is the same for every model of a form.
     """
     of_form = frames[frames["form"] == form]
     rows = of_form[of_form["model"] == model]
     curve = losses[losses["model"] == model].dropna(subset="loss_nats").sort_values("update")
     if rows.empty or curve.empty:
-        what = f"frames in form {form!r}" if rows.empty else "losses"
+        missing = f"frames in form {form!r}" if rows.empty else "losses"
         known = ", ".join(map(str, frames["model"].unique())) or "no model"
-        raise UserError(f"no {what} of model {model!r} to animate; there are frames of {known}")
+        raise UserError(f"no {missing} of model {model!r} to animate; there are frames of {known}")
     updates = tuple(sorted(map(int, rows["update"].unique())))
     values = _values(rows, updates, f"model {model!r}, {form}")
-    known_losses = dict(zip(curve["update"].astype(int), curve["loss_nats"], strict=True))
+    known_losses = {int(row.update): float(row.loss_nats) for row in curve.itertuples()}
     limit = ceil(of_form["value"].abs().max() * 10) / 10
-    return Scene(model, form, updates, values, known_losses, min(max(limit, 0.1), 1.0))
+    return Run(name, updates, values, known_losses, min(max(limit, 0.1), 1.0))
 
 
 def _values(

@@ -1,4 +1,4 @@
-"""Notebook 35: whether the heads that pruning takes are those that are like the others."""
+"""Page 35: whether the heads that pruning takes are those that are like the others."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,26 +9,17 @@ import pandas as pd
 from headbook.artefacts.heads import BATCH_TOKENS
 from headbook.artefacts.model import ModelRun, TrainedModel, trained
 from headbook.artefacts.pruned import EVERYTHING
-from headbook.corpora.batches import in_order
-from headbook.heads.four_metrics import DISSIMILARITY
-from headbook.heads.relevance_rules import Variant
-from headbook.runs.store import Store
-from headbook.statistics import interval
-from headbook.studies.config import Config
-from headbook.studies.diversity_figures import (
-    SURVIVAL,
-    TRAINED,
-    UNTRAINED,
-    draw_agreement,
-    draw_layers,
-)
-from headbook.studies.head_diversity import (
+from headbook.chapters import words
+from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.diversity._head_diversity import (
     ALL,
     BETWEEN,
+    CONTEXTS,
     DIVERSITY,
     INSIDE,
     KINDS,
     OVER,
+    QUERIES,
     Grid,
     Replicates,
     agreement,
@@ -38,22 +29,45 @@ from headbook.studies.head_diversity import (
     inside_blocks,
     slopes,
 )
+from headbook.chapters.trained import at_profile
+from headbook.claims.ledger import load as ledger
+from headbook.corpora.batches import in_order
+from headbook.heads.four_metrics import DISSIMILARITY
+from headbook.heads.relevance_rules import Variant
+from headbook.runs.store import Store
+from headbook.statistics import interval
+from headbook.studies.config import Config
 from headbook.studies.importance_scores import ABLATION, IMPORTANCE, RELEVANCE, importance_scores
 from headbook.studies.kept_heads import keeping
 from headbook.studies.measurements import claim_row, model_labels, stacked
-from headbook.studies.pruned_figures import span
 from headbook.studies.pruning_orders import heads_of
-from headbook.studies.results import Tables
 from headbook.studies.sweeps import swept
 from headbook.types import Kind
 
-__all__ = ["draw_agreement", "draw_layers"]
+NUMBER = 35
+TITLE = "Does pruning take the heads that are alike?"
+WORK = "asad2024"
+KEYS = ("model", "seed")
 
-STUDY = "35_diversity_and_pruning"
 GRADIENT = IMPORTANCE[0]
 IMPORTANCES = (GRADIENT, ABLATION, RELEVANCE[Variant.CODE_2019])
+SURVIVAL = "survival"
+"""The share of a sweep's points that keep a head."""
+TRAINED, UNTRAINED = "trained", "untrained"
 VERSIONS = {TRAINED: None, UNTRAINED: 0}
 """The update at which a model is measured."""
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The profile that trains and prunes the models, and parts of it that can be changed."""
+
+    profile: str = "published"
+    corpus: str | None = None
+    size: str | None = None
+    updates: int | None = None
+    sentences: int | None = None
+    seed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -76,9 +90,13 @@ class Subject:
         return inside_blocks(*drawn)[ALL]
 
 
-def compute(config: Config, store: Store | None = None) -> Tables:
-    """Diversity, survival and importance of every head, by layer, and whether they agree."""
-    store = store or Store.default()
+def compute(parameters: Parameters, store: Store) -> Tables:
+    """Nothing at `published`; else diversity, survival and importance of every head, claims."""
+    return at_profile(parameters, store, measured)
+
+
+def measured(config: Config, store: Store) -> Tables:
+    """The tables of a profile; models and sweeps that the store lacks are trained."""
     subjects = [_subject(run, config, store) for run in config.pruned_models()]
     agreements = [pd.DataFrame(_agreement(each)) for each in subjects]
     found = zip(subjects, agreements, strict=True)
@@ -196,64 +214,78 @@ def _change(grid: Grid, kind: str) -> Replicates:
     return slopes(drawn_again(grid))[kind]
 
 
-def agreement_table(tables: Tables) -> pd.DataFrame:
-    """Every pair of measures by scope, mean over the kinds: smallest to largest over the models."""
-    rows = tables["agreement"].query("kind == @ALL")
-    found = []
-    for (first, second), of_pair in rows.groupby(["first", "second"], sort=False):
-        scopes = {scope: span(of_scope["value"], "+.2f")
-                  for scope, of_scope in of_pair.groupby("scope", sort=False)}  # fmt: skip
-        shuffled = of_pair[of_pair["scope"] == INSIDE]
-        ends = pd.concat([shuffled["null_low"], shuffled["null_high"]])
-        found.append({"measure": first, "with": second, "models": of_pair["model"].nunique(),
-                      **scopes, f"{INSIDE}, shuffled": span(ends, "+.2f")})  # fmt: skip
-    return pd.DataFrame(found)
+TITLES = {
+    QUERIES: "1 − query alignment",
+    CONTEXTS: "1 − context alignment",
+    GRADIENT: "importance by gradient",
+    ABLATION: "loss without the head",
+    RELEVANCE[Variant.CODE_2019]: "relevance (LRP)",
+}
+"""Measures by their names in figures, where these differ."""
 
 
-def slopes_table(tables: Tables) -> pd.DataFrame:
-    """By how much each measure changes a layer: smallest to largest over the models."""
-    rows = tables["slopes"]
-    found = rows.groupby(["measure", "version", "kind"], sort=False)["value"]
-    return found.agg(lambda values: span(values, "+.3f")).unstack("kind", sort=False).reset_index()
+def with_survival(tables: Tables) -> pd.DataFrame:
+    """Rank correlation of every measure with survival: mean, least and largest over the models.
+
+    One row per measure and scope, over the heads of a block or over the layers of a kind.
+    """
+    rows = tables["agreement"].query("kind == @ALL and second == @SURVIVAL")
+    rows = rows[rows["scope"].isin([INSIDE, BETWEEN])]
+    groups = rows.groupby(["first", "scope"], sort=False)["value"]
+    found = groups.agg(value="mean", low="min", high="max").reset_index()
+    return found.assign(measure=found["first"].replace(TITLES))
 
 
-def read(tables: Tables) -> str:
-    """The reading, every number from the tables."""
-    rows = tables["agreement"].query("kind == @ALL")
-    inside = rows.query("scope == @INSIDE and second == @SURVIVAL")
-    unlike = inside[inside["first"] == DISSIMILARITY]
-    shuffled = pd.concat([unlike["null_low"], unlike["null_high"]])
-    return (
-        f"By how much output dissimilarity changes a layer: {_course(tables, DISSIMILARITY)}; "
-        f"before training {_course(tables, DISSIMILARITY, UNTRAINED)}. The share of the sweep's "
-        f"points that keep a head changes by: {_course(tables, SURVIVAL)}. Over the layers of a "
-        f"kind the two correlate by {_found(rows, DISSIMILARITY, SURVIVAL, BETWEEN)}, over all "
-        f"heads of a kind by {_found(rows, DISSIMILARITY, SURVIVAL, OVER)}, and over the heads of "
-        f"one block by {span(unlike['value'], '+.2f')}, where shuffled heads give "
-        f"{span(shuffled, '+.2f')}. {_best(inside)} Gradient importance correlates with survival "
-        f"by {_found(rows, GRADIENT, SURVIVAL, INSIDE)} inside blocks, and with dissimilarity by "
-        f"{_found(rows, DISSIMILARITY, GRADIENT, INSIDE)}."
-    )
+def by_layer(tables: Tables, measure: str) -> pd.DataFrame:
+    """A measure of the trained models by layer and kind: mean, least and largest over models."""
+    rows = tables["layers"].query("version == @TRAINED and measure == @measure")
+    groups = rows.groupby(["kind", "layer"], sort=False)["value"]
+    return groups.agg(mean="mean", low="min", high="max").reset_index().rename(
+        columns={"mean": "value"}
+    )  # fmt: skip
 
 
-def _course(tables: Tables, measure: str, version: str = TRAINED) -> str:
-    rows = tables["slopes"].query("measure == @measure and version == @version")
-    kinds = rows.groupby("kind", sort=False)["value"]
-    return ", ".join(f"{span(values, '+.3f')} ({kind})" for kind, values in kinds)
+def changes(tables: Tables) -> pd.DataFrame:
+    """Change of every measure per layer, lowest to highest over models; a column per kind."""
+    groups = tables["slopes"].groupby(["measure", "version", "kind"], sort=False)["value"]
+    return groups.agg(lambda values: _range(values, 3)).unstack("kind", sort=False).reset_index()
 
 
-def _found(rows: pd.DataFrame, first: str, second: str, scope: str) -> str:
-    chosen = rows.query("first == @first and second == @second and scope == @scope")
-    return span(chosen["value"], "+.2f")
+def agreements(tables: Tables) -> pd.DataFrame:
+    """Rank correlations of two measures, lowest to highest over models; a column per scope."""
+    rows = tables["agreement"].query("kind == @ALL").replace({"first": TITLES, "second": TITLES})
+    groups = rows.groupby(["first", "second", "scope"], sort=False)["value"]
+    shown = groups.agg(lambda values: _range(values, 2)).unstack("scope", sort=False)
+    return shown[[INSIDE, OVER, BETWEEN]].reset_index().rename(
+        columns={"first": "measure", "second": "with"}
+    )  # fmt: skip
 
 
-def _best(inside: pd.DataFrame) -> str:
-    """Which of the measures of diversity goes best with survival, mean over the models."""
-    means = inside[inside["first"].isin(DIVERSITY)].groupby("first")["value"].mean().dropna()
-    if len(means) < 2:
-        return "Too few measures of diversity put the heads of a block in an order to compare."
-    return (
-        f"Of the measures of diversity {means.idxmax()} goes best with survival inside blocks, by "
-        f"{means.max():+.2f} on the mean of the models, and {means.idxmin()} least, by "
-        f"{means.min():+.2f}."
-    )
+def _range(values: pd.Series, digits: int) -> str:
+    if values.isna().all():
+        return ""
+    low, high = (words.signed(end, digits) for end in (values.min(), values.max()))
+    return low if low == high else f"{low} to {high}"
+
+
+def facts(tables: Tables) -> Facts:
+    """The numbers of the prose: ranges over models."""
+    claims = tables["claims"].groupby("claim")["value"]
+    known = {
+        "dissimilarity": ("xray-later-heads-similar", 3),
+        "survival": ("xray-later-heads-pruned-first", 3),
+        "between": ("xray-similar-layers-pruned-first", 2),
+        "inside": ("xray-diversity-survives", 2),
+    }
+    found: Facts = {name: _range(claims.get_group(claim), digits)
+                    for name, (claim, digits) in known.items()}  # fmt: skip
+    rows = tables["agreement"].query("kind == @ALL and second == @SURVIVAL and scope == @INSIDE")
+    unlike, gradient = (rows[rows["first"] == name] for name in (DISSIMILARITY, GRADIENT))
+    said = ledger().claim("xray-later-heads-similar").paper[0].values[0]
+    return found | {
+        "gradient": _range(gradient["value"], 2),
+        "null": _range(pd.concat([unlike["null_low"], unlike["null_high"]]), 2),
+        "dissimilarity_paper": words.signed(said, 3),
+        "models": str(unlike["model"].nunique()),
+        "scored": str(gradient["model"].nunique()),
+    }

@@ -10,21 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from matplotlib.figure import Figure
 
-from headbook.artefacts.model import Size
-from headbook.claims import ledger
-from headbook.claims.scorecard import checked
-from headbook.corpora.batches import in_order
-from headbook.heads.four_metrics import ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY
-from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.runs.store import Store
-from headbook.studies import diversity_and_pruning as study
-from headbook.studies import head_diversity
-from headbook.studies.config import Config
-from headbook.studies.diversity_figures import SURVIVAL, TRAINED, UNTRAINED
-from headbook.studies.diversity_scores import DISTANCE, diversity_rows
-from headbook.studies.head_diversity import (
+from headbook.artefacts.model import Size, TrainedModel, corpus_of
+from headbook.chapters.chapter import Tables
+from headbook.chapters.diversity import _head_diversity as head_diversity
+from headbook.chapters.diversity import diversity_and_pruning as page
+from headbook.chapters.diversity._head_diversity import (
     ALL,
     BETWEEN,
     DIVERSITY,
@@ -40,10 +31,19 @@ from headbook.studies.head_diversity import (
     slopes,
     with_others,
 )
+from headbook.chapters.diversity.diversity_and_pruning import SURVIVAL, TRAINED, UNTRAINED
+from headbook.claims import ledger
+from headbook.claims.scorecard import checked
+from headbook.corpora.batches import in_order
+from headbook.heads.four_metrics import ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY
+from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.runs.store import Store
+from headbook.studies.config import Config
+from headbook.studies.diversity_scores import DISTANCE, diversity_rows
 from headbook.studies.pruning_orders import heads_of
-from headbook.studies.results import Tables, publish, published
 from headbook.types import HeadId, Kind
 
+PAGE = "35_diversity_and_pruning"
 CONFIG = Config("smoke")
 LAYERS, HEADS = 2, 4
 """Of the planted model."""
@@ -83,24 +83,31 @@ def planted_diversity(model: Any, sentences: int) -> dict[str, dict[str, np.ndar
 def planted_importance(model: Any, config: Config, store: Store) -> Mapping[str, np.ndarray]:
     """Importance has the order upside down."""
     values = np.array([-float(ORDER[head.head]) for head in heads_of(model)])
-    return dict.fromkeys(study.IMPORTANCES, values)
+    return dict.fromkeys(page.IMPORTANCES, values)
+
+
+class PlantedModel(TrainedModel):
+    """A shape; everything else of it is planted."""
+
+    def untrained(self) -> Transformer:
+        return Transformer(TransformerConfig(9, 9, LAYERS, LAYERS, 8, 8, HEADS))
 
 
 @pytest.fixture(scope="module")
-def tables(planted: Any, tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    run = replace(planted.model.run, size=Size(LAYERS, 8, 8, HEADS))
-    model = replace(planted.model, run=run)
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    run = replace(CONFIG.models()[0], size=Size(LAYERS, 8, 8, HEADS))
+    model = PlantedModel(run, Path("nowhere"), corpus_of(run.corpus, run.pairs))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "trained", lambda run, store: model)
-        patch.setattr(study, "swept", lambda *given: planted_points())
-        patch.setattr(study, "_diversity", planted_diversity)
-        patch.setattr(study, "importance_scores", planted_importance)
-        return study.compute(CONFIG, Store(tmp_path_factory.mktemp("runs")))
+        patch.setattr(page, "trained", lambda run, store: model)
+        patch.setattr(page, "swept", lambda *given: planted_points())
+        patch.setattr(page, "_diversity", planted_diversity)
+        patch.setattr(page, "importance_scores", planted_importance)
+        return page.measured(CONFIG, Store(tmp_path_factory.mktemp("runs")))
 
 
 @pytest.fixture(scope="module")
 def smoke() -> Tables:
-    return study.compute(CONFIG)
+    return page.measured(CONFIG, Store.default())
 
 
 def with_survival(tables: Tables, first: str, scope: str, kind: str = ALL) -> pd.Series:
@@ -234,22 +241,22 @@ def test_claims_read_what_was_planted(tables: Tables) -> None:
 
 def test_claims_are_rows_the_scorecard_takes(smoke: Tables, tables: Tables) -> None:
     found = ledger.load()
-    known = {claim.id for claim in found.claims if claim.study == study.STUDY}
+    known = {claim.id for claim in found.claims if claim.study == PAGE}
     for each in (smoke, tables):
         claims = each["claims"].astype({"seed": str})
-        mine = checked(found, claims[claims["claim"].isin(known)], study.STUDY, "test")
+        mine = checked(found, claims[claims["claim"].isin(known)], PAGE, "test")
         assert set(mine["claim"]) == known
         assert not known or set(claims["claim"]) == known
 
 
 def test_a_model_whose_heads_are_not_scored_singly_has_no_claim_on_importance(
-    planted: Any, tables: Tables
+    tables: Tables,
 ) -> None:
-    each = study.Subject(
+    each = page.Subject(
         {"model": "m", "corpus": "c", "target": "t", "seed": 0},
         planted_diversity(None, 0), planted_grid(0.0), {},
     )  # fmt: skip
-    claims = pd.DataFrame(study._claims(each, pd.DataFrame(study._agreement(each))))
+    claims = pd.DataFrame(page._claims(each, pd.DataFrame(page._agreement(each))))
     missing = {"xray-diversity-important", "xray-importance-tells-more"}
     assert set(tables["claims"]["claim"]) - set(claims["claim"]) == missing
 
@@ -258,7 +265,7 @@ def test_a_real_sweep_has_every_head_kind_and_version(smoke: Tables) -> None:
     heads = smoke["heads"]
     assert len(heads) == 12 and heads[SURVIVAL].between(0, 1).all()
     assert heads[list(DIVERSITY)].notna().all().all()
-    assert heads[list(study.IMPORTANCES)].notna().all().all()
+    assert heads[list(page.IMPORTANCES)].notna().all().all()
     counts = smoke["layers"].groupby(["kind", "layer"])["measure"].count()
     assert (counts == 2 * len(DIVERSITY) + 1).all()
     bounded = smoke["layers"]
@@ -266,15 +273,22 @@ def test_a_real_sweep_has_every_head_kind_and_version(smoke: Tables) -> None:
     assert (bounded["value"] <= bounded["high"] + 1e-9).all()
 
 
-def test_figures_tables_and_reading_stand_on_published_tables(
-    tables: Tables, smoke: Tables, tmp_path: Path
-) -> None:
-    publish(study.STUDY, CONFIG, tables, [], tmp_path)
-    for each in (tables, smoke, published(study.STUDY, "smoke", tmp_path).tables):
-        for draw in (study.draw_layers, study.draw_agreement):
-            figure = draw(each)
-            assert isinstance(figure, Figure)
-            figure.canvas.draw()
-        assert len(study.slopes_table(each)) == 2 * len(DIVERSITY) + 1
-        assert len(study.agreement_table(each)) == len(DIVERSITY) * 4 + 3
-        assert "nan" not in study.read(each).split() and "inside blocks" in study.read(each)
+def test_what_is_shown_is_a_range_over_models(tables: Tables) -> None:
+    again = tables["agreement"].assign(model="another", value=0.5)
+    both = tables | {"agreement": pd.concat([tables["agreement"], again])}
+    found = page.with_survival(both).set_index(["first", "scope"])
+    row = found.loc[(DISSIMILARITY, INSIDE)]
+    assert (row["low"], row["high"]) == pytest.approx((0.5, 1)) and row["value"] == pytest.approx(
+        0.75
+    )
+    assert row["measure"] == DISSIMILARITY and OVER not in found.index.levels[1]
+    facts = page.facts(both)
+    assert facts["models"] == "2" and facts["dissimilarity"] == "−10.000"
+    assert facts["dissimilarity_paper"] == "−0.008"
+
+
+def test_tables_of_a_real_sweep_can_be_shown(smoke: Tables) -> None:
+    assert len(page.changes(smoke)) == 2 * len(DIVERSITY) + 1
+    assert len(page.agreements(smoke)) == len(DIVERSITY) * 4 + 3
+    assert page.by_layer(smoke, SURVIVAL)["value"].between(0, 1).all()
+    assert page.facts(smoke)["scored"] == "1"

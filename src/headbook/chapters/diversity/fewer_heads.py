@@ -1,4 +1,4 @@
-"""Notebook 38: fewer key-value heads, more and fewer heads, unequal ones, and DeLighT's one."""
+"""Page 38: shared keys and values, fewer, more and unequal heads, and DeLighT's single one."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,9 +7,6 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from headbook.artefacts.language import (
     DelightRun,
@@ -19,27 +16,40 @@ from headbook.artefacts.language import (
     language_model,
 )
 from headbook.artefacts.watching import PROBE
+from headbook.chapters import words
+from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.diversity._seeds import differences, over_seed
+from headbook.chapters.trained import at_profile
 from headbook.heads.four_metrics import DISSIMILARITY, FREE
 from headbook.models.grouped import pooled
 from headbook.runs.store import Store
 from headbook.studies.config import Config
 from headbook.studies.diversity_watched import labels
 from headbook.studies.measurements import claim_row, stacked
-from headbook.studies.over_seeds import mean_table, of_each_seed, said
-from headbook.studies.results import Tables
+from headbook.studies.over_seeds import mean_table, of_each_seed
 from headbook.studies.training_claims import at_the_end, last_looks
-from headbook.studies.watched_figures import draw_variants
 
-__all__ = [
-    "STUDY", "compute", "converted_table", "draw_groups", "draw_variants", "light_table",
-    "quality_table", "read",
-]  # fmt: skip
+NUMBER = 38
+TITLE = "Can heads share keys and values?"
+WORK = "ainslie2023"
+KEYS = ("variant", "seed")
 
-STUDY = "38_fewer_heads"
 SEGMENTS = 64
 """Of validation text, on which a converted model is measured."""
 OURS, DELIGHT = "transformer", "DeLighT"
 SAME, OTHER = "of one group", "of two groups"
+SHARED = "keys and values shared"
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The profile that trains the models, and parts of it that can be changed."""
+
+    profile: str = "published"
+    corpus: str | None = None
+    size: str | None = None
+    updates: int | None = None
+    seed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -81,10 +91,14 @@ class Variant:
         return found | {"model": f"{found['corpus']} {self.name}"}
 
 
-def compute(config: Config, store: Store | None = None) -> Tables:
-    """How good each model is, how diverse its heads are, and what conversion costs, by seed."""
-    kept = store or Store.default()
-    return of_each_seed(config.of_varied_seeds(), lambda each: _of_seed(each, kept))
+def compute(parameters: Parameters, store: Store) -> Tables:
+    """Nothing at `published`; else quality, diversity, the cost of conversion, claims."""
+    return at_profile(parameters, store, measured)
+
+
+def measured(config: Config, store: Store) -> Tables:
+    """The tables of a profile, over all of its seeds; models that the store lacks are trained."""
+    return of_each_seed(config.of_varied_seeds(), lambda each: _of_seed(each, store))
 
 
 def _of_seed(config: Config, store: Store) -> Tables:
@@ -206,77 +220,112 @@ def _claims(
         yield claim_row("gqa-conversion-needs-training", of_count.labels, cost)
 
 
-def draw_groups(tables: Tables) -> Figure:
-    """Dissimilarity of heads that share keys and values beside that of others, by layer."""
+def effects(tables: Tables) -> pd.DataFrame:
+    """Test loss of every model minus that of the first, in nats per token, mean over seeds.
+
+    `changed` says in which way the model differs; `converted` is the rise of the first model's loss
+    on validation text when its key-value heads are averaged to as many, without further training.
+    """
+    apart = [
+        differences(rows, rows["variant"].iloc[0], "test_nats")
+        for rows in (tables["quality"], _light_variants(tables))
+    ]
+    rows = over_seed(pd.concat(apart), ["variant"], "value")
+    rows["changed"] = rows["variant"].map(_changed)
+    converted = conversion(tables).set_index("key_value_heads")["value"]
+    counts = tables["quality"].drop_duplicates("variant").set_index("variant")["key_value_heads"]
+    rows["converted"] = rows["variant"].map(counts).map(converted)
+    rows.loc[rows["changed"] != SHARED, "converted"] = float("nan")
+    return rows
+
+
+def _light_variants(tables: Tables) -> pd.DataFrame:
+    rows = tables["light"]
+    names = [f"{row.blocks}, width {row.width}" for row in rows.itertuples()]
+    return rows.assign(variant=names)
+
+
+def _changed(variant: str) -> str:
+    if "shared" in variant:
+        return SHARED
+    return "blocks or width" if "width" in variant else "number of heads"
+
+
+def conversion(tables: Tables) -> pd.DataFrame:
+    """Rise of the loss when key-value heads are averaged, by how many are left, over seeds."""
+    rows = tables["converted"]
+    rows = rows.assign(rise=rows["converted_nats"] - rows["whole_nats"])
+    return over_seed(rows, ["key_value_heads"], "rise")
+
+
+def groups(tables: Tables) -> pd.DataFrame:
+    """Output dissimilarity by layer of two heads of one group and of two, mean over seeds.
+
+    The column `heads` names both; of the model with the most groups.
+    """
     rows = tables["groups"]
-    names = list(rows["variant"].unique())
-    figure = Figure(figsize=(4.4 * max(len(names), 1), 3.8), layout="constrained")
-    axes = figure.subplots(1, len(names), squeeze=False, sharey=True)[0]
-    for axis, name in zip(axes, names, strict=True):
-        here = rows[rows["variant"] == name].groupby("layer", as_index=False)[[SAME, OTHER]].mean()
-        for column, colour, marker in ((SAME, "#d9822b", "o"), (OTHER, "#1f5a92", "s")):
-            axis.plot(here["layer"], here[column], marker=marker, color=colour, label=column)
-        axis.set(title=name, xlabel="layer")
-        _plain(axis)
-    axes[0].set_ylabel("output dissimilarity, scale-free")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2,
-                  frameon=False)  # fmt: skip
-    return figure
+    rows = rows[rows["variant"] == rows["variant"].iloc[0]]
+    means = rows.groupby("layer")[[SAME, OTHER]].mean().reset_index()
+    return means.melt("layer", [SAME, OTHER], var_name="heads", value_name="value")
 
 
-def _plain(axis: Axes) -> None:
-    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axis.spines[["top", "right"]].set_visible(False)
+def sharers(tables: Tables) -> pd.DataFrame:
+    """How much more unlike two heads of one group are than two of two groups, over seeds."""
+    rows = tables["groups"]
+    rows = rows.assign(more=rows[SAME] - rows[OTHER])
+    means = rows.groupby(["variant", "seed"], sort=False)["more"].mean().reset_index()
+    return over_seed(means, ["variant"], "more")
 
 
-def quality_table(tables: Tables) -> pd.DataFrame:
-    """Perplexity, parameters and what decoding keeps, of every model; its name tells its heads."""
+def sizes(tables: Tables) -> pd.DataFrame:
+    """Parameters, numbers cached per token of decoding, and losses, one row per model."""
     rows = tables["quality"].drop(columns=["heads", "key_value_heads"])
-    return mean_table(rows, ["variant"], "test_nats")
-
-
-def light_table(tables: Tables) -> pd.DataFrame:
-    """DeLighT's blocks beside ours at the same width, and at as many weights."""
-    return mean_table(tables["light"], ["blocks", "width"], "test_nats")
-
-
-def converted_table(tables: Tables) -> pd.DataFrame:
-    """What averaging the key-value heads of a trained model costs, before any further training."""
-    return mean_table(tables["converted"], ["key_value_heads"], "converted_nats")
-
-
-def _of_one_pair(quality: pd.DataFrame) -> str:
-    """What one key-value head for all costs against the next number of them, seed by seed."""
-    shared = quality[quality["key_value_heads"] < quality["heads"]]
-    nats = shared.pivot(index="seed", columns="key_value_heads", values="test_nats")
-    if 1 not in nats or nats.shape[1] < 2:
-        return ""
-    several = nats.columns[1]
-    cost = said(nats[1] - nats[several], "+.3f")
-    return f"One pair for all heads costs, against {several} of them, {cost}. "
-
-
-def read(tables: Tables) -> str:
-    """The reading, every number from the tables."""
-    quality, groups = quality_table(tables), tables["groups"]
-    best, worst = (quality.loc[index] for index in (quality["test_nats"].idxmin(),
-                                                    quality["test_nats"].idxmax()))  # fmt: skip
-    converted = converted_table(tables)
-    costs = converted["converted_nats"] - converted["whole_nats"]
-    whole, delight, thinner = (row for _, row in light_table(tables).iterrows())
-    nats = tables["light"].pivot(index="seed", columns=["blocks", "width"], values="test_nats")
-    behind = nats[DELIGHT, delight["width"]] - nats[OURS, whole["width"]]
-    alone = _of_one_pair(tables["quality"])
-    return (
-        f"Perplexity a piece goes from {best['test_perplexity']:.1f} ({best['variant']}) to "
-        f"{worst['test_perplexity']:.1f} ({worst['variant']}). {alone}Heads that share keys and "
-        f"values have an output dissimilarity of {groups[SAME].mean():+.3f}, others of the same "
-        f"blocks {groups[OTHER].mean():+.3f}, mean over layers and models. Averaging the "
-        f"key-value heads of the trained model costs {costs.min():.2f} to {costs.max():.2f} nats "
-        f"a token before any further training. DeLighT's blocks have "
-        f"{delight['of_blocks_million']:.2f} million "
-        f"weights and the model a test loss of {delight['test_nats']:.3f} nats; ours have "
-        f"{whole['of_blocks_million']:.2f} and {whole['test_nats']:.3f} at the same width, "
-        f"{thinner['of_blocks_million']:.2f} and {thinner['test_nats']:.3f} at a smaller one. "
-        f"At the same width DeLighT's loss is {said(behind, '+.3f')} from ours."
+    rows = mean_table(rows, ["variant"], "test_nats").round(3)
+    return rows.rename(
+        columns=lambda name: name.replace("_", " ").replace(" a token", " per token")
     )
+
+
+def light(tables: Tables) -> pd.DataFrame:
+    """DeLighT's blocks beside ours at the same width, and at as many weights."""
+    rows = mean_table(tables["light"], ["blocks", "width"], "test_nats").round(3)
+    return rows.rename(columns=lambda name: name.replace("_", " "))
+
+
+def by_layer(tables: Tables) -> pd.DataFrame:
+    """Output dissimilarity by layer at the end of training, mean over seeds."""
+    rows = tables["diversity"].query("metric == @DISSIMILARITY")
+    return rows.groupby(["variant", "layer"], sort=False)["value"].mean().dropna().reset_index()
+
+
+def facts(tables: Tables) -> Facts:
+    """The numbers of the prose, in nats per token; intervals over seeds."""
+    rows, quality = effects(tables).set_index("variant"), tables["quality"]
+    base = quality[quality["variant"] == quality["variant"].iloc[0]]
+    blocks = tables["light"].drop_duplicates(["blocks", "width"])["of_blocks_million"].tolist()
+    found: Facts = {
+        "seeds": str(quality["seed"].nunique()),
+        "base_perplexity": f"{base['test_perplexity'].mean():.0f}",
+        "blocks_ours": f"{blocks[0]:.2f}",
+        "blocks_delight": f"{blocks[1]:.2f}",
+    }
+    counts = quality.drop_duplicates("variant").set_index("variant")["key_value_heads"]
+    for variant, row in rows.iterrows():
+        key = _key(str(variant), counts)
+        found[key] = words.signed(row["value"], 3)
+        found[f"{key}_between"] = words.between(row["low"], row["high"], 3)
+    for row in conversion(tables).itertuples():
+        found[f"converted_{row.key_value_heads}"] = words.signed(row.value, 3)
+        found[f"converted_{row.key_value_heads}_between"] = words.between(row.low, row.high, 3)
+    for row in sharers(tables).itertuples():
+        found[f"alike_{counts[row.variant]}"] = words.between(row.low, row.high, 3)
+    return found
+
+
+def _key(variant: str, counts: pd.Series) -> str:
+    """A name for facts: shared_4, heads_16, heads_by_layer, delight, narrow."""
+    if "width" in variant:
+        return "delight" if variant.startswith(DELIGHT) else "narrow"
+    if variant.startswith("heads by layer"):
+        return "heads_by_layer"
+    return f"{'shared' if 'shared' in variant else 'heads'}_{counts[variant]}"
