@@ -16,8 +16,6 @@ from headbook.studies.config import Config
 from headbook.studies.diversity_scores import unrelated
 from headbook.types import UserError
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 @pytest.fixture(scope="module")
 def tables() -> Iterator[Tables]:

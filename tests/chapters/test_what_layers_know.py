@@ -273,7 +273,7 @@ def test_at_the_embedding_the_input_is_known_and_a_hidden_token_is_not(tables: T
 
 
 @pytest.mark.parametrize(("sentences", "said"),
-                         [(1, "tokens are too few"), (2, "make no 40 clusters")])  # fmt: skip
+                         [(1, "number of 4 or more"), (4, "make no 40 clusters")])  # fmt: skip
 def test_too_few_sentences_is_one_line(sentences: int, said: str) -> None:
     with pytest.raises(UserError, match=said) as caught:
         study.measured(Config("smoke", sentences=sentences), Store.default())
