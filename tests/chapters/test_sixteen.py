@@ -1,13 +1,14 @@
 """Pages 20 to 22: effects that are known beforehand, orders and choices, and what is refused."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from headbook.stages.released_masked import ReleasedMasked, ReleasedMaskedRun
 
-from headbook.artefacts.released_masked import ReleasedMasked, ReleasedMaskedRun
 from headbook.chapters.sixteen import _released as shared
 from headbook.chapters.sixteen import one_head_left, one_head_out
 from headbook.chapters.sixteen import pruning_by_importance as pruning
@@ -22,6 +23,7 @@ from headbook.chapters.sixteen._released import (
 from headbook.chapters.sixteen.one_head_left import best
 from headbook.claims.ledger import load as ledger
 from headbook.claims.scorecard import checked
+from headbook.corpora.pairs import Pairs
 from headbook.heads.importance import Form, importance
 from headbook.models.gates import closed
 from headbook.runs.store import Store
@@ -35,6 +37,8 @@ HEADS = tuple(
     for head in range(8)
 )
 SENTENCES = 80
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
@@ -212,12 +216,38 @@ def test_importance_is_the_gradient_by_the_gates(subject: Subject) -> None:
 # ------------------------------------------------------------------ what is refused
 
 
-def test_refused_in_one_line(subject: Subject, tmp_path: Path) -> None:
+def test_the_other_direction_reads_the_other_side(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Translations of the bundled sentences as sample, and NTREX with its sides exchanged."""
+    back, given = Subject.of("firefox-pt-en", Store(tmp_path)), []
+    assert back.sample(2) == subject.model.translate(subject.sample(2))
+    assert back.sample_name != subject.sample_name
+    pairs = Pairs(("one", "two"), ("um", "dois"))
+    monkeypatch.setattr(shared, "corpus", lambda name: SimpleNamespace(tests={"test": pairs}))
+
+    def scored(model, sources, references, *rest) -> ReleasedMasked:
+        given.append([sources, references])
+        return made_up(((),), cost)
+
+    monkeypatch.setattr(shared, "released_masked", scored)
+    for each in (subject, back):
+        each.on_test(((),), 2)
+    assert given == [
+        [["one", "two"], ["um", "dois"]], [["um", "dois"], ["one", "two"]],
+    ]  # fmt: skip
+
+
+def test_refused_in_one_line(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    german = SimpleNamespace(languages=("en", "de"))
+    monkeypatch.setattr(shared, "load_firefox", lambda name: german)
     for call, said in (
         (lambda: named(("L9H1",), HEADS), "no head 'L9H1'"),
         (lambda: subject.on_test(((),), 0), "tested is 0"),
-        (lambda: Subject.sample(0), "sentences is 0"),
-        (lambda: Subject.of("firefox-pt-en", Store(tmp_path)), "pt to en"),
+        (lambda: subject.sample(0), "sentences is 0"),
+        (lambda: Subject.of("firefox-en-de", Store(tmp_path)), "en to de"),
     ):
         with pytest.raises(UserError, match=said):
             call()

@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from matplotlib.figure import Figure
 
 from headbook.artefacts.heads import HeadsRun
 from headbook.artefacts.texts import Text
@@ -22,7 +20,7 @@ from headbook.statistics import resampled_within_layers, within_layers
 from headbook.studies import relevance as study
 from headbook.studies.config import Config
 from headbook.studies.measurements import Measurement, model_labels
-from headbook.studies.results import Tables, publish, published
+from headbook.studies.results import Tables
 from headbook.types import Kind
 
 CONFIG = Config("smoke")
@@ -129,23 +127,3 @@ def test_layers_are_correlated_each_for_itself():
     found = resampled_within_layers(first, second)
     assert found[0] == pytest.approx(0)
     assert np.nanmin(found) >= -1 and np.nanmax(found) <= 1 and np.nanstd(found) > 0
-
-
-def test_published_tables_draw_and_read_as_this_run_s(tables: Tables, tmp_path: Path):
-    publish(study.STUDY, CONFIG, tables, [], tmp_path)
-    for each in (tables, published(study.STUDY, "smoke", tmp_path).tables):
-        for draw in (study.draw_maps, study.draw_kinds, study.draw_layers, study.draw_dominance):
-            assert isinstance(draw(each), Figure)
-        assert "2.00 times an even part" in study.read(each)
-        assert list(study.conservation_table(each)["layer 3"]) == pytest.approx([0.8] * 6)
-        assert len(study.growth_table(each)) == 6
-    notes = [text.get_text() for text in study.draw_maps(tables).axes[2].texts]
-    assert "h4\nrare" in notes and "h1\n-1" in notes
-
-
-def test_without_roles_or_numbers_the_page_still_draws(tables: Tables):
-    nothing = {name: table.copy() for name, table in tables.items()}
-    nothing["roles"] = nothing["roles"].iloc[:0]
-    nothing["encoder"]["nearness"] = float("nan")
-    assert isinstance(study.draw_maps(nothing), Figure)
-    assert "unknown share of a role" in study.read(nothing)

@@ -5,14 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 from headbook.artefacts.heads import HeadsRun, measured
 from headbook.artefacts.model import trained
 from headbook.artefacts.texts import HELD_OUT, Text
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
-from headbook.heads.arcs import PieceRule
 from headbook.heads.measure import Selection, best_head
 from headbook.runs.store import Store
 from headbook.studies import syntactic_heads as study
@@ -24,7 +22,7 @@ from headbook.studies.measurements import (
     measure,
     text_of,
 )
-from headbook.studies.parser_effect import EFFECT, effect_rows
+from headbook.studies.parser_effect import effect_rows
 from headbook.studies.results import Tables
 from headbook.trees import RELATION_DIRECTIONS, Tree
 
@@ -155,38 +153,6 @@ def test_a_parser_that_confuses_subject_and_object_is_seen(
     assert (rows.loc["nsubj", "baseline_parsed"] < rows.loc["nsubj", "baseline_gold"]).all()
 
 
-def test_no_treebank_gives_an_empty_table_with_its_columns(tables: Tables) -> None:
-    assert tables["parser_effect"].empty
-    assert set(EFFECT) < set(tables["parser_effect"].columns)
-    assert list(study.parser_table(tables).columns) == ["text", *EFFECT]
-
-
-def test_choices_hold_the_default_and_every_other_rule(tables: Tables) -> None:
-    choices = tables["choices"]
-    assert set(choices.query("choice == 'pieces'")["option"]) == set(map(str, PieceRule))
-    default = choices.query("choice == 'pieces' and option == 'sum'")["value"]
-    best = tables["best"].query("update == 'best'")["value"]
-    assert default.tolist() == best.tolist()
-    assert study.choices_table(tables).shape == (len(RELATION_DIRECTIONS), len(PieceRule) + 2)
-
-
 def test_computing_again_gives_the_same_tables(tables: Tables, store: Store) -> None:
     for name, table in study.compute(SMOKE, store).items():
         pd.testing.assert_frame_equal(table, tables[name])
-
-
-@pytest.mark.parametrize("draw", [study.draw_best, study.draw_luck], ids=lambda f: f.__name__)
-def test_figures_are_drawn_from_tables_alone(draw, tables: Tables) -> None:
-    assert isinstance(draw(tables), Figure)
-
-
-def test_table_one_has_a_column_a_model(tables: Tables) -> None:
-    table = study.domain_table(tables)
-    assert len(table) == len(RELATION_DIRECTIONS)
-    first = tables["domains"].iloc[0]
-    assert table.iloc[0, 1] == f"{100 * first['value']:.0f} / {100 * first['baseline']:.0f}"
-
-
-def test_the_reading_takes_its_numbers_from_the_tables(tables: Tables) -> None:
-    raised = tables | {"best": tables["best"].assign(value=0.99, baseline=0.5)}
-    assert "+49%" in study.read(raised)

@@ -1,12 +1,10 @@
 """Roles by target language on the three controlled orders, and on planted scores."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
 import torch
-from matplotlib.figure import Figure
 
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
@@ -16,7 +14,7 @@ from headbook.runs.store import Store
 from headbook.studies import three_languages as study
 from headbook.studies.config import Config
 from headbook.studies.measurements import RELATION_NAMES, Measurement, measurements, role_rows
-from headbook.studies.results import Tables, publish, published
+from headbook.studies.results import Tables
 
 CONFIG = Config("smoke")
 HEADS = 4
@@ -140,12 +138,3 @@ def test_computing_twice_gives_equal_tables(store: Store, tables: Tables) -> Non
     again = study.compute(CONFIG, store)
     for name, table in tables.items():
         pd.testing.assert_frame_equal(table, again[name])
-
-
-def test_published_tables_draw_and_read_as_this_run_s(tables: Tables, tmp_path: Path) -> None:
-    publish(study.STUDY, CONFIG, tables, [], tmp_path)
-    for each in (tables, published(study.STUDY, "smoke", tmp_path).tables):
-        for draw in (study.draw_roles, study.draw_counts, study.draw_tracked):
-            assert isinstance(draw(each), Figure)
-        assert study.read(each) == study.read(tables)
-        assert len(study.counts_table(each)) == 3 * 4

@@ -4,6 +4,7 @@ A recipe becomes the run of a stage (`Recipe.run`), whose fields are the store's
 says nothing that the run does not.
 """
 
+import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -23,9 +24,11 @@ from headbook.artefacts.regularised import (
     RegularisedLanguageRun,
     RegularisedRun,
 )
+from headbook.artefacts.trained import Trained
 from headbook.artefacts.watching import Watched
 from headbook.models.decoding import Search
 from headbook.models.drop_head import DropHeadSchedule
+from headbook.runs.store import Store
 from headbook.training.config import TrainingConfig
 from headbook.training.regularising import Regulariser
 from headbook.types import UserError
@@ -126,6 +129,10 @@ class Recipe:
         if self.task in SOURCE_TASKS:
             return self._encoder_run()
         return self._model_run() if self.task is Task.TRANSLATION else self._language_run()
+
+    def model(self, store: Store, deadline: float = math.inf) -> Trained:
+        """The model, from the store or trained now. OutOfTimeError at the deadline."""
+        return self.run.trained(store, deadline)
 
     def _model_run(self) -> ModelRun:
         given = (self.corpus, self.size, self.vocabulary, self.dropout, self.training,

@@ -78,6 +78,7 @@ def _rows(live: pd.DataFrame, published: pd.DataFrame) -> tuple[int, list[str]]:
 
 
 def _same(now: object, then: object) -> bool:
+    now, then = (None if each == "" else each for each in (now, then))  # a CSV has one empty cell
     if pd.isna(now) or pd.isna(then):
         return bool(pd.isna(now) and pd.isna(then))
     if isinstance(now, str) or isinstance(then, str):

@@ -59,7 +59,12 @@ class Page:
         return Table(judged(self.chapter.name, _claims(self.published))[0])
 
     def glue(self, name: str, shown: object) -> None:
-        """Keeps something for `{glue}` in a tab or below a fold, where no code can stand."""
+        """Keeps something for `{glue}` in a tab or below a fold, where no code can stand.
+
+        UserError for a name that a fact of the page has.
+        """
+        if name in self.facts:
+            raise UserError(f"page.glue({name!r}) takes the name of a fact: use another")
         from myst_nb import glue
 
         glue(name, shown, display=False)

@@ -25,7 +25,6 @@ from headbook.studies.second_texts import OTHER, Text, correlation, other_texts
 from headbook.types import Kind
 
 STUDY = "20_one_head_out"
-SUM, TOGETHER = "sum of single heads", "all heads at once (coloured)"
 
 
 @dataclass(frozen=True)

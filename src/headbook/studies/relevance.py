@@ -28,15 +28,9 @@ from headbook.studies.measurements import (
 from headbook.studies.relevance_figures import (
     BEST,
     UNTRAINED,
-    draw_dominance,
-    draw_kinds,
-    draw_layers,
-    draw_maps,
 )
 from headbook.studies.results import Tables
 from headbook.types import Kind
-
-__all__ = ["draw_dominance", "draw_kinds", "draw_layers", "draw_maps"]
 
 STUDY = "16_relevance"
 MAIN = Variant.CODE_2019
@@ -221,78 +215,3 @@ def _top_with_role(each: Subject, part: Float[np.ndarray, "layer head"]) -> floa
     held = set(zip(roles["layer"], roles["head"], strict=True))
     tops = [(layer, int(head) + 1) for layer, head in enumerate(part.argmax(-1), start=1)]
     return float(np.mean([top in held for top in tops]))
-
-
-def variants_table(tables: Tables) -> pd.DataFrame:
-    """How far the most relevant head of a layer stands out, by variant and kind."""
-    shown = ["model", "update", "kind", "variant", "largest", "low", "high", "same_order"]
-    return tables["dominance"][shown]
-
-
-def conservation_table(tables: Tables) -> pd.DataFrame:
-    """What the whole network holds below each layer, of 1 that it started with."""
-    return _by_layer(tables, "conserved")
-
-
-def growth_table(tables: Tables) -> pd.DataFrame:
-    """The same of absolute values: where it grows, relevance of two signs cancels."""
-    return _by_layer(tables, "absolute")
-
-
-def _by_layer(tables: Tables, column: str) -> pd.DataFrame:
-    rows = tables["conservation"].query("update == @BEST")
-    block = ["model", "variant", "kind"]
-    wide = rows.pivot(index=block, columns="layer", values=column)
-    wide = wide.loc[list(rows[block].drop_duplicates().itertuples(index=False, name=None))]
-    return wide.rename(columns=lambda layer: f"layer {layer}").reset_index()
-
-
-def read(tables: Tables) -> str:
-    """The reading, every number from the tables."""
-    models = tables["encoder"]["model"].unique()
-    return " ".join(_read_model(name, tables) for name in models)
-
-
-def _read_model(name: str, tables: Tables) -> str:
-    mine = {key: table[table["model"] == name] for key, table in tables.items()}
-    encoder = mine["dominance"].query("kind == 'encoder'").set_index(["update", "variant"])
-    claims = mine["claims"].set_index("claim")
-    tops = mine["encoder"].query("rank == 1")
-    others = encoder.loc[BEST].drop(MAIN)["same_order"]
-    agree = " and ".join(f"{_signed(value)} ({variant})" for variant, value in others.items())
-    kept = mine["conservation"].query("update == @BEST").groupby("variant", sort=False)["conserved"]
-    far = ", ".join(
-        f"{spread.min():.2g} to {spread.max():.2g} ({variant})" for variant, spread in kept
-    )
-    near, every = (_times(rows["nearness"].mean(skipna=False)) for rows in (tops, mine["encoder"]))
-    untold = int(mine["encoder"]["nearness"].isna().sum())
-    return (
-        f"{name}: the most relevant encoder head of a layer has on average "
-        f"{encoder.loc[(BEST, MAIN), 'largest']:.2f} times an even part, in the untrained model "
-        f"{encoder.loc[(UNTRAINED, MAIN), 'largest']:.2f} times. Relevance and confidence "
-        f"correlate by {_signed(claims.loc['voita-f1a-follows-confidence', 'value'])} within the "
-        f"layers above the first, relevance and nearness to a role by "
-        f"{_signed(claims.loc['voita-f1a-follows-roles', 'value'])} within all layers; the most "
-        f"relevant heads come to {near} of a role's threshold, all encoder heads to {every}. "
-        f"{_untold(untold)}The other variants order "
-        f"the heads of a layer as this one does by {agree}. Below the layers the network holds, of "
-        f"1 that it started with, {far}."
-    )
-
-
-def _untold(heads: int) -> str:
-    """Of tables whose nearness was derived, see `offsets_apart`."""
-    if not heads:
-        return ""
-    return (
-        f"(Of {heads} heads, which look most at their own token, the published tables cannot tell "
-        f"how near they come to a role; so no correlation with nearness is given.) "
-    )
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.2f}" if value == value else "an unknown amount"
-
-
-def _times(value: float) -> str:
-    return f"{value:.0%}" if value == value else "an unknown share"

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from itertools import combinations, groupby
 
 import pandas as pd
-import seaborn as sns
 import torch
 from jaxtyping import Bool, Float
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from headbook.corpora.registry import collection
@@ -27,7 +25,6 @@ from headbook.studies.measurements import (
     stacked,
 )
 from headbook.studies.results import Tables
-from headbook.studies.role_maps import ROLE_COLOURS, RoleMap, draw_role_maps, short
 
 STUDY = "15_three_languages"
 THRESHOLDS = Thresholds()
@@ -189,87 +186,3 @@ def _interval(replicates: Float[Tensor, " replicate"]) -> tuple[float, float, fl
     """The plain value and its interval over sentences."""
     low, high = percentiles(replicates[1:])
     return float(replicates[0]), float(low), float(high)
-
-
-def draw_roles(tables: Tables) -> Figure:
-    """Figure 2: the map of roles of every trained model."""
-    counts, roles = _best(tables["counts"]), _best(tables["roles"])
-    maps = [
-        RoleMap(f"English to {rows['language'].iloc[0]}: {model}",
-                (int(rows["layers"].iloc[0]), int(rows["heads"].iloc[0])),
-                roles[roles["model"] == model])
-        for model, rows in counts.groupby("model", sort=False)
-    ]  # fmt: skip
-    return draw_role_maps(maps)
-
-
-def draw_counts(tables: Tables) -> Figure:
-    """Heads per role and language: bars are means over seeds, dots single models."""
-    counts = tables["counts"].assign(
-        trained=lambda rows: rows["update"].astype(str).map({"best": "trained", "0": "untrained"})
-    )
-    corpora, most = list(counts["corpus"].unique()), max(1, counts["heads_with_role"].max()) * 1.05
-    figure = Figure(figsize=(11, 3.4), layout="constrained")
-    for axis, when in zip(
-        figure.subplots(1, 2, sharey=True), ("trained", "untrained"), strict=True
-    ):
-        shown = counts[counts["trained"] == when]
-        keys = {"x": "role", "y": "heads_with_role", "hue": "corpus", "hue_order": corpora}
-        sns.barplot(
-            shown, **keys, errorbar=None, palette="muted", ax=axis, legend=when == "trained"
-        )
-        sns.stripplot(
-            shown, **keys, dodge=True, palette="dark:black", size=4, ax=axis, legend=False
-        )
-        axis.set(title=when, xlabel="", ylabel="heads", ylim=(0, most))
-    figure.axes[0].legend(frameon=False, fontsize=8)
-    return figure
-
-
-def draw_tracked(tables: Tables) -> Figure:
-    """Figure 4's reading: what the best head gains on the offset baseline, by language."""
-    tracked = tables["tracked"].assign(relation=lambda rows: rows["relation"].map(short))
-    figure = Figure(figsize=(11, 3.6), layout="constrained")
-    axis = figure.subplots()
-    sns.stripplot(tracked, x="relation", y="margin", hue="corpus", dodge=True, size=6, ax=axis)
-    axis.axhline(THRESHOLDS.syntactic_margin, color=ROLE_COLOURS[Role.SYNTACTIC], ls="--", lw=1,
-                 label="ten points above")  # fmt: skip
-    axis.axhline(0, color="0.6", lw=0.8)
-    for place in range(1, len(RELATION_NAMES)):
-        axis.axvline(place - 0.5, color="0.9", lw=0.8, zorder=0)
-    axis.set(xlabel="", ylabel="best head minus baseline")
-    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
-    return figure
-
-
-def counts_table(tables: Tables) -> pd.DataFrame:
-    """Heads with a role by language, means over seeds and the spread between them."""
-    counts = _best(tables["counts"])
-    grouped = counts.groupby(["collection", "language", "role"], sort=False)["heads_with_role"]
-    return grouped.agg(models="count", mean="mean", smallest="min", largest="max").reset_index()
-
-
-def _best(table: pd.DataFrame) -> pd.DataFrame:
-    return table[table["update"].astype(str) == "best"]
-
-
-def read(tables: Tables) -> str:
-    """The reading, every number from the tables."""
-    any_role = _best(tables["counts"]).query("role == @ANY")
-    untrained = tables["counts"].query("role == @ANY").drop(index=any_role.index)
-    by_language = any_role.groupby("language", sort=False)["heads_with_role"].mean()
-    sizes = (any_role["layers"] * any_role["heads"]).max()
-    counted = ", ".join(f"{mean:.1f} for {language}" for language, mean in by_language.items())
-    text = (
-        f"Of {sizes} encoder heads this many have a role: {counted} "
-        f"(untrained models: {untrained['heads_with_role'].mean():.1f} on average)."
-    )
-    agreement = tables["agreement"]
-    if agreement.empty:
-        return f"{text} With one language there is nothing to compare."
-    worst = agreement.loc[agreement["same"].idxmin()]
-    return (
-        f"{text} Two languages decide alike on {agreement['same'].mean():.1f} of {worst['of']} "
-        f"relation-directions on average; least alike are {worst['first']} and {worst['second']} "
-        f"({worst['same']}, with {worst['both']} tracked in both of {worst['either']} in either)."
-    )

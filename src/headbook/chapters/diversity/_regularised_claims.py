@@ -9,10 +9,10 @@ from jaxtyping import Float
 
 from headbook.chapters.diversity._regularised_measures import Reading
 from headbook.heads.four_metrics import DISSIMILARITY
-from headbook.statistics import over_seeds, percentile_interval
+from headbook.statistics import draws, over_seeds, percentile_interval
 from headbook.studies.measurements import claim_row
 from headbook.studies.regularised_runs import CONSTANT, NONE, Task, V
-from headbook.training.paired import SAMPLES, SEED, draws, resampled
+from headbook.training.paired import SAMPLES, SEED, resampled
 from headbook.training.regularising import Term
 from headbook.training.scoring import Losses
 
