@@ -55,7 +55,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def of_the_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that all workers of this test run share."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
@@ -64,7 +64,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def isolated(shared: Path) -> Iterator[None]:
+def isolated(of_the_run: Path) -> Iterator[None]:
     """Run store and downloads in the shared folder; a mirror set in the shell is not seen."""
     resolve = socket.getaddrinfo
 
@@ -75,15 +75,15 @@ def isolated(shared: Path) -> Iterator[None]:
         return resolve(host, *arguments, **named)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HEADBOOK_RUNS", str(shared / "runs"))
-        patch.setenv("HEADBOOK_DOWNLOADS", str(shared / "downloads"))
+        patch.setenv("HEADBOOK_RUNS", str(of_the_run / "runs"))
+        patch.setenv("HEADBOOK_DOWNLOADS", str(of_the_run / "downloads"))
         patch.delenv("HEADBOOK_DATA", raising=False)
         patch.setattr(socket, "getaddrinfo", only_local)
         yield
 
 
 @pytest.fixture(scope="session")
-def executed(isolated: None, shared: Path) -> Callable:
+def executed(isolated: None, of_the_run: Path) -> Callable:
     """Gives the `Executed` of a notebook at profile `smoke`, failed or not.
 
     Whoever asks first executes it; another worker that asks meanwhile waits.
@@ -91,7 +91,7 @@ def executed(isolated: None, shared: Path) -> Callable:
     from headbook.publishing import notebooks
     from headbook.publishing.templates import select
 
-    folder = shared / "executed"
+    folder = of_the_run / "executed"
     folder.mkdir(exist_ok=True)
 
     def page(name: str) -> notebooks.Executed:

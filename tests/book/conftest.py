@@ -9,11 +9,11 @@ from headbook.publishing import book
 
 
 @pytest.fixture(scope="session")
-def html(executed_folder: Path, shared: Path) -> Path:
-    output = shared / "folder with a space" / "book"
+def html(executed_folder: Path, of_the_run: Path) -> Path:
+    output = of_the_run / "folder with a space" / "book"
     output.parent.mkdir(exist_ok=True)
     built = output / "_build" / "html"
-    with FileLock(shared / "book.lock"):
+    with FileLock(of_the_run / "book.lock"):
         if not built.exists():
             assert book.build(output, executed=executed_folder).parent == built
     return built
