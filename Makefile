@@ -4,7 +4,7 @@
 # Every path is relative and every tool is called as a module: the clone's path may hold a space.
 
 PYTHON ?= python3
-PROFILE ?= quick
+PROFILE ?= published
 WORKERS ?= 2
 python = .venv/bin/python
 # a file of tests stays in one worker, so that its fixtures are made once; the slow ones come first
