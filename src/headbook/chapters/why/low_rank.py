@@ -1,0 +1,180 @@
+"""Page 42: singular values of attention weights (Wang et al. 2020, Linformer, section 3)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from headbook.chapters import words
+from headbook.chapters.chapter import Facts, Tables
+from headbook.claims.gates import NONE, RELEASED
+from headbook.claims.verdict import COLUMNS, OPTIONAL
+from headbook.corpora.batches import Batch
+from headbook.heads.nulls import Null, without_knowledge
+from headbook.layers.spectrum import cumulative, rank_share, without_first
+from headbook.looking.load import load
+from headbook.looking.text import text
+from headbook.models.capture import Point, capture
+from headbook.models.loaded import Loaded
+from headbook.runs.store import Store
+from headbook.statistics import resampled_mean
+from headbook.types import Kind, UserError
+
+NUMBER = 42
+TITLE = "Is attention low-rank?"
+WORK = "wang2020"
+KEYS = ("model", "length", "texts")
+
+LENGTHS = (64, 128, 256, 512)
+QUARTER = 4
+"""The work looks at index 128 of 512."""
+WEIGHTS, REST, LOGITS = "weights", "weights without the first", "logits"
+RANDOM, REDRAWN = "weights of random logits", "weights, model drawn anew"
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Models, texts per length made of joined sentences, and the longest length in tokens."""
+
+    models: tuple[str, ...] = ("minilm", "firefox-en-pt")
+    texts: int = 2
+    longest: int = 128
+
+
+def compute(parameters: Parameters, store: Store) -> Tables:
+    """Shares of every head by length, with nulls, and claims."""
+    lengths = [length for length in LENGTHS if length <= parameters.longest]
+    if not lengths or parameters.texts < 1:
+        raise UserError(f"give texts of 1 or more and longest of {LENGTHS[0]} or more")
+    rows = [row for name in parameters.models for length in lengths
+            for row in _of(load(name), length, parameters.texts)]  # fmt: skip
+    heads = pd.DataFrame(rows).assign(texts=parameters.texts)
+    return {"heads": heads, "claims": claims(heads)}
+
+
+def _of(model: Loaded, length: int, texts: int) -> Iterator[dict[str, object]]:
+    """One row per head and kind of matrix, mean over the texts."""
+    batches = list(of_length(model, length, texts))
+    found = _measured(model, batches)
+    with without_knowledge(model.network, Null.DRAWN, 0):
+        found[REDRAWN] = _measured(model, batches)[WEIGHTS]
+    for matrix, (share, quarter) in found.items():
+        for (layer, head), value in np.ndenumerate(share.numpy()):
+            yield {"model": model.name, "length": length, "matrix": matrix, "layer": layer + 1,
+                   "head": head + 1, "share": float(value),
+                   "quarter": float(quarter[layer, head])}  # fmt: skip
+
+
+def of_length(model: Loaded, length: int, texts: int) -> Iterator[Batch]:
+    """Sentences joined until they have so many tokens; the last special token is kept."""
+    sentences = iter(text("ewt-sample").sentences)
+    for _ in range(texts):
+        joined: list[str] = []
+        while True:
+            joined.append(next(sentences))
+            (batch,) = model.batches([" ".join(joined)])
+            if batch.source.shape[1] >= length:
+                break
+        yield _cut(batch, length)
+
+
+def _cut(batch: Batch, length: int) -> Batch:
+    keep = torch.tensor([*range(length - 1), batch.source.shape[1] - 1])
+    marks = {name: getattr(batch, name) for name in ("source_real", "source_special")}
+    kept = {name: None if each is None else each[:, keep] for name, each in marks.items()}
+    return replace(batch, source=batch.source[:, keep], **kept)
+
+
+def _measured(model: Loaded, batches: list[Batch]) -> dict[str, tuple[Tensor, Tensor]]:
+    """By kind of matrix: share of the values for nine tenths, and what a quarter holds."""
+    sums: dict[str, list[tuple[Tensor, Tensor]]] = {}
+    generator = torch.Generator().manual_seed(0)
+    for batch in batches:
+        with torch.no_grad(), capture(model.network, {Point.SCORES, Point.WEIGHTS}) as tape:
+            model.network(batch)
+        weights = torch.stack([each[0] for each in tape[Kind.ENCODER, Point.WEIGHTS]])
+        scores = torch.stack([each[0] for each in tape[Kind.ENCODER, Point.SCORES]])
+        spread = scores.std((-2, -1), keepdim=True)
+        noise = torch.randn(scores.shape, generator=generator)
+        matrices = {
+            WEIGHTS: weights, REST: without_first(weights), LOGITS: scores,
+            RANDOM: (noise * spread).softmax(-1),
+        }  # fmt: skip
+        for name, each in matrices.items():
+            quarter = cumulative(each)[..., each.shape[-1] // QUARTER - 1]
+            sums.setdefault(name, []).append((rank_share(each), quarter))
+    return {
+        name: (torch.stack([one for one, _ in each]).mean(0),
+               torch.stack([other for _, other in each]).mean(0))
+        for name, each in sums.items()
+    }  # fmt: skip
+
+
+def claims(heads: pd.DataFrame) -> pd.DataFrame:
+    """One row per claim and model at its longest texts, intervals over heads."""
+    rows = []
+    for model, own in heads.groupby("model", sort=False):
+        longest = own[own["length"] == own["length"].max()]
+        wide = longest.pivot(index=["layer", "head"], columns="matrix", values="quarter")
+        upper = longest["layer"].max() // 2
+        layer = wide[WEIGHTS].groupby("layer").mean()
+        counts = own[own["matrix"] == WEIGHTS].assign(count=own["share"] * own["length"])
+        counts = counts.pivot(index=["layer", "head"], columns="length", values="count")
+        found = {
+            "low-rank-beyond-random": wide[WEIGHTS] - wide[RANDOM],
+            "low-rank-log-length": counts[counts.columns.max()] / counts[counts.columns.min()],
+            "low-rank-learnt": wide[WEIGHTS] - wide[REDRAWN],
+        }
+        labels = {"model": model, "corpus": RELEASED, "target": "", "seed": "",
+                  "baseline": np.nan, "closed": NONE}  # fmt: skip
+        for claim, values in found.items():
+            low, high = resampled_mean(values, seed=0)
+            rows.append({"claim": claim, **labels, "value": values.mean(), "low": low,
+                         "high": high})  # fmt: skip
+        gaps = layer[layer.index > upper].to_numpy() - layer[layer.index <= upper].to_numpy()
+        low, high = resampled_mean(gaps, seed=0)
+        rows.append({"claim": "low-rank-upper-layers", **labels, "value": gaps.mean(), "low": low,
+                     "high": high})  # fmt: skip
+    return pd.DataFrame(rows, columns=[*COLUMNS, *OPTIONAL])
+
+
+def by_length(tables: Tables, model: str) -> pd.DataFrame:
+    """Share of the singular values for nine tenths of their sum: mean, least and largest head."""
+    own = tables["heads"].query("model == @model")
+    found = own.groupby(["matrix", "length"], sort=False)["share"].agg(["mean", "min", "max"])
+    return found.reset_index().rename(columns={"mean": "value", "min": "low", "max": "high"})
+
+
+def summary(tables: Tables) -> pd.DataFrame:
+    """The same at the longest texts, one row per model, a column per matrix."""
+    heads = tables["heads"]
+    longest = heads[heads["length"] == heads.groupby("model")["length"].transform("max")]
+    mean = longest.groupby(["model", "length", "matrix"], sort=False)["share"].mean().unstack()
+    frame = mean.map(words.percent).reset_index().rename_axis(columns=None)
+    return frame.assign(model=frame["model"].map(lambda name: words.TITLES.get(name, name)))
+
+
+def facts(tables: Tables) -> Facts:
+    """The numbers of the prose, at the longest texts of each model."""
+    heads = tables["heads"]
+    keys = {WEIGHTS: "weights", REST: "rest", LOGITS: "logits", RANDOM: "random",
+            REDRAWN: "redrawn"}  # fmt: skip
+    found: Facts = {"length": str(int(heads["length"].max())), "texts": str(heads["texts"].iloc[0]),
+                    "shortest": str(int(heads["length"].min()))}  # fmt: skip
+    growth = tables["claims"].query("claim == 'low-rank-log-length'").set_index("model")["value"]
+    found |= {
+        f"{model.replace('-', '_')}_growth": f"{value:.1f}" for model, value in growth.items()
+    }
+    span = heads["length"].max(), heads["length"].min()
+    found |= {"log_growth": f"{np.log(span[0]) / np.log(span[1]):.1f}",
+              "linear_growth": f"{span[0] / span[1]:.0f}"}  # fmt: skip
+    for model, own in heads.groupby("model", sort=False):
+        longest = own[own["length"] == own["length"].max()].groupby("matrix")
+        name = str(model).replace("-", "_")
+        for matrix, key in keys.items():
+            found[f"{name}_{key}"] = words.percent(longest["share"].mean()[matrix])
+            found[f"{name}_{key}_quarter"] = words.percent(longest["quarter"].mean()[matrix])
+    return found
