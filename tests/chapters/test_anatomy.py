@@ -13,8 +13,6 @@ from headbook.heads.nulls import NullValues
 from headbook.looking.load import load
 from headbook.runs.store import Store
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pd.DataFrame]:

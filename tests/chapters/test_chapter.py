@@ -9,7 +9,7 @@ import pytest
 
 from headbook.chapters import chapter as declared
 from headbook.chapters.chapter import Chapter, chapters, find, given_in
-from headbook.chapters.comparing import compare
+from headbook.chapters.comparing import beside_published, compare
 from headbook.chapters.page import Page, open_page, publish_chapter
 from headbook.runs.store import Store
 from headbook.types import UserError
@@ -155,3 +155,18 @@ def test_a_page_says_how_to_reproduce_it(toy: Chapter, home: str, tmp_path: Path
 def test_an_unknown_number_is_named(home: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no chapter is number 7"):
         open_page(7, {}, Store(tmp_path), tmp_path, home)
+
+
+def test_what_was_measured_with_other_settings_takes_its_published_rows_place() -> None:
+    keys = ("model", "text", "sentences")
+    known = pd.DataFrame({"model": ["a", "a", "b"], "text": ["x", "y", "x"], "sentences": [9, 9, 9],
+                          "value": [1, 2, 3]})  # fmt: skip
+    live = pd.DataFrame({"model": ["a", "c"], "text": ["x", "x"], "sentences": [4, 4],
+                         "value": [5, 6]})  # fmt: skip
+    found = beside_published(live, known, keys)
+    rows = sorted(found[[*keys, "value"]].itertuples(index=False, name=None))
+    assert rows == [("a", "x", 4, 5), ("a", "y", 9, 2), ("b", "x", 9, 3), ("c", "x", 4, 6)]
+    # what is published already stays as it is, and a table without subjects is replaced as a whole
+    assert beside_published(known.head(1), known, keys) is known
+    whole = beside_published(live[["sentences"]], known[["sentences"]], ("sentences",))
+    assert whole["sentences"].tolist() == [4, 4]

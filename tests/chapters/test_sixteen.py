@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from headbook.stages.released_masked import ReleasedMasked, ReleasedMaskedRun
 
+from headbook.artefacts.released_masked import ReleasedMasked, ReleasedMaskedRun
 from headbook.chapters.sixteen import _released as shared
 from headbook.chapters.sixteen import one_head_left, one_head_out
 from headbook.chapters.sixteen import pruning_by_importance as pruning
@@ -37,8 +37,6 @@ HEADS = tuple(
     for head in range(8)
 )
 SENTENCES = 80
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

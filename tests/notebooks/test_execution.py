@@ -39,7 +39,7 @@ def test_papermill_by_hand_refuses_a_misspelt_parameter(tmp_path: Path) -> None:
     given = {"profile": "smoke", "corpsu": "x"}
     with pytest.raises(papermill.PapermillExecutionError) as refused:
         papermill.execute_notebook(
-            templates()[0].path,
+            next(each.path for each in templates() if "profile" in each.parameters),
             tmp_path / "out.ipynb",
             given,
             progress_bar=False,

@@ -10,9 +10,10 @@ import torch
 from headbook.artefacts.heads import (
     BATCH_TOKENS,
     DEFAULT,
+    MEASURES,
     Choices,
+    Given,
     HeadsRun,
-    _measures,
     aligned,
     encoded,
     measured,
@@ -79,7 +80,9 @@ def test_a_planted_model_is_recovered(untrained: TrainedModel, tmp_path: Path):
                   planted.at_offset(batch, +1), planted.at_rarest(batch, ranks)]  # fmt: skip
         return planted.recording(partners, [*others, *drawn.unbind(1)])
 
-    measures = _measures(trees, ranks, DEFAULT, both_sides=False)
+    given = Given(untrained, text, DEFAULT)
+    measures = {name: each.make(given) for name, each in MEASURES.items()
+                if not (each.random or each.needs_targets)}  # fmt: skip
     for batch in in_order(encoded(untrained, text), BATCH_TOKENS):
         for measure in measures.values():
             if measure.point is Point.WEIGHTS:

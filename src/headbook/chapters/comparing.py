@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+SUBJECT = ("model", "text")
 TOLERANCE = 2e-3
 """Published numbers have five digits, and another processor's rounding can move an argmax."""
 
@@ -50,11 +51,23 @@ def compare(
     return Comparison(cells, tuple(differing))
 
 
-def unpublished(live: pd.DataFrame, published: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """The rows measured now whose keys no published row has."""
+def beside_published(
+    live: pd.DataFrame, published: pd.DataFrame, keys: Sequence[str]
+) -> pd.DataFrame:
+    """Published rows, and rows measured now that were never published, never two of one subject.
+
+    A subject is a model and a text, or the whole table where it names neither. What was measured
+    of one with other settings (fewer sentences) takes the place of its published rows.
+    """
     known = _groups(published, keys)
     new = [rows for key, rows in _groups(live, keys).items() if key not in known]
-    return pd.concat(new) if new else live.iloc[:0]
+    if not new:
+        return published
+    added = pd.concat(new)
+    subject = [name for name in SUBJECT if name in keys and name in published and name in added]
+    measured = set(_groups(added, subject))
+    left = [rows for key, rows in _groups(published, subject).items() if key not in measured]
+    return pd.concat([*left, added], ignore_index=True)
 
 
 def _groups(table: pd.DataFrame, keys: Sequence[str]) -> dict[tuple, pd.DataFrame]:

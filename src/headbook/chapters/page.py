@@ -14,7 +14,7 @@ import pandas as pd
 from headbook.chapters import COMPARED
 from headbook.chapters.chapter import Chapter, Facts, Tables, find, given_in, plain
 from headbook.chapters.claims import judged
-from headbook.chapters.comparing import Comparison, compare, unpublished
+from headbook.chapters.comparing import Comparison, beside_published, compare
 from headbook.claims.gates import RELEASED
 from headbook.claims.verdict import COLUMNS, Verdict
 from headbook.runs.store import Store
@@ -144,8 +144,9 @@ def open_page(
     tables = _joined(known, trained.tables if trained else {})
     facts = chapter.facts(tables)
     facts |= {"verdicts": _counted(judged(chapter.name, _claims(tables))[1])}
-    new = {n: unpublished(t, known[n], chapter.keys) for n, t in live.items() if n in known}
-    with_new = {n: _stacked(t, new[n]) if n in new else t for n, t in tables.items()}
+    of_released = live.keys() & known.keys() - (trained.tables.keys() if trained else set())
+    beside = {n: beside_published(live[n], known[n], chapter.keys) for n in of_released}
+    with_new = {**tables, **beside}
     page = Page(
         chapter, parameters, live, tables, with_new, facts, comparison, seconds, released, trained
     )

@@ -12,7 +12,6 @@ from headbook.looking.ours import OurModel
 from headbook.models.loaded import Loaded
 from headbook.models.transformer import NormPlacement
 from headbook.released.firefox import FirefoxModel
-from headbook.released.network import HuggingNetwork
 from headbook.types import UserError
 
 States = Float[Tensor, "1 token model"]
@@ -68,6 +67,8 @@ def encoder(model: Loaded) -> Encoder:
         return Encoder(lambda batch: network.embedded_source(batch.source), list(_student(network)))
     if isinstance(model, OurModel):
         return of_ours(model.network)
+    from headbook.released.network import HuggingNetwork  # takes seconds
+
     network = model.network
     if isinstance(network, HuggingNetwork) and hasattr(network.model.base_model, "encoder"):
         base = network.model.base_model.eval()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 import pandas as pd
@@ -69,15 +70,13 @@ def _of(model: Loaded, length: int, texts: int) -> Iterator[dict[str, object]]:
 
 
 def of_length(model: Loaded, length: int, texts: int) -> Iterator[Batch]:
-    """Sentences joined until they have so many tokens; the last special token is kept."""
-    sentences = iter(text("ewt-sample").sentences)
+    """Words of joined sentences until they have so many tokens, of which the last stays special."""
+    words_left = iter(" ".join(text("ewt-sample").sentences).split())
     for _ in range(texts):
-        joined: list[str] = []
-        while True:
-            joined.append(next(sentences))
-            (batch,) = model.batches([" ".join(joined)])
-            if batch.source.shape[1] >= length:
-                break
+        joined = list(islice(words_left, length // 2))  # most words are one piece or two
+        while len(model.pieces(" ".join(joined))) < length:
+            joined.append(next(words_left))
+        (batch,) = model.batches([" ".join(joined)])
         yield _cut(batch, length)
 
 
