@@ -115,3 +115,8 @@ def test_colours_are_fixed_and_differ() -> None:
     for palette in (plots.KINDS, plots.ROLES):
         assert len(set(palette.values())) == len(palette)
     assert set(plots.KINDS) == set(Kind)
+
+
+def test_a_map_without_values_is_drawn_and_says_so() -> None:
+    drawn = plots.heads(HEADS.assign(confidence=float("nan")), "confidence")
+    assert "no values" in drawn.alt

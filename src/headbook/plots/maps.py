@@ -89,6 +89,8 @@ def _panel(
 
 
 def _described(frame: pd.DataFrame, column: str) -> str:
+    if frame[column].isna().all():
+        return f"{column} of every head: no values"
     top = frame.iloc[frame[column].astype(float).argmax()]
     return (
         f"Map of {column.replace('_', ' ')} over layers and heads; the largest value is "

@@ -262,7 +262,7 @@ def beside(tables: Tables) -> pd.DataFrame:
 
 def summary(tables: Tables) -> pd.DataFrame:
     """Best head / chance in per cent, one row per model, text and source of ranks."""
-    rows = tables["released"]
+    rows = tables["released"].dropna(subset="value")  # few sentences may have no rare word
     cells = rows.assign(
         column=rows["pointing"] + ", by " + rows["unit"],
         model=rows["model"].replace(TITLES) + ", " + rows["text"].replace(TEXTS),
