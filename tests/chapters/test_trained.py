@@ -1,20 +1,12 @@
 """Pages about models trained here: nothing is computed unless a profile says what to train."""
 
-from dataclasses import dataclass
-
 import pandas as pd
 import pytest
 
+from headbook.chapters.trained import Trained as Parameters
 from headbook.chapters.trained import at_profile
 from headbook.runs.store import Store
 from headbook.types import UserError
-
-
-@dataclass(frozen=True)
-class Parameters:
-    profile: str = "published"
-    corpus: str | None = None
-    seed: int | None = None
 
 
 @pytest.fixture

@@ -1,8 +1,9 @@
 """Pages about models trained here: published tables are read, and a profile computes anew."""
 
 from collections.abc import Callable, Collection
-from typing import Any
+from dataclasses import dataclass
 
+from headbook.artefacts.texts import AUTO
 from headbook.chapters import PUBLISHED
 from headbook.chapters.chapter import Tables, plain
 from headbook.runs.store import Store
@@ -10,17 +11,42 @@ from headbook.studies.config import Config
 from headbook.types import UserError
 
 
+@dataclass(frozen=True)
+class Trained:
+    """What is trained, and overrides of it: None is the profile's. At `published`, nothing is."""
+
+    profile: str = PUBLISHED
+    corpus: str | None = None
+    size: str | None = None
+    updates: int | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Measured(Trained):
+    """The same, and how many sentences are measured at most."""
+
+    sentences: int | None = None
+
+
+@dataclass(frozen=True)
+class Parsed(Measured):
+    """The same, and the spaCy pipeline that parses them."""
+
+    pipeline: str = AUTO
+
+
 def at_profile(
-    parameters: Any,
+    parameters: Trained,
     store: Store,
     measured: Callable[[Config, Store], Tables],
     released: Collection[str] = (),
 ) -> Tables:
     """The tables that `measured` makes at the parameters' profile; none at `published`.
 
-    `parameters` is a page's own dataclass; each of its fields is one of `Config`, but for those in
-    `released`, which say what is measured of released models. UserError where another than these
-    and the profile is set and no profile says what to train.
+    Each field of the page's parameters is one of `Config`, but for those in `released`, which say
+    what is measured of released models. UserError where another than these and the profile is set
+    and no profile says what to train.
     """
     given = {name: value for name, value in plain(parameters).items() if name not in released}
     if given["profile"] != PUBLISHED:

@@ -9,6 +9,7 @@ import torch
 from headbook.chapters import words
 from headbook.chapters.anatomy._heads import constructions
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.words import TITLES
 from headbook.claims.gates import NONE
 from headbook.claims.ledger import load as ledger
 from headbook.claims.rule import Outcome, judge
@@ -46,7 +47,6 @@ SENTENCE = "Does anybody use it for anything else?"
 """Of the bundled sample (CC BY-SA 4.0); the figure's."""
 MATRICES = {"score": "S", "symmetric": "(S + Sᵀ) / 2", "antisymmetric": "(S − Sᵀ) / 2"}
 OFFSETS = {"previous": -1, "own": 0, "next": 1}
-TITLES = {"firefox-en-pt": "Firefox en→pt", "firefox-pt-en": "Firefox pt→en", "minilm": "MiniLM"}
 SHOWN = "firefox-en-pt"
 CLAIMS = ("why-scores-not-symmetric", "why-tied-scores-symmetric")
 

@@ -1,13 +1,13 @@
 """What pages 31 and 32 share: the X-raying article's numbers, and metrics before and after."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.trained import Trained
 from headbook.claims.ledger import load as ledger
 from headbook.heads.four_metrics import DISSIMILARITY, FREE, ORTHOGONALITY, RAW
 from headbook.studies.diversity_watched import column
@@ -25,15 +25,7 @@ QUERIES, ALIGNMENT = column(ORTHOGONALITY, RAW), column(ORTHOGONALITY, FREE)
 ENDS = ["min", "max"]
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """What is trained, at another profile than `published`."""
-
-    profile: str = "published"
-    corpus: str | None = None
-    size: str | None = None
-    updates: int | None = None
-    seed: int | None = None
+Parameters = Trained
 
 
 def before_and_after(looks: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -1,7 +1,6 @@
 """Page 34: does the diversity of heads predict the loss of a batch? (X-raying article.)"""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -10,7 +9,7 @@ from scipy.stats import spearmanr
 
 from headbook.artefacts.language import LanguageModel, Setting
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.trained import at_profile
+from headbook.chapters.trained import Trained, at_profile
 from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.four_metrics import DISSIMILARITY, RAW
@@ -44,15 +43,7 @@ Regressors = Float[np.ndarray, "batch regressor"]
 NAN = float("nan")
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """The profile that trains the models, and parts of it that can be changed."""
-
-    profile: str = "published"
-    corpus: str | None = None
-    size: str | None = None
-    updates: int | None = None
-    seed: int | None = None
+Parameters = Trained
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:

@@ -29,7 +29,7 @@ from headbook.chapters.diversity._head_diversity import (
     inside_blocks,
     slopes,
 )
-from headbook.chapters.trained import at_profile
+from headbook.chapters.trained import Measured, at_profile
 from headbook.claims.ledger import load as ledger
 from headbook.corpora.batches import in_order
 from headbook.heads.four_metrics import DISSIMILARITY
@@ -58,16 +58,7 @@ VERSIONS = {TRAINED: None, UNTRAINED: 0}
 """The update at which a model is measured."""
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """The profile that trains and prunes the models, and parts of it that can be changed."""
-
-    profile: str = "published"
-    corpus: str | None = None
-    size: str | None = None
-    updates: int | None = None
-    sentences: int | None = None
-    seed: int | None = None
+Parameters = Measured
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.diversity import _removed_heads as removed_heads
 from headbook.chapters.diversity._removed_heads import HALF, without_heads
 from headbook.chapters.diversity._seeds import differences, over_seed
-from headbook.chapters.trained import at_profile
+from headbook.chapters.trained import Trained, at_profile
 from headbook.heads.four_metrics import DISSIMILARITY
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.studies.config import Config
@@ -32,15 +32,7 @@ WITHOUT_HEADS = Stage("without-heads", version=1)
 NONE, CONSTANT, V = "no DropHead", "one rate", "V"
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """The profile that trains the models, and parts of it that can be changed."""
-
-    profile: str = "published"
-    corpus: str | None = None
-    size: str | None = None
-    updates: int | None = None
-    seed: int | None = None
+Parameters = Trained
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from headbook.artefacts.watching import PROBE
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.diversity._seeds import differences, over_seed
-from headbook.chapters.trained import at_profile
+from headbook.chapters.trained import Trained, at_profile
 from headbook.heads.four_metrics import DISSIMILARITY, FREE
 from headbook.models.grouped import pooled
 from headbook.runs.store import Store
@@ -41,15 +41,7 @@ SAME, OTHER = "of one group", "of two groups"
 SHARED = "keys and values shared"
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """The profile that trains the models, and parts of it that can be changed."""
-
-    profile: str = "published"
-    corpus: str | None = None
-    size: str | None = None
-    updates: int | None = None
-    seed: int | None = None
+Parameters = Trained
 
 
 @dataclass(frozen=True)

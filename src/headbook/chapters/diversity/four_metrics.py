@@ -13,7 +13,8 @@ from headbook.artefacts.heads import BATCH_TOKENS
 from headbook.artefacts.model import TrainedModel, trained
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.trained import at_profile
+from headbook.chapters.trained import Trained, at_profile
+from headbook.chapters.words import TITLES
 from headbook.claims.ledger import load as ledger
 from headbook.corpora.batches import in_order
 from headbook.heads.four_metrics import (
@@ -61,17 +62,12 @@ VERSIONS = {"trained": None, "untrained": 0}
 
 
 @dataclass(frozen=True)
-class Parameters:
+class Parameters(Trained):
     """Released models, their text and its first sentences; what is trained here at a profile."""
 
     models: tuple[str, ...] = ("firefox-en-pt", "minilm")
     text: str = "ewt-sample"
     first: int = 25
-    profile: str = "published"
-    corpus: str | None = None
-    size: str | None = None
-    updates: int | None = None
-    seed: int | None = None
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
@@ -226,11 +222,6 @@ ARTICLE_CONTEXTS = (4.26, 4.82)
 SHOWN = ("before training, article's embeddings", "before training, unit variance")
 """The two kinds of embeddings in figures."""
 RELEASED, PERMUTED = "released", "weights permuted"
-TITLES = {
-    "firefox-en-pt": "Firefox en→pt",
-    "firefox-pt-en": "Firefox pt→en",
-    "minilm": "MiniLM",
-}
 
 
 def paper() -> pd.DataFrame:

@@ -1,13 +1,11 @@
 """Page 33: the outputs of heads drawing together and apart through a training."""
 
-from dataclasses import dataclass
-
 import pandas as pd
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.diversity._frames import one_column_a_pair, one_row_a_pair, run
-from headbook.chapters.trained import at_profile
+from headbook.chapters.trained import Trained, at_profile
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.four_metrics import FREE, RAW
 from headbook.plots.film import Film, film
@@ -33,15 +31,7 @@ PAPER = {
 8 heads and dropout 0.1, by layer; recomputed from its released table."""
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """The profile that trains the models, and parts of it that can be changed."""
-
-    profile: str = "published"
-    corpus: str | None = None
-    size: str | None = None
-    updates: int | None = None
-    seed: int | None = None
+Parameters = Trained
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:

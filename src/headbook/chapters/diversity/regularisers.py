@@ -1,7 +1,6 @@
 """Page 36: terms in the loss that make heads differ, and DropHead (Li et al. 2018 and others)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +29,7 @@ from headbook.chapters.diversity._regularised_measures import (
 )
 from headbook.chapters.diversity._removed_heads import HALF, rise
 from headbook.chapters.diversity._seeds import over_seed
-from headbook.chapters.trained import at_profile
+from headbook.chapters.trained import Measured, at_profile
 from headbook.claims.ledger import load as ledger
 from headbook.heads.four_metrics import ATTENTION, DISSIMILARITY
 from headbook.runs.seeds import derived
@@ -71,16 +70,7 @@ ESTIMATE = ["value", "low", "high", "seeds"]
 Grid = Float[np.ndarray, "variant seed"]
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """The profile that trains the models, and parts of it that can be changed."""
-
-    profile: str = "published"
-    corpus: str | None = None
-    size: str | None = None
-    updates: int | None = None
-    sentences: int | None = None
-    seed: int | None = None
+Parameters = Measured
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:

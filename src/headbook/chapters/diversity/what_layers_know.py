@@ -1,7 +1,5 @@
 """Page 39: what layers know of tokens, and how they change them (Voita et al. 2019)."""
 
-from dataclasses import dataclass
-
 import pandas as pd
 
 from headbook.chapters import words
@@ -22,7 +20,7 @@ from headbook.chapters.diversity._layer_tables import (
     information_rows,
     step_rows,
 )
-from headbook.chapters.trained import at_profile
+from headbook.chapters.trained import Measured, at_profile
 from headbook.claims.ledger import load as ledger
 from headbook.runs.store import Store
 from headbook.studies.config import Config
@@ -39,16 +37,7 @@ PAPER = {
 """Nats about the predicted token from the embedding to layer six, read off the work's curves."""
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """What is trained, at another profile than `published`, and the sentences looked at."""
-
-    profile: str = "published"
-    corpus: str | None = None
-    size: str | None = None
-    updates: int | None = None
-    sentences: int | None = None
-    seed: int | None = None
+Parameters = Measured
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:

@@ -35,7 +35,7 @@ SAMPLES = 10_000
 """Resamples of a paired test: Holm multiplies the smallest p by the number of heads."""
 SIGNIFICANT = 0.01
 """The level of Michel et al."""
-TITLES = {"firefox-en-pt": "Firefox en→pt", "firefox-pt-en": "Firefox pt→en"}
+STUDENTS = ("firefox-en-pt", "firefox-pt-en")
 FIRST = "firefox-en-pt"
 """The model of the pages' sentences, whose translations the other direction reads."""
 SHORT = {Kind.ENCODER: "", Kind.CROSS: "cross "}
@@ -62,7 +62,7 @@ class Subject:
         if set(model.languages) != {"en", "pt"}:
             raise UserError(
                 f"{name} translates {' to '.join(model.languages)}, and references are known for "
-                f"en and pt: name {' or '.join(TITLES)}"
+                f"en and pt: name {' or '.join(STUDENTS)}"
             )
         return cls(model, store)
 

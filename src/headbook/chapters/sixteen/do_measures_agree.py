@@ -11,10 +11,9 @@ from jaxtyping import Float
 
 from headbook.artefacts.masked import Masked, MaskedRun, masked
 from headbook.artefacts.model import TrainedModel, trained
-from headbook.artefacts.texts import AUTO
-from headbook.chapters import PUBLISHED, words
+from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.trained import at_profile
+from headbook.chapters.trained import Parsed, at_profile
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
 from headbook.statistics import drawn_within, interval, spearman
@@ -74,17 +73,7 @@ NAMES = MappingProxyType(
 COMPARED = (MAIN, CONFIDENCE, IMPORTANCE[0])
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """What is trained, and overrides of it: None is the profile's. At `published`, nothing is."""
-
-    profile: str = PUBLISHED
-    corpus: str | None = None
-    size: str | None = None
-    updates: int | None = None
-    sentences: int | None = None
-    seed: int | None = None
-    pipeline: str = AUTO
+Parameters = Parsed
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:

@@ -11,7 +11,6 @@ from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.sixteen._released import (
     TEST,
-    TITLES,
     Subject,
     bleu_changes,
     claim,
@@ -21,6 +20,7 @@ from headbook.chapters.sixteen._released import (
     named,
     whole,
 )
+from headbook.chapters.words import TITLES
 from headbook.claims.ledger import load as ledger
 from headbook.claims.published import EQUIVALENT, harmless
 from headbook.pruning.ranking import keep_one

@@ -12,7 +12,6 @@ from headbook.chapters.sixteen._released import (
     SAMPLE,
     SIGNIFICANT,
     TEST,
-    TITLES,
     Subject,
     bleu_changes,
     claim,
@@ -22,6 +21,7 @@ from headbook.chapters.sixteen._released import (
     named,
     whole,
 )
+from headbook.chapters.words import TITLES
 from headbook.claims.ledger import load as ledger
 from headbook.claims.published import EQUIVALENT, harmless
 from headbook.runs.store import Store

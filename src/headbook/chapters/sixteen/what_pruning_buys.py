@@ -1,7 +1,6 @@
 """Page 24: heads cut out of a model, its speed and its size (Michel et al. 2019, Table 4)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -9,9 +8,9 @@ import pandas as pd
 from headbook.artefacts.model import TrainedModel, trained
 from headbook.artefacts.pruned import EVERYTHING
 from headbook.artefacts.speed import Speed, SpeedRun, Task, speed
-from headbook.chapters import PUBLISHED, words
+from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.trained import at_profile
+from headbook.chapters.trained import Trained, at_profile
 from headbook.claims.ledger import load as ledger
 from headbook.models.gates import all_heads
 from headbook.runs.store import Store
@@ -40,15 +39,7 @@ Masks = dict[tuple[HeadId, ...], str]
 """Sets of heads to cut out, with how they were chosen."""
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """What is trained, and overrides of it: None is the profile's. At `published`, nothing is."""
-
-    profile: str = PUBLISHED
-    corpus: str | None = None
-    size: str | None = None
-    updates: int | None = None
-    seed: int | None = None
+Parameters = Trained
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:

@@ -1,13 +1,13 @@
 """Page 27: which of updates, batches, text and width makes heads specialise."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pandas as pd
 
 from headbook.artefacts.costs import work_of
 from headbook.artefacts.model import TrainedModel, trained
-from headbook.artefacts.texts import AUTO, HELD_OUT
+from headbook.artefacts.texts import HELD_OUT
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts
 from headbook.chapters.sixteen._specialisation import (
@@ -18,7 +18,7 @@ from headbook.chapters.sixteen._specialisation import (
     most_confident,
     sharpest,
 )
-from headbook.chapters.trained import at_profile
+from headbook.chapters.trained import Parsed, at_profile
 from headbook.runs.store import Store
 from headbook.statistics import over_seeds
 from headbook.studies.config import Config
@@ -57,17 +57,7 @@ NAMES = {
 """What figures and tables call them."""
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """What is trained and measured, at another profile than `published`."""
-
-    profile: str = "published"
-    corpus: str | None = None
-    size: str | None = None
-    updates: int | None = None
-    sentences: int | None = None
-    seed: int | None = None
-    pipeline: str = AUTO
+Parameters = Parsed
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:

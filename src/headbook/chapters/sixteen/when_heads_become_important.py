@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from headbook.artefacts.model import TrainedModel, trained
-from headbook.chapters import PUBLISHED, words
+from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.trained import at_profile
+from headbook.chapters.trained import Trained, at_profile
 from headbook.claims.gates import EARLY
 from headbook.claims.ledger import load as ledger
 from headbook.pruning.ranking import ascending
@@ -46,15 +46,7 @@ ORDERS = (Order.POSITION, Order.RANDOM)
 NAMES = {Order.POSITION: "by its own importance", Order.RANDOM: "in one random order"}
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """What is trained, and overrides of it: None is the profile's. At `published`, nothing is."""
-
-    profile: str = PUBLISHED
-    corpus: str | None = None
-    size: str | None = None
-    updates: int | None = None
-    seed: int | None = None
+Parameters = Trained
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:

@@ -10,7 +10,7 @@ import torch
 from headbook.artefacts.importance import ImportanceRun, importance
 from headbook.artefacts.model import TrainedModel, trained
 from headbook.artefacts.relevance import RelevanceRun, relevance
-from headbook.artefacts.texts import AUTO, HELD_OUT
+from headbook.artefacts.texts import HELD_OUT
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts
 from headbook.chapters.sixteen._specialisation import (
@@ -26,7 +26,7 @@ from headbook.chapters.sixteen._specialisation import (
     sharpest,
     threshold,
 )
-from headbook.chapters.trained import at_profile
+from headbook.chapters.trained import Parsed, at_profile
 from headbook.heads.importance import Form
 from headbook.heads.positional import Place, place_of
 from headbook.heads.relevance_rules import Variant
@@ -125,17 +125,7 @@ class Emergence:
         return next(reached, None)
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """What is trained and measured, at another profile than `published`."""
-
-    profile: str = "published"
-    corpus: str | None = None
-    size: str | None = None
-    updates: int | None = None
-    sentences: int | None = None
-    seed: int | None = None
-    pipeline: str = AUTO
+Parameters = Parsed
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:

@@ -20,12 +20,6 @@ SAMPLE_LANGUAGE = "en"
 """Of the bundled sample, which is in no registry."""
 TEXTS = {"ewt-sample": "EWT sample", EWT: "EWT", "ud-pud-en": "PUD", "ud-pud-pt": "Portuguese PUD"}
 """Texts as figures and tables name them."""
-TITLES = {
-    "firefox-en-pt": "Firefox en→pt",
-    "firefox-pt-en": "Firefox pt→en",
-    "minilm": "MiniLM",
-}
-"""Models as figures and tables name them."""
 
 
 @dataclass(frozen=True)

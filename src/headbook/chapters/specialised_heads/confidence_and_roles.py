@@ -11,7 +11,7 @@ from torch import Tensor
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.specialised_heads._released import TITLES, Reading, in_their_language
+from headbook.chapters.specialised_heads._released import Reading, in_their_language
 from headbook.chapters.specialised_heads._role_claims import CONFIDENT, WITH_ROLE, role_claims
 from headbook.chapters.specialised_heads._roles import (
     NAMES,
@@ -24,6 +24,7 @@ from headbook.chapters.specialised_heads._roles import (
 )
 from headbook.chapters.specialised_heads.three_languages import PAPER as PAPER_ROLES
 from headbook.chapters.specialised_heads.three_languages import PARALLEL
+from headbook.chapters.words import TITLES
 from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.confidence import Confidence

@@ -1,16 +1,15 @@
 """Page 10: corpora, the models trained on them, and the catalogue of released models."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
 import pandas as pd
 
 from headbook.artefacts.model import TrainedModel
-from headbook.chapters import PUBLISHED, words
+from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.trained import at_profile
+from headbook.chapters.trained import Trained, at_profile
 from headbook.claims.verdict import COLUMNS
 from headbook.corpora.readers import Pairs
 from headbook.corpora.registry import CorpusKind, registry
@@ -36,15 +35,7 @@ PAPER = {"pairs": 2_500_000, "width": 512, "heads": 144, "bleu": 29.6}
 """Voita et al.'s English-Russian model on WMT (section 3 and appendix B)."""
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """What is trained, and overrides of it: None is the profile's. At `published`, nothing is."""
-
-    profile: str = PUBLISHED
-    corpus: str | None = None
-    size: str | None = None
-    updates: int | None = None
-    seed: int | None = None
+Parameters = Trained
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:

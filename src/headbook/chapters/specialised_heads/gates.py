@@ -1,7 +1,5 @@
 """Page 17: Hard Concrete gates, and how they close (Voita et al. 2019, section 6.1, Figure 6)."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 import torch
@@ -9,9 +7,9 @@ from jaxtyping import Float
 
 from headbook.artefacts.model import trained
 from headbook.artefacts.pruned import ENCODER_ONLY, EVERYTHING
-from headbook.chapters import PUBLISHED, words
+from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.trained import at_profile
+from headbook.chapters.trained import Trained, at_profile
 from headbook.pruning.hard_concrete import CONSTANTS, Constants, Decision, HardConcrete, Source
 from headbook.runs.store import Store
 from headbook.studies.config import Config
@@ -30,15 +28,7 @@ SWEEPS = {"encoder only": ENCODER_ONLY, "all attentions": EVERYTHING}
 NO_MODEL = {"model": "gate distribution", "corpus": "", "target": "", "seed": ""}
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """What is trained, and overrides of it: None is the profile's. At `published`, nothing is."""
-
-    profile: str = PUBLISHED
-    corpus: str | None = None
-    size: str | None = None
-    updates: int | None = None
-    seed: int | None = None
+Parameters = Trained
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:

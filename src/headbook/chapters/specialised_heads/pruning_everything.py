@@ -9,9 +9,9 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from headbook.artefacts.pruned import EVERYTHING
-from headbook.chapters import PUBLISHED, words
+from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.trained import at_profile
+from headbook.chapters.trained import Trained, at_profile
 from headbook.claims.ledger import load as ledger
 from headbook.runs.store import Store
 from headbook.statistics import Replicates, group_means
@@ -54,15 +54,7 @@ PAPER = ((34, 47, 47), (24, 40, 39), (15, 33, 33), (13, 27, 28), (11, 20, 22), (
 OF_KIND = 48
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """What is trained, and overrides of it: None is the profile's. At `published`, nothing is."""
-
-    profile: str = PUBLISHED
-    corpus: str | None = None
-    size: str | None = None
-    updates: int | None = None
-    seed: int | None = None
+Parameters = Trained
 
 
 @dataclass(frozen=True)

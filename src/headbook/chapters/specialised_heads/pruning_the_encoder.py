@@ -14,7 +14,7 @@ from headbook.chapters.specialised_heads._kept import (
     rivals,
     survival_tests,
 )
-from headbook.chapters.specialised_heads._released import TITLES, Reading, read, trees_of
+from headbook.chapters.specialised_heads._released import Reading, read, trees_of
 from headbook.chapters.specialised_heads._roles import Roles, role_measures
 from headbook.chapters.specialised_heads._sweep import (
     FROZEN,
@@ -29,6 +29,7 @@ from headbook.chapters.specialised_heads._sweep import (
     kept_heads,
     results,
 )
+from headbook.chapters.words import TITLES
 from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.looking.load import load
 from headbook.runs.store import Store

@@ -14,7 +14,6 @@ from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.specialised_heads._released import (
     EWT,
     TEXTS,
-    TITLES,
     Reading,
     in_their_language,
 )
@@ -25,6 +24,7 @@ from headbook.chapters.specialised_heads._targets import (
     TargetChance,
     TargetShare,
 )
+from headbook.chapters.words import TITLES
 from headbook.claims.gates import NONE, RELEASED
 from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS, OPTIONAL

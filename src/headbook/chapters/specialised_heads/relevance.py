@@ -9,9 +9,10 @@ import torch
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.specialised_heads._released import TITLES, read, trees_of
+from headbook.chapters.specialised_heads._released import read, trees_of
 from headbook.chapters.specialised_heads._roles import ONE_OF_TWO, Roles
 from headbook.chapters.specialised_heads._subject import MAIN, Subject, parts_of, propagated
+from headbook.chapters.words import TITLES
 from headbook.claims.gates import NONE, RELEASED
 from headbook.claims.ledger import load as ledger
 from headbook.claims.rule import Outcome, judge

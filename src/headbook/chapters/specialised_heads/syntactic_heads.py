@@ -10,8 +10,9 @@ from torch import Tensor
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.specialised_heads._released import EWT, TEXTS, TITLES, Reading, readings
+from headbook.chapters.specialised_heads._released import EWT, TEXTS, Reading, readings
 from headbook.chapters.specialised_heads._roles import NAMES
+from headbook.chapters.words import TITLES
 from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.measure import HeadMeasure, RatioSums, best_head, percentiles

@@ -10,7 +10,6 @@ import torch
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.specialised_heads._released import (
-    TITLES,
     Reading,
     in_their_language,
 )
@@ -25,6 +24,7 @@ from headbook.chapters.specialised_heads._roles import (
     null_measures,
 )
 from headbook.chapters.specialised_heads.syntactic_heads import paper as accuracies
+from headbook.chapters.words import TITLES
 from headbook.claims.gates import RELEASED
 from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS

@@ -155,7 +155,7 @@ def summary(tables: Tables) -> pd.DataFrame:
     longest = heads[heads["length"] == heads.groupby("model")["length"].transform("max")]
     mean = longest.groupby(["model", "length", "matrix"], sort=False)["share"].mean().unstack()
     frame = mean.map(words.percent).reset_index().rename_axis(columns=None)
-    return frame.assign(model=frame["model"].map(lambda name: words.TITLES.get(name, name)))
+    return frame.assign(model=frame["model"].replace(words.TITLES))
 
 
 def facts(tables: Tables) -> Facts:

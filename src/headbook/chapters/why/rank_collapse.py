@@ -155,7 +155,7 @@ def last_layers(tables: Tables) -> pd.DataFrame:
     last = rows[rows["layer"] == rows.groupby("model")["layer"].transform("max")]
     wide = last.pivot(index=["model", "weights"], columns="variant", values="value")
     wide = wide[list(VARIANTS)].map("{:.3f}".format).reset_index().rename_axis(columns=None)
-    return wide.assign(model=wide["model"].map(lambda name: words.TITLES.get(name, name)))
+    return wide.assign(model=wide["model"].replace(words.TITLES))
 
 
 def facts(tables: Tables) -> Facts:

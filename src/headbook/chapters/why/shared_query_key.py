@@ -155,7 +155,7 @@ def summary(tables: Tables) -> pd.DataFrame:
                "turned_together": "all heads, each turned",
                "random_together": "all heads, random"}  # fmt: skip
     frame = mean[list(columns)].mean().map(words.percent).rename(columns=columns).reset_index()
-    return frame.assign(model=frame["model"].map(lambda name: words.TITLES.get(name, name)))
+    return frame.assign(model=frame["model"].replace(words.TITLES))
 
 
 def facts(tables: Tables) -> Facts:
