@@ -1,0 +1,1 @@
+"""Part 5: seeing and doubting attention."""
