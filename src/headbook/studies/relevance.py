@@ -25,14 +25,10 @@ from headbook.studies.measurements import (
     stacked,
     text_of,
 )
-from headbook.studies.relevance_figures import (
-    BEST,
-    UNTRAINED,
-)
 from headbook.studies.results import Tables
 from headbook.types import Kind
 
-STUDY = "16_relevance"
+BEST, UNTRAINED = "best", "untrained"
 MAIN = Variant.CODE_2019
 """The variant of the claims: very probably what made the paper's figures."""
 Replicates = Float[np.ndarray, "replicate layer head"]
