@@ -10,12 +10,12 @@ from headbook.artefacts import catalogue as catalogues
 from headbook.artefacts.catalogue import catalogue, recipe, run, select
 from headbook.artefacts.model import TRAINED
 from headbook.artefacts.recipe import Recipe, Sharing, Task
+from headbook.artefacts.regularising import Task as Regularised
+from headbook.chapters.config import Config
+from headbook.chapters.profile import PROFILES
 from headbook.models.drop_head import DropHeadSchedule
 from headbook.runs.canonical import digest, plain
 from headbook.runs.store import Ingredients
-from headbook.studies.config import Config
-from headbook.studies.profiles import PROFILES
-from headbook.studies.regularised_runs import Task as Regularised
 from headbook.training.regularising import Regulariser, Term
 from headbook.types import Kind, UserError
 

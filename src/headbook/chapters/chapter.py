@@ -8,6 +8,8 @@ A chapter is a module `chapters/<part>/<page>.py` with
 - `facts(tables) -> dict[str, str | float]`, the numbers of the prose, formatted;
 - `KEYS`, the columns that say which measurement a row belongs to (a model on a text, mostly): rows
   measured anew are compared with published rows of the same keys;
+- optionally `trained_here(config, store) -> dict[str, DataFrame]`, tables of models trained here
+  at a profile, which `headbook publish --profile` writes;
 - optionally `RECIPES`, the models of ours that it reads.
 
 Its notebook and its results are called `<NUMBER>_<page>`.
@@ -49,6 +51,7 @@ class Chapter:
     parameters: type
     compute: Callable[[Any, Any], Tables]
     facts: Callable[[Tables], Facts]
+    trained_here: Callable[[Any, Any], Tables] | None = None
     recipes: tuple[Any, ...] = ()
 
     def parameters_from(self, given: Mapping[str, Any]) -> Any:
@@ -106,7 +109,7 @@ def _declared(name: str) -> Chapter:
     return Chapter(
         f"{module.NUMBER:02d}_{page}", part, module.NUMBER, module.TITLE, module.WORK,
         tuple(module.KEYS), module.Parameters, module.compute, module.facts,
-        tuple(getattr(module, "RECIPES", ())),
+        getattr(module, "trained_here", None), tuple(getattr(module, "RECIPES", ())),
     )  # fmt: skip
 
 

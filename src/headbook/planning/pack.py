@@ -15,11 +15,11 @@ from headbook.artefacts.model import corpus_of
 from headbook.artefacts.recipe import Run
 from headbook.artefacts.texts import HELD_OUT, PARSES, asked_parses, held_out, parsed, treebank
 from headbook.artefacts.tokenised import IDS, SIDES, TOKENISED, tokenised
+from headbook.chapters.config import Config
+from headbook.chapters.sixteen._second_texts import ELSEWHERE
 from headbook.corpora.download import locate, sha256
 from headbook.corpora.registry import Corpus, Place, corpus, place, registry
 from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.second_texts import ELSEWHERE
 from headbook.types import UserError
 
 LARGEST = 60 * 2**20

@@ -183,7 +183,7 @@ def _training(made: dict) -> tuple[str, ...]:
 
 def _made(run: dict, when: str) -> tuple[str, str, str]:
     """When, from which commit, and on which machine."""
-    from headbook.studies.results import machine  # with pandas, which building a book needs late
+    from headbook.chapters.results import machine  # with pandas, which building a book needs late
 
     hardware = run.get("hardware")
     where = machine(hardware) if hardware else NOT_RECORDED

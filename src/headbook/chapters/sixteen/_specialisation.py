@@ -11,10 +11,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headbook.artefacts.heads import Measured
+from headbook.chapters.measurements import Measurement
 from headbook.heads.measure import percentiles
 from headbook.heads.positional import REACH, Place, at_place
 from headbook.heads.roles import Thresholds
-from headbook.studies.measurements import Measurement
 
 Replicates = Float[Tensor, " replicate"]
 BLEU = "bleu"

@@ -8,20 +8,12 @@ import numpy as np
 import pandas as pd
 import torch
 
+from headbook.artefacts.model import Heads
+from headbook.artefacts.pruning_orders import Order, random_orders
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.sixteen._released import (
-    TEST,
-    Scores,
-    Subject,
-    claim,
-    claims_table,
-    losses_added,
-    whole,
-)
-from headbook.pruning.ranking import ascending
-from headbook.runs.store import Store
-from headbook.studies.pruning_curves import (
+from headbook.chapters.sixteen import _trained_pruning_by_importance
+from headbook.chapters.sixteen._curves import (
     EVERY,
     Curve,
     Replicates,
@@ -34,13 +26,24 @@ from headbook.studies.pruning_curves import (
     kept_at,
     mean_kept,
 )
-from headbook.studies.pruning_orders import Heads, Order, random_orders
+from headbook.chapters.sixteen._released import (
+    TEST,
+    Scores,
+    Subject,
+    claim,
+    claims_table,
+    losses_added,
+    whole,
+)
+from headbook.pruning.ranking import ascending
+from headbook.runs.store import Store
 from headbook.types import Kind
 
 NUMBER = 22
 TITLE = "How many heads can go?"
 WORK = "michel2019"
 KEYS = ("model", "text", "sentences", "scope", "order", "number", "level")
+trained_here = _trained_pruning_by_importance.compute
 LEVELS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 FIFTH = 0.2
 ONE_KIND = (Kind.ENCODER, Kind.CROSS)

@@ -7,9 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headbook.chapters.specialised_heads._released import Reading
+from headbook.chapters.specialised_heads._released import PARALLEL, Reading
 from headbook.chapters.specialised_heads._roles import ONE_OF_TWO, THRESHOLDS, Roles
-from headbook.chapters.specialised_heads.three_languages import PARALLEL
 from headbook.claims.gates import NONE, RELEASED
 from headbook.heads.measure import percentiles
 from headbook.heads.positional import Place, at_place

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headbook.chapters.specialised_heads._released import Reading
+from headbook.claims.ledger import load as ledger
 from headbook.heads.confidence import Confidence
 from headbook.heads.measure import BestHead, HeadMeasure, RatioSums, best_head, percentiles
 from headbook.heads.offset_baseline import OffsetShare, offset_baseline
@@ -20,6 +21,13 @@ from headbook.heads.tag_rules import TagRuleShare, tag_baseline
 from headbook.looking.passes import ranks_in
 from headbook.trees import RELATION_DIRECTIONS
 from headbook.types import Kind
+
+PAPER_ROLES = pd.DataFrame({
+    "target": ["Russian (OpenSubtitles)", "German (WMT)", "French (WMT)"],
+    "positional": [5, 5, 4], "syntactic": [8, 9, 7], "rare": [1, 1, 1], "any": [14, 15, 12],
+    "heads": [48, 48, 48],
+})  # fmt: skip
+"""Heads with each role in the paper's Figures 1c and 2, counted there by eye."""
 
 NAMES = (
     "verb → subject", "subject → verb", "verb → object", "object → verb",
@@ -205,3 +213,13 @@ def _of(best: BestHead, column: int) -> dict[str, object]:
 def _reach(sums: RatioSums) -> int:
     """Index of offset zero."""
     return sums.ratio().shape[-1 if sums.ratio().ndim == 3 else 0] // 2
+
+
+def paper_accuracies() -> pd.DataFrame:
+    """Table 1 of the paper, from the ledger: relation, text, value, baseline."""
+    rows = []
+    for name, (relation, direction) in zip(NAMES, RELATION_DIRECTIONS, strict=True):
+        claim = ledger().claim(f"voita-t1-{relation}-{direction.replace('_', '-')}")
+        rows += [{"relation": name, "text": each.of, "value": each.values[0],
+                  "baseline": each.baseline} for each in claim.paper]  # fmt: skip
+    return pd.DataFrame(rows)

@@ -11,6 +11,14 @@ from torch import Tensor
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.specialised_heads import _trained_rare_word_head
+from headbook.chapters.specialised_heads._rare_rivals import (
+    GROUPS,
+    ByGroup,
+    chosen_head,
+    groups_of,
+    scored,
+)
 from headbook.chapters.specialised_heads._released import (
     EWT,
     TEXTS,
@@ -34,13 +42,13 @@ from headbook.heads.rare import RareChance, RareShare, RareUnit
 from headbook.heads.tokens import REAL_TOKENS, counted_keys
 from headbook.looking.passes import ranks_in
 from headbook.runs.store import Store
-from headbook.studies.rare_rivals import GROUPS, ByGroup, chosen_head, groups_of, scored
 from headbook.types import Kind
 
 NUMBER = 14
 TITLE = "Does a head look for rare words?"
 WORK = "voita2019"
 KEYS = ("model", "text", "sentences", "nulls")
+trained_here = _trained_rare_word_head.compute
 
 POINTING = ("the rarest", "one of the two rarest")
 MAIN = (EWT, "ud-pud-pt")

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.specialised_heads import _trained_syntactic_heads
 from headbook.chapters.specialised_heads._released import EWT, TEXTS, Reading, readings
-from headbook.chapters.specialised_heads._roles import NAMES
+from headbook.chapters.specialised_heads._roles import NAMES, paper_accuracies
 from headbook.chapters.words import TITLES
-from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.measure import HeadMeasure, RatioSums, best_head, percentiles
 from headbook.heads.nulls import null_values
@@ -27,6 +27,7 @@ NUMBER = 13
 TITLE = "Do heads follow syntax?"
 WORK = "voita2019"
 KEYS = ("model", "text", "sentences", "nulls")
+trained_here = _trained_syntactic_heads.compute
 
 OF_VERBS = torch.tensor([relation in ("nsubj", "dobj") for relation, _ in RELATION_DIRECTIONS])
 NULL_SENTENCES = 500
@@ -142,16 +143,6 @@ def _claims(reading: Reading, sums: dict[str, RatioSums]) -> Iterator[dict[str, 
            "low": float(low), "high": float(high), "baseline": float("nan")}  # fmt: skip
 
 
-def paper() -> pd.DataFrame:
-    """Table 1 of the paper, from the ledger: relation, text, value, baseline."""
-    rows = []
-    for name, (relation, direction) in zip(NAMES, RELATION_DIRECTIONS, strict=True):
-        claim = ledger().claim(f"voita-t1-{relation}-{direction.replace('_', '-')}")
-        rows += [{"relation": name, "text": each.of, "value": each.values[0],
-                  "baseline": each.baseline} for each in claim.paper]  # fmt: skip
-    return pd.DataFrame(rows)
-
-
 def trained(tables: Tables) -> pd.DataFrame:
     """Models trained here on the gold trees of EWT: mean over models, smallest and largest."""
     rows = tables["best"].query("text == @EWT").copy()
@@ -175,7 +166,7 @@ def beside(tables: Tables, text: str = EWT) -> pd.DataFrame:
     others = released[~released["model"].isin(measured)].drop_duplicates(["model", "relation"])
     released = pd.concat([released.query("text == @text"), others])
     first = released["model"].iloc[0]
-    known = paper().query("text == 'WMT en-ru'").set_index("relation")["value"]
+    known = paper_accuracies().query("text == 'WMT en-ru'").set_index("relation")["value"]
     frame = released.assign(paper=released["relation"].map(known))
     frame.loc[frame["model"] != first, ["paper", "baseline", "rule"]] = float("nan")
     frame["model"] = frame["model"].replace(TITLES)
@@ -226,7 +217,7 @@ def facts(tables: Tables) -> Facts:
         found[f"{key}_offset"] = words.percent(row["baseline"])
         found[f"{key}_rule"] = words.percent(row["rule"])
         found[f"{key}_head"] = words.head(row["layer"], row["head"])
-    for row in paper().query("text == 'WMT en-ru'").to_dict("records"):
+    for row in paper_accuracies().query("text == 'WMT en-ru'").to_dict("records"):
         found[f"{_key(row['relation'])}_paper"] = words.percent(row["value"])
         found[f"{_key(row['relation'])}_paper_offset"] = words.percent(row["baseline"])
     if "best" in tables:
