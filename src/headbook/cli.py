@@ -25,7 +25,6 @@ ModelNames = Annotated[
 ProfileOrNone = Annotated[
     str | None, typer.Option(help="smoke, quick, laptop or full, where no model is named.")
 ]
-ProfileName = Annotated[str, typer.Option(help="smoke, quick, laptop or full.")]
 Corpus = Annotated[str | None, typer.Option(help="Instead of the profile's corpora.")]
 SizeName = Annotated[str | None, typer.Option(help="Instead of the profile's size.")]
 Seed = Annotated[int | None, typer.Option(help="Instead of the profile's seeds.")]

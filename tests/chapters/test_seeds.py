@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from headbook.chapters import over_seeds
 from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
-from headbook.chapters.tables import claim_row
+from headbook.chapters.diversity._seeds import mean_table, of_each_seed
+from headbook.chapters.tables import claim_row, mean_claims
 
 LABELS = {"model": "text 8 heads", "corpus": "text", "target": "en"}
 
@@ -28,12 +28,12 @@ def tables(config: Config) -> Tables:
 
 @pytest.fixture
 def several() -> Tables:
-    return over_seeds.of_each_seed([Config("smoke", seed=seed) for seed in (0, 1, 2)], tables)
+    return of_each_seed([Config("smoke", seed=seed) for seed in (0, 1, 2)], tables)
 
 
 @pytest.fixture
 def alone() -> Tables:
-    return over_seeds.of_each_seed([Config("smoke", seed=1)], tables)
+    return of_each_seed([Config("smoke", seed=1)], tables)
 
 
 def test_rows_name_their_seed(several: Tables) -> None:
@@ -51,7 +51,7 @@ def test_a_claim_is_the_mean_with_students_interval(several: Tables) -> None:
 
 def test_models_are_not_averaged_with_each_other() -> None:
     rows = pd.concat([claims(0, 1.0), claims(0, 5.0).assign(model="text 4 heads")])
-    found = over_seeds.mean_claims(rows)
+    found = mean_claims(rows)
     assert list(found["value"]) == [1.0, 2.0, 5.0, 6.0]
 
 
@@ -61,12 +61,12 @@ def test_one_seed_has_no_interval_and_is_named(alone: Tables) -> None:
 
 
 def test_a_seed_without_a_number_leaves_the_mean_without_one() -> None:
-    found = over_seeds.mean_claims(pd.concat([claims(0, 1.0), claims(1, float("nan"))]))
+    found = mean_claims(pd.concat([claims(0, 1.0), claims(1, float("nan"))]))
     assert found["value"].isna().all()
 
 
 def test_a_table_is_a_mean_in_its_own_order(several: Tables) -> None:
-    found = over_seeds.mean_table(several["quality"], ["variant"], "nats")
+    found = mean_table(several["quality"], ["variant"], "nats")
     assert list(found.columns) == ["variant", "weights", "nats", "nats_sd", "last", "seeds"]
     assert list(found["variant"]) == ["b", "a"] and list(found["weights"]) == [7, 5]
     assert pd.api.types.is_integer_dtype(found["weights"])
@@ -75,15 +75,8 @@ def test_a_table_is_a_mean_in_its_own_order(several: Tables) -> None:
 
 
 def test_a_table_of_one_seed_stays_as_it_is(alone: Tables) -> None:
-    found = over_seeds.mean_table(alone["quality"], ["variant"], "nats")
+    found = mean_table(alone["quality"], ["variant"], "nats")
     pd.testing.assert_frame_equal(found, alone["quality"].drop(columns="seed"))
-
-
-def test_what_is_said_of_one_and_of_several() -> None:
-    assert over_seeds.said(pd.Series([0.5]), "+.2f") == "+0.50 nats"
-    assert (
-        over_seeds.said(pd.Series([0.5, 0.1, 0.3]), ".1f") == "0.3 nats (0.1 to 0.5 over 3 seeds)"
-    )
 
 
 def test_seeds_of_the_profiles() -> None:

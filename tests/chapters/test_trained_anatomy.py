@@ -10,6 +10,8 @@ from headbook.claims.ledger import load
 from headbook.claims.scorecard import checked
 from headbook.runs.store import Store
 
+PAGE = "01_anatomy"
+
 CONFIG = Config("smoke", corpus="controlled-svo")
 
 
@@ -36,7 +38,7 @@ def test_tied_heads_are_symmetric_and_others_are_not(tables: Tables) -> None:
 
 
 def test_the_claims_are_the_heads_at_the_edge(tables: Tables) -> None:
-    claims = checked(load(), tables["claims"].astype({"seed": str}), anatomy.STUDY, "test")
+    claims = checked(load(), tables["claims"].astype({"seed": str}), PAGE, "test")
     found = claims.set_index("claim")
     shares = tables["asymmetry"].set_index("version")["scores"]
     assert found.loc["why-scores-not-symmetric", "value"] == pytest.approx(shares["trained"].min())

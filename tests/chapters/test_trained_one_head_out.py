@@ -19,6 +19,8 @@ from headbook.runs.store import Store
 from headbook.training.paired import corpus_bleu
 from headbook.types import HeadId, Kind
 
+PAGE = "20_one_head_out"
+
 SMOKE = Config("smoke", corpus="controlled-svo")
 HEADS = tuple(HeadId(kind, layer, head) for kind in Kind for layer in (0, 1) for head in range(4))
 SENTENCES = 60
@@ -153,8 +155,8 @@ def test_texts_of_another_kind(monkeypatch: pytest.MonkeyPatch):
 
 def test_every_claim_that_has_texts_has_a_row_a_model(tables: Tables):
     known = ledger.load()
-    rows = checked(known, tables["claims"], study.STUDY, "smoke")
-    of_study = {each.id for each in known.claims if each.study == study.STUDY}
+    rows = checked(known, tables["claims"], PAGE, "smoke")
+    of_study = {each.id for each in known.claims if each.study == PAGE}
     assert set(rows["claim"]) == of_study - {"michel-f2-same-heads-elsewhere"}
     with_text = {row["claim"] for row in claims_rows(subject({2: 3}, there={2: 3}))}
     assert with_text == of_study and not rows["claim"].duplicated().any()

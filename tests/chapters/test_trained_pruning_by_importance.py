@@ -15,6 +15,8 @@ from headbook.claims.scorecard import checked
 from headbook.runs.store import Store
 from headbook.types import Kind
 
+PAGE = "22_pruning_by_importance"
+
 CONFIG = Config("smoke")
 HEADS, LEVELS, DRAWS = 24, 5, 3
 
@@ -85,8 +87,8 @@ def test_what_costs_nothing_is_harmless(tables: Tables) -> None:
 
 
 def test_claims_are_rows_the_scorecard_takes(tables: Tables) -> None:
-    claims = checked(ledger.load(), tables["claims"].astype({"seed": str}), study.STUDY, "test")
-    mine = {claim.id for claim in ledger.load().claims if claim.study == study.STUDY}
+    claims = checked(ledger.load(), tables["claims"].astype({"seed": str}), PAGE, "test")
+    mine = {claim.id for claim in ledger.load().claims if claim.study == PAGE}
     assert set(claims["claim"]) == mine
 
 

@@ -17,6 +17,8 @@ from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.runs.store import Store
 
+PAGE = "14_rare_word_head"
+
 CONFIG = Config("smoke", corpus="controlled-svo")
 HEADS = 4
 VOCABULARY = 2_000
@@ -71,8 +73,8 @@ def test_chance_for_the_two_rarest_is_twice_that_for_the_rarest_or_more(tables: 
 
 
 def test_claims_are_rows_the_scorecard_takes(tables: Tables) -> None:
-    claims = checked(ledger.load(), tables["claims"].astype({"seed": str}), study.STUDY, "test")
-    mine = {claim.id for claim in ledger.load().claims if claim.study == study.STUDY}
+    claims = checked(ledger.load(), tables["claims"].astype({"seed": str}), PAGE, "test")
+    mine = {claim.id for claim in ledger.load().claims if claim.study == PAGE}
     assert set(claims["claim"]) == mine
     chosen = tables["chosen"].query(
         "unit == 'query' and update == 'best' and scope == 'first layer'"

@@ -17,6 +17,8 @@ from headbook.runs.store import Store
 from headbook.syntax.offsets import baseline_accuracy
 from headbook.trees import RELATIONS, Direction, Tree
 
+PAGE = "12_relative_positions"
+
 SMOKE = Config(profile="smoke", corpus="controlled-svo")
 
 
@@ -77,7 +79,7 @@ def test_the_ranges_are_the_ledgers() -> None:
 
 
 def test_claims_are_valid_and_each_is_made_once_a_corpus(tables: Tables) -> None:
-    rows = checked(ledger.load(), tables["claims"], study.STUDY, "smoke")
+    rows = checked(ledger.load(), tables["claims"], PAGE, "smoke")
     assert set(rows["claim"]) == {
         *(f"voita-f3-{name}" for name in RELATIONS),
         "voita-f3-amod-most-predictable",

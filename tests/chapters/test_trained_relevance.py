@@ -24,6 +24,8 @@ from headbook.runs.store import Store
 from headbook.statistics import resampled_within_layers, within_layers
 from headbook.types import Kind
 
+PAGE = "16_relevance"
+
 CONFIG = Config("smoke")
 TEXT = Text("planted", ("a",), ("b",), (), "gold")
 PART = [[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.15, 0.05], [0.25, 0.2, 0.15, 0.4]]
@@ -102,9 +104,9 @@ def test_the_untrained_model_is_asked_for(tables: Tables, asked: Asked):
 
 
 def test_claims_are_what_was_planted(tables: Tables):
-    claims = checked(ledger.load(), tables["claims"].astype({"seed": str}), study.STUDY, "test")
+    claims = checked(ledger.load(), tables["claims"].astype({"seed": str}), PAGE, "test")
     assert set(claims["claim"]) == {
-        claim.id for claim in ledger.load().claims if claim.study == study.STUDY
+        claim.id for claim in ledger.load().claims if claim.study == PAGE
     }
     rows = claims.set_index("claim")
     assert rows.loc["voita-f1a-few-dominate", "value"] == pytest.approx(4 * (0.4 + 0.7 + 0.4) / 3)

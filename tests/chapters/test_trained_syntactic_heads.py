@@ -21,6 +21,8 @@ from headbook.heads.measure import Selection, best_head
 from headbook.runs.store import Store
 from headbook.trees import RELATION_DIRECTIONS, Tree
 
+PAGE = "13_syntactic_heads"
+
 SMOKE = Config(profile="smoke", corpus="controlled-svo")
 SWAPPED = {"nsubj": "dobj", "dobj": "nsubj"}
 
@@ -76,7 +78,7 @@ def test_choosing_on_everything_is_no_worse_than_any_head(
 
 
 def test_claims_are_valid_and_have_the_tables_numbers(tables: Tables) -> None:
-    rows = checked(ledger.load(), tables["claims"], study.STUDY, "smoke").set_index("claim")
+    rows = checked(ledger.load(), tables["claims"], PAGE, "smoke").set_index("claim")
     assert len(rows) == len(RELATION_DIRECTIONS) + 1
     best = tables["best"].query("update == 'best'").set_index(["relation", "direction"])
     for (relation, direction), row in best.iterrows():
@@ -118,7 +120,7 @@ def test_every_pair_of_seeds_has_a_row_of_its_own(measurement: Measurement) -> N
     of = [named(measurement, name, "de", seed)
           for name in ("tatoeba-de", "msdocs-de") for seed in (0, 1)]  # fmt: skip
     rows = pd.DataFrame(study._domain_claims(of))
-    assert len(checked(ledger.load(), rows, study.STUDY, "here")) == 4
+    assert len(checked(ledger.load(), rows, PAGE, "here")) == 4
 
 
 def test_the_domain_comes_from_the_ledger(tables: Tables) -> None:

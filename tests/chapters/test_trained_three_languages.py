@@ -17,6 +17,8 @@ from headbook.heads.measure import RatioSums
 from headbook.heads.roles import Role
 from headbook.runs.store import Store
 
+PAGE = "15_three_languages"
+
 CONFIG = Config("smoke")
 HEADS = 4
 
@@ -125,8 +127,8 @@ def test_tables_tell_the_orders_apart(tables: Tables) -> None:
 
 
 def test_claims_are_rows_the_scorecard_takes(tables: Tables) -> None:
-    claims = checked(ledger.load(), tables["claims"].astype({"seed": str}), study.STUDY, "test")
-    mine = {claim.id for claim in ledger.load().claims if claim.study == study.STUDY}
+    claims = checked(ledger.load(), tables["claims"].astype({"seed": str}), PAGE, "test")
+    mine = {claim.id for claim in ledger.load().claims if claim.study == PAGE}
     assert set(claims["claim"]) == mine
     # Models of this size have no role, and having none alike is no agreement between languages.
     roleless = claims["claim"] == "voita-f2-same-share-of-roles"

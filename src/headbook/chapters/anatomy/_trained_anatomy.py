@@ -20,8 +20,6 @@ from headbook.looking.weights import encoder_weights, tied
 from headbook.models.transformer import Transformer
 from headbook.runs.store import Store
 
-STUDY = "01_anatomy"
-
 
 class Version(StrEnum):
     """Which weights a row is of."""

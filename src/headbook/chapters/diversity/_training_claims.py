@@ -120,13 +120,3 @@ def setting_tables(models: Sequence[LanguageModel]) -> Tables:
         "cost": pd.DataFrame(map(cost_row, models)),
         "claims": pd.DataFrame(found),
     }
-
-
-def sight_table(tables: Tables) -> pd.DataFrame:
-    """The largest change of a logit when one token is changed, by where the logit stands."""
-    return tables["sight"]
-
-
-def cost_table(tables: Tables) -> pd.DataFrame:
-    """How often each training was looked at, and the share of its time that took."""
-    return tables["cost"]

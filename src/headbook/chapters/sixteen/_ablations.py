@@ -6,13 +6,6 @@ from headbook.artefacts.masked import Masked
 from headbook.artefacts.model import Heads
 from headbook.chapters.sixteen._curves import SIGNIFICANT
 from headbook.training.paired import paired
-from headbook.types import Kind
-
-KIND_NAMES = {
-    Kind.ENCODER: "encoder self-attention",
-    Kind.DECODER: "decoder self-attention",
-    Kind.CROSS: "cross-attention",
-}
 
 
 def head_columns(heads: Heads) -> pd.DataFrame:

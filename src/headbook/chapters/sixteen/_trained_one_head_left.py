@@ -22,7 +22,6 @@ from headbook.statistics import percentile_interval
 from headbook.training.paired import paired, resampled
 from headbook.types import HeadId, Kind
 
-STUDY = "21_one_head_left"
 CHOSEN_ON = "valid"
 Block = tuple[Kind, int]
 

@@ -18,8 +18,6 @@ from headbook.runs.store import Store
 from headbook.statistics import holm
 from headbook.types import Kind
 
-STUDY = "20_one_head_out"
-
 
 @dataclass(frozen=True)
 class Subject:

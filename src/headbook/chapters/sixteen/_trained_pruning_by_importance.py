@@ -38,7 +38,6 @@ from headbook.pruning.ranking import ascending
 from headbook.runs.store import Store
 from headbook.types import Kind
 
-STUDY = "22_pruning_by_importance"
 FIFTH = 0.2
 """Of all heads: what the work finds free (claim michel-f3-fifth-free)."""
 MOST = 0.8

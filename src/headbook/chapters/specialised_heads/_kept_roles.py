@@ -30,9 +30,6 @@ SCORES = (*map(str, Place), "margin", "rare", "confidence", NEARNESS)
 Nearness is the largest of the scores that make a role, each over its threshold: the own token and
 offsets farther than the neighbour are none.
 """
-ANY_OFFSET, ANY_NEARNESS = "any_offset", "nearness_any_offset"
-"""Scores of published tables alone, of before the places of offsets were apart: the largest share
-at one offset, the own token's among them, and a nearness to a role that took it for one."""
 THRESHOLDS = Thresholds()
 NO_ROLE = "none"
 Grid = Float[np.ndarray, " head"]

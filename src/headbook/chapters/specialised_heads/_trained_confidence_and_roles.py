@@ -16,7 +16,6 @@ from headbook.heads.positional import Place
 from headbook.heads.roles import Role, Thresholds
 from headbook.runs.store import Store
 
-STUDY = "11_confidence_and_roles"
 CONFIDENT = 0.70
 """What the ledger calls a confident head (claim voita-f1b-few-confident)."""
 NEIGHBOURS = {"-1", "+1"}

@@ -33,8 +33,6 @@ from headbook.chapters.tables import stacked
 from headbook.runs.store import Store
 from headbook.statistics import block_matched_share, pair_share
 
-STUDY = "18_pruning_the_encoder"
-
 
 def compute(config: Config, store: Store) -> Tables:
     """The encoder-only sweep of every model: BLEU with controls, and what the kept heads do."""

@@ -21,7 +21,6 @@ from headbook.heads.measure import percentiles
 from headbook.heads.rare import OUTSIDE_TOP, RareUnit
 from headbook.runs.store import Store
 
-STUDY = "14_rare_word_head"
 BY_SENTENCE = replace(DEFAULT, rare_unit=RareUnit.SENTENCE)
 FIRST_LAYER, EVERY_LAYER = "first layer", "every layer"
 NAN = float("nan")

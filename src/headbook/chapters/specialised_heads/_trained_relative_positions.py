@@ -22,7 +22,6 @@ from headbook.runs.store import Store
 from headbook.syntax.offsets import most_frequent_offset
 from headbook.trees import RELATIONS, Direction
 
-STUDY = "12_relative_positions"
 DRAWN = {"nsubj": (-7, 1), "dobj": (0, 5), "amod": (-3, 1), "advmod": (-6, 2)}
 """The offsets the paper's Figure 3 shows, dependent minus head in words; the ledger has them."""
 PERSONS = {"first": {"i", "we"}, "second": {"you"}}

@@ -26,7 +26,6 @@ from headbook.heads.tokens import EosKeys
 from headbook.runs.store import Store
 from headbook.trees import RELATION_DIRECTIONS
 
-STUDY = "13_syntactic_heads"
 BEST = "best"
 OF_VERBS = [relation in ("nsubj", "dobj") for relation, _ in RELATION_DIRECTIONS]
 SUBJECTS = [relation == "nsubj" for relation, _ in RELATION_DIRECTIONS]

@@ -20,7 +20,6 @@ from headbook.heads.positional import Place, at_place
 from headbook.heads.roles import Role, Thresholds
 from headbook.runs.store import Store
 
-STUDY = "15_three_languages"
 THRESHOLDS = Thresholds()
 UNDETERMINED = "xx"
 """The target language of an invented corpus, which is then told by the end of its name."""
