@@ -22,7 +22,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture(scope="module")
 def tables(store: Store) -> Tables:
-    return anatomy.compute(CONFIG, store)
+    return anatomy.trained_here(CONFIG, store)
 
 
 def test_tied_heads_are_symmetric_and_others_are_not(tables: Tables) -> None:
@@ -48,7 +48,7 @@ def test_the_claims_are_the_heads_at_the_edge(tables: Tables) -> None:
 
 
 def test_computing_again_gives_the_same_tables(tables: Tables, store: Store) -> None:
-    again = anatomy.compute(CONFIG, store)
+    again = anatomy.trained_here(CONFIG, store)
     assert again.keys() == tables.keys()
     for name, table in tables.items():
         pd.testing.assert_frame_equal(again[name], table)

@@ -43,7 +43,7 @@ SMOKE = Config("smoke", corpus="controlled-svo")
 
 @pytest.fixture(scope="module")
 def tables() -> Tables:
-    return study.compute(SMOKE, Store.default())
+    return study.trained_here(SMOKE, Store.default())
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +208,7 @@ def test_without_positional_heads_there_is_no_number():
 
 
 def test_computing_again_gives_the_same_tables(tables: Tables):
-    again = study.compute(SMOKE, Store.default())
+    again = study.trained_here(SMOKE, Store.default())
     assert again.keys() == tables.keys()
     for name, table in again.items():
         pd.testing.assert_frame_equal(table, tables[name])

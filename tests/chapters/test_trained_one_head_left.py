@@ -67,7 +67,7 @@ def known() -> study.Subject:
 
 @pytest.fixture(scope="module")
 def tables() -> Tables:
-    return study.compute(SMOKE, Store.default())
+    return study.trained_here(SMOKE, Store.default())
 
 
 def row(each: study.Subject, block: tuple[Kind, int], choice: Choice) -> pd.Series:

@@ -67,7 +67,7 @@ def claims_of(each: study.Subject) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def tables() -> Tables:
-    return study.compute(SMOKE, Store.default())
+    return study.trained_here(SMOKE, Store.default())
 
 
 def test_a_missed_head_is_significant_and_a_needless_one_is_not():
@@ -167,6 +167,6 @@ def claims_rows(each: study.Subject) -> list[dict]:
 
 
 def test_computing_again_gives_the_same_tables(tables: Tables):
-    again = study.compute(SMOKE, Store.default())
+    again = study.trained_here(SMOKE, Store.default())
     for name, table in again.items():
         pd.testing.assert_frame_equal(table, tables[name])

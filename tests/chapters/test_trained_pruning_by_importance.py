@@ -25,7 +25,7 @@ HEADS, LEVELS, DRAWS = 24, 5, 3
 def tables(planted: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tables]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(study, "trained", lambda run, store: planted.model)
-        yield study.compute(CONFIG, Store(tmp_path_factory.mktemp("runs")))
+        yield study.trained_here(CONFIG, Store(tmp_path_factory.mktemp("runs")))
 
 
 def test_every_order_has_every_level(tables: Tables) -> None:

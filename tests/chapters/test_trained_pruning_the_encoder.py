@@ -16,7 +16,7 @@ PAGE = "18_pruning_the_encoder"
 
 @pytest.fixture(scope="module")
 def tables() -> Tables:
-    return study.compute(Config("smoke"), Store.default())
+    return study.trained_here(Config("smoke"), Store.default())
 
 
 def test_every_claim_of_the_study_has_a_row_for_every_model(tables: Tables):

@@ -36,7 +36,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 @pytest.fixture(scope="module")
 def tables(store: Store) -> Tables:
-    return study.compute(CONFIG, store)
+    return study.trained_here(CONFIG, store)
 
 
 def test_every_head_has_both_shares_under_both_readings(tables: Tables) -> None:
@@ -102,7 +102,7 @@ def test_rivals_have_a_row_for_every_group(tables: Tables) -> None:
 
 
 def test_computing_twice_gives_equal_tables(store: Store, tables: Tables) -> None:
-    again = study.compute(CONFIG, store)
+    again = study.trained_here(CONFIG, store)
     for name, table in tables.items():
         pd.testing.assert_frame_equal(table, again[name])
 

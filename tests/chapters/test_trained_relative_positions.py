@@ -29,7 +29,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture(scope="module")
 def tables(store: Store) -> Tables:
-    return study.compute(SMOKE, store)
+    return study.trained_here(SMOKE, store)
 
 
 def tree(subject: str, verb_first: bool = False) -> Tree:
@@ -140,5 +140,5 @@ def test_resamples_of_two_texts_are_independent() -> None:
 
 
 def test_computing_again_gives_the_same_tables(tables: Tables, store: Store) -> None:
-    for name, table in study.compute(SMOKE, store).items():
+    for name, table in study.trained_here(SMOKE, store).items():
         pd.testing.assert_frame_equal(table, tables[name])

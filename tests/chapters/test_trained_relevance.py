@@ -91,7 +91,7 @@ def tables(
             "encoder_scores": lambda measurement, size: scores,
         }.items():
             patch.setattr(study, name, value)
-        yield study.compute(CONFIG, Store(tmp_path_factory.mktemp("runs")))
+        yield study.trained_here(CONFIG, Store(tmp_path_factory.mktemp("runs")))
 
 
 def test_the_untrained_model_is_asked_for(tables: Tables, asked: Asked):

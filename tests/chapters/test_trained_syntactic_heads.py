@@ -34,7 +34,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture(scope="module")
 def tables(store: Store) -> Tables:
-    return study.compute(SMOKE, store)
+    return study.trained_here(SMOKE, store)
 
 
 @pytest.fixture(scope="module")
@@ -151,5 +151,5 @@ def test_a_parser_that_confuses_subject_and_object_is_seen(
 
 
 def test_computing_again_gives_the_same_tables(tables: Tables, store: Store) -> None:
-    for name, table in study.compute(SMOKE, store).items():
+    for name, table in study.trained_here(SMOKE, store).items():
         pd.testing.assert_frame_equal(table, tables[name])

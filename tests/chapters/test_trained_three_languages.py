@@ -30,7 +30,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture(scope="module")
 def tables(store: Store) -> Tables:
-    return study.compute(CONFIG, store)
+    return study.trained_here(CONFIG, store)
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +138,6 @@ def test_claims_are_rows_the_scorecard_takes(tables: Tables) -> None:
 
 
 def test_computing_twice_gives_equal_tables(store: Store, tables: Tables) -> None:
-    again = study.compute(CONFIG, store)
+    again = study.trained_here(CONFIG, store)
     for name, table in tables.items():
         pd.testing.assert_frame_equal(table, again[name])

@@ -17,7 +17,12 @@ from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.profile import PROFILES
 from headbook.chapters.results import folder, published
-from headbook.chapters.specialised_heads import confidence_and_roles, relative_positions
+from headbook.chapters.specialised_heads import (
+    _trained_confidence_and_roles as confidence_and_roles,
+)
+from headbook.chapters.specialised_heads import (
+    _trained_relative_positions as relative_positions,
+)
 from headbook.cli import app
 from headbook.publishing.results import chosen
 from headbook.publishing.results import published as computed

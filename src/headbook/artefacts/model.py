@@ -188,7 +188,7 @@ def short(pairs: Sequence[EncodedPair], longest: int = LONGEST) -> list[EncodedP
 
 @lru_cache(maxsize=4)
 def corpus_of(corpus: str, pairs: int | None) -> ParallelCorpus:
-    """The corpus, read once a process: a study asks for it many times over."""
+    """The corpus, read once per process: a page asks for it many times over."""
     return load(corpus, pairs)
 
 

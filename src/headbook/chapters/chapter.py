@@ -8,9 +8,10 @@ A chapter is a module `chapters/<part>/<page>.py` with
 - `facts(tables) -> dict[str, str | float]`, the numbers of the prose, formatted;
 - `KEYS`, the columns that say which measurement a row belongs to (a model on a text, mostly): rows
   measured anew are compared with published rows of the same keys;
+- optionally `RECIPES`, the models of ours that it reads;
 - optionally `trained_here(config, store) -> dict[str, DataFrame]`, tables of models trained here
-  at a profile, which `headbook publish --profile` writes;
-- optionally `RECIPES`, the models of ours that it reads.
+  at a profile, which `headbook publish --profile` writes. It may stand in a module of its own,
+  `_trained_<page>.py` beside the page's.
 
 Its notebook and its results are called `<NUMBER>_<page>`.
 """
@@ -23,6 +24,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, get_args, get_type_hints
 
@@ -51,8 +53,16 @@ class Chapter:
     parameters: type
     compute: Callable[[Any, Any], Tables]
     facts: Callable[[Tables], Facts]
-    trained_here: Callable[[Any, Any], Tables] | None = None
     recipes: tuple[Any, ...] = ()
+
+    @property
+    def trained_here(self) -> Callable[[Any, Any], Tables] | None:
+        """The function that makes tables of models trained here; None for a page without any."""
+        name = self.compute.__module__
+        part, _, page = name.rpartition(".")
+        beside = f"{part}._trained_{page}"
+        module = import_module(beside if find_spec(beside) else name)
+        return getattr(module, "trained_here", None)
 
     def parameters_from(self, given: Mapping[str, Any]) -> Any:
         """The page's parameters with these set; UserError for an unknown name or a wrong kind."""
@@ -109,7 +119,7 @@ def _declared(name: str) -> Chapter:
     return Chapter(
         f"{module.NUMBER:02d}_{page}", part, module.NUMBER, module.TITLE, module.WORK,
         tuple(module.KEYS), module.Parameters, module.compute, module.facts,
-        getattr(module, "trained_here", None), tuple(getattr(module, "RECIPES", ())),
+        tuple(getattr(module, "RECIPES", ())),
     )  # fmt: skip
 
 

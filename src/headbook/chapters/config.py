@@ -214,7 +214,7 @@ class Config:
         return tuple(dict.fromkeys((*self.emerging_models(), *(changed or ()))))
 
     def one_model(self) -> ModelRun:
-        """The first of the models, for a study that looks at one."""
+        """The first of the models, for tables of one."""
         return self.models()[0]
 
 

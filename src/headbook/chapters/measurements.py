@@ -1,7 +1,4 @@
-"""The measured heads of a config's models, and the tables most studies show of them.
-
-Layers and heads count from one in every table, as in the papers.
-"""
+"""The heads of models trained here, measured on a text: what tables are made of."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

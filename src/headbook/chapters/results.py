@@ -1,4 +1,4 @@
-"""Published results: a study's tables under data/results, with the record of what made them."""
+"""Published results: a page's tables under data/results, with the record of what made them."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ DIGITS = 5
 
 @dataclass(frozen=True)
 class Published:
-    """One study's tables at one profile, and what made them."""
+    """One page's tables at one profile, and what made them."""
 
     study: str
     profile: str
@@ -44,7 +44,7 @@ def _record(study: str, profile: str, root: Path | None) -> Path:
 
 
 def published(study: str, profile: str = "laptop", root: Path | None = None) -> Published:
-    """The published tables; UserError where the study was never published at that profile."""
+    """The published tables; UserError where the page was never published at that profile."""
     where, record_file = folder(study, profile, root), _record(study, profile, root)
     if not record_file.exists():
         raise UserError(
@@ -61,7 +61,7 @@ def published(study: str, profile: str = "laptop", root: Path | None = None) -> 
 
 
 def largest_published(study: str, root: Path | None = None) -> Published | None:
-    """The study at the largest profile it was published at; None where it never was."""
+    """The page at the largest profile it was published at; None where it never was."""
     found = (name for name in reversed(PROFILES) if _record(study, name, root).exists())
     return next((published(study, name, root) for name in found), None)
 

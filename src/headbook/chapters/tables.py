@@ -34,7 +34,7 @@ def claim_row(
     high: float = float("nan"),
     baseline: float = float("nan"),
 ) -> dict[str, object]:
-    """One row of a study's `claims` table; NaN where there is no number."""
+    """One row of a page's `claims` table; NaN where there is no number."""
     named = {name: labels[name] for name in ("model", "corpus", "target", "seed")}
     return {"claim": claim, **named, "value": value, "low": low, "high": high,
             "baseline": baseline}  # fmt: skip

@@ -154,7 +154,7 @@ def _corpus_item(name: str) -> Item:
 
 
 def parses(config: Config, store: Store) -> Iterator[Item]:
-    """The store's parses of every text that has no gold trees and that studies parse.
+    """The store's parses of every text that has no gold trees and that pages parse.
 
     They are made where the store lacks them; UserError where that needs spaCy and it is not here.
     """

@@ -43,7 +43,7 @@ class Subject:
         return {**self.measurement.labels, "version": str(self.version)}
 
 
-def compute(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """Every head's asymmetry in every version, and the claims."""
     subjects = list(_subjects(config, store))
     return {

@@ -7,7 +7,6 @@ import pandas as pd
 import torch
 
 from headbook.chapters import words
-from headbook.chapters.anatomy import _trained_anatomy
 from headbook.chapters.anatomy._heads import cells, constructions
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.words import TITLES
@@ -40,7 +39,6 @@ NUMBER = 1
 TITLE = "What is a head, and is it symmetric?"
 WORK = "adaloglou2021"
 KEYS = ("model", "text", "sentences", "head", "version")
-trained_here = _trained_anatomy.compute
 
 FREE, ONE = "two projections", "one projection"
 """The model as it is, and with every key projection replaced by the query projection."""

@@ -1,4 +1,4 @@
-"""Notebook 21: one head left in a block (Michel et al. 2019, section 3.3, Tables 2 and 5)."""
+"""Page 21, models trained here: one head left in a block."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ class Subject:
         return max(self.blocks[block], key=lambda mask: bleu[mask])
 
 
-def compute(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """BLEU with each head left alone in its block, and with the best one in each block."""
     sentences = config.preset.pruning.translated
     subjects = [_subject(trained(run, store), sentences, store) for run in config.examined_models()]

@@ -1,4 +1,4 @@
-"""Notebook 20: one head taken out at a time (Michel et al. 2019, section 3.2, Figures 1 and 2)."""
+"""Page 20, models trained here: one head taken out at a time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Subject:
         return model_labels(self.trained)
 
 
-def compute(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """BLEU without each head, on the test set and on other texts, and without whole blocks."""
     sentences = config.preset.pruning.translated
     subjects = [_subject(trained(run, store), sentences, store) for run in config.examined_models()]

@@ -1,4 +1,4 @@
-"""Notebook 22: pruning heads in the order of importance (Michel et al. 2019, Figures 3 and 4)."""
+"""Page 22, models trained here: pruning heads in the order of importance."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class Pruned:
     scored: Scored
 
 
-def compute(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """BLEU along every order of pruning, what is kept on the mean, and what costs nothing."""
     preset = config.preset.pruning
     found = [_prune(trained(run, store), preset, store) for run in config.examined_models()]

@@ -9,7 +9,6 @@ import pandas as pd
 from headbook.artefacts.released_masked import Mask, ReleasedMasked
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.sixteen import _trained_one_head_left
 from headbook.chapters.sixteen._released import (
     TEST,
     Subject,
@@ -33,7 +32,6 @@ NUMBER = 21
 TITLE = "Is one head per layer enough?"
 WORK = "michel2019"
 KEYS = ("model", "text", "sentences", "kind", "layer", "head")
-trained_here = _trained_one_head_left.compute
 CHOICE = "best on the validation set"
 """Rows of models trained here that stand beside ours: chosen on other sentences than tested."""
 CUT = -10

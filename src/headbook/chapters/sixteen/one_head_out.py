@@ -8,7 +8,6 @@ import pandas as pd
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.sixteen import _trained_one_head_out
 from headbook.chapters.sixteen._released import (
     SAMPLE,
     SIGNIFICANT,
@@ -34,7 +33,6 @@ TITLE = "Can a head be removed?"
 WORK = "michel2019"
 FLAGS = ("significant", "significant_holm", "harmless", "harmful")
 KEYS = ("model", "text", "sentences", "kind", "layer", "head")
-trained_here = _trained_one_head_out.compute
 
 
 LIVE = (

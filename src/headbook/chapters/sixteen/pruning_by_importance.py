@@ -12,7 +12,6 @@ from headbook.artefacts.model import Heads
 from headbook.artefacts.pruning_orders import Order, random_orders
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.sixteen import _trained_pruning_by_importance
 from headbook.chapters.sixteen._curves import (
     EVERY,
     Curve,
@@ -43,7 +42,6 @@ NUMBER = 22
 TITLE = "How many heads can go?"
 WORK = "michel2019"
 KEYS = ("model", "text", "sentences", "scope", "order", "number", "level")
-trained_here = _trained_pruning_by_importance.compute
 LEVELS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 FIFTH = 0.2
 ONE_KIND = (Kind.ENCODER, Kind.CROSS)

@@ -1,4 +1,4 @@
-"""Notebook 11: confidence and roles of every head (Voita et al. 2019, Figures 1b and 1c)."""
+"""Page 11, models trained here: confidence and roles of every head."""
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
@@ -21,7 +21,7 @@ CONFIDENT = 0.70
 NEIGHBOURS = {"-1", "+1"}
 
 
-def compute(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """Scores and roles of every head, how they came about, and what the choices move."""
     found = list(measurements(config, store, updates=(None, 0)))
     best = [each for each in found if each.run.update is None]

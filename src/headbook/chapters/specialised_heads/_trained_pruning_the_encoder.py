@@ -34,7 +34,7 @@ from headbook.runs.store import Store
 from headbook.statistics import block_matched_share, pair_share
 
 
-def compute(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """The encoder-only sweep of every model: BLEU with controls, and what the kept heads do."""
     found = [survival(each, config, store) for each in sweeps(config, ENCODER_ONLY, store)]
     return {

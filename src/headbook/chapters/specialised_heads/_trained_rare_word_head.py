@@ -1,4 +1,4 @@
-"""Notebook 14: the rare-word head (Voita et al. 2019, section 5.3 and Figure 5)."""
+"""Page 14, models trained here: the rare-word head."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,7 +26,7 @@ FIRST_LAYER, EVERY_LAYER = "first layer", "every layer"
 NAN = float("nan")
 
 
-def compute(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """Shares at the rarest tokens under both readings, beside chance, and split by rival causes."""
     by_query = list(measurements(config, store, updates=(None, 0)))
     by_sentence = list(measurements(config, store, choices=BY_SENTENCE))

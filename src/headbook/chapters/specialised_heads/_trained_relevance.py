@@ -1,4 +1,4 @@
-"""Notebook 16: relevance of heads beside confidence and roles (Voita et al. 2019, Figs 1a, 2)."""
+"""Page 16, models trained here: relevance of heads beside confidence and roles."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Subject:
         return [*best, (UNTRAINED, MAIN, self.untrained)]
 
 
-def compute(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """Relevance of every head, by layer, what it has to do with roles, and what is conserved."""
     subjects = [_subject(trained(run, store), config, store) for run in config.examined_models()]
     return {

@@ -1,4 +1,4 @@
-"""Notebook 13: heads that follow a syntactic relation (Voita et al. 2019, Figure 4 and Table 1)."""
+"""Page 13, models trained here: heads that follow a syntactic relation."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -31,7 +31,7 @@ OF_VERBS = [relation in ("nsubj", "dobj") for relation, _ in RELATION_DIRECTIONS
 SUBJECTS = [relation == "nsubj" for relation, _ in RELATION_DIRECTIONS]
 
 
-def compute(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """Best heads and baselines on every text, domains, the gain by luck, what choices move."""
     found = list(measurements(config, store, config.texts, updates=(None, 0)))
     best = stacked(_with_everything(each) for each in found)

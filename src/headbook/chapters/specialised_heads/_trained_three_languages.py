@@ -1,4 +1,4 @@
-"""Notebook 15: the roles by target language (Voita et al. 2019, Figures 2 and 4)."""
+"""Page 15, models trained here: the roles by target language."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ ANY = "any role"
 AGREEMENT = ["first", "second", "one_collection", "same", "both", "either", "of"]
 
 
-def compute(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """Roles of every head by target language, counts over seeds, and what languages agree on."""
     found = list(measurements(config, store, updates=(None, 0)))
     models = [Roles.of(each) for each in found]

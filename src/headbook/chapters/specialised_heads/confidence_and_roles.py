@@ -11,7 +11,6 @@ from torch import Tensor
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.specialised_heads import _trained_confidence_and_roles
 from headbook.chapters.specialised_heads._released import PARALLEL, Reading, in_their_language
 from headbook.chapters.specialised_heads._role_claims import CONFIDENT, WITH_ROLE, role_claims
 from headbook.chapters.specialised_heads._roles import (
@@ -41,7 +40,6 @@ NUMBER = 11
 TITLE = "Which heads are sharp, and what do they do?"
 WORK = "voita2019"
 KEYS = ("model", "text", "sentences", "nulls")
-trained_here = _trained_confidence_and_roles.compute
 
 SHARP = 0.50
 """Heads of this confidence have their commonest place written into the map."""

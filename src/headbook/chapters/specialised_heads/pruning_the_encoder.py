@@ -8,7 +8,6 @@ import pandas as pd
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.specialised_heads import _trained_pruning_the_encoder
 from headbook.chapters.specialised_heads._kept import (
     claims_of,
     paper,
@@ -40,7 +39,6 @@ NUMBER = 18
 TITLE = "Which encoder heads can be pruned?"
 WORK = "voita2019"
 KEYS = ("model", "text", "sentences")
-trained_here = _trained_pruning_the_encoder.compute
 NO_TRAININGS, STORED, ALL = "none", "stored", "all"
 READS = {"firefox-en-pt": "ewt-sample", "firefox-pt-en": "ud-pud-pt"}
 """Gold trees in the language a student reads."""

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.specialised_heads import _trained_rare_word_head
 from headbook.chapters.specialised_heads._rare_rivals import (
     GROUPS,
     ByGroup,
@@ -48,7 +47,6 @@ NUMBER = 14
 TITLE = "Does a head look for rare words?"
 WORK = "voita2019"
 KEYS = ("model", "text", "sentences", "nulls")
-trained_here = _trained_rare_word_head.compute
 
 POINTING = ("the rarest", "one of the two rarest")
 MAIN = (EWT, "ud-pud-pt")

@@ -10,14 +10,8 @@ from torch import Tensor
 from headbook.artefacts.texts import Text
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.specialised_heads import _trained_relative_positions
+from headbook.chapters.specialised_heads._positions import DRAWN, PERSONS, Positions, positions
 from headbook.chapters.specialised_heads._released import EWT, TEXTS, trees_of
-from headbook.chapters.specialised_heads._trained_relative_positions import (
-    DRAWN,
-    PERSONS,
-    Positions,
-    positions,
-)
 from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.measure import percentiles
@@ -28,7 +22,6 @@ NUMBER = 12
 TITLE = "Where do dependents stand?"
 WORK = "voita2019"
 KEYS = ("text", "sentences")
-trained_here = _trained_relative_positions.compute
 
 SAMPLE, PUD, DOCUMENTATION = "ewt-sample", "ud-pud-en", "msdocs-ru"
 CORPORA = {DOCUMENTATION: "documentation", "tatoeba-de": "short sentences",

@@ -9,7 +9,6 @@ import torch
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.specialised_heads import _trained_relevance
 from headbook.chapters.specialised_heads._released import read, trees_of
 from headbook.chapters.specialised_heads._roles import ONE_OF_TWO, Roles
 from headbook.chapters.specialised_heads._subject import MAIN, Subject, parts_of, propagated
@@ -33,7 +32,6 @@ NUMBER = 16
 TITLE = "Do a few heads carry most of the relevance?"
 WORK = "voita2019"
 KEYS = ("model", "text", "sentences", "rule", "network")
-trained_here = _trained_relevance.compute
 
 TREEBANKS = {"en": "ud-pud-en", "pt": "ud-pud-pt"}
 """Parallel text by the language that a model reads."""

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.specialised_heads import _trained_syntactic_heads
 from headbook.chapters.specialised_heads._released import EWT, TEXTS, Reading, readings
 from headbook.chapters.specialised_heads._roles import NAMES, paper_accuracies
 from headbook.chapters.words import TITLES
@@ -27,7 +26,6 @@ NUMBER = 13
 TITLE = "Do heads follow syntax?"
 WORK = "voita2019"
 KEYS = ("model", "text", "sentences", "nulls")
-trained_here = _trained_syntactic_heads.compute
 
 OF_VERBS = torch.tensor([relation in ("nsubj", "dobj") for relation, _ in RELATION_DIRECTIONS])
 NULL_SENTENCES = 500

@@ -9,7 +9,6 @@ import torch
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.specialised_heads import _trained_three_languages
 from headbook.chapters.specialised_heads._released import (
     PARALLEL,
     Reading,
@@ -39,7 +38,6 @@ NUMBER = 15
 TITLE = "Do the same roles appear for other languages?"
 WORK = "voita2019"
 KEYS = ("model", "text", "sentences", "nulls")
-trained_here = _trained_three_languages.compute
 
 ROLES = (PREVIOUS, NEXT, *NAMES, RAREST)
 NULL_SENTENCES = 300
