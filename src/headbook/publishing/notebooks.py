@@ -223,12 +223,12 @@ def _last_line(text: str) -> str:
 
 
 def _publish(job: _Job, seconds: float) -> Executed:
-    from headbook.chapters.chapter import find  # with pandas, which the command line does without
+    from headbook.chapters.chapter import module_of  # with pandas, which the commands do without
 
     own = bool(job.parameters)
     notebook = tidy(nbformat.read(job.aside, as_version=4), job.name, own=own)
     notebook.metadata["headbook"] = {"profile": job.profile, "parameters": job.parameters,
-                                     "chapter": find(job.name) is not None}  # fmt: skip
+                                     "chapter": module_of(job.name) is not None}  # fmt: skip
     nbformat.write(notebook, job.aside)
     os.replace(job.aside, job.copy)
     job.failed.unlink(missing_ok=True)
