@@ -1,8 +1,4 @@
-"""The stage `encoder`: two objectives on one text.
-
-`python tests/artefacts/test_encoders.py` writes golden_encoder.json anew:
-together with a new version of the stage.
-"""
+"""The stage `encoder`: two objectives on one text."""
 
 from pathlib import Path
 

@@ -1,8 +1,4 @@
-"""The stage `heads`: measured once, at any update, and numbers move with versions only.
-
-`python tests/artefacts/test_heads.py` writes golden_heads.json anew: together with a new version of
-a measure, or where the untrained model itself is another (its stage has a version of its own).
-"""
+"""The stage `heads`: measured once, at any update, and numbers move with versions only."""
 
 import json
 from collections.abc import Iterable

@@ -1,8 +1,4 @@
-"""The stage `importance`: measured once, and its numbers move with its version only.
-
-`python tests/artefacts/test_importance.py` writes golden_importance.json anew: together with a new
-version of the stage, or where the untrained model itself is another.
-"""
+"""The stage `importance`: measured once, and its numbers move with its version only."""
 
 from pathlib import Path
 

@@ -1,8 +1,4 @@
-"""The stage `language`: two settings, watched without being disturbed.
-
-`python tests/artefacts/test_language.py` writes golden_language.json anew:
-together with a new version of the stage.
-"""
+"""The stage `language`: two settings, watched without being disturbed."""
 
 import math
 from dataclasses import fields, replace

@@ -1,8 +1,4 @@
-"""The stage `masked`: every mask as if it were alone, resumable, refused when it cannot be.
-
-`python tests/artefacts/test_masked.py` writes golden_masked.json anew:
-together with a new version of the stage, or where the untrained model itself is another.
-"""
+"""The stage `masked`: every mask as if it were alone, resumable, refused when it cannot be."""
 
 from pathlib import Path
 

@@ -1,9 +1,4 @@
-"""The stage `model`: killed anywhere it ends the same, and its numbers move with its version only.
-
-`python tests/artefacts/test_model.py` writes golden_model.json anew; do so
-together with a new version of the stage, because every trained model in every run store is then
-out of date.
-"""
+"""The stage `model`: killed in any phase it ends the same, and numbers move with a version only."""
 
 import signal
 import subprocess

@@ -1,8 +1,4 @@
-"""The stages `pruned` and `control`: killed they end the same; numbers move with a version only.
-
-`python tests/artefacts/test_pruned.py` writes golden_pruned.json anew; do so together with a new
-version of the stages, because every pruned model in every run store is then out of date.
-"""
+"""The stages `pruned` and `control`: killed they end the same; numbers move with a version only."""
 
 import math
 from dataclasses import replace

@@ -1,8 +1,4 @@
-"""The stage `relevance`: propagated once, at any update; its numbers move with its version only.
-
-`python tests/artefacts/test_relevance.py` writes golden_relevance.json anew: together with a new
-version of the stage, or where the untrained model itself is another.
-"""
+"""The stage `relevance`: propagated once, at any update; its numbers move with its version only."""
 
 from pathlib import Path
 

@@ -13,11 +13,11 @@ from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.measurements import Measurement, measure, text_of
 from headbook.chapters.specialised_heads import _trained_syntactic_heads as study
-from headbook.chapters.specialised_heads._head_tables import accuracies, best_margins
 from headbook.chapters.specialised_heads._parser_effect import effect_rows
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.heads.measure import Selection, best_head
+from headbook.heads.syntactic import best_accuracies
 from headbook.runs.store import Store
 from headbook.trees import RELATION_DIRECTIONS, Tree
 
@@ -96,12 +96,6 @@ def test_the_lead_of_the_verbs_relations_is_that_of_the_table(tables: Tables) ->
     assert row["low"] <= row["value"] <= row["high"]
 
 
-def test_accuracies_less_baselines_are_the_margins(measurement: Measurement) -> None:
-    margins = best_margins(measurement)[0]
-    baseline = measurement.baseline.accuracy
-    np.testing.assert_allclose(accuracies(measurement)[0] - baseline, margins)
-
-
 def test_short_models_are_paired_with_long_ones_of_the_same_target(
     measurement: Measurement,
 ) -> None:
@@ -132,7 +126,9 @@ def test_the_domain_comes_from_the_ledger(tables: Tables) -> None:
 def test_the_gold_trees_again_move_nothing(measurement: Measurement) -> None:
     rows = effect_rows(measurement, measurement)
     assert (rows[["moved", "moved_low", "moved_high"]] == 0).all(axis=None)
-    assert rows["gold"].tolist() == pytest.approx(accuracies(measurement)[0].tolist())
+    assert rows["gold"].tolist() == pytest.approx(
+        best_accuracies(measurement.sums["syntactic"])[0].tolist()
+    )
     assert rows["baseline_gold"].tolist() == pytest.approx(measurement.baseline.accuracy.tolist())
 
 

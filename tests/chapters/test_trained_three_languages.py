@@ -10,10 +10,9 @@ from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.measurements import Measurement, measurements
 from headbook.chapters.specialised_heads import _trained_three_languages as study
-from headbook.chapters.specialised_heads._head_tables import RELATION_NAMES, role_rows
+from headbook.chapters.specialised_heads._head_tables import RELATION_NAMES
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
-from headbook.heads.measure import RatioSums
 from headbook.heads.roles import Role
 from headbook.runs.store import Store
 
@@ -36,32 +35,6 @@ def tables(store: Store) -> Tables:
 @pytest.fixture(scope="module")
 def measured(store: Store, tables: Tables) -> list[Measurement]:
     return list(measurements(CONFIG, store))
-
-
-def scored(measurement: Measurement, seed: int) -> Measurement:
-    """The measurement with random scores, so that heads pass thresholds, a few without a number."""
-    chance = torch.Generator().manual_seed(seed)
-    sums = dict(measurement.sums)
-    for name in ("positional/encoder", "syntactic", "rare"):
-        old = sums[name]
-        drawn = torch.rand(old.numerator.shape, generator=chance, dtype=torch.float64)
-        counted = (torch.rand(old.denominator.shape, generator=chance) > 0.1).double()
-        sums[name] = RatioSums(drawn * counted, counted)
-    return replace(measurement, sums=sums)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_the_classification_of_replicates_is_that_of_the_rows(
-    seed: int, measured: list[Measurement]
-) -> None:
-    planted = scored(measured[0], seed)
-    rows = role_rows(planted)
-    rows = rows[rows["held"]]
-    assert not rows.empty
-    for role, held in study.held_roles(planted).items():
-        found = {(layer + 1, head + 1) for layer, head in held[0].nonzero().tolist()}
-        of_role = rows[rows["role"] == str(role)]
-        assert found == {*zip(of_role["layer"], of_role["head"], strict=True)}
 
 
 def with_roles(measurement: Measurement, heads: int, seed: int = 0) -> study.Roles:

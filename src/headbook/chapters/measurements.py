@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 from headbook.artefacts.heads import DEFAULT, Choices, HeadsRun, Measured, measured
 from headbook.artefacts.model import ModelRun, TrainedModel, corpus_of, trained
@@ -10,7 +9,6 @@ from headbook.artefacts.texts import HELD_OUT, Text, held_out, treebank
 from headbook.chapters.config import Config
 from headbook.chapters.tables import model_labels
 from headbook.corpora.readers import ParallelCorpus
-from headbook.heads.offset_baseline import OffsetBaseline, offset_baseline
 from headbook.runs.store import Store
 
 
@@ -32,11 +30,6 @@ class Measurement:
             "text": self.text.name,
             "parser": self.text.parser,
         }
-
-    @cached_property
-    def baseline(self) -> OffsetBaseline:
-        """The commonest offset, chosen on one half of the sentences and scored on the other."""
-        return offset_baseline(self.sums["offsets"])
 
 
 def models(config: Config, store: Store) -> list[TrainedModel]:

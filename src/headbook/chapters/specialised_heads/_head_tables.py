@@ -5,13 +5,14 @@ Layers and heads count from one in every table, as in the papers.
 
 import pandas as pd
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from headbook.chapters.measurements import Measurement
 from headbook.heads.measure import RatioSums, best_head
+from headbook.heads.offset_baseline import offset_accuracies, offset_baseline
 from headbook.heads.positional import REACH, Place
 from headbook.heads.roles import candidates
+from headbook.heads.syntactic import best_accuracies
 from headbook.trees import RELATION_DIRECTIONS
 from headbook.types import Kind
 
@@ -106,7 +107,10 @@ def best_rows(measurement: Measurement) -> pd.DataFrame:
     The head is chosen on one half of the sentences (`chosen` is its accuracy there) and scored on
     the other (`value`); the offset baseline likewise; `random` is a head of random weights.
     """
-    best, baseline = best_head(measurement.sums["syntactic"]), measurement.baseline
+    best, baseline = (
+        best_head(measurement.sums["syntactic"]),
+        offset_baseline(measurement.sums["offsets"]),
+    )
     columns = {
         "layer": best.layer + 1, "head": best.head + 1, "chosen": best.chosen,
         "value": best.score, "low": best.low, "high": best.high,
@@ -126,25 +130,8 @@ def best_margins(measurement: Measurement) -> Tensor:
 
     Row 0 is the plain difference; the others are its bootstrap over sentences.
     """
-    return accuracies(measurement) - baseline_accuracies(measurement)
-
-
-def accuracies(
-    measurement: Measurement, chooser: Measurement | None = None
-) -> Float[Tensor, "replicate 8"]:
-    """Accuracy of the best heads on the scoring half; `chooser` chose them where it is another."""
-    best = best_head((chooser or measurement).sums["syntactic"])
-    every = measurement.sums["syntactic"].replicates(half=1)
-    return every[:, best.layer, best.head, torch.arange(len(RELATION_DIRECTIONS))]
-
-
-def baseline_accuracies(
-    measurement: Measurement, chooser: Measurement | None = None
-) -> Float[Tensor, "replicate 8"]:
-    """Accuracy of the commonest offsets on the scoring half, chosen as the heads are."""
-    shares = measurement.sums["offsets"].replicates(half=1)
-    offset = (chooser or measurement).baseline.offset + shares.shape[1] // 2
-    return shares[:, offset, torch.arange(len(RELATION_DIRECTIONS))]
+    sums = measurement.sums
+    return best_accuracies(sums["syntactic"]) - offset_accuracies(sums["offsets"])
 
 
 def role_rows(measurement: Measurement) -> pd.DataFrame:

@@ -8,9 +8,10 @@ from headbook.artefacts.model import trained
 from headbook.artefacts.texts import HELD_OUT, parsed
 from headbook.chapters.config import Config
 from headbook.chapters.measurements import Measurement, measure, text_of
-from headbook.chapters.specialised_heads._head_tables import accuracies, baseline_accuracies
 from headbook.chapters.tables import stacked
 from headbook.heads.measure import percentiles
+from headbook.heads.offset_baseline import offset_accuracies
+from headbook.heads.syntactic import best_accuracies
 from headbook.runs.store import Store
 from headbook.trees import RELATION_DIRECTIONS
 
@@ -38,11 +39,11 @@ def effect_rows(gold: Measurement, automatic: Measurement) -> pd.DataFrame:
     Head and offset are chosen under gold trees on one half; both sorts of trees score them on the
     other. The resamples are shared, so `moved` has a paired interval.
     """
-    both = (gold, automatic)
-    scores = [accuracies(each, chooser=gold) for each in both]
+    both = [gold.sums, automatic.sums]
+    scores = [best_accuracies(each["syntactic"], both[0]["syntactic"]) for each in both]
     moved = scores[1] - scores[0]
-    arcs = [each.sums["syntactic"].denominator[1, 0, 0, 0] for each in both]
-    baselines = [baseline_accuracies(each, chooser=gold)[0] for each in both]
+    arcs = [each["syntactic"].denominator[1, 0, 0, 0] for each in both]
+    baselines = [offset_accuracies(each["offsets"], both[0]["offsets"])[0] for each in both]
     columns = [*arcs, scores[0][0], scores[1][0], moved[0], *percentiles(moved[1:]), *baselines]
     frame = pd.DataFrame(RELATION_DIRECTIONS, columns=EFFECT[:2]).astype(str)
     numbers = {name: each.tolist() for name, each in zip(EFFECT[2:], columns, strict=True)}

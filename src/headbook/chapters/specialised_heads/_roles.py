@@ -12,11 +12,11 @@ from headbook.chapters.specialised_heads._released import Reading
 from headbook.claims.ledger import load as ledger
 from headbook.heads.confidence import Confidence
 from headbook.heads.measure import BestHead, HeadMeasure, RatioSums, best_head, percentiles
-from headbook.heads.offset_baseline import OffsetShare, offset_baseline
+from headbook.heads.offset_baseline import OffsetShare, offset_accuracies, offset_baseline
 from headbook.heads.positional import REACH, Place, PositionalShare, at_place
 from headbook.heads.rare import RareChance, RareShare
-from headbook.heads.roles import Role, Thresholds
-from headbook.heads.syntactic import SyntacticAccuracy
+from headbook.heads.roles import Role, Thresholds, held_roles
+from headbook.heads.syntactic import SyntacticAccuracy, best_accuracies
 from headbook.heads.tag_rules import TagRuleShare, tag_baseline
 from headbook.looking.passes import ranks_in
 from headbook.trees import RELATION_DIRECTIONS
@@ -63,13 +63,8 @@ class Roles:
 
     def held_on(self, half: int | None) -> dict[Role, Bool[Tensor, "replicate layer head"]]:
         """The same on the sentences of one half, 0 or 1, or on all."""
-        neighbours = at_place(self.sums["positional"].replicates(half), Place.NEIGHBOUR)
-        margins = self._over_offset_on(half)
-        return {
-            Role.POSITIONAL: (neighbours >= THRESHOLDS.positional).any(-1),
-            Role.SYNTACTIC: (margins >= THRESHOLDS.syntactic_margin).any(-1),
-            Role.RARE: self.sums["rare"].replicates(half)[..., ONE_OF_TWO] >= THRESHOLDS.rare,
-        }
+        names = ("positional", "syntactic", "offsets", "rare")
+        return held_roles(*(self.sums[name].replicates(half) for name in names))
 
     def counts(self) -> Iterator[dict[str, object]]:
         """How many encoder heads have each role and any, with intervals over sentences."""
@@ -95,20 +90,13 @@ class Roles:
     @property
     def margins(self) -> Float[Tensor, "replicate column"]:
         """Best head minus best offset, chosen on one half of the sentences, scored on the other."""
-        best = best_head(self.sums["syntactic"])
-        columns = torch.arange(len(RELATION_DIRECTIONS))
-        heads = self.sums["syntactic"].replicates(1)[:, best.layer, best.head, columns]
-        offset = offset_baseline(self.sums["offsets"]).offset + _reach(self.sums["offsets"])
-        return heads - self.sums["offsets"].replicates(1)[:, offset, columns]
+        return best_accuracies(self.sums["syntactic"]) - offset_accuracies(self.sums["offsets"])
 
     @property
     def _over_offset(self) -> Float[Tensor, "replicate layer head column"]:
         """Every head's lead over the best offset; minus infinity where nothing was asked."""
-        return self._over_offset_on(None)
-
-    def _over_offset_on(self, half: int | None) -> Float[Tensor, "replicate layer head column"]:
-        best = self.sums["offsets"].replicates(half).nan_to_num(-1).amax(1)
-        over = self.sums["syntactic"].replicates(half) - best[:, None, None]
+        best = self.sums["offsets"].replicates().nan_to_num(-1).amax(1)
+        over = self.sums["syntactic"].replicates() - best[:, None, None]
         return over.nan_to_num(nan=-torch.inf)
 
     def best(self) -> pd.DataFrame:

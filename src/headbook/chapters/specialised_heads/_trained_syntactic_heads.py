@@ -15,13 +15,14 @@ from headbook.artefacts.texts import HELD_OUT
 from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.measurements import Measurement, measure, measurements, text_of
-from headbook.chapters.specialised_heads._head_tables import accuracies, best_margins, best_rows
+from headbook.chapters.specialised_heads._head_tables import best_margins, best_rows
 from headbook.chapters.specialised_heads._parser_effect import parser_effect
 from headbook.chapters.tables import claim_row, stacked
 from headbook.claims.ledger import load as ledger
 from headbook.heads.arcs import PieceRule
 from headbook.heads.measure import Selection, best_head, percentiles
 from headbook.heads.offset_baseline import offset_baseline
+from headbook.heads.syntactic import best_accuracies
 from headbook.heads.tokens import EosKeys
 from headbook.runs.store import Store
 from headbook.trees import RELATION_DIRECTIONS
@@ -99,7 +100,9 @@ def _domain_claims(own: list[Measurement]) -> Iterator[dict[str, object]]:
     pairs = list(product(short, long))
     same = [(one, two) for one, two in pairs if one.labels["target"] == two.labels["target"]]
     for one, two in same or pairs:
-        first, second = (accuracies(each)[:, SUBJECTS].mean(1) for each in (one, two))
+        first, second = (
+            best_accuracies(each.sums["syntactic"])[:, SUBJECTS].mean(1) for each in (one, two)
+        )
         # Both texts number their sentences from 0; shifted, their resamples are independent.
         second = torch.cat([second[:1], second[1:].roll(1)])
         labels = {**one.labels, "model": f"{one.labels['model']} minus {two.labels['model']}"}

@@ -16,8 +16,7 @@ from headbook.chapters.specialised_heads._head_tables import RELATION_NAMES, bes
 from headbook.chapters.tables import claim_row, stacked
 from headbook.corpora.registry import collection
 from headbook.heads.measure import percentiles
-from headbook.heads.positional import Place, at_place
-from headbook.heads.roles import Role, Thresholds
+from headbook.heads.roles import Role, Thresholds, held_roles
 from headbook.runs.store import Store
 
 THRESHOLDS = Thresholds()
@@ -55,7 +54,9 @@ class Roles:
 
     @classmethod
     def of(cls, measurement: Measurement) -> "Roles":
-        return cls(measurement, held_roles(measurement), best_margins(measurement))
+        names = ("positional/encoder", "syntactic", "offsets", "rare")
+        held = held_roles(*(measurement.sums[name].replicates() for name in names))
+        return cls(measurement, held, best_margins(measurement))
 
     @property
     def labels(self) -> dict[str, object]:
@@ -87,19 +88,6 @@ class Roles:
     def relations(self) -> Float[Tensor, " replicate"]:
         """How many relation-directions the best head tracks above the baseline."""
         return (self.margins >= THRESHOLDS.syntactic_margin).double().sum(-1)
-
-
-def held_roles(measurement: Measurement) -> dict[Role, Bool[Tensor, "replicate layer head"]]:
-    """The classification of `role_rows`, repeated in every replicate."""
-    sums = measurement.sums
-    neighbours = at_place(sums["positional/encoder"].replicates(), Place.NEIGHBOUR)
-    baseline = sums["offsets"].replicates().nan_to_num(-1).amax(1)[:, None, None]
-    marks = baseline + THRESHOLDS.syntactic_margin
-    return {
-        Role.POSITIONAL: (neighbours >= THRESHOLDS.positional).any(-1),
-        Role.SYNTACTIC: (sums["syntactic"].replicates() >= marks).any(-1),
-        Role.RARE: sums["rare"].replicates()[..., 1] >= THRESHOLDS.rare,
-    }
 
 
 def _held(roles: Roles) -> pd.DataFrame:

@@ -16,8 +16,8 @@ from headbook.chapters.words import TITLES
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.measure import HeadMeasure, RatioSums, best_head, percentiles
 from headbook.heads.nulls import null_values
-from headbook.heads.offset_baseline import OffsetShare, offset_baseline
-from headbook.heads.syntactic import SyntacticAccuracy
+from headbook.heads.offset_baseline import OffsetShare, offset_accuracies, offset_baseline
+from headbook.heads.syntactic import SyntacticAccuracy, best_accuracies
 from headbook.heads.tag_rules import TagRuleShare, tag_baseline
 from headbook.runs.store import Store
 from headbook.trees import RELATION_DIRECTIONS
@@ -87,13 +87,9 @@ def _best(reading: Reading, sums: dict[str, RatioSums]) -> pd.DataFrame:
 
 def _margins(sums: dict[str, RatioSums]) -> dict[str, Tensor]:
     """Best head minus best offset, and minus best rule, [1 + replicate, 8] on the scoring half."""
-    best = best_head(sums["heads"])
-    columns = torch.arange(len(RELATION_DIRECTIONS))
-    heads = sums["heads"].replicates(1)[:, best.layer, best.head, columns]
-    offset = offset_baseline(sums["offsets"]).offset + sums["offsets"].ratio().shape[0] // 2
-    offsets = sums["offsets"].replicates(1)[:, offset, columns]
+    heads, columns = best_accuracies(sums["heads"]), torch.arange(len(RELATION_DIRECTIONS))
     rules = sums["rules"].replicates(1)[:, tag_baseline(sums["rules"]).rule, columns]
-    return {"margin": heads - offsets, "over_rule": heads - rules}
+    return {"margin": heads - offset_accuracies(sums["offsets"]), "over_rule": heads - rules}
 
 
 def _heads(reading: Reading, sums: dict[str, RatioSums]) -> pd.DataFrame:
