@@ -11,12 +11,12 @@ from headbook.chapters.sixteen._curves import (
     curve,
     curve_rows,
     harmless,
-    interval,
     kept,
     kept_at,
     mean_kept,
     prunable,
 )
+from headbook.statistics import interval
 from headbook.training.paired import corpus_bleu, paired
 from headbook.types import HeadId, Kind
 

@@ -14,11 +14,12 @@ from headbook.chapters.measurements import Measurement, measurements
 from headbook.chapters.tables import claim_row, stacked
 from headbook.corpora.batches import in_order
 from headbook.heads.collect import collect
-from headbook.heads.measure import RatioSums, percentiles
+from headbook.heads.measure import RatioSums
 from headbook.heads.symmetry import TokenAsymmetry, projection_asymmetry
 from headbook.looking.weights import encoder_weights, tied
 from headbook.models.transformer import Transformer
 from headbook.runs.store import Store
+from headbook.statistics import interval
 
 
 class Version(StrEnum):
@@ -87,5 +88,4 @@ def _claims(subject: Subject) -> Iterator[dict[str, object]]:
     }
     if subject.version in asked:
         claim, edge = asked[subject.version]
-        ends = map(float, percentiles(edge[1:]))
-        yield claim_row(claim, subject.labels, float(edge[0]), *ends)
+        yield claim_row(claim, subject.labels, *interval(edge))

@@ -7,12 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Float, Int
 
 from headbook.artefacts.masked import MaskedRun, masked
 from headbook.artefacts.model import Heads, TrainedModel, primary
-from headbook.heads.measure import percentiles
 from headbook.pruning.ranking import counts, first_of
 from headbook.runs.store import Store
 from headbook.training.paired import paired, resampled
@@ -148,12 +146,6 @@ def averaged(
 ) -> Replicates:
     """A measure of an order's curve; the mean over its draws where the order is random."""
     return np.mean([measure(each) for each in chosen(curves, order, scope)], axis=0)
-
-
-def interval(replicates: Replicates) -> tuple[float, float, float]:
-    """The plain value, and the ends of the 95 % interval of its replicates."""
-    low, high = percentiles(torch.as_tensor(replicates[1:]))
-    return float(replicates[0]), float(low), float(high)
 
 
 def curve_rows(curves: Iterable[Curve], scored: Scored) -> pd.DataFrame:

@@ -27,7 +27,6 @@ from headbook.chapters.sixteen._curves import (
     curve,
     curve_rows,
     harmless,
-    interval,
     kept_at,
     mean_kept,
     score,
@@ -36,6 +35,7 @@ from headbook.chapters.tables import claim_row, model_labels, stacked
 from headbook.heads.importance import Form
 from headbook.pruning.ranking import ascending
 from headbook.runs.store import Store
+from headbook.statistics import interval
 from headbook.types import Kind
 
 FIFTH = 0.2

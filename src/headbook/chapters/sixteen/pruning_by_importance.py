@@ -21,7 +21,6 @@ from headbook.chapters.sixteen._curves import (
     curve,
     curve_rows,
     harmless,
-    interval,
     kept_at,
     mean_kept,
 )
@@ -36,6 +35,7 @@ from headbook.chapters.sixteen._released import (
 )
 from headbook.pruning.ranking import ascending
 from headbook.runs.store import Store
+from headbook.statistics import interval
 from headbook.types import Kind
 
 NUMBER = 22

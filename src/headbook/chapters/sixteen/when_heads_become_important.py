@@ -20,7 +20,6 @@ from headbook.chapters.sixteen._curves import (
     averaged,
     curve,
     curve_rows,
-    interval,
     mean_kept,
     prunable,
     score,
@@ -31,6 +30,7 @@ from headbook.claims.gates import EARLY
 from headbook.claims.ledger import load as ledger
 from headbook.pruning.ranking import ascending
 from headbook.runs.store import Store
+from headbook.statistics import interval
 
 NUMBER = 23
 TITLE = "When do heads become important?"

@@ -24,7 +24,6 @@ from headbook.chapters.sixteen._specialisation import (
     Replicates,
     Score,
     Sharpest,
-    ends,
     most_confident,
     offset_of,
     sharpest,
@@ -36,6 +35,7 @@ from headbook.heads.importance import Form
 from headbook.heads.positional import Place, place_of
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
+from headbook.statistics import interval
 from headbook.types import Kind
 
 NUMBER = 26
@@ -194,7 +194,7 @@ def _rows(emergence: Emergence) -> Iterator[dict[str, object]]:
             row[BLEU] = each.bleu if own else float("nan")
             for name in ("relevance", "importance"):
                 values = getattr(each, name)
-                numbers = (float(values[0]), *ends(values)) if own else [float("nan")] * 3
+                numbers = interval(values) if own else [float("nan")] * 3
                 row |= _named(name, *numbers)
             yield row
 
@@ -251,7 +251,7 @@ def _width_claims(found: Sequence[Emergence]) -> Iterator[dict[str, object]]:
 
 
 def _difference(claim: str, labels: dict[str, object], values: Replicates) -> dict[str, object]:
-    return claim_row(claim, labels, float(values[0]), *ends(values))
+    return claim_row(claim, labels, *interval(values))
 
 
 def through(tables: Tables, column: str) -> pd.DataFrame:

@@ -6,7 +6,6 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Bool, Float
 
 from headbook.artefacts.model import Size
@@ -16,11 +15,10 @@ from headbook.chapters.config import Config
 from headbook.chapters.measurements import Measurement, measure, text_of
 from headbook.chapters.specialised_heads._head_tables import head_scores, role_rows
 from headbook.chapters.specialised_heads._pruned_tables import Sweep, Translated
-from headbook.heads.measure import percentiles
 from headbook.heads.positional import Place
 from headbook.heads.roles import DRAWING_ORDER, Thresholds
 from headbook.runs.store import Store
-from headbook.statistics import block_matched_share, group_means, pair_share
+from headbook.statistics import block_matched_share, group_means, interval, pair_share
 from headbook.types import Kind
 
 NEARNESS = "nearness"
@@ -104,12 +102,11 @@ def pair_rows(found: Survival) -> pd.DataFrame:
     """
     rows = []
     for name in SCORES:
-        shares = pair_share(found.score(name), found.kept)
-        low, high = map(float, percentiles(torch.as_tensor(shares[1:])))
+        value, low, high = interval(pair_share(found.score(name), found.kept))
         matched = block_matched_share(found.score(name), found.kept, found.blocks)
         rows.append(
             {**found.sweep.labels, "score": name, "points": len(found.kept),
-             "value": float(shares[0]), "low": low, "high": high, "block_matched": matched}
+             "value": value, "low": low, "high": high, "block_matched": matched}
         )  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -131,11 +128,11 @@ def _mean_rows(found: Survival, point: Translated) -> Iterator[dict[str, object]
         scores = found.score(name)
         known = ~np.isnan(scores)
         open_, closed = group_means([scores[kept & known], scores[~kept & known]])
-        low, high = map(float, percentiles(torch.as_tensor((open_ - closed)[1:])))
+        difference, low, high = interval(open_ - closed)
         yield {
             **found.sweep.labels, "penalty": point.penalty, "kept": int(kept.sum()), "score": name,
             "kept_mean": float(open_[0]), "closed_mean": float(closed[0]),
-            "difference": float(open_[0] - closed[0]), "low": low, "high": high,
+            "difference": difference, "low": low, "high": high,
         }  # fmt: skip
 
 

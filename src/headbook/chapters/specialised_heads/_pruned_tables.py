@@ -6,7 +6,6 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Float
 
 from headbook.artefacts.model import TrainedModel, trained
@@ -22,8 +21,8 @@ from headbook.chapters.sweeps import (
     swept,
 )
 from headbook.chapters.tables import claim_row, model_labels
-from headbook.heads.measure import percentiles
 from headbook.runs.store import Store
+from headbook.statistics import interval
 from headbook.training.paired import (
     Paired,
     Statistics,
@@ -146,14 +145,14 @@ def point_rows(sweep: Sweep) -> pd.DataFrame:
     """
     rows = []
     for each in (sweep.before, sweep.further, *sweep.learned, *sweep.controls):
-        low, high = _ends(each.bleu)
+        bleu, low, high = interval(each.bleu)
         rows.append(
             {
                 **sweep.labels, "arm": each.arm, "penalty": each.penalty,
                 "kept": sweep.kept(each), "of": sweep.heads,
                 "share_kept": sweep.kept(each) / sweep.heads,
                 **_by_kind(sweep, each),
-                "bleu": float(each.bleu[0]), "bleu_low": low, "bleu_high": high,
+                "bleu": bleu, "bleu_low": low, "bleu_high": high,
                 **_named("to_before", compared(each, sweep.before)),
                 **_named("to_further", compared(each, sweep.further)),
                 **_last_row(each),
@@ -234,12 +233,7 @@ def replicates_claim(
     claim: str, sweep: Sweep, values: Replicates, baseline: float = NAN
 ) -> dict[str, object]:
     """A claim on a number and its replicates."""
-    return claim_row(claim, sweep.labels, float(values[0]), *_ends(values), baseline)
-
-
-def _ends(values: Replicates) -> tuple[float, float]:
-    low, high = percentiles(torch.as_tensor(values[1:]))
-    return float(low), float(high)
+    return claim_row(claim, sweep.labels, *interval(values), baseline)
 
 
 def under_half(sweep: Sweep) -> Translated | None:

@@ -19,6 +19,7 @@ from headbook.heads.roles import Role, Thresholds, held_roles
 from headbook.heads.syntactic import SyntacticAccuracy, best_accuracies
 from headbook.heads.tag_rules import TagRuleShare, tag_baseline
 from headbook.looking.passes import ranks_in
+from headbook.statistics import interval
 from headbook.trees import RELATION_DIRECTIONS
 from headbook.types import Kind
 
@@ -71,10 +72,9 @@ class Roles:
         held = self.held
         heads = held[Role.RARE][0].numel()
         for name, each in (held | {"any": torch.stack(list(held.values())).any(0)}).items():
-            count = each.double().sum((1, 2))
-            low, high = percentiles(count[1:])
-            yield {"role": str(name), "count": int(count[0]), "low": float(low),
-                   "high": float(high), "heads": heads, **self.reading.labels}  # fmt: skip
+            count, low, high = interval(each.double().sum((1, 2)))
+            yield {"role": str(name), "count": int(count), "low": low, "high": high,
+                   "heads": heads, **self.reading.labels}  # fmt: skip
 
     @property
     def nearness(self) -> Float[Tensor, "replicate layer head"]:

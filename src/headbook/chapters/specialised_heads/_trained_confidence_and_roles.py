@@ -11,10 +11,10 @@ from headbook.chapters.config import Config
 from headbook.chapters.measurements import Measurement, measurements, models
 from headbook.chapters.specialised_heads._head_tables import head_scores, role_rows
 from headbook.chapters.tables import claim_row, stacked
-from headbook.heads.measure import percentiles
 from headbook.heads.positional import Place
 from headbook.heads.roles import Role, Thresholds
 from headbook.runs.store import Store
+from headbook.statistics import interval
 
 CONFIDENT = 0.70
 """What the ledger calls a confident head (claim voita-f1b-few-confident)."""
@@ -128,7 +128,4 @@ def _rare_head_confidence(measurement: Measurement) -> dict[str, object]:
     layer, head = divmod(int(rare.argmax()), rare.shape[1])
     replicates = measurement.sums["confidence/encoder"].replicates()
     difference = replicates[:, layer, head] - replicates.mean(dim=(1, 2))
-    ends = map(float, percentiles(difference[1:]))
-    return claim_row(
-        "voita-f1b-rare-not-confident", measurement.labels, float(difference[0]), *ends
-    )
+    return claim_row("voita-f1b-rare-not-confident", measurement.labels, *interval(difference))

@@ -17,9 +17,9 @@ from headbook.chapters.specialised_heads._rare_rivals import (
     scored,
 )
 from headbook.chapters.tables import claim_row, stacked
-from headbook.heads.measure import percentiles
 from headbook.heads.rare import OUTSIDE_TOP, RareUnit
 from headbook.runs.store import Store
+from headbook.statistics import interval
 
 BY_SENTENCE = replace(DEFAULT, rare_unit=RareUnit.SENTENCE)
 FIRST_LAYER, EVERY_LAYER = "first layer", "every layer"
@@ -96,5 +96,4 @@ def _claims(measurement: Measurement) -> Iterator[dict[str, object]]:
     shares = sums["rare"].replicates()[..., 1]
     layers = shares.nan_to_num(nan=-1).amax(-1).argmax(-1).double() + 1
     layers[shares.isnan().all(-1).all(-1)] = NAN
-    ends = map(float, percentiles(layers[1:]))
-    yield claim_row("voita-f5-first-layer", labels, float(layers[0]), *ends)
+    yield claim_row("voita-f5-first-layer", labels, *interval(layers))

@@ -20,8 +20,8 @@ from headbook.chapters.specialised_heads._positions import (
 from headbook.chapters.tables import claim_row, stacked
 from headbook.claims.ledger import load as ledger
 from headbook.corpora.readers import load
-from headbook.heads.measure import percentiles
 from headbook.runs.store import Store
+from headbook.statistics import interval
 from headbook.trees import RELATIONS
 
 
@@ -83,8 +83,7 @@ def _summary(
     replicates: Float[Tensor, " replicate"], name: str, prefix: str = ""
 ) -> dict[str, float]:
     """The plain value as `name`, and its interval."""
-    low, high = percentiles(replicates[1:])
-    return {name: float(replicates[0]), f"{prefix}low": float(low), f"{prefix}high": float(high)}
+    return dict(zip((name, f"{prefix}low", f"{prefix}high"), interval(replicates), strict=True))
 
 
 def _claims(texts: list[Positions]) -> Iterator[dict[str, object]]:

@@ -6,8 +6,6 @@ from itertools import product
 
 import pandas as pd
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from headbook.artefacts.heads import DEFAULT
 from headbook.artefacts.model import trained
@@ -20,11 +18,12 @@ from headbook.chapters.specialised_heads._parser_effect import parser_effect
 from headbook.chapters.tables import claim_row, stacked
 from headbook.claims.ledger import load as ledger
 from headbook.heads.arcs import PieceRule
-from headbook.heads.measure import Selection, best_head, percentiles
+from headbook.heads.measure import Selection, best_head
 from headbook.heads.offset_baseline import offset_baseline
 from headbook.heads.syntactic import best_accuracies
 from headbook.heads.tokens import EosKeys
 from headbook.runs.store import Store
+from headbook.statistics import interval
 from headbook.trees import RELATION_DIRECTIONS
 
 BEST = "best"
@@ -89,7 +88,7 @@ def _claims(own: list[Measurement]) -> Iterator[dict[str, object]]:
         margins = best_margins(each)
         verbs = torch.tensor(OF_VERBS)
         lead = margins[:, verbs].mean(1) - margins[:, ~verbs].mean(1)
-        yield _row("voita-f4-verb-relations-strongest", each.labels, lead)
+        yield claim_row("voita-f4-verb-relations-strongest", each.labels, *interval(lead))
 
 
 def _domain_claims(own: list[Measurement]) -> Iterator[dict[str, object]]:
@@ -106,12 +105,4 @@ def _domain_claims(own: list[Measurement]) -> Iterator[dict[str, object]]:
         # Both texts number their sentences from 0; shifted, their resamples are independent.
         second = torch.cat([second[:1], second[1:].roll(1)])
         labels = {**one.labels, "model": f"{one.labels['model']} minus {two.labels['model']}"}
-        yield _row("voita-t1-nsubj-easier-in-short", labels, first - second)
-
-
-def _row(
-    claim: str, labels: dict[str, object], replicates: Float[Tensor, " replicate"]
-) -> dict[str, object]:
-    """A contrast with its interval."""
-    low, high = percentiles(replicates[1:])
-    return claim_row(claim, labels, float(replicates[0]), float(low), float(high))
+        yield claim_row("voita-t1-nsubj-easier-in-short", labels, *interval(first - second))

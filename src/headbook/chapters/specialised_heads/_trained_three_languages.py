@@ -18,6 +18,7 @@ from headbook.corpora.registry import collection
 from headbook.heads.measure import percentiles
 from headbook.heads.roles import Role, Thresholds, held_roles
 from headbook.runs.store import Store
+from headbook.statistics import interval
 
 THRESHOLDS = Thresholds()
 UNDETERMINED = "xx"
@@ -100,7 +101,7 @@ def _counts(roles: Roles) -> Iterator[dict[str, object]]:
     layers, heads = roles.held[Role.RARE].shape[1:]
     counted = {str(role): held.double().sum((1, 2)) for role, held in roles.held.items()}
     for role, count in (counted | {ANY: roles.share * layers * heads}).items():
-        value, low, high = _interval(count)
+        value, low, high = interval(count)
         yield {**roles.labels, "role": role, "heads_with_role": round(value), "low": low,
                "high": high, "layers": layers, "heads": heads}  # fmt: skip
 
@@ -136,8 +137,8 @@ def _agreement(tracked: pd.DataFrame) -> list[dict[str, object]]:
 def _claims_of_models(models: Sequence[Roles]) -> Iterator[dict[str, object]]:
     for each in models:
         labels = each.measurement.labels
-        yield claim_row("voita-f2-roles-in-every-language", labels, *_interval(each.functions))
-        yield claim_row("voita-f4-syntax-in-every-language", labels, *_interval(each.relations))
+        yield claim_row("voita-f2-roles-in-every-language", labels, *interval(each.functions))
+        yield claim_row("voita-f4-syntax-in-every-language", labels, *interval(each.relations))
 
 
 def _claims_of_collections(models: Sequence[Roles]) -> Iterator[dict[str, object]]:
@@ -160,10 +161,4 @@ def _claims_of_collections(models: Sequence[Roles]) -> Iterator[dict[str, object
             if not averaged[:, 0].any():
                 # Languages that share having no specialised head say nothing of the claim.
                 spread = torch.full_like(spread, torch.nan)
-            yield claim_row("voita-f2-same-share-of-roles", labels, *_interval(spread))
-
-
-def _interval(replicates: Float[Tensor, " replicate"]) -> tuple[float, float, float]:
-    """The plain value and its interval over sentences."""
-    low, high = percentiles(replicates[1:])
-    return float(replicates[0]), float(low), float(high)
+            yield claim_row("voita-f2-same-share-of-roles", labels, *interval(spread))

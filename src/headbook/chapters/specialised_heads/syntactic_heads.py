@@ -12,6 +12,7 @@ from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.specialised_heads._released import EWT, TEXTS, Reading, readings
 from headbook.chapters.specialised_heads._roles import NAMES, paper_accuracies
+from headbook.chapters.tables import claim_row
 from headbook.chapters.words import TITLES
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.measure import HeadMeasure, RatioSums, best_head, percentiles
@@ -20,6 +21,7 @@ from headbook.heads.offset_baseline import OffsetShare, offset_accuracies, offse
 from headbook.heads.syntactic import SyntacticAccuracy, best_accuracies
 from headbook.heads.tag_rules import TagRuleShare, tag_baseline
 from headbook.runs.store import Store
+from headbook.statistics import interval
 from headbook.trees import RELATION_DIRECTIONS
 
 NUMBER = 13
@@ -129,12 +131,10 @@ def _claims(reading: Reading, sums: dict[str, RatioSums]) -> Iterator[dict[str, 
     ):
         numbers = {name: row[name] for name in ("value", "low", "high", "baseline")}
         claim = f"voita-t1-{relation}-{direction.replace('_', '-')}"
-        yield {"claim": claim, **labels, **numbers}
+        yield claim_row(claim, labels, **numbers)
     margins = _margins(sums)["margin"]
     lead = margins[:, OF_VERBS].mean(1) - margins[:, ~OF_VERBS].mean(1)
-    low, high = percentiles(lead[1:])
-    yield {"claim": "voita-f4-verb-relations-strongest", **labels, "value": float(lead[0]),
-           "low": float(low), "high": float(high), "baseline": float("nan")}  # fmt: skip
+    yield claim_row("voita-f4-verb-relations-strongest", labels, *interval(lead))
 
 
 def trained(tables: Tables) -> pd.DataFrame:

@@ -26,13 +26,14 @@ from headbook.chapters.specialised_heads._roles import (
     null_measures,
     paper_accuracies,
 )
+from headbook.chapters.tables import claim_row
 from headbook.chapters.words import TITLES
 from headbook.claims.gates import RELEASED
 from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS
-from headbook.heads.measure import percentiles
 from headbook.heads.nulls import null_values
 from headbook.runs.store import Store
+from headbook.statistics import interval
 
 NUMBER = 15
 TITLE = "Do the same roles appear for other languages?"
@@ -85,9 +86,7 @@ def _claims(roles: Roles) -> Iterator[dict[str, object]]:
         ("voita-f2-roles-in-every-language", functions.double()),
         ("voita-f4-syntax-in-every-language", tracked.double()),
     ):
-        low, high = percentiles(values[1:])
-        yield {"claim": claim, **labels, "value": float(values[0]), "low": float(low),
-               "high": float(high), "baseline": float("nan")}  # fmt: skip
+        yield claim_row(claim, labels, *interval(values))
 
 
 def _nulls(reading: Reading, count: int) -> pd.DataFrame:
