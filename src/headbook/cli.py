@@ -23,7 +23,10 @@ ModelNames = Annotated[
     list[str] | None, typer.Argument(help="Models by name (`headbook models`), or a profile's.")
 ]
 ProfileOrNone = Annotated[
-    str | None, typer.Option(help="smoke, quick, laptop or full, where no model is named.")
+    str | None,
+    typer.Option(
+        help="A file of notebooks/profiles, where no model is named: smoke, quick, laptop, full."
+    ),
 ]
 Corpus = Annotated[str | None, typer.Option(help="Instead of the profile's corpora.")]
 SizeName = Annotated[str | None, typer.Option(help="Instead of the profile's size.")]

@@ -23,7 +23,7 @@ FLOORS = (
     ("artefacts",),
     ("looking",),
     ("chapters",),
-    ("planning",),
+    ("planning", "workflow"),
     ("publishing",),
     ("cli",),
     ("__main__",),

@@ -20,6 +20,7 @@ from headbook.artefacts.model import ModelRun
 from headbook.artefacts.regularising import Regularising
 from headbook.artefacts.specialising import Specialising
 from headbook.artefacts.texts import HELD_OUT
+from headbook.claims.ledger import PROFILES as BY_SIZE
 from headbook.training.config import TrainingConfig
 from headbook.training.regularising import Term
 from headbook.types import UserError
@@ -137,7 +138,7 @@ def _regularising(given: dict[str, Any]) -> Regularising:
 
 
 class _Profiles(Mapping[str, Profile]):
-    """The profiles by name; a file is read when its profile is first asked for."""
+    """The profiles by name, the small ones first; each file is read when it is first needed."""
 
     def __getitem__(self, name: str) -> Profile:
         found = _named(name)
@@ -146,8 +147,9 @@ class _Profiles(Mapping[str, Profile]):
         return found
 
     def __iter__(self) -> Iterator[str]:
-        files = sorted((paths.NOTEBOOKS / "profiles").glob("*.yml"))
-        return (file.stem for file in files if _named(file.stem))
+        files = {file.stem for file in (paths.NOTEBOOKS / "profiles").glob("*.yml")}
+        ordered = [*(name for name in BY_SIZE if name in files), *sorted(files - set(BY_SIZE))]
+        return (name for name in ordered if _named(name))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
