@@ -212,7 +212,7 @@ def _finish(
 def keeping(
     closed: Sequence[Sequence[HeadId]], kinds: Sequence[Kind], size: Size
 ) -> Bool[np.ndarray, "point kind layer head"]:
-    """True where a model keeps the head."""
+    """Which heads each model keeps."""
     kept = np.ones((len(closed), len(kinds), size.layers, size.heads), dtype=bool)
     for number, heads in enumerate(closed):
         for head in heads:

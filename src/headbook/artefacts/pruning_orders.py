@@ -20,7 +20,7 @@ Scores = Mapping[Kind, Float[Tensor, "layer head"]]
 
 
 SCORED_ON = "valid"
-"""What orders by importance and by ablation are measured on; the work had older test sets."""
+"""Orders by importance and ablation are measured on this set; the work had older test sets."""
 
 
 class Order(StrEnum):

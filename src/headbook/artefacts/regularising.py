@@ -1,4 +1,4 @@
-"""The trainings of notebook 36: every regulariser at every strength, then the chosen ones again."""
+"""Trainings of page 36: every regulariser at every strength, the chosen ones with more seeds."""
 
 import math
 from collections.abc import Sequence
@@ -27,14 +27,14 @@ CONSTANT, V = "DropHead, one rate", "DropHead, V"
 
 
 class Task(StrEnum):
-    """What is trained; the value is what tables show."""
+    """The task of a training; the value is its name in tables."""
 
     TRANSLATION = "translation"
     LANGUAGE = "language model"
 
 
 KINDS = {Task.TRANSLATION: tuple(Kind), Task.LANGUAGE: (Kind.DECODER,)}
-"""The kinds of attention of each, all of which are regularised."""
+"""The kinds of attention of each task; all are regularised."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Regularising:
-    """What a profile trains: both bases, the strengths λ is chosen of, the rates of DropHead.
+    """Both base models, the candidates for λ, and the rates of DropHead.
 
-    Everything is trained with the bases' own seed; a base and what is chosen of each term with
-    `seeds` seeds in all. UserError for an empty grid, a strength twice, or no seed.
+    Everything is trained with the seed of the base models; a base, and the chosen strength of each
+    term, with `seeds` seeds in all. UserError for an empty grid, a strength twice, or no seed.
     """
 
     translation: ModelRun
@@ -97,13 +97,13 @@ class Regularising:
             raise UserError(f"seeds is {self.seeds}; a regulariser is trained with at least 1")
 
     def further_seeds(self, task: Task) -> range:
-        """Those behind the one that λ is chosen with."""
+        """The seeds after the one that λ is chosen with."""
         first = self.base(task).run.training.seed
         return range(first + 1, first + self.seeds)
 
     @property
     def trainings(self) -> int:
-        """Of each task, all in all."""
+        """How many trainings each task takes."""
         variants = len(self.terms) + 2
         grid = len(self.terms) * len(self.strengths) + 2 * len(self.rates)
         return 1 + grid + (self.seeds - 1) * (1 + variants)
@@ -113,11 +113,11 @@ class Regularising:
         return Candidate(task, NONE, 0.0, run)
 
     def grid(self, task: Task) -> tuple[Candidate, ...]:
-        """All that is trained with the first seed, the base first."""
+        """All trainings with the first seed, the base first."""
         return (self.base(task), *self.candidates(task))
 
     def further(self, task: Task, chosen: Sequence["Made"]) -> list[Candidate]:
-        """What was chosen of them, with the further seeds."""
+        """The chosen trainings with the further seeds."""
         return [each.asked.with_seed(seed) for seed in self.further_seeds(task) for each in chosen]
 
     def candidates(self, task: Task) -> tuple[Candidate, ...]:
@@ -145,7 +145,7 @@ def _dropping(base: Candidate, variant: str, rate: float) -> Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """A trained candidate and what is read of it, the same for both tasks. Losses are in nats."""
+    """A trained candidate, read alike for both tasks. Losses are in nats."""
 
     asked: Candidate
     model: TrainedModel | LanguageModel
@@ -164,7 +164,7 @@ class Made:
         return float(self.model.curve["valid_loss_nats"].min())
 
     def test_losses(self) -> Losses:
-        """Of each sentence of the first test set, or segment of the test text, in 32 bits."""
+        """Loss of each sentence of the first test set, or segment of the test text, in 32 bits."""
         if isinstance(self.model, LanguageModel):
             pairs = self.model.segments(self.model.text.test)
         else:
@@ -181,7 +181,7 @@ class Made:
 
     @cached_property
     def bleu_statistics(self) -> Statistics | None:
-        """What its BLEU is made of, a sentence a row; None of a language model."""
+        """Sufficient statistics of its BLEU, one row per sentence; None for a language model."""
         if isinstance(self.model, LanguageModel):
             return None
         references = next(iter(self.model.corpus.tests.values())).target
@@ -204,7 +204,7 @@ def made(candidate: Candidate, store: Store) -> Made:
 
 
 def tuned(found: Sequence[Made]) -> list[Made]:
-    """Of each variant the strength with the least loss on validation text; the weaker of equals."""
+    """The strength of each variant with the least validation loss; the weaker of equals."""
     best: dict[str, Made] = {}
     for each in sorted(found, key=lambda one: (one.valid_nats, one.asked.strength)):
         best.setdefault(each.asked.variant, each)
@@ -212,7 +212,7 @@ def tuned(found: Sequence[Made]) -> list[Made]:
 
 
 def trained_all(asked: Regularising, task: Task, store: Store) -> tuple[list[Made], list[Made]]:
-    """All of the first seed; and the chosen of it with those of further seeds, the base first."""
+    """All models of the first seed; and the chosen ones with all their seeds, the base first."""
     first = [made(each, store) for each in asked.grid(task)]
     chosen = tuned(first)
     return first, chosen + [made(each, store) for each in asked.further(task, chosen)]

@@ -1,4 +1,4 @@
-"""The trainings of notebook 27: a model, and what may make its heads specialise, one at a time."""
+"""Trainings of page 27: a base model, and changes that may make its heads specialise."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ FACTOR = 4
 
 
 class Change(StrEnum):
-    """What is changed of the model; the value is what tables show."""
+    """A change of the base model; the value is its name in tables."""
 
     NONE = "as it is"
     UPDATES = f"{FACTOR} times the updates"
@@ -23,7 +23,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True)
 class Specialising:
-    """The model, the pairs that it is left where it has fewer, and how many seeds of each.
+    """Base model, reduced number of training pairs, seeds.
 
     UserError for no pair, no seed, or a batch too small to be divided.
     """
@@ -39,14 +39,14 @@ class Specialising:
             raise UserError(f"a batch of {self.model.training.tokens} tokens cannot be divided")
 
     def runs(self) -> Iterator[tuple[Change, ModelRun]]:
-        """Every change with the first seed, then with the next."""
+        """Every change with the first seed, then with the next one."""
         first = self.model.training.seed
         for seed in range(first, first + self.seeds):
             for change in Change:
                 yield change, self.changed(change).with_seed(seed)
 
     def changed(self, change: Change) -> ModelRun:
-        """The model with that change and no other."""
+        """The base model with that change alone."""
         run = self.model
         if change is Change.PAIRS:
             return replace(run, pairs=self.pairs)

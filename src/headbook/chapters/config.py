@@ -95,17 +95,17 @@ class Config:
         return (*first, *(models[0] for models in others))
 
     def encoder_pruned_models(self) -> tuple[ModelRun, ...]:
-        """Those of them that are pruned with gates in the encoder alone as well."""
+        """Those of them that are also pruned with gates in the encoder alone."""
         return self._named(self.pruned_models(), self.preset.pruning.encoder_corpora)
 
     def examined_models(self) -> tuple[ModelRun, ...]:
-        """One model of each corpus that part 2 prunes: for what is too dear to do with each."""
+        """One pruned model per corpus, for measurements too costly to repeat over all seeds."""
         found = {model.corpus: model for model in reversed(self.pruned_models())}
         one_each = tuple(reversed(found.values()))
         return self._named(one_each, self.preset.pruning.examined_corpora)
 
     def scratch_models(self, *, alone: bool) -> tuple[ModelRun, ...]:
-        """Those of these with from-scratch controls, gates in the encoder alone or everywhere."""
+        """Those of them with from-scratch controls, gates in the encoder alone or everywhere."""
         pruning = self.preset.pruning
         corpora = pruning.scratch_corpora
         if alone and pruning.scratch_encoder_corpora is not None:
@@ -117,13 +117,13 @@ class Config:
     def _named(
         self, models: tuple[ModelRun, ...], corpora: tuple[str, ...] | None
     ) -> tuple[ModelRun, ...]:
-        """Those of the profile's named corpora; a corpus the user asks for always is."""
+        """The models of the named corpora; a corpus that overrides the profile's is always one."""
         if corpora is None or self.corpus is not None:
             return models
         return tuple(model for model in models if model.corpus in corpora)
 
     def language_models(self, setting: Setting | None = None) -> tuple[LanguageRun, ...]:
-        """The profile's language models of one setting, or all; a corpus is one for all of them."""
+        """The profile's language models of one setting, or all; a corpus overrides that of each."""
         runs = tuple(run for run in self.preset.language if setting in (None, run.setting))
         if self.corpus is not None:
             text_of(self.corpus, 1)  # an unknown name is said now, not after the training
@@ -131,29 +131,29 @@ class Config:
         return tuple(dict.fromkeys(self._changed(runs)))
 
     def sharing_models(self) -> tuple[SharingRun, ...]:
-        """That one with other heads."""
+        """Variants of the base model with different head counts."""
         return self._on_its_text(self._changed(self.preset.sharing))
 
     def dropping_models(self) -> tuple[DroppingRun, ...]:
-        """That one trained with DropHead."""
+        """Variants of the base model trained with DropHead."""
         return self._on_its_text(self._changed(self.preset.dropping))
 
     def varied_model(self) -> LanguageRun:
-        """The model as described whose variants pages 37 and 38 look at."""
+        """The base model whose variants pages 37 and 38 compare."""
         return self._on_its_text(self._changed((self.preset.varied,)))[0]
 
     def light_models(self) -> tuple[LanguageRun, ...]:
-        """That one, DeLighT's blocks, and ours with about as many weights as they have."""
+        """The base model, DeLighT's blocks, and a transformer with about as many weights."""
         return light(self.varied_model())
 
     def of_varied_seeds(self) -> "tuple[Config, ...]":
-        """This config with each seed of that model and its variants; only the one asked for."""
+        """This config with each seed of the base model; with a seed given, that one alone."""
         first = self.varied_model().training.seed
         count = self.preset.varied_seeds if self.seed is None else 1
         return tuple(replace(self, seed=seed) for seed in range(first, first + count))
 
     def variants(self) -> tuple[LanguageRun, ...]:
-        """All of these of every seed; none where the profile varies no model."""
+        """All variants with every seed; none where the profile has no base model."""
         if self.preset.varied is None:
             return ()
         return tuple(
@@ -173,16 +173,16 @@ class Config:
         return encoder_runs(self.one_model(), seeds)
 
     def layer_sample(self) -> LayerSample:
-        """On how much of their text these are compared with it."""
+        """How much text the layers are compared on. UserError where the profile compares none."""
         given = self.preset.layers
         if given is None:
             raise UserError(f"profile {self.profile} compares no layers; give it a sample")
         return given.of(self.sentences)
 
     def regularising(self) -> Regularising:
-        """What is trained with regularisers; of a corpus of pairs, whose English side is the text.
+        """The trainings with regularisers; a given corpus of pairs lends its English side as text.
 
-        A seed is one seed of each.
+        With a seed given, each is trained with that seed alone.
         """
         given = self.preset.regularising
         if given is None:
@@ -195,9 +195,9 @@ class Config:
         return replace(given, translation=translation, language=language, seeds=seeds)
 
     def specialising(self) -> Specialising:
-        """What is changed to make heads specialise; of a corpus of one's own a part of its pairs.
+        """The base model and its changes; of a given corpus, a quarter of its pairs are the fewer.
 
-        A seed is one seed of each.
+        With a seed given, each is trained with that seed alone.
         """
         given = self.preset.specialising
         if given is None:
@@ -209,7 +209,7 @@ class Config:
         return Specialising(model, pairs, given.seeds if self.seed is None else 1)
 
     def translation_models(self) -> tuple[ModelRun, ...]:
-        """All that is trained for pages that prune and regularise nothing."""
+        """All translation models that pages without pruning and regularisers train."""
         changed = self.preset.specialising and [run for _, run in self.specialising().runs()]
         return tuple(dict.fromkeys((*self.emerging_models(), *(changed or ()))))
 

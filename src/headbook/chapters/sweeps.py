@@ -1,7 +1,7 @@
-"""The λ sweeps of a profile's models, and the controls beside them: which runs there are.
+"""The λ sweeps of a profile's models, and their controls.
 
-A sweep is a list of stage runs, each kept on its own: a killed sweep, started again, does only what
-is missing.
+A sweep is a list of stage runs, each kept on its own: a killed sweep, started again, does only the
+missing runs.
 """
 
 from collections.abc import Iterator, Sequence

@@ -47,9 +47,9 @@ def stacked(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 
 def mean_claims(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row a claim and model: mean over seeds with Student's interval, and the baseline's mean.
+    """One row per claim and model: mean over seeds, Student's interval, mean baseline.
 
-    The seed is told where it is one.
+    The column `seed` is empty where there are several.
     """
     found = []
     for (claim, _), here in rows.groupby(["claim", "model"], sort=False):

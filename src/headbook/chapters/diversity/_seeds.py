@@ -46,7 +46,7 @@ def of_each_seed(configs: Sequence[Config], compute: Callable[[Config], Tables])
 
 
 def mean_table(table: pd.DataFrame, by: Sequence[str], spread: str) -> pd.DataFrame:
-    """One row a model, in the table's order: means over seeds, whole numbers as they are.
+    """One row per model, in the table's order: means over seeds, whole numbers as they are.
 
     Where there are several, the column behind `spread` is its standard deviation over seeds, and
     the last one their number.
