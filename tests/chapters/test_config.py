@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from headbook.artefacts.catalogue import runs
 from headbook.artefacts.model import trained
 from headbook.artefacts.recipe import SIZES
+from headbook.chapters import config as configs
 from headbook.chapters.config import Config
-from headbook.chapters.profile import PROFILES
+from headbook.chapters.profile import PROFILES, Profile
 from headbook.chapters.tables import model_labels, model_name
 from headbook.runs.store import Store
 from headbook.types import UserError
@@ -70,18 +72,33 @@ def test_no_parameter_is_the_quick_profile():
     assert Config().models() == PROFILES["quick"].models
 
 
-def test_a_corpus_of_the_profile_keeps_all_its_seeds():
-    chosen = Config("laptop", corpus="multi30k-de").models()
-    assert [(run.corpus, run.training.seed) for run in chosen] == [
-        ("multi30k-de", seed) for seed in range(3)
-    ]
-    assert chosen == PROFILES["laptop"].models[:3]
+SOV, SVO, VSO = runs("controlled-sov-16", "controlled-svo-16", "controlled-vso-16")
 
 
-def test_another_corpus_gets_the_first_recipe():
-    (run,) = Config("laptop", corpus="controlled-svo").models()
-    assert run == replace(PROFILES["laptop"].models[0], corpus="controlled-svo")
-    assert Config("laptop", corpus="controlled-svo").one_model() == run
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> Profile:
+    """Two seeds of one corpus, one of two others; of the second further widths."""
+    pruning = replace(
+        PROFILES["smoke"].pruning, corpora=(SOV.corpus, VSO.corpus, SVO.corpus),
+        encoder_corpora=(SOV.corpus, SVO.corpus), examined_corpora=(SOV.corpus, SVO.corpus),
+        scratch_corpora=(SOV.corpus, SVO.corpus), scratch_encoder_corpora=(SVO.corpus,),
+    )  # fmt: skip
+    wider = replace(SVO, size=replace(SVO.size, width=32))
+    found = Profile((SOV, SOV.with_seed(1), SVO, VSO), pruning, ("a", "b"), 40, emerging=(wider,))
+    monkeypatch.setattr(configs, "PROFILES", {"toy": found})
+    return found
+
+
+def test_a_corpus_of_the_profile_keeps_all_its_seeds(toy: Profile):
+    assert Config("toy", corpus=SOV.corpus).models() == (SOV, SOV.with_seed(1))
+
+
+def test_another_corpus_gets_the_first_recipe(toy: Profile):
+    expected = replace(SOV, corpus="controlled-mixed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(configs, "load", lambda corpus, pairs: None)
+        assert Config("toy", corpus="controlled-mixed").models() == (expected,)
+        assert Config("toy", corpus="controlled-mixed").one_model() == expected
 
 
 @pytest.mark.parametrize(("corpus", "said"), [("multi30k-dd", "multi30k-de"), ("nowhere/x", "path"),
@@ -92,14 +109,10 @@ def test_a_corpus_nobody_knows_is_refused(corpus: str, said: str):
     assert_one_line(caught, corpus, said)
 
 
-def test_a_seed_replaces_all_seeds_once():
-    runs = Config("laptop", seed=7).models()
-    assert {run.training.seed for run in runs} == {7}
-    assert [run.corpus for run in runs] == ["multi30k-de", "msdocs-ru", "tatoeba-de", "tatoeba-fr"]
-
-
-def test_seed_nought_is_a_seed():
-    assert len(Config("laptop", corpus="multi30k-de", seed=0).models()) == 1
+@pytest.mark.parametrize("seed", [0, 7])
+def test_a_seed_replaces_all_seeds_once(seed: int, toy: Profile):
+    expected = tuple(run.with_seed(seed) for run in (SOV, SVO, VSO))
+    assert Config("toy", seed=seed).models() == expected
 
 
 def test_size_and_updates_leave_the_rest_of_the_recipe():
@@ -110,10 +123,9 @@ def test_size_and_updates_leave_the_rest_of_the_recipe():
         assert replace(new, size=old.size, training=again) == old
 
 
-def test_sentences_replace_the_profiles():
-    assert Config("smoke").sentence_count == 40 and Config("quick").sentence_count is None
-    assert Config("smoke", sentences=7).sentence_count == 7
-    assert Config("laptop").texts == PROFILES["laptop"].texts
+def test_sentences_replace_the_profiles(toy: Profile):
+    assert Config("toy").sentence_count == toy.sentences and Config("toy").texts == toy.texts
+    assert Config("toy", sentences=7).sentence_count == 7
 
 
 def test_a_users_own_folder_is_trained_on_and_leaves_no_path(tmp_path: Path):
@@ -130,36 +142,26 @@ def test_a_users_own_folder_is_trained_on_and_leaves_no_path(tmp_path: Path):
         assert str(tmp_path) not in table.read_text()
 
 
-def test_part_two_examines_one_model_of_each_corpus_it_sweeps():
-    config, pruning = Config("laptop"), PROFILES["laptop"].pruning
-    swept = [(run.corpus, run.training.seed) for run in config.pruned_models()]
-    first, *others = pruning.corpora
-    assert swept == [
-        *((first, seed) for seed in range(3)), *((other, 0) for other in others)
-    ]  # fmt: skip
-    examined = [(run.corpus, run.training.seed) for run in config.examined_models()]
-    named = pruning.examined_corpora or pruning.corpora
-    assert examined == [(corpus, 0) for corpus in pruning.corpora if corpus in named]
-    assert 0 < len(examined) <= len(pruning.corpora)
-    alone = {run.corpus for run in config.encoder_pruned_models()}
-    assert set(pruning.corpora) - alone == {"msdocs-ru"}
-    scratch = [
-        [run.corpus for run in config.scratch_models(alone=alone)] for alone in (True, False)
-    ]
-    assert scratch == [["tatoeba-de"], ["multi30k-de", "tatoeba-de"]]
-    (asked,) = {run.corpus for run in Config("laptop", corpus="msdocs-ru").examined_models()}
-    assert asked == "msdocs-ru"
+def test_pruning_takes_every_seed_of_its_first_corpus_and_one_of_the_others(toy: Profile):
+    config = Config("toy")
+    assert config.pruned_models() == (SOV, SOV.with_seed(1), VSO, SVO)
+    assert config.encoder_pruned_models() == (SOV, SOV.with_seed(1), SVO)
+    assert config.examined_models() == (SOV, SVO)
+    assert config.scratch_models(alone=True) == (SVO,)
+    assert config.scratch_models(alone=False) == (SOV, SVO)
 
 
-def test_further_widths_are_of_the_corpora_that_are_asked_for():
-    for chosen in (Config("laptop"), Config("laptop", corpus="tatoeba-de")):
-        models = chosen.emerging_models()
-        assert models[: len(chosen.models())] == chosen.models() and len(set(models)) == len(models)
-        assert {run.corpus for run in models} == {run.corpus for run in chosen.models()}
-    for corpus in ("tatoeba-de", "msdocs-ru"):
-        models = Config("laptop", corpus=corpus).emerging_models()
-        assert [run.size.width for run in models] == [128, 64, 256]
-        assert len({run.training for run in models}) == 1
-    assert {run.training.seed for run in Config("laptop", seed=4).emerging_models()} == {4}
-    one = Config("laptop", corpus="tatoeba-de", size="tiny").emerging_models()
-    assert one == Config("laptop", corpus="tatoeba-de", size="tiny").models()
+def test_a_corpus_that_is_asked_for_is_pruned_and_examined(toy: Profile):
+    config = Config("toy", corpus=VSO.corpus)
+    assert config.pruned_models() == config.encoder_pruned_models() == (VSO,)
+    assert config.examined_models() == (VSO,)
+
+
+def test_further_widths_are_of_the_corpora_that_are_asked_for(toy: Profile):
+    (wider,) = toy.emerging
+    assert Config("toy").emerging_models() == (*toy.models, wider)
+    assert Config("toy", corpus=SVO.corpus).emerging_models() == (SVO, wider)
+    assert Config("toy", corpus=VSO.corpus).emerging_models() == (VSO,)
+    assert {run.training.seed for run in Config("toy", seed=4).emerging_models()} == {4}
+    same_width = Config("toy", corpus=SVO.corpus, size="tiny")
+    assert same_width.emerging_models() == same_width.models()

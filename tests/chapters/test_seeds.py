@@ -79,12 +79,11 @@ def test_a_table_of_one_seed_stays_as_it_is(alone: Tables) -> None:
     pd.testing.assert_frame_equal(found, alone["quality"].drop(columns="seed"))
 
 
-def test_seeds_of_the_profiles() -> None:
+def test_a_config_of_each_seed_of_the_base_model() -> None:
     full = Config("full")
-    assert [each.seed for each in full.of_varied_seeds()] == [0, 1, 2, 3, 4]
+    configs, first = full.of_varied_seeds(), full.varied_model().training.seed
+    assert [each.seed for each in configs] == [first + n for n in range(full.preset.varied_seeds)]
     assert [each.seed for each in Config("full", seed=7).of_varied_seeds()] == [7]
-    assert {run.training.seed for run in full.variants()} == {0, 1, 2, 3, 4}
-    assert [each.seed for each in Config("laptop").of_varied_seeds()] == [0, 1, 2]
-    first, *_ = full.of_varied_seeds()
-    assert first.sharing_models() == full.sharing_models()
-    assert len(set(full.variants())) == 5 * len(set(first.variants()))
+    assert {run.training.seed for run in full.variants()} == {each.seed for each in configs}
+    assert configs[0].sharing_models() == full.sharing_models()
+    assert len(set(full.variants())) == len(configs) * len(set(configs[0].variants()))
