@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
+from itertools import islice
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
 
 from headbook.heads.norms import value_norms
 from headbook.heads.outputs import output_parts
@@ -25,7 +25,7 @@ from headbook.models.loaded import Loaded
 from headbook.plots.palette import KINDS
 from headbook.types import Kind, UserError
 
-ROW, LEFT, RIGHT, WIDE, LONG = 24, 150, 250, 400, 16
+ROW, LEFT, RIGHT, WIDE, LONG = 24, 125, 285, 410, 14
 """Units of the picture: height of a token, where lines begin and end, width; letters of a token."""
 FAINT = 0.02
 """Weights below this are not drawn as lines."""
@@ -74,6 +74,10 @@ class HeadView:
             raise UserError("a view of heads needs a model and a sentence at least")
 
     def _repr_html_(self) -> str:
+        return self.html()
+
+    def html(self) -> str:
+        """One element with its style and script."""
         data = json.dumps([_encoded(each) for each in self.series], ensure_ascii=False)
         first = self.series[0]
         page = files("headbook.plots").joinpath("view.html").read_text("utf-8")
@@ -84,6 +88,12 @@ class HeadView:
             "PICTURE": _picture(first.sentences[0], *first.first),
             "SAID": f"{escape(first.name)}, layer {first.first[0]}, head {first.first[1]}.",
             "DATA": data.replace("<", "\\u003c"),
+            "ROW": str(ROW),
+            "LEFT": str(LEFT),
+            "RIGHT": str(RIGHT),
+            "WIDE": str(WIDE),
+            "LONG": str(LONG),
+            "FAINT": str(FAINT),
         }
         for name, text in parts.items():
             page = page.replace(f"__{name}__", text)
@@ -93,6 +103,27 @@ class HeadView:
 def view(series: Sequence[Series], alt: str) -> HeadView:
     """All heads of these models and sentences; `alt` says what is shown."""
     return HeadView(tuple(series), alt)
+
+
+def series_of(
+    model: Loaded, sentences: Sequence[str], name: str, first: tuple[int, int] = (1, 1)
+) -> list[Series]:
+    """One series per kind of attention; a translation model translates the sentences itself."""
+    translations: Sequence[str | None] = [None] * len(sentences)
+    if any(kind is Kind.CROSS for kind, _, _ in model.network.attentions()):
+        translations = model.translate(sentences)
+    pairs = zip(sentences, translations, strict=True)
+    by_kind = zip(*(seen(model, *pair) for pair in pairs), strict=True)
+    return [Series(f"{name}, {group[0].kind}", group, first if not at else (1, 1))
+            for at, group in enumerate(by_kind)]  # fmt: skip
+
+
+def short_sentences(
+    model: Loaded, sentences: Sequence[str], count: int, shortest: int, longest: int
+) -> list[str]:
+    """The first that have so many tokens; the shortest of all where there is none."""
+    fitting = (each for each in sentences if shortest <= len(model.pieces(each)) <= longest)
+    return list(islice(fitting, count)) or [min(sentences, key=len)]
 
 
 @torch.inference_mode()
@@ -116,8 +147,8 @@ def seen(model: Loaded, sentence: str, translation: str | None = None) -> list[S
         queries = keys = source
         if translates and kind is not Kind.ENCODER:
             queries = _tokens(model, str(translation), target=True)
-            if kind is Kind.DECODER:
-                queries = keys = [(START, True), *queries[:-1]]
+        if translates and kind is Kind.DECODER:
+            queries = keys = [(START, True), *queries[:-1]]
         weights = np.stack([each[0].float().cpu().numpy() for each in tape[kind, Point.WEIGHTS]])
         if weights.shape[2:] != (len(queries), len(keys)):
             raise UserError(
@@ -148,8 +179,8 @@ def _norms(model: Loaded, kind: Kind, tape: Tape) -> np.ndarray | None:
         return None
     if (kind, Point.VALUES) not in tape:
         return None
-    norms: list[Tensor] = [value_norms(values, part)[0].float().cpu()
-                           for values, part in zip(tape[kind, Point.VALUES], parts, strict=True)]  # fmt: skip
+    layers = zip(tape[kind, Point.VALUES], parts, strict=True)
+    norms = [value_norms(values, part)[0].float().cpu() for values, part in layers]
     return torch.stack(norms).numpy()
 
 

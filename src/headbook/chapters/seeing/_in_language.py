@@ -12,7 +12,7 @@ ENGLISH, UNDETERMINED = "en", "und"
 
 
 def language_of(source: str) -> str:
-    """Of a treebank by its entry; the bundled sample is English, of another text it is not known."""
+    """Of a treebank by its entry; of the bundled sample English, of another text not known."""
     entry = registry().get(source)
     return entry.target if entry else ENGLISH if source == SAMPLE else UNDETERMINED
 
@@ -27,8 +27,9 @@ def in_their_language(
              for source in texts}  # fmt: skip
     for name in models:
         model = load(name)
+        either = (UNDETERMINED, model.languages[0])
         own = [(source, each) for source, (spoken, each) in given.items()
-               if UNDETERMINED in (spoken, model.languages[0]) or spoken == model.languages[0]]  # fmt: skip
+               if spoken in either or either[1] == UNDETERMINED]  # fmt: skip
         if not own:
             raise UserError(f"{name} reads {model.languages[0]}, and no text given is in it")
         for source, each in own:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from unicodedata import category
 
 import numpy as np
@@ -92,7 +93,7 @@ def _measured(
         raise UserError(f"{model.name} has no encoder: name a model with encoder self-attention")
     signs = [punctuation(model, sentence) for sentence in sentences]
     lengths = torch.tensor([len(each) for each in signs])
-    for low, high in zip(LENGTHS, LENGTHS[1:], strict=False):
+    for low, high in pairwise(LENGTHS):
         rows = ((lengths >= low) & (lengths < high)).nonzero().flatten().tolist()
         if not rows:
             continue
