@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.seeing._in_language import in_their_language
 from headbook.claims.gates import NONE, RELEASED
@@ -23,6 +24,7 @@ from headbook.heads.norms import by_norm
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.heads.special import SpecialWeight
 from headbook.models.loaded import Loaded
+from headbook.plots.view import HeadView, series_of, short_sentences, view
 from headbook.runs.store import Store
 from headbook.types import Kind, UserError
 
@@ -40,7 +42,8 @@ MIDDLE = (5 / 12, 10 / 12)
 """Layers 6 to 10 of the work's 12."""
 HALF = 0.5
 PAPER = {"separator": 0.5, "previous": 4, "next": 5, "heads": 144, "layers": 12}
-VIEWED = 3
+VIEWED, VIEWED_LENGTHS = 3, (9, 16)
+"""Sentences of the view, and their lengths in tokens."""
 
 
 @dataclass(frozen=True)
@@ -219,6 +222,89 @@ def _claims(model: str, whole: Mapping[str, Sums]) -> Iterator[dict[str, object]
                "baseline": np.nan, "closed": NONE}  # fmt: skip
 
 
+def main_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """Of every model only the rows of its last text, which the claims are about."""
+    return table[table["text"] == table.groupby("model")["text"].transform("last")]
+
+
+def by_layer(tables: Tables, models: Sequence[str], quantity: str = "special") -> pd.DataFrame:
+    """A quantity over depth, a curve per model and per weights, norms and redrawn weights."""
+    rows = main_rows(tables["layers"]).query("quantity == @quantity and model in @models")
+    last = rows.groupby("model")["layer"].transform("max")
+    names = rows["model"].replace(words.TITLES) + ", " + rows["matrix"]
+    return rows.assign(depth=rows["layer"] / last, curve=names)
+
+
+def paper_marks() -> pd.DataFrame:
+    """Half of the weight in layers 6 to 10 of 12 (Clark et al. 2019, Figure 2)."""
+    depth = [layer / PAPER["layers"] for layer in range(6, 11)]
+    return pd.DataFrame({"depth": depth, "value": PAPER["separator"]})
+
+
+def by_length(tables: Tables, model: str) -> pd.DataFrame:
+    """Quantities over the length of the sentence."""
+    return main_rows(tables["lengths"]).query("model == @model")
+
+
+def summary(tables: Tables) -> pd.DataFrame:
+    """Mean over heads in per cent, one row per model and per weights or norms; entropy in nats."""
+    rows = main_rows(tables["heads"])
+    means = rows.groupby(["model", "text", "matrix"], sort=False)[QUANTITIES].mean().reset_index()
+    shown = {name: means[name].map(words.percent) for name in [*KINDS, "special"]}
+    titled = means["model"].replace(words.TITLES)
+    return means.assign(**shown, entropy=means["entropy"].map("{:.2f}".format), model=titled)
+
+
+def shown(parameters: Parameters, tables: Tables) -> HeadView:
+    """Every head in three short sentences; first the one that most looks at the next token."""
+    series = []
+    read = in_their_language(parameters.models, parameters.texts, parameters.sentences)
+    for model, _, sentences in read:
+        if not any(each.name.startswith(title_of(model.name)) for each in series):
+            heads = tables["heads"].query("model == @model.name and matrix == @WEIGHTS")
+            best = heads.loc[heads["next"].idxmax()]
+            short = short_sentences(model, sentences, VIEWED, *VIEWED_LENGTHS)
+            first = int(best["layer"]), int(best["head"])
+            series += series_of(model, short, title_of(model.name), first)
+    return view(series, "One head's attention as lines from token to token, and every head of the "
+                "model as a small map; controls choose model, sentence and head.")  # fmt: skip
+
+
+def title_of(model: str) -> str:
+    """As figures and tables name it."""
+    return words.TITLES.get(model, model)
+
+
 def facts(tables: Tables) -> Facts:
-    """The numbers of the prose."""
-    return {}
+    """The numbers of the prose: shares in the middle layers, and counts of heads."""
+    found: Facts = {"paper_separator": words.percent(PAPER["separator"]),
+                    "paper_neighbours": f"{PAPER['next']} and {PAPER['previous']} of "
+                    f"{PAPER['heads']}"}  # fmt: skip
+    layers = main_rows(tables["layers"])
+    for (model, matrix), rows in layers.groupby(["model", "matrix"], sort=False):
+        depth = rows["layer"] / rows["layer"].max()
+        middle = rows[(depth > MIDDLE[0]) & (depth <= MIDDLE[1] + 1e-9)]
+        means = middle.groupby("quantity")["value"].mean()
+        key = f"{str(model).replace('-', '_')}_{_KEYS[str(matrix)]}"
+        found |= {f"{key}_{quantity.replace(' ', '_')}": words.percent(means[quantity])
+                  for quantity in ("special", "first special", "last special")}  # fmt: skip
+    weights = main_rows(tables["heads"]).query("matrix == @WEIGHTS")
+    for model, rows in weights.groupby("model", sort=False):
+        key = str(model).replace("-", "_")
+        broad = rows.loc[rows["entropy"].idxmax()]
+        found |= {
+            f"{key}_neighbours": f"{(rows['next'] > HALF).sum()} and "
+            f"{(rows['previous'] > HALF).sum()} of {len(rows)}",
+            f"{key}_broadest": f"layer {broad['layer']}, {broad['entropy']:.1f}",
+            f"{key}_sentences": words.count(rows["sentences"].iloc[0]),
+        }
+    for model, rows in main_rows(tables["lengths"]).groupby("model", sort=False):
+        special = rows.query("quantity == 'on special tokens'").sort_values("tokens")
+        key = str(model).replace("-", "_")
+        for end, row in (("short", special.iloc[0]), ("long", special.iloc[-1])):
+            found |= {f"{key}_{end}": words.percent(row["value"]),
+                      f"{key}_{end}_tokens": f"{row['tokens']:.0f}"}  # fmt: skip
+    return found
+
+
+_KEYS = {WEIGHTS: "weights", NORMS: "norms", REDRAWN: "redrawn"}
