@@ -4,7 +4,14 @@ import pytest
 import torch
 
 from headbook.corpora.batches import collate
-from headbook.heads.alignment import AlignmentAgreement, LinkPrecision, Step, WordPair, links
+from headbook.heads.alignment import (
+    AlignmentAgreement,
+    LinkPrecision,
+    Step,
+    WordPair,
+    diagonal,
+    links,
+)
 from headbook.heads.random_head import random_heads
 from headbook.models.capture import Point
 from headbook.types import Kind, UserError
@@ -82,3 +89,10 @@ def test_tokens_of_another_model_are_refused() -> None:
     other = collate([([5, 6, 1], [8, 1])], [0])
     with pytest.raises(UserError, match="tokens where the model has"):
         measure.update(random_heads(other, Kind.CROSS), other)
+
+
+def test_the_diagonal_runs_from_corner_to_corner() -> None:
+    many = collate([([5, 6, 7, 1], [8, 9, 10, 11, 12, 1]), ([5, 1], [8, 1])], [0, 1])
+    (weights,) = diagonal(many)[Kind.CROSS, Point.WEIGHTS]
+    assert weights[0, 0, :5].argmax(-1).tolist() == [0, 0, 1, 2, 2]
+    assert weights[1, 0, 0].argmax() == 0 and weights[1].sum() == 1

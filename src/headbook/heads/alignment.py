@@ -128,3 +128,17 @@ class LinkPrecision(_Links):
             hits.append(torch.stack([_right(found, group) for group in pair.groups], dim=-1))
             asked.append(pair.groups.any(-1).sum(-1).double()[None, None])
         return torch.stack(hits), torch.stack(asked)
+
+
+def diagonal(batch: Batch) -> dict[tuple[Kind, Point], list[Tensor]]:
+    """A recording of one head that looks at the source token as far through its sentence: order
+    without words. EOS is left out on both sides."""
+    tokens, pieces = batch.target_out.shape[1], batch.source.shape[1]
+    weights = torch.zeros(len(batch), 1, tokens, pieces)
+    for row, (length, size) in enumerate(
+        zip(batch.target_mask.sum(1).tolist(), batch.source_mask.sum(1).tolist(), strict=True)
+    ):
+        step = max(size - 2, 0) / max(length - 2, 1)
+        places = (torch.arange(length - 1) * step).round().long()
+        weights[row, 0, torch.arange(length - 1), places] = 1.0
+    return {(Kind.CROSS, Point.WEIGHTS): [weights]}

@@ -1,0 +1,251 @@
+"""Page 53: word alignment read off cross-attention, by weights and by norms."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from headbook.chapters import words
+from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.seeing._parallel import (
+    ENGLISH,
+    GROUPS,
+    Parallel,
+    aligned,
+    as_table,
+    parallel,
+    published_links,
+    same_links,
+)
+from headbook.claims.gates import NONE, RELEASED
+from headbook.claims.verdict import COLUMNS, OPTIONAL
+from headbook.corpora.batches import Batch
+from headbook.heads.alignment import (
+    AlignmentAgreement,
+    LinkPrecision,
+    Step,
+    WordPair,
+    diagonal,
+)
+from headbook.heads.collect import collect
+from headbook.heads.measure import REPLICATES, RatioSums, best_head, percentiles
+from headbook.heads.norms import by_norm
+from headbook.heads.nulls import Null, without_knowledge
+from headbook.heads.random_head import random_heads
+from headbook.looking.load import load
+from headbook.models.loaded import Loaded
+from headbook.runs.store import Store
+from headbook.types import Kind, UserError
+
+NUMBER = 53
+TITLE = "Which words align?"
+WORK = "kobayashi2020"
+KEYS = ("model", "sentences", "matrix", "step")
+
+WEIGHTS, NORMS, REDRAWN = "weights", "norms", "weights, drawn anew"
+DIAGONAL, RANDOM, AGAIN = "diagonal", "random head", "the aligner again"
+PUBLISHED, EFLOMAL = "published", "eflomal"
+PORTUGUESE = "pt"
+BATCH_TOKENS = 2048
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Translation models, who aligned the reference, its first sentences, and redrawn networks.
+
+    `aligner` is "published", the links published with the page (English and Portuguese), or
+    "eflomal", which is run.
+    """
+
+    models: tuple[str, ...] = ("firefox-en-pt",)
+    aligner: str = PUBLISHED
+    sentences: int | None = 200
+    nulls: int = 0
+
+
+Sums = dict[tuple[str, Step], tuple[RatioSums, RatioSums]]
+"""By matrix and step: agreement with the links, and precision by group."""
+
+
+def compute(parameters: Parameters, store: Store) -> Tables:
+    """Errors of every head, of the best ones and of the controls, and claims."""
+    if parameters.aligner not in (PUBLISHED, EFLOMAL):
+        raise UserError(f"aligner is {parameters.aligner!r}; use {PUBLISHED} or {EFLOMAL}")
+    heads: list[pd.DataFrame] = []
+    best, claims, texts = [], [], dict[str, Parallel]()
+    for name in parameters.models:
+        model = load(name)
+        other = _other(model)
+        if other not in texts:
+            texts[other] = parallel(other, _kept(parameters.aligner, other))
+            if parameters.aligner == EFLOMAL:
+                best.append(_again(texts[other]))
+        pairs = texts[other] if model.languages[0] == ENGLISH else texts[other].turned()
+        subject = Subject(model, pairs.first(parameters.sentences))
+        sums = subject.heads(parameters.nulls)
+        labels = {"model": name, "sentences": len(subject.pairs)}
+        for (matrix, step), (agreement, precision) in sums.items():
+            own = labels | {"matrix": matrix, "step": str(step)}
+            heads.append(_heads(agreement, precision).assign(**own))
+            best.append(own | _best(agreement, precision))
+        controls = subject.controls()
+        for matrix, (agreement, precision) in controls.items():
+            own = labels | {"matrix": matrix, "step": str(Step.OUTPUT)}
+            best.append(own | _best(agreement, precision))
+        claims += _claims(name, sums, controls[DIAGONAL][0])
+    found = {"heads": pd.concat(heads, ignore_index=True), "best": pd.DataFrame(best)}
+    if parameters.aligner == EFLOMAL:
+        # Links of English and Portuguese come with the page, so that it needs no aligner.
+        kept = texts.get(PORTUGUESE, next(iter(texts.values())))
+        found |= {"links": as_table(kept.links),
+                  "claims": pd.DataFrame(claims, columns=[*COLUMNS, *OPTIONAL])}  # fmt: skip
+    return found
+
+
+def _other(model: Loaded) -> str:
+    """The language beside English; UserError for a model that does not translate from or to it."""
+    others = [each for each in model.languages if each != ENGLISH]
+    if ENGLISH not in model.languages or len(others) != 1 or others[0] is None:
+        raise UserError(
+            f"{model.name} reads {model.languages[0]} and writes {model.languages[1] or 'nothing'}; "
+            "name a model that translates from or to English"
+        )
+    return others[0]
+
+
+def _kept(aligner: str, other: str) -> list | None:
+    if aligner == EFLOMAL:
+        return None
+    if other != PORTUGUESE:
+        raise UserError(f"published links are of English and Portuguese: give aligner={EFLOMAL}")
+    return published_links("53_which_words_align")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model that reads the reference translations, one word after the other."""
+
+    model: Loaded
+    text: Parallel
+
+    @cached_property
+    def pairs(self) -> list[WordPair]:
+        return self.text.on(self.model)
+
+    @cached_property
+    def batches(self) -> list[Batch]:
+        sources, targets = ([tree.text for tree in side]
+                            for side in (self.text.sources, self.text.targets))  # fmt: skip
+        return self.model.batches(sources, targets, BATCH_TOKENS)
+
+    def heads(self, nulls: int) -> Sums:
+        """All heads of cross-attention, by weights and norms, at either step; and the best of
+        several redrawn networks."""
+        network, batches, pairs = self.model.network, self.batches, self.pairs
+        weights, norms = _measures(pairs), by_norm(network, _measures(pairs))
+        collect(network, batches, [*weights.values(), *norms.values()], progress=iter)
+        found = {}
+        for step in Step:
+            names = (f"agreement, {step}", f"precision, {step}")
+            found[WEIGHTS, step] = tuple(weights[name].sums() for name in names)
+            found[NORMS, step] = tuple(norms[name].measure.sums() for name in names)
+        if nulls:
+            drawn = [self._redrawn(seed) for seed in range(nulls)]
+            found[REDRAWN, Step.OUTPUT] = max(drawn, key=lambda each: float(each[0].ratio().max()))
+        return found
+
+    def _redrawn(self, seed: int) -> tuple[RatioSums, RatioSums]:
+        measures = _measures(self.pairs, (Step.OUTPUT,))
+        with without_knowledge(self.model.network, Null.DRAWN, seed):
+            collect(self.model.network, self.batches, list(measures.values()), progress=iter)
+        agreement, precision = (each.sums() for each in measures.values())
+        return agreement, precision
+
+    def controls(self) -> dict[str, tuple[RatioSums, RatioSums]]:
+        """The diagonal, and one head of random weights."""
+        makers = {DIAGONAL: diagonal, RANDOM: lambda batch: random_heads(batch, Kind.CROSS)}
+        found, pairs, batches = {}, self.pairs, self.batches
+        for name, make in makers.items():
+            measures = _measures(pairs, (Step.OUTPUT,))
+            for batch in batches:
+                for each in measures.values():
+                    each.update(make(batch), batch)
+            found[name] = tuple(each.sums() for each in measures.values())
+        return found
+
+
+def _measures(pairs: Sequence[WordPair], steps: Sequence[Step] = tuple(Step)) -> dict:
+    return {
+        f"{name}, {step}": measure(pairs, step)
+        for step in steps
+        for name, measure in (("agreement", AlignmentAgreement), ("precision", LinkPrecision))
+    }
+
+
+def _heads(agreement: RatioSums, precision: RatioSums) -> pd.DataFrame:
+    error, right = 1 - agreement.ratio(), precision.ratio()
+    return pd.DataFrame(
+        {"layer": layer + 1, "head": head + 1, "error": float(error[layer, head])}
+        | dict(zip(GROUPS, right[layer, head].tolist(), strict=True))
+        for layer, head in np.ndindex(*error.shape)
+    )
+
+
+def _best(agreement: RatioSums, precision: RatioSums) -> dict[str, object]:
+    """The head of the lowest error, chosen on one half and scored on the other; precision on all."""
+    best = best_head(agreement)
+    layer, head = int(best.layer), int(best.head)
+    right = precision.ratio()[layer, head].tolist()
+    return {"layer": layer + 1, "head": head + 1, "error": 1 - float(best.score),
+            "low": 1 - float(best.high), "high": 1 - float(best.low),
+            **dict(zip(GROUPS, right, strict=True))}  # fmt: skip
+
+
+def _again(text: Parallel) -> dict[str, object]:
+    """The sure links of a second run of the aligner against those of the first, as for heads."""
+    second = aligned(text.sources, text.targets, text.languages[1])
+    rows = torch.tensor([
+        (len(two.sure & one.sure) + len(two.sure & one.possible), len(two.sure) + len(one.sure))
+        for one, two in zip(text.links, second, strict=True)
+    ], dtype=torch.float64)  # fmt: skip
+    agreement = RatioSums.over(rows[:, 0], rows[:, 1], torch.arange(len(rows)), REPLICATES)
+    low, high = agreement.interval()
+    found = {name: same_links(text, tag) for name, tag in GROUPS.items()}
+    return {"model": "-".join(text.languages), "sentences": len(rows), "matrix": AGAIN,
+            "step": "", "layer": 0, "head": 0, "error": 1 - float(agreement.ratio()),
+            "low": 1 - float(high), "high": 1 - float(low), **found}  # fmt: skip
+
+
+def _claims(name: str, sums: Sums, order: RatioSums) -> Iterator[dict[str, object]]:
+    """One row per claim, intervals over sentences."""
+    error = {key: 1 - each[0].replicates() for key, each in sums.items()}
+    weights, norms = (error[each, Step.OUTPUT] for each in (WEIGHTS, NORMS))
+    found = {
+        "align-norms-better": (weights - norms).mean((-2, -1)),
+        "align-input-better": (norms - error[NORMS, Step.INPUT]).mean((-2, -1)),
+        "align-best-beats-diagonal": _of_best(sums[WEIGHTS, Step.OUTPUT][0])
+        - order.replicates(1).flatten(1)[:, 0],
+        "align-reader-better": _of_best(sums[WEIGHTS, Step.INPUT][0])
+        - _of_best(sums[WEIGHTS, Step.OUTPUT][0]),
+        "align-most-heads-do-not": (weights > 1 - order.replicates()).double().mean((-2, -1)),
+    }
+    for claim, each in found.items():
+        low, high = percentiles(each[1:])
+        yield {"claim": claim, "model": name, "corpus": RELEASED, "target": "", "seed": "",
+               "value": float(each[0]), "low": float(low), "high": float(high),
+               "baseline": np.nan, "closed": NONE}  # fmt: skip
+
+
+def _of_best(agreement: RatioSums) -> Tensor:
+    """In every replicate of the second half, of the head that is best on the first."""
+    chosen = agreement.ratio(0).flatten().argmax()
+    return agreement.replicates(1).flatten(1)[:, chosen]
+
+
+def facts(tables: Tables) -> Facts:
+    """The numbers of the prose."""
+    return {}
