@@ -38,8 +38,8 @@ def word_links(
         import eflomal
     except ImportError:
         raise UserError(
-            f"words are aligned by eflomal, which is not installed (it is built with a C compiler): "
-            f"{INSTALL}"
+            "words are aligned by eflomal, which is not installed (it is built with a C compiler): "
+            + INSTALL
         ) from None
     with TemporaryDirectory() as folder:
         files = [Path(folder) / name for name in ("forward", "backward")]

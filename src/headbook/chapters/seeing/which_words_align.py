@@ -57,13 +57,14 @@ BATCH_TOKENS = 2048
 class Parameters:
     """Translation models, who aligned the reference, its first sentences, and redrawn networks.
 
-    `aligner` is "published", the links published with the page (English and Portuguese), or
-    "eflomal", which is run.
+    Nothing is measured where no model is named: the treebanks are not bundled. `aligner` is
+    "published", the links published with the page (English and Portuguese), or "eflomal", which is
+    run.
     """
 
-    models: tuple[str, ...] = ("firefox-en-pt",)
+    models: tuple[str, ...] = ()
     aligner: str = PUBLISHED
-    sentences: int | None = 200
+    sentences: int | None = None
     nulls: int = 0
 
 
@@ -72,9 +73,12 @@ Sums = dict[tuple[str, Step], tuple[RatioSums, RatioSums]]
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
-    """Errors of every head, of the best ones and of the controls, and claims."""
+    """Errors of every head, of the best ones and of the controls, and claims; nothing without a
+    model."""
     if parameters.aligner not in (PUBLISHED, EFLOMAL):
         raise UserError(f"aligner is {parameters.aligner!r}; use {PUBLISHED} or {EFLOMAL}")
+    if not parameters.models:
+        return {}
     heads: list[pd.DataFrame] = []
     best, claims, texts = [], [], dict[str, Parallel]()
     for name in parameters.models:
@@ -111,8 +115,8 @@ def _other(model: Loaded) -> str:
     others = [each for each in model.languages if each != ENGLISH]
     if ENGLISH not in model.languages or len(others) != 1 or others[0] is None:
         raise UserError(
-            f"{model.name} reads {model.languages[0]} and writes {model.languages[1] or 'nothing'}; "
-            "name a model that translates from or to English"
+            f"{model.name} does not translate from or to English: it reads {model.languages[0]} "
+            f"and writes {model.languages[1] or 'nothing'}; name a model that does"
         )
     return others[0]
 
@@ -196,7 +200,7 @@ def _heads(agreement: RatioSums, precision: RatioSums) -> pd.DataFrame:
 
 
 def _best(agreement: RatioSums, precision: RatioSums) -> dict[str, object]:
-    """The head of the lowest error, chosen on one half and scored on the other; precision on all."""
+    """The head of the lowest error, chosen on one half, scored on the other; precision on all."""
     best = best_head(agreement)
     layer, head = int(best.layer), int(best.head)
     right = precision.ratio()[layer, head].tolist()
@@ -246,6 +250,58 @@ def _of_best(agreement: RatioSums) -> Tensor:
     return agreement.replicates(1).flatten(1)[:, chosen]
 
 
+LABELS = {
+    (WEIGHTS, "output"): "weights, predicting",
+    (NORMS, "output"): "norms, predicting",
+    (WEIGHTS, "input"): "weights, reading",
+    (NORMS, "input"): "norms, reading",
+    (DIAGONAL, "output"): DIAGONAL,
+    (RANDOM, "output"): RANDOM,
+    (REDRAWN, "output"): "drawn anew",
+    (AGAIN, ""): AGAIN,
+}
+"""Rows of the figure: what links are read off, and the step of the decoder."""
+_KEYS = {WEIGHTS: "weights", NORMS: "norms", DIAGONAL: "diagonal", RANDOM: "random",
+         REDRAWN: "redrawn", AGAIN: "again"}  # fmt: skip
+
+
+def errors(tables: Tables) -> pd.DataFrame:
+    """Error of the best head and of the controls, a row per way to read links off, by model."""
+    rows = tables["best"].assign(step=tables["best"]["step"].fillna(""))
+    keys = list(zip(rows["matrix"], rows["step"], strict=True))
+    rows = rows.assign(read=[LABELS[key] for key in keys], model=rows["model"].map(title_of))
+    order = list(LABELS.values())
+    return rows.sort_values("read", key=lambda names: names.map(order.index), kind="stable")
+
+
+def summary(tables: Tables) -> pd.DataFrame:
+    """The same in per cent, with the head and its precision on words written alike."""
+    rows = errors(tables)
+    heads = [words.head(row.layer, row.head) if row.matrix in (WEIGHTS, NORMS) else ""
+             for row in rows.itertuples()]  # fmt: skip
+    shown = {name: rows[name].map(words.percent) for name in GROUPS}
+    error = [words.estimate(row.error, row.low, row.high) for row in rows.itertuples()]
+    return rows[["model", "read"]].assign(head=heads, error=error, **shown)
+
+
+def title_of(model: str) -> str:
+    """As figures and tables name it."""
+    return (words.TITLES | {f"{ENGLISH}-{PORTUGUESE}": "eflomal"}).get(model, model)
+
+
 def facts(tables: Tables) -> Facts:
     """The numbers of the prose."""
-    return {}
+    found: Facts = {}
+    for row in errors(tables).assign(model=tables["best"]["model"]).itertuples():
+        name = f"{str(row.model).replace('-', '_')}_{_KEYS[row.matrix]}"
+        key = f"{name}_{row.step}" if row.matrix in (WEIGHTS, NORMS) else name
+        found |= {key: words.percent(row.error), f"{key}_head": words.head(row.layer, row.head),
+                  f"{key}_interval": words.estimate(row.error, row.low, row.high)}  # fmt: skip
+        found |= {f"{key}_{group}": words.percent(getattr(row, group)) for group in GROUPS}
+    heads = tables["heads"].query("matrix == @WEIGHTS and step == 'output'")
+    for model, rows in heads.groupby("model", sort=False):
+        own = tables["best"].query("model == @model and matrix == @DIAGONAL")["error"].iloc[0]
+        key = str(model).replace("-", "_")
+        found[f"{key}_below"] = f"{(rows['error'] < own).sum()} of {len(rows)}"
+        found[f"{key}_sentences"] = words.count(rows["sentences"].iloc[0])
+    return found
