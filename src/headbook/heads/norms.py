@@ -42,15 +42,18 @@ def norm_weights(
     The tape holds WEIGHTS and VALUES; `parts` are `output_parts` of the same model and kind.
     UserError for an architecture whose values are out of reach.
     """
+    layers = zip(tape[kind, Point.WEIGHTS], _values(tape, kind), parts, strict=True)
+    return [weights * value_norms(value, part)[:, :, None] for weights, value, part in layers]
+
+
+def _values(tape: Recording, kind: Kind) -> list[Tensor]:
     try:
-        values = tape[kind, Point.VALUES]
+        return tape[kind, Point.VALUES]
     except KeyError:
         raise UserError(
             f"the values of {kind} attention cannot be recorded in this architecture, so weights "
             "cannot be multiplied by norms; use weights alone"
         ) from None
-    layers = zip(tape[kind, Point.WEIGHTS], values, parts, strict=True)
-    return [weights * value_norms(value, part)[:, :, None] for weights, value, part in layers]
 
 
 class NormShares:
@@ -74,6 +77,55 @@ class NormShares:
 
 
 TINY = 1e-30
+
+
+def layer_norms(
+    tape: Recording, kind: Kind, parts: Parts
+) -> list[Float[Tensor, "batch query key"]]:
+    """‖Σ_h α_ij^h f^h(x_j)‖ of every layer: what its heads take from a token together.
+
+    Kobayashi et al. 2020, section 5. Heads that pull in opposite directions cancel here. UserError
+    as of `norm_weights`.
+    """
+    layers = zip(tape[kind, Point.WEIGHTS], _values(tape, kind), parts, strict=True)
+    found = []
+    for weights, values, part in layers:
+        vectors = torch.einsum("bhkd,hdm->bhkm", values, part.to(values))
+        found.append(torch.einsum("bhqk,bhkm->bqkm", weights, vectors).norm(dim=-1))
+    return found
+
+
+class LayerMaps:
+    """A recording of layers as if each were one head: the mean of its heads' weights or, with
+    `parts`, its `layer_norms`."""
+
+    def __init__(self, tape: Recording, parts: Mapping[Kind, Parts] | None = None) -> None:
+        self._tape, self._parts = tape, parts
+
+    def __getitem__(self, key: tuple[Kind, Point]) -> list[Tensor]:
+        kind, point = key
+        if point is not Point.WEIGHTS:
+            raise KeyError(f"{point} of a whole layer")
+        if self._parts is None:
+            return [each.mean(1, keepdim=True) for each in self._tape[key]]
+        made = once(self._tape, (LayerMaps, kind, id(self._parts)),
+                    lambda: layer_norms(self._tape, kind, self._parts[kind]))  # fmt: skip
+        return [each[:, None] for each in made]
+
+
+class ByLayer:
+    """A measure of weights that reads `LayerMaps` in their place; for `collect`."""
+
+    point = Point.WEIGHTS
+
+    def __init__(self, measure: HeadMeasure, parts: Mapping[Kind, Parts] | None = None) -> None:
+        self.measure, self.parts = measure, parts
+        self.points = POINTS if parts else frozenset({Point.WEIGHTS})
+
+    def update(self, tape: Recording, batch: Batch) -> None:
+        maps = once(tape, (ByLayer, id(self.parts)),
+                    lambda: Shared(LayerMaps(tape, self.parts)))  # fmt: skip
+        self.measure.update(maps, batch)
 
 
 class ByNorm:
