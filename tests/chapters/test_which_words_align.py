@@ -80,7 +80,7 @@ def test_the_head_that_was_trained_to_align_finds_word_for_word_links(
     monkeypatch.setattr(which_words_align, "published_links", lambda page: None)
     tables = compute(Parameters(models=("firefox-en-pt", "firefox-pt-en")), Store.default())
     best = tables["best"].set_index(["model", "matrix", "step"])["error"]
-    assert len(tables["heads"]) == 2 * 4 * 16
+    assert len(tables["heads"]) == 2 * (4 * 16 + 4 * 2)
     for model in ("firefox-en-pt", "firefox-pt-en"):
         assert best[model, "weights", "output"] < 0.1
         assert best[model, "random head", "output"] > 0.5

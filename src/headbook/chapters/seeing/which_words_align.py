@@ -265,14 +265,14 @@ def _of_best(agreement: RatioSums) -> Tensor:
 
 
 LABELS = {
-    (WEIGHTS, "output"): "weights, predicting",
-    (NORMS, "output"): "norms, predicting",
-    (WEIGHTS, "input"): "weights, reading",
-    (NORMS, "input"): "norms, reading",
     (LAYER_WEIGHTS, "output"): "layer, weights, predicting",
     (LAYER_NORMS, "output"): "layer, norms, predicting",
     (LAYER_WEIGHTS, "input"): "layer, weights, reading",
     (LAYER_NORMS, "input"): "layer, norms, reading",
+    (WEIGHTS, "output"): "head, weights, predicting",
+    (NORMS, "output"): "head, norms, predicting",
+    (WEIGHTS, "input"): "head, weights, reading",
+    (NORMS, "input"): "head, norms, reading",
     (DIAGONAL, "output"): DIAGONAL,
     (RANDOM, "output"): RANDOM,
     (REDRAWN, "output"): "drawn anew",
@@ -286,10 +286,16 @@ _KEYS = {WEIGHTS: "weights", NORMS: "norms", DIAGONAL: "diagonal", RANDOM: "rand
 
 
 def errors(tables: Tables) -> pd.DataFrame:
-    """Error of the best head and of the controls, a row per way to read links off, by model."""
+    """Error of the best layer, head and of the controls, by way to read links off and model.
+
+    The work's values stand in the rows of the first model, column `paper`.
+    """
     rows = tables["best"].assign(step=tables["best"]["step"].fillna(""))
     keys = list(zip(rows["matrix"], rows["step"], strict=True))
-    rows = rows.assign(read=[LABELS[key] for key in keys], model=rows["model"].map(title_of))
+    first = rows["model"] == rows["model"].iloc[-1]
+    paper = [PAPER.get(key) if own else None for key, own in zip(keys, first, strict=True)]
+    rows = rows.assign(read=[LABELS[key] for key in keys], model=rows["model"].map(title_of),
+                       paper=np.array(paper, dtype=float))  # fmt: skip
     order = list(LABELS.values())
     return rows.sort_values("read", key=lambda names: names.map(order.index), kind="stable")
 
