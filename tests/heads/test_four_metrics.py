@@ -5,7 +5,6 @@ import torch
 
 from headbook.corpora.batches import collate
 from headbook.heads import diversity_maps
-from headbook.heads.diversity_pairs import projections
 from headbook.heads.four_metrics import (
     ARTICLE,
     ATTENTION,
@@ -17,6 +16,7 @@ from headbook.heads.four_metrics import (
     four_metrics,
     head_outputs,
 )
+from headbook.heads.outputs import parts_of
 from headbook.heads.tokens import counted_pairs
 from headbook.models.published import PublishedTransformer
 from headbook.models.transformer import Transformer, TransformerConfig
@@ -129,5 +129,5 @@ def test_outputs_are_each_head_s_part_of_the_projection():
     model = decoder()
     first = next(block for _, _, block in model.attentions())
     assert torch.equal(
-        head_outputs(model, Kind.DECODER)[0], projections(first.output.weight.detach(), 4)
+        head_outputs(model, Kind.DECODER)[0], parts_of(first.output.weight.detach(), 4)
     )

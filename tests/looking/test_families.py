@@ -71,7 +71,7 @@ def test_a_family_is_measured_and_shown(
     assert not measured(heads).diversity.drop(columns=["kind", "layer"]).isna().all(axis=None)
     assert len(hb.roles(heads, held=False)) > 0
     html = page(model, text, heads, "heads.csv")
-    assert "</html>" in html and f'"viewed": "{kinds[0]}"' in html
+    assert "</html>" in html and all(f'"kind": "{kind}"' in html for kind in kinds)
 
 
 def save(model: transformers.PreTrainedModel, text: Text, folder: Path) -> None:

@@ -59,13 +59,18 @@ def data(html: str) -> dict:
     return json.loads(re.search(r'id="data">(.*?)</script>', html, re.DOTALL)[1])
 
 
+def viewed(html: str) -> list[dict]:
+    """What the attention view reads."""
+    return json.loads(re.search(r'application/json">(.*?)</script>', html, re.DOTALL)[1])
+
+
 def requests(html: str) -> list[str]:
     """Whatever a browser would fetch: attributes and code, not the sentences' own text."""
     read = Page(html)
     names = {"src", "href", "xlink:href", "action", "poster", "data", "srcset"}
     asked = [each[2] for each in read.attributes if each[1] in names]
     asked = [each for each in asked if each not in ("heads.csv", "data:,") and each[0] != "#"]
-    rest = re.sub(r'id="data">.*?</script>', "", html, flags=re.DOTALL)
+    rest = re.sub(r'="application/json".*?</script>', "", html, flags=re.DOTALL)
     for space in {each[2] for each in read.attributes if each[1].startswith("xmlns")}:
         rest = rest.replace(space, "")
     return asked + re.findall(r"https?:|@import|url\((?!#)|fetch\(|XMLHttp|import\(", rest)
@@ -95,11 +100,12 @@ def test_every_head_is_in_it(html: str, heads: pd.DataFrame):
 
 
 def test_the_attention_is_that_of_the_model(html: str, planted):
-    for each in data(html)["attention"]:
-        size = len(each["tokens"])
-        assert len(each["special"]) == size and each["special"][-1]
+    (series,) = viewed(html)
+    for each in series["sentences"]:
+        size = len(each["keys"])
+        assert len(each["specialKeys"]) == size and each["specialKeys"][-1]
         weights = base64.b64decode(each["weights"])
-        assert len(weights) == each["layers"] * each["heads"] * size**2
+        assert len(weights) == series["layers"] * series["heads"] * size**2
         # the first head looks at the previous token
         assert all(weights[query * size + query - 1] == 255 for query in range(1, size - 1))
 
@@ -109,7 +115,7 @@ def test_a_sentence_cannot_end_the_script(planted, sample: Text, heads: pd.DataF
     text = replace(sample, sentences=(nasty, *sample.sentences[1:]))
     html = page(planted, text, heads, "heads.csv")
     assert "alert(1)</script>" not in html
-    assert data(html)["attention"][0]["tokens"][0].startswith("</script>")
+    assert viewed(html)[0]["sentences"][0]["keys"][0].startswith("</script>")
 
 
 def test_without_any_role_the_nearest_head_is_named(planted, sample: Text, heads: pd.DataFrame):

@@ -287,6 +287,17 @@ def test_a_gate_of_zero_is_the_head_s_columns_of_w_o_at_zero(
     torch.testing.assert_close(gated.network(batch), whole, **CLOSE)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_w_o_is_found_whatever_the_architecture_calls_it(
+    family: str, folders: Callable[[str], Path]
+) -> None:
+    model = load(folders(family))
+    places = dict(model.network.model.named_modules())
+    for _, _, block in model.network.attentions():
+        weight = places[FAMILIES[family].projection(block.name)].weight
+        assert torch.equal(block.output_weight, weight.T if family == "gpt2" else weight)
+
+
 class Learned(nn.Module):
     def __init__(self, multipliers: Tensor) -> None:
         super().__init__()

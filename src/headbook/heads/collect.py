@@ -15,7 +15,10 @@ Progress = Callable[[Iterable[Batch]], Iterable[Batch]]
 
 @runtime_checkable
 class Measure(Protocol):
-    """Something that is updated batch by batch with what it reads of the model at one point."""
+    """Something that is updated batch by batch with what it reads of the model at one point.
+
+    One that reads several lists them all in `points`.
+    """
 
     point: Point
 
@@ -34,7 +37,7 @@ def collect(
     are moved to its device. One batch's recording is held at a time.
     """
     device = next(model.parameters()).device
-    points = {measure.point for measure in measures}
+    points = {point for each in measures for point in getattr(each, "points", (each.point,))}
     training = model.training
     model.eval()
     try:

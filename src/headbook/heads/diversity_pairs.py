@@ -100,13 +100,6 @@ class SentenceCosine(HeadMeasure):
         return cosines.square(), torch.ones_like(cosines[:, :1, :1, :1])
 
 
-def projections(
-    output: Float[Tensor, "model inner"], heads: int
-) -> Float[Tensor, "head dim model"]:
-    """W_O of one block, cut into each head's part: context @ part is what the head adds."""
-    return rearrange(output, "model (head dim) -> head dim model", head=heads)
-
-
 def dissimilarity(cosines: Pairs) -> Pairs:
     """Minus the cosine, 0 on the diagonal: the article's output dissimilarity, -1 to 1."""
     return torch.diag_embed(cosines.diagonal(dim1=-2, dim2=-1)) - cosines

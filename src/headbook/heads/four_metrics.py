@@ -6,13 +6,14 @@ What each of them is stands in diversity_grams.py, diversity_pairs.py and divers
 from collections.abc import Mapping, Sequence, Set
 
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from headbook.corpora.batches import Batch
 from headbook.heads.collect import Measure, collect
 from headbook.heads.diversity_grams import HeadGrams
 from headbook.heads.diversity_maps import MapVariance, QueryDependence
-from headbook.heads.diversity_pairs import PairCosine, SliceCosine, dissimilarity, projections
+from headbook.heads.diversity_pairs import PairCosine, SliceCosine, dissimilarity
+from headbook.heads.outputs import output_parts
 from headbook.models.capture import Capturable, Point
 from headbook.types import Kind, UserError
 
@@ -31,12 +32,12 @@ Found = Mapping[tuple[str, str], Float[Tensor, "layer head ..."]]
 def head_outputs(model: Capturable, kind: Kind) -> list[Float[Tensor, "head dim model"]] | None:
     """W_O of every layer, split by head: what turns a head's context into its true output.
 
-    None where the blocks have no linear output projection of their own.
+    None where the output projection of a block is out of reach.
     """
-    blocks = [block for found, _, block in model.attentions() if found is kind]
-    if not all(isinstance(getattr(block, "output", None), nn.Linear) for block in blocks):
+    try:
+        return output_parts(model, kind)
+    except UserError:
         return None
-    return [projections(block.output.weight.detach(), block.heads) for block in blocks]
 
 
 def four_metrics(

@@ -22,6 +22,7 @@ from headbook.looking.wording import (
     said,
 )
 from headbook.plots import intervals as forest
+from headbook.plots.view import HeadView
 from headbook.runs import record
 
 
@@ -196,17 +197,8 @@ def _diversity_rows(table: pd.DataFrame, metrics: list[str]) -> list[tuple[str, 
     ]
 
 
-def attention() -> str:
-    selects = "".join(
-        f'<label>{name.capitalize()} <select id="{name}"></select></label>'
-        for name in ("sentence", "layer", "head")
-    )
-    return (
-        f'<h2 id="attention">Attention</h2>\n<div class="controls">{selects}</div>\n'
-        '<p class="soft" id="said" aria-live="polite"></p>\n'
-        '<svg id="view" role="group" aria-label="Attention from tokens on the left to tokens on '
-        'the right"></svg>'
-    )
+def attention(shown: HeadView) -> str:
+    return f'<h2 id="attention">Attention</h2>\n{shown.html()}'
 
 
 def table(heads: pd.DataFrame, every: pd.DataFrame) -> str:

@@ -75,6 +75,11 @@ class Attention(nn.Module):
         self.drop_head: nn.Module | None = None  # leaves heads out in training, see drop_head.py
         self.record: Recorder | None = None
 
+    @property
+    def output_weight(self) -> Float[Tensor, "model inner"]:
+        """W_O, see `Block`."""
+        return self.output.weight
+
     def forward(
         self,
         queries: Float[Tensor, "batch query model"],

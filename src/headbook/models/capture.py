@@ -32,7 +32,9 @@ class Block(Protocol):
     """An attention block: while `record` is set it shows there what it computes.
 
     `gate`, where there is one, gives a multiplier for each head's context before the output
-    projection: [head], or [batch head].
+    projection: [head], or [batch head]. `output_weight` is the matrix of that projection, W_O as
+    [model, head * dim]; UserError where it is out of reach. Measures alone ask for it, so a block
+    that is only recorded need not have it.
     """
 
     heads: int

@@ -136,19 +136,22 @@ class HuggingNetwork(nn.Module):
 
     def _tapped(self) -> list[tuple[Kind, TappedBlock]]:
         calls: list[Call] = []
+        projections: dict[int, nn.Module] = {}
 
         def note(call: Call) -> Tensor:
             calls.append(call)
             return call.context
 
-        with tap.listening(note):
+        with tap.listening(note), tap.readers(self.model, calls, projections):
             self._probe()
         self._demand(len(calls))
         lone = self._lone([call.weights for call in calls])
         names = {module: name for name, module in self.model.named_modules()}
         found = []
-        for call in calls:
+        for at, call in enumerate(calls):
             block = TappedBlock(names[call.module], call.query.shape[1], call.key.shape[1])
+            if at in projections:
+                block.projects_by(projections[at])
             self._uses.setdefault(call.module, []).append(block)
             found.append((lone or _kind(call.weights), block))
         return found

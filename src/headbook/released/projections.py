@@ -40,6 +40,7 @@ class HookedBlock(TappedBlock):
 
     def listen(self, projection: nn.Module) -> None:
         """Puts the hook on; it stays for the life of the model."""
+        self.projects_by(projection)
         projection.register_forward_pre_hook(self._before)
 
     def _before(self, projection: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -20,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
+from transformers.pytorch_utils import Conv1D
 
 from headbook.models.capture import Point, Recorder
 from headbook.types import UserError
@@ -47,6 +48,20 @@ class TappedBlock(nn.Module):
         self.gate: nn.Module | None = None
         self.record: Recorder | None = None
         self.calls = 0
+        self._projection: tuple[nn.Module, ...] = ()  # a tuple: the model's, not a part of this
+
+    def projects_by(self, projection: nn.Module) -> None:
+        """Says which module of the model is W_O."""
+        self._projection = (projection,)
+
+    @property
+    def output_weight(self) -> Float[Tensor, "model inner"]:
+        """W_O, see `Block`; UserError where no linear layer reads the contexts."""
+        if not self._projection:
+            raise UserError(f"{self.name}: its output projection cannot be told from other layers")
+        (projection,) = self._projection
+        # GPT-2's layers lie the other way round.
+        return projection.weight if isinstance(projection, nn.Linear) else projection.weight.T
 
     def wants(self, point: Point) -> bool:
         """Whether the point is being recorded; a recorder that does not say wants everything."""
@@ -116,6 +131,34 @@ class Call:
     def _spread(self, shared: Tensor) -> Tensor:
         groups, heads = shared.shape[1], self.query.shape[1]
         return shared if groups == heads else shared.repeat_interleave(heads // groups, dim=1)
+
+
+@contextmanager
+def readers(model: nn.Module, calls: list[Call], found: dict[int, nn.Module]) -> Iterator[None]:
+    """Notes in `found`, by place in `calls`, the first linear layer that reads a call's contexts.
+
+    Whatever the architecture calls it, that layer is W_O: what goes in are the heads' contexts side
+    by side. Where something else stands between (a norm, a gate) nothing is found.
+    """
+
+    def note(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        at = len(calls) - 1
+        if at >= 0 and at not in found and _beside(calls[at].context, inputs[0]):
+            found[at] = module
+
+    layers = [each for each in model.modules() if isinstance(each, nn.Linear | Conv1D)]
+    hooks = [each.register_forward_pre_hook(note) for each in layers]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _beside(context: Tensor, given: Tensor) -> bool:
+    """Whether the input is these contexts, heads side by side."""
+    own = context.transpose(1, 2).flatten(-2)
+    return own.numel() == given.numel() and torch.equal(own.flatten(), given.flatten())
 
 
 Listener = Callable[[Call], Tensor]

@@ -1,0 +1,155 @@
+"""Attention weighted by norms: how much a head takes from each token, not only where it looks.
+
+Kobayashi et al. 2020, section 3: a head adds Σ_j α_ij f(x_j) with f(x) = (x W_V + b_V) W_O. A
+large weight α_ij adds little where f(x_j) is short, as at special tokens; ‖α_ij f(x_j)‖ is the
+length of the vector that is added. Directions are left out, so vectors that cancel are not seen.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headbook.corpora.batches import Batch
+from headbook.heads.measure import HeadMeasure
+from headbook.heads.outputs import Parts, output_parts
+from headbook.heads.recording import Recording, Shared, once
+from headbook.models.capture import Capturable, Point
+from headbook.types import Kind, UserError
+
+POINTS = frozenset({Point.WEIGHTS, Point.VALUES})
+"""What norms are computed from."""
+
+
+def value_norms(
+    values: Float[Tensor, "batch head key dim"], parts: Float[Tensor, "head dim model"]
+) -> Float[Tensor, "batch head key"]:
+    """‖f(x_j)‖ = ‖v_j W_O^h‖ of every head and key; the bias of W_O belongs to no head.
+
+    From the product W_O^h W_O^hᵀ, which is as wide as a head, so the vectors need no memory.
+    """
+    gram = parts @ parts.transpose(-2, -1)
+    squared = torch.einsum("bhkd,hde,bhke->bhk", values, gram.to(values), values)
+    return squared.clamp(min=0).sqrt()
+
+
+def norm_weights(
+    tape: Recording, kind: Kind, parts: Parts
+) -> list[Float[Tensor, "batch head query key"]]:
+    """‖α_ij f(x_j)‖ of every layer, in the units of the model's states.
+
+    The tape holds WEIGHTS and VALUES; `parts` are `output_parts` of the same model and kind.
+    UserError for an architecture whose values are out of reach.
+    """
+    layers = zip(tape[kind, Point.WEIGHTS], _values(tape, kind), parts, strict=True)
+    return [weights * value_norms(value, part)[:, :, None] for weights, value, part in layers]
+
+
+def _values(tape: Recording, kind: Kind) -> list[Tensor]:
+    try:
+        return tape[kind, Point.VALUES]
+    except KeyError:
+        raise UserError(
+            f"the values of {kind} attention cannot be recorded in this architecture, so weights "
+            "cannot be multiplied by norms; use weights alone"
+        ) from None
+
+
+class NormShares:
+    """A recording whose weights are norms as shares: ‖α_ij f(x_j)‖ / Σ_k ‖α_ik f(x_k)‖.
+
+    Everything that reads weights can read these; rows sum to one, or to zero where every norm is.
+    """
+
+    def __init__(self, tape: Recording, parts: Mapping[Kind, Parts]) -> None:
+        self._tape, self._parts = tape, parts
+
+    def __getitem__(self, key: tuple[Kind, Point]) -> list[Tensor]:
+        kind, point = key
+        if point is not Point.WEIGHTS:
+            return self._tape[key]
+        return once(self._tape, (NormShares, kind, id(self._parts)), lambda: self._shares(kind))
+
+    def _shares(self, kind: Kind) -> list[Tensor]:
+        norms = norm_weights(self._tape, kind, self._parts[kind])
+        return [each / each.sum(-1, keepdim=True).clamp(min=TINY) for each in norms]
+
+
+TINY = 1e-30
+
+
+def layer_norms(
+    tape: Recording, kind: Kind, parts: Parts
+) -> list[Float[Tensor, "batch query key"]]:
+    """‖Σ_h α_ij^h f^h(x_j)‖ of every layer: what its heads take from a token together.
+
+    Kobayashi et al. 2020, section 5. Heads that pull in opposite directions cancel here. UserError
+    as of `norm_weights`.
+    """
+    layers = zip(tape[kind, Point.WEIGHTS], _values(tape, kind), parts, strict=True)
+    found = []
+    for weights, values, part in layers:
+        vectors = torch.einsum("bhkd,hdm->bhkm", values, part.to(values))
+        found.append(torch.einsum("bhqk,bhkm->bqkm", weights, vectors).norm(dim=-1))
+    return found
+
+
+class LayerMaps:
+    """A recording of layers as if each were one head: the mean of its heads' weights or, with
+    `parts`, its `layer_norms`."""
+
+    def __init__(self, tape: Recording, parts: Mapping[Kind, Parts] | None = None) -> None:
+        self._tape, self._parts = tape, parts
+
+    def __getitem__(self, key: tuple[Kind, Point]) -> list[Tensor]:
+        kind, point = key
+        if point is not Point.WEIGHTS:
+            raise KeyError(f"{point} of a whole layer")
+        if self._parts is None:
+            return [each.mean(1, keepdim=True) for each in self._tape[key]]
+        made = once(self._tape, (LayerMaps, kind, id(self._parts)),
+                    lambda: layer_norms(self._tape, kind, self._parts[kind]))  # fmt: skip
+        return [each[:, None] for each in made]
+
+
+class ByLayer:
+    """A measure of weights that reads `LayerMaps` in their place; for `collect`."""
+
+    point = Point.WEIGHTS
+
+    def __init__(self, measure: HeadMeasure, parts: Mapping[Kind, Parts] | None = None) -> None:
+        self.measure, self.parts = measure, parts
+        self.points = POINTS if parts else frozenset({Point.WEIGHTS})
+
+    def update(self, tape: Recording, batch: Batch) -> None:
+        maps = once(tape, (ByLayer, id(self.parts)),
+                    lambda: Shared(LayerMaps(tape, self.parts)))  # fmt: skip
+        self.measure.update(maps, batch)
+
+
+class ByNorm:
+    """A measure of weights that reads `NormShares` in their place; for `collect`.
+
+    The result is the wrapped measure's: `by_norm.measure.sums()`.
+    """
+
+    point = Point.WEIGHTS
+    points = POINTS
+
+    def __init__(self, measure: HeadMeasure, parts: Mapping[Kind, Parts]) -> None:
+        self.measure, self.parts = measure, parts
+
+    def update(self, tape: Recording, batch: Batch) -> None:
+        shared = once(tape, (ByNorm, id(self.parts)), lambda: Shared(NormShares(tape, self.parts)))
+        self.measure.update(shared, batch)
+
+
+def by_norm(network: Capturable, measures: Mapping[str, HeadMeasure]) -> dict[str, ByNorm]:
+    """The measures, each of norms; UserError where an output projection is out of reach.
+
+    They can be collected in one pass with measures of weights, but each needs an object of its own.
+    """
+    parts = {kind: output_parts(network, kind)
+             for kind in {measure.kind for measure in measures.values()}}  # fmt: skip
+    return {name: ByNorm(measure, parts) for name, measure in measures.items()}
