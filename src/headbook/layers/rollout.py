@@ -20,8 +20,8 @@ def mixing(weights: Float[Tensor, "head token token"]) -> Mixing:
 
 
 def translating(
-    encoder: Sequence[Mixing],
-    own: Sequence[Mixing],
+    encoder: Sequence[Float[Tensor, "source source"]],
+    own: Sequence[Float[Tensor, "target target"]],
     cross: Sequence[Float[Tensor, "head target source"]],
 ) -> tuple[list[Mixing], list[int]]:
     """An encoder-decoder as layers over its target tokens and, behind them, its source tokens.

@@ -46,12 +46,16 @@ class OurModel:
         encoded = self.target.encode(targets) if targets is not None else [[EOS]] * len(sources)
         return list(in_order(list(zip(sources, encoded, strict=True)), tokens))
 
-    def spans(self, sentence: str) -> list[Span | None]:
-        return [*self.source.spans(sentence), None]
+    def spans(self, sentence: str, target: bool = False) -> list[Span | None]:
+        return [*self._side(target).spans(sentence), None]
 
-    def pieces(self, sentence: str) -> list[str]:
-        (ids,) = self.source.encode([sentence])
-        return self.source.pieces(ids)
+    def pieces(self, sentence: str, target: bool = False) -> list[str]:
+        side = self._side(target)
+        (ids,) = side.encode([sentence])
+        return side.pieces(ids)
+
+    def _side(self, target: bool) -> Subwords:
+        return self.target if target else self.source
 
     def losses(self, batch: Batch) -> Float[Tensor, " token"]:
         logits = self.network(batch)[batch.target_mask]

@@ -42,10 +42,13 @@ class Loaded(Protocol):
         UserError for a sentence longer than the model takes.
         """
 
-    def spans(self, sentence: str) -> list[Span | None]:
-        """One span of characters per token that the model reads of it, None for special tokens."""
+    def spans(self, sentence: str, target: bool = False) -> list[Span | None]:
+        """One span of characters per token that the model reads of it, None for special tokens.
 
-    def pieces(self, sentence: str) -> list[str]:
+        With `target`, per token that a translation model predicts of it.
+        """
+
+    def pieces(self, sentence: str, target: bool = False) -> list[str]:
         """The same tokens as text, special ones by their name."""
 
     def losses(self, batch: Batch) -> Float[Tensor, " token"]:

@@ -75,13 +75,17 @@ class FirefoxModel:
                 )
         return rows
 
-    def spans(self, sentence: str) -> list[Span | None]:
-        """One span of characters per source piece; None for EOS."""
-        return [*self._source.spans(sentence), None]
+    def spans(self, sentence: str, target: bool = False) -> list[Span | None]:
+        """One span of characters per piece; None for EOS."""
+        return [*self._side(target).spans(sentence), None]
 
-    def pieces(self, sentence: str) -> list[str]:
-        """The source's pieces as text, EOS last."""
-        return self._source.pieces([*self._source.encode([sentence])[0], EOS])
+    def pieces(self, sentence: str, target: bool = False) -> list[str]:
+        """The pieces as text, EOS last."""
+        side = self._side(target)
+        return side.pieces([*side.encode([sentence])[0], EOS])
+
+    def _side(self, target: bool) -> Pieces:
+        return self._target if target else self._source
 
     def losses(self, batch: Batch, shortlist: bool = False) -> Float[Tensor, " token"]:
         """Nats of every predicted target piece, EOS included, row by row.

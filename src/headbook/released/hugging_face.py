@@ -60,11 +60,11 @@ class HuggingModel:
         """See `Loaded`. Of a decoder, `target_in` is what it reads and `source` is empty."""
         return self.text.batches(sentences, targets, tokens)
 
-    def spans(self, sentence: str) -> list[Span | None]:
-        return self.text.spans(sentence)
+    def spans(self, sentence: str, target: bool = False) -> list[Span | None]:
+        return self.text.spans(sentence, target)
 
-    def pieces(self, sentence: str) -> list[str]:
-        return self.text.pieces(sentence)
+    def pieces(self, sentence: str, target: bool = False) -> list[str]:
+        return self.text.pieces(sentence, target)
 
     def losses(self, batch: Batch) -> Float[Tensor, " token"]:
         """See `Loaded`.

@@ -57,42 +57,44 @@ class HuggingText:
         first = _found(list(bare), ids)
         return Encoded(ids, [not first <= at < first + len(bare) for at in range(len(ids))])
 
-    def spans(self, sentence: str) -> list[Span | None]:
+    def spans(self, sentence: str, target: bool = False) -> list[Span | None]:
         """Each token's characters, without spaces at their ends; None for a special token.
 
         UserError where neither the tokenizer's offsets nor the text of its pieces cover the
         sentence.
         """
-        special = self.encoded(sentence).special
+        special = self.encoded(sentence, target).special
         spans: list[Span] = []
         if self.tokenizer.is_fast:
-            given = self.tokenizer(sentence, return_offsets_mapping=True, verbose=False)
+            named = {"text_target" if target else "text": sentence}
+            given = self.tokenizer(**named, return_offsets_mapping=True, verbose=False)
             offsets = zip(given["offset_mapping"], special, strict=True)
             spans = [trimmed(sentence, (a, b)) for (a, b), added in offsets if not added]
         # Some releases of fast tokenizers gave wrong offsets: none are taken on trust.
         if not self.tokenizer.is_fast or not cover(sentence, spans):
-            spans = matched(sentence, self._surfaces(sentence, special))
+            spans = matched(sentence, self._surfaces(sentence, special, target))
             if not cover(sentence, spans):
                 raise UserError(f"the tokenizer's pieces leave out a part of {sentence[:60]!r}")
         each = iter(spans)
         return [None if added else next(each) for added in special]
 
-    def pieces(self, sentence: str) -> list[str]:
+    def pieces(self, sentence: str, target: bool = False) -> list[str]:
         """The tokens as text, special ones by their name, a space before a piece as ▁."""
-        encoded = self.encoded(sentence)
+        encoded = self.encoded(sentence, target)
         names = self.tokenizer.convert_ids_to_tokens(encoded.ids)
-        surfaces = iter(self._surfaces(sentence, encoded.special))
+        surfaces = iter(self._surfaces(sentence, encoded.special, target))
         return [
             name if added else next(surfaces)
             for name, added in zip(names, encoded.special, strict=True)
         ]
 
-    def _surfaces(self, sentence: str, special: list[bool]) -> list[str]:
+    def _surfaces(self, sentence: str, special: list[bool], target: bool) -> list[str]:
         """The text of every piece that is not special, unknown ones as they were written."""
-        # A tokenizer in Python cuts the text itself, so its unknown pieces still have their text.
-        names = self.tokenizer.tokenize(sentence)
+        # A tokenizer in Python cuts the text itself, so its unknown pieces still have their text;
+        # it cuts every text as a source.
+        names = [] if target else self.tokenizer.tokenize(sentence)
         if self.tokenizer.is_fast or len(names) != special.count(False):
-            ids = self.encoded(sentence).ids
+            ids = self.encoded(sentence, target).ids
             names = self.tokenizer.convert_ids_to_tokens(
                 [each for each, added in zip(ids, special, strict=True) if not added]
             )

@@ -57,6 +57,8 @@ PAPER = {
     },
 }
 """Mean Spearman correlations at the [CLS] position, layers 1 to 6: the work's Tables 1 and 2."""
+PAPER_DISTILBERT = 0.14
+"""Largest correlation with blank-out of any method in DistilBERT on SST-2, layers 1 to 6."""
 SHORT = {
     RAW: "raw", ROLLOUT: "rollout", FLOW: "flow", NEAR: "near", BLANK: "blank",
     GRADIENT: "gradient", POOLED: "vector", WORDS: "word", TRANSLATION: "translation",
@@ -259,6 +261,12 @@ def shown(
     return own[(own["among"] == among) & own["method"].isin(drawn)]
 
 
+def trained_form(tables: Tables, model: str) -> str:
+    """The output of a model that is shown first: the one it was trained for."""
+    forms = set(tables["correlations"].query("model == @model")["form"])
+    return next(form for form in (TRANSLATION, CAUSAL, POOLED) if form in forms)
+
+
 def paper(effect: str = BLANK) -> pd.DataFrame:
     """The work's correlations by method and layer."""
     return pd.DataFrame([
@@ -292,4 +300,9 @@ def facts(tables: Tables) -> Facts:
             for layer in (1, len(values)):
                 name = f"paper_{SHORT[effect]}_{SHORT[method]}_{layer}"
                 found[name] = words.signed(values[layer - 1])
-    return found
+    every = rows[(rows["model"] == "minilm") & (rows["form"] == WORDS) & (rows["among"] == ALL)
+                 & (rows["effect"] == BLANK) & (rows["weights"] == AS_IS)]  # fmt: skip
+    for row in every[every["layer"] == every["layer"].max()].itertuples():
+        if name := {UNIFORM: "own_uniform", ROLLOUT: "own_rollout"}.get(row.method):
+            found[name] = words.signed(row.value)
+    return {**found, "paper_distilbert": f"{PAPER_DISTILBERT:.2f}"}
