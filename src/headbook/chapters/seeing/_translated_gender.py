@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from headbook.corpora.winobias import FEMALE, MALE, Case, Version
