@@ -1,6 +1,6 @@
 """Where encoder heads look from a pronoun: at the occupation of its stereotype?"""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,6 @@ from headbook.corpora.winobias import FEMALE, MALE, Case, Version
 from headbook.looking.word_weights import between, tokens_of
 from headbook.models.capture import Point, capture
 from headbook.models.loaded import Loaded
-from headbook.statistics import LEVEL, REPLICATES, draws, holm, p_value
 from headbook.types import Kind, UserError
 
 
@@ -66,47 +65,3 @@ def _of(model: Loaded, version: Version, weights: Tensor) -> np.ndarray:
     each = [between(weights, pronoun, tokens_of(spans, part))
             for part in (version.referent, version.other)]  # fmt: skip
     return torch.stack(each, dim=-1).double().cpu().numpy()
-
-
-def over_groups(
-    values: Float[np.ndarray, "case head"], groups: Sequence[str]
-) -> Float[np.ndarray, "group head"]:
-    """Mean over each group's cases: sentences about the same occupations are no replicates."""
-    names = sorted(set(groups))
-    place = {name: at for at, name in enumerate(names)}
-    index = np.array([place[name] for name in groups])
-    sums = np.zeros((len(names), values.shape[1]))
-    np.add.at(sums, index, values)
-    return sums / np.bincount(index)[:, None]
-
-
-@dataclass(frozen=True)
-class Tested:
-    """Mean over groups of every head with its interval, and p-values adjusted over all heads."""
-
-    value: Float[np.ndarray, " head"]
-    low: Float[np.ndarray, " head"]
-    high: Float[np.ndarray, " head"]
-    p: Float[np.ndarray, " head"]
-
-    @classmethod
-    def of(cls, values: Float[np.ndarray, "group head"]) -> "Tested":
-        """Against zero, two-sided, groups drawn again; adjusted by Holm's method."""
-        replicates = draws(len(values), REPLICATES, 0) @ values / len(values)
-        low, high = np.quantile(replicates, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-        mean = values.mean(0)
-        each = [p_value(*numbers, 0, None) for numbers in zip(mean, low, high, strict=True)]
-        return cls(mean, low, high, holm(each))
-
-    @property
-    def significant(self) -> np.ndarray:
-        return self.p < 1 - LEVEL
-
-
-def by_chance(values: Float[np.ndarray, "group head"], seeds: Iterable[int]) -> float:
-    """Significant heads where every pair's stereotypes are assigned by a coin, mean over seeds."""
-    counts = []
-    for seed in seeds:
-        signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(len(values), 1))
-        counts.append(int(Tested.of(values * signs).significant.sum()))
-    return float(np.mean(counts))

@@ -22,7 +22,7 @@ from headbook.statistics import (
     mean_of_known,
     within_layers,
 )
-from headbook.types import Kind
+from headbook.types import Kind, UserError
 
 POSITION = {"previous token": -1, "own token": 0, "next token": 1}
 FAMILIES = {
@@ -73,6 +73,8 @@ def role_scores(model: Loaded, name: str, sentences: int) -> Roles:
     measures = attention_measures(Kind.ENCODER, 0) | role_measures(trees, ranks, 0)
     sums = pass_over(model.network, batches, measures, shown=False)
     whole, *halves = (_scores(sums, half) for half in (None, 0, 1))
+    if any(np.isnan(each).any() for each in (whole, *halves)):
+        raise UserError(f"{sentences} sentences of {name} lack a relation: give more of them")
     return Roles(whole, (halves[0], halves[1]))
 
 

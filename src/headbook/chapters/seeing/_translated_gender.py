@@ -4,20 +4,25 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from headbook.chapters.seeing._occupations import drawn_again, mean
 from headbook.corpora.winobias import FEMALE, MALE, Case, Version
 from headbook.looking.word_weights import tokens_of
 from headbook.models.capture import Point, capture
 from headbook.models.gates import closed
 from headbook.models.loaded import Loaded, Span
+from headbook.statistics import interval
 from headbook.syntax.portuguese_gender import Gender, gender_at, swapped
 from headbook.types import HeadId, Kind
 
 GENDERS = (MALE, FEMALE)
+EVERY, PRO, ANTI = "all sentences", "pro-stereotypical", "anti-stereotypical"
+HE, SHE = "male pronoun", "female pronoun"
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,34 @@ def _last_word(text: str, part: Span) -> Span:
     return text.rfind(" ", *part) + 1 or part[0], part[1]
 
 
+def genders(cases: Sequence[Case], rows: Sequence[Translated]) -> pd.DataFrame:
+    """Share of translations in which the referent has the pronoun's gender, by kind of sentence.
+
+    Over those whose genders can be read. Further rows: the differences between kinds, and how often
+    a noun's gender follows the pronoun. Intervals are over occupations.
+    """
+    shape = (len(cases), len(GENDERS))
+    read, right, other = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    for row in rows:
+        at = row.case, GENDERS.index(row.pronoun)
+        read[at] = row.read
+        right[at] = row.read and row.referent.gender == row.pronoun
+        other[at] = row.read and row.other.gender == row.pronoun
+    pro = np.array([[gender == case.stereotype for gender in GENDERS] for case in cases])
+    sets = {EVERY: np.ones(shape), PRO: pro, ANTI: ~pro, HE: np.eye(2)[:1], SHE: np.eye(2)[1:]}
+    drawn = drawn_again(cases)
+    found = {name: mean(drawn, (right * each).sum(1), (read * each).sum(1))
+             for name, each in sets.items()}  # fmt: skip
+    found["pro minus anti"] = found[PRO] - found[ANTI]
+    found["male minus female"] = found[HE] - found[SHE]
+    both = read.prod(1)
+    found["the referent follows"] = mean(drawn, right.prod(1), both)
+    found["the other noun follows"] = mean(drawn, other.prod(1), both)
+    table = pd.DataFrame([(name, *interval(each)) for name, each in found.items()],
+                         columns=["of", "value", "low", "high"])  # fmt: skip
+    return table.assign(unread=int((read == 0).sum()), translations=read.size)
+
+
 @dataclass(frozen=True)
 class Choice:
     """Where a translation chooses a determiner's gender, and the token for each."""
@@ -128,7 +161,9 @@ class Choices:
         with closed(model.network, without):
             for batch in model.batches(self.sources, targets, tokens=1024):
                 logits = model.network(batch).float()
-                nats = cross_entropy(logits.mT, batch.target_out, reduction="none")
+                wanted = batch.target_out.flatten()
+                nats = cross_entropy(logits.flatten(0, 1), wanted, reduction="none")
+                nats = nats.reshape(batch.target_out.shape)
                 means = (nats * batch.target_mask).sum(1) / batch.target_mask.sum(1)
                 for row, number in enumerate(batch.sentences.tolist()):
                     loss[number] = float(means[row])
@@ -154,7 +189,7 @@ def _choice(model: Loaded, text: str, noun: Gender | None) -> Choice | None:
 
 def effects(
     cases: Sequence[Case], rows: Sequence[Translated], read: Read
-) -> dict[str, Float[np.ndarray, " case"]]:
+) -> dict[str, Shaped[np.ndarray, " case"]]:
     """Per case with both versions: what moves the log-odds of the masculine determiner.
 
     stereotype: of the male-stereotyped occupation minus the female-stereotyped one, mean over both

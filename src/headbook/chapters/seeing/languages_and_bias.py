@@ -7,38 +7,43 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.seeing._pronouns import (
-    Tested,
-    by_chance,
-    over_groups,
-    pronoun_weights,
-)
+from headbook.chapters.seeing._occupations import Adjusted, drawn_again, mean
+from headbook.chapters.seeing._pronouns import pronoun_weights
 from headbook.chapters.seeing._shared_roles import (
+    CEILING,
     LAYER,
     MATCHED,
     ROLES,
     SAME,
+    UNTRAINED,
     Shared,
     beyond,
     compared,
 )
 from headbook.chapters.seeing._translated_gender import (
+    ANTI,
+    EVERY,
+    HE,
+    PRO,
+    SHE,
     Choices,
-    Translated,
     by_head,
     effects,
+    genders,
     translated,
 )
 from headbook.claims.gates import NONE, RELEASED
 from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.corpora import winobias
-from headbook.corpora.winobias import FEMALE, MALE, Case
+from headbook.corpora.winobias import Case
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.looking.load import load
 from headbook.models.gates import all_heads
 from headbook.runs.store import Store
-from headbook.statistics import resampled_mean
+from headbook.statistics import interval
+from headbook.trees import RELATIONS
 from headbook.types import HeadId, UserError
 
 NUMBER = 59
@@ -51,8 +56,6 @@ READERS = {"firefox-en-pt": "ud-pud-en", "firefox-pt-en": "ud-pud-pt"}
 """Two models, and the same sentences in the language that each reads."""
 AS_IS, REDRAWN = "released", "drawn anew"
 STEREOTYPE, AGREEMENT, LEAK = "stereotype", "agreement", "leak"
-EVERY, PRO, ANTI = "all sentences", "pro-stereotypical", "anti-stereotypical"
-HE, SHE = "male pronoun", "female pronoun"
 MEAN, BEYOND = "mean", "matched minus another layer"
 PAPER = {EVERY: 0.531, HE: 0.814, SHE: 0.285}
 """Google Translate from English to Spanish on WinoMT: the work's released log, 3,888 sentences."""
@@ -63,7 +66,6 @@ EXAMPLES = (
      "The driver called [the nurse] because [he] was asleep."),
 )  # fmt: skip
 """Sentences of our own in the form of WinoBias, pro- and anti-stereotypical."""
-CHANCES = range(5)
 
 
 @dataclass(frozen=True)
@@ -136,31 +138,23 @@ def roles(sentences: int) -> pd.DataFrame:
 
 def pronouns(models: Sequence[str], cases: Sequence[Case]) -> pd.DataFrame:
     """One row per model, weights, measure and encoder head."""
-    groups = [case.group for case in cases]
-    rows = []
+    drawn, rows = drawn_again(cases), []
     for name in models:
         model = load(name)
-        for weights in (AS_IS, REDRAWN):
+        for state in (AS_IS, REDRAWN):
             ignorant = without_knowledge(model.network, Null.DRAWN, 0)
-            with nullcontext() if weights == AS_IS else ignorant:
+            with nullcontext() if state == AS_IS else ignorant:
                 found = pronoun_weights(model, cases)
             for measure, values in (("stereotype", found.stereotyped()),
                                     ("referent", found.resolved())):  # fmt: skip
-                rows.append(_tested(values, groups).assign(model=name, weights=weights,
-                                                           measure=measure))  # fmt: skip
+                tested = Adjusted.of(drawn, values.reshape(len(values), -1))
+                layer, head = np.divmod(np.arange(len(tested.value)), values.shape[-1])
+                rows.append(pd.DataFrame({
+                    "model": name, "weights": state, "measure": measure, "layer": layer + 1,
+                    "head": head + 1, "value": tested.value, "low": tested.low,
+                    "high": tested.high, "p": tested.p,
+                }))  # fmt: skip
     return pd.concat(rows, ignore_index=True).assign(cases=len(cases))
-
-
-def _tested(values: np.ndarray, groups: Sequence[str]) -> pd.DataFrame:
-    """One row per head of values [case layer head]; `by_chance` is of all heads together."""
-    layers, heads = values.shape[1:]
-    flat = over_groups(values.reshape(len(values), -1), groups)
-    tested = Tested.of(flat)
-    layer, head = np.divmod(np.arange(layers * heads), heads)
-    return pd.DataFrame({
-        "layer": layer + 1, "head": head + 1, "value": tested.value, "low": tested.low,
-        "high": tested.high, "p": tested.p, "by_chance": by_chance(flat, CHANCES),
-    })  # fmt: skip
 
 
 def _translations(translator: str, cases: Sequence[Case], ablated: int) -> Tables:
@@ -179,86 +173,32 @@ def _translations(translator: str, cases: Sequence[Case], ablated: int) -> Table
     return tables
 
 
-def genders(cases: Sequence[Case], rows: Sequence[Translated]) -> pd.DataFrame:
-    """Share of translations in which the referent has the pronoun's gender, by kind of sentence.
-
-    Over those whose gender can be read; mean over the referents' occupations with a bootstrap over
-    them. Further rows: the difference between both kinds, and how often a noun's gender follows
-    the pronoun.
-    """
-    frame = pd.DataFrame([_row(cases[row.case], row) for row in rows])
-    known = frame[frame["read"]]
-    sets = {
-        EVERY: known, PRO: known[known["pro"]], ANTI: known[~known["pro"]],
-        HE: known[known["pronoun"] == MALE], SHE: known[known["pronoun"] != MALE],
-    }  # fmt: skip
-    found = [_mean(name, own, "right") for name, own in sets.items()]
-    for name, column, one, other in (("pro minus anti", "pro", True, False),
-                                     ("male minus female", "pronoun", MALE, FEMALE)):  # fmt: skip
-        means = known.groupby(["occupation", column])["right"].mean().unstack().dropna()
-        found.append(_summary(name, means[one] - means[other], len(known)))
-    both = known.pivot(index=["case", "occupation"], columns="pronoun", values=["own", "other"])
-    both = both.dropna().reset_index("occupation")
-    for noun, name in (("own", "the referent follows"), ("other", "the other noun follows")):
-        genders_of = both[noun]
-        follows = (genders_of[MALE] == MALE) & (genders_of[FEMALE] == FEMALE)
-        changed = pd.DataFrame({"occupation": both["occupation"], "right": follows.astype(float)})
-        found.append(_mean(name, changed, "right"))
-    return pd.DataFrame(found).assign(unread=int((~frame["read"]).sum()), translations=len(frame))
-
-
-def _row(case: Case, row: Translated) -> dict[str, object]:
-    version = case.versions[row.pronoun]
-    own, other = (each.gender if each else None for each in (row.referent, row.other))
-    return {"case": row.case, "pronoun": row.pronoun, "pro": row.pronoun == case.stereotype,
-            "occupation": version.text[slice(*version.referent)].lower(), "read": row.read,
-            "own": own, "other": other, "right": float(own == row.pronoun)}  # fmt: skip
-
-
-def _mean(name: str, rows: pd.DataFrame, column: str) -> dict[str, object]:
-    return _summary(name, rows.groupby("occupation")[column].mean(), len(rows))
-
-
-def _summary(name: str, values: pd.Series, count: int) -> dict[str, object]:
-    low, high = resampled_mean(values, seed=0)
-    return {"of": name, "value": values.mean(), "low": low, "high": high, "count": count}
-
-
 def without_heads(choices: Choices, cases: Sequence[Case], heads: Sequence[HeadId]) -> pd.DataFrame:
     """One row per effect and head: the change of the effect without it, in nats.
 
-    Two more per effect: that of the whole model (layer 0), and, of kind `…, chosen`, the share of
-    it that goes with one head, chosen on every other case and scored on the rest.
+    Two more per effect: that of the whole model, and, of kind `…, chosen`, the share of it that
+    goes with one head, chosen on every other case and scored on the rest.
     """
     whole = effects(cases, choices.rows, choices.read())
-    count = len(whole.pop("case"))
+    kept = [cases[number] for number in whole.pop("case")]
+    every, tested_on = drawn_again(kept), drawn_again(kept[1::2])
     frames = []
     for effect, changes in by_head(choices, cases, heads).items():
-        tested = Tested.of(changes)
+        found = Adjusted.of(every, changes)
         each = pd.DataFrame({
             "kind": [str(head.kind) for head in heads],
             "layer": [head.layer + 1 for head in heads],
             "head": [head.head + 1 for head in heads],
-            "value": tested.value, "low": tested.low, "high": tested.high, "p": tested.p,
+            "value": found.value, "low": found.low, "high": found.high, "p": found.p,
         })  # fmt: skip
-        rows = [_total(whole[effect]), _chosen(whole[effect], changes, heads)]
-        frames.append(pd.concat([pd.DataFrame(rows), each]).assign(effect=effect, ablated=count))
+        best = int(changes[::2].mean(0).argmin())  # its removal takes most of the effect away
+        share = mean(tested_on, -changes[1::2, best], whole[effect][1::2])
+        total = ("whole", 0, 0, *interval(mean(every, whole[effect])))
+        chosen = (f"{heads[best].kind}, chosen", heads[best].layer + 1, heads[best].head + 1,
+                  *interval(share))  # fmt: skip
+        first = pd.DataFrame([total, chosen], columns=["kind", "layer", "head", *NUMBERS])
+        frames.append(pd.concat([first, each]).assign(effect=effect, ablated=len(kept)))
     return pd.concat(frames, ignore_index=True)
-
-
-def _total(whole: np.ndarray) -> dict[str, object]:
-    low, high = resampled_mean(whole, seed=0)
-    return {"kind": "", "layer": 0, "head": 0, "value": whole.mean(), "low": low, "high": high}
-
-
-def _chosen(whole: np.ndarray, changes: np.ndarray, heads: Sequence[HeadId]) -> dict[str, object]:
-    best = int(changes[::2].mean(0).argmin())  # the head whose removal takes most of it away
-    low, high = resampled_mean(-changes[1::2, best], seed=0)
-    left = whole[1::2].mean()
-    head = heads[best]
-    return {"kind": f"{head.kind}, chosen", "layer": head.layer + 1, "head": head.head + 1,
-            "value": -changes[1::2, best].mean() / left, "low": low / left,
-            "high": high / left}  # fmt: skip
 
 
 def claims(tables: Tables) -> pd.DataFrame:
@@ -297,5 +237,114 @@ def significant(rows: pd.DataFrame) -> int:
     return int(((rows["p"] < 0.05) & (rows["value"] > 0)).sum())
 
 
+def gender_rows(tables: Tables) -> pd.DataFrame:
+    """Rows of the figure: right genders by kind of sentence, with the paper's shares."""
+    rows = tables["genders"].set_index("of").loc[[EVERY, PRO, ANTI, HE, SHE]].reset_index()
+    return rows.assign(paper=rows["of"].map(PAPER))
+
+
+def role_rows(tables: Tables) -> pd.DataFrame:
+    """Correlation of every role, heads by number and matched, beside another layer's."""
+    rows = tables["roles"]
+    other = rows[rows["heads"] == LAYER].set_index("role")["value"]
+    shown = rows[rows["heads"].isin((SAME, MATCHED))]
+    ends = {"_head_to_dependent": " → dependent", "_dependent_to_head": " → head"}
+    names = {f"{role}{end}": f"{role}{said}" for role in RELATIONS for end, said in ends.items()}
+    layer = shown["role"].map(other).where(shown["heads"] == MATCHED)
+    return shown.assign(layer=layer, role=shown["role"].replace(names))
+
+
+def comparisons(tables: Tables) -> pd.DataFrame:
+    """Mean correlation over roles, one row per comparison."""
+    rows = tables["roles"].query("role == @MEAN and heads != @BEYOND")
+    return pd.DataFrame({
+        "heads": rows["heads"], "mean ρ": rows["value"].map(words.signed),
+        "95 % interval": [words.between(row.low, row.high) for row in rows.itertuples()],
+        "random orders reach": rows["chance"].map(words.signed),
+    })  # fmt: skip
+
+
+def pronoun_summary(tables: Tables) -> pd.DataFrame:
+    """Heads per model and weights that look from pronouns by stereotype, and at the referent."""
+    rows = []
+    for (model, weights), own in tables["pronouns"].groupby(["model", "weights"], sort=False):
+        stereotyped, referent = (own[own["measure"] == each] for each in ("stereotype", "referent"))
+        most = stereotyped.loc[stereotyped["value"].idxmax()]
+        rows.append({
+            "model": words.TITLES.get(model, model), "weights": weights, "heads": len(stereotyped),
+            "follow stereotypes": significant(stereotyped),
+            "most": f"{words.head(most['layer'], most['head'])} {words.signed(most['value'])}",
+            "prefer the referent": significant(referent),
+        })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def shares(tables: Tables) -> pd.DataFrame:
+    """One row per head of the translator: what goes with it, as shares of the whole effects.
+
+    `loss` is the increase of the translation's loss, in nats per token.
+    """
+    rows = tables["heads"]
+    whole = rows[rows["layer"] == 0].set_index("effect")["value"]
+    each = rows[(rows["layer"] > 0) & ~rows["kind"].str.endswith("chosen")]
+    keys = ["kind", "layer", "head"]
+    wide = each.pivot(index=keys, columns="effect", values="value").reset_index()
+    scaled = {name: -wide[name] / whole[name] for name in (STEREOTYPE, AGREEMENT, LEAK)}
+    return wide.assign(**scaled).rename_axis(columns=None)
+
+
+def top_heads(tables: Tables, count: int = 6) -> pd.DataFrame:
+    """The heads that the stereotype hangs on most, with what else hangs on them."""
+    rows = shares(tables).nlargest(count, STEREOTYPE)
+    names = [f"{row.kind} {words.head(row.layer, row.head)}" for row in rows.itertuples()]
+    found = {name: rows[name].map(words.percent) for name in (STEREOTYPE, AGREEMENT, LEAK)}
+    loss = [f"{words.signed(each)} nats" for each in rows["loss"]]
+    return pd.DataFrame({"without": names, **found, "loss": loss})
+
+
 def facts(tables: Tables) -> Facts:
-    return {}
+    """The numbers of the prose; only the examples where nothing else is published."""
+    if "genders" not in tables or "roles" not in tables:
+        return {}
+    of = tables["genders"].set_index("of")
+    first = of.iloc[0]
+    found: Facts = {
+        "cases": words.count(first["cases"]), "translations": words.count(first["translations"]),
+        "unread": words.count(first["unread"]), "sentences": str(tables["roles"]["sentences"][0]),
+        "read": words.percent(1 - first["unread"] / first["translations"]),
+    }  # fmt: skip
+    keys = {EVERY: "every", PRO: "pro", ANTI: "anti", HE: "he", SHE: "she",
+            "pro minus anti": "gap", "male minus female": "default",
+            "the referent follows": "follows", "the other noun follows": "other"}  # fmt: skip
+    for name, key in keys.items():
+        found[key] = words.percent(of["value"][name])
+        found[f"{key}_points"] = words.points(of["value"][name])
+        found[f"{key}_estimate"] = words.estimate(*of.loc[name, NUMBERS])
+    found |= {f"paper_{keys[name]}": words.percent(value) for name, value in PAPER.items()}
+    mean = tables["roles"].query("role == @MEAN").set_index("heads")
+    for name, key in {SAME: "same", MATCHED: "matched", LAYER: "layer", UNTRAINED: "untrained",
+                      CEILING: "ceiling"}.items():  # fmt: skip
+        found[f"roles_{key}"] = words.signed(mean["value"][name])
+    found["roles_chance"] = words.signed(mean["chance"][SAME])
+    return found | _head_facts(tables)
+
+
+def _head_facts(tables: Tables) -> Facts:
+    found: Facts = {"ablated": str(int(tables["heads"]["ablated"].iloc[0]))}
+    each = shares(tables).set_index(["kind", "layer", "head"])
+    for effect in (STEREOTYPE, AGREEMENT):
+        row = chosen_head(tables, effect)
+        found[f"{effect}_head"] = (
+            f"{row['kind'].split(',')[0]} {words.head(row['layer'], row['head'])}"
+        )
+        found[f"{effect}_share"] = words.percent(row["value"])
+        at = (row["kind"].split(",")[0], row["layer"], row["head"])
+        found[f"{effect}_loss"] = f"{each['loss'][at]:.2f}"
+    for model, own in tables["pronouns"].query("weights == @AS_IS").groupby("model", sort=False):
+        name = str(model).replace("-", "_")
+        rows = own.query("measure == 'stereotype'")
+        most = rows.loc[rows["value"].idxmax()]
+        found |= {f"{name}_stereotyped": str(significant(rows)), f"{name}_heads": str(len(rows)),
+                  f"{name}_referent": str(significant(own.query("measure == 'referent'"))),
+                  f"{name}_most": words.points(most["value"])}  # fmt: skip
+    return found
