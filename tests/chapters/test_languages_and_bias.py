@@ -1,10 +1,13 @@
 """Page 59: planted roles and planted bias are found; counts and effects follow by hand."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
 
-from headbook.chapters.seeing._pronouns import Adjusted, PronounWeights, by_chance, over_groups
+from headbook.chapters.seeing._occupations import Adjusted, drawn_again, mean, occupations
+from headbook.chapters.seeing._pronouns import PronounWeights
 from headbook.chapters.seeing._shared_roles import ROLES, Shared, left_out, matching, reordered
 from headbook.chapters.seeing._translated_gender import (
     Choices,
@@ -15,7 +18,7 @@ from headbook.chapters.seeing._translated_gender import (
     translated,
 )
 from headbook.chapters.seeing.languages_and_bias import EXAMPLES, Parameters, compute
-from headbook.corpora.winobias import FEMALE, MALE, cases
+from headbook.corpora.winobias import FEMALE, MALE, Case, Version, cases
 from headbook.looking.load import load
 from headbook.looking.word_weights import between, tokens_of
 from headbook.models.gates import all_heads
@@ -76,14 +79,34 @@ def test_a_head_that_follows_stereotypes_is_told_from_one_that_finds_the_referen
     assert found.resolved()[:, 0].tolist() == [pytest.approx([0, 0.4])] * 2
 
 
-def test_planted_bias_survives_the_adjustment_and_coins_do_not():
+@pytest.fixture
+def paired() -> list[Case]:
+    """Twelve occupations of each stereotype, every pair once."""
+    version = {}
+    for male, female in product(range(12), repeat=2):
+        name = f"m{male:02d} f{female:02d}"
+        version[name] = Version(name, (0, 0), (0, 3), (4, 7))
+    return [Case(1, name, MALE, {MALE: each, FEMALE: each}) for name, each in version.items()]
+
+
+def test_planted_bias_survives_the_adjustment(paired):
     noise = np.random.default_rng(0)
-    values = noise.normal(size=(200, 20))
-    values[:, 3] += 0.5
-    assert Adjusted.of(values).significant.nonzero()[0].tolist() == [3]
-    assert by_chance(values, range(5)) < 1
-    grouped = over_groups(np.array([[1.0], [3.0], [5.0]]), ["a", "a", "b"])
-    assert grouped.tolist() == [[2.0], [5.0]]
+    values = noise.normal(size=(len(paired), 20))
+    values[:, 3] += 1
+    found = Adjusted.of(drawn_again(paired), values)
+    assert found.significant.nonzero()[0].tolist() == [3]
+    assert found.value[3] == pytest.approx(values[:, 3].mean())
+
+
+def test_what_an_occupation_brings_into_all_of_its_sentences_is_counted_once(paired):
+    """A wide interval where values differ by occupation, as few of them are behind the mean."""
+    noise = np.random.default_rng(0).normal(size=12)
+    own = np.array([noise[int(occupations(case)[1][1:])] for case in paired])
+    drawn = drawn_again(paired)
+    spread = mean(drawn, own)[1:].std()
+    assert spread == pytest.approx(noise.std() / np.sqrt(12), rel=0.15)
+    assert spread > 2 * own.std() / np.sqrt(len(own))
+    assert mean(drawn, own, 2 * own)[0] == pytest.approx(0.5)
 
 
 def test_genders_are_counted_by_hand():

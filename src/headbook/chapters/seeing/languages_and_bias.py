@@ -44,7 +44,7 @@ from headbook.models.gates import all_heads
 from headbook.runs.store import Store
 from headbook.statistics import interval
 from headbook.trees import RELATIONS
-from headbook.types import HeadId, UserError
+from headbook.types import HeadId, Kind, UserError
 
 NUMBER = 59
 TITLE = "Do languages share heads, and do heads carry bias?"
@@ -285,8 +285,8 @@ def shares(tables: Tables) -> pd.DataFrame:
     `loss` is the increase of the translation's loss, in nats per token.
     """
     rows = tables["heads"]
-    whole = rows[rows["layer"] == 0].set_index("effect")["value"]
-    each = rows[(rows["layer"] > 0) & ~rows["kind"].str.endswith("chosen")]
+    whole = rows[rows["kind"] == "whole"].set_index("effect")["value"]
+    each = rows[rows["kind"].isin(list(Kind))]
     keys = ["kind", "layer", "head"]
     wide = each.pivot(index=keys, columns="effect", values="value").reset_index()
     scaled = {name: -wide[name] / whole[name] for name in (STEREOTYPE, AGREEMENT, LEAK)}
@@ -294,10 +294,10 @@ def shares(tables: Tables) -> pd.DataFrame:
 
 
 def top_heads(tables: Tables, count: int = 6) -> pd.DataFrame:
-    """The heads that the stereotype hangs on most, with what else hangs on them."""
-    rows = shares(tables).nlargest(count, STEREOTYPE)
+    """The heads that the pronoun's effect hangs on most, with what else hangs on them."""
+    rows = shares(tables).nlargest(count, AGREEMENT)
     names = [f"{row.kind} {words.head(row.layer, row.head)}" for row in rows.itertuples()]
-    found = {name: rows[name].map(words.percent) for name in (STEREOTYPE, AGREEMENT, LEAK)}
+    found = {name: rows[name].map(words.percent) for name in (AGREEMENT, LEAK, STEREOTYPE)}
     loss = [f"{words.signed(each)} nats" for each in rows["loss"]]
     return pd.DataFrame({"without": names, **found, "loss": loss})
 
@@ -330,7 +330,10 @@ def facts(tables: Tables) -> Facts:
 
 
 def _head_facts(tables: Tables) -> Facts:
-    found: Facts = {"ablated": str(int(tables["heads"]["ablated"].iloc[0]))}
+    rows = tables["heads"]
+    found: Facts = {"ablated": str(int(rows["ablated"].iloc[0]))}
+    whole = rows[rows["kind"] == "whole"].set_index("effect")["value"]
+    found |= {f"{effect}_whole": f"{value:.1f}" for effect, value in whole.items()}
     each = shares(tables).set_index(["kind", "layer", "head"])
     for effect in (STEREOTYPE, AGREEMENT):
         row = chosen_head(tables, effect)
@@ -342,9 +345,10 @@ def _head_facts(tables: Tables) -> Facts:
         found[f"{effect}_loss"] = f"{each['loss'][at]:.2f}"
     for model, own in tables["pronouns"].query("weights == @AS_IS").groupby("model", sort=False):
         name = str(model).replace("-", "_")
-        rows = own.query("measure == 'stereotype'")
-        most = rows.loc[rows["value"].idxmax()]
-        found |= {f"{name}_stereotyped": str(significant(rows)), f"{name}_heads": str(len(rows)),
-                  f"{name}_referent": str(significant(own.query("measure == 'referent'"))),
-                  f"{name}_most": words.points(most["value"])}  # fmt: skip
+        follow = own.query("measure == 'stereotype'")
+        found |= {
+            f"{name}_stereotyped": str(significant(follow)), f"{name}_heads": str(len(follow)),
+            f"{name}_referent": str(significant(own.query("measure == 'referent'"))),
+            f"{name}_most": words.points(follow["value"].max()),
+        }  # fmt: skip
     return found
