@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from headbook.corpora.batches import EOS, Batch, in_order
+from headbook.corpora.batches import EOS, UNK, Batch, in_order
 from headbook.corpora.registry import registry
 from headbook.corpora.subwords import Subwords
 from headbook.models.decoding import Search
@@ -34,6 +34,10 @@ class OurModel:
     network: Transformer
     source: Subwords
     target: Subwords
+
+    @property
+    def unknown(self) -> int:
+        return UNK
 
     def batches(
         self, sentences: Sequence[str], targets: Sequence[str] | None = None, tokens: int = 4096

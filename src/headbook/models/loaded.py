@@ -20,13 +20,17 @@ class Loaded(Protocol):
 
     `name` is the name it was loaded by; `origin` says in a phrase where the weights come from (with
     licence and digest, where known); `languages` are those of source and target (target None where
-    nothing is translated).
+    nothing is translated). `unknown` is the source token for a word that is hidden or not known;
+    UserError where there is none.
     """
 
     name: str
     origin: str
     languages: tuple[str, str | None]
     network: Capturable
+
+    @property
+    def unknown(self) -> int: ...
 
     def batches(
         self, sentences: Sequence[str], targets: Sequence[str] | None = None, tokens: int = 4096

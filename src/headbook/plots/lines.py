@@ -3,7 +3,7 @@
 import matplotlib
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import StrMethodFormatter
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from headbook.plots.palette import colour
 from headbook.plots.svg import INK, STYLE, Drawing, canvas
@@ -38,6 +38,8 @@ def curves(
         axis = grid[0, 0]
         _lines(axis, frame, x, y, hue, low, high, "o" if markers else None)
         _marks(axis, marks, x, y, hue, marks_label)
+        if pd.api.types.is_integer_dtype(frame[x]):  # there is no layer 1.5
+            axis.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
         if log:
             axis.set_xscale("symlog", linthresh=float(frame[x][frame[x] > 0].min()))
             axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))

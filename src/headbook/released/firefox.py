@@ -45,6 +45,10 @@ class FirefoxModel:
         self.network, self.shortlist = network, shortlist
         self._source, self._target = vocabularies
 
+    @property
+    def unknown(self) -> int:
+        return self._source.unknown
+
     def batches(
         self, sentences: Sequence[str], targets: Sequence[str] | None = None, tokens: int = 4096
     ) -> list[Batch]:

@@ -46,6 +46,14 @@ class HuggingModel:
     network: Any  # HuggingNetwork, whose module needs transformers installed
     text: Any  # HuggingText
 
+    @property
+    def unknown(self) -> int:
+        tokenizer = self.text.tokenizer
+        for each in (tokenizer.mask_token_id, tokenizer.unk_token_id):
+            if each is not None:
+                return each
+        raise UserError(f"{self.name}: its tokenizer has neither a mask nor an unknown token")
+
     def batches(
         self, sentences: Sequence[str], targets: Sequence[str] | None = None, tokens: int = 4096
     ) -> list[Batch]:

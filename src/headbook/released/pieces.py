@@ -1,5 +1,6 @@
 """A SentencePiece vocabulary through `tokenizers`: its own ids, spans in the text, text again."""
 
+import json
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -42,6 +43,11 @@ class Pieces:
 
     def __len__(self) -> int:
         return self._tokenizer.get_vocab_size()
+
+    @property
+    def unknown(self) -> int:
+        """The id of the piece for text that no other piece spells."""
+        return json.loads(self._tokenizer.to_str())["model"]["unk_id"]
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """Ids of each sentence, nothing added."""

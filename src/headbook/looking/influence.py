@@ -1,0 +1,141 @@
+"""How much each input word moves each output of a model: by blank-out and by input gradients.
+
+Abnar and Zuidema 2020, section 4: a word is replaced by one that says nothing, or the output is
+differentiated by its embedding.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn.functional import cosine_similarity
+
+from headbook.corpora.batches import Batch
+from headbook.models.loaded import Loaded
+from headbook.models.transformer import Transformer
+from headbook.released.student import Student
+from headbook.types import Kind, UserError
+
+DIRECTIONS = 8
+"""Random directions in which a state is differentiated."""
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a model computes of one sentence, row by row of a batch of versions of it.
+
+    Of an encoder: the state of every token, or `pooled` the mean of all. Of a decoder: the
+    probabilities of the next token at every position. `kind` is the attention in which outputs and
+    inputs meet.
+    """
+
+    model: Loaded
+    kind: Kind
+    pooled: bool = False
+
+    def ids(self, batch: Batch) -> Tensor:
+        """The tokens that are blanked: of the source, or of the text where there is no source."""
+        return batch.target_in if self.kind is Kind.DECODER else batch.source
+
+    def with_ids(self, batch: Batch, ids: Tensor) -> Batch:
+        """As many versions of the sentence as `ids` has rows."""
+        many = batch.select(torch.zeros(len(ids), dtype=torch.long, device=ids.device))
+        return replace(many, **{"target_in" if self.kind is Kind.DECODER else "source": ids})
+
+    def read(self, batch: Batch) -> Float[Tensor, "batch output width"]:
+        """States of an encoder, log-probabilities of a decoder; part of the graph."""
+        if self.kind is Kind.ENCODER:
+            states = encoded(self.model, batch)
+            return states.mean(1, keepdim=True) if self.pooled else states
+        return self.model.network(batch).float().log_softmax(-1)
+
+    def change(self, whole: Tensor, other: Tensor) -> Float[Tensor, "batch output"]:
+        """1 − cosine of two states; total variation distance of two distributions."""
+        if self.kind is Kind.ENCODER:
+            return 1 - cosine_similarity(whole, other, dim=-1)
+        return (whole.exp() - other.exp()).abs().sum(-1) / 2
+
+
+def encoded(model: Loaded, batch: Batch) -> Float[Tensor, "batch source model"]:
+    """The encoder's last states of any loaded model; part of the graph."""
+    network = model.network
+    if isinstance(network, Student):
+        return network.encode(batch.source, batch.source_mask)[0]
+    if isinstance(network, Transformer):
+        return network.encode(batch.source)[0]
+    if hasattr(network, "encode"):
+        return network.encode(batch)
+    raise UserError(f"{model.name} shows no states of its encoder: name another model")
+
+
+@torch.no_grad()
+def blank_out(
+    outputs: Outputs, batch: Batch, inputs: Bool[Tensor, " token"]
+) -> Float[Tensor, "output token"]:
+    """The change of every output when one input is replaced by the model's unknown token.
+
+    0 for tokens that are no inputs.
+
+    `batch` holds one sentence without padding.
+    """
+    ids, places = outputs.ids(batch), inputs.nonzero().flatten()
+    versions = ids.repeat(len(places), 1)
+    versions[torch.arange(len(places)), places] = outputs.model.unknown
+    whole = outputs.read(batch)
+    changed = outputs.change(whole, outputs.read(outputs.with_ids(batch, versions)))
+    found = changed.new_zeros(whole.shape[1], ids.shape[1])
+    found[:, places] = changed.T
+    return found
+
+
+def input_gradients(
+    outputs: Outputs, batch: Batch, inputs: Bool[Tensor, " token"]
+) -> Float[Tensor, "output token"]:
+    """Norm of the derivative of every output by each token's embedding; 0 for other tokens.
+
+    Of an encoder, of the state in `DIRECTIONS` random directions (root mean square: the Jacobian's
+    Frobenius norm in expectation). Of a decoder, of the log-probability of its likeliest token.
+    """
+    with torch.no_grad():
+        whole = outputs.read(batch)[0]
+    count, width = whole.shape
+    if outputs.kind is Kind.ENCODER:
+        generator = torch.Generator().manual_seed(0)
+        wanted = torch.randn(DIRECTIONS * count, width, generator=generator)
+    else:
+        wanted = nn.functional.one_hot(whole.argmax(-1), width).to(whole.dtype)
+    copies = len(wanted) // count
+    rows = torch.arange(count).repeat(copies)
+    many = outputs.with_ids(batch, outputs.ids(batch).repeat(len(rows), 1))
+    with torch.enable_grad(), embedding(outputs.model.network, outputs.ids(many)) as seen:
+        read = outputs.read(many)
+        total = (read[torch.arange(len(rows)), rows] * wanted).sum()
+        (found,) = torch.autograd.grad(total, seen)
+    squares = found.square().sum(-1).unflatten(0, (copies, count))
+    return squares.mean(0).sqrt() * inputs
+
+
+@contextmanager
+def embedding(network: nn.Module, ids: Tensor) -> Iterator[list[Tensor]]:
+    """While it lasts, the table that is read with `ids` gives leaves to differentiate by.
+
+    The list holds the embeddings [batch token width] once the network has run.
+    """
+    seen: list[Tensor] = []
+
+    def keep(module: nn.Module, given: tuple[Tensor, ...], found: Tensor) -> Tensor | None:
+        if seen or not torch.equal(given[0], ids):
+            return None
+        seen.append(found.detach().requires_grad_())
+        return seen[0]
+
+    tables = [each for each in network.modules() if isinstance(each, nn.Embedding)]
+    hooks = [table.register_forward_hook(keep) for table in tables]
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -1,0 +1,158 @@
+"""Page 59: planted roles and planted bias are found; counts and effects follow by hand."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+from headbook.chapters.seeing._occupations import Adjusted, drawn_again, mean, occupations
+from headbook.chapters.seeing._pronouns import PronounWeights
+from headbook.chapters.seeing._shared_roles import ROLES, Shared, left_out, matching, reordered
+from headbook.chapters.seeing._translated_gender import (
+    Choices,
+    Read,
+    Translated,
+    effects,
+    genders,
+    translated,
+)
+from headbook.chapters.seeing.languages_and_bias import EXAMPLES, Parameters, compute
+from headbook.corpora.winobias import FEMALE, MALE, Case, Version, cases
+from headbook.looking.load import load
+from headbook.looking.word_weights import between, tokens_of
+from headbook.models.gates import all_heads
+from headbook.runs.store import Store
+from headbook.syntax.portuguese_gender import Gender, gender_at
+from headbook.types import UserError
+
+OWN = list(cases(EXAMPLES))
+
+
+@pytest.fixture
+def profiles() -> tuple[np.ndarray, np.ndarray]:
+    """Heads with one strength that shows in every role, and the same heads in another order."""
+    noise = np.random.default_rng(0)
+    strength = noise.normal(size=(6, 8, 1))
+    first = strength + 0.05 * noise.normal(size=(6, 8, len(ROLES)))
+    order = noise.permuted(np.tile(np.arange(8), (6, 1)), axis=1)
+    return first, reordered(first, order)
+
+
+def test_matching_finds_heads_that_were_only_renumbered(profiles):
+    first, second = profiles
+    order = matching(first, second, range(len(ROLES)))
+    assert np.array_equal(reordered(second, order), first)
+    same, matched = Shared.of(first, second), Shared.of(first, left_out(first, second))
+    assert abs(same.mean[0]) < 0.3 and matched.mean[0] > 0.8
+    assert same.p.min() > 0.05 and (matched.p < 0.05).all()
+    assert matched.mean_chance[1] < matched.mean[1]
+
+
+def test_heads_without_common_profiles_stay_within_chance():
+    """Matched on noise, left-out roles agree no better than in random orders."""
+    noise = np.random.default_rng(1)
+    first, second = noise.normal(size=(2, 6, 8, len(ROLES)))
+    found = Shared.of(first, left_out(first, second))
+    assert found.mean_chance[0] < found.mean[0] < found.mean_chance[1]
+    # On its own roles the same matching would agree, by selection alone.
+    chosen = Shared.of(first, reordered(second, matching(first, second, range(len(ROLES)))))
+    assert chosen.mean[0] > found.mean_chance[1]
+
+
+def test_weights_between_parts_of_a_sentence():
+    weights = np.arange(16.0).reshape(1, 4, 4)
+    spans = [(0, 3), (4, 6), (6, 9), None]
+    assert tokens_of(spans, (4, 9)) == [1, 2]
+    assert between(torch.tensor(weights), [1, 2], [0, 3]).tolist() == [(4 + 7 + 8 + 11) / 2]
+    with pytest.raises(UserError):
+        tokens_of(spans, (20, 22))
+
+
+def test_a_head_that_follows_stereotypes_is_told_from_one_that_finds_the_referent():
+    """The first example's referent is stereotyped male, the second's female."""
+    follows = [[[0.8, 0.2], [0.2, 0.8]], [[0.2, 0.8], [0.8, 0.2]]]
+    resolves = [[[0.9, 0.1], [0.9, 0.1]]] * 2
+    weights = np.moveaxis(np.array([follows, resolves]), 0, 2)[:, :, None]
+    found = PronounWeights(OWN, weights)
+    assert found.stereotyped()[:, 0].tolist() == [pytest.approx([0.6, 0])] * 2
+    assert found.resolved()[:, 0].tolist() == [pytest.approx([0, 0.4])] * 2
+
+
+@pytest.fixture
+def paired() -> list[Case]:
+    """Twelve occupations of each stereotype, every pair once."""
+    version = {}
+    for male, female in product(range(12), repeat=2):
+        name = f"m{male:02d} f{female:02d}"
+        version[name] = Version(name, (0, 0), (0, 3), (4, 7))
+    return [Case(1, name, MALE, {MALE: each, FEMALE: each}) for name, each in version.items()]
+
+
+def test_planted_bias_survives_the_adjustment(paired):
+    noise = np.random.default_rng(0)
+    values = noise.normal(size=(len(paired), 20))
+    values[:, 3] += 1
+    found = Adjusted.of(drawn_again(paired), values)
+    assert found.significant.nonzero()[0].tolist() == [3]
+    assert found.value[3] == pytest.approx(values[:, 3].mean())
+
+
+def test_what_an_occupation_brings_into_all_of_its_sentences_is_counted_once(paired):
+    """A wide interval where values differ by occupation, as few of them are behind the mean."""
+    noise = np.random.default_rng(0).normal(size=12)
+    own = np.array([noise[int(occupations(case)[1][1:])] for case in paired])
+    drawn = drawn_again(paired)
+    spread = mean(drawn, own)[1:].std()
+    assert spread == pytest.approx(noise.std() / np.sqrt(12), rel=0.15)
+    assert spread > 2 * own.std() / np.sqrt(len(own))
+    assert mean(drawn, own, 2 * own)[0] == pytest.approx(0.5)
+
+
+def test_genders_are_counted_by_hand():
+    """The driver is masculine and the nurse feminine whatever the pronoun."""
+    driver, nurse = Gender((0, 1), MALE), Gender((2, 3), FEMALE)
+    pairs = ((driver, nurse), (nurse, driver))
+    rows = [Translated(case, pronoun, "", *pairs[case])
+            for case in (0, 1) for pronoun in (MALE, FEMALE)]  # fmt: skip
+    found = genders(OWN, rows).set_index("of")["value"]
+    assert found["all sentences"] == found["male pronoun"] == 0.5
+    assert (found["pro-stereotypical"], found["anti-stereotypical"]) == (1, 0)
+    assert (found["pro minus anti"], found["male minus female"]) == (1, 0)
+    assert found["the referent follows"] == 0
+    unread = [*rows[:3], Translated(1, FEMALE, "", nurse, None)]
+    assert genders(OWN, unread)["unread"].iloc[0] == 1
+
+
+def test_effects_by_hand():
+    rows = [Translated(case, pronoun, "", None, None)
+            for case in (0, 1) for pronoun in (MALE, FEMALE)]  # fmt: skip
+    # The referent is the driver, then the nurse; (referent, other) for a male and female pronoun.
+    odds = np.array([[5.0, -1.0], [1.0, -3.0], [0.0, 4.0], [-4.0, 4.0]])
+    found = effects(OWN, rows, Read(odds, np.array([1.0, 3.0, 1.0, 1.0])))
+    assert found["stereotype"].tolist() == [3 + 2, 4 + 2]
+    assert found["agreement"].tolist() == [4, 4] and found["leak"].tolist() == [2, 0]
+    assert found["loss"].tolist() == [2, 1]
+
+
+def test_a_student_chooses_what_it_wrote_and_heads_matter():
+    model = load("firefox-en-pt")
+    rows = translated(model, OWN)
+    assert [row.text[slice(*row.referent.noun)] for row in rows[:2]] == ["motorista"] * 2
+    choices = Choices.of(model, OWN, rows)
+    read = choices.read()
+    for row, odds in zip(choices.rows, read.odds, strict=True):
+        for noun, value in zip((row.referent, row.other), odds, strict=True):
+            assert (value > 0) == (noun.gender == MALE)
+    heads = all_heads(model.network)
+    assert not np.allclose(choices.read(heads[-8:]).odds, read.odds)
+    assert choices.read(heads).loss.mean() > read.loss.mean()
+    assert np.allclose(choices.read().odds, read.odds)
+
+
+def test_without_numbers_only_the_examples_are_measured(tmp_path):
+    tables = compute(Parameters(), Store(tmp_path))
+    assert list(tables) == ["examples"] and len(tables["examples"]) == 2 * len(OWN)
+    assert gender_at(tables["examples"]["translation"][0], 0).gender == MALE
+    with pytest.raises(UserError):
+        compute(Parameters(cases=-1), Store(tmp_path))
