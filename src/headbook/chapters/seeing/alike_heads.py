@@ -1,6 +1,6 @@
 """Page 51: distances between attention heads (Clark et al. 2019, section 6), and merging them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -96,7 +96,9 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     return tables
 
 
-def measured(model: Loaded, sentences: list[str], weights: str) -> tuple[np.ndarray, np.ndarray]:
+def measured(
+    model: Loaded, sentences: Sequence[str], weights: str
+) -> tuple[np.ndarray, np.ndarray]:
     """Divergences of every two heads' maps, and of their profiles of offsets, [head, head]."""
     kind = _heads(model)[0].kind
     measures = HeadDivergence(kind, replicates=0), OffsetProfile(kind)
@@ -154,7 +156,9 @@ def statistics(
         yield {"statistic": f"gap {gap}", "value": own.mean()}
 
 
-def merging(model: Loaded, distances: np.ndarray, sentences: list[str], draws: int) -> pd.DataFrame:
+def merging(
+    model: Loaded, distances: np.ndarray, sentences: Sequence[str], draws: int
+) -> pd.DataFrame:
     """Loss added, or distance of the sentence vector, by way and number of maps saved."""
     heads, batches = _heads(model), own_batches(model, sentences)
     most = len(heads) - len(set(_layers(model)))
