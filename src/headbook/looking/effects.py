@@ -87,18 +87,20 @@ class Nats:
     """Sentences compared by their cross-entropy, summed over tokens."""
 
     model: Loaded
+    half: int | None = None  # only even (0) or odd (1) ones of a sentence's predicted tokens
     unit: str = NATS
 
     def read(self, batch: Batch) -> Float[Tensor, " batch"]:
         """Of every sentence, summed over its predicted tokens."""
         nats, mask = self.model.losses(batch).double(), self._predicted(batch)
-        return nats.new_zeros(mask.shape).masked_scatter(mask, nats).sum(1)
+        placed = nats.new_zeros(mask.shape).masked_scatter(mask, nats)
+        return placed.masked_fill(~_of_half(mask, self.half), 0.0).sum(1)
 
     def change(self, whole: Tensor, without: Tensor) -> Float[Tensor, " batch"]:
         return without - whole
 
     def weight(self, batch: Batch) -> Float[Tensor, " batch"]:
-        return self._predicted(batch).double().sum(1)
+        return _of_half(self._predicted(batch), self.half).double().sum(1)
 
     def _predicted(self, batch: Batch) -> Bool[Tensor, "batch token"]:
         """The places of the losses, row by row: all target tokens, or as the model says."""
@@ -111,14 +113,14 @@ class Vectors:
     """Sentences compared by their vector, the mean over real tokens."""
 
     model: Loaded
+    half: int | None = None  # the mean over even (0) or odd (1) tokens only
     unit: str = VECTORS
 
     def read(self, batch: Batch) -> Float[Tensor, "batch model"]:
-        vectors = getattr(self.model, "vectors", None)
-        if vectors is not None:
-            return vectors(batch).double()
-        states, mask = self.model.network(batch).double(), batch.source_mask[..., None]
-        return states.masked_fill(~mask, 0.0).sum(1) / mask.sum(1)
+        network = self.model.network
+        encode = network.encode if hasattr(self.model, "vectors") else network
+        mask = _of_half(batch.source_mask, self.half)[..., None]
+        return encode(batch).double().masked_fill(~mask, 0.0).sum(1) / mask.sum(1)
 
     def change(self, whole: Tensor, without: Tensor) -> Float[Tensor, " batch"]:
         return 1 - cosine_similarity(whole, without, dim=-1)
@@ -127,6 +129,20 @@ class Vectors:
         return batch.source.new_ones(len(batch), dtype=torch.float64)
 
 
-def compared_by(model: Loaded, batch: Batch) -> Nats | Vectors:
-    """By the loss where the model has one, else by sentence vectors."""
-    return Nats(model) if predicts(model, batch) else Vectors(model)
+def compared_by(model: Loaded, batch: Batch, half: int | None = None) -> Nats | Vectors:
+    """By the loss where the model has one, else by sentence vectors; on one half of the tokens."""
+    return Nats(model, half) if predicts(model, batch) else Vectors(model, half)
+
+
+def _of_half(mask: Bool[Tensor, "batch token"], half: int | None) -> Bool[Tensor, "batch token"]:
+    """Every other True of each row, from the first or second on."""
+    return mask if half is None else mask & (mask.cumsum(1) % 2 == 1 - half)
+
+
+def joined(parts: Sequence[Effects]) -> Effects:
+    """Effects of the same interventions on several batches, as on all of them together."""
+    sentences = torch.cat([part.sentences for part in parts])
+    order = sentences.argsort()
+    added = torch.cat([part.added for part in parts], dim=1)[:, order]
+    weights = torch.cat([part.weights for part in parts])[order]
+    return Effects(added, weights, sentences[order], parts[0].unit)

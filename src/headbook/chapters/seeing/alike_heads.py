@@ -48,7 +48,7 @@ from headbook.types import HeadId, UserError
 NUMBER = 51
 TITLE = "Do heads of a layer resemble each other?"
 WORK = "clark2019"
-KEYS = ("model", "weights", "sentences")
+KEYS = ("model", "text", "sentences", "weights")
 
 TRAINED, REDRAWN = "trained", "drawn anew"
 CONTRAST, MATCHED, PERMUTED = "contrast", "contrast at like offsets", "contrast, layers permuted"
@@ -60,11 +60,12 @@ POINTS = 7
 
 @dataclass(frozen=True)
 class Parameters:
-    """Models, sentences that distances are measured on, and sentences behind them on which heads
-    are merged (0: not) with so many random draws."""
+    """Models and a text that all of them read, sentences that distances are measured on, and
+    sentences behind them on which heads are merged (0: not) with so many random draws."""
 
     models: tuple[str, ...] = ("minilm", "firefox-en-pt")
-    sentences: int = 60
+    text: str = "ewt-sample"
+    sentences: int = 150
     merged: int = 0
     draws: int = 5
 
@@ -73,14 +74,15 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     """Distances of every two heads, statistics of layers with nulls, and merging where asked."""
     if parameters.sentences < 2 or parameters.merged < 0 or parameters.draws < 2:
         raise UserError("give 2 or more sentences, 0 or more merged ones, and 2 or more draws")
-    every = text("ewt-sample").sentences
+    every = text(parameters.text).sentences
     pairs, layers, merged = [], [], []
     for name in parameters.models:
         model = load(name)
         distances: dict[str, np.ndarray] = {}
         for weights in (TRAINED, REDRAWN):
             found, profiles = measured(model, every[: parameters.sentences], weights)
-            labels = {"model": name, "weights": weights, "sentences": parameters.sentences}
+            labels = {"model": name, "text": parameters.text, "weights": weights,
+                      "sentences": parameters.sentences}  # fmt: skip
             distances[weights] = found
             layers += [{**labels, **row} for row in statistics(found, profiles, _layers(model))]
             if weights == TRAINED:
@@ -88,7 +90,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
         held = every[parameters.sentences :][: parameters.merged]
         if held:
             rows = merging(model, distances[TRAINED], held, parameters.draws)
-            merged.append(rows.assign(model=name, sentences=len(held)))
+            merged.append(rows.assign(model=name, text=parameters.text, sentences=len(held)))
     tables = {"pairs": pd.concat(pairs, ignore_index=True), "layers": pd.DataFrame(layers)}
     if merged:
         tables["merged"] = pd.concat(merged, ignore_index=True)
