@@ -10,19 +10,19 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headbook.corpora.batches import Batch
-from headbook.looking.effects import Effects, compared_by, effects, joined
+from headbook.looking.effects import Effects, Progress, compared_by, effects, joined
 from headbook.models.capture import Capturable, Point, capture
 from headbook.models.gates import closed
 from headbook.models.loaded import Loaded
 from headbook.pruning.choosing import Chooser, given_gates
 from headbook.types import HeadId, Kind
 
-BIAS_RATE, WEIGHT_RATE = 0.1, 0.003
-"""Adam's rates of b and W; of W there are as many times more as a sentence's vector is wide."""
+BIAS_RATE, WEIGHT_RATE = 0.1, 0.005
+"""Adam's rates of b and W. A step moves W x by at most that times √width, as x has length 1."""
 
 
 def halved(
-    model: Loaded, batches: Sequence[Batch], heads: Sequence[HeadId], progress=iter
+    model: Loaded, batches: Sequence[Batch], heads: Sequence[HeadId], progress: Progress = iter
 ) -> Float[np.ndarray, "half head sentence"]:
     """The effect of closing each head on the even and on the odd tokens of every sentence.
 
@@ -92,7 +92,8 @@ def train(
     chooser: Chooser,
     updates: int,
     seed: int,
-    progress=iter,
+    progress: Progress = iter,
+    weight_rate: float = WEIGHT_RATE,
 ) -> Chooser:
     """The chooser after so many updates on the batches in random order; the model stays as it is.
 
@@ -102,7 +103,7 @@ def train(
     noise = torch.Generator().manual_seed(seed)
     rates = [{"params": [chooser.bias], "lr": BIAS_RATE}]
     if chooser.weight.requires_grad:
-        rates.append({"params": [chooser.weight], "lr": WEIGHT_RATE})
+        rates.append({"params": [chooser.weight], "lr": weight_rate})
     optimiser = torch.optim.Adam(rates)
     with _frozen(model.network), torch.random.fork_rng():
         torch.manual_seed(seed)

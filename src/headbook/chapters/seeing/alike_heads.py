@@ -53,6 +53,7 @@ KEYS = ("model", "text", "sentences", "weights")
 TRAINED, REDRAWN = "trained", "drawn anew"
 CONTRAST, MATCHED, PERMUTED = "contrast", "contrast at like offsets", "contrast, layers permuted"
 NEAREST, RAND = "nearest head in own layer", "adjusted Rand index"
+ENDS = ["layer", "head", "other_layer", "other_head"]
 PERMUTATIONS = 1000
 POINTS = 7
 """Numbers of saved maps, evenly spaced up to one map per layer."""
@@ -227,6 +228,27 @@ def mapped(tables: Tables, model: str) -> pd.DataFrame:
     return pd.DataFrame(heads, columns=["layer", "head"]).assign(
         x=at[:, 0], y=at[:, 1], stress=scaling.stress_
     )
+
+
+def middle(tables: Tables) -> pd.DataFrame:
+    """Effect at half of the maps, mean over draws: one row per model, a column per way."""
+    rows = [own[own["saved"] == halfway(own)] for _, own in tables["merged"].groupby("model")]
+    return pd.concat(rows).pivot_table(index="model", columns="way", values="value")
+
+
+def nearest_pairs(tables: Tables, count: int = 6) -> pd.DataFrame:
+    """The most similar heads of each model."""
+    rows = tables["pairs"].sort_values("divergence").groupby("model", sort=False).head(count)
+    rows = rows.drop_duplicates(["model", *ENDS])
+    one, other = (
+        [words.head(*pair) for pair in rows[ENDS[at : at + 2]].itertuples(index=False)]
+        for at in (0, 2)
+    )
+    return pd.DataFrame({
+        "model": rows["model"].replace(words.TITLES), "head": one, "and": other,
+        "divergence": rows["divergence"].map("{:.3f}".format),
+        "of offsets": rows["profile"].map("{:.3f}".format),
+    })  # fmt: skip
 
 
 def by_way(tables: Tables, model: str) -> pd.DataFrame:

@@ -26,7 +26,7 @@ from headbook.types import HeadId, UserError
 NUMBER = 57
 TITLE = "Do heads work together?"
 WORK = "mcgrath2023"
-KEYS = ("model", "sentences", "layer", "head", "other_layer", "other_head")
+KEYS = ("model", "text", "sentences", "layer", "head", "other_layer", "other_head")
 
 REPLICATES = 1000
 SHARES = (1 / 12, 1 / 6, 1 / 3, 1 / 2)
@@ -36,10 +36,11 @@ RANDOM, LEAST, LAYER = "random heads", "least important heads", "all heads of a 
 
 @dataclass(frozen=True)
 class Parameters:
-    """Models, sentences, pairs of heads within a layer (and as many between layers), and random
-    sets per size (0: neither sets nor held heads)."""
+    """Models and a text that all of them read, sentences of it, pairs of heads within a layer (and
+    as many between layers), and random sets per size (0: neither sets nor held heads)."""
 
     models: tuple[str, ...] = ("firefox-en-pt",)
+    text: str = "ewt-sample"
     sentences: int = 24
     pairs: int = 3
     draws: int = 0
@@ -53,8 +54,8 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     rows: list[dict[str, object]] = []
     for name in parameters.models:
         model = load(name)
-        sentences = text("ewt-sample").sentences[: parameters.sentences]
-        labels = {"model": name, "sentences": len(sentences)}
+        sentences = text(parameters.text).sentences[: parameters.sentences]
+        labels = {"model": name, "text": parameters.text, "sentences": len(sentences)}
         found = _Measured.of(model, sentences, parameters)
         for table, frame in found.tables().items():
             tables.setdefault(table, []).append(frame.assign(**labels))
