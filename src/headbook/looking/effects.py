@@ -87,20 +87,27 @@ class Nats:
     """Sentences compared by their cross-entropy, summed over tokens."""
 
     model: Loaded
-    half: int | None = None  # only even (0) or odd (1) ones of a sentence's predicted tokens
     unit: str = NATS
 
     def read(self, batch: Batch) -> Float[Tensor, " batch"]:
         """Of every sentence, summed over its predicted tokens."""
+        return self._placed(batch).sum(1)
+
+    def halves(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The same over every other predicted token, from the first and from the second on."""
+        placed, mask = self._placed(batch), self._predicted(batch)
+        first, second = (placed.masked_fill(~every_other(mask, half), 0.0) for half in (0, 1))
+        return first.sum(1), second.sum(1)
+
+    def _placed(self, batch: Batch) -> Float[Tensor, "batch token"]:
         nats, mask = self.model.losses(batch).double(), self._predicted(batch)
-        placed = nats.new_zeros(mask.shape).masked_scatter(mask, nats)
-        return placed.masked_fill(~_of_half(mask, self.half), 0.0).sum(1)
+        return nats.new_zeros(mask.shape).masked_scatter(mask, nats)
 
     def change(self, whole: Tensor, without: Tensor) -> Float[Tensor, " batch"]:
         return without - whole
 
     def weight(self, batch: Batch) -> Float[Tensor, " batch"]:
-        return _of_half(self._predicted(batch), self.half).double().sum(1)
+        return self._predicted(batch).double().sum(1)
 
     def _predicted(self, batch: Batch) -> Bool[Tensor, "batch token"]:
         """The places of the losses, row by row: all target tokens, or as the model says."""
@@ -113,14 +120,21 @@ class Vectors:
     """Sentences compared by their vector, the mean over real tokens."""
 
     model: Loaded
-    half: int | None = None  # the mean over even (0) or odd (1) tokens only
     unit: str = VECTORS
 
     def read(self, batch: Batch) -> Float[Tensor, "batch model"]:
+        return _pooled(self._states(batch), batch.source_mask)
+
+    def halves(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The mean over every other token, from the first and from the second on."""
+        states = self._states(batch)
+        first, second = (_pooled(states, every_other(batch.source_mask, half)) for half in (0, 1))
+        return first, second
+
+    def _states(self, batch: Batch) -> Float[Tensor, "batch token model"]:
         network = self.model.network
         encode = network.encode if hasattr(self.model, "vectors") else network
-        mask = _of_half(batch.source_mask, self.half)[..., None]
-        return encode(batch).double().masked_fill(~mask, 0.0).sum(1) / mask.sum(1)
+        return encode(batch).double()
 
     def change(self, whole: Tensor, without: Tensor) -> Float[Tensor, " batch"]:
         return 1 - cosine_similarity(whole, without, dim=-1)
@@ -129,14 +143,20 @@ class Vectors:
         return batch.source.new_ones(len(batch), dtype=torch.float64)
 
 
-def compared_by(model: Loaded, batch: Batch, half: int | None = None) -> Nats | Vectors:
-    """By the loss where the model has one, else by sentence vectors; on one half of the tokens."""
-    return Nats(model, half) if predicts(model, batch) else Vectors(model, half)
+def compared_by(model: Loaded, batch: Batch) -> Nats | Vectors:
+    """By the loss where the model has one, else by sentence vectors."""
+    return Nats(model) if predicts(model, batch) else Vectors(model)
 
 
-def _of_half(mask: Bool[Tensor, "batch token"], half: int | None) -> Bool[Tensor, "batch token"]:
-    """Every other True of each row, from the first or second on."""
-    return mask if half is None else mask & (mask.cumsum(1) % 2 == 1 - half)
+def every_other(mask: Bool[Tensor, "batch token"], first: int) -> Bool[Tensor, "batch token"]:
+    """Every other True of each row, from the first (0) or second (1) on."""
+    return mask & (mask.cumsum(1) % 2 == 1 - first)
+
+
+def _pooled(
+    states: Float[Tensor, "batch token model"], mask: Bool[Tensor, "batch token"]
+) -> Float[Tensor, "batch model"]:
+    return states.masked_fill(~mask[..., None], 0.0).sum(1) / mask.sum(1, keepdim=True)
 
 
 def joined(parts: Sequence[Effects]) -> Effects:

@@ -29,15 +29,17 @@ def halved(
     Of the predicted tokens where the model has a loss; else of the sentence's vector, taken over
     every other token.
     """
-    readers = [compared_by(model, batches[0], half) for half in (0, 1)]
+    compared = compared_by(model, batches[0])
     with torch.inference_mode():
-        whole = [[each.read(batch) for batch in batches] for each in readers]
+        whole = [compared.halves(batch) for batch in batches]
         rows: list[list[Tensor]] = [[], []]
         for head in progress(heads):
             with closed(model.network, [head]):
-                for half, reader in enumerate(readers):
-                    pairs = zip(whole[half], map(reader.read, batches), strict=True)
-                    rows[half].append(torch.cat([reader.change(*pair) for pair in pairs]))
+                changed = [compared.halves(batch) for batch in batches]
+            for half, row in enumerate(rows):
+                pairs = [(before[half], after[half]) for before, after in
+                         zip(whole, changed, strict=True)]  # fmt: skip
+                row.append(torch.cat([compared.change(*pair) for pair in pairs]))
     order = torch.cat([batch.sentences for batch in batches]).argsort()
     return torch.stack([torch.stack(each) for each in rows])[..., order].double().numpy()
 

@@ -1,4 +1,4 @@
-"""Page 58: do useful heads differ between sentences, and can a gate choose them (Peng et al. 2020)?"""
+"""Page 58: heads that matter in one sentence, and gates that choose them (Peng et al. 2020)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -111,7 +111,7 @@ class _Measured:
         return self.halves.sum(0)
 
     def overlap(self) -> pd.DataFrame:
-        """Shared share of the top heads by size: within a sentence, between sentences, by chance."""
+        """Shared share of the top heads by size: within a sentence, between two, by chance."""
         rows = []
         for share in SHARES:
             count = max(round(share * len(self.heads)), 1)
@@ -174,7 +174,7 @@ class _Measured:
             yield self._row(RANDOM, seed, by_sentence(top(same, self.open_heads), self.batches))
 
     def _taught(self, fixed: Chooser, updates: int, seed: int) -> list[torch.Tensor]:
-        """Gates whose log α were learnt on the tested sentences, from those of the fixed gate on."""
+        """Gates learnt on the tested sentences themselves, from the fixed gate on."""
         found = []
         for batch in self.batches:
             x = torch.eye(len(batch))
@@ -221,3 +221,72 @@ def _claims(name: str, measured: _Measured, gates: pd.DataFrame) -> Iterator[dic
         spared = over_seeds(1 - values[gate] / values[other])
         yield {"claim": claim, **labels, "seed": "", "value": spared.mean, "low": spared.low,
                "high": spared.high}  # fmt: skip
+
+
+def bars(tables: Tables, model: str) -> pd.DataFrame:
+    """One row per gate: mean over seeds with its interval, or over sentences where untrained."""
+    rows = []
+    own = tables["gates"].query("model == @model")
+    for gate in (ORACLE, TAUGHT, READING, FIXED, SHUFFLED, IMPORTANT, RANDOM):
+        each = own[own["gate"] == gate]
+        over = over_seeds(each["value"])
+        one = each.iloc[0]
+        ends = (one["low"], one["high"]) if len(each) == 1 else (over.low, over.high)
+        rows.append({"gate": gate, "value": over.mean, "low": ends[0], "high": ends[1],
+                     "seeds": len(each), "different": each["different"].mean()})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def summary(tables: Tables) -> pd.DataFrame:
+    """One row per model and gate, as text."""
+    if "gates" not in tables:
+        return pd.DataFrame(columns=["model", "gate"])
+    parts = [bars(tables, model).assign(model=words.TITLES.get(model, model))
+             for model in dict.fromkeys(tables["gates"]["model"])]  # fmt: skip
+    rows = pd.concat(parts, ignore_index=True)
+    return pd.DataFrame({
+        "model": rows["model"], "gate": rows["gate"], "effect": rows["value"].map("{:.3f}".format),
+        "95 %": [words.between(low, high, 3) for low, high in zip(rows["low"], rows["high"],
+                                                                  strict=True)],
+        "different sets of heads": rows["different"].map("{:.0f}".format),
+    })  # fmt: skip
+
+
+def common(tables: Tables, model: str) -> float:
+    """How much of what a sentence's halves share beyond chance is shared by all sentences."""
+    own = tables["overlap"].query("model == @model")
+    own = own[own["top"] == _middle(own)].set_index("of")["value"]
+    return (own[OTHERS] - own[CHANCE]) / (own[OWN] - own[CHANCE])
+
+
+def _middle(overlap: pd.DataFrame) -> int:
+    return int(overlap.loc[(overlap["share"] - OPEN).abs().idxmin(), "top"])
+
+
+def facts(tables: Tables) -> Facts:
+    """The numbers of the prose, by model, at a third of the heads."""
+    overlap = tables["overlap"]
+    found: Facts = {"sentences": words.count(overlap["sentences"].max())}
+    for model in dict.fromkeys(overlap["model"]):
+        name = str(model).replace("-", "_")
+        own = overlap.query("model == @model")
+        own = own[own["top"] == _middle(own)].set_index("of")
+        for of, key in ((OWN, "own"), (OTHERS, "others"), (CHANCE, "chance")):
+            found[f"{name}_{key}"] = words.percent(own["value"][of])
+            found[f"{name}_{key}_interval"] = words.interval(own["low"][of], own["high"][of])
+        found |= {f"{name}_common": words.percent(common(tables, model)),
+                  f"{name}_top": str(own["top"].iloc[0])}  # fmt: skip
+        heads = tables["heads"].query("model == @model")
+        found |= {f"{name}_heads": str(len(heads)),
+                  f"{name}_always": str(int((heads["among the top"] >= 0.9).sum())),
+                  f"{name}_ever": str(int((heads["among the top"] > 0).sum()))}  # fmt: skip
+    for model in dict.fromkeys(tables.get("gates", pd.DataFrame({"model": []}))["model"]):
+        for row in bars(tables, model).to_dict("records"):
+            key = f"{model}_{GATES[row['gate']]}".replace("-", "_")
+            found[key] = f"{row['value']:.3f}"
+            found[f"{key}_interval"] = words.between(row["low"], row["high"], 3)
+    return found
+
+
+GATES = {FIXED: "fixed", READING: "reading", SHUFFLED: "shuffled", IMPORTANT: "important",
+         RANDOM: "random", ORACLE: "oracle", TAUGHT: "taught"}  # fmt: skip

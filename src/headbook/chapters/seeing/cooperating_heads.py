@@ -275,15 +275,29 @@ def facts(tables: Tables) -> Facts:
                   f"{name}_below": words.count((own["high"] < 0).sum())}  # fmt: skip
     for row in tables.get("claims", pd.DataFrame(columns=COLUMNS)).to_dict("records"):
         name = f"{row['model']}_{CLAIMS[row['claim']]}".replace("-", "_")
-        found[name] = words.percent(row["value"])
+        found[name] = words.percent(row["value"]).replace("-", "−")
         found[f"{name}_interval"] = words.interval(row["low"], row["high"])
     if "heads" in tables:
         for model in dict.fromkeys(tables["heads"]["model"]):
             shares = below_the_last(tables, model)
-            found[f"{model}_maps".replace("-", "_")] = words.percent(shares["maps"])
+            found[f"{model}_maps".replace("-", "_")] = words.percent(shares["maps"]).replace(
+                "-", "−"
+            )
         found["draws"] = str(int(tables["sets"].query("way == @RANDOM")["draw"].max()) + 1)
     return found
 
 
 CLAIMS = {"heads-self-repair": "repair", "pairs-more-than-sum": "extra",
           "pairs-within-layer": "within", "sets-more-than-sum": "sets"}  # fmt: skip
+
+
+def repaired(tables: Tables) -> pd.DataFrame:
+    """`repair` as text."""
+    rows = repair(tables)
+    return pd.DataFrame({
+        "model": rows["model"].replace(words.TITLES), "layer": rows["layer"],
+        "all free": rows["effect"].map("{:.3f}".format),
+        "maps above held": rows["maps_held"].map("{:.3f}".format),
+        "outputs above held": rows["held"].map("{:.3f}".format),
+        "made up for": [words.percent(each).replace("-", "−") for each in rows["value"]],
+    })  # fmt: skip
