@@ -57,7 +57,7 @@ class Parameters:
 
     models: tuple[str, ...] = ("firefox-en-pt",)
     text: str = "ewt-sample"
-    sentences: int = 16
+    sentences: int = 12
     train: int = 0
     updates: int = 100
     seeds: int = 3
@@ -78,7 +78,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
         learnt = every[parameters.sentences :][: parameters.train]
         if learnt:
             rows = measured.gates(learnt, parameters.updates, range(parameters.seeds))
-            gates.append(pd.DataFrame(rows).assign(**labels))
+            gates.append(pd.DataFrame(rows).assign(**labels, learnt=len(learnt)))
             claims += _claims(name, measured, gates[-1])
     tables = {"overlap": pd.concat(shared, ignore_index=True),
               "heads": pd.concat(heads, ignore_index=True)}  # fmt: skip
@@ -180,7 +180,7 @@ class _Measured:
             x = torch.eye(len(batch))
             chooser = Chooser(len(self.heads), len(batch), self.open_heads, reads=True)
             chooser.load_state_dict({"bias": fixed.bias, "weight": chooser.weight})
-            steps = max(updates // 4, 1)
+            steps = max(updates // 2, 1)
             found.append(train(self.model, self.heads[0].kind, [batch], [x], chooser, steps, seed,
                                weight_rate=0.1)(x))  # fmt: skip
         return found
@@ -281,6 +281,8 @@ def facts(tables: Tables) -> Facts:
                   f"{name}_always": str(int((heads["among the top"] >= 0.9).sum())),
                   f"{name}_ever": str(int((heads["among the top"] > 0).sum()))}  # fmt: skip
     for model in dict.fromkeys(tables.get("gates", pd.DataFrame({"model": []}))["model"]):
+        gates = tables["gates"]
+        found |= {"seeds": str(gates["seed"].nunique()), "train": str(gates["learnt"].max())}
         for row in bars(tables, model).to_dict("records"):
             key = f"{model}_{GATES[row['gate']]}".replace("-", "_")
             found[key] = f"{row['value']:.3f}"
@@ -290,3 +292,16 @@ def facts(tables: Tables) -> Facts:
 
 GATES = {FIXED: "fixed", READING: "reading", SHUFFLED: "shuffled", IMPORTANT: "important",
          RANDOM: "random", ORACLE: "oracle", TAUGHT: "taught"}  # fmt: skip
+
+
+def overlap_curves(tables: Tables, model: str) -> pd.DataFrame:
+    """Shared shares by the length of the lists, of the largest number of sentences."""
+    own = tables["overlap"].query("model == @model")
+    own = own[own["sentences"] == own["sentences"].max()]
+    return own[["of", "top", "value", "low", "high"]]
+
+
+def shown(tables: Tables, model: str) -> pd.DataFrame:
+    """Every head of a model on the largest number of sentences."""
+    own = tables["heads"].query("model == @model")
+    return own[own["sentences"] == own["sentences"].max()]
