@@ -35,7 +35,8 @@ def points(
                 for x, y in zip(own["x"], own["y"], strict=True):
                     axis.text(x, y, str(layer), ha="center", va="center", fontsize=10.5,
                               color="#ffffff" if dark else "#1d1d1d")  # fmt: skip
-            axis.set(aspect="equal", xticks=[], yticks=[])
+            axis.set(xticks=[], yticks=[])
+            axis.set_aspect("equal", adjustable="datalim")
             axis.margins(0.06)
             if name:
                 axis.set_title(name, loc="left")

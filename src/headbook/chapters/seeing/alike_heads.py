@@ -191,8 +191,8 @@ def claims(layers: pd.DataFrame, merged: pd.DataFrame) -> pd.DataFrame:
             ("alike-beyond-offsets", MATCHED),
         ):
             trained, redrawn = (found.loc[(model, each, statistic)] for each in (TRAINED, REDRAWN))
+            blunt = redrawn["low"] > 0
             shut = "diagnostic: with weights drawn anew it passes, too"
-            blunt = statistic == CONTRAST and redrawn["low"] > 0
             rows.append({"claim": claim, **labels, **trained[["value", "low", "high"]],
                          "baseline": np.nan, "closed": shut if blunt else NONE})  # fmt: skip
     for model, own in merged.groupby("model", sort=False):
