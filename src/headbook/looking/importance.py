@@ -1,7 +1,6 @@
 """Importance of every head of any loaded model: by gradient, and with the head removed."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 
 import torch
@@ -9,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headbook.corpora.batches import Batch
+from headbook.heads.importance import block_products
 from headbook.heads.measure import REPLICATES, RatioSums
 from headbook.looking.effects import Progress, effects
 from headbook.models.capture import Capturable
@@ -35,38 +35,6 @@ def affordable(network: Capturable, tokens_per_sentence: float, loss: bool) -> i
     return min(max(int(OPERATIONS / cost), FEWEST), MOST)
 
 
-class SentenceGate(nn.Module):
-    """ξ of Michel et al. 2019, one per sentence and head and all 1, so that ∂L/∂ξ can be taken."""
-
-    def __init__(self, sentences: int, heads: int, own: nn.Module | None, like: Tensor) -> None:
-        super().__init__()
-        self.own = own
-        self.xi = torch.ones(sentences, heads, dtype=like.dtype, device=like.device)
-        self.xi.requires_grad_()
-
-    def forward(self) -> Float[Tensor, "batch head"]:
-        return self.xi if self.own is None else self.xi * self.own()
-
-
-@contextmanager
-def sentence_gates(network: Capturable, sentences: int) -> Iterator[list[SentenceGate]]:
-    """A gate of ones on every block, in the order of `all_heads`; own gates come back."""
-    like = next(network.parameters())
-    blocks = [block for _, _, block in network.attentions()]
-    own = [block.gate for block in blocks]
-    gates = [
-        SentenceGate(sentences, block.heads, gate, like)
-        for block, gate in zip(blocks, own, strict=True)
-    ]
-    try:
-        for block, gate in zip(blocks, gates, strict=True):
-            block.gate = gate
-        yield gates
-    finally:
-        for block, gate in zip(blocks, own, strict=True):
-            block.gate = gate
-
-
 def by_gradient(
     model: Loaded, batches: Sequence[Batch], progress: Progress = iter
 ) -> Float[Tensor, " head"]:
@@ -76,10 +44,8 @@ def by_gradient(
     """
     total, count = torch.zeros(len(all_heads(model.network)), dtype=torch.float64), 0
     for batch in progress(batches):
-        with torch.enable_grad(), sentence_gates(model.network, len(batch)) as gates:
-            loss = model.losses(batch).sum()
-            gradients = torch.autograd.grad(loss, [gate.xi for gate in gates])
-        total += torch.cat(gradients, dim=1).double().abs().sum(0).cpu()
+        products = block_products(model.network, batch, model.losses)
+        total += torch.cat([each.sum(-1).abs() for _, each in products], dim=1).sum(0).cpu()
         count += len(batch)
     return total / count
 
