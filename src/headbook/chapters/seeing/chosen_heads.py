@@ -287,9 +287,16 @@ def facts(tables: Tables) -> Facts:
             key = f"{model}_{GATES[row['gate']]}".replace("-", "_")
             found[key] = f"{row['value']:.3f}"
             found[f"{key}_interval"] = words.between(row["low"], row["high"], 3)
+            found[f"{key}_sets"] = f"{row['different']:.0f}"
+    for row in tables.get("claims", pd.DataFrame(columns=COLUMNS)).to_dict("records"):
+        key = f"{row['model']}_{CLAIMS[row['claim']]}".replace("-", "_")
+        found[key] = words.percent(row["value"]).replace("-", "−")
+        found[f"{key}_interval"] = words.interval(row["low"], row["high"])
     return found
 
 
+CLAIMS = {"useful-heads-differ": "differ", "chosen-over-fixed": "gain",
+          "chosen-reads-the-sentence": "reads", "chosen-room": "room"}  # fmt: skip
 GATES = {FIXED: "fixed", READING: "reading", SHUFFLED: "shuffled", IMPORTANT: "important",
          RANDOM: "random", ORACLE: "oracle", TAUGHT: "taught"}  # fmt: skip
 
