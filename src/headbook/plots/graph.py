@@ -41,7 +41,7 @@ def graph(
             axis.add_patch(_edge(*ends, row[value], largest))
         at = np.stack(np.meshgrid(np.arange(1, heads + 1), np.arange(1, layers + 1)), -1)
         axis.plot(*at.reshape(-1, 2).T, "o", color=INK, markersize=4.5, linestyle="none")
-        axis.set(xlim=(0.5, heads + 0.5), ylim=(0.5, layers + 0.6), xlabel="head", ylabel="layer")
+        axis.set(xlim=(0.5, heads + 0.5), ylim=(0.5, layers + 0.7), xlabel="head", ylabel="layer")
         axis.set_xticks(range(1, heads + 1))
         axis.set_yticks(range(1, layers + 1))
         axis.tick_params(length=0)
@@ -59,10 +59,10 @@ def _edge(
     one: tuple[int, int], other: tuple[int, int], value: float, largest: float
 ) -> FancyArrowPatch:
     """Straight between layers, an arc within one."""
-    bend = 0.0 if one[1] != other[1] else -0.35
-    share = abs(value) / largest
+    bend = 0.0 if one[1] != other[1] else -min(0.5, 0.9 / max(abs(one[0] - other[0]), 1))
+    share = (abs(value) / largest) ** 0.5
     return FancyArrowPatch(
         one, other, arrowstyle="-", connectionstyle=f"arc3,rad={bend}", shrinkA=0, shrinkB=0,
         color=POSITIVE if value > 0 else NEGATIVE, linestyle="-" if value > 0 else "--",
-        linewidth=0.6 + (WIDEST - 0.6) * share, alpha=0.35 + 0.6 * share,
+        linewidth=0.6 + (WIDEST - 0.6) * share, alpha=0.4 + 0.5 * share,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from headbook.models.loaded import Loaded
 from headbook.pruning.choosing import Chooser, given_gates
 from headbook.types import HeadId, Kind
 
-BIAS_RATE, WEIGHT_RATE = 0.1, 0.005
+BIAS_RATE, WEIGHT_RATE = 0.1, 0.05
 """Adam's rates of b and W. A step moves W x by at most that times √width, as x has length 1."""
 
 

@@ -230,8 +230,9 @@ def by_size(tables: Tables, model: str) -> pd.DataFrame:
     own = tables["sets"].query("model == @model and way != @LAYER")
     rows = []
     for (way, size), each in own.groupby(["way", "removed"], sort=False):
-        for column, name in (("together", "together"), ("alone", "sum of each alone")):
-            rows.append({"set": f"{way}, {name}", "removed": size, "value": each[column].mean(),
+        short = str(way).removesuffix(" heads")
+        for column, name in (("together", "together"), ("alone", "sum")):
+            rows.append({"set": f"{short}, {name}", "removed": size, "value": each[column].mean(),
                          "low": each[column].min(), "high": each[column].max()})  # fmt: skip
     return pd.DataFrame(rows)
 
