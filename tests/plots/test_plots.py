@@ -26,6 +26,10 @@ CELLS = pd.DataFrame(
     [(q, k, f"▁{q}", f"▁{k}", "one", q - k) for q in (1, 2, 3) for k in (1, 2, 3)],
     columns=["query", "key", "query_token", "key_token", "version", "score"],
 )
+EDGES = pd.DataFrame(
+    [(1, 2, 1, 4, 0.5), (1, 1, 3, 2, -0.3), (2, 1, 3, 3, 0.01)],
+    columns=["layer", "head", "other_layer", "other_head", "interaction"],
+)
 FORMS: dict[str, Callable[[], Drawing]] = {
     "heads": lambda: plots.heads(HEADS, "confidence", label="letter"),
     "roles": lambda: plots.roles(HEADS.head(3).assign(role="syntactic")),
@@ -33,6 +37,8 @@ FORMS: dict[str, Callable[[], Drawing]] = {
     "paired": lambda: plots.paired(ROWS[ROWS["model"] == "x"], "relation", "low", "high"),
     "curves": lambda: plots.curves(LINES, "update", log=True, marks=LINES.head(1)),
     "pruning": lambda: plots.pruning(LINES),
+    "points": lambda: plots.points(HEADS.assign(x=HEADS["head"], y=HEADS["layer"])),
+    "graph": lambda: plots.graph(EDGES, "interaction"),
     "matrices": lambda: plots.matrices(CELLS, {"score": "S"}, "version"),
 }
 every_form = pytest.mark.parametrize("form", FORMS)
@@ -120,3 +126,18 @@ def test_colours_are_fixed_and_differ() -> None:
 def test_a_map_without_values_is_drawn_and_says_so() -> None:
     drawn = plots.heads(HEADS.assign(confidence=float("nan")), "confidence")
     assert "no values" in drawn.alt
+
+
+def test_every_head_is_a_dot_with_the_number_of_its_layer() -> None:
+    svg = plots.points(HEADS.assign(x=HEADS["head"], y=HEADS["layer"])).svg()
+    texts = [text.text for text in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+    assert [texts.count(str(layer)) for layer in range(1, 5)] == [8] * 4
+    with pytest.raises(UserError, match="no column x, y"):
+        plots.points(HEADS)
+
+
+def test_the_largest_interactions_are_edges_and_their_signs_differ() -> None:
+    patches = plots.graph(EDGES, "interaction", edges=2).figure.axes[0].patches
+    assert [patch.get_linestyle() for patch in patches] == ["--", "-"]
+    assert patches[0].get_linewidth() < patches[1].get_linewidth()
+    assert patches[0].get_edgecolor()[:3] != patches[1].get_edgecolor()[:3]

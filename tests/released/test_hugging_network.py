@@ -15,6 +15,7 @@ from headbook.corpora.batches import Batch
 from headbook.heads.collect import collect
 from headbook.heads.confidence import Confidence
 from headbook.models.capture import Point, capture
+from headbook.models.edits import edited
 from headbook.models.gates import FixedGate, closed
 from headbook.released import tap
 from headbook.released.hugging_face import GROWTH, SHORT, HuggingModel, load
@@ -346,6 +347,37 @@ def test_a_gate_may_differ_from_sentence_to_sentence(
     gated = model.network(batch)
     torch.testing.assert_close(gated[0], whole[0])
     assert (gated[1] - whole[1]).abs().max() > 1e-4
+
+
+def without_first(given: Tensor) -> Tensor:
+    return torch.cat([torch.zeros_like(given[:, :1]), given[:, 1:]], dim=1)
+
+
+@pytest.mark.parametrize("family", ["bert", "t5", "llama", "gpt-j"])
+def test_an_edit_of_a_head_s_weights_or_context_to_zero_is_the_closed_head(
+    family: str, folders: Callable[[str], Path]
+) -> None:
+    """Llama's heads share values in groups; GPT-J's weights are out of reach."""
+    model = load(folders(family))
+    (batch,) = everything(model)
+    place = next(iter(model.network.attentions()))[:2]
+    with torch.no_grad():
+        whole = model.network(batch)
+        with closed(model.network, [HeadId(*place, 0)]):
+            without = model.network(batch)
+        for point in (Point.WEIGHTS, Point.CONTEXT):
+            if family == "gpt-j" and point is Point.WEIGHTS:
+                with (
+                    pytest.raises(UserError, match="weights of this model cannot be edited"),
+                    edited(model.network, {place: {point: without_first}}),
+                ):
+                    pass
+                continue
+            with edited(model.network, {place: {point: without_first}}):
+                torch.testing.assert_close(model.network(batch), without, **CLOSE)
+            with edited(model.network, {place: {point: lambda given: given}}):
+                torch.testing.assert_close(model.network(batch), whole, **CLOSE)
+        assert (without - whole).abs().max() > 1e-4
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt-j"])

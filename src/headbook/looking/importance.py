@@ -1,27 +1,24 @@
 """Importance of every head of any loaded model: by gradient, and with the head removed."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import partial
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import cosine_similarity
 
 from headbook.corpora.batches import Batch
 from headbook.heads.importance import block_products
 from headbook.heads.measure import REPLICATES, RatioSums
+from headbook.looking.effects import Progress, effects
 from headbook.models.capture import Capturable
 from headbook.models.gates import all_heads, closed
 from headbook.models.loaded import Loaded
-from headbook.types import UserError
 
 OPERATIONS = 1e12
 """Budget of all ablations together: multiplications and additions, some 15 seconds on two cores."""
 FEWEST, MOST = 8, 100
 """Sentences that ablation uses at least and at most."""
-
-Progress = Callable[[Iterable], Iterable]
 
 
 def affordable(network: Capturable, tokens_per_sentence: float, loss: bool) -> int:
@@ -36,16 +33,6 @@ def affordable(network: Capturable, tokens_per_sentence: float, loss: bool) -> i
         weights -= sum(each.weight.numel() for each in modules if isinstance(each, nn.Embedding))
     cost = 2 * max(weights, 1) * tokens_per_sentence * len(all_heads(network))
     return min(max(int(OPERATIONS / cost), FEWEST), MOST)
-
-
-def predicts(model: Loaded, batch: Batch) -> bool:
-    """Whether the model has a loss; an encoder without a head has none."""
-    try:
-        with torch.inference_mode():
-            model.losses(batch)
-    except UserError:
-        return False
-    return True
 
 
 def by_gradient(
@@ -70,59 +57,6 @@ def by_ablation(model: Loaded, batches: Sequence[Batch], progress: Progress = it
     there it is 1 minus the cosine between the mean-pooled sentence vectors with and without the
     head. Bootstrap over sentences.
     """
-    compared = _Nats(model) if predicts(model, batches[0]) else _Vectors(model)
-    heads = all_heads(model.network)
-    with torch.inference_mode():
-        whole = [compared.read(batch) for batch in batches]
-        columns = []
-        for head in progress(heads):
-            with closed(model.network, [head]):
-                without = [compared.read(batch) for batch in batches]
-            pairs = zip(whole, without, strict=True)
-            columns.append(torch.cat([compared.change(*pair) for pair in pairs]).double().cpu())
-    weights = torch.cat([compared.weight(batch) for batch in batches]).double().cpu()
-    sentences = torch.cat([batch.sentences for batch in batches])
-    return RatioSums.over(torch.stack(columns, 1), weights[:, None], sentences, REPLICATES)
-
-
-@dataclass(frozen=True)
-class _Nats:
-    """Sentences compared by their cross-entropy, summed over tokens."""
-
-    model: Loaded
-
-    def read(self, batch: Batch) -> Float[Tensor, " batch"]:
-        """Of every sentence, summed over its predicted tokens."""
-        nats, mask = self.model.losses(batch).double(), self._predicted(batch)
-        return nats.new_zeros(mask.shape).masked_scatter(mask, nats).sum(1)
-
-    def change(self, whole: Tensor, without: Tensor) -> Float[Tensor, " batch"]:
-        return without - whole
-
-    def weight(self, batch: Batch) -> Float[Tensor, " batch"]:
-        return self._predicted(batch).double().sum(1)
-
-    def _predicted(self, batch: Batch) -> Bool[Tensor, "batch token"]:
-        """The places of the losses, row by row: all target tokens, or as the model says."""
-        predicted = getattr(self.model, "predicted", None)
-        return batch.target_mask if predicted is None else predicted(batch)
-
-
-@dataclass(frozen=True)
-class _Vectors:
-    """Sentences compared by their vector, the mean over real tokens."""
-
-    model: Loaded
-
-    def read(self, batch: Batch) -> Float[Tensor, "batch model"]:
-        vectors = getattr(self.model, "vectors", None)
-        if vectors is not None:
-            return vectors(batch).double()
-        states, mask = self.model.network(batch).double(), batch.source_mask[..., None]
-        return states.masked_fill(~mask, 0.0).sum(1) / mask.sum(1)
-
-    def change(self, whole: Tensor, without: Tensor) -> Float[Tensor, " batch"]:
-        return 1 - cosine_similarity(whole, without, dim=-1)
-
-    def weight(self, batch: Batch) -> Float[Tensor, " batch"]:
-        return batch.source.new_ones(len(batch), dtype=torch.float64)
+    heads = [partial(closed, model.network, [head]) for head in all_heads(model.network)]
+    found = effects(model, batches, heads, progress)
+    return RatioSums.over(found.added.T, found.weights[:, None], found.sentences, REPLICATES)

@@ -12,7 +12,8 @@ from headbook.corpora.batches import Batch
 from headbook.heads.bootstrap import mixed
 from headbook.heads.nulls import NULLS, NullValues
 from headbook.looking.diversity import diversity
-from headbook.looking.importance import affordable, by_ablation, by_gradient, predicts
+from headbook.looking.effects import NATS, VECTORS, predicts
+from headbook.looking.importance import affordable, by_ablation, by_gradient
 from headbook.looking.measured import KEY, Measured
 from headbook.looking.passes import (
     Sums,
@@ -232,7 +233,7 @@ class _Run:
                   "importance_ablation_high": high}  # fmt: skip
         heads = [(str(h.kind), h.layer + 1, h.head + 1) for h in all_heads(network)]
         values = {name: value.numpy() for name, value in found.items()}
-        unit = "nats per predicted token" if loss else "1 - cosine of the sentence vector"
+        unit = NATS if loss else VECTORS
         return pd.DataFrame(heads, columns=list(HEAD)).assign(**values), unit
 
 

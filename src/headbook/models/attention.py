@@ -1,6 +1,7 @@
 """Multi-head attention, with an explicit path that shows its weights and a fused one."""
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -12,6 +13,7 @@ from torch.nn import functional
 
 from headbook.models.capture import Point, Recorder
 from headbook.models.dropout import Dropout
+from headbook.models.edits import Edit
 
 Mask = Bool[Tensor, "#batch 1 #query seen"]
 """True where a query may look at a key; with a cache, more keys are seen than are new."""
@@ -74,6 +76,7 @@ class Attention(nn.Module):
         self.gate: nn.Module | None = None  # gives one multiplier a head, see gates.py
         self.drop_head: nn.Module | None = None  # leaves heads out in training, see drop_head.py
         self.record: Recorder | None = None
+        self.edits: Mapping[Point, Edit] = {}  # replace weights or contexts, see edits.py
 
     @property
     def output_weight(self) -> Float[Tensor, "model inner"]:
@@ -97,7 +100,7 @@ class Attention(nn.Module):
             return self.output.bias.expand_as(queries)
         query = _split(self.query(queries), self.heads)
         key, value = map(self._spread, self._keys_and_values(queries, memory, cache))
-        if self.record is None and self._fused(query):
+        if self.record is None and not self.edits and self._fused(query):
             rate = self.dropout.rate if self.training else 0.0
             context = functional.scaled_dot_product_attention(query, key, value, mask, rate)
         else:
@@ -138,8 +141,12 @@ class Attention(nn.Module):
     def _explicit(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | None) -> Tensor:
         scores = self._scores(query, key, mask)
         weights = scores.softmax(dim=-1)
+        if Point.WEIGHTS in self.edits:
+            weights = self.edits[Point.WEIGHTS](weights)
         # The weights are recorded before dropout: after it they are not what the head computed.
         context = self.dropout(weights) @ value
+        if Point.CONTEXT in self.edits:
+            context = self.edits[Point.CONTEXT](context)
         if self.record is not None:
             seen = zip(
                 (

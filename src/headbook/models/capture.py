@@ -1,6 +1,6 @@
 """Recording what attention computes, for as long as a `with` block lasts."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -32,14 +32,15 @@ class Block(Protocol):
     """An attention block: while `record` is set it shows there what it computes.
 
     `gate`, where there is one, gives a multiplier for each head's context before the output
-    projection: [head], or [batch head]. `output_weight` is the matrix of that projection, W_O as
-    [model, head * dim]; UserError where it is out of reach. Measures alone ask for it, so a block
-    that is only recorded need not have it.
+    projection: [head], or [batch head]. `edits` replace its weights or contexts, see edits.py.
+    `output_weight` is the matrix of that projection, W_O as [model, head * dim]; UserError where it
+    is out of reach. Measures alone ask for it, so a block that is only recorded need not have it.
     """
 
     heads: int
     record: Recorder | None
     gate: nn.Module | None
+    edits: Mapping[Point, Callable[[Tensor], Tensor]]
 
 
 @runtime_checkable

@@ -75,16 +75,14 @@ class HardConcrete(nn.Module):
 
     def at(self, uniform: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """The gate for this noise."""
-        noise = uniform.log() - (-uniform).log1p()
-        concrete = ((noise + self.log_alpha) / self.constants.beta).sigmoid()
-        return self._stretched(concrete).clamp(0, 1)
+        return gate_at(self.log_alpha, uniform, self.constants)
 
     def decided(self, decision: Decision) -> Float[Tensor, " head"]:
         """The gate at test time."""
         self._refuse_nan()
         if decision is Decision.LIKELIER:
             return (self.log_alpha > 0).to(self.log_alpha)
-        return self._stretched(self.log_alpha.sigmoid()).clamp(0, 1)
+        return _stretched(self.log_alpha.sigmoid(), self.constants)
 
     def closed_probability(self) -> Float[Tensor, " head"]:
         """P(g = 0) = σ(β log(-γ/ζ) - log α)."""
@@ -92,7 +90,7 @@ class HardConcrete(nn.Module):
 
     def open_probability(self) -> Float[Tensor, " head"]:
         """P(g ≠ 0), whose sum over the heads is the expected L0 norm."""
-        return (self.log_alpha - self.constants.shift).sigmoid()
+        return open_probability(self.log_alpha, self.constants)
 
     def one_probability(self) -> Float[Tensor, " head"]:
         """P(g = 1) = σ(log α - β log((1-γ)/(ζ-1)))."""
@@ -109,9 +107,25 @@ class HardConcrete(nn.Module):
         clipped = self.decided(Decision.CLIPPED)
         return ((clipped == 0) | (clipped == 1)).to(self.log_alpha)
 
-    def _stretched(self, concrete: Tensor) -> Tensor:
-        return concrete * (self.constants.zeta - self.constants.gamma) + self.constants.gamma
-
     def _refuse_nan(self) -> None:
         if self.log_alpha.isnan().any():
             raise UserError("a gate is NaN; lower the gates' learning rate or the penalty")
+
+
+def gate_at(
+    log_alpha: Float[Tensor, "*#shape"], uniform: Float[Tensor, "*#shape"], constants: Constants
+) -> Float[Tensor, "*shape"]:
+    """clip(σ((log u - log(1-u) + log α) / β) · (ζ - γ) + γ, 0, 1)."""
+    noise = uniform.log() - (-uniform).log1p()
+    return _stretched(((noise + log_alpha) / constants.beta).sigmoid(), constants)
+
+
+def open_probability(
+    log_alpha: Float[Tensor, "*shape"], constants: Constants
+) -> Float[Tensor, "*shape"]:
+    """P(g ≠ 0) = σ(log α - β log(-γ/ζ))."""
+    return (log_alpha - constants.shift).sigmoid()
+
+
+def _stretched(concrete: Tensor, constants: Constants) -> Tensor:
+    return (concrete * (constants.zeta - constants.gamma) + constants.gamma).clamp(0, 1)

@@ -131,6 +131,7 @@ class HuggingNetwork(nn.Module):
         uses = self._uses[call.module]
         block = uses[sum(each.calls for each in uses) % len(uses)]
         block.calls += 1
+        call = call.edited(block)
         call.show(block)
         return block.gated(call.context)
 

@@ -5,6 +5,8 @@ record and gate them; weights come from `output_attentions`. Queries, keys, valu
 out of reach. The family is known by name: there is no other way to tell W_O from other layers.
 """
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from headbook.models.capture import Point
@@ -38,6 +40,8 @@ def projections(model: nn.Module, family: str) -> list[tuple[str, nn.Module]]:
 class HookedBlock(TappedBlock):
     """A block whose contexts are read and gated on their way into W_O."""
 
+    editable: ClassVar[tuple[Point, ...]] = (Point.CONTEXT,)
+
     def listen(self, projection: nn.Module) -> None:
         """Puts the hook on; it stays for the life of the model."""
         self.projects_by(projection)
@@ -47,6 +51,8 @@ class HookedBlock(TappedBlock):
         self.calls += 1
         beside, *rest = inputs
         context = beside.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        if (edit := self.edits.get(Point.CONTEXT)) is not None:
+            context = edit(context)
         if self.record is not None:
             self.record(Point.CONTEXT, context)
         return self.gated(context).transpose(1, 2).flatten(-2), *rest

@@ -9,11 +9,11 @@ models see the future.
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -23,6 +23,7 @@ from transformers.masking_utils import eager_mask
 from transformers.pytorch_utils import Conv1D
 
 from headbook.models.capture import Point, Recorder
+from headbook.models.edits import EDITABLE, Edit
 from headbook.types import UserError
 
 NAME = "headbook"
@@ -40,6 +41,8 @@ class TappedBlock(nn.Module):
     Weights of models with attention sinks sum to less than one, see `sink`.
     """
 
+    editable: ClassVar[tuple[Point, ...]] = EDITABLE
+
     def __init__(self, name: str, heads: int, key_value_heads: int) -> None:
         super().__init__()
         self.name = name
@@ -47,6 +50,7 @@ class TappedBlock(nn.Module):
         self.key_value_heads = key_value_heads
         self.gate: nn.Module | None = None
         self.record: Recorder | None = None
+        self.edits: Mapping[Point, Edit] = {}
         self.calls = 0
         self._projection: tuple[nn.Module, ...] = ()  # a tuple: the model's, not a part of this
 
@@ -86,6 +90,16 @@ class Call:
     options: dict[str, Any]
     weights: Float[Tensor, "batch head query key"]
     context: Float[Tensor, "batch head query value"]
+
+    def edited(self, block: TappedBlock) -> "Call":
+        """The call with the block's edits; a new context follows from new weights."""
+        call = self
+        if (edit := block.edits.get(Point.WEIGHTS)) is not None:
+            weights = edit(self.weights)
+            call = replace(call, weights=weights, context=weights @ self._spread(self.value))
+        if (edit := block.edits.get(Point.CONTEXT)) is not None:
+            call = replace(call, context=edit(call.context))
+        return call
 
     def show(self, block: TappedBlock) -> None:
         """Records what the block's recorder wants."""

@@ -1,0 +1,90 @@
+"""Edits: what an edit of weights and contexts does to a block, and that it comes off again."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from headbook.corpora.batches import Batch
+from headbook.models.attention import AttentionPath
+from headbook.models.capture import Point, capture
+from headbook.models.edits import edited
+from headbook.models.gates import close_heads, open_all
+from headbook.models.transformer import Transformer
+from headbook.types import HeadId, Kind, UserError
+
+PLACE = (Kind.ENCODER, 1)
+
+
+@pytest.fixture
+def model(tiny: Callable[..., Transformer]) -> Transformer:
+    return tiny().eval()
+
+
+@pytest.fixture
+def batch(ragged: Callable[..., Batch]) -> Batch:
+    return ragged((5, 3), (4, 2))
+
+
+def nothing(_: Tensor) -> Tensor:
+    return _
+
+
+def without_first(context: Tensor) -> Tensor:
+    return torch.cat([torch.zeros_like(context[:, :1]), context[:, 1:]], dim=1)
+
+
+def test_a_context_of_zero_is_a_closed_head(model: Transformer, batch: Batch) -> None:
+    plain = model(batch)
+    with edited(model, {PLACE: {Point.CONTEXT: without_first}}):
+        changed = model(batch)
+    close_heads(model, [HeadId(*PLACE, 0)])
+    torch.testing.assert_close(changed, model(batch))
+    open_all(model)
+    torch.testing.assert_close(model(batch), plain)
+    assert not torch.allclose(changed, plain)
+
+
+@pytest.mark.parametrize("path", ["explicit", "fused"])
+def test_new_weights_meet_the_values_on_any_path(
+    path: str, tiny: Callable[..., Transformer], batch: Batch
+) -> None:
+    model = tiny(path=AttentionPath(path)).eval()
+    given: list[Tensor] = []
+
+    def uniform(weights: Tensor) -> Tensor:
+        real = (weights > 0).to(weights)
+        given.append(real / real.sum(-1, keepdim=True))
+        return given[-1]
+
+    points = {Point.WEIGHTS, Point.VALUES, Point.CONTEXT}
+    with edited(model, {PLACE: {Point.WEIGHTS: uniform}}), capture(model, points) as tape:
+        recorded = model(batch)
+    assert tape[PLACE[0], Point.WEIGHTS][1] is given[0]
+    torch.testing.assert_close(tape[PLACE[0], Point.CONTEXT][1],
+                               given[0] @ tape[PLACE[0], Point.VALUES][1])  # fmt: skip
+    with edited(model, {PLACE: {Point.WEIGHTS: uniform}}):
+        torch.testing.assert_close(model(batch), recorded)
+
+
+def test_an_edit_that_changes_nothing_changes_nothing(model: Transformer, batch: Batch) -> None:
+    plain = model(batch)
+    edits = {(kind, layer): {Point.WEIGHTS: nothing, Point.CONTEXT: nothing}
+             for kind, layer, _ in model.attentions()}  # fmt: skip
+    with edited(model, edits):
+        torch.testing.assert_close(model(batch), plain)
+    assert not any(block.edits for _, _, block in model.attentions())
+
+
+def test_what_cannot_be_edited_is_refused(model: Transformer) -> None:
+    with (
+        pytest.raises(UserError, match="no encoder attention in layer 9"),
+        edited(model, {(Kind.ENCODER, 8): {}}),
+    ):
+        pass
+    with (
+        pytest.raises(UserError, match="scores of this model cannot be edited"),
+        edited(model, {PLACE: {Point.SCORES: nothing}}),
+    ):
+        pass
