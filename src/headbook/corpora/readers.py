@@ -46,7 +46,7 @@ def load(name: str, limit: int | None = None) -> ParallelCorpus:
     if name not in registry() and is_path(name):
         return _folder(Path(name).expanduser(), limit)
     entry = corpus(name)
-    if entry.kind in (CorpusKind.TREEBANK, CorpusKind.TEXT):
+    if entry.kind in (CorpusKind.TREEBANK, CorpusKind.TEXT, CorpusKind.RATED):
         raise UserError(
             f"{name} is a {entry.kind}, not pairs of sentences: "
             "`headbook corpora list` shows the parallel corpora"

@@ -21,6 +21,7 @@ class CorpusKind(StrEnum):
     TEST = "test"
     TREEBANK = "treebank"
     TEXT = "text"
+    RATED = "rated"
     MIXTURE = "mixture"
     GENERATED = "generated"
 
@@ -94,7 +95,7 @@ class Corpus:
 
     @property
     def languages(self) -> str:
-        alone = self.kind in (CorpusKind.TREEBANK, CorpusKind.TEXT)
+        alone = self.kind in (CorpusKind.TREEBANK, CorpusKind.TEXT, CorpusKind.RATED)
         return self.target if alone else f"en-{self.target}"
 
 
