@@ -115,31 +115,30 @@ def distances(count: int) -> Float[Tensor, "feature word word"]:
 
 @dataclass(frozen=True)
 class HeadProbe:
-    """Fitted weights: [feature], and with vectors [model feature] for either word of a pair."""
+    """Fitted weights: [feature], and with vectors [2 model, feature] for both words of a pair."""
 
     scale: Float[Tensor, " feature"]
     weights: tuple[Tensor, ...]
 
     def hits(self, given: Pairs, vectors: Tensor | None = None) -> Float[Tensor, " question"]:
         """1 where the highest score is the right word's; a tie is none."""
-        scaled = given.features / self.scale
-        return _right(given, given.matrix(_scores(given, scaled, vectors, self.weights)))
+        scores = _scores(given.features / self.scale, _ends(given, vectors), self.weights)
+        return _right(given, given.matrix(scores))
 
 
 def fit(given: Pairs, vectors: Float[Tensor, "word model"] | None, penalty: float) -> HeadProbe:
     """Least cross-entropy plus penalty · Σ weights², by L-BFGS; features are scaled to spread 1."""
     scale = given.features.std(0).clamp(min=1e-6)
-    scaled = given.features / scale
+    scaled, ends = given.features / scale, _ends(given, vectors)
     count = scaled.shape[1]
     weights = [torch.zeros(count, requires_grad=True)]
-    if vectors is not None:
-        weights += [torch.zeros(vectors.shape[1], count, requires_grad=True) for _ in range(2)]
+    if ends is not None:
+        weights.append(torch.zeros(ends.shape[1], count, requires_grad=True))
     optimiser = torch.optim.LBFGS(weights, max_iter=ITERATIONS, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimiser.zero_grad()
-        scores = given.matrix(_scores(given, scaled, vectors, weights))
-        value = cross_entropy(scores, given.right)
+        value = cross_entropy(given.matrix(_scores(scaled, ends, weights)), given.right)
         value = value + penalty * sum((each**2).sum() for each in weights)
         value.backward()
         return value
@@ -174,11 +173,15 @@ def _right(given: Pairs, scores: Float[Tensor, "question place"]) -> Float[Tenso
     return (alone & (place == given.right)).float()
 
 
-def _scores(
-    given: Pairs, scaled: Tensor, vectors: Tensor | None, weights: Sequence[Tensor]
-) -> Float[Tensor, " pair"]:
+def _ends(given: Pairs, vectors: Tensor | None) -> Float[Tensor, "pair ends"] | None:
+    """The vectors of both words of every pair."""
     if vectors is None:
-        return scaled @ weights[0]
-    asking = (vectors @ weights[1]).index_select(0, given.asking)
-    candidate = (vectors @ weights[2]).index_select(0, given.candidate)
-    return (scaled * (weights[0] + asking + candidate)).sum(1)
+        return None
+    return torch.cat([vectors[given.asking], vectors[given.candidate]], dim=1)
+
+
+def _scores(
+    scaled: Tensor, ends: Tensor | None, weights: Sequence[Tensor]
+) -> Float[Tensor, " pair"]:
+    alone = scaled @ weights[0]
+    return alone if ends is None else alone + ((scaled @ weights[1].T) * ends).sum(1)

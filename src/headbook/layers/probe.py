@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Shaped
-from sklearn.linear_model import RidgeClassifier
 from sklearn.preprocessing import StandardScaler
 
 from headbook.statistics import of_type
@@ -49,17 +48,39 @@ def divided(count: int, scored: int) -> Split:
 
 
 def hits(features: Features, labels: Labels, split: Split) -> Float[np.ndarray, " scored"]:
-    """1 for every scored item whose label the probe finds.
+    """1 for every scored item whose label the probe finds; errors as of `hits_of`."""
+    return hits_of(features, [labels], split)[0]
 
-    UserError where the fitted items have a single label.
+
+def hits_of(
+    features: Features, labels: Sequence[Labels], split: Split
+) -> list[Float[np.ndarray, " scored"]]:
+    """The same for several sets of labels of one set of features.
+
+    With features X of mean 0 and spread 1 and one-hot labels Y less their mean, the weights are
+    (XᵀX + λ)⁻¹ XᵀY; the eigenvectors of XᵀX serve all labels and penalties. UserError where the
+    fitted items have a single label.
     """
-    if len(set(labels[split.fitted])) < 2:
-        raise UserError("a probe needs two different labels at least; give more sentences")
     scale = StandardScaler().fit(features[split.fitted])
     fitted, held, scored = (scale.transform(features[each]) for each in vars(split).values())
-    probes = [RidgeClassifier(each).fit(fitted, labels[split.fitted]) for each in PENALTIES]
-    best = max(probes, key=lambda probe: probe.score(held, labels[split.chosen]))
-    return (best.predict(scored) == labels[split.scored]).astype(float)
+    values, vectors = np.linalg.eigh(fitted.T @ fitted)
+    held, scored, across = held @ vectors, scored @ vectors, (fitted @ vectors).T
+    found = []
+    for each in labels:
+        names, codes = np.unique(each[split.fitted], return_inverse=True)
+        if len(names) < 2:
+            raise UserError("a probe needs two different labels at least; give more sentences")
+        one_hot = np.eye(len(names))[codes]
+        projected = across @ (one_hot - one_hot.mean(0))
+        best, most = None, -1.0
+        for penalty in PENALTIES:
+            weights = projected / (values + penalty)[:, None]
+            answers = names[(held @ weights + one_hot.mean(0)).argmax(1)]
+            if (accuracy := float((answers == each[split.chosen]).mean())) > most:
+                best, most = weights, accuracy
+        answers = names[(scored @ best + one_hot.mean(0)).argmax(1)]
+        found.append((answers == each[split.scored]).astype(float))
+    return found
 
 
 def majority(labels: Labels, split: Split) -> Float[np.ndarray, " scored"]:

@@ -10,6 +10,7 @@ from sklearn.decomposition import PCA
 from torch import Tensor
 
 from headbook.heads.head_probe import (
+    HeadProbe,
     Pairs,
     both_ways,
     chosen,
@@ -101,11 +102,20 @@ class Found:
     replicates: Replicates
 
 
-class HeadProbes:
-    """Probes that find heads of words, on the weights of one network."""
+Known = dict[tuple[bool, bool, str], HeadProbe]
+"""Probes fitted before, of distances or weights, with words or without, by task."""
 
-    def __init__(self, of: Sample, maps: Sequence[WordMaps], vectors: Sequence[Tensor]) -> None:
-        self.of, self.maps = of, maps
+
+class HeadProbes:
+    """Probes that find heads of words, on the weights of one network.
+
+    `known` are those of the same network on the same fitted sentences, and is added to.
+    """
+
+    def __init__(
+        self, of: Sample, maps: Sequence[WordMaps], vectors: Sequence[Tensor], known: Known
+    ) -> None:
+        self.of, self.maps, self.known = of, maps, known
         parts = (of.split.fitted, of.split.chosen, of.split.scored)
         self.vectors = [torch.cat([vectors[at] for at in part]) for part in parts]
         self.pairs = [self._pairs(part, lambda at: both_ways(maps[at].weights)) for part in parts]
@@ -121,12 +131,15 @@ class HeadProbes:
         parts = (self.of.split.fitted, self.of.split.chosen, self.of.split.scored)
         return [self._pairs(part, lambda at: distances(len(self.of.trees[at]))) for part in parts]
 
-    def probe(self, features: list[Pairs], words: bool, task: str) -> Replicates:
-        """Accuracy of a probe on these features, with word vectors or without, on either task."""
+    def probe(self, of_distance: bool, words: bool, task: str) -> Replicates:
+        """Accuracy of a probe of weights or distances, with word vectors or without."""
+        features = self.apart if of_distance else self.pairs
         given = features if task == TASK else self._controlled(features)
         vectors = self.vectors if words else [None] * 3
-        best = chosen(given[0], given[1], vectors[:2], PENALTIES)
-        return self.over(best.hits(given[2], vectors[2]))
+        name = of_distance, words, task
+        if name not in self.known:
+            self.known[name] = chosen(given[0], given[1], vectors[:2], PENALTIES)
+        return self.over(self.known[name].hits(given[2], vectors[2]))
 
     def _controlled(self, features: list[Pairs]) -> list[Pairs]:
         parts = (self.of.split.fitted, self.of.split.chosen, self.of.split.scored)

@@ -1,5 +1,7 @@
 """Page 54: probes of attention weights (Clark et al. 2019, sections 4.2 and 5)."""
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -7,9 +9,11 @@ import numpy as np
 import pandas as pd
 import torch
 
+from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.seeing._probed import (
     CONTROL,
+    FITTED_ON,
     HEAD,
     NO_WEIGHTS,
     REDRAWN,
@@ -17,6 +21,7 @@ from headbook.chapters.seeing._probed import (
     TASK,
     Found,
     HeadProbes,
+    Known,
     Sample,
     label_probes,
     reduced,
@@ -39,6 +44,7 @@ WORK = "clark2019"
 KEYS = ("model", "text", "sentences", "target", "features", "weights", "task", "relation")
 
 JUDGED = "ud-ewt"
+TEXTS = {"ewt-sample": "EWT sample", JUDGED: "EWT", "ud-pud-en": "PUD"}
 SAMPLE = "ewt-sample"
 OFFSETS = (-3, -2, -1, 1, 2, 3, 4)
 RELATIONS = {
@@ -55,12 +61,15 @@ PAPER = {
 }  # fmt: skip
 """Table 1 of the work, BERT-base on the Penn Treebank: best head and best offset. Its row of
 passive auxiliaries is left out: paper and released notebook disagree on it."""
-PAPER_UAS = {"weights": 0.61, "weights + words": 0.77, "distance + words": 0.58, "redrawn": 0.30,
-             "right": 0.26, "single": 0.345}  # fmt: skip
-"""Table 3 of the work, word vectors being GloVe's."""
 SINGLE, RIGHT, OFFSET = "best single head", "next word", "best offset"
 WEIGHTS, WITH_WORDS = "weights", "weights + words"
 DISTANCE, DISTANCE_WORDS = "distance", "distance + words"
+REDRAWN_WORDS = f"{WITH_WORDS}, {REDRAWN}"
+ORDER = (RIGHT, DISTANCE, SINGLE, f"{WEIGHTS}, {REDRAWN}", WEIGHTS, REDRAWN_WORDS, DISTANCE_WORDS,
+         WITH_WORDS)  # fmt: skip
+PAPER_UAS = {RIGHT: 0.26, SINGLE: 0.345, WEIGHTS: 0.61, REDRAWN_WORDS: 0.30, DISTANCE_WORDS: 0.58,
+             WITH_WORDS: 0.77}  # fmt: skip
+"""Table 3 of the work, word vectors being GloVe's; its best single head is of Table 1."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +92,9 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     samples = [sample(text, parameters.sentences) for text in parameters.texts]
     probes, relations, claims = [], [], []
     for name in parameters.models:
-        model = load(name)
+        model, known = load(name), defaultdict(dict)
         for of in samples:
-            found = list(_found(model, of, parameters.whole))
+            found = list(_found(model, of, parameters.whole, known))
             labels = {"model": name, "text": of.name, "sentences": len(of.split.scored)}
             probes += [{**labels, **_row(each)} for each in found if isinstance(each, Found)]
             relations += [{**labels, **each} for each in found if not isinstance(each, Found)]
@@ -104,15 +113,19 @@ def _row(found: Found) -> dict[str, object]:
             "task": found.task, "value": value, "low": low, "high": high}  # fmt: skip
 
 
-def _found(model: Loaded, of: Sample, whole: bool) -> Iterator[Found | dict[str, object]]:
+def _found(
+    model: Loaded, of: Sample, whole: bool, known: dict[tuple[str, str], Known]
+) -> Iterator[Found | dict[str, object]]:
     """Every probe of one model on one sample, and its rows of relations."""
+    fitted = FITTED_ON.get(of.name, of.name)
     maps = word_maps(model, of.trees)
     vectors = reduced(of, maps)
-    heads = HeadProbes(of, maps, vectors)
+    heads = HeadProbes(of, maps, vectors, known[fitted, RELEASED])
     drawn = None
     if whole:
         with without_knowledge(model.network, Null.DRAWN, 0):
-            drawn = HeadProbes(of, word_maps(model, of.trees), vectors)
+            others = word_maps(model, of.trees)
+        drawn = HeadProbes(of, others, vectors, known[fitted, REDRAWN])
     yield from _baselines(heads)
     yield from _of_heads(heads, drawn, whole)
     yield from label_probes(of, maps, vectors, RELEASED, whole=whole)
@@ -131,17 +144,17 @@ def _baselines(heads: HeadProbes) -> Iterator[Found]:
 
 
 def _of_heads(heads: HeadProbes, drawn: HeadProbes | None, whole: bool) -> Iterator[Found]:
-    yield Found(HEAD, WEIGHTS, RELEASED, TASK, heads.probe(heads.pairs, False, TASK))
-    yield Found(HEAD, DISTANCE, NO_WEIGHTS, TASK, heads.probe(heads.apart, False, TASK))
+    yield Found(HEAD, WEIGHTS, RELEASED, TASK, heads.probe(False, False, TASK))
+    yield Found(HEAD, DISTANCE, NO_WEIGHTS, TASK, heads.probe(True, False, TASK))
     if not whole or drawn is None:
         return
-    wordless, worded = (heads.probe(heads.pairs, each, CONTROL) for each in (False, True))
+    wordless, worded = (heads.probe(False, each, CONTROL) for each in (False, True))
     yield Found(HEAD, WEIGHTS, RELEASED, CONTROL, wordless)
     yield Found(HEAD, WITH_WORDS, RELEASED, CONTROL, worded)
-    yield Found(HEAD, WITH_WORDS, RELEASED, TASK, heads.probe(heads.pairs, True, TASK))
-    yield Found(HEAD, DISTANCE_WORDS, NO_WEIGHTS, TASK, heads.probe(heads.apart, True, TASK))
-    yield Found(HEAD, WEIGHTS, REDRAWN, TASK, drawn.probe(drawn.pairs, False, TASK))
-    yield Found(HEAD, WITH_WORDS, REDRAWN, TASK, drawn.probe(drawn.pairs, True, TASK))
+    yield Found(HEAD, WITH_WORDS, RELEASED, TASK, heads.probe(False, True, TASK))
+    yield Found(HEAD, DISTANCE_WORDS, NO_WEIGHTS, TASK, heads.probe(True, True, TASK))
+    yield Found(HEAD, WEIGHTS, REDRAWN, TASK, drawn.probe(False, False, TASK))
+    yield Found(HEAD, WITH_WORDS, REDRAWN, TASK, drawn.probe(False, True, TASK))
 
 
 def _relations(
@@ -213,6 +226,104 @@ def _claims(model: str, found: list) -> Iterator[dict[str, object]]:
                "baseline": baseline}  # fmt: skip
 
 
+def by_probe(tables: Tables, text: str = JUDGED) -> pd.DataFrame:
+    """What the figure draws: accuracy of probes of heads, one row per probe and model, the control
+    task's beside it, and the paper's value in the first model's rows."""
+    rows = _of(tables, "probes", text)
+    rows = rows[rows["target"] == HEAD]
+    control = rows[rows["task"] == CONTROL].set_index(["model", "features", "weights"])["value"]
+    rows = rows[(rows["task"] == TASK) & (rows["features"] != OFFSET)]
+    keys = zip(rows["model"], rows["features"], rows["weights"], strict=True)
+    rows = rows.assign(
+        control=[control.get(key, np.nan) for key in keys],
+        probe=[_named(*each) for each in zip(rows["features"], rows["weights"], strict=True)],
+    )
+    first = rows["model"] == rows["model"].iloc[0]
+    rows["paper"] = rows["probe"].map(PAPER_UAS).where(first)
+    order = {name: place for place, name in enumerate(ORDER)}
+    rows = rows.sort_values("probe", key=lambda names: names.map(order), kind="stable")
+    return rows.assign(model=rows["model"].replace(words.TITLES))
+
+
+def _of(tables: Tables, name: str, text: str) -> pd.DataFrame:
+    """A table's rows of a text, or of the first one where that was not measured."""
+    rows = tables[name].fillna({"weights": NO_WEIGHTS})
+    shown = text if text in set(rows["text"]) else rows["text"].iloc[0]
+    return rows[rows["text"] == shown]
+
+
+def _named(features: str, weights: str) -> str:
+    return f"{features}, {REDRAWN}" if weights == REDRAWN else features
+
+
+def by_relation(tables: Tables, text: str = JUDGED) -> pd.DataFrame:
+    """Best head of each relation and model, best offset, the redrawn network's best, and the
+    paper's values."""
+    rows = _of(tables, "relations", text)
+    first = rows["model"] == rows["model"].iloc[0]
+    rows["paper"] = rows["relation"].map({name: each[0] for name, each in PAPER.items()})
+    rows.loc[~first, ["paper", "baseline"]] = np.nan
+    rows["relation"] = rows["relation"].map(RELATIONS)
+    return rows.assign(model=rows["model"].replace(words.TITLES))
+
+
+def relation_table(tables: Tables) -> pd.DataFrame:
+    """Best head / offset / best of the redrawn network in per cent, a column per model and text."""
+    rows = tables["relations"]
+    redrawn = rows["redrawn"] if "redrawn" in rows else pd.Series(np.nan, rows.index)
+    cells = rows.assign(
+        column=rows["model"].replace(words.TITLES) + ", " + rows["text"].replace(TEXTS),
+        cell=[f"{words.head(row.layer, row.head)} {100 * row.value:.0f} / {100 * row.baseline:.0f}"
+              + ("" if np.isnan(null) else f" / {100 * null:.0f}")
+              for row, null in zip(rows.itertuples(), redrawn, strict=True)],
+    )  # fmt: skip
+    wide = cells.pivot(index="relation", columns="column", values="cell")
+    wide = wide.reindex([name for name in RELATIONS if name in wide.index])
+    wide = wide[list(dict.fromkeys(cells["column"]))].fillna("")
+    return wide.rename(index=RELATIONS).reset_index().rename_axis(columns=None)
+
+
+def selectivity(tables: Tables, text: str = JUDGED) -> pd.DataFrame:
+    """Accuracy / accuracy on the control task in per cent: one row per target and features, a
+    column per model; networks drawn anew have no control task."""
+    rows = _of(tables, "probes", text)
+    rows = rows[rows["features"] != OFFSET]
+    named = [_named(*each) for each in zip(rows["features"], rows["weights"], strict=True)]
+    wide = rows.assign(features=named).pivot_table(
+        index=["target", "features", "model"], columns="task", values="value", sort=False
+    )
+    drawn = wide.get(CONTROL, pd.Series(np.nan, wide.index))
+    cells = [f"{100 * task:.0f}" + ("" if np.isnan(other) else f" / {100 * other:.0f}")
+             for task, other in zip(wide[TASK], drawn, strict=True)]  # fmt: skip
+    table = pd.Series(cells, wide.index).unstack("model", sort=False).fillna("")
+    return table.rename(columns=words.TITLES).reset_index().rename_axis(columns=None)
+
+
 def facts(tables: Tables) -> Facts:
-    """The numbers of the prose."""
-    return {}
+    """The numbers of the prose: of the treebank's test part where it is there."""
+    rows = _of(tables, "probes", JUDGED)
+    found: Facts = {"sentences": words.count(rows["sentences"].iloc[0])}
+    for row in rows.to_dict("records"):
+        key = _key(row["model"], row["target"], _named(row["features"], row["weights"]))
+        key += "_control" if row["task"] == CONTROL else ""
+        found[key] = words.percent(row["value"])
+        found[f"{key}_estimate"] = words.estimate(row["value"], row["low"], row["high"])
+    for row in _of(tables, "relations", JUDGED).to_dict("records"):
+        key = _key(row["model"], row["relation"])
+        found[key] = words.percent(row["value"])
+        found[f"{key}_offset"] = words.percent(row["baseline"])
+        found[f"{key}_margin"] = words.points(row["margin"])
+        found[f"{key}_head"] = words.head(row["layer"], row["head"])
+    other = tables["probes"].query("text == 'ud-pud-en' and target == @HEAD and task == @TASK")
+    for row in other.fillna({"weights": NO_WEIGHTS}).to_dict("records"):
+        key = _key(row["model"], "pud", _named(row["features"], row["weights"]))
+        found[key] = words.percent(row["value"])
+    found |= {f"paper_{_key(name)}": words.percent(value) for name, value in PAPER_UAS.items()}
+    return found | {
+        f"paper_{_key(name)}_relation": words.percent(value) for name, (value, _) in PAPER.items()
+    }
+
+
+def _key(*names: str) -> str:
+    """`firefox-en-pt`, `head`, `weights + words` as `firefox_en_pt_head_weights_words`."""
+    return "_".join(re.sub(r"[^a-z]+", "_", name.lower()).strip("_") for name in names)
