@@ -20,7 +20,7 @@ UNTRAINED, TRAINED = "untrained", "trained"
 
 
 def distances(seeds: int) -> pd.DataFrame:
-    """One row per seed, state of training, layer and head: distance in pixels; accuracy held out."""
+    """One row per seed, state of training, layer and head: distance in pixels, and accuracy."""
     return pd.DataFrame([row for seed in range(seeds) for row in _rows(seed)])
 
 

@@ -68,14 +68,14 @@ def sample(name: str, sentences: int) -> Sample:
     """So many sentences of a text, a third of them scored; as many again, twice, to fit on where
     the text's treebank has a training part. UserError for a text without trees."""
     if name not in FITTED_ON:
-        trees = _spread(_usable(text(name).trees, name), sentences)
+        trees = spread(usable(text(name).trees, name), sentences)
         return Sample(name, trees, divided(len(trees), len(trees) // 3))
-    fitted = _spread(_usable(text(FITTED_ON[name], parts=["train"]).trees, name), 2 * sentences)
-    scored = _spread(_usable(text(name, parts=["test"]).trees, name), sentences)
+    fitted = spread(usable(text(FITTED_ON[name], parts=["train"]).trees, name), 2 * sentences)
+    scored = spread(usable(text(name, parts=["test"]).trees, name), sentences)
     return Sample(name, fitted + scored, divided(len(fitted + scored), len(scored)))
 
 
-def _usable(trees: Sequence[Tree], name: str) -> list[Tree]:
+def usable(trees: Sequence[Tree], name: str) -> list[Tree]:
     """Trees of usable length in which a word asks and all words are tagged."""
     found = [
         tree for tree in trees if SHORTEST <= len(tree) <= LONGEST and tree.tags and asking(tree)
@@ -85,7 +85,7 @@ def _usable(trees: Sequence[Tree], name: str) -> list[Tree]:
     return found
 
 
-def _spread(trees: list[Tree], count: int) -> list[Tree]:
+def spread(trees: list[Tree], count: int) -> list[Tree]:
     """As many from all over the text, as its parts are of several genres."""
     places = np.linspace(0, len(trees) - 1, min(count, len(trees))).astype(int)
     return [trees[place] for place in places]
