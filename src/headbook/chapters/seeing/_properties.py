@@ -25,8 +25,8 @@ from headbook.types import UserError
 IDENTITY, POSITION, TAG, RELATION = "word identity", "position", "part of speech", "relation"
 SENTIMENT, PARAPHRASE = "sentiment", "paraphrase"
 PROPERTIES = (IDENTITY, POSITION, TAG, RELATION, SENTIMENT, PARAPHRASE)
-LAST_POSITION = 9
-"""Positions from here on are one class."""
+POSITIONS = (1, 2, 3, 4, 6, 8, 11, 15, 21)
+"""Where a new class of positions begins: about as many words in each."""
 TYPES, CLUSTERS = 50, 100
 """Most frequent words whose identity is looked for, and clusters of states."""
 RATED, PAIRS = 1_200, 300
@@ -116,7 +116,7 @@ def _of_words(model: Loaded, trees: Sequence[Tree]) -> Iterator[Profile]:
     groups = np.repeat(np.arange(len(trees)), [len(tree) for tree in trees])
     yield identity(states, forms, groups)
     labels = {
-        POSITION: [min(at, LAST_POSITION) for tree in trees for at in range(len(tree))],
+        POSITION: np.digitize([at for tree in trees for at in range(len(tree))], POSITIONS),
         TAG: [tag for tree in trees for tag in tree.tags],
         RELATION: [each.partition(":")[0] for tree in trees for each in tree.relations],
     }
@@ -181,13 +181,18 @@ def _information(
     own: Int[np.ndarray, " item"], words: Int[np.ndarray, " item"],
     weights: Float[np.ndarray, "replicate item"],
 ) -> Replicates:  # fmt: skip
-    """Mutual information over the words' entropy, for every weighting of the items."""
+    """Mutual information over the words' entropy, for every weighting of the items.
+
+    A resample has fewer different words, which raises its information: resamples are laid around
+    the plain value.
+    """
     cells = own * TYPES + words
     found = np.empty(len(weights))
     for number, each in enumerate(weights):
         joint = np.bincount(cells, each, CLUSTERS * TYPES).reshape(CLUSTERS, TYPES) / each.sum()
         of_words = _entropy(joint.sum(0))
         found[number] = (of_words + _entropy(joint.sum(1)) - _entropy(joint.ravel())) / of_words
+    found[1:] += found[0] - found[1:].mean()
     return found
 
 

@@ -84,7 +84,7 @@ def _by_layer(profile: Profile) -> Iterator[dict[str, object]]:
 
 def _centre(profile: Profile) -> dict[str, object]:
     value, low, high = interval(centre(profile.above))
-    gained, gained_low, gained_high = interval(expected(profile.above))
+    gained, gained_low, gained_high = interval(expected(np.stack(profile.found, axis=1)))
     return {"property": profile.name, "value": value, "low": low, "high": high, "expected": gained,
             "expected_low": gained_low, "expected_high": gained_high,
             "best": int(profile.above[0].argmax())}  # fmt: skip
