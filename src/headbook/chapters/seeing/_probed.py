@@ -85,10 +85,10 @@ def usable(trees: Sequence[Tree], name: str) -> list[Tree]:
     return found
 
 
-def spread(trees: list[Tree], count: int) -> list[Tree]:
-    """As many from all over the text, as its parts are of several genres."""
-    places = np.linspace(0, len(trees) - 1, min(count, len(trees))).astype(int)
-    return [trees[place] for place in places]
+def spread[Item](items: Sequence[Item], count: int) -> list[Item]:
+    """As many from all over a text, as its parts are of several kinds."""
+    places = np.linspace(0, len(items) - 1, min(count, len(items))).astype(int)
+    return [items[place] for place in places]
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,8 @@ def rated() -> list[tuple[str, bool]]:
     parts = load_rated(SST)
     found = []
     for part, count in (("train", 2 * RATED // 3), ("test", RATED // 3)):
-        found += [(written(each.words)[0], each.positive) for each in decided(parts[part])[:count]]
+        chosen = spread(decided(parts[part]), count)  # the files have long runs of one rating
+        found += [(written(each.words)[0], each.positive) for each in chosen]
     return found
 
 
