@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -27,6 +28,8 @@ from headbook.looking.text import text
 from headbook.statistics import Replicates, resampled_ratio
 from headbook.trees import ROOT, Tree
 from headbook.types import UserError
+
+Item = TypeVar("Item")
 
 FITTED_ON = {"ud-ewt": "ud-ewt", "ud-pud-en": "ud-ewt"}
 """Texts whose probes are fitted on the training part of a treebank; others are divided."""
@@ -85,7 +88,7 @@ def usable(trees: Sequence[Tree], name: str) -> list[Tree]:
     return found
 
 
-def spread[Item](items: Sequence[Item], count: int) -> list[Item]:
+def spread(items: Sequence[Item], count: int) -> list[Item]:
     """As many from all over a text, as its parts are of several kinds."""
     places = np.linspace(0, len(items) - 1, min(count, len(items))).astype(int)
     return [items[place] for place in places]
