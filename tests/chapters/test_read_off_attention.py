@@ -16,6 +16,7 @@ from headbook.chapters.seeing.read_off_attention import (
     selectivity,
 )
 from headbook.looking.states import WordMaps
+from headbook.runs.store import Store
 from headbook.types import UserError
 
 
@@ -63,8 +64,9 @@ def test_a_sample_is_scored_on_sentences_that_no_probe_saw(of):
 
 
 @pytest.fixture(scope="module")
-def tables():
-    return compute(Parameters(models=("firefox-en-pt",), sentences=60), None)
+def tables(tmp_path_factory):
+    store = Store(tmp_path_factory.mktemp("runs"))
+    return compute(Parameters(models=("firefox-en-pt",), sentences=60), store)
 
 
 def test_a_run_without_controls_has_tables_for_the_page(tables):
@@ -85,6 +87,6 @@ def test_margins_are_over_the_same_resamples(tables):
     assert (rows["margin_low"] <= rows["margin"]).all()
 
 
-def test_too_few_sentences_are_refused():
+def test_too_few_sentences_are_refused(tmp_path):
     with pytest.raises(UserError, match="30 or more"):
-        compute(Parameters(sentences=20), None)
+        compute(Parameters(sentences=20), Store(tmp_path))
