@@ -1,6 +1,5 @@
 """Page 54: probes of attention weights (Clark et al. 2019, sections 4.2 and 5)."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -304,26 +303,22 @@ def facts(tables: Tables) -> Facts:
     rows = _of(tables, "probes", JUDGED)
     found: Facts = {"sentences": words.count(rows["sentences"].iloc[0])}
     for row in rows.to_dict("records"):
-        key = _key(row["model"], row["target"], _named(row["features"], row["weights"]))
+        key = words.key(row["model"], row["target"], _named(row["features"], row["weights"]))
         key += "_control" if row["task"] == CONTROL else ""
         found[key] = words.percent(row["value"])
         found[f"{key}_estimate"] = words.estimate(row["value"], row["low"], row["high"])
     for row in _of(tables, "relations", JUDGED).to_dict("records"):
-        key = _key(row["model"], row["relation"])
+        key = words.key(row["model"], row["relation"])
         found[key] = words.percent(row["value"])
         found[f"{key}_offset"] = words.percent(row["baseline"])
         found[f"{key}_margin"] = words.points(row["margin"])
         found[f"{key}_head"] = words.head(row["layer"], row["head"])
     other = tables["probes"].query("text == 'ud-pud-en' and target == @HEAD and task == @TASK")
     for row in other.fillna({"weights": NO_WEIGHTS}).to_dict("records"):
-        key = _key(row["model"], "pud", _named(row["features"], row["weights"]))
+        key = words.key(row["model"], "pud", _named(row["features"], row["weights"]))
         found[key] = words.percent(row["value"])
-    found |= {f"paper_{_key(name)}": words.percent(value) for name, value in PAPER_UAS.items()}
+    found |= {f"paper_{words.key(name)}": words.percent(value) for name, value in PAPER_UAS.items()}
     return found | {
-        f"paper_{_key(name)}_relation": words.percent(value) for name, (value, _) in PAPER.items()
+        f"paper_{words.key(name)}_relation": words.percent(value)
+        for name, (value, _) in PAPER.items()
     }
-
-
-def _key(*names: str) -> str:
-    """`firefox-en-pt`, `head`, `weights + words` as `firefox_en_pt_head_weights_words`."""
-    return "_".join(re.sub(r"[^a-z]+", "_", name.lower()).strip("_") for name in names)

@@ -1,6 +1,5 @@
 """Page 55: which layers know what (Tenney, Das and Pavlick 2019), and how far heads look."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -167,18 +166,18 @@ def facts(tables: Tables) -> Facts:
     """The numbers of the prose: centres, differences of the claims, distances in pixels."""
     found: Facts = {"sentences": words.count(tables["centres"]["sentences"].iloc[0])}
     for row in tables["centres"].to_dict("records"):
-        key = _key(row["model"], row["property"], *([REDRAWN] * (row["weights"] == REDRAWN)))
+        key = words.key(row["model"], row["property"], *([REDRAWN] * (row["weights"] == REDRAWN)))
         found[key] = f"{row['value']:.2f}"
         found[f"{key}_expected"] = f"{row['expected']:.2f}"
         found[f"{key}_best"] = str(int(row["best"]))
     for row in tables["layers"].to_dict("records"):
         if row["weights"] == RELEASED:
-            found[_key(row["model"], row["property"], "at") + str(row["layer"])] = words.percent(
-                row["value"]
+            found[words.key(row["model"], row["property"], "at") + str(row["layer"])] = (
+                words.percent(row["value"])
             )
     for row in tables["claims"].to_dict("records"):
         if row["corpus"] == CORPUS:
-            key = _key(row["model"], row["claim"].removeprefix("pipeline-"))
+            key = words.key(row["model"], row["claim"].removeprefix("pipeline-"))
             found[key] = f"{words.signed(row['value'])} {words.between(row['low'], row['high'])}"
             found[f"{key}_short"] = words.signed(row["value"])
     return found | (_of_digits(tables) if "digits" in tables else {})
@@ -194,8 +193,3 @@ def _of_digits(tables: Tables) -> Facts:
         found |= {f"{state}_first": f"{rows[state, 1]:.1f}",
                   f"{state}_last": f"{rows[state, last]:.1f}"}  # fmt: skip
     return found
-
-
-def _key(*names: str) -> str:
-    """`firefox-en-pt`, `part of speech` as `firefox_en_pt_part_of_speech`."""
-    return "_".join(re.sub(r"[^a-z]+", "_", name.lower()).strip("_") for name in names)
