@@ -1,5 +1,7 @@
 """Page 55: a property planted in one layer is found there; information agrees with a library."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -76,7 +78,7 @@ def test_the_nearest_sentence_is_the_pairs_own_where_it_was_planted():
 
 def _at(name: str, layer: int) -> Profile:
     found = [np.full(1001, 0.5 + 0.5 * (each == layer)) for each in range(5)]
-    return Profile(name, found, [np.full(1001, 0.5)] * 5)
+    return Profile(name, found, [np.full(1001, 0.5)] * 5, np.full(1001, 0.25))
 
 
 def test_claims_by_hand():
@@ -87,6 +89,14 @@ def test_claims_by_hand():
     assert rows["pipeline-meaning-after-syntax"]["value"] == pytest.approx(0.5)
     assert rows["pipeline-order-learnt"]["value"] == pytest.approx(0.5)
     assert rows["pipeline-identity-fades"]["value"] == pytest.approx(-0.5)
+
+
+def test_a_network_without_centre_closes_the_claim():
+    found = [_at(name, 1) for name in (IDENTITY, TAG, RELATION, SENTIMENT, PARAPHRASE)]
+    nothing = [replace(each, control=each.found) for each in found]
+    rows = {row["claim"]: row for row in _claims("toy", {RELEASED: found, REDRAWN: nothing})}
+    assert rows["pipeline-order-learnt"]["closed"].startswith("present")
+    assert rows["pipeline-meaning-after-syntax"]["closed"] == "none"
 
 
 def test_paraphrases_share_few_words_and_one_translation(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from headbook.looking.states import over_words, sentence_states, word_maps, word
 from headbook.looking.text import text
 from headbook.models.capture import Point, capture
 from headbook.syntax.alignment import align_all
+from headbook.trees import ROOT, Tree
 from headbook.types import Kind
 
 MODELS = ("firefox-en-pt", "minilm")
@@ -42,8 +43,6 @@ def test_maps_are_sums_over_keys_and_means_over_queries(model, trees):
 
 def test_vectors_are_the_embeddings_of_the_pieces_without_positions(model, trees):
     twice = " ".join([trees[0].forms[0]] * 3)
-    from headbook.trees import ROOT, Tree
-
     length = len(trees[0].forms[0])
     spans = tuple((n * (length + 1), n * (length + 1) + length) for n in range(3))
     repeated = Tree(twice, spans, (ROOT, 0, 0), ("root", "dep", "dep"))
@@ -53,7 +52,7 @@ def test_vectors_are_the_embeddings_of_the_pieces_without_positions(model, trees
 
 def test_states_end_with_the_encoders_output(model, trees):
     tree = trees[1]
-    words, mean = next(word_states(model, [tree]))
+    words = word_states(model, trees)[1]
     (batch,) = model.batches([tree.text])
     with torch.no_grad():
         if hasattr(model.network, "predicts"):
@@ -62,9 +61,16 @@ def test_states_end_with_the_encoders_output(model, trees):
             last = model.network.encode(batch.source, batch.source_mask)[0][0]
     pieces = align_all(tree, model.spans(tree.text)).pieces
     torch.testing.assert_close(words[-1], over_words(last, pieces, len(tree)), atol=1e-4, rtol=1e-3)
-    torch.testing.assert_close(sentence_states(model, [tree.text])[0], mean)
+    mean = sentence_states(model, [each.text for each in trees])[1]
     torch.testing.assert_close(mean[-1], last[(pieces >= 0)].mean(0), atol=1e-4, rtol=1e-3)
     assert words.shape[:2] == (7, len(tree))
+
+
+def test_states_of_sentences_of_one_length_are_those_of_each_by_itself(model):
+    pair = ["The dog sleeps.", "A cat walks."]
+    together = sentence_states(model, pair)
+    apart = torch.cat([sentence_states(model, [each]) for each in pair])
+    torch.testing.assert_close(together, apart, atol=1e-5, rtol=1e-4)
 
 
 def test_a_word_is_the_mean_of_its_pieces_and_zero_without_one():

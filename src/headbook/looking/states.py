@@ -1,14 +1,14 @@
 """Words as a loaded model has them: attention between words, their vectors, and their states."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from headbook.corpora.batches import Batch
 from headbook.heads.arcs import NO_WORD, PieceRule, boundary_of, pieces_of, word_attention
 from headbook.looking.sublayers import encoder
 from headbook.models.capture import Capturable, Point, capture
@@ -57,37 +57,40 @@ def word_maps(model: Loaded, trees: Sequence[Tree]) -> list[WordMaps]:
     return [found[number] for number in range(len(trees))]
 
 
-@torch.inference_mode()
-def word_states(
-    model: Loaded, trees: Sequence[Tree]
-) -> Iterator[tuple[Float[Tensor, "layer word model"], Float[Tensor, "layer model"]]]:
-    """States of each tree's words, the mean over their pieces, and the mean over all its tokens.
-
-    Layer 0 is the embedding with its position. UserError for an architecture whose layers cannot
-    be taken apart.
-    """
-    layers = encoder(model)
-    for tree in trees:
-        (batch,) = model.batches([tree.text])
-        pieces = align_all(tree, model.spans(tree.text)).pieces
-        states = torch.cat(layers.states(batch))
-        words = torch.stack([over_words(each, pieces, len(tree)) for each in states])
-        yield words, _text_mean(states, batch)
+def word_states(model: Loaded, trees: Sequence[Tree]) -> list[Float[Tensor, "layer word model"]]:
+    """States of each tree's words, the mean over their pieces; layer 0 is the embedding with its
+    position. UserError for an architecture whose layers cannot be taken apart."""
+    found = token_states(model, [tree.text for tree in trees])
+    return [
+        torch.stack([over_words(layer, align_all(tree, model.spans(tree.text)).pieces, len(tree))
+                     for layer in states])
+        for tree, (states, _) in zip(trees, found, strict=True)
+    ]  # fmt: skip
 
 
-@torch.inference_mode()
 def sentence_states(model: Loaded, sentences: Sequence[str]) -> Float[Tensor, "sentence layer _"]:
     """Mean state of the tokens of every sentence, special ones left out; errors as above."""
+    found = token_states(model, sentences)
+    return torch.stack([states[:, of_text].mean(1) for states, of_text in found])
+
+
+@torch.no_grad()
+def token_states(
+    model: Loaded, sentences: Sequence[str]
+) -> list[tuple[Float[Tensor, "layer token model"], Bool[Tensor, " token"]]]:
+    """States of each sentence's tokens, and which of these are no special ones; errors as above."""
     layers = encoder(model)
-    found = []
-    for sentence in sentences:
-        (batch,) = model.batches([sentence])
-        found.append(_text_mean(torch.cat(layers.states(batch)), batch))
-    return torch.stack(found)
-
-
-def _text_mean(states: Float[Tensor, "layer token model"], batch: Batch) -> Tensor:
-    return states[:, (batch.source_mask & ~batch.source_boundary)[0]].mean(1)
+    by_length: dict[int, list[int]] = defaultdict(list)
+    for number, sentence in enumerate(sentences):
+        by_length[len(model.pieces(sentence))].append(number)
+    found: dict[int, tuple[Tensor, Tensor]] = {}
+    for numbers in by_length.values():
+        for batch in model.batches([sentences[number] for number in numbers]):
+            states = torch.stack(layers.states(batch), dim=1)
+            of_text = batch.source_mask & ~batch.source_boundary
+            for row, place in enumerate(batch.sentences.tolist()):
+                found[numbers[place]] = states[row], of_text[row]
+    return [found[number] for number in range(len(sentences))]
 
 
 def over_words(

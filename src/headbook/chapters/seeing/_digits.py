@@ -13,7 +13,7 @@ from headbook.models.capture import Point, capture
 from headbook.models.pixels import PixelEncoder, attention_distance
 from headbook.types import Kind
 
-EPOCHS, IMAGES, RATE = 30, 64, 2e-3
+EPOCHS, IMAGES, RATE = 15, 64, 2e-3
 HELD_OUT = 297
 """Images of the 1,797 that no model is trained on."""
 UNTRAINED, TRAINED = "untrained", "trained"

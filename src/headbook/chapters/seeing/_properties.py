@@ -14,7 +14,7 @@ from headbook.corpora import download
 from headbook.corpora.pairs import text_lines
 from headbook.corpora.rated import decided, load_rated, written
 from headbook.layers.mutual_information import clusters
-from headbook.layers.probe import Split, control, divided, hits_of
+from headbook.layers.probe import Split, control, divided, hits_of, majority
 from headbook.looking.states import sentence_states, word_states
 from headbook.looking.text import text
 from headbook.models.loaded import Loaded
@@ -43,11 +43,18 @@ class Profile:
     name: str
     found: list[Replicates]
     control: list[Replicates]
+    chance: Replicates
+    """The most frequent label, or what shuffling or guessing leaves."""
 
     @property
     def above(self) -> Float[np.ndarray, "replicate layer"]:
         """What exceeds the control task."""
         return np.stack(self.found, axis=1) - np.stack(self.control, axis=1)
+
+    @property
+    def above_chance(self) -> Float[np.ndarray, "replicate layer"]:
+        """What exceeds chance."""
+        return np.stack(self.found, axis=1) - self.chance[:, None]
 
 
 @dataclass(frozen=True)
@@ -112,7 +119,7 @@ def profiles(model: Loaded, of: Sentences) -> Iterator[Profile]:
 
 
 def _of_words(model: Loaded, trees: Sequence[Tree]) -> Iterator[Profile]:
-    states = torch.cat([words for words, _ in word_states(model, trees)], dim=1)
+    states = torch.cat(word_states(model, trees), dim=1)
     forms = [form.lower() for tree in trees for form in tree.forms]
     groups = np.repeat(np.arange(len(trees)), [len(tree) for tree in trees])
     yield identity(states, forms, groups)
@@ -128,7 +135,7 @@ def _of_words(model: Loaded, trees: Sequence[Tree]) -> Iterator[Profile]:
 def _of_sentences(model: Loaded, rated: Sequence[tuple[str, bool]]) -> Profile:
     states = sentence_states(model, [each for each, _ in rated]).transpose(0, 1)
     labels = {SENTIMENT: np.array([positive for _, positive in rated])}
-    types = [_words(each)[0] for each, _ in rated]
+    types = [each for each, _ in rated]  # every sentence is a type of its own
     split = divided(len(rated), len(rated) // 3)
     return next(probed(states, labels, types, np.arange(len(rated)), split))
 
@@ -151,7 +158,7 @@ def probed(
                 for each in states]  # fmt: skip
     for number, name in enumerate(labels):
         found, drawn = ([layer[at] for layer in by_layer] for at in (number, number + len(labels)))
-        yield Profile(name, found, drawn)
+        yield Profile(name, found, drawn, ratio(majority(labels[name], items)))
 
 
 def identity(
@@ -175,7 +182,7 @@ def identity(
         own = clusters(layer[kept], CLUSTERS, 0)
         found.append(_information(own, words, weights))
         shuffled.append(_information(own, drawn, weights))
-    return Profile(IDENTITY, found, shuffled)
+    return Profile(IDENTITY, found, shuffled, shuffled[0])
 
 
 def _information(
@@ -207,7 +214,7 @@ def _of_pairs(model: Loaded, pairs: Sequence[tuple[str, str]]) -> Profile:
     found = [resampled_ratio(nearest(a, b), np.ones(len(pairs)), seed=0)
              for a, b in zip(one.unbind(1), other.unbind(1), strict=True)]  # fmt: skip
     chance = np.full(REPLICATES + 1, 1 / len(pairs))
-    return Profile(PARAPHRASE, found, [chance] * len(found))
+    return Profile(PARAPHRASE, found, [chance] * len(found), chance)
 
 
 def nearest(

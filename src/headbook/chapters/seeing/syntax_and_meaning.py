@@ -37,6 +37,7 @@ KEYS = ("model", "weights", "sentences", "property", "seed")
 
 RELEASED, REDRAWN = "released", "drawn anew"
 DIGITS = "digits"
+NO_CENTRE = "present: with weights drawn anew, no layer exceeds the control task"
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,15 @@ def _by_layer(profile: Profile) -> Iterator[dict[str, object]]:
 
 
 def _centre(profile: Profile) -> dict[str, object]:
-    value, low, high = interval(centre(profile.above))
-    gained, gained_low, gained_high = interval(expected(np.stack(profile.found, axis=1)))
-    return {"property": profile.name, "value": value, "low": low, "high": high, "expected": gained,
-            "expected_low": gained_low, "expected_high": gained_high,
-            "best": int(profile.above[0].argmax())}  # fmt: skip
+    """Centres of gravity above the control task and above chance, and the layer where most is
+    gained, each a share of the depth; the layer that is most above the control task."""
+    measured = {"": centre(profile.above), "chance_": centre(profile.above_chance),
+                "gained_": expected(np.stack(profile.found, axis=1))}  # fmt: skip
+    columns: dict[str, object] = {"property": profile.name}
+    for name, replicates in measured.items():
+        value, low, high = interval(replicates)
+        columns |= {f"{name}value": value, f"{name}low": low, f"{name}high": high}
+    return columns | {"best": int(profile.above[0].argmax())}
 
 
 def _claims(model: str, found: dict[str, list[Profile]]) -> Iterator[dict[str, object]]:
@@ -108,7 +113,7 @@ def _claims(model: str, found: dict[str, list[Profile]]) -> Iterator[dict[str, o
         value, low, high = interval(replicates)
         yield {"claim": claim, "model": model, "corpus": CORPUS, "target": "", "seed": "",
                "value": value, "low": low, "high": high, "baseline": np.nan,
-               "closed": NONE}  # fmt: skip
+               "closed": NO_CENTRE if np.isnan(value) else NONE}  # fmt: skip
 
 
 def _digit_claims(rows: pd.DataFrame) -> Iterator[dict[str, object]]:
@@ -168,7 +173,8 @@ def facts(tables: Tables) -> Facts:
     for row in tables["centres"].to_dict("records"):
         key = words.key(row["model"], row["property"], *([REDRAWN] * (row["weights"] == REDRAWN)))
         found[key] = f"{row['value']:.2f}"
-        found[f"{key}_expected"] = f"{row['expected']:.2f}"
+        found[f"{key}_chance"] = f"{row['chance_value']:.2f}"
+        found[f"{key}_gained"] = f"{row['gained_value']:.2f}"
         found[f"{key}_best"] = str(int(row["best"]))
     for row in tables["layers"].to_dict("records"):
         if row["weights"] == RELEASED:
