@@ -77,7 +77,7 @@ def test_a_run_without_controls_has_tables_for_the_page(tables):
     assert 0 < head["distance"] < head["weights"] < 1
     for made in (by_probe(tables), by_relation(tables), relation_table(tables)):
         assert len(made)
-    assert set(selectivity(tables)["target"]) == {"head", "relation", "part of speech"}
+    assert set(selectivity(tables)["target"]) == {"relation", "part of speech"}
     assert "firefox_en_pt_head_weights_estimate" in facts(tables)
 
 

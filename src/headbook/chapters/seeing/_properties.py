@@ -24,7 +24,7 @@ from headbook.types import UserError
 
 IDENTITY, POSITION, TAG, RELATION = "word identity", "position", "part of speech", "relation"
 SENTIMENT, PARAPHRASE = "sentiment", "paraphrase"
-PROPERTIES = (IDENTITY, POSITION, TAG, RELATION, SENTIMENT, PARAPHRASE)
+PROPERTIES = (IDENTITY, POSITION, TAG, RELATION, PARAPHRASE, SENTIMENT)
 POSITIONS = (1, 2, 3, 4, 6, 8, 11, 15, 21)
 """Where a new class of positions begins: about as many words in each."""
 TYPES, CLUSTERS = 50, 100

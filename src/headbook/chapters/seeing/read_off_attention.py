@@ -285,10 +285,10 @@ def relation_table(tables: Tables) -> pd.DataFrame:
 
 
 def selectivity(tables: Tables, text: str = JUDGED) -> pd.DataFrame:
-    """Accuracy / accuracy on the control task in per cent: one row per target and features, a
-    column per model; networks drawn anew have no control task."""
+    """Accuracy / accuracy on the control task of probes of labels, in per cent: one row per label
+    and features, a column per model; networks drawn anew have no control task."""
     rows = _of(tables, "probes", text)
-    rows = rows[rows["features"] != OFFSET]
+    rows = rows[rows["target"] != HEAD]
     named = [_named(*each) for each in zip(rows["features"], rows["weights"], strict=True)]
     wide = rows.assign(features=named).pivot_table(
         index=["target", "features", "model"], columns="task", values="value", sort=False
@@ -297,6 +297,9 @@ def selectivity(tables: Tables, text: str = JUDGED) -> pd.DataFrame:
     cells = [f"{100 * task:.0f}" + ("" if np.isnan(other) else f" / {100 * other:.0f}")
              for task, other in zip(wide[TASK], drawn, strict=True)]  # fmt: skip
     table = pd.Series(cells, wide.index).unstack("model", sort=False).fillna("")
+    table = table.sort_values(list(table.columns), kind="stable").sort_index(
+        level="target", sort_remaining=False, kind="stable"
+    )
     return table.rename(columns=words.TITLES).reset_index().rename_axis(columns=None)
 
 

@@ -132,16 +132,21 @@ def by_property(tables: Tables) -> pd.DataFrame:
     rows = rows[rows["weights"] == RELEASED].copy()
     keys = zip(rows["model"], rows["property"], strict=True)
     rows["redrawn"] = [drawn.get(key, np.nan) for key in keys]
+    return _in_order(rows).assign(model=rows["model"].replace(words.TITLES))
+
+
+def _in_order(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows by their property, as PROPERTIES has them."""
     order = {name: place for place, name in enumerate(PROPERTIES)}
-    rows = rows.sort_values("property", key=lambda names: names.map(order), kind="stable")
-    return rows.assign(model=rows["model"].replace(words.TITLES))
+    return rows.sort_values("property", key=lambda names: names.map(order), kind="stable")
 
 
 def through_layers(tables: Tables, model: str, weights: str = RELEASED) -> pd.DataFrame:
     """What exceeds the control task: property, layer, value."""
     rows = tables["layers"]
     rows = rows[(rows["model"] == model) & (rows["weights"] == weights)]
-    return rows.assign(value=rows["value"] - rows["control"])[["property", "layer", "value"]]
+    rows = rows.assign(value=rows["value"] - rows["control"])
+    return _in_order(rows)[["property", "layer", "value"]]
 
 
 def layer_table(tables: Tables) -> pd.DataFrame:
@@ -161,10 +166,14 @@ def layer_table(tables: Tables) -> pd.DataFrame:
 
 
 def digit_layers(tables: Tables) -> pd.DataFrame:
-    """Attention distance by layer and state: mean over heads and seeds, range over seeds."""
+    """Attention distance by layer and state: mean over heads and seeds, range over seeds.
+
+    Layers are names, so that an axis has no place between them.
+    """
     rows = tables["digits"].groupby(["state", "layer", "seed"], sort=False)["pixels"].mean()
     found = rows.groupby(["state", "layer"], sort=False).agg(["mean", "min", "max"])
-    return found.reset_index().rename(columns={"mean": "value", "min": "low", "max": "high"})
+    found = found.reset_index().rename(columns={"mean": "value", "min": "low", "max": "high"})
+    return found.assign(layer=found["layer"].astype(str))
 
 
 def facts(tables: Tables) -> Facts:
@@ -196,6 +205,6 @@ def _of_digits(tables: Tables) -> Facts:
     found: Facts = {"digit_seeds": str(tables["digits"]["seed"].nunique()),
                     "digit_accuracy": words.percent(accuracy.mean())}  # fmt: skip
     for state in (TRAINED, UNTRAINED):
-        found |= {f"{state}_first": f"{rows[state, 1]:.1f}",
+        found |= {f"{state}_first": f"{rows[state, '1']:.1f}",
                   f"{state}_last": f"{rows[state, last]:.1f}"}  # fmt: skip
     return found
