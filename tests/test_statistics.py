@@ -6,10 +6,12 @@ from scipy import stats
 
 from headbook.statistics import (
     holm,
+    of_type,
     over_seeds,
     p_value,
     percentile_interval,
     resampled_mean,
+    resampled_ratio,
     share_not_below,
 )
 from headbook.types import UserError
@@ -92,3 +94,20 @@ def test_p_over_seeds_is_that_of_the_t_test():
 def test_the_share_not_below_a_bound():
     found = share_not_below([0.0, -1, -2], [-0.5, -3, -4], [1.0, 1, -1.5], -1.0)
     assert found == pytest.approx((2 / 3, 1 / 3, 2 / 3))
+
+
+def test_a_ratio_and_its_resamples_over_sentences():
+    hits, counts = np.array([1.0, 0, 3, 2]), np.array([2.0, 1, 3, 4])
+    found = resampled_ratio(hits, counts, seed=0)
+    assert found[0] == 0.6
+    assert 0 <= found[1:].min() < 0.6 < found[1:].max() <= 1
+    twice = resampled_ratio(2 * hits, counts, seed=0)
+    np.testing.assert_allclose(twice, 2 * found)
+    assert np.isnan(resampled_ratio([0, 1], [0, 0], seed=0)).all()
+
+
+def test_a_types_number_is_its_own():
+    numbers = [of_type(f"w{n}", 0) for n in range(500)]
+    assert numbers == [of_type(f"w{n}", 0) for n in range(500)]
+    assert 0 <= min(numbers) < 0.05 and 0.95 < max(numbers) < 1
+    assert of_type("w1", 0) != of_type("w1", 1)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from zlib import crc32
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -81,6 +82,18 @@ def resampled_mean(
         rng=np.random.default_rng(seed),
     ).confidence_interval
     return float(found.low), float(found.high)
+
+
+def resampled_ratio(hits: ArrayLike, counts: ArrayLike, seed: int) -> Replicates:
+    """Σ hits / Σ counts over sentences, shape (sentence,) each, and its bootstrap over sentences.
+
+    Ratios over the same sentences with one seed share their resamples and may be subtracted. NaN
+    where a resample counts nothing.
+    """
+    hits, counts = np.asarray(hits, dtype=float), np.asarray(counts, dtype=float)
+    drawn = np.concatenate([np.ones((1, counts.size)), draws(counts.size, REPLICATES, seed)])
+    over = drawn @ counts
+    return np.divide(drawn @ hits, over, out=np.full(len(over), np.nan), where=over > 0)
 
 
 def share_not_below(
@@ -277,6 +290,11 @@ def _weighted_share(
     won = ((kept @ wins) * closed).sum(1)
     pairs = kept.sum(1) * closed.sum(1)
     return np.divide(won, pairs, out=np.full(len(pairs), np.nan), where=pairs > 0)
+
+
+def of_type(word_type: str, seed: int) -> float:
+    """A number in [0, 1) that is drawn for a word type, whatever other types there are."""
+    return float(np.random.default_rng([seed, crc32(word_type.encode())]).random())
 
 
 @lru_cache(maxsize=4)

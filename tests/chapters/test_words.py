@@ -18,3 +18,7 @@ def test_numbers_are_formatted_once() -> None:
 def test_a_model_of_ours_by_its_width_and_seed():
     assert words.model("multi30k-de w128 s0") == "multi30k-de (width 128, seed 0)"
     assert words.model("MiniLM") == "MiniLM"
+
+
+def test_names_of_facts_are_letters_and_lines():
+    assert words.key("firefox-en-pt", "weights + words") == "firefox_en_pt_weights_words"

@@ -13,7 +13,7 @@ multi30k-de multi30k-fr multi30k-cs tatoeba-ru tatoeba-de tatoeba-fr bible-ru bi
 msdocs-ru msdocs-de msdocs-fr opensubtitles2018-ru wmt-ru wmt-de wmt-fr newstest2014-ru
 newstest2014-de newstest2014-fr ntrex-ru ntrex-de ntrex-fr ud-ewt ud-pud-en ud-pud-de ud-pud-fr
 ud-pud-ru ud-pud-pt ud-bosque ntrex-pt wikitext-2 novels mixture-fr controlled-sov controlled-svo
-controlled-vso winobias
+controlled-vso winobias sst
 """
 KNOWN = registry.registry()
 ENTRY = """

@@ -67,3 +67,8 @@ def tenths(share: float) -> str:
 def model(name: str) -> str:
     """A model trained here, `multi30k-de w128 s0` as `multi30k-de (width 128, seed 0)`."""
     return re.sub(r" w(\d+) s(\d+)", r" (width \1, seed \2)", name)
+
+
+def key(*names: str) -> str:
+    """`firefox-en-pt`, `part of speech` as `firefox_en_pt_part_of_speech`: the name of a fact."""
+    return "_".join(re.sub(r"[^a-z]+", "_", name.lower()).strip("_") for name in names)

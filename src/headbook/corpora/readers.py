@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headbook.corpora import controlled, download, opensubtitles, splits, tatoeba, wmt
 from headbook.corpora.pairs import ALL, Pair, Pairs, Reader, read_splits, usable
-from headbook.corpora.registry import Corpus, CorpusKind, Place, corpus, is_path, registry
+from headbook.corpora.registry import ALONE, Corpus, CorpusKind, Place, corpus, is_path, registry
 from headbook.corpora.report import Reason, Report
 from headbook.types import UserError
 
@@ -46,7 +46,7 @@ def load(name: str, limit: int | None = None) -> ParallelCorpus:
     if name not in registry() and is_path(name):
         return _folder(Path(name).expanduser(), limit)
     entry = corpus(name)
-    if entry.kind in (CorpusKind.TREEBANK, CorpusKind.TEXT, CorpusKind.COREFERENCE):
+    if entry.kind in ALONE:
         raise UserError(
             f"{name} is a {entry.kind}, not pairs of sentences: "
             "`headbook corpora list` shows the parallel corpora"

@@ -22,8 +22,13 @@ class CorpusKind(StrEnum):
     TREEBANK = "treebank"
     TEXT = "text"
     COREFERENCE = "coreference"
+    RATED = "rated"
     MIXTURE = "mixture"
     GENERATED = "generated"
+
+
+ALONE = (CorpusKind.TREEBANK, CorpusKind.TEXT, CorpusKind.COREFERENCE, CorpusKind.RATED)
+"""Corpora of one language: no sentence has a translation."""
 
 
 class Place(StrEnum):
@@ -95,7 +100,7 @@ class Corpus:
 
     @property
     def languages(self) -> str:
-        alone = self.kind in (CorpusKind.TREEBANK, CorpusKind.TEXT, CorpusKind.COREFERENCE)
+        alone = self.kind in ALONE
         return self.target if alone else f"en-{self.target}"
 
 

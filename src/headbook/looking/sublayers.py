@@ -14,7 +14,7 @@ from headbook.models.transformer import NormPlacement
 from headbook.released.firefox import FirefoxModel
 from headbook.types import UserError
 
-States = Float[Tensor, "1 token model"]
+States = Float[Tensor, "batch token model"]
 Sublayer = Callable[[Tensor], Tensor]
 
 
@@ -44,15 +44,18 @@ class Layer:
 
 @dataclass(frozen=True)
 class Encoder:
-    """The embeddings of one sentence without padding, and the layers above them."""
+    """The embeddings of sentences of one length, and the layers above them."""
 
     embed: Callable[[Batch], States]
     layers: Sequence[Layer]
 
     def states(self, batch: Batch, *, skip: bool = True, feed_forward: bool = True) -> list[States]:
-        """Behind the embeddings and behind every layer; in evaluation mode, without gradients."""
-        if len(batch) != 1:
-            raise UserError("sublayers are run on one sentence at a time, without padding")
+        """Behind the embeddings and behind every layer; in evaluation mode, without gradients.
+
+        UserError for a batch with padding.
+        """
+        if not bool(batch.source_mask.all()):
+            raise UserError("sublayers are run on sentences of one length, without padding")
         with torch.no_grad():
             found = [self.embed(batch)]
             for layer in self.layers:

@@ -1,0 +1,110 @@
+"""Sentences whose words people rated: the Stanford Sentiment Treebank, and planted ones.
+
+Socher et al. 2013: every node of a tree has a rating from 0, very negative, to 4, very positive.
+"""
+
+import random
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from headbook.corpora import download
+from headbook.corpora.pairs import text_lines
+from headbook.corpora.registry import CorpusKind, corpus
+from headbook.types import UserError
+
+NEUTRAL, HIGHEST = 2, 4
+SPLITS = ("train", "dev", "test")
+ESCAPED = {"-LRB-": "(", "-RRB-": ")", "\\/": "/", "\\*": "*"}
+NEGATORS = frozenset({
+    "not", "n't", "no", "never", "nothing", "neither", "nor", "none", "nobody", "nowhere",
+    "without", "hardly", "barely",
+})  # fmt: skip
+PLANTED = "planted"
+"""The corpus of `planted`: there without a download."""
+KEYS = {"superb": HIGHEST, "awful": 0}
+OTHER_WORDS = tuple(f"word{number}" for number in range(40))
+
+
+@dataclass(frozen=True)
+class Rated:
+    """A sentence: its words, the rating of each word by itself, and that of the whole."""
+
+    words: tuple[str, ...]
+    ratings: tuple[int, ...]
+    rating: int
+
+    @property
+    def positive(self) -> bool:
+        return self.rating > NEUTRAL
+
+    @property
+    def polar(self) -> tuple[bool, ...]:
+        """True at the words that are not neutral by themselves; negators count as no polar word."""
+        return tuple(
+            rating != NEUTRAL and word.lower() not in NEGATORS
+            for word, rating in zip(self.words, self.ratings, strict=True)
+        )
+
+    @property
+    def negators(self) -> tuple[bool, ...]:
+        """True at words that negate."""
+        return tuple(word.lower() in NEGATORS for word in self.words)
+
+
+def load_rated(name: str) -> dict[str, list[Rated]]:
+    """Train, dev and test of a corpus of rated sentences; UserError for another kind of corpus."""
+    if name == PLANTED:
+        counts = {"train": 600, "dev": 100, "test": 100}
+        return {split: planted(counts[split], seed) for seed, split in enumerate(SPLITS)}
+    if corpus(name).kind is not CorpusKind.RATED:
+        raise UserError(f"{name} has no ratings: give sst or {PLANTED}")
+    files = download.locate(name).files
+    return {split: read_rated(text_lines(files[f"{split}.trees"])) for split in SPLITS}
+
+
+def decided(sentences: Iterable[Rated]) -> list[Rated]:
+    """Those that are positive or negative: the binary task leaves neutral sentences out."""
+    return [sentence for sentence in sentences if sentence.rating != NEUTRAL]
+
+
+def read_rated(lines: Iterable[str]) -> list[Rated]:
+    """One sentence per line, a tree in brackets; UserError with the number of a malformed line."""
+    return [_sentence(line, number) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def _sentence(line: str, number: int) -> Rated:
+    leaves = re.findall(r"\(([0-4]) ([^\s()]+)\)", line)
+    root = re.match(r"\(([0-4]) ", line)
+    if root is None or not leaves or line.count("(") != line.count(")"):
+        raise UserError(f"line {number}: {line[:40]!r} is no rated tree, such as (3 (2 a) (4 joy))")
+    words = tuple(ESCAPED.get(word, word.replace("\\/", "/")) for _, word in leaves)
+    return Rated(words, tuple(int(rating) for rating, _ in leaves), int(root[1]))
+
+
+def planted(count: int, seed: int) -> list[Rated]:
+    """Sentences of words that say nothing and one that decides, at a random place."""
+    drawn = random.Random(seed)
+    sentences = []
+    for number in range(count):
+        key = list(KEYS)[number % len(KEYS)]
+        words = drawn.choices(OTHER_WORDS, k=drawn.randint(8, 16))
+        words.insert(drawn.randint(0, len(words)), key)
+        ratings = tuple(KEYS.get(word, NEUTRAL) for word in words)
+        sentences.append(Rated(tuple(words), ratings, KEYS[key]))
+    return sentences
+
+
+def written(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+    """The words as one line of text, and each word's half-open span of characters in it.
+
+    A space stands between words, but none before a clitic or a mark that closes ("do n't" is
+    written "don't"), as the models that read it know text.
+    """
+    text, spans = "", []
+    for word in words:
+        glued = word.startswith("'") or word in {"n't", ",", ".", "!", "?", ";", ":", ")", "..."}
+        text += "" if not text or glued else " "
+        spans.append((len(text), len(text) + len(word)))
+        text += word
+    return text, spans

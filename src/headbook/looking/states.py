@@ -1,0 +1,121 @@
+"""Words as a loaded model has them: attention between words, their vectors, and their states."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from headbook.heads.arcs import NO_WORD, PieceRule, boundary_of, pieces_of, word_attention
+from headbook.looking.sublayers import encoder
+from headbook.models.capture import Capturable, Point, capture
+from headbook.models.loaded import Loaded
+from headbook.syntax.alignment import align_all
+from headbook.trees import Tree
+from headbook.types import Kind, UserError
+
+
+@dataclass(frozen=True)
+class WordMaps:
+    """One sentence through a model's encoder heads, all layers one after the other.
+
+    `weights` sum over a key's pieces and are the mean over a query's (Clark et al. 2019, section
+    4.1); `special` is the weight on special tokens; `vectors` are the embeddings below the first
+    layer without positions, the mean over the pieces. A word without a piece has zeros.
+    """
+
+    tree: Tree
+    weights: Float[Tensor, "head word word"]
+    special: Float[Tensor, "head word"]
+    vectors: Float[Tensor, "word model"]
+
+
+@torch.inference_mode()
+def word_maps(model: Loaded, trees: Sequence[Tree]) -> list[WordMaps]:
+    """Every tree's sentence, in their order; UserError for a model without an encoder."""
+    aligned = [align_all(tree, model.spans(tree.text)) for tree in trees]
+    found: dict[int, WordMaps] = {}
+    for batch in model.batches([tree.text for tree in trees]):
+        with capture(model.network, {Point.WEIGHTS}) as tape, _vectors(model.network) as vectors:
+            model.network(batch)
+        if (Kind.ENCODER, Point.WEIGHTS) not in tape:
+            raise UserError(f"{model.name} has no encoder; name a model with encoder attention")
+        pieces = pieces_of(aligned, batch)
+        layers = torch.stack(tape[Kind.ENCODER, Point.WEIGHTS], dim=1)
+        words = word_attention(layers, pieces, boundary_of(batch), PieceRule.SUM).flatten(1, 2)
+        for row, number in enumerate(batch.sentences.tolist()):
+            count = len(trees[number])
+            own = words.new_zeros(words.shape[1], count, count + 1)
+            seen = min(count, words.shape[-1] - 1)
+            own[:, :seen, :seen] = words[row, :, :seen, :seen]
+            own[:, :seen, -1] = words[row, :, :seen, -1]
+            vectors_of = over_words(vectors[0][row], pieces[row], count)
+            found[number] = WordMaps(trees[number], own[..., :-1], own[..., -1], vectors_of)
+    return [found[number] for number in range(len(trees))]
+
+
+def word_states(model: Loaded, trees: Sequence[Tree]) -> list[Float[Tensor, "layer word model"]]:
+    """States of each tree's words, the mean over their pieces; layer 0 is the embedding with its
+    position. UserError for an architecture whose layers cannot be taken apart."""
+    found = token_states(model, [tree.text for tree in trees])
+    return [
+        torch.stack([over_words(layer, align_all(tree, model.spans(tree.text)).pieces, len(tree))
+                     for layer in states])
+        for tree, (states, _) in zip(trees, found, strict=True)
+    ]  # fmt: skip
+
+
+def sentence_states(model: Loaded, sentences: Sequence[str]) -> Float[Tensor, "sentence layer _"]:
+    """Mean state of the tokens of every sentence, special ones left out; errors as above."""
+    found = token_states(model, sentences)
+    return torch.stack([states[:, of_text].mean(1) for states, of_text in found])
+
+
+@torch.no_grad()
+def token_states(
+    model: Loaded, sentences: Sequence[str]
+) -> list[tuple[Float[Tensor, "layer token model"], Bool[Tensor, " token"]]]:
+    """States of each sentence's tokens, and which of these are no special ones; errors as above."""
+    layers = encoder(model)
+    by_length: dict[int, list[int]] = defaultdict(list)
+    for number, sentence in enumerate(sentences):
+        by_length[len(model.pieces(sentence))].append(number)
+    found: dict[int, tuple[Tensor, Tensor]] = {}
+    for numbers in by_length.values():
+        for batch in model.batches([sentences[number] for number in numbers]):
+            states = torch.stack(layers.states(batch), dim=1)
+            of_text = batch.source_mask & ~batch.source_boundary
+            for row, place in enumerate(batch.sentences.tolist()):
+                found[numbers[place]] = states[row], of_text[row]
+    return [found[number] for number in range(len(sentences))]
+
+
+def over_words(
+    values: Float[Tensor, "piece model"], pieces: Int[Tensor, " piece"], count: int
+) -> Float[Tensor, "word model"]:
+    """Mean over the pieces of each of `count` words; 0 for a word without a piece."""
+    inside = pieces != NO_WORD
+    sums = values.new_zeros(count, values.shape[-1])
+    sums.index_add_(0, pieces[inside], values[: len(pieces)][inside])
+    return sums / torch.bincount(pieces[inside], minlength=count).clamp(min=1)[:, None]
+
+
+@contextmanager
+def _vectors(network: Capturable) -> Iterator[list[Tensor]]:
+    """The output of the first embedding that a pass looks up: tokens, in every known model."""
+    found: list[Tensor] = []
+
+    def note(module: nn.Module, given: tuple[Tensor, ...], vectors: Tensor) -> None:
+        if not found:
+            found.append(vectors)
+
+    tables = [each for each in network.modules() if isinstance(each, nn.Embedding)]
+    hooks = [table.register_forward_hook(note) for table in tables]
+    try:
+        yield found
+    finally:
+        for hook in hooks:
+            hook.remove()

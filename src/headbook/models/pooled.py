@@ -1,0 +1,126 @@
+"""A sentence classifier that pools the states of words by additive attention, one head.
+
+The shape of Jain and Wallace 2019: states h_t of an encoder, weights α = softmax(v · tanh(W h_t)),
+and a linear layer on Σ α_t h_t. As that layer is linear, the logit is Σ α_t s_t with one score s_t
+per word, s_t = u · h_t + b.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from headbook.corpora.batches import PAD, UNK
+from headbook.models.dropout import Dropout
+from headbook.models.transformer import EncoderLayer, TransformerConfig, sinusoids
+
+
+class Reader(StrEnum):
+    """How words become states."""
+
+    LSTM = "BiLSTM"
+    TRANSFORMER = "transformer"
+    WORDS = "MLP"
+    """Each word by itself: a state knows nothing of the others."""
+
+
+@dataclass(frozen=True)
+class PooledConfig:
+    """Shape; `uniform` gives every word the same weight instead of attention."""
+
+    vocabulary: int
+    reader: Reader = Reader.LSTM
+    width: int = 128
+    layers: int = 2  # of the transformer
+    heads: int = 4
+    dropout: float = 0.3
+    uniform: bool = False
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """One pass: logits of the positive class, weights of words, and the words' scores."""
+
+    logits: Float[Tensor, " batch"]
+    weights: Float[Tensor, "batch word"]
+    scores: Float[Tensor, "batch word"]
+
+
+class PooledClassifier(nn.Module):
+    """See the module's docstring. Words are ids, PAD on the right."""
+
+    def __init__(self, config: PooledConfig) -> None:
+        super().__init__()
+        self.config = config
+        width = config.width
+        self.words = nn.Embedding(config.vocabulary, width, padding_idx=PAD)
+        self.dropout = Dropout(config.dropout)
+        if config.reader is Reader.LSTM:
+            self.lstm = nn.LSTM(width, width // 2, batch_first=True, bidirectional=True)
+        elif config.reader is Reader.TRANSFORMER:
+            shape = TransformerConfig(
+                config.vocabulary, 1, config.layers, 0, width, 2 * width, config.heads, dropout=0.1
+            )
+            self.layers = nn.ModuleList(EncoderLayer(shape, each) for each in range(config.layers))
+            self.norm = nn.LayerNorm(width)
+        else:
+            self.inner = nn.Linear(width, width)
+        self.inner_attention = nn.Linear(width, width // 2)
+        self.outer_attention = nn.Linear(width // 2, 1, bias=False)
+        self.output = nn.Linear(width, 1)
+
+    def forward(
+        self, ids: Int[Tensor, "batch word"], weights: Float[Tensor, "batch word"] | None = None
+    ) -> Pooled:
+        """Reads sentences; `weights` take the place of the model's own."""
+        return self.read(self.words(ids), ids != PAD, weights)
+
+    def read(
+        self,
+        vectors: Float[Tensor, "batch word width"],
+        real: Bool[Tensor, "batch word"],
+        weights: Float[Tensor, "batch word"] | None = None,
+    ) -> Pooled:
+        """The same from the words' vectors; `real` is True at words and False at padding."""
+        states = self.dropout(self._states(self.dropout(vectors), real))
+        if weights is None:
+            weights = self._attention(states, real)
+        scores = self.output(states)[..., 0].masked_fill(~real, 0.0)
+        return Pooled((weights * scores).sum(1), weights, scores)
+
+    def _attention(self, states: Tensor, real: Tensor) -> Tensor:
+        if self.config.uniform:
+            return real / real.sum(1, keepdim=True)
+        energies = self.outer_attention(self.inner_attention(states).tanh())[..., 0]
+        return energies.masked_fill(~real, -torch.inf).softmax(-1)
+
+    def _states(self, vectors: Tensor, real: Tensor) -> Tensor:
+        if self.config.reader is Reader.WORDS:
+            return self.inner(vectors).tanh()
+        if self.config.reader is Reader.LSTM:
+            lengths = real.sum(1).cpu()
+            packed = pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
+            states, _ = self.lstm(packed)
+            padded = pad_packed_sequence(states, batch_first=True, total_length=real.shape[1])
+            return padded[0]
+        states = vectors + sinusoids(*vectors.shape[1:]).to(vectors)
+        for layer in self.layers:
+            states = layer(states, real[:, None, None, :])
+        return self.norm(states)
+
+
+def without(
+    ids: Int[Tensor, "batch word"], removed: Bool[Tensor, "batch word"]
+) -> Int[Tensor, "batch word"]:
+    """The sentences without these words: what is left closes up, and PAD follows it.
+
+    Where nothing is left stands one unknown word, so that every sentence has a state.
+    """
+    left = ids.masked_fill(removed, PAD)
+    order = (left == PAD).byte().sort(dim=1, stable=True).indices
+    left = left.gather(1, order)
+    left[:, 0] = left[:, 0].masked_fill(left[:, 0] == PAD, UNK)
+    return left

@@ -1,0 +1,55 @@
+"""Rated sentences: the trees' leaves and roots, text with spans, and planted words."""
+
+import gzip
+
+import pytest
+
+from headbook.corpora import download, rated
+from headbook.corpora.rated import Rated, decided, load_rated, planted, read_rated, written
+from headbook.corpora.registry import Place
+from headbook.types import UserError
+
+LINE = "(3 (2 It) (4 (1 (2 is) (1 n't)) (3 (4 lovely) (2 -LRB-))))"
+
+
+def test_a_tree_gives_its_leaves_and_its_root():
+    (found,) = read_rated([LINE, ""])
+    assert found == Rated(("It", "is", "n't", "lovely", "("), (2, 2, 1, 4, 2), 3)
+    assert found.polar == (False, False, False, True, False)
+    assert found.negators == (False, False, True, False, False)
+    assert found.positive
+
+
+@pytest.mark.parametrize("line", ["(3 (2 It) (4 lovely)", "It is lovely", "(7 (2 a))", "(3 )"])
+def test_a_malformed_line_is_named(line):
+    with pytest.raises(UserError, match="line 2"):
+        read_rated([LINE, line])
+
+
+def test_neutral_sentences_are_no_part_of_the_binary_task():
+    found = read_rated([LINE, "(2 (2 a) (2 film))", "(0 (2 a) (0 bore))"])
+    assert [each.rating for each in decided(found)] == [3, 0]
+
+
+def test_spans_spell_the_words():
+    words = ("It", "does", "n't", "work", ",", "Anna", "'s", "film", ".")
+    text, spans = written(words)
+    assert text == "It doesn't work, Anna's film."
+    assert tuple(text[start:end] for start, end in spans) == words
+
+
+def test_one_planted_word_decides():
+    for sentence in planted(20, seed=3):
+        assert sum(sentence.polar) == 1
+        assert sentence.positive == ("superb" in sentence.words)
+    assert planted(20, seed=3) == planted(20, seed=3) != planted(20, seed=4)
+
+
+def test_a_mirror_is_read_and_another_corpus_refused(tmp_path, monkeypatch):
+    path = tmp_path / "part.trees.gz"
+    path.write_bytes(gzip.compress(LINE.encode()))
+    found = download.Located(Place.MIRROR, {f"{split}.trees": path for split in rated.SPLITS})
+    monkeypatch.setattr(download, "locate", lambda name: found)
+    assert [len(load_rated("sst")[split]) for split in rated.SPLITS] == [1, 1, 1]
+    with pytest.raises(UserError, match="no ratings"):
+        load_rated("novels")

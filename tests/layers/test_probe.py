@@ -1,0 +1,81 @@
+"""The ridge probe and its control task: planted labels, shuffled ones, types."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import RidgeClassifier
+from sklearn.preprocessing import StandardScaler
+
+from headbook.layers.probe import PENALTIES, control, divided, hits, hits_of, majority
+from headbook.types import UserError
+
+CHANCE = np.random.default_rng(0)
+
+
+def planted(count: int = 600) -> tuple[np.ndarray, np.ndarray]:
+    labels = CHANCE.choice(["a", "b", "c"], count)
+    centres = {"a": (3, 0), "b": (0, 3), "c": (-3, -3)}
+    features = np.array([centres[label] for label in labels]) + CHANCE.normal(size=(count, 2))
+    return np.hstack([features, CHANCE.normal(size=(count, 5))]), labels
+
+
+def test_planted_labels_are_found_and_shuffled_ones_are_not():
+    features, labels = planted()
+    split = divided(600, 200)
+    assert hits(features, labels, split).mean() > 0.9
+    shuffled = CHANCE.permutation(labels)
+    assert hits(features, shuffled, split).mean() < majority(shuffled, split).mean() + 0.1
+
+
+def test_the_closed_form_is_that_of_scikit_learn():
+    features, labels = planted()
+    features = features @ CHANCE.normal(size=(7, 7)) + 5
+    noisy = np.where(CHANCE.random(600) < 0.4, CHANCE.permutation(labels), labels)
+    split = divided(600, 200)
+    first = split.fitted
+    scale = StandardScaler().fit(features[first])
+    probes = [RidgeClassifier(each).fit(scale.transform(features[first]), noisy[first])
+              for each in PENALTIES]  # fmt: skip
+    held = scale.transform(features[split.chosen])
+    best = max(probes, key=lambda probe: probe.score(held, noisy[split.chosen]))
+    expected = best.predict(scale.transform(features[split.scored])) == noisy[split.scored]
+    assert hits_of(features, [labels, noisy], split)[1].tolist() == expected.tolist()
+
+
+def test_the_three_parts_share_no_item_and_leave_none_out():
+    split = divided(100, 30)
+    parts = [set(each.tolist()) for each in vars(split).values()]
+    assert sum(map(len, parts)) == len(set.union(*parts)) == 100
+    assert min(parts[2]) == 70
+    groups = np.array([0, 0, 69, 70, 99, 99])
+    assert split.of(groups).scored.tolist() == [3, 4, 5]
+
+
+def test_the_control_task_can_be_learnt_from_the_type_alone():
+    types = CHANCE.choice([f"w{n}" for n in range(20)], 600)
+    labels = CHANCE.choice(["a", "b"], 600, p=[0.7, 0.3])
+    drawn = control(types.tolist(), labels)
+    assert all(len(set(drawn[types == each])) == 1 for each in set(types))
+    one_hot = (types[:, None] == np.array(sorted(set(types)))).astype(float)
+    split = divided(600, 200)
+    assert hits(one_hot, drawn, split).mean() > 0.95
+    assert hits(CHANCE.normal(size=(600, 4)), drawn, split).mean() < 0.9
+
+
+def test_a_types_label_does_not_depend_on_other_types():
+    labels = np.array(["a", "b"] * 50)
+    alone = control(["x"] * 100, labels)
+    among = control([*["x"] * 99, "y"], labels)
+    assert alone[0] == among[0]
+
+
+def test_labels_of_many_types_come_as_often_as_labels_occur():
+    labels = np.array(["a"] * 3000 + ["b"] * 1000)
+    drawn = control([f"w{n}" for n in range(4000)], labels)
+    assert abs((drawn == "b").mean() - 0.25) < 0.03
+
+
+def test_too_few_sentences_are_refused():
+    with pytest.raises(UserError, match="more sentences"):
+        divided(6, 3)
+    with pytest.raises(UserError, match="two different labels"):
+        hits(np.ones((20, 1)), np.array(["a"] * 20), divided(20, 5))
