@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.seeing._classifiers import (
     Outputs,
@@ -24,6 +25,7 @@ from headbook.chapters.seeing._explained import (
     LEFT_OUT,
     METHODS,
     RANDOM,
+    TOLERANCE,
     agreement,
     apart,
     drawn,
@@ -270,5 +272,69 @@ def intervals(tables: Tables) -> pd.DataFrame:
     return pd.DataFrame(rows).sort_values("of", key=lambda own: own.map(order), kind="stable")
 
 
+def falls(tables: Tables) -> pd.DataFrame:
+    """The fall of the probability by share of words removed, mean over trainings and interval."""
+    rows = []
+    for (model, method, share), own in tables["erasure"].groupby(
+        ["model", "method", "share"], sort=False
+    ):
+        found = over_seeds(own["drop"])
+        rows.append({"model": model, "method": method, "removed": 100 * share,
+                     "value": found.mean, "low": found.low, "high": found.high})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def distances(tables: Tables) -> pd.DataFrame:
+    """How far a BiLSTM's weights and outputs lie from others, one row per other: means."""
+    pairs = tables["trainings"].query("model == @LSTM")
+    stressed = tables["stress"].query("model == @LSTM")
+    rows = [
+        {"other": "another training", "divergence": pairs["divergence"].mean(),
+         "change of output": pairs["change"].mean()},
+        {"other": "sought per sentence", "divergence": stressed["farthest"].mean(),
+         "change of output": TOLERANCE},
+    ]  # fmt: skip
+    for strength, own in tables["adversaries"].groupby("strength"):
+        rows.append({"other": f"trained adversary, λ = {strength:g}",
+                     "divergence": own["divergence"].mean(),
+                     "change of output": own["change"].mean()})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def rounded(frame: pd.DataFrame) -> pd.DataFrame:
+    """Numbers of a table with three digits behind the point."""
+    return frame.map(lambda cell: f"{cell:.3f}" if isinstance(cell, float) else cell)
+
+
 def facts(tables: Tables) -> Facts:
-    return {}
+    """The numbers of the prose, means over trainings."""
+    stressed = tables["stress"].groupby("model")[["accuracy", "permuted", "farthest"]].mean()
+    tau = tables["agreement"].groupby(["model", "of"])["tau"].mean()
+    names = {LSTM: "lstm", TRANSFORMER: "transformer", UNIFORM: "uniform", KEY_WORD: "key"}
+    found: Facts = {
+        "sentences": str(tables["stress"]["sentences"].iloc[0]),
+        "trainings": str(tables["stress"]["seed"].nunique()),
+        "most": f"{np.log(2):.2f}",
+        "paper_accuracy": words.percent(PAPER_ACCURACY),
+    }
+    for model, key in names.items():
+        found[f"{key}_farthest"] = f"{stressed.loc[model, 'farthest']:.2f}"
+        if model != KEY_WORD:
+            found[f"{key}_accuracy"] = words.percent(stressed.loc[model, "accuracy"])
+            found[f"{key}_permuted"] = f"{stressed.loc[model, 'permuted']:.3f}"
+    short = dict(zip(PAIRS, ("gradient", "left", "both"), strict=True))
+    short |= {SEEDS.format(ATTENTION): "twice", SEEDS.format(GRADIENT): "gradient_twice"}
+    for model in (LSTM, TRANSFORMER):
+        for of, key in short.items():
+            found[f"{names[model]}_{key}"] = f"{tau[model, of]:.2f}"
+    found |= {f"paper_{short[of]}": f"{value:.2f}" for of, value in PAPER.items()}
+    erased = tables["erasure"].query("share == 0.2").groupby(["model", "method"])["drop"].mean()
+    for model in (LSTM, TRANSFORMER):
+        for method in (ATTENTION, RANDOM, *METHODS):
+            key = method.split()[0].lower()
+            found[f"{names[model]}_without_{key}"] = words.points(erased[model, method])
+    mlp = tables["imposed"].groupby("weights")["accuracy"].mean()
+    pooled = {"uniform": EQUAL, "own": OWN, "lstm": OF_LSTM, "adversary": OF_ADVERSARY}
+    found |= {f"mlp_{k}": words.tenths(mlp[name]).lstrip("+") for k, name in pooled.items()}
+    far = distances(tables).set_index("other")["divergence"]
+    return found | {"seeds_apart": f"{far['another training']:.3f}"}

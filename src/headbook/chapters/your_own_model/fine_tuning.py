@@ -39,9 +39,9 @@ KEYS = ("model", "labels", "seed", "sentences")
 
 BEFORE, TRUE, SHUFFLED = "before", "true labels", "shuffled labels"
 TWICE = "two trainings"
-LONGEST = 30
+LONGEST = 25
 """Words of a sentence: longer ones are left out, as they take most of the time."""
-PARSED = 150
+PARSED = 100
 """Sentences of the sample that roles are read off."""
 POLAR_HEADS = 0.25
 """Share of the heads that count as turned to polar words: those with the largest preference."""
@@ -55,8 +55,8 @@ class Parameters:
     model: str = "minilm"
     seeds: int = 0
     corpus: str = "sst"
-    train: int = 1500
-    sentences: int = 200
+    train: int = 800
+    sentences: int = 120
     epochs: int = 1
 
 
