@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.your_own_model._tuned import (
     Classifier,
@@ -41,6 +42,8 @@ BEFORE, TRUE, SHUFFLED = "before", "true labels", "shuffled labels"
 TWICE = "two trainings"
 LONGEST = 25
 """Words of a sentence: longer ones are left out, as they take most of the time."""
+NAMES = {TRUE: "fine-tuned on sentiment", SHUFFLED: "fine-tuned on shuffled labels",
+         TWICE: "between two trainings"}  # fmt: skip
 PARSED = 100
 """Sentences of the sample that roles are read off."""
 POLAR_HEADS = 0.25
@@ -207,5 +210,61 @@ def _ratio(own: pd.DataFrame, column: str) -> float:
     return float(np.log2(mean[True] / mean[False]).mean())
 
 
+def by_layer(tables: Tables) -> pd.DataFrame:
+    """Distance moved, mean over a layer's heads: mean over trainings and interval."""
+    mean = tables["moved"].groupby(["labels", "layer", "seed"], sort=False)["distance"].mean()
+    rows = []
+    for (labels, layer), own in mean.groupby(["labels", "layer"], sort=False):
+        found = over_seeds(own)
+        rows.append({"moved": NAMES[labels], "layer": layer, "value": found.mean,
+                     "low": max(found.low, 0.0), "high": found.high})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def change(tables: Tables, column: str) -> pd.DataFrame:
+    """Every head's value with true labels minus that before, mean over trainings."""
+    mean = tables["heads"].groupby(["labels", "layer", "head"])[column].mean()
+    return (mean[TRUE] - mean[BEFORE]).rename(column).reset_index()
+
+
+def removals(tables: Tables) -> pd.DataFrame:
+    """Accuracy and cross-entropy without the heads of some layers, before and after: means."""
+    mean = tables["removed"].groupby(["labels", "removed"], sort=False)[["accuracy", "nats"]].mean()
+    found = mean.unstack("labels")
+    found.columns = [f"{name}, {labels}" for name, labels in found.columns]
+    return found.map("{:.2f}".format).reset_index().rename(columns={"removed": "heads removed"})
+
+
+def turned(tables: Tables) -> pd.DataFrame:
+    """Preference for polar words and negators, mean over heads and trainings."""
+    mean = tables["heads"].groupby("labels", sort=False)[["polar", "negators"]].mean()
+    return mean.map("{:.2f}".format).reset_index().rename(columns={"labels": "fine-tuned on"})
+
+
 def facts(tables: Tables) -> Facts:
-    return {}
+    """The numbers of the prose, means over trainings."""
+    heads, removed = tables["heads"], tables["removed"]
+    found: Facts = {
+        "train": words.count(heads["train"].iloc[0]),
+        "sentences": str(heads["sentences"].iloc[0]),
+        "trainings": str(heads.query("labels == @TRUE")["seed"].nunique()),
+    }
+    keys = {BEFORE: "before", TRUE: "true", SHUFFLED: "shuffled", TWICE: "twice"}
+    layers = tables["moved"].groupby(["labels", "layer"])["distance"].mean()
+    for labels in (TRUE, SHUFFLED, TWICE):
+        own = layers[labels]
+        found[f"{keys[labels]}_moved"] = f"{own.mean():.2f}"
+        found[f"{keys[labels]}_first"] = f"{own.iloc[0]:.2f}"
+        found[f"{keys[labels]}_last"] = f"{own.iloc[-1]:.2f}"
+    mean = heads.groupby("labels")[["polar", "negators"]].mean()
+    found |= {f"{name}_{keys[labels]}": f"{mean.loc[labels, name]:.2f}"
+              for labels in mean.index for name in mean}  # fmt: skip
+    scores = removed.groupby(["labels", "removed"])[["accuracy", "nats"]].mean()
+    for labels, without in scores.index:
+        key = f"{keys[labels]}_{without.split()[0]}"
+        found[f"{key}_accuracy"] = words.percent(scores.loc[(labels, without), "accuracy"])
+        found[f"{key}_nats"] = f"{scores.loc[(labels, without), 'nats']:.2f}"
+    ratios = contributions(heads.query("labels == @TRUE"), tables["roles"]).mean()
+    found |= {f"{name}_ratio": f"{2**value:.2f}" for name, value in ratios.items()}
+    held = tables["roles"].drop_duplicates(["layer", "head"])
+    return found | {"with_role": str(len(held))}
