@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from headbook.corpora.batches import UNK, Batch, EncodedPair, bucket, collate, epoch, pad
-from headbook.corpora.rated import Rated, decided, load_rated
+from headbook.corpora.rated import Rated, decided, load_rated, spread
 from headbook.looking.load import load
 from headbook.models.pooled import Pooled, PooledClassifier, PooledConfig, Reader
 from headbook.released.hugging_face import HuggingModel
@@ -97,9 +97,9 @@ def word_vectors(name: str, words: Sequence[str], width: int) -> Float[Tensor, "
 
 
 def explained(found: Reviews, sentences: int) -> list[EncodedPair]:
-    """The first so many test sentences that are long enough, the shortest first."""
-    long = [pair for pair in found.test if len(pair[0]) >= LEAST][:sentences]
-    return sorted(long, key=lambda pair: len(pair[0]))
+    """So many test sentences that are long enough, from all over the test set, by length."""
+    long = [pair for pair in found.test if len(pair[0]) >= LEAST]
+    return sorted(spread(long, sentences), key=lambda pair: len(pair[0]))
 
 
 def trained(

@@ -24,7 +24,7 @@ from headbook.chapters.your_own_model._tuned import (
 )
 from headbook.claims.gates import NONE
 from headbook.claims.verdict import COLUMNS, OPTIONAL
-from headbook.corpora.rated import Rated, decided, load_rated
+from headbook.corpora.rated import Rated, decided, load_rated, spread
 from headbook.looking.load import load
 from headbook.looking.measure import measure
 from headbook.looking.roles import roles
@@ -68,7 +68,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     if not parameters.seeds:
         return {}
     splits = load_rated(parameters.corpus)
-    test = Sentences(_short(splits["test"])[: parameters.sentences])
+    test = Sentences(spread(_short(splits["test"]), parameters.sentences))
     heads, scores, seen = [], [], {}
     for seed in range(parameters.seeds):
         drawn = random.Random(seed).sample(_short(splits["train"]), parameters.train)
