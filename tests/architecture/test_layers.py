@@ -29,7 +29,7 @@ FLOORS = (
     ("__main__",),
 )
 FLOOR = {name: floor for floor, names in enumerate(FLOORS) for name in names}
-DRAWING = {"pandas", "matplotlib", "seaborn", "plotly", "papermill", "typer"}
+DRAWING = {"pandas", "matplotlib", "seaborn", "papermill", "typer"}
 MUST_NOT_KNOW = {
     "models": {"headbook.corpora", *DRAWING},
     "heads": {"headbook.training", "json", "pathlib", *DRAWING},

@@ -71,7 +71,7 @@ def decided(sentences: Iterable[Rated]) -> list[Rated]:
 
 
 def spread(found: Sequence[Item], count: int) -> list[Item]:
-    """So many of them from all over the list: a corpus may have its sentences in order of rating."""
+    """So many from all over the list: a corpus may have its sentences in the order of ratings."""
     step = max(len(found) / count, 1.0)
     return [found[int(step * number)] for number in range(min(count, len(found)))]
 
