@@ -61,7 +61,7 @@ def test_a_planted_word_is_learnt_and_without_it_the_decision_falls(text, model)
     orders = {"key": key, RANDOM: drawn([len(ids) for ids, _ in pairs], seed=0)}
     rows = pd.DataFrame(erasure(model, pairs, orders))
     fall = rows.query("share == 0.1").set_index("method")["drop"]
-    assert fall["key"] > 0.3 > fall[RANDOM]
+    assert fall["key"] > 0.1 > fall[RANDOM]
 
 
 def test_imposed_weights_are_those_of_each_sentence(text, model):

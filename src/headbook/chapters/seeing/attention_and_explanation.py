@@ -221,7 +221,7 @@ def claims(tables: Tables) -> pd.DataFrame:
     agreed, stressed, pairs = (tables[name] for name in ("agreement", "stress", "trainings"))
     rows: list[dict[str, object]] = []
 
-    def add(claim: str, model: str, values: Sequence[float] | np.ndarray, closed: str = NONE):
+    def add(claim: str, model: str, values: pd.Series | np.ndarray, closed: str = NONE):
         found = over_seeds(values)
         rows.append({"claim": claim, "model": model, "corpus": tables["stress"]["corpus"].iloc[0],
                      "target": "", "seed": "", "value": found.mean, "low": found.low,
@@ -265,10 +265,11 @@ def intervals(tables: Tables) -> pd.DataFrame:
     for (name, model), own in tables["agreement"].groupby(["of", "model"], sort=False):
         found = over_seeds(own["tau"])
         paper = PAPER.get(name, np.nan) if model == LSTM else np.nan
-        rows.append({"of": name, "model": model, "value": found.mean, "low": found.low,
+        shown = name.replace(" and ", " – ")
+        rows.append({"of": shown, "model": model, "value": found.mean, "low": found.low,
                      "high": found.high, "paper": paper})  # fmt: skip
     names = [*PAIRS, *map(SEEDS.format, (ATTENTION, GRADIENT, LEFT_OUT)), FLOOR]
-    order = {name: at for at, name in enumerate(names)}
+    order = {name.replace(" and ", " – "): at for at, name in enumerate(names)}
     return pd.DataFrame(rows).sort_values("of", key=lambda own: own.map(order), kind="stable")
 
 

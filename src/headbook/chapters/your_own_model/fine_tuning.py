@@ -150,7 +150,7 @@ def claims(tables: Tables) -> pd.DataFrame:
     model, corpus = (tables["heads"][name].iloc[0] for name in ("model", "corpus"))
     rows: list[dict[str, object]] = []
 
-    def add(claim: str, values: Sequence[float] | pd.Series) -> None:
+    def add(claim: str, values: pd.Series) -> None:
         found = over_seeds(np.asarray(values, dtype=float))
         rows.append({"claim": claim, "model": model, "corpus": corpus, "target": "", "seed": "",
                      "value": found.mean, "low": found.low, "high": found.high,
