@@ -165,6 +165,12 @@ def test_claims_by_hand():
     assert found["tuning-polar-heads"] == pytest.approx(-2)
 
 
+def test_one_head_does_not_stand_for_the_upper_half():
+    found = claims(tables()).set_index("claim")["closed"]
+    assert found["tuning-specialised-later"].startswith("present: 1 of")
+    assert (found.drop("tuning-specialised-later") == "none").all()
+
+
 def test_contributions_compare_heads_of_one_layer_only():
     heads = tables()["heads"].query("labels == @TRUE")
     scaled = heads.assign(importance=heads["importance"] * 10.0 ** heads["layer"])

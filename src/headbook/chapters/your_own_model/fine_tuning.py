@@ -23,6 +23,7 @@ from headbook.chapters.your_own_model._tuned import (
     tuned,
 )
 from headbook.claims.gates import NONE
+from headbook.claims.ledger import Gate
 from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.corpora.rated import Rated, decided, load_rated, spread
 from headbook.looking.load import load
@@ -46,6 +47,8 @@ NAMES = {TRUE: "fine-tuned on sentiment", SHUFFLED: "fine-tuned on shuffled labe
          TWICE: "between two trainings"}  # fmt: skip
 PARSED = 100
 """Sentences of the sample that roles are read off."""
+FEWEST = 3
+"""Heads with a role that the upper half of the layers needs, so that one does not stand for all."""
 POLAR_HEADS = 0.25
 """Share of the heads that count as turned to polar words: those with the largest preference."""
 
@@ -150,11 +153,11 @@ def claims(tables: Tables) -> pd.DataFrame:
     model, corpus = (tables["heads"][name].iloc[0] for name in ("model", "corpus"))
     rows: list[dict[str, object]] = []
 
-    def add(claim: str, values: pd.Series) -> None:
+    def add(claim: str, values: pd.Series, closed: str = NONE) -> None:
         found = over_seeds(np.asarray(values, dtype=float))
         rows.append({"claim": claim, "model": model, "corpus": corpus, "target": "", "seed": "",
                      "value": found.mean, "low": found.low, "high": found.high,
-                     "baseline": np.nan, "closed": NONE})  # fmt: skip
+                     "baseline": np.nan, "closed": closed})  # fmt: skip
 
     moved = tables["moved"]
     by_layer = moved[moved["labels"] == TRUE].groupby(["seed", "layer"])["distance"].mean()
@@ -173,7 +176,11 @@ def claims(tables: Tables) -> pd.DataFrame:
     after = tables["heads"].query("labels == @TRUE")
     ratios = contributions(after, tables["roles"])
     add("tuning-specialised-contribute", ratios["all"])
-    add("tuning-specialised-later", ratios["upper"] - ratios["lower"])
+    held = tables["roles"].drop_duplicates(["layer", "head"])
+    above = int((held["layer"] > after["layer"].max() // 2).sum())
+    few = f"{Gate.PRESENT}: {above} of the upper half's heads hold a role, {FEWEST} are needed"
+    add("tuning-specialised-later", ratios["upper"] - ratios["lower"],
+        few if above < FEWEST else NONE)  # fmt: skip
     add("tuning-polar-heads", ratios["polar"])
     return pd.DataFrame(rows, columns=[*COLUMNS, *OPTIONAL])
 
@@ -267,4 +274,5 @@ def facts(tables: Tables) -> Facts:
     ratios = contributions(heads.query("labels == @TRUE"), tables["roles"]).mean()
     found |= {f"{name}_ratio": f"{2**value:.2f}" for name, value in ratios.items()}
     held = tables["roles"].drop_duplicates(["layer", "head"])
-    return found | {"with_role": str(len(held))}
+    above = held[held["layer"] > heads["layer"].max() // 2]
+    return found | {"with_role": str(len(held)), "above": str(len(above))}
