@@ -309,7 +309,7 @@ def rounded(frame: pd.DataFrame) -> pd.DataFrame:
 
 def facts(tables: Tables) -> Facts:
     """The numbers of the prose, means over trainings."""
-    stressed = tables["stress"].groupby("model")[["accuracy", "permuted", "farthest"]].mean()
+    stressed = tables["stress"].groupby("model").mean(numeric_only=True)
     tau = tables["agreement"].groupby(["model", "of"])["tau"].mean()
     names = {LSTM: "lstm", TRANSFORMER: "transformer", UNIFORM: "uniform", KEY_WORD: "key"}
     found: Facts = {
@@ -319,7 +319,8 @@ def facts(tables: Tables) -> Facts:
         "paper_accuracy": words.percent(PAPER_ACCURACY),
     }
     for model, key in names.items():
-        found[f"{key}_farthest"] = f"{stressed.loc[model, 'farthest']:.2f}"
+        for column in ("farthest", "unbounded"):
+            found[f"{key}_{column}"] = f"{stressed.loc[model, column]:.2f}"
         if model != KEY_WORD:
             found[f"{key}_accuracy"] = words.percent(stressed.loc[model, "accuracy"])
             found[f"{key}_permuted"] = f"{stressed.loc[model, 'permuted']:.3f}"
