@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from headbook.corpora import download, rated
-from headbook.corpora.rated import Rated, decided, load_rated, planted, read_rated, written
+from headbook.corpora.rated import Rated, decided, load_rated, planted, read_rated, spread, written
 from headbook.corpora.registry import Place
 from headbook.types import UserError
 
@@ -53,3 +53,8 @@ def test_a_mirror_is_read_and_another_corpus_refused(tmp_path, monkeypatch):
     assert [len(load_rated("sst")[split]) for split in rated.SPLITS] == [1, 1, 1]
     with pytest.raises(UserError, match="no ratings"):
         load_rated("novels")
+
+
+def test_a_part_comes_from_all_over_the_list():
+    assert spread(list(range(10)), 5) == [0, 2, 4, 6, 8]
+    assert spread([1, 2], 5) == [1, 2]

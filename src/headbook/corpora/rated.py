@@ -7,12 +7,14 @@ import random
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from headbook.corpora import download
 from headbook.corpora.pairs import text_lines
 from headbook.corpora.registry import CorpusKind, corpus
 from headbook.types import UserError
 
+Item = TypeVar("Item")
 NEUTRAL, HIGHEST = 2, 4
 SPLITS = ("train", "dev", "test")
 ESCAPED = {"-LRB-": "(", "-RRB-": ")", "\\/": "/", "\\*": "*"}
@@ -66,6 +68,12 @@ def load_rated(name: str) -> dict[str, list[Rated]]:
 def decided(sentences: Iterable[Rated]) -> list[Rated]:
     """Those that are positive or negative: the binary task leaves neutral sentences out."""
     return [sentence for sentence in sentences if sentence.rating != NEUTRAL]
+
+
+def spread(found: Sequence[Item], count: int) -> list[Item]:
+    """So many from all over the list: a corpus may have its sentences in the order of ratings."""
+    step = max(len(found) / count, 1.0)
+    return [found[int(step * number)] for number in range(min(count, len(found)))]
 
 
 def read_rated(lines: Iterable[str]) -> list[Rated]:
