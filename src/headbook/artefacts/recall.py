@@ -88,12 +88,14 @@ def train(run: RecallRun) -> Recalled:
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
+        if not loss.isfinite():
+            break
         if step % EVERY:
             continue
         found = score(model, run.drawn(TESTED, tested, run.keys))
         strikes = 0 if found < best else strikes + 1
         best = min(found, best)
-        if found <= ENOUGH or strikes > STRIKES or not loss.isfinite():
+        if found <= ENOUGH or strikes > STRIKES:
             break
     loss = score(model, run.drawn(FRESH, _generator(run, "fresh")))
     return Recalled(best if math.isfinite(best) else math.nan, loss, untrained, step)

@@ -137,11 +137,13 @@ class Recaller(nn.Module):
 
     def _start(self, width: int) -> None:
         """Initial weights of the authors' two models; biases are torch's."""
-        bound = self.memory.dim**-0.5
-        if self.memory.rule is Rule.SOFTMAX:  # Glorot of one matrix for the key and its value
-            bound = math.sqrt(6 / (width + self.count + self.memory.dim))
-        for weights in (self.key_of_key.weight, self.key_of_value, self.query.weight):
-            nn.init.uniform_(weights, -bound, bound)
+        dim = self.memory.dim
+        keys = queries = dim**-0.5
+        if self.memory.rule is Rule.SOFTMAX:  # Glorot, of one matrix for a key and its value
+            keys, queries = (math.sqrt(6 / (size + dim)) for size in (width + self.count, width))
+        for weights in (self.key_of_key.weight, self.key_of_value):
+            nn.init.uniform_(weights, -keys, keys)
+        nn.init.uniform_(self.query.weight, -queries, queries)
         if self.memory.heads > 1 and self.memory.split is Split.FEATURES:
             nn.init.constant_(self.gains, 1 / self.memory.heads)
         self.gains.requires_grad_(self.memory.heads > 1)
