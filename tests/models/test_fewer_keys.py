@@ -39,7 +39,8 @@ def ragged(length: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def some(length: int) -> list[int]:
     """Places that are compared: all, or of long texts those near the ends and a few between."""
-    return sorted({*range(min(length, 4)), *range(max(0, length - 3), length), *range(9, length, 40)})
+    ends = {*range(min(length, 4)), *range(max(0, length - 3), length)}
+    return sorted(ends | {*range(9, length, 40)})
 
 
 def slowly(block: Attention, states, real, seen) -> torch.Tensor:

@@ -185,7 +185,9 @@ def update_table(rows: pd.DataFrame) -> pd.DataFrame:
     mean = over(rows[rows["setting"] == UPDATE], ["rule", "memory", "keys"])
     theirs = [PAPER_AGAIN.get((Rule(each.rule), each.memory), {}).get(each.keys)
               for each in mean.itertuples()]  # fmt: skip
-    shown = mean.assign(paper=pd.Series(theirs, dtype=float))[["rule", "memory", "keys", "paper", "best", "loss"]]
+    shown = mean.assign(paper=pd.Series(theirs, dtype=float))[
+        ["rule", "memory", "keys", "paper", "best", "loss"]
+    ]
     numbers = {name: shown[name].map(_loss) for name in ("best", "loss")}
     numbers["paper"] = shown["paper"].map(_known)
     return shown.assign(**numbers).rename(columns={
@@ -199,9 +201,10 @@ def losses_table(rows: pd.DataFrame) -> pd.DataFrame:
     theirs = [PAPER.get(each.memory, {}).get(each.keys) for each in mean.itertuples()]
     least = [bound(each.keys, each.features) if each.features > 0 else None
              for each in mean.itertuples()]  # fmt: skip
+    possible = pd.Series(least, dtype=float).map(_known)
     columns = {"memory": mean["memory"], "features": mean["features"].map(_whole),
                "keys": mean["keys"], "authors": pd.Series(theirs, dtype=float).map(_known),
-               "best here": mean["best"].map(_loss), "least possible": pd.Series(least, dtype=float).map(_known),
+               "best here": mean["best"].map(_loss), "least possible": possible,
                "untrained": mean["untrained"].map(_loss), "seeds": mean["seeds"]}  # fmt: skip
     return pd.DataFrame(columns)
 
