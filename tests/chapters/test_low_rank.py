@@ -3,7 +3,8 @@
 import pandas as pd
 import pytest
 
-from headbook.chapters.why.low_rank import RANDOM, REDRAWN, WEIGHTS, claims, of_length
+from headbook.chapters.why._texts import of_length
+from headbook.chapters.why.low_rank import RANDOM, REDRAWN, WEIGHTS, claims
 from headbook.looking.load import load
 
 

@@ -100,6 +100,7 @@ class Attention(nn.Module):
             return self.output.bias.expand_as(queries)
         query = _split(self.query(queries), self.heads)
         key, value = map(self._spread, self._keys_and_values(queries, memory, cache))
+        key, value, mask = self._seen(key, value, mask)
         if self.record is None and not self.edits and self._fused(query):
             rate = self.dropout.rate if self.training else 0.0
             context = functional.scaled_dot_product_attention(query, key, value, mask, rate)
@@ -132,6 +133,12 @@ class Attention(nn.Module):
         if self.key_value_heads == self.heads:
             return shared
         return shared.repeat_interleave(self.heads // self.key_value_heads, dim=1)
+
+    def _seen(
+        self, key: Tensor, value: Tensor, mask: Mask | None
+    ) -> tuple[Tensor, Tensor, Mask | None]:
+        """What queries look at: all keys and values. Kinds of attention to fewer override it."""
+        return key, value, mask
 
     def _fused(self, query: Tensor) -> bool:
         if self.path is AttentionPath.AUTO:

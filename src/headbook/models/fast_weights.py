@@ -129,5 +129,24 @@ def delta_memory(
     return torch.stack(read, -2)
 
 
+def delta_weights(
+    queries: Float[Tensor, "*batch query feature"],
+    keys: Float[Tensor, "*batch time feature"],
+    strengths: Float[Tensor, "*batch time"],
+) -> Float[Tensor, "*batch query time"]:
+    """What each value counts for a query that reads the delta rule's memory behind the last write.
+
+    Solving W_i = W_{i-1} + β_i (v_i − W_{i-1} φ_i) ⊗ φ_i for the written differences u gives
+    (1 + β tril(φφᵀ, −1)) u = β v, so that W φ(q) = Σ_i v_i weights_i without a memory in between.
+    Features are divided by their sum; where that is zero, the weights are not numbers.
+    """
+    queries, keys = (each / each.sum(-1, keepdim=True) for each in (queries, keys))
+    known = (strengths[..., None] * (keys @ keys.mT)).tril(-1)
+    system = known + torch.eye(keys.shape[-2], dtype=keys.dtype, device=keys.device)
+    # (system⁻¹ β)ᵀ (φ(k)·φ(q)) for each query, from the right end of the sequence to the left
+    read = torch.linalg.solve_triangular(system.mT, keys @ queries.mT, upper=True)
+    return (strengths[..., None] * read).mT
+
+
 def _steps(*sequences: Tensor):
     return zip(*(each.unbind(-2) for each in sequences), strict=True)

@@ -1,8 +1,7 @@
 """Page 42: singular values of attention weights (Wang et al. 2020, Linformer, section 3)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -11,13 +10,13 @@ from torch import Tensor
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.why._texts import of_length
 from headbook.claims.gates import NONE, RELEASED
 from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.corpora.batches import Batch
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.layers.spectrum import cumulative, rank_share, without_first
 from headbook.looking.load import load
-from headbook.looking.text import text
 from headbook.models.capture import Point, capture
 from headbook.models.loaded import Loaded
 from headbook.runs.store import Store
@@ -69,24 +68,6 @@ def _of(model: Loaded, length: int, texts: int) -> Iterator[dict[str, object]]:
             yield {"model": model.name, "length": length, "matrix": matrix, "layer": layer + 1,
                    "head": head + 1, "share": float(value),
                    "quarter": float(quarter[layer, head])}  # fmt: skip
-
-
-def of_length(model: Loaded, length: int, texts: int) -> Iterator[Batch]:
-    """Words of joined sentences until they have so many tokens, of which the last stays special."""
-    words_left = iter(" ".join(text("ewt-sample").sentences).split())
-    for _ in range(texts):
-        joined = list(islice(words_left, length // 2))  # most words are one piece or two
-        while len(model.pieces(" ".join(joined))) < length:
-            joined.append(next(words_left))
-        (batch,) = model.batches([" ".join(joined)])
-        yield _cut(batch, length)
-
-
-def _cut(batch: Batch, length: int) -> Batch:
-    keep = torch.tensor([*range(length - 1), batch.source.shape[1] - 1])
-    marks = {name: getattr(batch, name) for name in ("source_real", "source_special")}
-    kept = {name: None if each is None else each[:, keep] for name, each in marks.items()}
-    return replace(batch, source=batch.source[:, keep], **kept)
 
 
 def _measured(model: Loaded, batches: list[Batch]) -> dict[str, tuple[Tensor, Tensor]]:

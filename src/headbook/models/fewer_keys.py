@@ -1,0 +1,158 @@
+"""Attention to fewer keys than there are positions, for encoders.
+
+Linformer (Wang et al. 2020) mixes n keys into k by a learned matrix, and values by another. Its two
+controls look at as many: means of neighbours, and the k positions around the query.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from headbook.models.attention import Attention, Mask
+from headbook.models.transformer import Transformer
+from headbook.types import UserError
+
+
+class Sharing(StrEnum):
+    """Which of Linformer's projections are one matrix (section 4, "additional efficiency")."""
+
+    HEADS = "heads"  # of a layer: one for keys and one for values
+    KEY_VALUE = "keys and values"  # one per layer
+    LAYERS = "layers"  # one in all
+
+
+class Fewer(StrEnum):
+    """How keys become fewer."""
+
+    LINFORMER = "Linformer"
+    POOLED = "means of neighbours"
+    WINDOW = "window"
+
+
+@dataclass(frozen=True)
+class FewerKeys:
+    """Attention to `keys` keys in texts of at most `length` tokens; UserError for more keys."""
+
+    kind: Fewer
+    keys: int
+    length: int
+    sharing: Sharing = Sharing.LAYERS
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.keys <= self.length:
+            raise UserError(
+                f"{self.keys} keys for texts of {self.length} tokens: give 1 to {self.length}"
+            )
+
+
+class Mixed(Attention):
+    """softmax(Q (E K)ᵀ / √d) F V with mixing matrices E and F (Wang et al. 2020, equation 7).
+
+    Keys and values of padding are zero before they are mixed, and a text shorter than the matrices
+    are wide uses their first columns. UserError for a longer one, and where what a query may see
+    depends on the query: the mixtures hold later positions too.
+    """
+
+    def __init__(
+        self,
+        attention: Attention,
+        keys: Float[Tensor, "mixture length"],
+        values: Float[Tensor, "mixture length"],
+    ) -> None:
+        super().__init__(1, attention.heads, attention.dropout.rate, attention.path, 0)
+        _take(self, attention)
+        self.of_keys, self.of_values = keys, values
+
+    def _seen(self, key: Tensor, value: Tensor, mask: Mask | None) -> tuple[Tensor, Tensor, None]:
+        length, longest = key.shape[2], self.of_keys.shape[1]
+        if length > longest:
+            raise UserError(
+                f"a Linformer for {longest} tokens cannot read {length}: cut the text, or build it "
+                f"for {length}"
+            )
+        if mask is not None:
+            if mask.shape[2] > 1:
+                raise UserError(
+                    "Linformer cannot be causal: each of its keys mixes all positions, so later "
+                    "ones cannot be hidden; use it in an encoder"
+                )
+            real = mask.transpose(2, 3)
+            key, value = key * real, value * real
+        return self.of_keys[:, :length] @ key, self.of_values[:, :length] @ value, None
+
+
+class Windowed(Attention):
+    """Each query sees the positions around its own, `keys` in all; an odd number has two sides.
+
+    Masks a full matrix: a control for what is lost, not for what is saved.
+    """
+
+    def __init__(self, attention: Attention, keys: int) -> None:
+        super().__init__(1, attention.heads, attention.dropout.rate, attention.path, 0)
+        _take(self, attention)
+        self.before, self.behind = keys // 2, (keys - 1) // 2
+
+    def _seen(self, key: Tensor, value: Tensor, mask: Mask | None) -> tuple[Tensor, Tensor, Mask]:
+        length = key.shape[2]
+        near = torch.ones(length, length, dtype=torch.bool, device=key.device)
+        near = near.triu(-self.before).tril(self.behind)[None, None]
+        # a query of padding has to see something: a row without any key has no softmax
+        own = torch.eye(length, dtype=torch.bool, device=key.device)
+        return key, value, near if mask is None else (near & mask) | own
+
+
+def _take(new: Attention, old: Attention) -> None:
+    """The projections of another attention, themselves."""
+    new.key_value_heads = old.key_value_heads
+    new.query, new.key, new.value, new.output = old.query, old.key, old.value, old.output
+
+
+def look_at_fewer(model: Transformer, fewer: FewerKeys) -> Transformer:
+    """The encoder itself, with every attention looking at fewer keys.
+
+    UserError for a model with a decoder, whose attention is causal.
+    """
+    if model.config.decoder_layers:
+        raise UserError(
+            f"{fewer.kind} is for encoders: a decoder predicts from earlier positions alone, and "
+            "this model has one"
+        )
+    matrices = Matrices(fewer)
+    for layer in model.encoder:
+        if fewer.kind is Fewer.WINDOW:
+            layer.attention = Windowed(layer.attention, fewer.keys)
+        else:
+            layer.attention = Mixed(layer.attention, *matrices.pair())
+    return model
+
+
+class Matrices:
+    """Mixing matrices for one layer after another, the same ones where they are shared."""
+
+    def __init__(self, fewer: FewerKeys) -> None:
+        self.fewer = fewer
+        self.shared = self._new() if fewer.sharing is Sharing.LAYERS else None
+
+    def pair(self) -> tuple[Tensor, Tensor]:
+        """Those of the next layer's keys and values."""
+        if self.shared is not None:
+            return self.shared, self.shared
+        keys = self._new()
+        return keys, keys if self.fewer.sharing is Sharing.KEY_VALUE else self._new()
+
+    def _new(self) -> nn.Parameter:
+        if self.fewer.kind is not Fewer.LINFORMER:
+            return nn.Parameter(means(self.fewer.keys, self.fewer.length), requires_grad=False)
+        drawn = torch.empty(self.fewer.keys, self.fewer.length)
+        # as the authors' code in fairseq starts them
+        return nn.Parameter(nn.init.xavier_uniform_(drawn, gain=2**-0.5))
+
+
+def means(keys: int, length: int) -> Float[Tensor, "mixture length"]:
+    """Each row the mean of as many neighbouring positions as any other, or of one more."""
+    owner = torch.arange(length) * keys // length
+    belongs = (owner == torch.arange(keys)[:, None]).float()
+    return belongs / belongs.sum(1, keepdim=True)
