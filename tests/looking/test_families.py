@@ -11,8 +11,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 import headbook as hb
 from headbook.artefacts.texts import Text
-from headbook.looking.importance import by_gradient
 from headbook.looking.attention_graph import attention_graph, input_words
+from headbook.looking.importance import by_gradient
 from headbook.looking.influence import Outputs, blank_out, input_gradients
 from headbook.looking.measured import measured
 from headbook.looking.page import page
