@@ -34,12 +34,6 @@ OPENED = """() => {
     + '*{transition:none!important;animation:none!important}';
   document.head.append(style);
 }"""
-DRAWN = """() => {
-  const view = document.querySelector('script.headbook-view');
-  view?.parentElement.scrollIntoView();
-  return !view;
-}"""
-"""Interactive figures wait until they come into view: true when none is left."""
 WIDE = """() => {
   const column = document.querySelector('.bd-article') ?? document.body;
   const right = Math.min(column.getBoundingClientRect().right, innerWidth) + 1;
@@ -51,7 +45,7 @@ WIDE = """() => {
     return false;
   };
   const found = [];
-  const all = column.querySelectorAll('img, svg, video, canvas, .plotly-graph-div, table, pre');
+  const all = column.querySelectorAll('img, svg, video, canvas, table, pre');
   for (const each of all) {
     const box = each.getBoundingClientRect();
     if (each.parentElement.closest('svg') || !box.width || box.right <= right) continue;
@@ -64,8 +58,8 @@ WIDE = """() => {
   return found;
 }"""
 PICTURES = """() => [...document.querySelectorAll(
-    '.bd-article img, .bd-article svg, .bd-article canvas, .bd-article .plotly-graph-div')]
-  .filter((each) => !each.parentElement.closest('svg, .plotly-graph-div, .board, button'))
+    '.bd-article img, .bd-article svg, .bd-article canvas')]
+  .filter((each) => !each.parentElement.closest('svg, .board, button'))
   .map((each) => {
     const box = each.getBoundingClientRect();
     return [box.x + scrollX, box.y + scrollY, box.width, box.height];
@@ -120,7 +114,6 @@ def look(browser: object, file: Path, root: Path, accessible: bool = True) -> Se
     try:
         page.goto(file.as_uri(), wait_until="load")
         page.evaluate(OPENED)
-        page.wait_for_function(DRAWN, polling=100)
         seen.add("stream output", page.evaluate(STREAMS))
         seen.add("escape codes", [found[0] for found in ESCAPES.finditer(page.inner_text("body"))])
         seen.add("links that lead nowhere", dead(page.evaluate(LINKS), root))

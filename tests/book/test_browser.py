@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headbook.chapters.chapter import chapters, find
+from headbook.chapters.chapter import chapters
 from headbook.publishing import contents
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -14,7 +14,6 @@ import browser as looking
 
 pytestmark = pytest.mark.skipif(looking.executable() is None, reason="no Chromium: install it")
 SHEETS = 6
-FIRST = pytest.mark.xfail(reason="a page of the first form, to be written anew", strict=False)
 CLEAN = "<title>t</title><main class='bd-article'><h1>t</h1><p>text</p></main>"
 PICTURE = (
     "<svg width='{0}' height='80' role='img' aria-label='a'><rect width='40' height='80'/></svg>"
@@ -57,19 +56,7 @@ def chromium() -> Iterator[object]:
         yield browser
 
 
-def of_the_book() -> list:
-    """Every page of the contents; those of the first form may still fail."""
-    return [
-        pytest.param(page, marks=FIRST) if _first_form(page) else page for page in contents.pages()
-    ]
-
-
-def _first_form(page: str) -> bool:
-    name = page.removeprefix(contents.EXECUTED)
-    return name != page and find(name) is None
-
-
-@pytest.mark.parametrize("page", of_the_book())
+@pytest.mark.parametrize("page", contents.pages())
 def test_a_reader_stumbles_over_nothing(page: str, chromium: object, html: Path) -> None:
     assert looking.look(chromium, html / f"{page}.html", html).complaints == {}
 

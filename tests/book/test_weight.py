@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from headbook.chapters.chapter import find
 from headbook.publishing import contents
 
 PAGE, BOOK = 1_000_000, 25_000_000
@@ -13,7 +12,6 @@ FIRST_PAINT = 2_000_000
 """Bytes before a page can be seen: two seconds at 1.1 MB a second, and a little to spare."""
 LOADED = re.compile(r'<(?:img|source)[^>]*\ssrc="([^":]+)"')
 BLOCKING = re.compile(r'<link href="([^":]+)" rel="stylesheet"|<script src="([^":]+)"')
-FIRST = pytest.mark.xfail(reason="a page of the first form, to be written anew", strict=False)
 
 
 def weight(page: Path) -> int:
@@ -34,16 +32,7 @@ def _size(page: Path, name: str) -> int:
     return file.stat().st_size if file.is_file() else 0
 
 
-def _first_form(page: str) -> bool:
-    return page.startswith(contents.EXECUTED) and find(page.split("/")[1]) is None
-
-
-PAGES = [
-    pytest.param(page, marks=FIRST) if _first_form(page) else page for page in contents.pages()
-]
-
-
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", contents.pages())
 def test_a_page_is_light(page: str, html: Path) -> None:
     file = html / f"{page}.html"
     assert weight(file) < PAGE
@@ -51,17 +40,13 @@ def test_a_page_is_light(page: str, html: Path) -> None:
 
 
 def test_the_book_is_light(html: Path) -> None:
-    if any(map(_first_form, contents.pages())):
-        pytest.xfail("pages of the first form hold pictures in their text")
     assert sum(file.stat().st_size for file in html.rglob("*") if file.is_file()) < BOOK
 
 
 def test_nothing_is_there_that_no_page_needs(html: Path) -> None:
     static = html / "_static"
     assert not list(static.rglob("*.map")) and not (static / "locales").exists()
-    assert (
-        max(f.stat().st_size for f in static.rglob("*.js") if f.name != "plotly.min.js") < 200_000
-    )
+    assert max(file.stat().st_size for file in static.rglob("*.js")) < 200_000
 
 
 def test_pictures_and_styles_are_counted(tmp_path: Path) -> None:

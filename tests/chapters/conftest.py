@@ -13,7 +13,8 @@ TOY = """
 from dataclasses import dataclass
 import pandas as pd
 
-NUMBER, TITLE, WORK, KEYS = 98, "Does a toy count?", "voita2019", ("model",)
+NUMBER = 98
+TITLE, WORK, KEYS = "Does a toy count?", "voita2019", ("model",)
 
 @dataclass(frozen=True)
 class Parameters:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from headbook.chapters import chapter as declared
-from headbook.chapters.chapter import Chapter, chapters, find, given_in
+from headbook.chapters.chapter import Chapter, chapters, find, given_in, module_of
 from headbook.chapters.comparing import beside_published, compare
 from headbook.chapters.page import Page, open_page, publish_chapter
 from headbook.runs.store import Store
@@ -41,6 +41,13 @@ def test_every_chapter_of_the_book_declares_itself_and_reads_its_defaults() -> N
     for each in chapters():
         assert each.title.endswith("?")
         assert each.parameters_from({}) == each.parameters()
+        assert find(each.number) == find(each.name) == each
+
+
+def test_only_the_page_itself_is_imported(home: str, tmp_path: Path) -> None:
+    (tmp_path / "toybook" / "toys" / "broken.py").write_text("NUMBER = 97\nraise RuntimeError\n")
+    assert find(98, home).name == "98_counting"
+    assert module_of("97_broken", home) == "toybook.toys.broken"
 
 
 def test_a_module_that_declares_too_little_is_named(home: str, tmp_path: Path) -> None:

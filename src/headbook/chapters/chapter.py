@@ -8,19 +8,25 @@ A chapter is a module `chapters/<part>/<page>.py` with
 - `facts(tables) -> dict[str, str | float]`, the numbers of the prose, formatted;
 - `KEYS`, the columns that say which measurement a row belongs to (a model on a text, mostly): rows
   measured anew are compared with published rows of the same keys;
-- optionally `RECIPES`, the models of ours that it reads.
+- optionally `RECIPES`, the models of ours that it reads;
+- optionally `trained_here(config, store) -> dict[str, DataFrame]`, tables of models trained here
+  at a profile, which `headbook publish --profile` writes. It may stand in a module of its own,
+  `_trained_<page>.py` beside the page's.
 
 Its notebook and its results are called `<NUMBER>_<page>`.
 """
 
 import json
 import pkgutil
+import re
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args, get_type_hints
 
@@ -51,6 +57,15 @@ class Chapter:
     facts: Callable[[Tables], Facts]
     recipes: tuple[Any, ...] = ()
 
+    @property
+    def trained_here(self) -> Callable[[Any, Any], Tables] | None:
+        """The function that makes tables of models trained here; None for a page without any."""
+        name = self.compute.__module__
+        part, _, page = name.rpartition(".")
+        beside = f"{part}._trained_{page}"
+        module = import_module(beside if find_spec(beside) else name)
+        return getattr(module, "trained_here", None)
+
     def parameters_from(self, given: Mapping[str, Any]) -> Any:
         """The page's parameters with these set; UserError for an unknown name or a wrong kind."""
         hints = get_type_hints(self.parameters)
@@ -77,13 +92,29 @@ def chapters(home: str = HOME) -> list[Chapter]:
 def find(name: str | int, home: str = HOME) -> Chapter | None:
     """The chapter of that number, or of a notebook's name (`13_syntactic_heads`); None without.
 
-    Of the modules only the one that is called so is imported, where a name is given.
+    Of the modules only that one is imported.
     """
-    if isinstance(name, str):
-        page = name.partition("_")[2]
-        named = [module for module in _modules(home) if module.rpartition(".")[2] == page]
-        return next((each for each in map(_declared, named) if each.name == name), None)
-    return next((each for each in chapters(home) if each.number == name), None)
+    module = module_of(name, home)
+    return None if module is None else _declared(module)
+
+
+def module_of(name: str | int, home: str = HOME) -> str | None:
+    """The full name of the chapter's module, which is read and not imported; None without one."""
+    for module, number in _numbers(home).items():
+        if name in (number, f"{number:02d}_{module.rpartition('.')[2]}"):
+            return module
+    return None
+
+
+def _numbers(home: str) -> Mapping[str, int]:
+    """Number of each module, as its line `NUMBER = 13` states it."""
+    found = {}
+    for module in _modules(home):
+        _, part, page = module.rsplit(".", 2)
+        source = Path(import_module(home).__path__[0], part, f"{page}.py")
+        if stated := re.search(r"^NUMBER = (\d+)$", source.read_text("utf-8"), re.MULTILINE):
+            found[module] = int(stated[1])
+    return found
 
 
 @cache

@@ -142,7 +142,8 @@ def _given(template: Template, profile: str, parameters: dict[str, object]) -> d
 
 
 def _kernel_arguments(workers: int) -> tuple[str, ...]:
-    quiet = "--IPKernelApp.log_level=ERROR"
+    # a kernel that is interrupted while it ends says so as an error, which it is not
+    quiet = "--IPKernelApp.log_level=CRITICAL"
     return (quiet, f"--IPKernelApp.exec_lines={ONE_THREAD}") if workers > 1 else (quiet,)
 
 
@@ -223,12 +224,8 @@ def _last_line(text: str) -> str:
 
 
 def _publish(job: _Job, seconds: float) -> Executed:
-    from headbook.chapters.chapter import find  # with pandas, which the command line does without
-
     own = bool(job.parameters)
     notebook = tidy(nbformat.read(job.aside, as_version=4), job.name, own=own)
-    notebook.metadata["headbook"] = {"profile": job.profile, "parameters": job.parameters,
-                                     "chapter": find(job.name) is not None}  # fmt: skip
     nbformat.write(notebook, job.aside)
     os.replace(job.aside, job.copy)
     job.failed.unlink(missing_ok=True)

@@ -15,17 +15,6 @@ from headbook.publishing import contents, front, pages
 from headbook.publishing.citation import citation
 from headbook.types import UserError
 
-CONTROL = (
-    "It ran on the controlled corpus, a small language with a grammar written for this book, in "
-    "which every relation and rare word is known. Its numbers are no evidence about real "
-    "languages; the published runs are. Whether the measures work is tested on page 02."
-)
-BANNERS = {
-    "smoke": "This page was executed at profile `smoke`, which only tests that it runs: its "
-    f"numbers mean nothing. {CONTROL}",
-    "quick": f"This page was executed at profile `quick`. {CONTROL}",
-}
-PLOTLY = "application/vnd.plotly.v1+json"
 IGNORED = shutil.ignore_patterns("_executed", "_generated", "_build", "__pycache__")
 NUMBERED = re.compile(r"# \d\d ")
 
@@ -69,38 +58,16 @@ def _write(file: Path, content: dict[str, Any]) -> None:
 
 
 def _dressed(notebook: NotebookNode, name: str) -> NotebookNode:
-    """The notebook with its number and banner, and alt text of its figures where myst-nb looks."""
+    """The notebook with its number, and alt text of its figures where myst-nb looks."""
     title = notebook.cells[0]
     heading, _, rest = title.source.partition("\n")
     if not NUMBERED.match(heading):
         heading = f"# {name.partition('_')[0]} {heading.removeprefix('# ')}"
-    title.source = f"{heading}\n\n{banner(notebook)}\n{rest}"
+    title.source = f"{heading}\n{rest}"
     for cell in notebook.cells:
         for alt in _alternatives(cell):
             cell.metadata["mystnb"] = {"image": {"alt": alt}}
-        for output in cell.get("outputs", []):
-            # Jupyter's own form of a figure; the book shows the HTML beside it.
-            output.get("data", {}).pop(PLOTLY, None)
     return notebook
-
-
-def banner(notebook: NotebookNode) -> str:
-    """Which profile and parameters made the page, as an admonition in MyST.
-
-    A chapter says so itself, below its fold.
-    """
-    made = notebook.metadata.get("headbook", {})
-    if made.get("chapter"):
-        return ""
-    profile = made.get("profile", "unknown")
-    given = {k: v for k, v in made.get("parameters", {}).items() if k != "profile"}
-    controlled = str(given.get("corpus", "controlled")).startswith("controlled")
-    text = f"This page was executed at profile `{profile}`."
-    if controlled:
-        text = BANNERS.get(profile, text)
-    if given:
-        text += " Set by hand: " + ", ".join(f"`{k} = {v!r}`" for k, v in given.items()) + "."
-    return f":::{{admonition}} How this page was made\n:class: note headbook-profile\n{text}\n:::\n"
 
 
 def _alternatives(cell: NotebookNode) -> Iterator[str]:

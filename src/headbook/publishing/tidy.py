@@ -54,7 +54,7 @@ def _without_progress(output: NotebookNode) -> NotebookNode | None:
 
 
 def _steady(text: str, seed: str) -> str:
-    """Replace addresses and random ids (plotly names its boxes so) by ones that stay."""
+    """Replace addresses and random ids by ones that stay."""
 
     def replacement(match: re.Match[str]) -> str:
         order = seen.setdefault(match[0], len(seen))

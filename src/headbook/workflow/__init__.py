@@ -1,0 +1,1 @@
+"""Many trainings on many machines, by Snakemake."""
