@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from headbook.chapters.results import published
 from headbook.claims.gates import RELEASED
 from headbook.corpora.readers import load
 from headbook.corpora.registry import registry
@@ -16,7 +17,6 @@ from headbook.corpora.word_links import WordLinks, word_links
 from headbook.heads.alignment import WordPair
 from headbook.looking.text import text
 from headbook.models.loaded import Loaded
-from headbook.studies.results import published
 from headbook.syntax.alignment import align_all
 from headbook.trees import Tree
 from headbook.types import UserError
