@@ -13,6 +13,7 @@ from torch import Tensor
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.seeing._in_language import in_their_language
+from headbook.chapters.tables import claim_row
 from headbook.claims.gates import NONE, RELEASED
 from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.corpora.batches import Batch
@@ -26,6 +27,7 @@ from headbook.heads.special import SpecialWeight
 from headbook.models.loaded import Loaded
 from headbook.plots.view import HeadView, series_of, short_sentences, view
 from headbook.runs.store import Store
+from headbook.statistics import interval
 from headbook.types import Kind, UserError
 
 NUMBER = 50
@@ -215,11 +217,9 @@ def _claims(model: str, whole: Mapping[str, Sums]) -> Iterator[dict[str, object]
     if REDRAWN in whole:
         drawn = _values(whole[REDRAWN])["special"]
         found["clark-special-learnt"] = (values["special"] - drawn).mean((-2, -1))
+    labels = {"model": model, "corpus": RELEASED, "target": "", "seed": ""}
     for claim, each in found.items():
-        low, high = percentiles(each[1:])
-        yield {"claim": claim, "model": model, "corpus": RELEASED, "target": "", "seed": "",
-               "value": float(each[0]), "low": float(low), "high": float(high),
-               "baseline": np.nan, "closed": NONE}  # fmt: skip
+        yield claim_row(claim, labels, *interval(each.numpy())) | {"closed": NONE}
 
 
 def main_rows(table: pd.DataFrame) -> pd.DataFrame:

@@ -21,6 +21,7 @@ from headbook.chapters.seeing._parallel import (
     published_links,
     same_links,
 )
+from headbook.chapters.tables import claim_row
 from headbook.claims.gates import NONE, RELEASED
 from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.corpora.batches import Batch
@@ -32,7 +33,7 @@ from headbook.heads.alignment import (
     diagonal,
 )
 from headbook.heads.collect import collect
-from headbook.heads.measure import REPLICATES, RatioSums, best_head, percentiles
+from headbook.heads.measure import REPLICATES, RatioSums, best_head
 from headbook.heads.norms import ByLayer, by_norm
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.heads.outputs import output_parts
@@ -40,6 +41,7 @@ from headbook.heads.random_head import random_heads
 from headbook.looking.load import load
 from headbook.models.loaded import Loaded
 from headbook.runs.store import Store
+from headbook.statistics import interval
 from headbook.types import Kind, UserError
 
 NUMBER = 53
@@ -251,11 +253,9 @@ def _claims(name: str, sums: Sums, order: RatioSums) -> Iterator[dict[str, objec
         "align-reader-better": best[WEIGHTS, Step.INPUT] - best[WEIGHTS, Step.OUTPUT],
         "align-most-heads-do-not": (weights > 1 - order.replicates()).double().mean((-2, -1)),
     }
+    labels = {"model": name, "corpus": RELEASED, "target": "", "seed": ""}
     for claim, each in found.items():
-        low, high = percentiles(each[1:])
-        yield {"claim": claim, "model": name, "corpus": RELEASED, "target": "", "seed": "",
-               "value": float(each[0]), "low": float(low), "high": float(high),
-               "baseline": np.nan, "closed": NONE}  # fmt: skip
+        yield claim_row(claim, labels, *interval(each.numpy())) | {"closed": NONE}
 
 
 def _of_best(agreement: RatioSums) -> Tensor:
