@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from headbook.corpora.batches import Batch
@@ -152,7 +152,7 @@ def gated(
 
 
 def by_sentence(
-    table: Float[np.ndarray, "head sentence"], batches: Sequence[Batch]
+    table: Shaped[np.ndarray, "head sentence"], batches: Sequence[Batch]
 ) -> list[Float[Tensor, "_ head"]]:
     """Columns of a table over sentences as rows of each batch."""
     rows = torch.from_numpy(np.ascontiguousarray(table.T, dtype=np.float32))
