@@ -135,8 +135,8 @@ def test_claims_by_hand() -> None:
     layers = pd.DataFrame([
         {"model": "toy", "weights": weights, "statistic": statistic, "value": 0.2, "low": low,
          "high": 0.3}
-        for weights, low in ((TRAINED, 0.1), (REDRAWN, 0.1))
-        for statistic in ("contrast", "contrast at like offsets")
+        for statistic, redrawn in (("contrast", 0.1), ("contrast at like offsets", -0.1))
+        for weights, low in ((TRAINED, 0.1), (REDRAWN, redrawn))
     ])  # fmt: skip
     merged = pd.DataFrame([
         {"model": "toy", "way": way, "saved": saved, "share": saved / 8, "draw": draw,

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from headbook.corpora.batches import Batch
@@ -62,7 +62,7 @@ def overlaps(
     return own, others
 
 
-def vectors(model: Loaded, batches: Iterable[Batch]) -> list[Float[Tensor, "batch width"]]:
+def vectors(model: Loaded, batches: Iterable[Batch]) -> list[Float[Tensor, "_ width"]]:
     """A vector per sentence: the first layer's values averaged over its tokens.
 
     Values are a linear map of the embeddings, so a gate linear in them is linear in the mean
@@ -142,7 +142,7 @@ def gated(
     model: Loaded,
     kind: Kind,
     batches: Sequence[Batch],
-    gates: Sequence[Float[Tensor, "batch head"]],
+    gates: Sequence[Float[Tensor, "_ head"]],
 ) -> Effects:
     """The effect of these gates, a row per sentence of each batch."""
     return joined([
@@ -152,8 +152,8 @@ def gated(
 
 
 def by_sentence(
-    table: Float[np.ndarray, "head sentence"], batches: Sequence[Batch]
-) -> list[Float[Tensor, "batch head"]]:
+    table: Shaped[np.ndarray, "head sentence"], batches: Sequence[Batch]
+) -> list[Float[Tensor, "_ head"]]:
     """Columns of a table over sentences as rows of each batch."""
     rows = torch.from_numpy(np.ascontiguousarray(table.T, dtype=np.float32))
     return [rows[batch.sentences] for batch in batches]
