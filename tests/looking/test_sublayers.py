@@ -46,8 +46,8 @@ def test_parts_by_hand():
     assert before(x, skip=False, feed_forward=False).item() == 4
 
 
-def test_several_sentences_at_once_are_refused():
+def test_a_batch_with_padding_is_refused():
     model = load("firefox-en-pt")
-    (batch,) = model.batches([SENTENCE, SENTENCE])
-    with pytest.raises(UserError, match="one sentence at a time"):
+    (batch,) = model.batches([SENTENCE, f"{SENTENCE} {SENTENCE}"])
+    with pytest.raises(UserError, match="without padding"):
         encoder(model).states(batch)

@@ -52,11 +52,11 @@ class Pairs:
 
 
 def pairs(
-    features: Sequence[Float[Tensor, "feature word word"]],
+    features: Sequence[Float[Tensor, "_ _ _"]],
     asking: Sequence[Sequence[int]],
     heads: Sequence[Sequence[int]],
 ) -> Pairs:
-    """Of every sentence: features of (query, key), the words that ask, and the head of each.
+    """Of every sentence: features [feature query key], the words that ask, and the head of each.
 
     A word never chooses itself. UserError where no word asks.
     """

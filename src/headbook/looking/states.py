@@ -57,9 +57,9 @@ def word_maps(model: Loaded, trees: Sequence[Tree]) -> list[WordMaps]:
     return [found[number] for number in range(len(trees))]
 
 
-def word_states(model: Loaded, trees: Sequence[Tree]) -> list[Float[Tensor, "layer word model"]]:
-    """States of each tree's words, the mean over their pieces; layer 0 is the embedding with its
-    position. UserError for an architecture whose layers cannot be taken apart."""
+def word_states(model: Loaded, trees: Sequence[Tree]) -> list[Float[Tensor, "_ _ _"]]:
+    """States [layer word model] of each tree, the mean over a word's pieces; layer 0 is the
+    embedding with its position. UserError where the layers cannot be taken apart."""
     found = token_states(model, [tree.text for tree in trees])
     return [
         torch.stack([over_words(layer, align_all(tree, model.spans(tree.text)).pieces, len(tree))
@@ -77,8 +77,9 @@ def sentence_states(model: Loaded, sentences: Sequence[str]) -> Float[Tensor, "s
 @torch.no_grad()
 def token_states(
     model: Loaded, sentences: Sequence[str]
-) -> list[tuple[Float[Tensor, "layer token model"], Bool[Tensor, " token"]]]:
-    """States of each sentence's tokens, and which of these are no special ones; errors as above."""
+) -> list[tuple[Float[Tensor, "_ _ _"], Bool[Tensor, " _"]]]:
+    """States [layer token model] of each sentence, and which tokens are no special ones; errors as
+    above."""
     layers = encoder(model)
     by_length: dict[int, list[int]] = defaultdict(list)
     for number, sentence in enumerate(sentences):
