@@ -23,7 +23,7 @@ from hypothesis import settings
 settings.register_profile("headbook", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("headbook")
 
-SLOW = {"artefacts", "chapters", "notebooks", "studies"}
+SLOW = {"artefacts", "chapters", "notebooks"}
 """Folders of tests that train or measure models; elsewhere the mark stands at the test."""
 PAGES = {"executed", "executed_folder", "html"}
 """Fixtures that execute notebooks, and then build the book."""

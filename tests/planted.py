@@ -1,4 +1,4 @@
-"""A model whose heads matter by a known amount, for the studies that prune it step by step."""
+"""A model whose heads matter by a known amount, for pages that prune it step by step."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -9,15 +9,16 @@ import pandas as pd
 import pytest
 import torch
 
+from headbook.artefacts import pruning_orders
 from headbook.artefacts.importance import ImportanceRun
 from headbook.artefacts.masked import Masked, MaskedRun
 from headbook.artefacts.model import ModelRun, TrainedModel, corpus_of
+from headbook.chapters import config as configs
+from headbook.chapters.profile import PROFILES
+from headbook.chapters.sixteen import _curves as pruning_curves
 from headbook.heads.measure import RatioSums
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.store import Store
-from headbook.studies import config as configs
-from headbook.studies import pruning_curves, pruning_orders
-from headbook.studies.profiles import PROFILES
 from headbook.training.paired import corpus_bleu
 from headbook.types import HeadId, Kind
 
@@ -104,7 +105,7 @@ def _sums(kind: Kind, run: ImportanceRun) -> RatioSums:
 
 @pytest.fixture(scope="module")
 def planted() -> Iterator[Planted]:
-    """The studies' stages give what is planted, and the smoke profile has more levels."""
+    """The stages give what is planted, and the smoke profile has more levels."""
     profile = PROFILES["smoke"]
     run: ModelRun = profile.models[0]
     model = PlantedModel(run, Path("nowhere"), corpus_of(run.corpus, run.pairs))

@@ -23,9 +23,11 @@ ModelNames = Annotated[
     list[str] | None, typer.Argument(help="Models by name (`headbook models`), or a profile's.")
 ]
 ProfileOrNone = Annotated[
-    str | None, typer.Option(help="smoke, quick, laptop or full, where no model is named.")
+    str | None,
+    typer.Option(
+        help="A file of notebooks/profiles, where no model is named: smoke, quick, laptop, full."
+    ),
 ]
-ProfileName = Annotated[str, typer.Option(help="smoke, quick, laptop or full.")]
 Corpus = Annotated[str | None, typer.Option(help="Instead of the profile's corpora.")]
 SizeName = Annotated[str | None, typer.Option(help="Instead of the profile's size.")]
 Seed = Annotated[int | None, typer.Option(help="Instead of the profile's seeds.")]
@@ -148,8 +150,8 @@ def run(
     """
     with _one_line_errors():
         from headbook.chapters import PUBLISHED
+        from headbook.chapters.config import Config
         from headbook.publishing.notebooks import execute
-        from headbook.studies.config import Config
 
         _alone("run")
         asked = {"corpus": _from_anywhere(corpus), "size": size, "seed": seed}
@@ -184,9 +186,9 @@ def train(
     began = time.monotonic()
     with _one_line_errors():
         limit = _seconds(minutes)
+        from headbook.chapters.config import Config
         from headbook.planning.train import train_all_missing, train_named
         from headbook.runs.store import Store
-        from headbook.studies.config import Config
 
         given = (Store.default(), typer.echo, began + limit)
         if chosen := _named(names, profile=profile, corpus=corpus, size=size, seed=seed):
@@ -207,7 +209,7 @@ def publish(
     ] = None,
     minutes: Minutes = None,
 ) -> None:
-    """Computes studies and writes their tables to data/results.
+    """Computes pages and writes their tables to data/results.
 
     With --minutes it stops in time and names the command that goes on from there.
 
@@ -215,15 +217,15 @@ def publish(
     """
     with _one_line_errors():
         limit = _seconds(minutes)
-        from headbook.publishing.results import publish_studies
-        from headbook.publishing.templates import select
+        from headbook.publishing.results import chosen, published
         from headbook.publishing.time_limit import TimeUpError, stopped_after
 
         _alone("publish")
-        left = [template.name.partition("_")[0] for template in select(names)]
+        pages = chosen(names, profile)
+        left = [template.name.partition("_")[0] for template in pages]
         try:
             with stopped_after(limit):
-                for where in publish_studies(names, profile):
+                for where in published(pages, profile):
                     left.pop(0)
                     typer.echo(str(where))
         except TimeUpError:
@@ -249,8 +251,8 @@ def explain(
     """
     with _one_line_errors():
         from headbook.artefacts.catalogue import runs
+        from headbook.chapters.config import Config
         from headbook.planning.explain import lines
-        from headbook.studies.config import Config
 
         if chosen := _named(names, profile=profile, corpus=corpus, size=size, seed=seed):
             asked = runs(*chosen)
@@ -295,8 +297,8 @@ def plan(
     """
     with _one_line_errors():
         from headbook.artefacts.catalogue import runs
+        from headbook.chapters.config import Config
         from headbook.planning.plan import lines, named_lines
-        from headbook.studies.config import Config
 
         chosen = _named(names, profile=profile)
         of_names = named_lines(runs(*chosen), share, rate) if chosen else None
@@ -317,9 +319,9 @@ def pack(
     and mends a pack.
     """
     with _one_line_errors():
+        from headbook.chapters.config import Config
         from headbook.planning.pack import lines, named_lines
         from headbook.runs.store import Store
-        from headbook.studies.config import Config
 
         chosen = _named(names, profile=profile)
         store = Store.default()

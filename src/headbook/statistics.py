@@ -180,12 +180,16 @@ def resampled_within_layers(
     return np.concatenate([[found[0].mean()], mean_of_known(found[1:])])
 
 
-def interval(replicates: Float[np.ndarray, " replicate"]) -> tuple[float, float, float]:
-    """The plain value, and the ends of the 95 % interval of the replicates that have a number."""
-    if np.isnan(replicates[1:]).all():
-        return float(replicates[0]), np.nan, np.nan
-    low, high = np.nanquantile(replicates[1:], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(replicates[0]), float(low), float(high)
+def interval(replicates: ArrayLike) -> tuple[float, float, float]:
+    """The plain value, and the ends of the 95 % interval of the replicates that have a number.
+
+    `replicates` has shape (1 + replicate,), the plain value first.
+    """
+    plain, *drawn = np.asarray(replicates, dtype=float)
+    if np.isnan(drawn).all():
+        return float(plain), np.nan, np.nan
+    low, high = np.nanquantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(plain), float(low), float(high)
 
 
 def group_means(groups: Iterable[Float[np.ndarray, "..."]]) -> list[Replicates]:

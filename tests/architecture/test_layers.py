@@ -9,6 +9,7 @@ import pytest
 from headbook import paths
 
 PACKAGE = paths.REPOSITORY / "src" / "headbook"
+HOME = "headbook.chapters"
 FLOORS = (
     ("paths", "types", "trees"),
     ("statistics",),
@@ -21,9 +22,8 @@ FLOORS = (
     ("bench",),
     ("artefacts",),
     ("looking",),
-    ("studies",),
     ("chapters",),
-    ("planning",),
+    ("planning", "workflow"),
     ("publishing",),
     ("cli",),
     ("__main__",),
@@ -92,16 +92,39 @@ def test_every_module_stands_on_a_floor_and_imports_point_downward() -> None:
     assert len(found) > 100 and not [line for lines in found for line in lines]
 
 
-def test_studies_do_not_know_each_other() -> None:
-    studies = {path.stem.split("_", 1)[1] for path in paths.NOTEBOOKS.glob("*.ipynb")}
-    assert studies, f"no notebooks in {paths.NOTEBOOKS}"
-    for study in studies:
-        path = PACKAGE / "studies" / f"{study}.py"
-        if not path.exists():  # the page's module is a chapter
-            continue
-        named = {name for name in imported(path.read_text("utf-8"), _name(path))}
-        others = {f"headbook.studies.{other}" for other in studies - {study}}
-        assert not {n for n in named for o in others if f"{n}.".startswith(f"{o}.")}, study
+def across(source: str, module: str) -> list[str]:
+    """The imports of a part's module from another part, or from another page."""
+    part = module.rpartition(".")[0]
+    inside = [name.split(".") for name in imported(source, module) if name.startswith(f"{HOME}.")]
+    parts = {path.name for path in (PACKAGE / "chapters").iterdir() if path.is_dir()}
+    return [
+        ".".join(name)
+        for name in inside
+        if name[2] in parts and (".".join(name[:3]) != part or not name[3].startswith("_"))
+    ]
+
+
+def test_pages_share_only_private_modules_of_their_part() -> None:
+    modules_of_parts = sorted((PACKAGE / "chapters").glob("*/*.py"))
+    assert len(modules_of_parts) > 30
+    assert not [
+        (path.name, *found)
+        for path in modules_of_parts
+        if (found := across(path.read_text("utf-8"), _name(path)))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("from headbook.chapters.sixteen._curves import curve", 1),
+        ("from headbook.chapters.anatomy.anatomy import compute", 1),
+        ("from headbook.chapters.anatomy import anatomy", 1),
+        ("from headbook.chapters.anatomy import _heads\nfrom headbook.chapters import words", 0),
+    ],
+)
+def test_an_import_across_pages_or_parts_is_seen(source: str, count: int) -> None:
+    assert len(across(source, f"{HOME}.anatomy.do_the_measures_work")) == count
 
 
 @pytest.mark.parametrize(
@@ -127,7 +150,7 @@ def test_a_planted_import_is_seen(module: str, source: str) -> None:
     [
         ("headbook.models.attention", "from headbook.corpora.batches import Batch"),
         ("headbook.models.attention", "from .capture import Point"),
-        ("headbook.studies.anatomy", "from headbook import paths\nimport pandas"),
+        ("headbook.chapters.anatomy._trained_anatomy", "from headbook import paths\nimport pandas"),
     ],
 )
 def test_a_downward_import_is_allowed(module: str, source: str) -> None:

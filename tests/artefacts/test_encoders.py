@@ -1,48 +1,27 @@
-"""The stage `encoder`: two objectives on one text, killed and resumed.
+"""The stage `encoder`: two objectives on one text."""
 
-`python tests/artefacts/test_encoders.py` writes golden_encoder.json anew:
-together with a new version of the stage.
-"""
-
-import json
-import math
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 import torch
+from golden import Golden
+from small import TEXT, encoder_run
 
 from headbook.artefacts import encoders as stage
 from headbook.artefacts.encoders import (
     ENCODER,
     EncoderModel,
-    EncoderRun,
     Objective,
     encoder_model,
 )
-from headbook.artefacts.model import ModelRun, Size, trained
-from headbook.artefacts.trained import train_missing
+from headbook.artefacts.model import trained
 from headbook.corpora import masked
 from headbook.corpora.batches import PAD, collate
 from headbook.models.perturbation import moved
 from headbook.models.transformer import Transformer
 from headbook.runs.store import Store
-from headbook.training.config import Precision, TrainingConfig
-from headbook.types import UserError
 
-GOLDEN = Path(__file__).parent / "golden_encoder.json"
-TOLERANCE = 1e-4
-TRAINING_CONFIG = TrainingConfig(
-    updates=8, tokens=128, scale=0.5, warmup=4, label_smoothing=0.0, precision=Precision.FULL,
-    validate_every=4, first_snapshot=64,
-)  # fmt: skip
-TEXT = ModelRun("controlled-sov", Size(2, 16, 32, 4), 200, 0.1, TRAINING_CONFIG, pairs=60)
-
-
-def a_run(objective: Objective = Objective.MASKED, **changed: object) -> EncoderRun:
-    return EncoderRun(replace(TEXT, **changed), objective, TRAINING_CONFIG)
+GOLDEN = Golden("encoder")
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +31,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture(scope="module", params=list(Objective))
 def made(request: pytest.FixtureRequest, store: Store) -> EncoderModel:
-    return encoder_model(a_run(request.param), store)
+    return encoder_model(encoder_run(request.param), store)
 
 
 def numbers(folder: Path) -> dict[str, list[float]]:
     """What the stage keeps of both objectives after eight updates."""
     found = {}
     for objective in Objective:
-        model = encoder_model(a_run(objective), Store(folder))
+        model = encoder_model(encoder_run(objective), Store(folder))
         # No weights: Adam makes steps of rounding where a gradient is none, as of a key's bias.
         found[str(objective)] = [
             *model.curve["train_loss_nats"], *model.curve["valid_loss_nats"],
@@ -68,19 +47,8 @@ def numbers(folder: Path) -> dict[str, list[float]]:
     return found
 
 
-def assert_golden(found: dict[str, list[float]], version: int) -> None:
-    golden = json.loads(GOLDEN.read_text())
-    same = found.keys() == golden["numbers"].keys() and all(
-        torch.allclose(torch.tensor(found[name]), torch.tensor(kept), rtol=TOLERANCE)
-        for name, kept in golden["numbers"].items()
-    )
-    assert golden["version"] == version and same, (
-        f"raise the version of ENCODER, then run `python tests/artefacts/test_encoders.py`: {found}"
-    )
-
-
 def test_the_numbers_stand_as_long_as_the_version(tmp_path: Path) -> None:
-    assert_golden(numbers(tmp_path), ENCODER.version)
+    GOLDEN.check(numbers(tmp_path), ENCODER.version)
 
 
 @pytest.mark.parametrize(("where", "name", "value"),
@@ -90,7 +58,7 @@ def test_another_masking_is_seen(
 ) -> None:
     monkeypatch.setattr(where, name, value)
     with pytest.raises(AssertionError, match="raise the version"):
-        assert_golden(numbers(tmp_path), ENCODER.version)
+        GOLDEN.check(numbers(tmp_path), ENCODER.version)
 
 
 def _logits(model: Transformer, tokens: torch.Tensor) -> torch.Tensor:
@@ -150,39 +118,5 @@ def test_too_long_a_sentence_is_left_out(made: EncoderModel) -> None:
     assert len(made.pairs([words, "dog"], 1, "test")) == 1
 
 
-def test_killed_it_ends_as_if_it_had_not_been(
-    made: EncoderModel, tmp_path: Path, killed_at: Callable
-) -> None:
-    killed_at(5, lambda: encoder_model(made.run, Store(tmp_path)))
-    again = encoder_model(made.run, Store(tmp_path))
-    one, other = (each.model().state_dict() for each in (made, again))
-    assert all(torch.equal(one[name], other[name]) for name in one)
-    columns = ["train_loss_nats", "valid_loss_nats"]
-    assert made.curve[columns].equals(again.curve[columns]) and made.scores == again.scores
-    assert not list(again.folder.glob("state*"))
-
-
-def test_cut_at_a_deadline_it_goes_on(made: EncoderModel, tmp_path: Path) -> None:
-    said: list[str] = []
-    given = ((made.run,), Store(tmp_path), said.append)
-    assert not train_missing(*given, deadline=0.0)
-    assert said == [f"stopped before {said[0].removeprefix('stopped before ')}"]
-    assert str(made.run.objective) in said[0]
-    assert train_missing(*given, deadline=math.inf)
-    assert train_missing(*given, deadline=0.0) and said[-1].endswith(": kept")
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [({"size": Size(2, 16, 32, 3)}, "not a multiple of heads 3"), ({"corpus": "x"}, "x")],
-)
-def test_bad_input_is_one_line(changed: dict[str, object], said: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=said) as caught:
-        encoder_model(a_run(**changed), Store(tmp_path))
-    assert "\n" not in str(caught.value)
-
-
 if __name__ == "__main__":
-    with TemporaryDirectory() as folder:
-        kept = {"version": ENCODER.version, "numbers": numbers(Path(folder))}
-    GOLDEN.write_text(json.dumps(kept, indent=1) + "\n")
+    GOLDEN.write(numbers, lambda _: ENCODER.version)

@@ -1,75 +1,34 @@
-"""The stage `heads`: measured once, at any update, and numbers move with versions only.
-
-`python tests/artefacts/test_heads.py` writes golden_heads.json anew: together with a new version of
-a measure, or where the untrained model itself is another (its stage has a version of its own).
-"""
+"""The stage `heads`: measured once, at any update, and numbers move with versions only."""
 
 import json
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 import torch
+from golden import Golden
+from small import same, untrained_model
 
 from headbook.artefacts import heads
 from headbook.artefacts.heads import MEASURES, Choices, Entry, HeadsRun, Measured, measured
-from headbook.artefacts.model import ModelRun, Size, TrainedModel, corpus_of, trained
+from headbook.artefacts.model import TrainedModel, trained
 from headbook.artefacts.texts import Text
-from headbook.corpora.subwords import Subwords
 from headbook.heads.collect import collect
 from headbook.heads.confidence import Confidence
 from headbook.runs.store import Store
-from headbook.training.config import Precision, TrainingConfig
 from headbook.trees import ROOT, Tree
 from headbook.types import Kind, UserError
 
-GOLDEN = Path(__file__).parent / "golden_heads.json"
-TOLERANCE = 1e-4
-"""Relative; processors sum in other orders, which moves a weight by some 1e-7."""
+GOLDEN = Golden("heads")
 RELATIONS = ("det", "nsubj", "root", "det", "amod", "dobj", "advmod")
 HEADS = (1, 2, ROOT, 5, 5, 2, 2)
-
-
-def sentences() -> list[tuple[str, ...]]:
-    """Seven words each, always of the same tree: `the dog sees a red ball often`."""
-    return [
-        ("the", subject, verb, "a", colour, thing, adverb)
-        for subject in ("dog", "cat", "sister")
-        for verb in ("sees", "likes", "finds")
-        for colour in ("red", "small")
-        for thing in ("ball", "tree", "house")
-        for adverb in ("often", "here")
-    ]
 
 
 def tree(words: tuple[str, ...]) -> Tree:
     starts = [sum(len(word) + 1 for word in words[:at]) for at in range(len(words))]
     spans = tuple((at, at + len(word)) for at, word in zip(starts, words, strict=True))
     return Tree(" ".join(words), spans, HEADS, RELATIONS)
-
-
-def write_corpus(folder: Path) -> Path:
-    """The same words translated as themselves backwards: text that no grammar will move."""
-    folder.mkdir(parents=True)
-    rows = sentences()
-    for name, part in {"train": rows[:80], "valid": rows[80:88], "test": rows[88:]}.items():
-        (folder / f"{name}.en").write_text("".join(" ".join(row) + "\n" for row in part))
-        (folder / f"{name}.de").write_text("".join(" ".join(row[::-1]) + "\n" for row in part))
-    return folder
-
-
-def untrained_model(folder: Path) -> TrainedModel:
-    """Two heads of width 8 in one layer, in 32 bits, with subwords and without an update."""
-    size = Size(layers=1, width=16, feed_forward=32, heads=2)
-    training = TrainingConfig(2, 200, warmup=4, precision=Precision.FULL, validate_every=1,
-                              first_snapshot=1)  # fmt: skip
-    run = ModelRun(str(write_corpus(folder / "corpus")), size, 60, 0.0, training)
-    corpus = corpus_of(run.corpus, run.pairs)
-    for side in ("source", "target"):
-        Subwords.train(getattr(corpus.train, side), 60).save(folder / f"{side}.json")
-    return TrainedModel(run, folder, corpus)
 
 
 def text_of(model: TrainedModel) -> Text:
@@ -103,21 +62,9 @@ def versions(names: Iterable[str]) -> dict[str, int]:
     return {name: MEASURES[name].version for name in names}
 
 
-def assert_golden(found: dict[str, list[float]], at: dict[str, int]) -> None:
-    golden = json.loads(GOLDEN.read_text())
-    advice = "raise the measure's version, then run `python tests/artefacts/test_heads.py`"
-    same = found.keys() == golden["numbers"].keys() and all(
-        found[name] == pytest.approx(kept, rel=TOLERANCE)
-        for name, kept in golden["numbers"].items()
-    )
-    assert golden["versions"] == at and same, (
-        f"{advice}: {found}, kept at versions {golden['versions']}: {golden['numbers']}"
-    )
-
-
 def test_the_numbers_stand_as_long_as_the_versions(tmp_path: Path):
     found = numbers(tmp_path)
-    assert_golden(found, versions(found))
+    GOLDEN.check(found, versions(found))
 
 
 def test_a_changed_formula_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -128,14 +75,8 @@ def test_a_changed_formula_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         return 1.01 * numerator, denominator
 
     monkeypatch.setattr(heads.TokenAsymmetry, "contributions", larger)
-    with pytest.raises(AssertionError, match="raise the measure"):
-        assert_golden(found := numbers(tmp_path), versions(found))
-
-
-def test_a_new_version_asks_for_new_numbers():
-    kept = json.loads(GOLDEN.read_text())["numbers"]
-    with pytest.raises(AssertionError, match="raise the measure"):
-        assert_golden(kept, versions(kept) | {"syntactic": MEASURES["syntactic"].version + 1})
+    with pytest.raises(AssertionError, match="raise the version"):
+        GOLDEN.check(found := numbers(tmp_path), versions(found))
 
 
 def stored(store: Store) -> dict[str, int]:
@@ -197,14 +138,6 @@ def model(tmp_path_factory: pytest.TempPathFactory, store: Store) -> TrainedMode
 @pytest.fixture(scope="module")
 def text(model: TrainedModel) -> Text:
     return text_of(model)
-
-
-def same(one: Measured, other: Measured) -> bool:
-    return one.keys() == other.keys() and all(
-        torch.equal(one[name].numerator, other[name].numerator)
-        and torch.equal(one[name].denominator, other[name].denominator)
-        for name in one
-    )
 
 
 def test_asked_again_it_reads_the_store(
@@ -278,7 +211,4 @@ def test_a_text_without_translations_measures_the_encoder_only(
 
 
 if __name__ == "__main__":
-    with TemporaryDirectory() as folder:
-        found = numbers(Path(folder))
-        golden = {"versions": versions(found), "numbers": found}
-    GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")
+    GOLDEN.write(numbers, versions)

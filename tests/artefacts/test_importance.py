@@ -1,15 +1,10 @@
-"""The stage `importance`: measured once, and its numbers move with its version only.
+"""The stage `importance`: measured once, and its numbers move with its version only."""
 
-`python tests/artefacts/test_importance.py` writes golden_importance.json anew: together with a new
-version of the stage, or where the untrained model itself is another.
-"""
-
-import json
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 import torch
+from golden import Golden
 
 from headbook.artefacts import importance as stage
 from headbook.artefacts.importance import IMPORTANCE, ImportanceRun, importance
@@ -21,8 +16,7 @@ from headbook.runs.store import Store
 from headbook.training.config import Precision, TrainingConfig
 from headbook.types import HeadId, Kind, UserError
 
-GOLDEN = Path(__file__).parent / "golden_importance.json"
-TOLERANCE = 1e-4
+GOLDEN = Golden("importance", absolute=1e-8)
 RUN = ImportanceRun(sentences=15, update=0)
 
 
@@ -52,27 +46,15 @@ def numbers(folder: Path) -> dict[str, list]:
     }
 
 
-def assert_golden(found: dict[str, list], version: int) -> None:
-    golden = json.loads(GOLDEN.read_text())
-    same = found.keys() == golden["numbers"].keys() and all(
-        torch.allclose(torch.tensor(found[name]), torch.tensor(kept), rtol=TOLERANCE)
-        for name, kept in golden["numbers"].items()
-    )
-    assert golden["version"] == version and same, (
-        f"raise the version of IMPORTANCE, then run `python tests/artefacts/test_importance.py`: "
-        f"{found}, kept at version {golden['version']}: {golden['numbers']}"
-    )
-
-
 def test_the_numbers_stand_as_long_as_the_version(tmp_path: Path):
-    assert_golden(numbers(tmp_path), IMPORTANCE.version)
+    GOLDEN.check(numbers(tmp_path), IMPORTANCE.version)
 
 
 def test_a_mean_over_the_batch_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     summed = heads._loss
     monkeypatch.setattr(heads, "_loss", lambda logits, batch: summed(logits, batch) / len(batch))
     with pytest.raises(AssertionError, match="raise the version"):
-        assert_golden(numbers(tmp_path), IMPORTANCE.version)
+        GOLDEN.check(numbers(tmp_path), IMPORTANCE.version)
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +121,4 @@ def test_what_cannot_be_measured_is_refused(
 
 
 if __name__ == "__main__":
-    with TemporaryDirectory() as folder:
-        golden = {"version": IMPORTANCE.version, "numbers": numbers(Path(folder))}
-    GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")
+    GOLDEN.write(numbers, lambda _: IMPORTANCE.version)

@@ -1,16 +1,11 @@
-"""The stage `masked`: every mask as if it were alone, resumable, refused when it cannot be.
+"""The stage `masked`: every mask as if it were alone, resumable, refused when it cannot be."""
 
-`python tests/artefacts/test_masked.py` writes golden_masked.json anew:
-together with a new version of the stage, or where the untrained model itself is another.
-"""
-
-import json
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 import torch
+from golden import Golden
 from torch.nn import functional
 
 from headbook.artefacts import masked as stage
@@ -26,8 +21,7 @@ from headbook.training.paired import corpus_bleu, statistics
 from headbook.training.scoring import translate_corpus
 from headbook.types import HeadId, Kind, UserError
 
-GOLDEN = Path(__file__).parent / "golden_masked.json"
-TOLERANCE = 1e-4
+GOLDEN = Golden("masked", absolute=1e-8)
 ENCODER, DECODER, CROSS = (HeadId(kind, 0, 1) for kind in Kind)
 MASKS = (
     (),
@@ -74,25 +68,15 @@ def numbers(folder: Path) -> list[list[float]]:
     return [[loss, *sums] for loss, sums in rows]
 
 
-def assert_golden(found: list[list[float]], version: int) -> None:
-    golden = json.loads(GOLDEN.read_text())
-    kept = golden["numbers"]
-    same = np.shape(found) == np.shape(kept) and np.allclose(found, kept, rtol=TOLERANCE)
-    assert golden["version"] == version and same, (
-        f"raise the version of MASKED, then run `python tests/artefacts/test_masked.py`: {found}, "
-        f"kept at version {golden['version']}: {kept}"
-    )
-
-
 def test_the_numbers_stand_as_long_as_the_version(tmp_path: Path):
-    assert_golden(numbers(tmp_path), MASKED.version)
+    GOLDEN.check(numbers(tmp_path), MASKED.version)
 
 
 def test_a_gate_that_closes_half_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     half = FixedGate.forward
     monkeypatch.setattr(FixedGate, "forward", lambda self: 0.5 + 0.5 * half(self))
     with pytest.raises(AssertionError, match="raise the version"):
-        assert_golden(numbers(tmp_path), MASKED.version)
+        GOLDEN.check(numbers(tmp_path), MASKED.version)
 
 
 @pytest.fixture(scope="module")
@@ -229,6 +213,4 @@ def test_the_model_has_no_gate_afterwards(model: TrainedModel):
 
 
 if __name__ == "__main__":
-    with TemporaryDirectory() as folder:
-        golden = {"version": MASKED.version, "numbers": numbers(Path(folder))}
-    GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")
+    GOLDEN.write(numbers, lambda _: MASKED.version)

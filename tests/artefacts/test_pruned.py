@@ -1,18 +1,13 @@
-"""The stages `pruned` and `control`: killed they end the same; numbers move with a version only.
+"""The stages `pruned` and `control`: killed they end the same; numbers move with a version only."""
 
-`python tests/artefacts/test_pruned.py` writes golden_pruned.json anew; do so together with a new
-version of the stages, because every pruned model in every run store is then out of date.
-"""
-
-import json
 import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 import torch
+from golden import Golden
 
 from headbook.artefacts import model, pruned
 from headbook.artefacts.importance import ImportanceRun, importance
@@ -43,8 +38,7 @@ from headbook.training.config import Precision, TrainingConfig
 from headbook.training.loop import Trainer
 from headbook.types import HeadId, Kind, UserError
 
-GOLDEN = Path(__file__).parent / "golden_pruned.json"
-TOLERANCE = 1e-4
+GOLDEN = Golden("pruned", absolute=1e-7)
 """Relative: what processors that sum in other orders differ by after three updates is far less."""
 VERSIONS = {stage.name: stage.version for stage in (PRUNED, CONTROL)}
 CLOSED = (HeadId(Kind.ENCODER, 0, 0), HeadId(Kind.ENCODER, 0, 1), HeadId(Kind.CROSS, 0, 1))
@@ -100,14 +94,6 @@ def numbers(base: TrainedModel) -> dict[str, float]:
     return found
 
 
-def assert_golden(found: dict[str, float], versions: dict[str, int]) -> None:
-    golden = json.loads(GOLDEN.read_text())
-    same = found == pytest.approx(golden["numbers"], rel=TOLERANCE, abs=1e-7)
-    assert golden["versions"] == versions and same, (
-        "raise the version of PRUNED and CONTROL, then run `python tests/artefacts/test_pruned.py`"
-    )
-
-
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> TrainedModel:
     return base_in(tmp_path_factory.mktemp("base"))
@@ -115,17 +101,17 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> TrainedModel:
 
 def test_the_numbers_stand_as_long_as_the_versions(base: TrainedModel) -> None:
     found = numbers(base)
-    assert_golden(found, VERSIONS)
+    GOLDEN.check(found, VERSIONS)
     for wrong in ({**VERSIONS, "control": 99}, {**VERSIONS, "pruned": 99}):
         with pytest.raises(AssertionError, match="raise the version"):
-            assert_golden(found, wrong)
+            GOLDEN.check(found, wrong)
 
 
 def test_a_changed_formula_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     penalty = HeadPenalty.__call__
     monkeypatch.setattr(HeadPenalty, "__call__", lambda self, model, *_: 1.1 * penalty(self, model))
     with pytest.raises(AssertionError, match="raise the version"):
-        assert_golden(numbers(base_in(tmp_path)), VERSIONS)
+        GOLDEN.check(numbers(base_in(tmp_path)), VERSIONS)
 
 
 def test_a_pruned_model_holds_its_heads_curve_and_translations(base: TrainedModel) -> None:
@@ -284,6 +270,4 @@ def test_what_is_measured_of_a_pruned_model_is_not_taken_from_its_base(
 
 
 if __name__ == "__main__":
-    with TemporaryDirectory() as folder:
-        golden = {"versions": VERSIONS, "numbers": numbers(base_in(Path(folder)))}
-    GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")
+    GOLDEN.write(lambda folder: numbers(base_in(folder)), lambda _: VERSIONS)

@@ -1,62 +1,24 @@
-"""The stage `relevance`: propagated once, at any update; its numbers move with its version only.
+"""The stage `relevance`: propagated once, at any update; its numbers move with its version only."""
 
-`python tests/artefacts/test_relevance.py` writes golden_relevance.json anew: together with a new
-version of the stage, or where the untrained model itself is another.
-"""
-
-import json
-from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 import torch
+from golden import Golden
+from small import same, untrained_model
 
 from headbook.artefacts import relevance as stage
-from headbook.artefacts.model import ModelRun, Size, TrainedModel, corpus_of, trained
+from headbook.artefacts.model import TrainedModel, trained
 from headbook.artefacts.relevance import RELEVANCE, RelevanceRun, relevance
-from headbook.corpora.subwords import Subwords
 from headbook.heads import relevance_rules
-from headbook.heads.measure import RatioSums
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
-from headbook.training.config import Precision, TrainingConfig
 from headbook.types import Kind, UserError
 
-GOLDEN = Path(__file__).parent / "golden_relevance.json"
-TOLERANCE = 1e-3
-"""Relative; processors sum in other orders, which a sum that nearly cancels makes larger."""
+# a sum that nearly cancels makes differences of processors larger
+GOLDEN = Golden("relevance", relative=1e-3, absolute=1e-5)
 with_every_variant = pytest.mark.parametrize("variant", list(Variant))
 Numbers = dict[str, list[float]]
-
-
-def write_corpus(folder: Path) -> Path:
-    """Seven words each, translated as themselves backwards: text that no grammar will move."""
-    folder.mkdir(parents=True)
-    rows = [
-        ("the", subject, verb, "a", colour, thing, adverb)
-        for subject in ("dog", "cat", "sister")
-        for verb in ("sees", "likes", "finds")
-        for colour in ("red", "small")
-        for thing in ("ball", "tree", "house")
-        for adverb in ("often", "here")
-    ]
-    for name, part in {"train": rows[:80], "valid": rows[80:88], "test": rows[88:]}.items():
-        (folder / f"{name}.en").write_text("".join(" ".join(row) + "\n" for row in part))
-        (folder / f"{name}.de").write_text("".join(" ".join(row[::-1]) + "\n" for row in part))
-    return folder
-
-
-def untrained_model(folder: Path) -> TrainedModel:
-    """Two heads of width 8 in one layer, in 32 bits, with subwords and without an update."""
-    size = Size(layers=1, width=16, feed_forward=32, heads=2)
-    training = TrainingConfig(2, 200, warmup=4, precision=Precision.FULL, validate_every=1,
-                              first_snapshot=1)  # fmt: skip
-    run = ModelRun(str(write_corpus(folder / "corpus")), size, 60, 0.0, training)
-    corpus = corpus_of(run.corpus, run.pairs)
-    for side in ("source", "target"):
-        Subwords.train(getattr(corpus.train, side), 60).save(folder / f"{side}.json")
-    return TrainedModel(run, folder, corpus)
 
 
 def numbers(folder: Path) -> Numbers:
@@ -69,32 +31,15 @@ def numbers(folder: Path) -> Numbers:
     }
 
 
-def assert_golden(found: Numbers, version: int) -> None:
-    golden = json.loads(GOLDEN.read_text())
-    advice = "raise the version of RELEVANCE, then run `python tests/artefacts/test_relevance.py`"
-    same = found.keys() == golden["numbers"].keys() and all(
-        found[name] == pytest.approx(kept, rel=TOLERANCE, abs=1e-5)
-        for name, kept in golden["numbers"].items()
-    )
-    assert golden["version"] == version and same, (
-        f"{advice}: {found}, kept at version {golden['version']}: {golden['numbers']}"
-    )
-
-
 def test_the_numbers_stand_as_long_as_the_version(tmp_path: Path):
-    assert_golden(numbers(tmp_path), RELEVANCE.version)
+    GOLDEN.check(numbers(tmp_path), RELEVANCE.version)
 
 
 def test_another_constant_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     plain = relevance_rules.stabilised
     monkeypatch.setattr(relevance_rules, "stabilised", lambda sums, by: plain(sums, 1.1 * by))
     with pytest.raises(AssertionError, match="raise the version"):
-        assert_golden(numbers(tmp_path), RELEVANCE.version)
-
-
-def test_a_new_version_asks_for_new_numbers():
-    with pytest.raises(AssertionError, match="raise the version"):
-        assert_golden(json.loads(GOLDEN.read_text())["numbers"], RELEVANCE.version + 1)
+        GOLDEN.check(numbers(tmp_path), RELEVANCE.version)
 
 
 @pytest.fixture(scope="module")
@@ -105,14 +50,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory, store: Store) -> TrainedModel:
     return trained(untrained_model(tmp_path_factory.mktemp("made")).run, store)
-
-
-def same(one: Mapping[str, RatioSums], other: Mapping[str, RatioSums]) -> bool:
-    return one.keys() == other.keys() and all(
-        torch.equal(one[name].numerator, other[name].numerator)
-        and torch.equal(one[name].denominator, other[name].denominator)
-        for name in one
-    )
 
 
 @with_every_variant
@@ -175,6 +112,4 @@ def test_bad_questions_are_refused(model: TrainedModel, store: Store):
 
 
 if __name__ == "__main__":
-    with TemporaryDirectory() as folder:
-        golden = {"version": RELEVANCE.version, "numbers": numbers(Path(folder))}
-    GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")
+    GOLDEN.write(numbers, lambda _: RELEVANCE.version)

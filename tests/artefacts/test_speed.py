@@ -9,12 +9,12 @@ import torch
 from headbook.artefacts import speed as stage
 from headbook.artefacts.model import TrainedModel, trained
 from headbook.artefacts.speed import Speed, SpeedRun, Task, decode, speed
+from headbook.chapters.config import Config
 from headbook.corpora.batches import PAD, pad
 from headbook.models.decoding import Search, translate
 from headbook.models.gates import all_heads
 from headbook.pruning.surgery import take_out
 from headbook.runs.store import Store
-from headbook.studies.config import Config
 from headbook.types import HeadId, Kind, UserError
 
 HALF = tuple(HeadId(kind, layer, 1) for kind in sorted(Kind) for layer in range(2))

@@ -15,10 +15,16 @@ from headbook.artefacts.language import Setting, initial
 from headbook.artefacts.masked import MaskedRun
 from headbook.artefacts.model import Size
 from headbook.artefacts.pruned import PruningRun
+from headbook.artefacts.pruning_orders import SCORED_ON
+from headbook.artefacts.regularising import Task
 from headbook.artefacts.watching import Watched
+from headbook.chapters.config import Config
+from headbook.chapters.diversity import _scores as diversity_scores
 from headbook.chapters.diversity import four_metrics
 from headbook.chapters.diversity._layer_models import Text as LayerText
 from headbook.chapters.diversity._layer_tables import HIDDEN, MASKINGS, REPLACED
+from headbook.chapters.profile import PROFILES, LayerSample
+from headbook.chapters.specialised_heads._pruned_tables import loss_claim
 from headbook.claims.ledger import load as load_ledger
 from headbook.corpora.batches import EOS, PAD, collate
 from headbook.corpora.opensubtitles import MINIMUM_OVERLAP
@@ -47,13 +53,6 @@ from headbook.models.transformer import Embedding, NormPlacement, Transformer, T
 from headbook.paths import BOOK, REPOSITORY
 from headbook.pruning.gating import HeadPenalty, gate_heads
 from headbook.pruning.hard_concrete import CONSTANTS, Constants, Decision, Source
-from headbook.studies import diversity_scores
-from headbook.studies.config import Config
-from headbook.studies.encoder_runs import LayerSample
-from headbook.studies.profiles import PROFILES
-from headbook.studies.pruned_tables import loss_claim
-from headbook.studies.pruning_orders import SCORED_ON
-from headbook.studies.regularised_runs import Task
 from headbook.syntax.labels import normalised
 from headbook.training.config import Precision, TrainingConfig
 from headbook.training.regularising import Regulariser, Term

@@ -7,16 +7,17 @@ import pandas as pd
 import pytest
 
 from headbook.artefacts.language import Setting
+from headbook.chapters.chapter import Tables
+from headbook.chapters.config import Config
 from headbook.chapters.diversity import _article as article
+from headbook.chapters.diversity import _training_claims as training_claims
+from headbook.chapters.diversity import _watched as diversity_watched
 from headbook.chapters.diversity import as_described, as_published
+from headbook.chapters.diversity._watched import column, pairs_of, variance
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
 from headbook.runs.store import Store
-from headbook.studies import diversity_watched, training_claims
-from headbook.studies.config import Config
-from headbook.studies.diversity_watched import column, pairs_of, variance
-from headbook.studies.results import Tables
 
 PAGES = {"31_as_published": as_published, "32_as_described": as_described}
 UPDATES, LAYERS = list(range(40)), (1, 2, 3, 4)
@@ -25,7 +26,7 @@ UPDATES, LAYERS = list(range(40)), (1, 2, 3, 4)
 @pytest.fixture(scope="module")
 def tables() -> Iterator[dict[str, Tables]]:
     config, store = Config("smoke"), Store.default()
-    yield {name: page.measured(config, store) for name, page in PAGES.items()}
+    yield {name: page.trained_here(config, store) for name, page in PAGES.items()}
 
 
 def looks(**courses: object) -> pd.DataFrame:
@@ -113,7 +114,7 @@ def test_claims_are_rows_the_scorecard_takes(tables: dict[str, Tables]):
 def test_no_claim_on_a_variance_is_put_to_a_model_with_one_pair_of_heads():
     config, store = Config("smoke", size="smoke"), Store.default()
     assert {run.size.heads for run in config.language_models()} == {2}
-    published = as_published.measured(config, store)
+    published = as_published.trained_here(config, store)
     found = {each.id for each in ledger.load().claims if each.study == "31_as_published"}
     assert set(published["claims"]["claim"]) == found - {"xray-variance-rises-published"}
 
@@ -130,7 +131,7 @@ def test_models_of_one_text_are_held_to_one_count(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(as_described, "frequency_nats", lambda model: counted.append(model) or 6.0)
     model = diversity_watched.first_of(Config("smoke"), Setting.DESCRIBED, Store.default())
     monkeypatch.setattr(as_described, "language_models", lambda *_: [model, model])
-    found = as_described.measured(Config("smoke"), Store.default())["quality"]
+    found = as_described.trained_here(Config("smoke"), Store.default())["quality"]
     assert len(counted) == 1 and list(found["frequency_nats"]) == [6.0, 6.0]
 
 

@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from headbook.chapters.specialised_heads import confidence_and_roles as page
-from headbook.chapters.specialised_heads._released import read, trees_of
+from headbook.chapters.specialised_heads._released import ENGLISH, read, trees_of
 from headbook.chapters.specialised_heads._role_claims import diagnostic, role_claims
 from headbook.chapters.specialised_heads._roles import Roles
-from headbook.chapters.specialised_heads.three_languages import ENGLISH
 from headbook.heads.measure import RatioSums, Selection
 from headbook.heads.positional import Place, best_offset
 from headbook.heads.roles import roles

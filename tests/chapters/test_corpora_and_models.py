@@ -8,13 +8,13 @@ import pytest
 
 from headbook.artefacts.model import TrainedModel, trained
 from headbook.chapters.chapter import Tables
+from headbook.chapters.config import Config
 from headbook.chapters.specialised_heads import corpora_and_models as page
 from headbook.claims.ledger import load
 from headbook.claims.scorecard import checked
 from headbook.corpora.controlled import TargetOrder, split
 from headbook.corpora.report import Reason, Report
 from headbook.runs.store import Store
-from headbook.studies.config import Config
 
 CONFIG = Config("smoke", corpus="controlled-sov")
 
@@ -26,7 +26,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture(scope="module")
 def tables(store: Store) -> Tables:
-    return page.measured(CONFIG, store)
+    return page.trained_here(CONFIG, store)
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def test_the_tables_shown_have_no_hole(tables: Tables) -> None:
 
 
 def test_computing_again_gives_the_same_tables(tables: Tables, store: Store) -> None:
-    again = page.measured(CONFIG, store)
+    again = page.trained_here(CONFIG, store)
     assert again.keys() == tables.keys()
     for name, table in tables.items():
         pd.testing.assert_frame_equal(again[name], table)

@@ -8,17 +8,17 @@ import pytest
 from scipy.stats import linregress
 
 from headbook.chapters.chapter import Tables
+from headbook.chapters.config import Config
 from headbook.chapters.diversity import diversity_and_loss as page
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.claims.verdict import COLUMNS
 from headbook.runs.store import Store
-from headbook.studies.config import Config
 
 
 @pytest.fixture(scope="module")
 def tables() -> Iterator[Tables]:
-    yield page.measured(Config("smoke"), Store.default())
+    yield page.trained_here(Config("smoke"), Store.default())
 
 
 def noise(count: int, width: int, seed: int = 0) -> np.ndarray:
@@ -61,7 +61,7 @@ def test_claims_are_rows_the_scorecard_takes(tables: Tables) -> None:
 
 
 def test_models_with_one_pair_of_heads_have_no_claim() -> None:
-    found = page.measured(Config("smoke", size="smoke"), Store.default())
+    found = page.trained_here(Config("smoke", size="smoke"), Store.default())
     assert found["claims"].empty and list(found["claims"]) == list(COLUMNS)
     assert found["fits"]["r2"].isna().all()
     assert page.explained(found).empty

@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 import torch
 
-from headbook.artefacts.model import Size, TrainedModel, corpus_of
+from headbook.artefacts.model import Size, TrainedModel, corpus_of, heads_of
 from headbook.chapters.chapter import Tables
+from headbook.chapters.config import Config
 from headbook.chapters.diversity import _head_diversity as head_diversity
 from headbook.chapters.diversity import diversity_and_pruning as page
 from headbook.chapters.diversity._head_diversity import (
@@ -31,6 +32,7 @@ from headbook.chapters.diversity._head_diversity import (
     slopes,
     with_others,
 )
+from headbook.chapters.diversity._scores import DISTANCE, diversity_rows
 from headbook.chapters.diversity.diversity_and_pruning import SURVIVAL, TRAINED, UNTRAINED
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
@@ -38,9 +40,6 @@ from headbook.corpora.batches import in_order
 from headbook.heads.four_metrics import ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.diversity_scores import DISTANCE, diversity_rows
-from headbook.studies.pruning_orders import heads_of
 from headbook.types import HeadId, Kind
 
 PAGE = "35_diversity_and_pruning"
@@ -102,12 +101,12 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
         patch.setattr(page, "swept", lambda *given: planted_points())
         patch.setattr(page, "_diversity", planted_diversity)
         patch.setattr(page, "importance_scores", planted_importance)
-        return page.measured(CONFIG, Store(tmp_path_factory.mktemp("runs")))
+        return page.trained_here(CONFIG, Store(tmp_path_factory.mktemp("runs")))
 
 
 @pytest.fixture(scope="module")
 def smoke() -> Tables:
-    return page.measured(CONFIG, Store.default())
+    return page.trained_here(CONFIG, Store.default())
 
 
 def with_survival(tables: Tables, first: str, scope: str, kind: str = ALL) -> pd.Series:

@@ -9,7 +9,11 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
+from headbook.artefacts import masked as ablations
+from headbook.chapters import importance_scores
 from headbook.chapters.chapter import Tables
+from headbook.chapters.config import Config
+from headbook.chapters.importance_scores import ABLATION, CONFIDENCE, IMPORTANCE, RANDOM, RELEVANCE
 from headbook.chapters.sixteen import do_measures_agree as page
 from headbook.chapters.sixteen.do_measures_agree import (
     FULL,
@@ -24,9 +28,6 @@ from headbook.heads.relevance_rules import Variant
 from headbook.models.gates import all_heads
 from headbook.runs.store import Store
 from headbook.statistics import drawn_within, interval, spearman
-from headbook.studies import ablations, importance_scores
-from headbook.studies.config import Config
-from headbook.studies.importance_scores import ABLATION, CONFIDENCE, IMPORTANCE, RANDOM, RELEVANCE
 from headbook.types import HeadId, Kind
 
 CONFIG = Config("smoke")
@@ -66,7 +67,7 @@ def tables(planted: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[T
         patch.setattr(importance_scores, "importance", planted.importance)
         patch.setattr(importance_scores, "relevance", relevance)
         patch.setattr(importance_scores, "_confidence", lambda *given: np.full(24, 0.5))
-        yield page.measured(CONFIG, Store(tmp_path_factory.mktemp("runs")))
+        yield page.trained_here(CONFIG, Store(tmp_path_factory.mktemp("runs")))
 
 
 def test_ranks_correlate_as_scipy_says_and_a_constant_has_no_rank():

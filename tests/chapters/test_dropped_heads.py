@@ -8,20 +8,20 @@ import pytest
 
 from headbook.artefacts.language import language_model
 from headbook.chapters.chapter import Tables
+from headbook.chapters.config import Config
 from headbook.chapters.diversity import _removed_heads as removed_heads
 from headbook.chapters.diversity import dropped_heads as page
+from headbook.chapters.profile import PROFILES
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.heads.four_metrics import DISSIMILARITY
 from headbook.models.gates import all_heads
 from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.profiles import PROFILES
 
 
 @pytest.fixture(scope="module")
 def tables() -> Iterator[Tables]:
-    yield page.measured(Config("smoke"), Store.default())
+    yield page.trained_here(Config("smoke"), Store.default())
 
 
 def test_both_schedules_differ_from_the_base_in_nothing_else() -> None:
@@ -71,11 +71,11 @@ def test_a_model_that_lost_its_heads_once_is_not_measured_again(
         raise AssertionError("measured again")
 
     monkeypatch.setattr(page, "without_heads", fail)
-    again = page.measured(Config("smoke"), Store.default())
+    again = page.trained_here(Config("smoke"), Store.default())
     pd.testing.assert_frame_equal(again["removed"], tables["removed"])
     monkeypatch.setattr(page, "RemovedRun", partial(page.RemovedRun, segments=3))
     with pytest.raises(AssertionError, match="measured again"):
-        page.measured(Config("smoke"), Store.default())
+        page.trained_here(Config("smoke"), Store.default())
 
 
 def test_claims_compare_what_they_say(tables: Tables) -> None:

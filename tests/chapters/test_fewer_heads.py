@@ -8,17 +8,17 @@ import pytest
 
 from headbook.artefacts.language import initial
 from headbook.chapters.chapter import Tables
+from headbook.chapters.config import Config
 from headbook.chapters.diversity import fewer_heads as page
+from headbook.chapters.profile import PROFILES
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.profiles import PROFILES
 
 
 @pytest.fixture(scope="module")
 def tables() -> Iterator[Tables]:
-    yield page.measured(Config("smoke"), Store.default())
+    yield page.trained_here(Config("smoke"), Store.default())
 
 
 def test_every_number_of_heads_is_asked_for() -> None:

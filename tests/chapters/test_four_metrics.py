@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 from headbook.chapters.chapter import Tables
+from headbook.chapters.config import Config
 from headbook.chapters.diversity import four_metrics as page
+from headbook.chapters.diversity._scores import unrelated
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.heads.four_metrics import ARTICLE, FREE, NON_ORTHOGONALITY, ORTHOGONALITY, RAW
 from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.diversity_scores import unrelated
 from headbook.types import UserError
 
 
@@ -21,7 +21,7 @@ from headbook.types import UserError
 def tables() -> Iterator[Tables]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page, "SEEDS", 1)
-        yield page.measured(Config("smoke", corpus="controlled-sov"), Store.default())
+        yield page.trained_here(Config("smoke", corpus="controlled-sov"), Store.default())
 
 
 def known(tables: Tables) -> pd.DataFrame:

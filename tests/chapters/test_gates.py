@@ -6,19 +6,19 @@ import pytest
 import torch
 
 from headbook.chapters.chapter import Tables
+from headbook.chapters.config import Config
 from headbook.chapters.specialised_heads import gates as page
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.pruning.hard_concrete import CONSTANTS, Constants, HardConcrete, Source
 from headbook.runs.store import Store
-from headbook.studies.config import Config
 
 SMOKE = Config("smoke", corpus="controlled-svo")
 
 
 @pytest.fixture(scope="module")
 def tables() -> Tables:
-    return page.measured(SMOKE, Store.default())
+    return page.trained_here(SMOKE, Store.default())
 
 
 def test_every_claim_of_the_study_has_its_row(tables: Tables) -> None:
@@ -105,5 +105,5 @@ def test_facts_are_of_the_tables(tables: Tables) -> None:
 
 
 def test_computing_again_gives_the_same_tables(tables: Tables) -> None:
-    for name, table in page.measured(SMOKE, Store.default()).items():
+    for name, table in page.trained_here(SMOKE, Store.default()).items():
         pd.testing.assert_frame_equal(table, tables[name])

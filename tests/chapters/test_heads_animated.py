@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 
 from headbook.chapters.chapter import Tables
+from headbook.chapters.config import Config
+from headbook.chapters.diversity import _watched as diversity_watched
 from headbook.chapters.diversity import heads_animated as page
 from headbook.chapters.diversity._frames import one_row_a_pair, run
 from headbook.claims.ledger import load
 from headbook.claims.scorecard import checked
 from headbook.heads.four_metrics import FREE, RAW
 from headbook.runs.store import Store
-from headbook.studies import diversity_watched
-from headbook.studies.config import Config
 from headbook.types import UserError
 
 LAYERS, HEADS, UPDATES = 3, 4, (0, 8, 30, 100, 1000)
@@ -106,7 +106,7 @@ def test_a_model_without_losses_is_refused(given: Tables) -> None:
 @pytest.fixture
 def tables(given: Tables, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tables]:
     monkeypatch.setattr(page, "watched_tables", lambda config, store: given)
-    yield page.measured(Config("smoke"), Store.default())
+    yield page.trained_here(Config("smoke"), Store.default())
 
 
 def test_the_tables_tell_what_moved(tables: Tables, given: Tables) -> None:

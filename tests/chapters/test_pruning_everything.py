@@ -4,17 +4,17 @@ import pandas as pd
 import pytest
 
 from headbook.chapters.chapter import Tables
+from headbook.chapters.config import Config
 from headbook.chapters.specialised_heads import pruning_everything as page
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.runs.store import Store
-from headbook.studies.config import Config
 from headbook.types import Kind
 
 
 @pytest.fixture(scope="module")
 def tables() -> Tables:
-    return page.measured(Config("smoke"), Store.default())
+    return page.trained_here(Config("smoke"), Store.default())
 
 
 def planted(layers: int) -> Tables:

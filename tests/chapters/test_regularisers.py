@@ -9,8 +9,23 @@ import pandas as pd
 import pytest
 import torch
 
+from headbook.artefacts import regularising as regularised_runs
 from headbook.artefacts.costs import Device
+from headbook.artefacts.regularising import (
+    CONSTANT,
+    KINDS,
+    NONE,
+    Candidate,
+    Made,
+    Task,
+    V,
+    made,
+    trained_all,
+    tuned,
+)
+from headbook.chapters import config as configs
 from headbook.chapters.chapter import Tables
+from headbook.chapters.config import Config
 from headbook.chapters.diversity import _removed_heads as removed_heads
 from headbook.chapters.diversity import _seeds, regularisers
 from headbook.chapters.diversity._regularised_claims import (
@@ -41,6 +56,7 @@ from headbook.chapters.diversity.regularisers import (
     minus_base,
     selected,
 )
+from headbook.chapters.profile import PROFILES
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.heads.four_metrics import ATTENTION, DISSIMILARITY
@@ -49,22 +65,6 @@ from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.planning import plan
 from headbook.runs.seeds import derived
 from headbook.runs.store import Store
-from headbook.studies import config as configs
-from headbook.studies import regularised_runs
-from headbook.studies.config import Config
-from headbook.studies.profiles import PROFILES
-from headbook.studies.regularised_runs import (
-    CONSTANT,
-    KINDS,
-    NONE,
-    Candidate,
-    Made,
-    Task,
-    V,
-    made,
-    trained_all,
-    tuned,
-)
 from headbook.training.regularising import Term
 from headbook.training.scoring import Losses
 from headbook.types import Kind, UserError
@@ -77,7 +77,7 @@ CORPORA = {"translation": "pairs-de", "language model": "text"}
 
 @pytest.fixture(scope="module")
 def tables() -> Iterator[Tables]:
-    yield regularisers.measured(Config("smoke"), Store.default())
+    yield regularisers.trained_here(Config("smoke"), Store.default())
 
 
 # --------------------------------------------------------------------------- what is trained

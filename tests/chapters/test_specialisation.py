@@ -10,6 +10,8 @@ from torch import Tensor
 from headbook.artefacts.heads import HeadsRun
 from headbook.artefacts.model import TrainedModel
 from headbook.artefacts.texts import Text
+from headbook.chapters.config import Config
+from headbook.chapters.measurements import Measurement
 from headbook.chapters.sixteen._specialisation import (
     ROLES,
     Score,
@@ -23,8 +25,6 @@ from headbook.corpora.report import Report
 from headbook.heads.measure import RatioSums
 from headbook.heads.positional import Place
 from headbook.heads.roles import Thresholds
-from headbook.studies.config import Config
-from headbook.studies.measurements import Measurement
 
 SPREAD = 0.01
 """What each of the three replicates is larger by than the one before."""

@@ -9,6 +9,9 @@ import pytest
 import torch
 
 from headbook.artefacts.encoders import Objective
+from headbook.chapters import config as configs
+from headbook.chapters.chapter import Tables
+from headbook.chapters.config import Config
 from headbook.chapters.diversity import _layer_claims as layer_claims
 from headbook.chapters.diversity import _layer_tables as layer_tables
 from headbook.chapters.diversity import what_layers_know as study
@@ -26,16 +29,13 @@ from headbook.chapters.diversity._layer_tables import (
     UNTRAINED,
     WHOLE,
 )
+from headbook.chapters.profile import PROFILES, LayerSample
+from headbook.chapters.results import published
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.corpora.batches import EOS
 from headbook.layers.pwcca import basis
 from headbook.runs.store import Store
-from headbook.studies import config as configs
-from headbook.studies.config import Config
-from headbook.studies.encoder_runs import LayerSample
-from headbook.studies.profiles import PROFILES
-from headbook.studies.results import Tables, published
 from headbook.types import UserError
 
 NAME = "39_what_layers_know"
@@ -43,7 +43,7 @@ NAME = "39_what_layers_know"
 
 @pytest.fixture(scope="module")
 def tables() -> Iterator[Tables]:
-    yield study.measured(Config("smoke"), Store.default())
+    yield study.trained_here(Config("smoke"), Store.default())
 
 
 def test_language_models_differ_from_the_translation_model_in_nothing_but_their_task() -> None:
@@ -276,7 +276,7 @@ def test_at_the_embedding_the_input_is_known_and_a_hidden_token_is_not(tables: T
                          [(1, "number of 4 or more"), (4, "make no 40 clusters")])  # fmt: skip
 def test_too_few_sentences_is_one_line(sentences: int, said: str) -> None:
     with pytest.raises(UserError, match=said) as caught:
-        study.measured(Config("smoke", sentences=sentences), Store.default())
+        study.trained_here(Config("smoke", sentences=sentences), Store.default())
     assert "\n" not in str(caught.value)
 
 

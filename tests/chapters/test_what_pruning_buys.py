@@ -10,11 +10,11 @@ from headbook.artefacts import speed as stage
 from headbook.artefacts.model import trained
 from headbook.artefacts.speed import Speed, SpeedRun, Task
 from headbook.chapters.chapter import Tables
+from headbook.chapters.config import Config
 from headbook.chapters.sixteen import what_pruning_buys as page
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.runs.store import Store
-from headbook.studies.config import Config
 from headbook.types import HeadId, Kind
 
 SMOKE = Config("smoke", corpus="controlled-svo")
@@ -23,7 +23,7 @@ ROUNDS = 4
 
 @pytest.fixture(scope="module")
 def tables() -> Tables:
-    return page.measured(SMOKE, Store.default())
+    return page.trained_here(SMOKE, Store.default())
 
 
 def measured(taken: Callable[[int, int, int], float], batches: Iterable[int] = (1, 64)) -> Speed:
@@ -97,7 +97,7 @@ def test_masks_are_the_fixed_shares_and_the_sweeps(tables: Tables) -> None:
     assert sizes["heads"].iloc[0] == 12 and sizes["share_of_parameters"].iloc[0] == 1
     even = sizes[sizes["chosen"] == page.EVEN]
     assert even["share_pruned"].tolist() == [0, 0.5]
-    assert len(sizes) <= 2 + len(SMOKE.preset.pruning.all_penalties)
+    assert len(sizes) <= 2 + len(SMOKE.preset.pruning.penalties)
     rows = tables["speed"]
     assert len(rows) == len(sizes) * 4 * len(Task)
     whole = rows[rows["mask"] == 0]
@@ -111,7 +111,7 @@ def test_the_machine_is_kept_without_its_name(tables: Tables) -> None:
 
 def test_a_redraw_measures_nothing(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage, "_measure", None)
-    for name, table in page.measured(SMOKE, Store.default()).items():
+    for name, table in page.trained_here(SMOKE, Store.default()).items():
         pd.testing.assert_frame_equal(table, tables[name])
 
 

@@ -12,7 +12,13 @@ from safetensors.torch import load_file
 
 from headbook.artefacts.costs import Device
 from headbook.artefacts.model import ModelRun, TrainedModel, trained
+from headbook.artefacts.specialising import FACTOR, Change, Specialising
 from headbook.artefacts.texts import Text
+from headbook.chapters import config as configs
+from headbook.chapters.chapter import Tables
+from headbook.chapters.config import Config
+from headbook.chapters.profile import PROFILES
+from headbook.chapters.results import published
 from headbook.chapters.sixteen import what_specialising_needs as study
 from headbook.chapters.sixteen._specialisation import ANY_OFFSET, Score
 from headbook.claims import ledger
@@ -22,11 +28,6 @@ from headbook.corpora.report import Report
 from headbook.planning import plan
 from headbook.runs.store import Store
 from headbook.statistics import over_seeds
-from headbook.studies import config as configs
-from headbook.studies.config import Config
-from headbook.studies.profiles import PROFILES
-from headbook.studies.results import Tables, published
-from headbook.studies.specialising_runs import FACTOR, Change, Specialising
 from headbook.types import UserError
 
 NAME = "27_what_specialising_needs"
@@ -91,7 +92,7 @@ def compute(monkeypatch: pytest.MonkeyPatch, seeds: int, folder: Path) -> Tables
     smoke = PROFILES["smoke"]
     asked = replace(smoke, specialising=replace(smoke.specialising, seeds=seeds))
     monkeypatch.setattr(configs, "PROFILES", {"smoke": asked})
-    return study.measured(Config("smoke"), Store(folder))
+    return study.trained_here(Config("smoke"), Store(folder))
 
 
 @pytest.fixture

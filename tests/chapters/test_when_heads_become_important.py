@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from headbook.chapters.chapter import Tables
+from headbook.chapters.config import Config
 from headbook.chapters.sixteen import when_heads_become_important as page
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.runs.store import Store
-from headbook.studies.config import Config
 
 CONFIG = Config("smoke")
 EARLY, LATE, LAST = 4, 64, 100
@@ -24,7 +24,7 @@ EARLY, LATE, LAST = 4, 64, 100
 def tables(planted: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tables]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page, "trained", lambda run, store: planted.model)
-        yield page.measured(CONFIG, Store(tmp_path_factory.mktemp("runs")))
+        yield page.trained_here(CONFIG, Store(tmp_path_factory.mktemp("runs")))
 
 
 def test_checkpoints_that_translate_nothing_are_not_pruned(tables: Tables, planted: Any) -> None:

@@ -13,6 +13,10 @@ import torch
 from headbook.artefacts.heads import HeadsRun
 from headbook.artefacts.model import Size, TrainedModel
 from headbook.artefacts.texts import Text
+from headbook.chapters.chapter import Tables
+from headbook.chapters.config import Config
+from headbook.chapters.measurements import Measurement
+from headbook.chapters.results import published
 from headbook.chapters.sixteen import when_heads_specialise as study
 from headbook.chapters.sixteen._specialisation import ANY_OFFSET, Score
 from headbook.chapters.sixteen.when_heads_specialise import Checkpoint, Emergence
@@ -22,9 +26,6 @@ from headbook.corpora.readers import Pairs, ParallelCorpus
 from headbook.corpora.report import Report
 from headbook.heads.measure import RatioSums
 from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.measurements import Measurement
-from headbook.studies.results import Tables, published
 from headbook.types import Kind
 
 NAME = "26_when_heads_specialise"
@@ -169,7 +170,7 @@ def tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Tables:
     }  # fmt: skip
     for name, fake in fakes.items():
         monkeypatch.setattr(study, name, fake)
-    found = study.measured(config, Store(tmp_path))
+    found = study.trained_here(config, Store(tmp_path))
     assert {run.update for runs in asked.values() for run in runs} == set(UPDATES)
     return found
 

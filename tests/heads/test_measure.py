@@ -97,9 +97,9 @@ def test_halves_part_the_sentences() -> None:
     for half in (0, 1):
         mine = halves == half
         expected = successes[mine].sum() / trials[mine].sum()
-        assert torch.allclose(measure.on_half(half), expected)
+        assert torch.allclose(measure.sums().ratio(half), expected)
         alone = measured(Given(successes, trials), torch.arange(50)[mine])
-        for ours, theirs in zip(measure.half_interval(half), alone.interval(), strict=True):
+        for ours, theirs in zip(measure.sums().interval(half=half), alone.interval(), strict=True):
             assert torch.equal(ours, theirs)
 
 

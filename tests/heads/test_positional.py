@@ -169,6 +169,6 @@ def test_best_offset_on_halves_is_scored_elsewhere(corpus, attention) -> None:
         measure.update(attention(batch), batch)
     best = best_offset(measure.sums(), Place.OTHER, Selection.HALVES)
     at = (best.offset + REACH)[..., None]
-    assert torch.equal(best.share, measure.on_half(1).gather(-1, at).squeeze(-1))
-    assert torch.equal(best.chosen, at_place(measure.on_half(0), Place.OTHER).max(-1).values)
+    assert torch.equal(best.share, measure.sums().ratio(1).gather(-1, at).squeeze(-1))
+    assert torch.equal(best.chosen, at_place(measure.sums().ratio(0), Place.OTHER).max(-1).values)
     assert (best.low <= best.share).all() and (best.share <= best.high).all()

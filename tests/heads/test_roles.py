@@ -9,7 +9,7 @@ from headbook.heads.offset_baseline import OffsetShare, offset_baseline
 from headbook.heads.positional import PositionalShare
 from headbook.heads.random_head import random_heads
 from headbook.heads.rare import RareShare
-from headbook.heads.roles import HeadRole, Role, Thresholds, candidates, drawn, roles
+from headbook.heads.roles import HeadRole, Role, Thresholds, candidates, held_roles, roles
 from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.trees import RELATION_DIRECTIONS
 from headbook.types import Kind
@@ -81,12 +81,9 @@ def test_thresholds(given, held) -> None:
     assert [each.detail for each in scores(**given)] == held
 
 
-def test_a_head_may_have_several_roles_and_is_drawn_in_one_colour() -> None:
+def test_a_head_may_have_several_roles() -> None:
     several = scores(positional=(0.0, 0.95, 0.0, 0.0, 0.0), syntactic=0.9, rare=(0.6, 0.7))
     assert {each.role for each in several} == set(Role)
-    assert drawn(several) is drawn(several[::-1]) is Role.POSITIONAL
-    assert drawn(several[1:]) is drawn(several[:0:-1]) is Role.SYNTACTIC
-    assert drawn([]) is None
 
 
 def test_nan_gives_no_role() -> None:
@@ -103,7 +100,6 @@ def test_candidates_keep_every_score_and_threshold() -> None:
         torch.rand(2, 3, 5), OFFSETS, torch.rand(2, 3, 8), torch.rand(8), torch.rand(2, 3, 2)
     )
     assert len(every) == 2 * 3 * (2 + 8 + 1)
-    assert drawn([each for each in every if not each.held]) is None
 
 
 def test_stricter_thresholds_only_take_away() -> None:
@@ -113,3 +109,20 @@ def test_stricter_thresholds_only_take_away() -> None:
     strict = roles(*given, Thresholds(0.8, 0.2, 0.7))
     key = lambda each: (each.layer, each.head, each.detail)  # noqa: E731
     assert 0 < len(strict) < len(loose) and {*map(key, strict)} < {*map(key, loose)}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_roles_in_replicates_are_those_of_the_candidates(seed: int) -> None:
+    torch.manual_seed(seed)
+    positional, rare = torch.rand(2, 3, 5), torch.rand(2, 3, 2)
+    syntactic, offsets = torch.rand(2, 3, 8), torch.rand(41, 8) / 2
+    syntactic[0, 0, 0], offsets[:, 1] = torch.nan, torch.nan
+    baseline = offsets.nan_to_num(-1).amax(0)
+    baseline[1] = torch.nan
+    syntactic[..., 1] = torch.nan
+    once = [each[None] for each in (positional, syntactic, offsets, rare)]
+    found = held_roles(*once, thresholds=Thresholds(0.7, 0.3, 0.6))
+    every = roles(positional, OFFSETS, syntactic, baseline, rare, Thresholds(0.7, 0.3, 0.6))
+    for role, held in found.items():
+        expected = {(each.layer, each.head) for each in every if each.role is role}
+        assert {tuple(at) for at in held[0].nonzero().tolist()} == expected and expected

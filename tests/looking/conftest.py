@@ -18,6 +18,7 @@ from headbook.looking.ours import OurModel, RunFolder
 from headbook.looking.passes import ranks_in
 from headbook.looking.text import text
 from headbook.models.capture import Point
+from headbook.models.loaded import Loaded
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.syntax.alignment import align_all
 from headbook.training import checkpoint
@@ -146,3 +147,34 @@ def planted(sample: Text) -> PlantedModel:
 @pytest.fixture(scope="session")
 def planted_table(planted: PlantedModel, sample: Text) -> pd.DataFrame:
     return hb.measure(planted, sample, nulls=0, ablated=8, progress=False)
+
+
+class SentenceGate(nn.Module):
+    """ξ of Michel et al. 2019, one per sentence and head and all 1, beside the block's own gate."""
+
+    def __init__(self, sentences: int, block: nn.Module) -> None:
+        super().__init__()
+        self.own = block.gate
+        self.xi = torch.ones(sentences, block.heads, requires_grad=True)
+
+    def forward(self) -> Tensor:
+        return self.xi if self.own is None else self.xi * self.own()
+
+
+@pytest.fixture
+def by_gates() -> Callable[[Loaded, Sequence[Batch]], Tensor]:
+    """Equation 2 of Michel et al. as it reads: the mean over sentences of |∂L/∂ξ_h|."""
+
+    def importance(model: Loaded, batches: Sequence[Batch]) -> Tensor:
+        blocks, rows = [block for _, _, block in model.network.attentions()], []
+        for batch in batches:
+            gates = [SentenceGate(len(batch), block) for block in blocks]
+            for block, gate in zip(blocks, gates, strict=True):
+                block.gate = gate
+            loss = model.losses(batch).sum()
+            rows.append(torch.cat(torch.autograd.grad(loss, [gate.xi for gate in gates]), dim=1))
+            for block, gate in zip(blocks, gates, strict=True):
+                block.gate = gate.own
+        return torch.cat(rows).abs().mean(0).double()
+
+    return importance

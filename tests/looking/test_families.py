@@ -5,12 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 import headbook as hb
 from headbook.artefacts.texts import Text
 from headbook.looking.attention_graph import attention_graph, input_words
+from headbook.looking.importance import by_gradient
 from headbook.looking.influence import Outputs, blank_out, input_gradients
 from headbook.looking.measured import measured
 from headbook.looking.page import page
@@ -46,8 +48,9 @@ def bart() -> transformers.PreTrainedModel:
     [(bert, ["encoder"]), (gpt2, ["decoder"]), (bart, ["encoder", "decoder", "cross"])],
 )
 def test_a_family_is_measured_and_shown(
-    made: Callable, kinds: list[str], sample: Text, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+    made: Callable, kinds: list[str], by_gates: Callable, sample: Text, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):  # fmt: skip
     text = replace(sample, sentences=sample.sentences[:5], trees=sample.trees[:5])
     save(made(), text, tmp_path)
     model = hb.load(tmp_path)
@@ -62,6 +65,10 @@ def test_a_family_is_measured_and_shown(
         "importance_ablation",
     ):
         assert heads[column].notna().all(), column
+    batches = model.batches(text.sentences, text.sentences if "cross" in kinds else None)
+    torch.testing.assert_close(
+        by_gradient(model, batches), by_gates(model, batches), rtol=1e-4, atol=1e-8
+    )
     encoder = heads["kind"] == "encoder"
     assert encoder.any() == ("nsubj_head_to_dependent" in heads)
     assert not measured(heads).diversity.drop(columns=["kind", "layer"]).isna().all(axis=None)

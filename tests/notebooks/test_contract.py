@@ -4,7 +4,6 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import fields
-from importlib import import_module
 from pathlib import Path
 
 import nbformat
@@ -15,7 +14,6 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from headbook import paths
 from headbook.chapters.chapter import find
 from headbook.publishing.templates import literals, read
-from headbook.studies.config import Config
 
 # one that is not there, when there is none: a test that does not run could not fail
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb")) or [paths.NOTEBOOKS / "no_notebooks.ipynb"]
@@ -107,8 +105,7 @@ def code_of(path: Path) -> list[str]:
 
 def opens(path: Path) -> str:
     """The call that checks the notebook's names against what its page reads."""
-    chapter = find(path.stem)
-    return f"open_page({chapter.number}, globals())" if chapter else "config_from(globals())"
+    return f"open_page({find(path.stem).number}, globals())"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -120,19 +117,15 @@ def test_a_notebook_keeps_the_contract(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_the_parameters_are_the_fields_of_the_config(path: Path) -> None:
+def test_the_parameters_are_those_of_the_page(path: Path) -> None:
     template, chapter = read(path), find(path.stem)
-    if chapter is not None:
-        assert chapter.parameters_from(template.parameters) == chapter.parameters()
-        assert len(template.parameters) == len(fields(chapter.parameters))
-        return
-    import_module(f"headbook.studies.{template.study}")
-    assert set(template.parameters) == {field.name for field in fields(Config)}
+    assert chapter.parameters_from(template.parameters) == chapter.parameters()
+    assert len(template.parameters) == len(fields(chapter.parameters))
 
 
 def _plain() -> NotebookNode:
     parameters = new_code_cell('profile = "quick"', metadata={"tags": ["parameters"]})
-    call = new_code_cell("from headbook.studies import anatomy\n\nanatomy.draw(anatomy)")
+    call = new_code_cell("from headbook import plots\n\nplots.heads(plots)")
     return new_notebook(cells=[new_markdown_cell("# Title"), parameters, call])
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from headbook.artefacts.model import corpus_of, ingredients
+from headbook.chapters import config as configs
+from headbook.chapters.config import Config
 from headbook.planning.explain import lines
 from headbook.runs.store import Store
-from headbook.studies import config as configs
-from headbook.studies.config import Config
 
 CONFIG = Config("smoke", corpus="controlled-svo")
 

@@ -18,14 +18,13 @@ from headbook import paths
 from headbook.artefacts import texts
 from headbook.artefacts.model import ModelRun, Size, corpus_of, trained
 from headbook.artefacts.texts import AUTO, HELD_OUT, held_out, parsed, treebank
+from headbook.chapters import config
+from headbook.chapters.profile import PROFILES, Profile
 from headbook.cli import app
 from headbook.corpora.readers import load
 from headbook.corpora.subwords import Subwords
 from headbook.planning import pack
 from headbook.runs.store import Store
-from headbook.studies import config
-from headbook.studies.profile import Profile
-from headbook.studies.profiles import PROFILES
 from headbook.syntax import parse as parsing
 
 pytestmark = pytest.mark.slow
@@ -105,7 +104,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine
     models = [ModelRun(name, shape, 60, 0.1, training) for name in ("toy-de", "controlled-svo")]
     wider = ModelRun("toy-de", Size(1, 32, 32, 2), 60, 0.1, training)
     away = ModelRun("far-de", shape, 60, 0.1, training)
-    toy = Profile("toy", (*models, away), PROFILES["smoke"].pruning, (HELD_OUT, "toy-bank"),
+    toy = Profile((*models, away), PROFILES["smoke"].pruning, (HELD_OUT, "toy-bank"),
                   emerging=(wider,))  # fmt: skip
     monkeypatch.setattr(config, "PROFILES", {"toy": toy})
     corpus_of.cache_clear()
@@ -310,7 +309,7 @@ def test_a_download_is_packed_as_one_with_what_it_is_read_with(
     head = HEAD.format(name="far-fr", kind="parallel", target="fr", reader="lines")
     machine.add(f'{head}held_out = ["set-de"]\n', "public", rows)
     run = config.PROFILES["toy"].models[0]
-    far = Profile("toy", (ModelRun("far-fr", run.size, 60, 0.1, run.training),),
+    far = Profile((ModelRun("far-fr", run.size, 60, 0.1, run.training),),
                   PROFILES["smoke"].pruning)  # fmt: skip
     config.PROFILES["toy"] = far
     corpus, folder = load("far-fr"), tmp_path / "pack"

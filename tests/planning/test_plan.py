@@ -13,15 +13,14 @@ from torch.nn import functional
 from headbook import paths
 from headbook.artefacts import catalogue, costs
 from headbook.artefacts.costs import SENTENCE, Device
-from headbook.artefacts.language import LanguageRun, SharingRun, initial
+from headbook.artefacts.language import LanguageRun, SharingRun, given, initial, light
 from headbook.artefacts.model import TRAINED, ModelRun, Size
+from headbook.chapters.config import Config
 from headbook.corpora.batches import EOS, UNK, collate
 from headbook.models.transformer import Transformer
 from headbook.planning import plan
 from headbook.runs.canonical import plain
 from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.language_runs import given, light
 from headbook.training.config import Precision, TrainingConfig
 from headbook.types import UserError
 
@@ -193,7 +192,7 @@ def test_no_corpus_is_read_and_a_missing_one_stops_nothing(
 ) -> None:
     monkeypatch.setattr("headbook.corpora.readers.load", lambda *given: 1 / 0)
     monkeypatch.setattr("headbook.artefacts.model.load", lambda *given: 1 / 0)
-    monkeypatch.setattr("headbook.studies.config.load", lambda *given: 1 / 0)
+    monkeypatch.setattr("headbook.chapters.config.load", lambda *given: 1 / 0)
     lines = told(Config("full"), tmp_path)
     named = [line for line in lines if "to fetch" in line]
     assert len(named) == len(Config("full").emerging_models())
@@ -238,7 +237,7 @@ def test_sweeps_and_controls_are_counted() -> None:
     bases = len(config.pruned_models())
     stages = plan.stages(config, Device(400.0))
     (sweep,) = (stage for stage in stages if stage.name == "λ sweep, gates in everything")
-    assert sweep.runs == bases * len(config.preset.pruning.all_penalties)
+    assert sweep.runs == bases * len(config.preset.pruning.penalties)
     each = costs.work_of(config.pruned_models()[0], config.preset.pruning.training)
     assert each * sweep.runs == pytest.approx(sweep.operations, rel=0.1)  # vocabularies differ
     # in the encoder alone, and everywhere

@@ -9,14 +9,13 @@ from typer.testing import CliRunner, Result
 
 from headbook.artefacts.language import LanguageRun
 from headbook.artefacts.model import ModelRun, Size
+from headbook.artefacts.regularising import Regularising, Task
 from headbook.artefacts.watching import Watched
+from headbook.chapters import config
+from headbook.chapters.profile import PROFILES, Profile
 from headbook.cli import app
 from headbook.models.decoding import Search
 from headbook.runs.store import Store
-from headbook.studies import config
-from headbook.studies.profile import Profile
-from headbook.studies.profiles import PROFILES
-from headbook.studies.regularised_runs import Regularising, Task
 from headbook.training.config import Precision, TrainingConfig
 from headbook.training.processes import Clock, Due
 from headbook.training.regularising import Term
@@ -58,7 +57,7 @@ def profile(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ModelRun, ..
     size = Size(layers=1, width=16, feed_forward=32, heads=2)
     run = ModelRun(str(corpus), size, 60, 0.2, training, search=Search(1, longest=0.2))
     models = (run, run.with_seed(1))
-    tiny = Profile("quick", models, PROFILES["smoke"].pruning)
+    tiny = Profile(models, PROFILES["smoke"].pruning)
     monkeypatch.setattr(config, "PROFILES", {"quick": tiny})
     return models
 
@@ -182,7 +181,7 @@ def test_part_3_is_trained_too_and_what_validation_chose_with_further_seeds(
     unwatched = replace(language, watched=Watched(every=0))
     asked = Regularising(profile[0], unwatched, (0.1, 1.0), terms=(Term.OUTPUTS,), seeds=2)
     wide = replace(language, size=Size(1, 32, 64, 2))
-    tiny = Profile("quick", profile[:1], PROFILES["smoke"].pruning, varied=wide,
+    tiny = Profile(profile[:1], PROFILES["smoke"].pruning, varied=wide,
                    regularising=asked, layers=None)  # fmt: skip
     monkeypatch.setattr(config, "PROFILES", {"quick": tiny})
     with monkeypatch.context() as patch:

@@ -12,7 +12,6 @@ from headbook.pruning.ranking import (
     counts,
     first_of,
     keep_one,
-    nested_masks,
     random_order,
 )
 from headbook.types import HeadId, Kind, UserError
@@ -72,16 +71,15 @@ def test_every_head_may_come_first_in_a_random_order() -> None:
 @given(st.lists(st.floats(0, 1), max_size=6), st.integers(0, 1000))
 def test_masks_are_nested_and_of_the_asked_size(levels: list[float], seed: int) -> None:
     order = random_order(HEADS, seed)
-    masks = nested_masks(order, sorted(levels))
+    masks = [first_of(order, count) for count in counts(len(order), sorted(levels))]
     assert [len(mask) for mask in masks] == [round(len(order) * level) for level in sorted(levels)]
     for smaller, larger in pairwise(masks):
         assert larger[: len(smaller)] == smaller
 
 
 def test_no_share_closes_nothing_and_the_whole_share_everything() -> None:
-    order = random_order(HEADS, 0)
-    assert nested_masks(order, [0.0, 1.0]) == ((), order)
-    assert nested_masks((), [0.0, 0.5]) == ((), ())
+    assert counts(len(HEADS), [0.0, 1.0]) == (0, len(HEADS))
+    assert counts(0, [0.0, 0.5]) == (0, 0)
 
 
 @pytest.mark.parametrize("level", [-0.1, 1.01, float("nan")])

@@ -1,4 +1,4 @@
-"""Publishing computes the named studies and writes what made them beside their tables."""
+"""Publishing computes the named pages and writes what made them beside their tables."""
 
 import json
 import signal
@@ -12,28 +12,39 @@ from typer.testing import CliRunner
 
 from headbook import paths
 from headbook.artefacts.model import corpus_of, ingredients
+from headbook.chapters import config as configs
+from headbook.chapters.chapter import Tables
+from headbook.chapters.config import Config
+from headbook.chapters.profile import PROFILES
+from headbook.chapters.results import folder, published
+from headbook.chapters.specialised_heads import (
+    _trained_confidence_and_roles as confidence_and_roles,
+)
+from headbook.chapters.specialised_heads import (
+    _trained_relative_positions as relative_positions,
+)
 from headbook.cli import app
-from headbook.publishing.results import publish_studies
+from headbook.publishing.results import chosen
+from headbook.publishing.results import published as computed
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.studies import confidence_and_roles, relative_positions
-from headbook.studies import config as configs
-from headbook.studies.config import Config
-from headbook.studies.profiles import PROFILES
-from headbook.studies.results import Tables, folder, published
 from headbook.types import UserError
 
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Results and runs in a folder; studies that compute at once; a profile of two models."""
+    """Results and runs in a folder; pages that compute at once; a profile of two models."""
     monkeypatch.setattr(paths, "RESULTS", tmp_path / "results")
     monkeypatch.setenv("HEADBOOK_RUNS", str(tmp_path / "runs"))
     (first,) = Config("smoke", corpus="controlled-svo").models()
     smoke = replace(PROFILES["smoke"], models=(first, first.with_seed(1)))
     monkeypatch.setattr(configs, "PROFILES", MappingProxyType({"smoke": smoke}))
-    for number, study in enumerate((confidence_and_roles, relative_positions), start=11):
-        monkeypatch.setattr(study, "compute", planted(number))
+    for number, page in enumerate((confidence_and_roles, relative_positions), start=11):
+        monkeypatch.setattr(page, "trained_here", planted(number))
     return tmp_path
+
+
+def publish(names: list[str], profile: str) -> list[Path]:
+    return list(computed(chosen(names, profile), profile))
 
 
 def planted(number: int):
@@ -47,21 +58,21 @@ def planted(number: int):
     return compute
 
 
-def test_each_named_study_gets_its_tables(root: Path):
-    folders = list(publish_studies(["12", "confidence_and_roles"], "smoke"))
+def test_each_named_page_gets_its_tables(root: Path):
+    folders = publish(["12", "confidence_and_roles"], "smoke")
     names = ["11_confidence_and_roles", "12_relative_positions"]
     assert folders == [root / "results" / "smoke" / name for name in names]
     for name, number in zip(names, (11, 12), strict=True):
         assert published(name, "smoke").tables["numbers"]["number"].tolist() == [number]
 
 
-def test_what_a_study_read_is_recorded_with_it_and_nothing_else(
+def test_what_a_page_read_is_recorded_with_it_and_nothing_else(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Of two studies in one process; a run that lies in the store unread is no part of either."""
+    """Of two pages in one process; a run that lies in the store unread is no part of either."""
     Store.default().get(Ingredients(Stage("other", 1), None, {}, {}), lambda folder: None)
-    monkeypatch.setattr(relative_positions, "compute", lambda config, store: {})
-    where, unread = publish_studies(["11", "12"], "smoke")
+    monkeypatch.setattr(relative_positions, "trained_here", lambda config, store: {})
+    where, unread = publish(["11", "12"], "smoke")
     assert json.loads((unread / "run.json").read_text())["runs"] == []
     run = json.loads((where / "run.json").read_text())
     assert run["config"]["profile"] == "smoke"
@@ -73,7 +84,7 @@ def test_what_a_study_read_is_recorded_with_it_and_nothing_else(
 def test_publishing_stops_in_time_and_goes_on_from_there(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """The clock strikes in the second study's run; called as it says, that run is resumed."""
+    """The clock strikes in the second page's run; called as it says, that run is resumed."""
     asked = Ingredients(Stage("slow", 1), None, {}, {})
 
     def slowly(aside: Path) -> None:
@@ -83,7 +94,7 @@ def test_publishing_stops_in_time_and_goes_on_from_there(
             signal.raise_signal(signal.SIGALRM)
 
     monkeypatch.setattr(
-        relative_positions, "compute", lambda config, store: store.get(asked, slowly) and {}
+        relative_positions, "trained_here", lambda config, store: store.get(asked, slowly) and {}
     )
     cut = CliRunner().invoke(app, ["publish", "11", "12", "--profile", "smoke", "--minutes", "60"])
     where, said = cut.stdout.splitlines()
@@ -104,5 +115,13 @@ def test_no_time_at_all_is_one_line(root: Path, minutes: str):
 def test_nothing_is_computed_where_a_name_or_profile_is_wrong(root: Path):
     for names, profile in ((["11", "99"], "smoke"), (["11"], "smok")):
         with pytest.raises(UserError):
-            list(publish_studies(names, profile))
+            publish(names, profile)
     assert not (root / "results").exists() and not (root / "runs").exists()
+
+
+def test_a_profile_is_for_pages_that_train():
+    with pytest.raises(UserError, match="02_do_the_measures_work has no models trained here"):
+        chosen(["2", "11"], "laptop")
+    names = [each.name for each in chosen(None, "laptop")]
+    assert "11_confidence_and_roles" in names and "02_do_the_measures_work" not in names
+    assert len(chosen(["2", "11"], None)) == len(chosen(["2", "11"], "released")) == 2

@@ -29,7 +29,6 @@ def test_literals_are_read_and_anything_else_is_refused() -> None:
 def test_templates_stand_in_reading_order(folder: Path) -> None:
     found = templates.templates(folder)
     assert [each.name for each in found] == ["01_anatomy", "13_syntactic_heads"]
-    assert found[1].study == "syntactic_heads"
     assert found[0].parameters == {"profile": "quick"}
 
 

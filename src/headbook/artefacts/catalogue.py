@@ -9,8 +9,8 @@ fields are taken over, its seeds too. The first seed bears the plain name, furth
 import difflib
 import itertools
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -166,11 +166,11 @@ def _named(name: str, family: str, table: dict[str, Any]) -> Named:
 def _recipe(table: dict[str, Any]) -> Recipe:
     """TypeError for a field that there is not, KeyError for one that is missing."""
     task = Task(table.pop("task"))
-    training = _training(_picked(table, TRAINING))
+    how = training(_picked(table, TRAINING))
     return Recipe(
         task, table.pop("corpus"), _size(table), table.pop("vocabulary"), table.pop("dropout"),
-        training, search=Search(**_picked(table, ("beam", "longest"))), watched=_watched(table),
-        regulariser=_regulariser(task, table), drop_head=_drop_head(training, table),
+        how, search=Search(**_picked(table, ("beam", "longest"))), watched=_watched(table),
+        regulariser=_regulariser(task, table), drop_head=_drop_head(how, table),
         sharing=_sharing(table), **table,
     )  # fmt: skip
 
@@ -180,12 +180,18 @@ def _picked(table: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: table.pop(name) for name in sorted(names) if name in table}
 
 
-def _training(given: dict[str, Any]) -> TrainingConfig:
-    if "precision" in given:
-        given["precision"] = Precision(given["precision"])
-    if "betas" in given:
-        given["betas"] = tuple(given["betas"])
-    return TrainingConfig(**given)
+def training(given: Mapping[str, Any]) -> TrainingConfig:
+    """A training as a file describes it; TypeError for a field that there is not.
+
+    `like` names a model whose training's fields are taken over.
+    """
+    found = dict(given)
+    like = found.pop("like", None)
+    if "precision" in found:
+        found["precision"] = Precision(found["precision"])
+    if "betas" in found:
+        found["betas"] = tuple(found["betas"])
+    return replace(recipe(like).training, **found) if like else TrainingConfig(**found)
 
 
 def _size(table: dict[str, Any]) -> Size:

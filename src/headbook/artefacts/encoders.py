@@ -161,3 +161,16 @@ def _train(
     test = next(iter(corpus.tests.values()))
     trainer.valid = made.pairs(test.source, 1, "test")
     (folder / "scores.json").write_text(json.dumps({"test_nats": trainer.validate()}))
+
+
+def encoder_runs(text: ModelRun, seeds: Sequence[int]) -> tuple[EncoderRun, ...]:
+    """Left to right and masked, of each seed, trained as the translation model is.
+
+    But without label smoothing; and whichever seed the translation model has, they are the same.
+    """
+    training = replace(text.training, label_smoothing=0.0)
+    return tuple(
+        EncoderRun(text.with_seed(0), objective, replace(training, seed=seed))
+        for seed in seeds
+        for objective in Objective
+    )

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import ClassVar
 import pandas as pd
 import torch
 
-from headbook.artefacts.model import Size
+from headbook.artefacts.model import ModelRun, Size
 from headbook.artefacts.trained import Trained, numeric_policy, trained_folder
 from headbook.artefacts.watching import Look, Watched, Watcher, looks_in
 from headbook.corpora.batches import EncodedPair, in_order
@@ -253,3 +253,24 @@ def _scores(made: LanguageModel, trainer: Trainer) -> dict[str, float]:
         words = sum(len(line.split()) + 1 for line in made.text.test)  # and the line's end
         found["test_perplexity_word"] = math.exp(loss * tokens / words)
     return found
+
+
+def given(run: ModelRun | LanguageRun) -> dict[str, object]:
+    """The fields of a run by name, for a run of another kind that is alike in them."""
+    return {field.name: getattr(run, field.name) for field in fields(run)}
+
+
+def light(base: LanguageRun) -> tuple[LanguageRun, ...]:
+    """A model, one of DeLighT's blocks at its width, and one of ours at three quarters of it.
+
+    The last two have about as many weights in their blocks.
+    """
+    same = given(base)
+    same["watched"] = Watched(every=0)  # a single head has no other
+    size = base.size
+    thinner = replace(size, width=size.width * 3 // 4, feed_forward=size.feed_forward * 3 // 4)
+    return (
+        base,
+        DelightRun(**same | {"size": replace(size, heads=1)}),
+        LanguageRun(**same | {"size": thinner}),
+    )

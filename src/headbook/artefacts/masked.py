@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
 
-from headbook.artefacts.model import TrainedModel, corpus_of
+from headbook.artefacts.model import TrainedModel, corpus_of, heads_of
 from headbook.corpora.batches import Batch, EncodedPair, in_order
 from headbook.corpora.readers import Pairs, ParallelCorpus
 from headbook.models.attention import MemoryMask
@@ -166,3 +166,16 @@ def _score(trained: TrainedModel, corpus: ParallelCorpus, run: MaskedRun, folder
 def distinct(masks: Iterable[Iterable[HeadId]]) -> list[frozenset[HeadId]]:
     """The different sets of heads, in order: each is scored once."""
     return list(dict.fromkeys(map(frozenset, masks)))
+
+
+def one_head_out(
+    trained: TrainedModel, test: str, sentences: int, store: Store, corpus: str | None = None
+) -> Masked:
+    """The whole model, and then the model without each of its heads, in the order of `heads_of`."""
+    masks = ((), *((head,) for head in heads_of(trained)))
+    return masked(trained, MaskedRun(test, sentences, masks, corpus=corpus), store)
+
+
+def changes(found: Masked) -> np.ndarray:
+    """BLEU of every mask but the first less that of the first, the whole model."""
+    return found.bleu[1:] - found.bleu[0]

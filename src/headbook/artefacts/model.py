@@ -16,6 +16,7 @@ from headbook.corpora.batches import EOS, EncodedPair
 from headbook.corpora.readers import Pairs, ParallelCorpus, load
 from headbook.corpora.subwords import Subwords
 from headbook.models.decoding import Search
+from headbook.models.gates import all_heads
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
@@ -23,7 +24,9 @@ from headbook.training import processes
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
 from headbook.training.scoring import Casing, bleu, translate_corpus
-from headbook.types import UserError
+from headbook.types import HeadId, UserError
+
+Heads = tuple[HeadId, ...]
 
 TRAINED = Stage("model", version=1)
 LONGEST = 200
@@ -185,7 +188,7 @@ def short(pairs: Sequence[EncodedPair], longest: int = LONGEST) -> list[EncodedP
 
 @lru_cache(maxsize=4)
 def corpus_of(corpus: str, pairs: int | None) -> ParallelCorpus:
-    """The corpus, read once a process: a study asks for it many times over."""
+    """The corpus, read once per process: a page asks for it many times over."""
     return load(corpus, pairs)
 
 
@@ -237,3 +240,13 @@ def score(made: TrainedModel, model: Transformer, tests: Mapping[str, Pairs]) ->
             found = bleu(translations, pairs.target, casing)
             rows.append({"test": name, "casing": str(casing), **asdict(found)})
     pd.DataFrame(rows).to_csv(made.folder / "bleu.csv", index=False)
+
+
+def heads_of(trained: TrainedModel) -> Heads:
+    """Every head of the model."""
+    return tuple(all_heads(trained.untrained()))
+
+
+def primary(trained: TrainedModel) -> str:
+    """The name of the model's primary test set."""
+    return next(iter(trained.corpus.tests))

@@ -1,15 +1,17 @@
 """The stages `pruned` and `control`: models some of whose heads are closed, trained further."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+from jaxtyping import Bool
 
-from headbook.artefacts.model import ModelRun, TrainedModel, initial_model, score
+from headbook.artefacts.model import ModelRun, Size, TrainedModel, initial_model, score
 from headbook.corpora.subwords import Subwords
 from headbook.models.gates import close_heads, open_all
 from headbook.models.transformer import Transformer
@@ -205,3 +207,23 @@ def _finish(
     score(made, take_out(made.model()), {name: pairs})
     for kept in (*made.folder.glob("snapshot-*"), made.folder / "best.safetensors"):
         kept.unlink(missing_ok=True)
+
+
+def keeping(
+    closed: Sequence[Sequence[HeadId]], kinds: Sequence[Kind], size: Size
+) -> Bool[np.ndarray, "point kind layer head"]:
+    """Which heads each model keeps."""
+    kept = np.ones((len(closed), len(kinds), size.layers, size.heads), dtype=bool)
+    for number, heads in enumerate(closed):
+        for head in heads:
+            kept[number, kinds.index(head.kind), head.layer, head.head] = False
+    return kept
+
+
+def some_but_not_all(
+    kept: Bool[np.ndarray, "point kind layer head"], least: float = 0.0
+) -> Bool[np.ndarray, "chosen kind layer head"]:
+    """The points that keep some heads and not all; with `least`, no smaller a share of either."""
+    share = kept.mean(axis=(1, 2, 3))
+    inside = (share > 0) & (share < 1) & (share >= least) & (share <= 1 - least)
+    return kept[inside]

@@ -8,7 +8,10 @@ A chapter is a module `chapters/<part>/<page>.py` with
 - `facts(tables) -> dict[str, str | float]`, the numbers of the prose, formatted;
 - `KEYS`, the columns that say which measurement a row belongs to (a model on a text, mostly): rows
   measured anew are compared with published rows of the same keys;
-- optionally `RECIPES`, the models of ours that it reads.
+- optionally `RECIPES`, the models of ours that it reads;
+- optionally `trained_here(config, store) -> dict[str, DataFrame]`, tables of models trained here
+  at a profile, which `headbook publish --profile` writes. It may stand in a module of its own,
+  `_trained_<page>.py` beside the page's.
 
 Its notebook and its results are called `<NUMBER>_<page>`.
 """
@@ -22,6 +25,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args, get_type_hints
@@ -52,6 +56,15 @@ class Chapter:
     compute: Callable[[Any, Any], Tables]
     facts: Callable[[Tables], Facts]
     recipes: tuple[Any, ...] = ()
+
+    @property
+    def trained_here(self) -> Callable[[Any, Any], Tables] | None:
+        """The function that makes tables of models trained here; None for a page without any."""
+        name = self.compute.__module__
+        part, _, page = name.rpartition(".")
+        beside = f"{part}._trained_{page}"
+        module = import_module(beside if find_spec(beside) else name)
+        return getattr(module, "trained_here", None)
 
     def parameters_from(self, given: Mapping[str, Any]) -> Any:
         """The page's parameters with these set; UserError for an unknown name or a wrong kind."""

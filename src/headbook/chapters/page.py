@@ -15,10 +15,11 @@ from headbook.chapters import COMPARED
 from headbook.chapters.chapter import Chapter, Facts, Tables, find, given_in, plain
 from headbook.chapters.claims import judged
 from headbook.chapters.comparing import Comparison, beside_published, compare
+from headbook.chapters.results import Published, largest_published, machine, published, write
+from headbook.chapters.tables import stacked
 from headbook.claims.gates import RELEASED
 from headbook.claims.verdict import COLUMNS, Verdict
 from headbook.runs.store import Store
-from headbook.studies.results import Published, all_published, machine, published, write
 from headbook.types import UserError
 
 
@@ -177,19 +178,14 @@ def _published(name: str, root: Path | None) -> tuple[Published | None, Publishe
         released = published(name, RELEASED, root)
     except UserError:
         released = None
-    return released, next(iter(all_published(name, root)), None)
+    return released, largest_published(name, root)
 
 
 def _joined(released: Tables, trained: Tables) -> Tables:
     """Both under their names; tables of one name, the claims, are stacked."""
     return {**trained, **released} | {
-        name: _stacked(released[name], trained[name]) for name in released.keys() & trained.keys()
+        name: stacked([released[name], trained[name]]) for name in released.keys() & trained.keys()
     }
-
-
-def _stacked(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
-    full = [table for table in (first, second) if len(table)]
-    return pd.concat(full, ignore_index=True) if full else first
 
 
 def _claims(tables: Tables) -> pd.DataFrame:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from headbook.artefacts.texts import AUTO
 from headbook.chapters import PUBLISHED
 from headbook.chapters.chapter import Tables, plain
+from headbook.chapters.config import Config
 from headbook.runs.store import Store
-from headbook.studies.config import Config
 from headbook.types import UserError
 
 

@@ -96,7 +96,7 @@ addEventListener('hashchange',go);go()})();
 
 
 def page(ledger: Ledger, results: Sequence[Result], pages: str) -> str:
-    """The whole page in MyST Markdown; `pages` is where the studies' pages are, from this one.
+    """The whole page in MyST Markdown; `pages` is where the pages are, from this one.
 
     Each claim is shown at the largest profile at which it was measured; `results` hold every claim
     at the same profiles, the largest first.

@@ -1,7 +1,7 @@
 """Claims and verdicts as text. No number here is typed: all come from ledger and tables."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pandas as pd
 
@@ -17,37 +17,6 @@ SYMBOLS = {
     Verdict.ABSENT: "□",
     Verdict.NOT_RUN: "·",
 }
-BREAK = "<br>"
-
-
-def comparison(results: Sequence[Result]) -> str:
-    """One study's claims as a Markdown table: the work's number, verdict, and each model folded."""
-    head = "| claim | the work's number | run | verdict | ours |\n|---|---|---|---|---|"
-    return "\n".join([head, *map(_compared, results)]) + "\n"
-
-
-def _compared(result: Result) -> str:
-    claim = result.claim
-    said = [f"Counts when {claim.rule.in_words()}.", *changes(claim)]
-    cells = (
-        f"{_cell(claim.claim)}{BREAK}*{_cell(claim.where)}*",
-        BREAK.join(_cell(printed(value)) for value in claim.paper) or "none given",
-        result.profile,
-        named(result),
-        _folded(summary(result), [*models(result), *said]),
-    )
-    return f"| {' | '.join(cells)} |"
-
-
-def _folded(line: str, inside: Sequence[str]) -> str:
-    """HTML that keeps to one cell of a table."""
-    text = BREAK.join(map(_cell, inside))
-    return f"<details><summary>{_cell(line)}</summary>{text}</details>"
-
-
-def _cell(text: str) -> str:
-    """Text that keeps to one cell: no line breaks, no bare pipes, no tags."""
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
 def named(result: Result) -> str:

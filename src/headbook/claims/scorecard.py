@@ -22,7 +22,7 @@ TIDY = (
 def page(results_root: Path, pages: str = "../notebooks", ledger: Ledger | None = None) -> str:
     """The scorecard page in MyST Markdown, from <results_root>/<profile>/<study>/claims.csv.
 
-    `pages` is where the studies' pages are, from this one, for the links. UserError when a results
+    `pages` is where the pages are, from this one, for the links. UserError when a results
     table has a fault.
     """
     ledger = ledger or load()

@@ -68,7 +68,7 @@ def generate(order: TargetOrder, sentences: int, seed: int) -> ControlledCorpus:
     )
 
 
-@lru_cache(maxsize=8)  # a study asks for its corpus many times over
+@lru_cache(maxsize=8)  # a page asks for its corpus many times over
 def split(
     order: TargetOrder, train: int = 6000, valid: int = 300, test: int = 500, seed: int = 0
 ) -> tuple[ControlledCorpus, ControlledCorpus, ControlledCorpus]:

@@ -1,6 +1,6 @@
 """Importance of a head by gradient: how much the loss would feel it go, to first order."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 
 import torch
@@ -62,22 +62,36 @@ def contributions(
     model: Capturable, batch: Batch, losses: Losses | None = None
 ) -> dict[str, Contributions]:
     """What each sentence of a batch adds to every score: one pass forward and one backward."""
-    kinds = list(dict.fromkeys(kind for kind, _, _ in model.attentions()))
-    with torch.enable_grad(), capture(model, {Point.CONTEXT}) as tape:
-        loss = _loss(model(batch), batch) if losses is None else losses(batch).sum()
-        contexts = {kind: tape[kind, Point.CONTEXT] for kind in kinds}
-        every = [context for layers in contexts.values() for context in layers]
-        gradients = iter(torch.autograd.grad(loss, every))
+    of_kind: dict[Kind, list[Tensor]] = {}
+    for kind, products in block_products(model, batch, losses):
+        of_kind.setdefault(kind, []).append(products)
     found = {}
-    for kind, layers in contexts.items():
-        real = batch.source_mask if kind is Kind.ENCODER else batch.target_mask
-        products = torch.stack(
-            [products_of(context, next(gradients), real) for context in layers], dim=1
-        )
-        tokens = real.sum(-1).double()[:, None, None]
+    for kind, layers in of_kind.items():
+        products, tokens = torch.stack(layers, dim=1), _real(batch, kind).sum(-1).double()
+        tokens = tokens[:, None, None]
         found[f"{Form.POSITION}/{kind}"] = products.abs().sum(-1), tokens
         found[f"{Form.SENTENCE}/{kind}"] = products.sum(-1).abs(), torch.ones_like(tokens)
     return found
+
+
+def block_products(
+    model: Capturable, batch: Batch, losses: Losses | None = None
+) -> Iterator[tuple[Kind, Float[Tensor, "batch head query"]]]:
+    """Att_h(x)ᵀ ∂L/∂Att_h(x) of every block, with its kind, in the order of `attentions`.
+
+    Its sum over positions is ∂L/∂ξ_h of the sentence. Blocks may differ in their number of heads.
+    """
+    with torch.enable_grad(), capture(model, {Point.CONTEXT}) as tape:
+        loss = _loss(model(batch), batch) if losses is None else losses(batch).sum()
+        blocks = [(kind, tape[kind, Point.CONTEXT][at]) for kind, at, _ in model.attentions()]
+        gradients = torch.autograd.grad(loss, [context for _, context in blocks])
+    for (kind, context), gradient in zip(blocks, gradients, strict=True):
+        yield kind, products_of(context, gradient, _real(batch, kind))
+
+
+def _real(batch: Batch, kind: Kind) -> Bool[Tensor, "batch query"]:
+    """Which queries are no padding."""
+    return batch.source_mask if kind is Kind.ENCODER else batch.target_mask
 
 
 def products_of(

@@ -135,16 +135,6 @@ class HeadMeasure(Metric):
         """Percentile bootstrap over sentences: (low, high)."""
         return self.sums().interval(level)
 
-    def on_half(self, half: int) -> Float[Tensor, "*shape"]:
-        """The ratio over the sentences of one half, 0 or 1."""
-        return self.sums().ratio(half)
-
-    def half_interval(
-        self, half: int, level: float = 0.95
-    ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-        """(low, high) over the sentences of one half, 0 or 1."""
-        return self.sums().interval(level, half)
-
     def _sums(self) -> RatioSums:
         if not self.update_called:
             raise UserError(f"{type(self).__name__}: no batch was measured; update it first")

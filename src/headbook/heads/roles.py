@@ -1,13 +1,14 @@
 """From scores to roles: a head may have several, and every score stays beside its threshold."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from jaxtyping import Float, Int
+import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headbook.heads.positional import Place, place_of
+from headbook.heads.positional import Place, at_place, place_of
 from headbook.trees import RELATION_DIRECTIONS
 
 
@@ -99,10 +100,22 @@ def roles(
     return [candidate for candidate in every if candidate.held]
 
 
-def drawn(head_roles: Iterable[HeadRole]) -> Role | None:
-    """The role that colours one head; None for a head without any."""
-    held = {each.role for each in head_roles if each.held}
-    return next((role for role in DRAWING_ORDER if role in held), None)
+def held_roles(
+    positional: Float[Tensor, "replicate layer head offset"],
+    syntactic: Float[Tensor, "replicate layer head column"],
+    offsets: Float[Tensor, "replicate distance column"],
+    rare: Float[Tensor, "replicate layer head 2"],
+    thresholds: Thresholds = Thresholds(),
+) -> dict[Role, Bool[Tensor, "replicate layer head"]]:
+    """Which heads have which role, in every replicate; `offsets` are shares of fixed offsets."""
+    baseline = offsets.nan_to_num(-1).amax(1)[:, None, None]
+    margins = (syntactic - baseline).nan_to_num(nan=-torch.inf)
+    neighbours = at_place(positional, Place.NEIGHBOUR)
+    return {
+        Role.POSITIONAL: (neighbours >= thresholds.positional).any(-1),
+        Role.SYNTACTIC: (margins >= thresholds.syntactic_margin).any(-1),
+        Role.RARE: rare[..., 1] >= thresholds.rare,
+    }
 
 
 def _heads(scores: Float[Tensor, "layer head *rest"]) -> Iterator[tuple[int, int]]:

@@ -1,7 +1,6 @@
 """Importance of every head of any loaded model: by gradient, and with the head removed."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
 from headbook.corpora.batches import Batch
+from headbook.heads.importance import block_products
 from headbook.heads.measure import REPLICATES, RatioSums
 from headbook.models.capture import Capturable
 from headbook.models.gates import all_heads, closed
@@ -48,38 +48,6 @@ def predicts(model: Loaded, batch: Batch) -> bool:
     return True
 
 
-class SentenceGate(nn.Module):
-    """ξ of Michel et al. 2019, one per sentence and head and all 1, so that ∂L/∂ξ can be taken."""
-
-    def __init__(self, sentences: int, heads: int, own: nn.Module | None, like: Tensor) -> None:
-        super().__init__()
-        self.own = own
-        self.xi = torch.ones(sentences, heads, dtype=like.dtype, device=like.device)
-        self.xi.requires_grad_()
-
-    def forward(self) -> Float[Tensor, "batch head"]:
-        return self.xi if self.own is None else self.xi * self.own()
-
-
-@contextmanager
-def sentence_gates(network: Capturable, sentences: int) -> Iterator[list[SentenceGate]]:
-    """A gate of ones on every block, in the order of `all_heads`; own gates come back."""
-    like = next(network.parameters())
-    blocks = [block for _, _, block in network.attentions()]
-    own = [block.gate for block in blocks]
-    gates = [
-        SentenceGate(sentences, block.heads, gate, like)
-        for block, gate in zip(blocks, own, strict=True)
-    ]
-    try:
-        for block, gate in zip(blocks, gates, strict=True):
-            block.gate = gate
-        yield gates
-    finally:
-        for block, gate in zip(blocks, own, strict=True):
-            block.gate = gate
-
-
 def by_gradient(
     model: Loaded, batches: Sequence[Batch], progress: Progress = iter
 ) -> Float[Tensor, " head"]:
@@ -89,10 +57,8 @@ def by_gradient(
     """
     total, count = torch.zeros(len(all_heads(model.network)), dtype=torch.float64), 0
     for batch in progress(batches):
-        with torch.enable_grad(), sentence_gates(model.network, len(batch)) as gates:
-            loss = model.losses(batch).sum()
-            gradients = torch.autograd.grad(loss, [gate.xi for gate in gates])
-        total += torch.cat(gradients, dim=1).double().abs().sum(0).cpu()
+        products = block_products(model.network, batch, model.losses)
+        total += torch.cat([each.sum(-1).abs() for _, each in products], dim=1).sum(0).cpu()
         count += len(batch)
     return total / count
 

@@ -15,11 +15,11 @@ from headbook.artefacts.model import corpus_of
 from headbook.artefacts.recipe import Run
 from headbook.artefacts.texts import HELD_OUT, PARSES, asked_parses, held_out, parsed, treebank
 from headbook.artefacts.tokenised import IDS, SIDES, TOKENISED, tokenised
+from headbook.chapters.config import Config
+from headbook.chapters.sixteen._second_texts import ELSEWHERE
 from headbook.corpora.download import locate, sha256
 from headbook.corpora.registry import Corpus, Place, corpus, place, registry
 from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.second_texts import ELSEWHERE
 from headbook.types import UserError
 
 LARGEST = 60 * 2**20
@@ -154,7 +154,7 @@ def _corpus_item(name: str) -> Item:
 
 
 def parses(config: Config, store: Store) -> Iterator[Item]:
-    """The store's parses of every text that has no gold trees and that studies parse.
+    """The store's parses of every text that has no gold trees and that pages parse.
 
     They are made where the store lacks them; UserError where that needs spaCy and it is not here.
     """

@@ -27,14 +27,14 @@ from headbook.artefacts.encoders import ENCODER
 from headbook.artefacts.language import LANGUAGE, LanguageRun
 from headbook.artefacts.model import TRAINED, ModelRun
 from headbook.artefacts.recipe import SIZES, Run
+from headbook.artefacts.regularising import Task
 from headbook.bench.config import BenchConfig
 from headbook.bench.contestants import device as kind_of_device
 from headbook.bench.speed import PRODUCTS, product
+from headbook.chapters.config import Config
 from headbook.corpora.registry import Place, place, registry
 from headbook.runs.canonical import plain
 from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.regularised_runs import Task
 from headbook.training.config import Precision
 
 SECONDS = 2.0
@@ -114,17 +114,14 @@ def stages(config: Config, device: Device) -> list[Stage]:
         return work_of(base, base.training) + further(base)
 
     found = list(_without_sweeps(config, device))
-    encoder, everything = len(pruning.encoder_penalties), len(pruning.all_penalties)
-    for alone, bases, penalties, scratch in (
-        (True, config.encoder_pruned_models(), encoder, pruning.scratch_encoder),
-        (False, config.pruned_models(), everything, pruning.scratch_all),
-    ):
+    penalties = len(pruning.penalties)
+    for alone, bases in ((True, config.encoder_pruned_models()), (False, config.pruned_models())):
         gated, dear = "the encoder" if alone else "everything", config.scratch_models(alone=alone)
         found += [
             _stage(f"λ sweep, gates in {gated}", penalties, bases, further, device),
             _stage("  whole model, trained as long", 1, bases, further, device),
             _stage("  random heads", min(pruning.controls, penalties), bases, further, device),
-            _stage("  from scratch", min(scratch, penalties), dear, again, device),
+            _stage("  from scratch", min(pruning.scratch, penalties), dear, again, device),
         ]
     return [stage for stage in found if stage.runs]
 

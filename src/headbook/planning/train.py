@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 from headbook.artefacts.catalogue import runs
 from headbook.artefacts.model import ModelRun
+from headbook.artefacts.regularising import Regularising, Task, made, tuned
 from headbook.artefacts.trained import train_missing
+from headbook.chapters.config import Config
 from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.regularised_runs import Regularising, Task, made, tuned
 from headbook.training.processes import started_by_torchrun
 from headbook.types import UserError
 

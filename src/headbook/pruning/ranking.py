@@ -51,13 +51,6 @@ def counts(heads: int, levels: Sequence[float]) -> tuple[int, ...]:
     return tuple(round(level * heads) for level in levels)
 
 
-def nested_masks(
-    order: Sequence[HeadId], levels: Sequence[float]
-) -> tuple[tuple[HeadId, ...], ...]:
-    """One mask a level, each the first heads of the order: a higher level closes these and more."""
-    return tuple(first_of(order, count) for count in counts(len(order), levels))
-
-
 def keep_one(heads: Iterable[HeadId], kept: HeadId) -> tuple[HeadId, ...]:
     """The mask that closes every other head of the kept one's block (Michel et al. 2019, 3.3).
 

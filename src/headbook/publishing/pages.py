@@ -16,16 +16,16 @@ from headbook.runs.canonical import canonical
 from headbook.types import UserError
 
 BOOK_PACKAGES = ("papermill", "jupyter-book")
-STUDIES = ("study", "date", "runs read", "commit", "machine")
+PAGES = ("page", "date", "runs read", "commit", "machine")
 TRAININGS = ("what", "corpus", "seed", "width", "updates", "started", "hours", "commit", "machine")
 NOT_RECORDED = "not recorded"
 TRAINED = {"model": "translation", "language": "language model", "encoder": "of source text"}
 """Stages whose runs are listed, and what they train."""
 HOURS = """\
 Hours are those of the process that finished a training; one that was killed and went on took more.
-Pruned models and their controls are not listed. `runs read` counts all that a study took from the
+Pruned models and their controls are not listed. `runs read` counts all that a page took from the
 run store, parses and measurements among them; results from before that was recorded name the
-profile's translation models, or nothing where a study read none of those."""
+profile's translation models, or nothing where a page read none of those."""
 
 
 def write(folder: Path, copies: list[Path]) -> None:
@@ -134,9 +134,9 @@ def _published(results: Path) -> str:
 
 
 def _profile(name: str, files: list[Path]) -> str:
-    """The trainings that a profile's studies read, and the studies."""
+    """The trainings that a profile's pages read, and the pages."""
     runs = {file.parent.name: json.loads(file.read_text("utf-8")) for file in files}
-    studies = [_study(study, run) for study, run in runs.items()]
+    pages = [_page(name, run) for name, run in runs.items()]
     read = (made for run in runs.values() for made in run.get("runs", ()))
     trained = {canonical(made): made for made in read if _stage(made) in TRAINED}
     trainings = [_training(made) for made in trained.values()]
@@ -147,13 +147,13 @@ def _profile(name: str, files: list[Path]) -> str:
             f"### Profile {name}",
             f"{len(trained)} trainings, {taken:.1f} hours, on {machines}.",
             table(TRAININGS, trainings),
-            table(STUDIES, studies),
+            table(PAGES, pages),
         ]
     )
 
 
-def _study(name: str, run: dict) -> tuple[str, ...]:
-    """A line of the table of studies, from what was published of one."""
+def _page(name: str, run: dict) -> tuple[str, ...]:
+    """A line of the table of pages, from what was published of one."""
     date, *where = _made(run, "date")
     read = str(len(run["runs"])) if "runs" in run else NOT_RECORDED
     return name, date, read, *where
@@ -183,7 +183,7 @@ def _training(made: dict) -> tuple[str, ...]:
 
 def _made(run: dict, when: str) -> tuple[str, str, str]:
     """When, from which commit, and on which machine."""
-    from headbook.studies.results import machine  # with pandas, which building a book needs late
+    from headbook.chapters.results import machine  # with pandas, which building a book needs late
 
     hardware = run.get("hardware")
     where = machine(hardware) if hardware else NOT_RECORDED

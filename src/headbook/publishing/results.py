@@ -1,38 +1,59 @@
 """Publishing: pages computed at a profile, their tables written to data/results."""
 
-from collections.abc import Iterator
-from importlib import import_module
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from headbook.chapters.chapter import find
+from headbook.chapters.chapter import Chapter, find
+from headbook.chapters.config import Config
 from headbook.chapters.page import publish_chapter
+from headbook.chapters.results import write
 from headbook.claims.gates import RELEASED
 from headbook.publishing.templates import Template, of_profile, select
+from headbook.runs.canonical import plain
 from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.results import publish
+from headbook.types import UserError
 
 TRAINED = "laptop"
 
 
-def publish_studies(names: list[str] | None, profile: str | None) -> Iterator[Path]:
-    """Computes each named page and yields the folder its tables were written to.
+def chosen(names: list[str] | None, profile: str | None) -> list[Template]:
+    """The named pages; where none is named, all that have tables at the profile.
 
-    Without a profile a chapter is published as `released`, and what reads models trained here as
-    `laptop`. Beside the tables stand the records of all runs that the page got from the store.
+    UserError for a named page without models trained here at a profile that trains them.
     """
-    for template in select(names):
-        yield _published(template, profile)
+    found = select(names)
+    if profile in (None, RELEASED):
+        return found
+    trains = {each.name: _chapter(each).trained_here is not None for each in found}
+    if names and (without := [name for name, here in trains.items() if not here]):
+        raise UserError(f"{without[0]} has no models trained here: leave --profile {profile} out")
+    return [each for each in found if trains[each.name]]
 
 
-def _published(template: Template, profile: str | None) -> Path:
-    chapter = find(template.name)
-    if chapter and (profile == RELEASED or not (profile or "profile" in template.parameters)):
-        return publish_chapter(chapter, of_profile(template, RELEASED))
+def published(pages: Iterable[Template], profile: str | None) -> Iterator[Path]:
+    """Computes each page and yields the folder its tables were written to.
+
+    Without a profile a page with released models is published as `released`, and one of models
+    trained here alone as `laptop`. Beside the tables stand the records of all runs that the page
+    got from the store.
+    """
+    for template in pages:
+        chapter = _chapter(template)
+        if profile == RELEASED or not (profile or "profile" in template.parameters):
+            yield publish_chapter(chapter, of_profile(template, RELEASED))
+        else:
+            yield _of_models_trained_here(chapter, Config(profile or TRAINED))
+
+
+def _of_models_trained_here(chapter: Chapter, config: Config) -> Path:
     store = Store.default()
-    config = Config(profile or TRAINED)
-    if chapter and "profile" in template.parameters:
-        tables = chapter.compute(chapter.parameters_from({"profile": config.profile}), store)
-    else:
-        tables = import_module(f"headbook.studies.{template.study}").compute(config, store)
-    return publish(template.name, config, tables, store.records())
+    tables = chapter.trained_here(config, store)
+    described = {"config": plain(config), "runs": store.records()}
+    return write(chapter.name, config.profile, tables, described)
+
+
+def _chapter(template: Template) -> Chapter:
+    found = find(template.name)
+    if found is None:
+        raise UserError(f"{template.name} has no module: see src/headbook/chapters/chapter.py")
+    return found

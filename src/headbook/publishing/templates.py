@@ -20,11 +20,6 @@ class Template:
     path: Path
     parameters: dict[str, object]
 
-    @property
-    def study(self) -> str:
-        """The module of `headbook.studies` behind it: 12_syntactic_heads -> syntactic_heads."""
-        return self.name.split("_", 1)[1]
-
 
 def templates(folder: Path | None = None) -> list[Template]:
     """Every notebook of the folder in reading order; UserError when there is none."""
@@ -79,7 +74,7 @@ def _called(name: str, known: list[Template]) -> Template:
     stem = Path(name).stem
     for template in known:
         number = template.name.split("_")[0]
-        if stem in (template.name, number, number.lstrip("0"), template.study):
+        if stem in (template.name, number, number.lstrip("0"), template.name.split("_", 1)[1]):
             return template
     names = [template.name for template in known]
     near = get_close_matches(stem, names, n=3, cutoff=0.4) or names

@@ -1,7 +1,8 @@
 """Heads written by hand, whose asymmetry is known exactly."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
+import pandas as pd
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -65,3 +66,11 @@ def _previous_known() -> float:
 def _previous(scores: Float[Tensor, "token token"]) -> float:
     """Share of tokens but the first whose largest score is the previous token's."""
     return float((scores[1:].argmax(1) == torch.arange(TOKENS - 1)).double().mean())
+
+
+def cells(axes: Sequence[str], numbers: Mapping[str, Tensor]) -> pd.DataFrame:
+    """One row per cell of tensors of one shape, its place counted from one."""
+    shape = next(iter(numbers.values())).shape
+    places = 1 + torch.cartesian_prod(*map(torch.arange, shape)).T
+    values = {name: each.flatten().tolist() for name, each in numbers.items()}
+    return pd.DataFrame({**dict(zip(axes, places.tolist(), strict=True)), **values})

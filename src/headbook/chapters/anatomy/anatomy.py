@@ -7,8 +7,9 @@ import pandas as pd
 import torch
 
 from headbook.chapters import words
-from headbook.chapters.anatomy._heads import constructions
+from headbook.chapters.anatomy._heads import cells, constructions
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.tables import claim_row
 from headbook.chapters.words import TITLES
 from headbook.claims.gates import NONE
 from headbook.claims.ledger import load as ledger
@@ -17,7 +18,7 @@ from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.corpora.batches import Batch
 from headbook.corpora.registry import registry
 from headbook.heads.collect import collect
-from headbook.heads.measure import HeadMeasure, RatioSums, percentiles
+from headbook.heads.measure import HeadMeasure, RatioSums
 from headbook.heads.nulls import null_values
 from headbook.heads.positional import PositionalShare
 from headbook.heads.symmetry import (
@@ -33,7 +34,7 @@ from headbook.looking.weights import encoder_weights, tied
 from headbook.models.capture import Capturable, Point, capture
 from headbook.models.loaded import Loaded
 from headbook.runs.store import Store
-from headbook.studies.anatomy import cells
+from headbook.statistics import interval
 from headbook.types import Kind
 
 NUMBER = 1
@@ -184,13 +185,11 @@ def _claims(
 ) -> Iterator[dict[str, object]]:
     """The head at the edge: an interval of the extreme itself, chosen anew in every replicate."""
     labels = {"model": subject.model.name, "corpus": "released",
-              "target": subject.model.languages[1] or "", "seed": "",
-              "baseline": float("nan")}  # fmt: skip
+              "target": subject.model.languages[1] or "", "seed": ""}  # fmt: skip
     edges = (free.replicates().flatten(1).amin(1), same.replicates().flatten(1).amax(1))
     for name, edge in zip(CLAIMS, edges, strict=True):
-        low, high = map(float, percentiles(edge[1:]))
-        yield {"claim": name, **labels, "value": float(edge[0]), "low": low, "high": high,
-               "closed": _closed(subject, nulls) if edge is edges[0] else NONE}  # fmt: skip
+        closed = _closed(subject, nulls) if edge is edges[0] else NONE
+        yield claim_row(name, labels, *interval(edge)) | {"closed": closed}
 
 
 def _closed(subject: Subject, nulls: int) -> str:

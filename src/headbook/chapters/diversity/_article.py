@@ -7,11 +7,11 @@ import pandas as pd
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.diversity._training_claims import ends
+from headbook.chapters.diversity._watched import column
 from headbook.chapters.trained import Trained
 from headbook.claims.ledger import load as ledger
 from headbook.heads.four_metrics import DISSIMILARITY, FREE, ORTHOGONALITY, RAW
-from headbook.studies.diversity_watched import column
-from headbook.studies.training_claims import ends
 
 ARTICLE_RISE = (3.52, 3.52, 2.69, 3.80, 4.38, 5.83)
 """By how much the logarithm of raw query orthogonality rises by layer, from the first batch to the

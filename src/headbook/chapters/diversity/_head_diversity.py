@@ -12,7 +12,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torchmetrics import Metric
 
-from headbook.artefacts.model import Size
+from headbook.artefacts.model import Heads, Size
+from headbook.chapters.diversity._scores import DISTANCE
 from headbook.corpora.batches import Batch
 from headbook.heads.collect import collect
 from headbook.heads.diversity_grams import HeadGrams
@@ -24,8 +25,6 @@ from headbook.models.capture import Point
 from headbook.models.transformer import Transformer
 from headbook.runs.seeds import derived
 from headbook.statistics import REPLICATES, drawn_within, interval, within_layers
-from headbook.studies.diversity_scores import DISTANCE
-from headbook.studies.pruning_orders import Heads
 from headbook.types import Kind
 
 QUERIES, CONTEXTS = "1 - query alignment", "1 - context alignment"

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 from scipy.stats import spearmanr
 
+from headbook.chapters.chapter import Tables
 from headbook.chapters.diversity._layer_models import Subject, Task
 from headbook.chapters.diversity._layer_tables import (
     BINS,
@@ -16,8 +17,7 @@ from headbook.chapters.diversity._layer_tables import (
     TRAINED,
     WHOLE,
 )
-from headbook.studies.measurements import claim_row
-from headbook.studies.results import Tables
+from headbook.chapters.tables import claim_row
 
 NAN = float("nan")
 CONTEXT = {Task.LANGUAGE: WHOLE, Task.MASKED: REPLACED}

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from headbook.artefacts.encoders import EncoderModel, Objective, encoder_model
 from headbook.artefacts.model import LONGEST, TrainedModel, trained
+from headbook.chapters.config import Config
+from headbook.chapters.profile import LayerSample
 from headbook.corpora.batches import PAD, EncodedPair, in_order
 from headbook.corpora.masked import Masking, masked_copies
 from headbook.corpora.plain_text import NO_SOURCE
@@ -23,8 +25,6 @@ from headbook.layers.states import States, flat, token_states
 from headbook.models.transformer import Transformer
 from headbook.runs.seeds import derived
 from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.encoder_runs import LayerSample
 from headbook.types import Kind
 
 WATCHED = 200

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from headbook.artefacts.regularising import CONSTANT, NONE, Task, V
 from headbook.chapters.diversity._regularised_measures import Reading
+from headbook.chapters.tables import claim_row
 from headbook.heads.four_metrics import DISSIMILARITY
 from headbook.statistics import draws, over_seeds, percentile_interval
-from headbook.studies.measurements import claim_row
-from headbook.studies.regularised_runs import CONSTANT, NONE, Task, V
 from headbook.training.paired import SAMPLES, SEED, resampled
 from headbook.training.regularising import Term
 from headbook.training.scoring import Losses

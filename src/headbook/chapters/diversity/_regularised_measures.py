@@ -10,6 +10,9 @@ import torch
 from jaxtyping import Float
 from safetensors.torch import load_file, save_file
 
+from headbook.artefacts.regularising import Made, Task
+from headbook.chapters.chapter import Tables
+from headbook.chapters.config import Config
 from headbook.chapters.diversity._removed_heads import without_heads
 from headbook.corpora.batches import Batch, in_order
 from headbook.heads.collect import collect
@@ -19,9 +22,6 @@ from headbook.heads.four_metrics import ARTICLE, FREE, four_metrics
 from headbook.models.capture import Point, capture
 from headbook.models.transformer import Transformer
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.studies.config import Config
-from headbook.studies.regularised_runs import Made, Task
-from headbook.studies.results import Tables
 from headbook.training.regularising import DiversityPenalty, Regulariser, Term, value
 from headbook.training.scoring import Losses
 from headbook.types import Kind

@@ -1,9 +1,12 @@
 """Means over seeds with their intervals, as figures and prose of this part need them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 
+from headbook.chapters.chapter import Tables
+from headbook.chapters.config import Config
+from headbook.chapters.tables import mean_claims, stacked
 from headbook.statistics import over_seeds
 
 
@@ -32,3 +35,30 @@ def differences(frame: pd.DataFrame, base: str, column: str) -> pd.DataFrame:
     wide = wide.loc[list(dict.fromkeys(frame["variant"]))]
     apart = (wide - wide.loc[base]).drop(index=base)
     return apart.reset_index().melt("variant", value_name="value")
+
+
+def of_each_seed(configs: Sequence[Config], compute: Callable[[Config], Tables]) -> Tables:
+    """The tables of every config, of one seed each, with the column `seed`; claims are means."""
+    found = [(config.seed, compute(config)) for config in configs]
+    _, first = found[0]
+    tables = {name: stacked(own[name].assign(seed=seed) for seed, own in found) for name in first}
+    return tables | {"claims": mean_claims(tables["claims"])}
+
+
+def mean_table(table: pd.DataFrame, by: Sequence[str], spread: str) -> pd.DataFrame:
+    """One row per model, in the table's order: means over seeds, whole numbers as they are.
+
+    Where there are several, the column behind `spread` is its standard deviation over seeds, and
+    the last one their number.
+    """
+    groups = table.drop(columns="seed").groupby(list(by), sort=False)
+    measured = table.select_dtypes("floating").columns
+    means = groups.agg({
+        name: "mean" if name in measured else "first"
+        for name in table.columns.drop(["seed", *by])
+    }).reset_index()  # fmt: skip
+    if table["seed"].nunique() > 1:
+        means.insert(means.columns.get_loc(spread) + 1, f"{spread}_sd",
+                     groups[spread].std().to_numpy())  # fmt: skip
+        means["seeds"] = groups.size().to_numpy()
+    return means

@@ -8,14 +8,14 @@ import pandas as pd
 from headbook.artefacts.language import LanguageModel, Setting
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.config import Config
 from headbook.chapters.diversity import _article as article
 from headbook.chapters.diversity._article import Parameters
+from headbook.chapters.diversity._training_claims import setting_tables
+from headbook.chapters.diversity._watched import labels, language_models, peak_rate
+from headbook.chapters.tables import claim_row
 from headbook.chapters.trained import at_profile
 from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.diversity_watched import labels, language_models, peak_rate
-from headbook.studies.measurements import claim_row
-from headbook.studies.training_claims import setting_tables
 
 NUMBER = 32
 TITLE = "Do the article's findings hold in the model it describes?"
@@ -30,10 +30,10 @@ LEARNING, NOT_LEARNING = "learns its text", "learns frequencies only"
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """Every model of the setting, observed as it is trained; none at `published`."""
-    return at_profile(parameters, store, measured)
+    return at_profile(parameters, store, trained_here)
 
 
-def measured(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """Looks, losses, effects of a changed token, cost of looking, quality, claims."""
     models = language_models(config, Setting.DESCRIBED, store)
     tables = setting_tables(models)

@@ -4,13 +4,13 @@ import pandas as pd
 
 from headbook.artefacts.language import Setting
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.config import Config
 from headbook.chapters.diversity import _article as article
 from headbook.chapters.diversity._article import Parameters
+from headbook.chapters.diversity._training_claims import setting_tables
+from headbook.chapters.diversity._watched import TRAINED, UNTRAINED, language_models
 from headbook.chapters.trained import at_profile
 from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.diversity_watched import TRAINED, UNTRAINED, language_models
-from headbook.studies.training_claims import setting_tables
 
 NUMBER = 31
 TITLE = "Do the article's findings return when its notebook is run as it was?"
@@ -21,10 +21,10 @@ SETTING = "published"
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """Every model of the setting, observed as it is trained; none at `published`."""
-    return at_profile(parameters, store, measured)
+    return at_profile(parameters, store, trained_here)
 
 
-def measured(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """Looks, losses, effects of a changed token, cost of looking, claims."""
     return setting_tables(language_models(config, Setting.PUBLISHED, store))
 

@@ -9,13 +9,9 @@ from scipy.stats import spearmanr
 
 from headbook.artefacts.language import LanguageModel, Setting
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.trained import Trained, at_profile
-from headbook.claims.ledger import load as ledger
-from headbook.claims.verdict import COLUMNS
-from headbook.heads.four_metrics import DISSIMILARITY, RAW
-from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.diversity_watched import (
+from headbook.chapters.config import Config
+from headbook.chapters.diversity._training_claims import KEYS as SETTING_KEYS
+from headbook.chapters.diversity._watched import (
     batch_rows,
     column,
     has_one_pair,
@@ -23,8 +19,12 @@ from headbook.studies.diversity_watched import (
     language_models,
     variance,
 )
-from headbook.studies.measurements import claim_row, stacked
-from headbook.studies.training_claims import KEYS as SETTING_KEYS
+from headbook.chapters.tables import claim_row, stacked
+from headbook.chapters.trained import Trained, at_profile
+from headbook.claims.ledger import load as ledger
+from headbook.claims.verdict import COLUMNS
+from headbook.heads.four_metrics import DISSIMILARITY, RAW
+from headbook.runs.store import Store
 
 NUMBER = 34
 TITLE = "Does diversity predict the loss?"
@@ -48,10 +48,10 @@ Parameters = Trained
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """Nothing at `published`; else batches, regressions of every layer, claims."""
-    return at_profile(parameters, store, measured)
+    return at_profile(parameters, store, trained_here)
 
 
-def measured(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """The tables of a profile; models that the store lacks are trained."""
     models = [
         (setting, model) for setting in Setting for model in language_models(config, setting, store)

@@ -7,10 +7,11 @@ from functools import cached_property
 import pandas as pd
 
 from headbook.artefacts.heads import BATCH_TOKENS
-from headbook.artefacts.model import ModelRun, TrainedModel, trained
-from headbook.artefacts.pruned import EVERYTHING
+from headbook.artefacts.model import ModelRun, TrainedModel, heads_of, trained
+from headbook.artefacts.pruned import EVERYTHING, keeping
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.config import Config
 from headbook.chapters.diversity._head_diversity import (
     ALL,
     BETWEEN,
@@ -29,6 +30,9 @@ from headbook.chapters.diversity._head_diversity import (
     inside_blocks,
     slopes,
 )
+from headbook.chapters.importance_scores import ABLATION, IMPORTANCE, RELEVANCE, importance_scores
+from headbook.chapters.sweeps import swept
+from headbook.chapters.tables import claim_row, model_labels, stacked
 from headbook.chapters.trained import Measured, at_profile
 from headbook.claims.ledger import load as ledger
 from headbook.corpora.batches import in_order
@@ -36,12 +40,6 @@ from headbook.heads.four_metrics import DISSIMILARITY
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
 from headbook.statistics import interval
-from headbook.studies.config import Config
-from headbook.studies.importance_scores import ABLATION, IMPORTANCE, RELEVANCE, importance_scores
-from headbook.studies.kept_heads import keeping
-from headbook.studies.measurements import claim_row, model_labels, stacked
-from headbook.studies.pruning_orders import heads_of
-from headbook.studies.sweeps import swept
 from headbook.types import Kind
 
 NUMBER = 35
@@ -83,10 +81,10 @@ class Subject:
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """Nothing at `published`; else diversity, survival and importance of every head, claims."""
-    return at_profile(parameters, store, measured)
+    return at_profile(parameters, store, trained_here)
 
 
-def measured(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """The tables of a profile; models and sweeps that the store lacks are trained."""
     subjects = [_subject(run, config, store) for run in config.pruned_models()]
     agreements = [pd.DataFrame(_agreement(each)) for each in subjects]

@@ -18,16 +18,15 @@ from headbook.artefacts.language import (
 from headbook.artefacts.watching import PROBE
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.diversity._seeds import differences, over_seed
+from headbook.chapters.config import Config
+from headbook.chapters.diversity._seeds import differences, mean_table, of_each_seed, over_seed
+from headbook.chapters.diversity._training_claims import at_the_end, last_looks
+from headbook.chapters.diversity._watched import labels
+from headbook.chapters.tables import claim_row, stacked
 from headbook.chapters.trained import Trained, at_profile
 from headbook.heads.four_metrics import DISSIMILARITY, FREE
 from headbook.models.grouped import pooled
 from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.diversity_watched import labels
-from headbook.studies.measurements import claim_row, stacked
-from headbook.studies.over_seeds import mean_table, of_each_seed
-from headbook.studies.training_claims import at_the_end, last_looks
 
 NUMBER = 38
 TITLE = "Can heads share keys and values?"
@@ -85,10 +84,10 @@ class Variant:
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """Nothing at `published`; else quality, diversity, the cost of conversion, claims."""
-    return at_profile(parameters, store, measured)
+    return at_profile(parameters, store, trained_here)
 
 
-def measured(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """The tables of a profile, over all of its seeds; models that the store lacks are trained."""
     return of_each_seed(config.of_varied_seeds(), lambda each: _of_seed(each, store))
 

@@ -13,6 +13,14 @@ from headbook.artefacts.heads import BATCH_TOKENS
 from headbook.artefacts.model import TrainedModel, trained
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.config import Config
+from headbook.chapters.diversity._scores import (
+    diversity_rows,
+    gram_rows,
+    of_vectors,
+    unrelated,
+)
+from headbook.chapters.tables import claim_row, model_labels, stacked
 from headbook.chapters.trained import Trained, at_profile
 from headbook.chapters.words import TITLES
 from headbook.claims.ledger import load as ledger
@@ -31,14 +39,6 @@ from headbook.looking.text import text as sentences_of
 from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
 from headbook.runs.seeds import derived
 from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.diversity_scores import (
-    diversity_rows,
-    gram_rows,
-    of_vectors,
-    unrelated,
-)
-from headbook.studies.measurements import claim_row, model_labels, stacked
 from headbook.types import Kind
 
 NUMBER = 30
@@ -72,11 +72,11 @@ class Parameters(Trained):
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """At `published` the released models, else known answers and models trained here."""
-    found = at_profile(parameters, store, measured, released=("models", "text", "first"))
+    found = at_profile(parameters, store, trained_here, released=("models", "text", "first"))
     return found or {"released": stacked(_released(parameters))}
 
 
-def measured(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """Known answers, the effect of scale, decoders before training, the profile's models."""
     models = [trained(run, store) for run in config.examined_models()]
     sentences = config.preset.pruning.examined

@@ -4,14 +4,14 @@ import pandas as pd
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.config import Config
 from headbook.chapters.diversity._frames import one_column_a_pair, one_row_a_pair, run
+from headbook.chapters.diversity._watched import watched_tables
 from headbook.chapters.trained import Trained, at_profile
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.four_metrics import FREE, RAW
 from headbook.plots.film import Film, film
 from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.diversity_watched import watched_tables
 
 NUMBER = 33
 TITLE = "Do heads draw apart as a model learns?"
@@ -36,10 +36,10 @@ Parameters = Trained
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """Nothing at `published`; else every frame, the losses, and changes from first to last."""
-    return at_profile(parameters, store, measured)
+    return at_profile(parameters, store, trained_here)
 
 
-def measured(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """The tables of a profile; models that the store lacks are trained."""
     watched = watched_tables(config, store)
     # A pair is as unlike from the one side as from the other, and these tables are published.

@@ -9,8 +9,18 @@ import torch
 from jaxtyping import Float
 from tqdm import tqdm
 
+from headbook.artefacts.regularising import (
+    CONSTANT,
+    NONE,
+    Made,
+    Regularising,
+    Task,
+    V,
+    trained_all,
+)
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.config import Config
 from headbook.chapters.diversity._regularised_claims import (
     TERMS,
     Evidence,
@@ -29,23 +39,13 @@ from headbook.chapters.diversity._regularised_measures import (
 )
 from headbook.chapters.diversity._removed_heads import HALF, rise
 from headbook.chapters.diversity._seeds import over_seed
+from headbook.chapters.tables import stacked
 from headbook.chapters.trained import Measured, at_profile
 from headbook.claims.ledger import load as ledger
 from headbook.heads.four_metrics import ATTENTION, DISSIMILARITY
 from headbook.runs.seeds import derived
 from headbook.runs.store import Store
 from headbook.statistics import REPLICATES, holm, interval, p_value, within_layers
-from headbook.studies.config import Config
-from headbook.studies.measurements import stacked
-from headbook.studies.regularised_runs import (
-    CONSTANT,
-    NONE,
-    Made,
-    Regularising,
-    Task,
-    V,
-    trained_all,
-)
 from headbook.training.regularising import Term
 
 NUMBER = 36
@@ -75,10 +75,10 @@ Parameters = Measured
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """Nothing at `published`; else quality, diversity, loss without heads, changes, claims."""
-    return at_profile(parameters, store, measured)
+    return at_profile(parameters, store, trained_here)
 
 
-def measured(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """The tables of a profile; models that the store lacks are trained."""
     asked = config.regularising()
     trained = {task: trained_all(asked, task, store) for task in Task}

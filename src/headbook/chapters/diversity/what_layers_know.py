@@ -4,6 +4,7 @@ import pandas as pd
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.config import Config
 from headbook.chapters.diversity._layer_claims import claims, curve
 from headbook.chapters.diversity._layer_models import Subject, Task, subjects, text_for
 from headbook.chapters.diversity._layer_tables import (
@@ -23,7 +24,6 @@ from headbook.chapters.diversity._layer_tables import (
 from headbook.chapters.trained import Measured, at_profile
 from headbook.claims.ledger import load as ledger
 from headbook.runs.store import Store
-from headbook.studies.config import Config
 
 NUMBER = 39
 TITLE = "Does the first layer learn most of what is predicted?"
@@ -42,10 +42,10 @@ Parameters = Measured
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """Three tasks with each seed; none at `published`."""
-    return at_profile(parameters, store, measured)
+    return at_profile(parameters, store, trained_here)
 
 
-def measured(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """Information and distances by layer, of three tasks with each seed."""
     found = subjects(config, store)
     text = text_for(config, found[0].made)

@@ -22,7 +22,6 @@ from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.corpora.readers import load as corpus
 from headbook.heads.importance import Form, importance, l2_normalised
 from headbook.models.gates import all_heads
-from headbook.pruning.ranking import keep_one
 from headbook.released.firefox import FirefoxModel, load_firefox
 from headbook.runs.store import Store
 from headbook.statistics import holm
@@ -74,11 +73,6 @@ class Subject:
     def one_out(self) -> tuple[Mask, ...]:
         """The whole model, and the model without each head."""
         return ((), *((head,) for head in self.heads))
-
-    @property
-    def one_left(self) -> tuple[Mask, ...]:
-        """The whole model, and the model with each head alone in its block."""
-        return ((), *(keep_one(self.heads, head) for head in self.heads))
 
     def on_sample(self, masks: Sequence[Mask], sentences: int) -> ReleasedMasked:
         """Losses on the model's own translations of the bundled sentences."""

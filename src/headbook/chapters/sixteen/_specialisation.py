@@ -11,10 +11,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headbook.artefacts.heads import Measured
-from headbook.heads.measure import percentiles
+from headbook.chapters.measurements import Measurement
 from headbook.heads.positional import REACH, Place, at_place
 from headbook.heads.roles import Thresholds
-from headbook.studies.measurements import Measurement
+from headbook.statistics import interval
 
 Replicates = Float[Tensor, " replicate"]
 BLEU = "bleu"
@@ -74,13 +74,7 @@ class Sharpest:
     @property
     def ends(self) -> tuple[float, float]:
         """The 95 % interval over sentences."""
-        return ends(self.replicates)
-
-
-def ends(replicates: Replicates) -> tuple[float, float]:
-    """The 95 % interval of a number and its replicates."""
-    low, high = percentiles(replicates[1:])
-    return float(low), float(high)
+        return interval(self.replicates)[1:]
 
 
 def sharpest(measurement: Measurement, score: Score) -> Sharpest:

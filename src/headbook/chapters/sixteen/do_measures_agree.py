@@ -10,16 +10,12 @@ import pandas as pd
 from jaxtyping import Float
 
 from headbook.artefacts.masked import Masked, MaskedRun, masked
-from headbook.artefacts.model import TrainedModel, trained
+from headbook.artefacts.model import Heads, TrainedModel, heads_of, primary, trained
+from headbook.artefacts.pruning_orders import random_orders
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.trained import Parsed, at_profile
-from headbook.heads.relevance_rules import Variant
-from headbook.runs.store import Store
-from headbook.statistics import drawn_within, interval, spearman
-from headbook.studies.ablations import head_columns
-from headbook.studies.config import Config
-from headbook.studies.importance_scores import (
+from headbook.chapters.config import Config
+from headbook.chapters.importance_scores import (
     ABLATION,
     CONFIDENCE,
     IMPORTANCE,
@@ -29,9 +25,12 @@ from headbook.studies.importance_scores import (
     Scores,
     importance_scores,
 )
-from headbook.studies.measurements import claim_row, model_labels, stacked
-from headbook.studies.pruning_curves import primary
-from headbook.studies.pruning_orders import Heads, heads_of, random_orders
+from headbook.chapters.sixteen._ablations import head_columns
+from headbook.chapters.tables import claim_row, model_labels, stacked
+from headbook.chapters.trained import Parsed, at_profile
+from headbook.heads.relevance_rules import Variant
+from headbook.runs.store import Store
+from headbook.statistics import drawn_within, interval, spearman
 from headbook.training.paired import paired, resampled
 from headbook.types import Kind
 
@@ -78,7 +77,7 @@ Parameters = Parsed
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """At a profile, every measure of every head of its examined models."""
-    return at_profile(parameters, store, measured)
+    return at_profile(parameters, store, trained_here)
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ def _drawn(
     return spearman(scores[:, drawn].swapaxes(0, 1))
 
 
-def measured(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """Every head's scores, their correlations, and BLEU without halves of the encoder's heads."""
     subjects = [_subject(trained(run, store), config, store) for run in config.examined_models()]
     return {

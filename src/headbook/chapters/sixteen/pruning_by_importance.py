@@ -8,8 +8,22 @@ import numpy as np
 import pandas as pd
 import torch
 
+from headbook.artefacts.model import Heads
+from headbook.artefacts.pruning_orders import Order, random_orders
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.sixteen._curves import (
+    EVERY,
+    Curve,
+    Replicates,
+    Scored,
+    averaged,
+    curve,
+    curve_rows,
+    harmless,
+    kept_at,
+    mean_kept,
+)
 from headbook.chapters.sixteen._released import (
     TEST,
     Scores,
@@ -21,20 +35,7 @@ from headbook.chapters.sixteen._released import (
 )
 from headbook.pruning.ranking import ascending
 from headbook.runs.store import Store
-from headbook.studies.pruning_curves import (
-    EVERY,
-    Curve,
-    Replicates,
-    Scored,
-    averaged,
-    curve,
-    curve_rows,
-    harmless,
-    interval,
-    kept_at,
-    mean_kept,
-)
-from headbook.studies.pruning_orders import Heads, Order, random_orders
+from headbook.statistics import interval
 from headbook.types import Kind
 
 NUMBER = 22

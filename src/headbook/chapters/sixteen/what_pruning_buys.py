@@ -10,14 +10,14 @@ from headbook.artefacts.pruned import EVERYTHING
 from headbook.artefacts.speed import Speed, SpeedRun, Task, speed
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.config import Config
+from headbook.chapters.sweeps import shuffled, swept
+from headbook.chapters.tables import claim_row, model_labels
 from headbook.chapters.trained import Trained, at_profile
 from headbook.claims.ledger import load as ledger
 from headbook.models.gates import all_heads
 from headbook.runs.store import Store
 from headbook.statistics import percentile_interval
-from headbook.studies.config import Config
-from headbook.studies.measurements import claim_row, model_labels
-from headbook.studies.sweeps import shuffled, swept
 from headbook.types import HeadId
 
 NUMBER = 24
@@ -44,10 +44,10 @@ Parameters = Trained
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """At a profile, speed and size of its first examined model without sets of heads."""
-    return at_profile(parameters, store, measured)
+    return at_profile(parameters, store, trained_here)
 
 
-def measured(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """Speed, size and equality with the masked model, of the first examined model."""
     model = trained(config.examined_models()[0], store)
     chosen = _masks(model, config, store)

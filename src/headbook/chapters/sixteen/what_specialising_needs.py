@@ -7,9 +7,13 @@ import pandas as pd
 
 from headbook.artefacts.costs import work_of
 from headbook.artefacts.model import TrainedModel, trained
+from headbook.artefacts.specialising import Change
 from headbook.artefacts.texts import HELD_OUT
 from headbook.chapters import words
-from headbook.chapters.chapter import Facts
+from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.config import Config
+from headbook.chapters.measurements import measure, text_of
+from headbook.chapters.sixteen._curves import score
 from headbook.chapters.sixteen._specialisation import (
     ANY_OFFSET,
     BLEU,
@@ -18,15 +22,10 @@ from headbook.chapters.sixteen._specialisation import (
     most_confident,
     sharpest,
 )
+from headbook.chapters.tables import claim_row, mean_claims, model_labels
 from headbook.chapters.trained import Parsed, at_profile
 from headbook.runs.store import Store
 from headbook.statistics import over_seeds
-from headbook.studies.config import Config
-from headbook.studies.measurements import claim_row, measure, model_labels, text_of
-from headbook.studies.over_seeds import mean_claims
-from headbook.studies.pruning_curves import score
-from headbook.studies.results import Tables
-from headbook.studies.specialising_runs import Change
 
 NUMBER = 27
 TITLE = "What does specialising need?"
@@ -62,10 +61,10 @@ Parameters = Parsed
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """The model and each change of it with the profile's seeds; none at `published`."""
-    return at_profile(parameters, store, measured)
+    return at_profile(parameters, store, trained_here)
 
 
-def measured(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """Every checkpoint of the model and of each change: BLEU and its most specialised heads."""
     rows = [
         row

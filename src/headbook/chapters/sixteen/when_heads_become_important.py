@@ -7,30 +7,30 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from headbook.artefacts.model import TrainedModel, trained
+from headbook.artefacts.model import TrainedModel, heads_of, trained
+from headbook.artefacts.pruning_orders import Order, importances, random_orders
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.trained import Trained, at_profile
-from headbook.claims.gates import EARLY
-from headbook.claims.ledger import load as ledger
-from headbook.pruning.ranking import ascending
-from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.measurements import claim_row, model_labels, stacked
-from headbook.studies.profile import Pruning
-from headbook.studies.pruning_curves import (
+from headbook.chapters.config import Config
+from headbook.chapters.profile import Pruning
+from headbook.chapters.sixteen._curves import (
     Curve,
     Replicates,
     Scored,
     averaged,
     curve,
     curve_rows,
-    interval,
     mean_kept,
     prunable,
     score,
 )
-from headbook.studies.pruning_orders import Order, heads_of, importances, random_orders
+from headbook.chapters.tables import claim_row, model_labels, stacked
+from headbook.chapters.trained import Trained, at_profile
+from headbook.claims.gates import EARLY
+from headbook.claims.ledger import load as ledger
+from headbook.pruning.ranking import ascending
+from headbook.runs.store import Store
+from headbook.statistics import interval
 
 NUMBER = 23
 TITLE = "When do heads become important?"
@@ -51,7 +51,7 @@ Parameters = Trained
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """At a profile, every checkpoint of its first model, pruned."""
-    return at_profile(parameters, store, measured)
+    return at_profile(parameters, store, trained_here)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Checkpoint:
         return averaged(partial(mean_kept, scored=self.scored), self.curves, order)
 
 
-def measured(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """Curves, mean BLEU kept and prunable share of every checkpoint of the first model."""
     model = trained(config.examined_models()[0], store)
     labels, found = model_labels(model), list(_checkpoints(model, config.preset.pruning, store))

@@ -9,10 +9,14 @@ import torch
 
 from headbook.artefacts.importance import ImportanceRun, importance
 from headbook.artefacts.model import TrainedModel, trained
+from headbook.artefacts.pruning_orders import SCORED_ON
 from headbook.artefacts.relevance import RelevanceRun, relevance
 from headbook.artefacts.texts import HELD_OUT
 from headbook.chapters import words
-from headbook.chapters.chapter import Facts
+from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.config import Config
+from headbook.chapters.measurements import Measurement, measure, text_of
+from headbook.chapters.sixteen._curves import score
 from headbook.chapters.sixteen._specialisation import (
     ANY_OFFSET,
     BLEU,
@@ -20,22 +24,18 @@ from headbook.chapters.sixteen._specialisation import (
     Replicates,
     Score,
     Sharpest,
-    ends,
     most_confident,
     offset_of,
     sharpest,
     threshold,
 )
+from headbook.chapters.tables import claim_row, model_labels
 from headbook.chapters.trained import Parsed, at_profile
 from headbook.heads.importance import Form
 from headbook.heads.positional import Place, place_of
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.measurements import Measurement, claim_row, measure, model_labels, text_of
-from headbook.studies.pruning_curves import score
-from headbook.studies.pruning_orders import SCORED_ON
-from headbook.studies.results import Tables
+from headbook.statistics import interval
 from headbook.types import Kind
 
 NUMBER = 26
@@ -130,10 +130,10 @@ Parameters = Parsed
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """Every checkpoint of every model of the profile; none at `published`."""
-    return at_profile(parameters, store, measured)
+    return at_profile(parameters, store, trained_here)
 
 
-def measured(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """Every checkpoint of every model: BLEU, the most specialised heads, relevance, importance."""
     models = [trained(run, store) for run in config.emerging_models()]
     found = [Emergence(each, tuple(_checkpoints(each, config, store))) for each in models]
@@ -194,7 +194,7 @@ def _rows(emergence: Emergence) -> Iterator[dict[str, object]]:
             row[BLEU] = each.bleu if own else float("nan")
             for name in ("relevance", "importance"):
                 values = getattr(each, name)
-                numbers = (float(values[0]), *ends(values)) if own else [float("nan")] * 3
+                numbers = interval(values) if own else [float("nan")] * 3
                 row |= _named(name, *numbers)
             yield row
 
@@ -251,7 +251,7 @@ def _width_claims(found: Sequence[Emergence]) -> Iterator[dict[str, object]]:
 
 
 def _difference(claim: str, labels: dict[str, object], values: Replicates) -> dict[str, object]:
-    return claim_row(claim, labels, float(values[0]), *ends(values))
+    return claim_row(claim, labels, *interval(values))
 
 
 def through(tables: Tables, column: str) -> pd.DataFrame:

@@ -14,6 +14,10 @@ from headbook.syntax.alignment import AlignedTree, align_all
 from headbook.trees import Tree
 from headbook.types import UserError
 
+ENGLISH, PORTUGUESE = "ud-pud-en", "ud-pud-pt"
+"""The same thousand sentences in both languages: the texts of the comparison."""
+PARALLEL = (ENGLISH, PORTUGUESE)
+
 EWT = "ud-ewt"
 """The text of the pages' sentences: gold trees of the dev and test parts."""
 SAMPLE_LANGUAGE = "en"

@@ -7,13 +7,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headbook.chapters.specialised_heads._released import Reading
+from headbook.chapters.specialised_heads._released import PARALLEL, Reading
 from headbook.chapters.specialised_heads._roles import ONE_OF_TWO, THRESHOLDS, Roles
-from headbook.chapters.specialised_heads.three_languages import PARALLEL
+from headbook.chapters.tables import claim_row
 from headbook.claims.gates import NONE, RELEASED
-from headbook.heads.measure import percentiles
 from headbook.heads.positional import Place, at_place
 from headbook.heads.roles import Role
+from headbook.statistics import interval
 
 CONFIDENT = 0.70
 """What the ledger calls a confident head (claim voita-f1b-few-confident)."""
@@ -53,9 +53,7 @@ def role_claims(roles: Roles, nulls: pd.DataFrame | None) -> Iterator[dict[str, 
         "voita-f1c-unclassified": (alone, diagnostic(roles.reading, nulls)),
     }
     for claim, (values, closed) in found.items():
-        low, high = percentiles(values[1:])
-        yield {"claim": claim, **labels, "value": float(values[0]), "low": float(low),
-               "high": float(high), "baseline": float("nan"), "closed": closed or NONE}  # fmt: skip
+        yield claim_row(claim, labels, *interval(values)) | {"closed": closed or NONE}
 
 
 def _least_confident(roles: Roles) -> Float[Tensor, " replicate"]:

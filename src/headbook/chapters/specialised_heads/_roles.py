@@ -9,17 +9,26 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headbook.chapters.specialised_heads._released import Reading
+from headbook.claims.ledger import load as ledger
 from headbook.heads.confidence import Confidence
 from headbook.heads.measure import BestHead, HeadMeasure, RatioSums, best_head, percentiles
-from headbook.heads.offset_baseline import OffsetShare, offset_baseline
+from headbook.heads.offset_baseline import OffsetShare, offset_accuracies, offset_baseline
 from headbook.heads.positional import REACH, Place, PositionalShare, at_place
 from headbook.heads.rare import RareChance, RareShare
-from headbook.heads.roles import Role, Thresholds
-from headbook.heads.syntactic import SyntacticAccuracy
+from headbook.heads.roles import Role, Thresholds, held_roles
+from headbook.heads.syntactic import SyntacticAccuracy, best_accuracies
 from headbook.heads.tag_rules import TagRuleShare, tag_baseline
 from headbook.looking.passes import ranks_in
+from headbook.statistics import interval
 from headbook.trees import RELATION_DIRECTIONS
 from headbook.types import Kind
+
+PAPER_ROLES = pd.DataFrame({
+    "target": ["Russian (OpenSubtitles)", "German (WMT)", "French (WMT)"],
+    "positional": [5, 5, 4], "syntactic": [8, 9, 7], "rare": [1, 1, 1], "any": [14, 15, 12],
+    "heads": [48, 48, 48],
+})  # fmt: skip
+"""Heads with each role in the paper's Figures 1c and 2, counted there by eye."""
 
 NAMES = (
     "verb → subject", "subject → verb", "verb → object", "object → verb",
@@ -55,23 +64,17 @@ class Roles:
 
     def held_on(self, half: int | None) -> dict[Role, Bool[Tensor, "replicate layer head"]]:
         """The same on the sentences of one half, 0 or 1, or on all."""
-        neighbours = at_place(self.sums["positional"].replicates(half), Place.NEIGHBOUR)
-        margins = self._over_offset_on(half)
-        return {
-            Role.POSITIONAL: (neighbours >= THRESHOLDS.positional).any(-1),
-            Role.SYNTACTIC: (margins >= THRESHOLDS.syntactic_margin).any(-1),
-            Role.RARE: self.sums["rare"].replicates(half)[..., ONE_OF_TWO] >= THRESHOLDS.rare,
-        }
+        names = ("positional", "syntactic", "offsets", "rare")
+        return held_roles(*(self.sums[name].replicates(half) for name in names))
 
     def counts(self) -> Iterator[dict[str, object]]:
         """How many encoder heads have each role and any, with intervals over sentences."""
         held = self.held
         heads = held[Role.RARE][0].numel()
         for name, each in (held | {"any": torch.stack(list(held.values())).any(0)}).items():
-            count = each.double().sum((1, 2))
-            low, high = percentiles(count[1:])
-            yield {"role": str(name), "count": int(count[0]), "low": float(low),
-                   "high": float(high), "heads": heads, **self.reading.labels}  # fmt: skip
+            count, low, high = interval(each.double().sum((1, 2)))
+            yield {"role": str(name), "count": int(count), "low": low, "high": high,
+                   "heads": heads, **self.reading.labels}  # fmt: skip
 
     @property
     def nearness(self) -> Float[Tensor, "replicate layer head"]:
@@ -87,20 +90,13 @@ class Roles:
     @property
     def margins(self) -> Float[Tensor, "replicate column"]:
         """Best head minus best offset, chosen on one half of the sentences, scored on the other."""
-        best = best_head(self.sums["syntactic"])
-        columns = torch.arange(len(RELATION_DIRECTIONS))
-        heads = self.sums["syntactic"].replicates(1)[:, best.layer, best.head, columns]
-        offset = offset_baseline(self.sums["offsets"]).offset + _reach(self.sums["offsets"])
-        return heads - self.sums["offsets"].replicates(1)[:, offset, columns]
+        return best_accuracies(self.sums["syntactic"]) - offset_accuracies(self.sums["offsets"])
 
     @property
     def _over_offset(self) -> Float[Tensor, "replicate layer head column"]:
         """Every head's lead over the best offset; minus infinity where nothing was asked."""
-        return self._over_offset_on(None)
-
-    def _over_offset_on(self, half: int | None) -> Float[Tensor, "replicate layer head column"]:
-        best = self.sums["offsets"].replicates(half).nan_to_num(-1).amax(1)
-        over = self.sums["syntactic"].replicates(half) - best[:, None, None]
+        best = self.sums["offsets"].replicates().nan_to_num(-1).amax(1)
+        over = self.sums["syntactic"].replicates() - best[:, None, None]
         return over.nan_to_num(nan=-torch.inf)
 
     def best(self) -> pd.DataFrame:
@@ -205,3 +201,13 @@ def _of(best: BestHead, column: int) -> dict[str, object]:
 def _reach(sums: RatioSums) -> int:
     """Index of offset zero."""
     return sums.ratio().shape[-1 if sums.ratio().ndim == 3 else 0] // 2
+
+
+def paper_accuracies() -> pd.DataFrame:
+    """Table 1 of the paper, from the ledger: relation, text, value, baseline."""
+    rows = []
+    for name, (relation, direction) in zip(NAMES, RELATION_DIRECTIONS, strict=True):
+        claim = ledger().claim(f"voita-t1-{relation}-{direction.replace('_', '-')}")
+        rows += [{"relation": name, "text": each.of, "value": each.values[0],
+                  "baseline": each.baseline} for each in claim.paper]  # fmt: skip
+    return pd.DataFrame(rows)

@@ -11,19 +11,18 @@ from torch import Tensor
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.specialised_heads._released import Reading, in_their_language
+from headbook.chapters.specialised_heads._released import PARALLEL, Reading, in_their_language
 from headbook.chapters.specialised_heads._role_claims import CONFIDENT, WITH_ROLE, role_claims
 from headbook.chapters.specialised_heads._roles import (
     NAMES,
     NEXT,
     ONE_OF_TWO,
+    PAPER_ROLES,
     PREVIOUS,
     THRESHOLDS,
     Roles,
     null_measures,
 )
-from headbook.chapters.specialised_heads.three_languages import PAPER as PAPER_ROLES
-from headbook.chapters.specialised_heads.three_languages import PARALLEL
 from headbook.chapters.words import TITLES
 from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS

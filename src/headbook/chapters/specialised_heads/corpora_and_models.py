@@ -9,14 +9,15 @@ import pandas as pd
 from headbook.artefacts.model import TrainedModel
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.config import Config
+from headbook.chapters.measurements import models
+from headbook.chapters.tables import model_labels, stacked
 from headbook.chapters.trained import Trained, at_profile
 from headbook.claims.verdict import COLUMNS
 from headbook.corpora.readers import Pairs
 from headbook.corpora.registry import CorpusKind, registry
 from headbook.released.catalogue import Entry, catalogue
 from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.measurements import model_labels, models, stacked
 
 NUMBER = 10
 TITLE = "Which models does this book measure?"
@@ -40,10 +41,10 @@ Parameters = Trained
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """At a profile, its corpora and models."""
-    return at_profile(parameters, store, measured)
+    return at_profile(parameters, store, trained_here)
 
 
-def measured(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """Corpora and their splits, models, training curves, BLEU, and a few translations."""
     found = models(config, store)
     corpora = list({model.corpus.name: model for model in reversed(found)}.values())[::-1]

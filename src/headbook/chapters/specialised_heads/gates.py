@@ -9,12 +9,12 @@ from headbook.artefacts.model import trained
 from headbook.artefacts.pruned import ENCODER_ONLY, EVERYTHING
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.config import Config
+from headbook.chapters.sweeps import Point, swept
+from headbook.chapters.tables import claim_row, model_labels, stacked
 from headbook.chapters.trained import Trained, at_profile
 from headbook.pruning.hard_concrete import CONSTANTS, Constants, Decision, HardConcrete, Source
 from headbook.runs.store import Store
-from headbook.studies.config import Config
-from headbook.studies.measurements import claim_row, model_labels, stacked
-from headbook.studies.sweeps import Point, swept
 
 NUMBER = 17
 TITLE = "How does a gate learn to close?"
@@ -33,10 +33,10 @@ Parameters = Trained
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """At a profile, the distribution of a gate and the gates of its sweeps."""
-    return at_profile(parameters, store, measured)
+    return at_profile(parameters, store, trained_here)
 
 
-def measured(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """The distribution of a gate, and the gates of the first pruned model through training."""
     first, *others = [trained(run, store) for run in config.encoder_pruned_models()]
     sweeps = {name: list(swept(first, kinds, config, store)) for name, kinds in SWEEPS.items()}

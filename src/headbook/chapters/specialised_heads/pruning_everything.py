@@ -8,17 +8,11 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
-from headbook.artefacts.pruned import EVERYTHING
+from headbook.artefacts.pruned import EVERYTHING, keeping, some_but_not_all
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.trained import Trained, at_profile
-from headbook.claims.ledger import load as ledger
-from headbook.runs.store import Store
-from headbook.statistics import Replicates, group_means
-from headbook.studies.config import Config
-from headbook.studies.kept_heads import keeping, some_but_not_all
-from headbook.studies.measurements import stacked
-from headbook.studies.pruned_tables import (
+from headbook.chapters.config import Config
+from headbook.chapters.specialised_heads._pruned_tables import (
     Sweep,
     control_table,
     gap_claim,
@@ -28,7 +22,12 @@ from headbook.studies.pruned_tables import (
     sweeps,
     under_half,
 )
-from headbook.studies.sweeps import GATES, RANDOM, SCRATCH
+from headbook.chapters.sweeps import GATES, RANDOM, SCRATCH
+from headbook.chapters.tables import stacked
+from headbook.chapters.trained import Trained, at_profile
+from headbook.claims.ledger import load as ledger
+from headbook.runs.store import Store
+from headbook.statistics import Replicates, group_means
 from headbook.types import Kind
 
 NUMBER = 19
@@ -96,10 +95,10 @@ class Order:
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """At a profile, the sweeps of its models."""
-    return at_profile(parameters, store, measured)
+    return at_profile(parameters, store, trained_here)
 
 
-def measured(config: Config, store: Store) -> Tables:
+def trained_here(config: Config, store: Store) -> Tables:
     """The sweep of every model with gates everywhere: BLEU with controls, heads left by layer."""
     found = [Order(each) for each in sweeps(config, EVERYTHING, store)]
     return {

@@ -11,6 +11,13 @@ from torch import Tensor
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.specialised_heads._rare_rivals import (
+    GROUPS,
+    ByGroup,
+    chosen_head,
+    groups_of,
+    scored,
+)
 from headbook.chapters.specialised_heads._released import (
     EWT,
     TEXTS,
@@ -24,17 +31,18 @@ from headbook.chapters.specialised_heads._targets import (
     TargetChance,
     TargetShare,
 )
+from headbook.chapters.tables import claim_row
 from headbook.chapters.words import TITLES
 from headbook.claims.gates import NONE, RELEASED
 from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS, OPTIONAL
-from headbook.heads.measure import HeadMeasure, RatioSums, percentiles
+from headbook.heads.measure import HeadMeasure, RatioSums
 from headbook.heads.nulls import null_values
 from headbook.heads.rare import RareChance, RareShare, RareUnit
 from headbook.heads.tokens import REAL_TOKENS, counted_keys
 from headbook.looking.passes import ranks_in
 from headbook.runs.store import Store
-from headbook.studies.rare_rivals import GROUPS, ByGroup, chosen_head, groups_of, scored
+from headbook.statistics import interval
 from headbook.types import Kind
 
 NUMBER = 14
@@ -207,15 +215,11 @@ def _claims(reading: Reading, sums: Sums) -> Iterator[dict[str, object]]:
     there = bool((shares[0] >= THRESHOLDS.rare).any())
     head = chosen_head(rare, 1)
     for claim, column in CLAIMS:
-        value, low, high = scored(rare, head, column)
-        yield {"claim": f"voita-f5-{claim}", **labels, "value": value, "low": low, "high": high,
-               "baseline": scored(chance, (0, 0), column)[0],
-               "closed": _closed(f"voita-f5-{claim}", there)}  # fmt: skip
-    layers = shares.amax(-1).argmax(-1).double() + 1
-    low, high = percentiles(layers[1:])
-    yield {"claim": "voita-f5-first-layer", **labels, "value": float(layers[0]), "low": float(low),
-           "high": float(high), "baseline": float("nan"),
-           "closed": _closed("voita-f5-first-layer", there)}  # fmt: skip
+        name, baseline = f"voita-f5-{claim}", scored(chance, (0, 0), column)[0]
+        row = claim_row(name, labels, *scored(rare, head, column), baseline=baseline)
+        yield row | {"closed": _closed(name, there)}
+    name, layers = "voita-f5-first-layer", shares.amax(-1).argmax(-1).double() + 1
+    yield claim_row(name, labels, *interval(layers)) | {"closed": _closed(name, there)}
 
 
 def _closed(claim: str, there: bool) -> str:

@@ -10,12 +10,12 @@ from torch import Tensor
 from headbook.artefacts.texts import Text
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.specialised_heads._positions import DRAWN, PERSONS, Positions, positions
 from headbook.chapters.specialised_heads._released import EWT, TEXTS, trees_of
 from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS
-from headbook.heads.measure import percentiles
 from headbook.runs.store import Store
-from headbook.studies.relative_positions import DRAWN, PERSONS, Positions, positions
+from headbook.statistics import interval
 from headbook.trees import RELATIONS
 
 NUMBER = 12
@@ -89,8 +89,7 @@ def _persons(of: Positions) -> Iterator[dict[str, object]]:
 
 
 def _share(replicates: Float[Tensor, " replicate"]) -> dict[str, float]:
-    low, high = percentiles(replicates[1:])
-    return {"value": float(replicates[0]), "low": float(low), "high": float(high)}
+    return dict(zip(("value", "low", "high"), interval(replicates), strict=True))
 
 
 def histogram(tables: Tables, text: str = EWT) -> pd.DataFrame:

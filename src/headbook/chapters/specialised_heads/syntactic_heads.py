@@ -11,16 +11,17 @@ from torch import Tensor
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.specialised_heads._released import EWT, TEXTS, Reading, readings
-from headbook.chapters.specialised_heads._roles import NAMES
+from headbook.chapters.specialised_heads._roles import NAMES, paper_accuracies
+from headbook.chapters.tables import claim_row
 from headbook.chapters.words import TITLES
-from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.measure import HeadMeasure, RatioSums, best_head, percentiles
 from headbook.heads.nulls import null_values
-from headbook.heads.offset_baseline import OffsetShare, offset_baseline
-from headbook.heads.syntactic import SyntacticAccuracy
+from headbook.heads.offset_baseline import OffsetShare, offset_accuracies, offset_baseline
+from headbook.heads.syntactic import SyntacticAccuracy, best_accuracies
 from headbook.heads.tag_rules import TagRuleShare, tag_baseline
 from headbook.runs.store import Store
+from headbook.statistics import interval
 from headbook.trees import RELATION_DIRECTIONS
 
 NUMBER = 13
@@ -88,13 +89,9 @@ def _best(reading: Reading, sums: dict[str, RatioSums]) -> pd.DataFrame:
 
 def _margins(sums: dict[str, RatioSums]) -> dict[str, Tensor]:
     """Best head minus best offset, and minus best rule, [1 + replicate, 8] on the scoring half."""
-    best = best_head(sums["heads"])
-    columns = torch.arange(len(RELATION_DIRECTIONS))
-    heads = sums["heads"].replicates(1)[:, best.layer, best.head, columns]
-    offset = offset_baseline(sums["offsets"]).offset + sums["offsets"].ratio().shape[0] // 2
-    offsets = sums["offsets"].replicates(1)[:, offset, columns]
+    heads, columns = best_accuracies(sums["heads"]), torch.arange(len(RELATION_DIRECTIONS))
     rules = sums["rules"].replicates(1)[:, tag_baseline(sums["rules"]).rule, columns]
-    return {"margin": heads - offsets, "over_rule": heads - rules}
+    return {"margin": heads - offset_accuracies(sums["offsets"]), "over_rule": heads - rules}
 
 
 def _heads(reading: Reading, sums: dict[str, RatioSums]) -> pd.DataFrame:
@@ -134,22 +131,10 @@ def _claims(reading: Reading, sums: dict[str, RatioSums]) -> Iterator[dict[str, 
     ):
         numbers = {name: row[name] for name in ("value", "low", "high", "baseline")}
         claim = f"voita-t1-{relation}-{direction.replace('_', '-')}"
-        yield {"claim": claim, **labels, **numbers}
+        yield claim_row(claim, labels, **numbers)
     margins = _margins(sums)["margin"]
     lead = margins[:, OF_VERBS].mean(1) - margins[:, ~OF_VERBS].mean(1)
-    low, high = percentiles(lead[1:])
-    yield {"claim": "voita-f4-verb-relations-strongest", **labels, "value": float(lead[0]),
-           "low": float(low), "high": float(high), "baseline": float("nan")}  # fmt: skip
-
-
-def paper() -> pd.DataFrame:
-    """Table 1 of the paper, from the ledger: relation, text, value, baseline."""
-    rows = []
-    for name, (relation, direction) in zip(NAMES, RELATION_DIRECTIONS, strict=True):
-        claim = ledger().claim(f"voita-t1-{relation}-{direction.replace('_', '-')}")
-        rows += [{"relation": name, "text": each.of, "value": each.values[0],
-                  "baseline": each.baseline} for each in claim.paper]  # fmt: skip
-    return pd.DataFrame(rows)
+    yield claim_row("voita-f4-verb-relations-strongest", labels, *interval(lead))
 
 
 def trained(tables: Tables) -> pd.DataFrame:
@@ -175,7 +160,7 @@ def beside(tables: Tables, text: str = EWT) -> pd.DataFrame:
     others = released[~released["model"].isin(measured)].drop_duplicates(["model", "relation"])
     released = pd.concat([released.query("text == @text"), others])
     first = released["model"].iloc[0]
-    known = paper().query("text == 'WMT en-ru'").set_index("relation")["value"]
+    known = paper_accuracies().query("text == 'WMT en-ru'").set_index("relation")["value"]
     frame = released.assign(paper=released["relation"].map(known))
     frame.loc[frame["model"] != first, ["paper", "baseline", "rule"]] = float("nan")
     frame["model"] = frame["model"].replace(TITLES)
@@ -226,7 +211,7 @@ def facts(tables: Tables) -> Facts:
         found[f"{key}_offset"] = words.percent(row["baseline"])
         found[f"{key}_rule"] = words.percent(row["rule"])
         found[f"{key}_head"] = words.head(row["layer"], row["head"])
-    for row in paper().query("text == 'WMT en-ru'").to_dict("records"):
+    for row in paper_accuracies().query("text == 'WMT en-ru'").to_dict("records"):
         found[f"{_key(row['relation'])}_paper"] = words.percent(row["value"])
         found[f"{_key(row['relation'])}_paper_offset"] = words.percent(row["baseline"])
     if "best" in tables:

@@ -10,43 +10,37 @@ import torch
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.specialised_heads._released import (
+    PARALLEL,
     Reading,
     in_their_language,
 )
 from headbook.chapters.specialised_heads._roles import (
     NAMES,
     NEXT,
+    PAPER_ROLES,
     PREVIOUS,
     RAREST,
     THRESHOLDS,
     Roles,
     columns_of,
     null_measures,
+    paper_accuracies,
 )
-from headbook.chapters.specialised_heads.syntactic_heads import paper as accuracies
+from headbook.chapters.tables import claim_row
 from headbook.chapters.words import TITLES
 from headbook.claims.gates import RELEASED
 from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS
-from headbook.heads.measure import percentiles
 from headbook.heads.nulls import null_values
 from headbook.runs.store import Store
+from headbook.statistics import interval
 
 NUMBER = 15
 TITLE = "Do the same roles appear for other languages?"
 WORK = "voita2019"
 KEYS = ("model", "text", "sentences", "nulls")
 
-ENGLISH, PORTUGUESE = "ud-pud-en", "ud-pud-pt"
-"""The same thousand sentences in both languages: the texts of the comparison."""
-PARALLEL = (ENGLISH, PORTUGUESE)
 ROLES = (PREVIOUS, NEXT, *NAMES, RAREST)
-PAPER = pd.DataFrame({
-    "target": ["Russian (OpenSubtitles)", "German (WMT)", "French (WMT)"],
-    "positional": [5, 5, 4], "syntactic": [8, 9, 7], "rare": [1, 1, 1], "any": [14, 15, 12],
-    "heads": [48, 48, 48],
-})  # fmt: skip
-"""Heads with each role in the paper's Figures 1c and 2, counted there by eye."""
 NULL_SENTENCES = 300
 
 
@@ -92,9 +86,7 @@ def _claims(roles: Roles) -> Iterator[dict[str, object]]:
         ("voita-f2-roles-in-every-language", functions.double()),
         ("voita-f4-syntax-in-every-language", tracked.double()),
     ):
-        low, high = percentiles(values[1:])
-        yield {"claim": claim, **labels, "value": float(values[0]), "low": float(low),
-               "high": float(high), "baseline": float("nan")}  # fmt: skip
+        yield claim_row(claim, labels, *interval(values))
 
 
 def _nulls(reading: Reading, count: int) -> pd.DataFrame:
@@ -118,7 +110,7 @@ def beside(tables: Tables) -> pd.DataFrame:
         released = released[released["text"].isin(PARALLEL)]
     first = released.drop_duplicates("model").set_index("model")["text"]
     frame = released[released["text"] == released["model"].map(first)].copy()
-    known = accuracies().query("text == 'WMT en-ru'").set_index("relation")["value"]
+    known = paper_accuracies().query("text == 'WMT en-ru'").set_index("relation")["value"]
     frame["paper"] = frame["role"].map(known).where(frame["model"] == frame["model"].iloc[0])
     return frame.assign(model=frame["model"].replace(TITLES))
 
@@ -126,7 +118,7 @@ def beside(tables: Tables) -> pd.DataFrame:
 def counted(tables: Tables) -> pd.DataFrame:
     """Heads with each role, one row per model: the paper's, released ones, and those trained here
     (their mean)."""
-    rows = PAPER.assign(model="Voita et al., English → " + PAPER["target"])
+    rows = PAPER_ROLES.assign(model="Voita et al., English → " + PAPER_ROLES["target"])
     wide = (
         tables["role_counts"]
         .query("text in @PARALLEL")
@@ -191,8 +183,8 @@ def facts(tables: Tables) -> Facts:
     counts = tables["role_counts"]
     for row in counts[counts["text"].isin(PARALLEL)].to_dict("records"):
         found[f"{_SHORT[TITLES[row['model']]]}_heads_{row['role']}"] = str(row["count"])
-    found["paper_any"] = ", ".join(map(str, PAPER["any"]))
-    for row in accuracies().query("text == 'WMT en-ru'").to_dict("records"):
+    found["paper_any"] = ", ".join(map(str, PAPER_ROLES["any"]))
+    for row in paper_accuracies().query("text == 'WMT en-ru'").to_dict("records"):
         found[f"paper_{_key(row['relation'])}"] = words.percent(row["value"])
     found["paper_neighbour"] = f"{words.percent(THRESHOLDS.positional)} or more"
     known = ledger().claim("voita-f1a-rare-most-relevant").paper[-1]

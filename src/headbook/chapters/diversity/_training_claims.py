@@ -1,0 +1,122 @@
+"""The X-raying article's claims on diversity through a training, from one model's looks."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+
+from headbook.artefacts.language import LanguageModel, Setting
+from headbook.chapters.chapter import Tables
+from headbook.chapters.diversity._watched import (
+    column,
+    cost_row,
+    has_one_pair,
+    labels,
+    look_rows,
+    loss_rows,
+    sight_rows,
+    variance,
+)
+from headbook.chapters.tables import claim_row, stacked
+from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
+
+LAST = 0.2
+"""Share of the looks that stands for the end of a training."""
+STABLE = 10
+"""The batch at which the article sees its numbers come to rest; it calls batches epochs."""
+DISTINCT = 3
+"""Layers whose heads the article finds distinct."""
+VARIANCE_RISES = "xray-variance-rises"
+KEYS = {Setting.PUBLISHED: "published", Setting.DESCRIBED: "described"}
+
+ByLayer = pd.Series
+
+
+def ends(looks: pd.DataFrame, name: str) -> tuple[ByLayer, ByLayer]:
+    """A column before the first update and its mean over the last looks, by layer."""
+    wide = looks.pivot(index="update", columns="layer", values=name)
+    return wide.iloc[0], wide.iloc[-last_looks(len(wide)) :].mean()
+
+
+def last_looks(count: int) -> int:
+    """How many looks are the end: one at least."""
+    return max(1, round(LAST * count))
+
+
+def at_the_end(model: LanguageModel) -> pd.DataFrame:
+    """One row a layer and metric: scale-free, over the last looks; none where nobody looked."""
+    if not model.looks:
+        return pd.DataFrame()
+    looks = look_rows(model)
+    return stacked(
+        ends(looks, column(metric, FREE))[1].rename("value").reset_index().assign(metric=metric)
+        for metric in ARTICLE
+    )
+
+
+def claims(model: LanguageModel, looks: pd.DataFrame) -> Iterator[dict[str, object]]:
+    """One row a claim of the model's setting that applies to it."""
+    key, named = KEYS[model.run.setting], labels(model)
+    for claim, value in _values(looks).items():
+        if claim == VARIANCE_RISES and has_one_pair(model):
+            continue
+        yield claim_row(f"{claim}-{key}", named, value)
+
+
+def _values(looks: pd.DataFrame) -> dict[str, float]:
+    raw, free = column(ORTHOGONALITY, RAW), column(ORTHOGONALITY, FREE)
+    unlike = column(DISSIMILARITY, RAW)
+    logarithm = looks.assign(**{raw: np.log(looks[raw])})
+    last_unlike = ends(looks, unlike)[1]
+    return {
+        "xray-orthogonality-falls": _share_that_rises(looks, raw),
+        "xray-dissimilarity-rises": _share_that_rises(looks, unlike),
+        VARIANCE_RISES: _share_that_rises(looks, variance(DISSIMILARITY, RAW)),
+        "xray-stable-after-ten": _done_at(logarithm, raw, STABLE),
+        "xray-first-layer-dwarfs": _first_against_rest(ends(logarithm, raw)[1]),
+        "xray-first-layer-scale-free": _first_against_rest(ends(looks, free)[1]),
+        "xray-first-three-distinct": float(
+            last_unlike.iloc[:DISTINCT].mean() - last_unlike.iloc[DISTINCT:].mean()
+        ),
+        "xray-attention-still-in-first-layer": _attention(looks),
+    }
+
+
+def _share_that_rises(looks: pd.DataFrame, name: str) -> float:
+    """Of the layers; NaN where the column has no number."""
+    first, last = ends(looks, name)
+    return float((last > first).mean()) if last.notna().all() else float("nan")
+
+
+def _done_at(looks: pd.DataFrame, name: str, update: int) -> float:
+    """Share of the change to the end that is done at an update, mean over the layers.
+
+    NaN where nobody looked at that update.
+    """
+    first, last = ends(looks, name)
+    then = looks[looks["update"] == update].set_index("layer")[name]
+    return float(((then - first) / (last - first)).mean())
+
+
+def _first_against_rest(by_layer: ByLayer) -> float:
+    return float(by_layer.iloc[0] - by_layer.iloc[1:].mean())
+
+
+def _attention(looks: pd.DataFrame) -> float:
+    """How far the later layers rise above how far the first one moves, in logarithms."""
+    first, last = ends(looks, column(ATTENTION, RAW))
+    change = np.log(last / first)
+    return float(change.iloc[1:].mean() - abs(change.iloc[0]))
+
+
+def setting_tables(models: Sequence[LanguageModel]) -> Tables:
+    """What both settings' pages are drawn from: looks, losses, what is seen, what looking costs."""
+    looks = [look_rows(model) for model in models]
+    found = [row for model, rows in zip(models, looks, strict=True) for row in claims(model, rows)]
+    return {
+        "looks": stacked(looks),
+        "losses": stacked(map(loss_rows, models)),
+        "sight": stacked(map(sight_rows, models)),
+        "cost": pd.DataFrame(map(cost_row, models)),
+        "claims": pd.DataFrame(found),
+    }

@@ -1,0 +1,60 @@
+"""Rows and tables that pages of several parts share, and their means over seeds."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+
+from headbook.artefacts.model import ModelRun, TrainedModel
+from headbook.statistics import over_seeds
+
+
+def model_labels(trained_model: TrainedModel) -> dict[str, object]:
+    """The columns model, corpus, target and seed."""
+    run = trained_model.run
+    return {
+        "model": model_name(run),
+        # A user's own corpus is named by its folder alone: tables carry no machine's paths.
+        "corpus": Path(run.corpus).name,
+        "target": trained_model.corpus.target_language,
+        "seed": run.training.seed,
+    }
+
+
+def model_name(run: ModelRun) -> str:
+    """A model's name in tables and figures: corpus, width and seed."""
+    return f"{Path(run.corpus).name} w{run.size.width} s{run.training.seed}"
+
+
+def claim_row(
+    claim: str,
+    labels: dict[str, object],
+    value: float,
+    low: float = float("nan"),
+    high: float = float("nan"),
+    baseline: float = float("nan"),
+) -> dict[str, object]:
+    """One row of a page's `claims` table; NaN where there is no number."""
+    named = {name: labels[name] for name in ("model", "corpus", "target", "seed")}
+    return {"claim": claim, **named, "value": value, "low": low, "high": high,
+            "baseline": baseline}  # fmt: skip
+
+
+def stacked(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """Tables of the same columns as one; empty ones, whose columns have no type, are left out."""
+    found = list(tables)
+    return pd.concat([table for table in found if len(table)] or found[:1], ignore_index=True)
+
+
+def mean_claims(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per claim and model: mean over seeds, Student's interval, mean baseline.
+
+    The column `seed` is empty where there are several.
+    """
+    found = []
+    for (claim, _), here in rows.groupby(["claim", "model"], sort=False):
+        summary = over_seeds(here["value"].to_numpy(dtype=float))
+        labels = here.iloc[0].to_dict() | ({"seed": ""} if summary.count > 1 else {})
+        found.append(claim_row(str(claim), labels, summary.mean, summary.low, summary.high,
+                               baseline=here["baseline"].mean()))  # fmt: skip
+    return pd.DataFrame(found)

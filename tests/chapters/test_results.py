@@ -1,0 +1,132 @@
+"""Writing a page's tables and reading them again."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headbook.chapters.chapter import Tables
+from headbook.chapters.results import folder, largest_published, machine, published, write
+from headbook.types import UserError
+
+STUDY = "11_confidence_and_roles"
+MADE_BY = {"config": {"seed": 3}, "runs": [{"seconds": 100.0, "commit": "c1"}, {"seconds": 80.0}]}
+
+
+@pytest.fixture
+def tables() -> Tables:
+    scores = pd.DataFrame(
+        {"model": ["a", "b"], "layer": [1, 2], "offset": ["-1", "+1"], "update": ["0", "0"],
+         "value": [1 / 3, float("nan")], "low": [-1234.5678, 1e-9]}
+    )  # fmt: skip
+    claims = pd.DataFrame({"claim": ["x", "y"], "seed": [0, ""], "value": [0.5, 2.0]})
+    return {"scores": scores, "claims": claims}
+
+
+def test_what_was_published_is_read_again(tables: Tables, tmp_path: Path):
+    where = write(STUDY, "smoke", tables, MADE_BY, tmp_path)
+    assert where == folder(STUDY, "smoke", tmp_path) == tmp_path / "smoke" / STUDY
+    again = published(STUDY, "smoke", tmp_path)
+    assert (again.study, again.profile) == (STUDY, "smoke")
+    assert set(again.tables) == {"scores", "claims"}
+    scores = again.tables["scores"]
+    np.testing.assert_allclose(scores["value"], [1 / 3, np.nan], rtol=5e-5)
+    np.testing.assert_allclose(scores["low"], [-1234.5678, 1e-9], rtol=5e-5)
+    assert scores["layer"].tolist() == [1, 2]
+    assert list(scores.columns) == list(tables["scores"].columns)
+
+
+def test_numbers_are_kept_to_five_digits(tables: Tables, tmp_path: Path):
+    where = write(STUDY, "smoke", tables, MADE_BY, tmp_path)
+    first = (where / "scores.csv").read_text().splitlines()[1]
+    assert first == "a,1,-1,0,0.33333,-1234.6"
+
+
+def test_text_that_looks_like_a_number_stays_text(tables: Tables, tmp_path: Path):
+    write(STUDY, "smoke", tables, MADE_BY, tmp_path)
+    again = published(STUDY, "smoke", tmp_path).tables
+    assert again["scores"]["offset"].tolist() == ["-1", "+1"]
+    assert again["scores"].query("update == '0'").shape[0] == 2
+
+
+def test_an_empty_seed_stays_empty_and_nought_stays_nought(tables: Tables, tmp_path: Path):
+    write(STUDY, "smoke", tables, MADE_BY, tmp_path)
+    seeds = published(STUDY, "smoke", tmp_path).tables["claims"]["seed"]
+    assert seeds.fillna("").tolist() == ["0", ""]
+
+
+def test_an_empty_table_keeps_its_columns(tables: Tables, tmp_path: Path):
+    write(STUDY, "smoke", {"scores": tables["scores"].iloc[:0]}, {}, tmp_path)
+    again = published(STUDY, "smoke", tmp_path).tables["scores"]
+    assert again.empty and list(again.columns) == list(tables["scores"].columns)
+
+
+def test_the_tables_of_an_earlier_publication_go(tables: Tables, tmp_path: Path):
+    write(STUDY, "smoke", tables | {"old": tables["scores"]}, MADE_BY, tmp_path)
+    write(STUDY, "smoke", {"scores": tables["scores"].iloc[:1]}, MADE_BY, tmp_path)
+    again = published(STUDY, "smoke", tmp_path)
+    assert set(again.tables) == {"scores"} and len(again.tables["scores"]) == 1
+
+
+def test_profiles_do_not_touch_each_other(tables: Tables, tmp_path: Path):
+    write(STUDY, "smoke", tables, MADE_BY, tmp_path)
+    write(STUDY, "quick", {"scores": tables["scores"]}, MADE_BY, tmp_path)
+    assert set(published(STUDY, "smoke", tmp_path).tables) == {"scores", "claims"}
+
+
+def test_the_record_says_what_made_them(tables: Tables, tmp_path: Path):
+    run = json.loads((write(STUDY, "smoke", tables, MADE_BY, tmp_path) / "run.json").read_text())
+    assert run["study"] == STUDY
+    assert run["versions"]["torch"] and run["hardware"]["cores"] >= 1
+    assert run["commit"] and pd.Timestamp(run["date"]).tzinfo is not None
+    assert {name: run[name] for name in MADE_BY} == MADE_BY
+    assert published(STUDY, "smoke", tmp_path).run == run
+
+
+def test_a_publication_that_breaks_off_leaves_the_last_one(
+    tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    write(STUDY, "smoke", tables, MADE_BY, tmp_path)
+    before = published(STUDY, "smoke", tmp_path)
+    monkeypatch.setattr("headbook.runs.record.now", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write(STUDY, "smoke", {"scores": tables["scores"].iloc[:1]}, {}, tmp_path)
+    again = published(STUDY, "smoke", tmp_path)
+    assert again.run == before.run
+    for name, table in before.tables.items():
+        pd.testing.assert_frame_equal(again.tables[name], table)
+    monkeypatch.undo()
+    write(STUDY, "smoke", {"scores": tables["scores"]}, {}, tmp_path)
+    assert set(published(STUDY, "smoke", tmp_path).tables) == {"scores"}
+    assert [each.name for each in (tmp_path / "smoke").iterdir()] == [STUDY]
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["no folder", "tables without a record"])
+def test_what_was_never_published_names_the_command(begun: bool, tmp_path: Path):
+    if begun:
+        folder(STUDY, "laptop", tmp_path).mkdir(parents=True)
+        (folder(STUDY, "laptop", tmp_path) / "scores.csv").write_text("a\n1\n")
+    with pytest.raises(UserError, match=f"`headbook publish {STUDY} --profile laptop`"):
+        published(STUDY, root=tmp_path)
+
+
+def test_the_largest_published_profile_is_found(tables: Tables, tmp_path: Path):
+    assert largest_published(STUDY, tmp_path) is None
+    for profile in ("laptop", "smoke", "full"):
+        write(STUDY, profile, tables, {}, tmp_path)
+    found = largest_published(STUDY, tmp_path)
+    assert (found.profile, found.study) == ("full", STUDY)
+
+
+@pytest.mark.parametrize(
+    ("hardware", "said"),
+    [
+        ({"processor": "P", "cores": 2, "gpu": None, "threads": 1}, "2 cores, P"),
+        ({"processor": "P", "cores": 16, "gpu": "H200"}, "H200"),
+        ({}, "unknown cores, processor unknown"),
+    ],
+)
+def test_a_machine_is_named_by_what_computes(hardware: dict, said: str):
+    assert machine(hardware) == said

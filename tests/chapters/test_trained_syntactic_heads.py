@@ -1,0 +1,151 @@
+"""Study 13 on one tiny model of the controlled corpus, whose trees are gold."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headbook.artefacts.heads import HeadsRun, measured
+from headbook.artefacts.model import trained
+from headbook.artefacts.texts import HELD_OUT, Text
+from headbook.chapters.chapter import Tables
+from headbook.chapters.config import Config
+from headbook.chapters.measurements import Measurement, measure, text_of
+from headbook.chapters.specialised_heads import _trained_syntactic_heads as study
+from headbook.chapters.specialised_heads._parser_effect import effect_rows
+from headbook.claims import ledger
+from headbook.claims.scorecard import checked
+from headbook.heads.measure import Selection, best_head
+from headbook.heads.syntactic import best_accuracies
+from headbook.runs.store import Store
+from headbook.trees import RELATION_DIRECTIONS, Tree
+
+PAGE = "13_syntactic_heads"
+
+SMOKE = Config(profile="smoke", corpus="controlled-svo")
+SWAPPED = {"nsubj": "dobj", "dobj": "nsubj"}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def tables(store: Store) -> Tables:
+    return study.trained_here(SMOKE, store)
+
+
+@pytest.fixture(scope="module")
+def measurement(tables: Tables, store: Store) -> Measurement:
+    """The trained model on its held-out text, as `compute` measured it."""
+    model = trained(SMOKE.one_model(), store)
+    text = text_of(model, HELD_OUT, SMOKE, store)
+    run = HeadsRun(HELD_OUT)
+    return Measurement(model, text, run, measured(model, text, run, store))
+
+
+def named(measurement: Measurement, corpus: str, target: str, seed: int = 0) -> Measurement:
+    """The same measurement under another corpus' name."""
+    model = measurement.trained
+    run = replace(model.run.with_seed(seed), corpus=corpus)
+    data = replace(model.corpus, target_language=target)
+    return replace(measurement, trained=replace(model, run=run, corpus=data))
+
+
+def swapped(tree: Tree) -> Tree:
+    """The tree from a parser that takes subjects for objects and objects for subjects."""
+    return replace(tree, relations=tuple(SWAPPED.get(each, each) for each in tree.relations))
+
+
+def test_every_relation_direction_of_both_updates_is_there(tables: Tables) -> None:
+    best = tables["best"]
+    assert len(best) == 2 * len(RELATION_DIRECTIONS)
+    assert set(best["update"]) == {"best", "0"}
+    assert best["value"].between(0, 1).all()
+    assert (best["low"] <= best["value"]).all() and (best["value"] <= best["high"]).all()
+
+
+def test_choosing_on_everything_is_no_worse_than_any_head(
+    tables: Tables, measurement: Measurement
+) -> None:
+    rows = tables["best"].query("update == 'best'")
+    every = measurement.sums["syntactic"].ratio().flatten(0, 1)
+    np.testing.assert_allclose(rows["everything"], every.amax(0))
+    chosen = best_head(measurement.sums["syntactic"], Selection.EVERYTHING)
+    np.testing.assert_allclose(rows["everything"], chosen.score)
+
+
+def test_claims_are_valid_and_have_the_tables_numbers(tables: Tables) -> None:
+    rows = checked(ledger.load(), tables["claims"], PAGE, "smoke").set_index("claim")
+    assert len(rows) == len(RELATION_DIRECTIONS) + 1
+    best = tables["best"].query("update == 'best'").set_index(["relation", "direction"])
+    for (relation, direction), row in best.iterrows():
+        claim = rows.loc[f"voita-t1-{relation}-{direction.replace('_', '-')}"]
+        assert claim["value"] == row["value"]
+        assert claim["baseline"] == row["baseline"]
+
+
+def test_the_lead_of_the_verbs_relations_is_that_of_the_table(tables: Tables) -> None:
+    best = tables["best"].query("update == 'best'")
+    margin = best["value"] - best["baseline"]
+    verbs = best["relation"].isin(["nsubj", "dobj"])
+    row = tables["claims"].set_index("claim").loc["voita-f4-verb-relations-strongest"]
+    assert row["value"] == pytest.approx(margin[verbs].mean() - margin[~verbs].mean())
+    assert row["low"] <= row["value"] <= row["high"]
+
+
+def test_short_models_are_paired_with_long_ones_of_the_same_target(
+    measurement: Measurement,
+) -> None:
+    short, other = (named(measurement, name, "de") for name in ("tatoeba-de", "msdocs-de"))
+    far = named(measurement, "msdocs-ru", "ru")
+    (row,) = study._domain_claims([short, far, other])
+    assert row["model"] == f"{short.labels['model']} minus {other.labels['model']}"
+    assert (row["corpus"], row["value"]) == ("tatoeba-de", 0)
+    assert row["low"] < 0 < row["high"]  # the same numbers, resampled independently
+    (row,) = study._domain_claims([short, far])
+    assert "msdocs-ru" in row["model"]
+    assert not list(study._domain_claims([short]))
+
+
+def test_every_pair_of_seeds_has_a_row_of_its_own(measurement: Measurement) -> None:
+    of = [named(measurement, name, "de", seed)
+          for name in ("tatoeba-de", "msdocs-de") for seed in (0, 1)]  # fmt: skip
+    rows = pd.DataFrame(study._domain_claims(of))
+    assert len(checked(ledger.load(), rows, PAGE, "here")) == 4
+
+
+def test_the_domain_comes_from_the_ledger(tables: Tables) -> None:
+    assert set(tables["domains"]["domain"]) == {"neither"}
+    renamed = tables["best"].assign(corpus="msdocs-ru")
+    assert set(study._domains(renamed)["domain"]) == {"long"}
+
+
+def test_the_gold_trees_again_move_nothing(measurement: Measurement) -> None:
+    rows = effect_rows(measurement, measurement)
+    assert (rows[["moved", "moved_low", "moved_high"]] == 0).all(axis=None)
+    assert rows["gold"].tolist() == pytest.approx(
+        best_accuracies(measurement.sums["syntactic"])[0].tolist()
+    )
+    assert rows["baseline_gold"].tolist() == pytest.approx(measurement.baseline.accuracy.tolist())
+
+
+def test_a_parser_that_confuses_subject_and_object_is_seen(
+    measurement: Measurement, store: Store
+) -> None:
+    text = measurement.text
+    wrong: Text = replace(text, trees=tuple(map(swapped, text.trees)), parser="confused 1.0")
+    automatic = measure(measurement.trained, wrong, store)
+    rows = effect_rows(measurement, automatic).set_index(["relation", "direction"])
+    assert set(rows["parser"]) == {"confused 1.0"}
+    counts = rows.groupby("relation")[["arcs_gold", "arcs_parsed"]].first()
+    assert counts.loc["nsubj", "arcs_parsed"] == counts.loc["dobj", "arcs_gold"]
+    assert (rows.loc["amod", "moved"] == 0).all()
+    assert (rows.loc["nsubj", "baseline_parsed"] < rows.loc["nsubj", "baseline_gold"]).all()
+
+
+def test_computing_again_gives_the_same_tables(tables: Tables, store: Store) -> None:
+    for name, table in study.trained_here(SMOKE, store).items():
+        pd.testing.assert_frame_equal(table, tables[name])
