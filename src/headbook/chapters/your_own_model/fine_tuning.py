@@ -164,7 +164,7 @@ def claims(tables: Tables) -> pd.DataFrame:
     by_layer = by_layer.unstack()
     third = max(by_layer.shape[1] // 3, 1)
     add("tuning-last-layers",
-        by_layer.iloc[:, -third:].mean(1) - by_layer.iloc[:, :-third].mean(1))  # fmt: skip
+        by_layer.iloc[:, -third:].mean(axis=1) - by_layer.iloc[:, :-third].mean(axis=1))  # fmt: skip
     means = moved.groupby(["labels", "seed"])["distance"].mean()
     add("tuning-beyond-shuffled", means[TRUE] - means[SHUFFLED])
     add("tuning-beyond-seeds", means[TRUE] - means[TWICE].mean())
