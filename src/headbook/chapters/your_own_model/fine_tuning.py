@@ -163,8 +163,8 @@ def claims(tables: Tables) -> pd.DataFrame:
     by_layer = moved[moved["labels"] == TRUE].groupby(["seed", "layer"])["distance"].mean()
     by_layer = by_layer.unstack()
     third = max(by_layer.shape[1] // 3, 1)
-    add("tuning-last-layers",
-        by_layer.iloc[:, -third:].mean(axis=1) - by_layer.iloc[:, :-third].mean(axis=1))  # fmt: skip
+    last, others = by_layer.iloc[:, -third:], by_layer.iloc[:, :-third]
+    add("tuning-last-layers", last.mean(axis=1) - others.mean(axis=1))
     means = moved.groupby(["labels", "seed"])["distance"].mean()
     add("tuning-beyond-shuffled", means[TRUE] - means[SHUFFLED])
     add("tuning-beyond-seeds", means[TRUE] - means[TWICE].mean())
