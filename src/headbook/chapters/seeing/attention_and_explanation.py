@@ -304,7 +304,8 @@ def distances(tables: Tables) -> pd.DataFrame:
 
 def rounded(frame: pd.DataFrame) -> pd.DataFrame:
     """Numbers of a table with three digits behind the point."""
-    return frame.map(lambda cell: f"{cell:.3f}" if isinstance(cell, float) else cell)
+    shown = frame.map(lambda cell: f"{cell:.3f}" if isinstance(cell, float) else cell)
+    return shown.replace("nan", "–")
 
 
 def facts(tables: Tables) -> Facts:

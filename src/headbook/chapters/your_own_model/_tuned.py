@@ -119,16 +119,16 @@ def preferences(model: Loaded, test: Sentences) -> dict[str, np.ndarray]:
 
 def importance(classifier: Classifier, test: Sentences) -> np.ndarray:
     """Mean over sentences of |∂L/∂ξ|, [layer, head] (Michel et al. 2019, equation 2)."""
+    network, total = classifier.model.network, 0.0
 
-    def losses(batch: Batch) -> Float[Tensor, " sentence"]:
+    def losses(batch: Batch) -> Tensor:
         return functional.binary_cross_entropy_with_logits(
             classifier.logits(batch), test.labels[batch.sentences], reduction="none"
         )
 
-    total = 0.0
     for batch in classifier.model.batches(test.texts):
-        products = block_products(classifier.model.network, batch, losses)
-        total = total + torch.stack([each.sum(-1).abs().sum(0) for _, each in products])
+        found = [each.sum(-1).abs().sum(0) for _, each in block_products(network, batch, losses)]
+        total = total + torch.stack(found)
     return (total / len(test.texts)).numpy()
 
 

@@ -144,8 +144,8 @@ def _roles(name: str) -> pd.DataFrame:
     """The heads that hold a role before fine-tuning, on sentences with gold trees."""
     found = measure(load(name), text("ewt-sample", first=PARSED), importance=False, nulls=0,
                     progress=False)  # fmt: skip
-    held = roles(found)[["layer", "head", "role", "detail", "score"]]
-    return pd.DataFrame(held.to_dict("list"))
+    rows = roles(found)[["layer", "head", "role", "detail", "score"]]
+    return pd.DataFrame(rows.to_dict("list"))
 
 
 def claims(tables: Tables) -> pd.DataFrame:
@@ -163,8 +163,8 @@ def claims(tables: Tables) -> pd.DataFrame:
     by_layer = moved[moved["labels"] == TRUE].groupby(["seed", "layer"])["distance"].mean()
     by_layer = by_layer.unstack()
     third = max(by_layer.shape[1] // 3, 1)
-    add("tuning-last-layers",
-        by_layer.iloc[:, -third:].mean(1) - by_layer.iloc[:, :-third].mean(1))  # fmt: skip
+    last, others = by_layer.iloc[:, -third:], by_layer.iloc[:, :-third]
+    add("tuning-last-layers", last.mean(axis=1) - others.mean(axis=1))
     means = moved.groupby(["labels", "seed"])["distance"].mean()
     add("tuning-beyond-shuffled", means[TRUE] - means[SHUFFLED])
     add("tuning-beyond-seeds", means[TRUE] - means[TWICE].mean())
@@ -176,8 +176,8 @@ def claims(tables: Tables) -> pd.DataFrame:
     after = tables["heads"].query("labels == @TRUE")
     ratios = contributions(after, tables["roles"])
     add("tuning-specialised-contribute", ratios["all"])
-    held = tables["roles"].drop_duplicates(["layer", "head"])
-    above = int((held["layer"] > after["layer"].max() // 2).sum())
+    special = tables["roles"].drop_duplicates(["layer", "head"])
+    above = int((special["layer"] > after["layer"].max() // 2).sum())
     few = f"{Gate.PRESENT}: {above} of the upper half's heads hold a role, {FEWEST} are needed"
     add("tuning-specialised-later", ratios["upper"] - ratios["lower"],
         few if above < FEWEST else NONE)  # fmt: skip
@@ -185,14 +185,14 @@ def claims(tables: Tables) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*COLUMNS, *OPTIONAL])
 
 
-def contributions(heads: pd.DataFrame, held: pd.DataFrame) -> pd.DataFrame:
+def contributions(heads: pd.DataFrame, of_roles: pd.DataFrame) -> pd.DataFrame:
     """Log₂ of the importance of special heads over that of the others of their layer, per seed.
 
     `all`, `lower`, `upper`: heads that hold a role, in all layers, in the lower and in the upper
     half; `polar`: those with the largest preference for polar words. Mean over layers that have
     heads of both sorts.
     """
-    special = set(zip(held["layer"], held["head"], strict=True))
+    special = set(zip(of_roles["layer"], of_roles["head"], strict=True))
     found = []
     for seed, own in heads.groupby("seed"):
         own = own.assign(
@@ -245,7 +245,16 @@ def removals(tables: Tables) -> pd.DataFrame:
 def turned(tables: Tables) -> pd.DataFrame:
     """Preference for polar words and negators, mean over heads and trainings."""
     mean = tables["heads"].groupby("labels", sort=False)[["polar", "negators"]].mean()
-    return mean.map("{:.2f}".format).reset_index().rename(columns={"labels": "fine-tuned on"})
+    return mean.map("{:.2f}".format).reset_index().rename(columns={"labels": "fine-tuning"})
+
+
+def held(tables: Tables) -> pd.DataFrame:
+    """The heads that held a role before, as tables name them."""
+    rows = tables["roles"].sort_values(["layer", "head"])
+    detail = rows["detail"].str.replace("_dependent_to_head", ", dependent → head")
+    detail = detail.str.replace("_head_to_dependent", ", head → dependent").str.replace("-", "−")
+    names = [words.head(*each) for each in zip(rows["layer"], rows["head"], strict=True)]
+    return pd.DataFrame({"head": names, "role": rows["role"], "detail": detail})
 
 
 def facts(tables: Tables) -> Facts:
@@ -273,6 +282,6 @@ def facts(tables: Tables) -> Facts:
         found[f"{key}_nats"] = f"{scores.loc[(labels, without), 'nats']:.2f}"
     ratios = contributions(heads.query("labels == @TRUE"), tables["roles"]).mean()
     found |= {f"{name}_ratio": f"{2**value:.2f}" for name, value in ratios.items()}
-    held = tables["roles"].drop_duplicates(["layer", "head"])
-    above = held[held["layer"] > heads["layer"].max() // 2]
-    return found | {"with_role": str(len(held)), "above": str(len(above))}
+    special = tables["roles"].drop_duplicates(["layer", "head"])
+    above = special[special["layer"] > heads["layer"].max() // 2]
+    return found | {"with_role": str(len(special)), "above": str(len(above))}
