@@ -21,7 +21,7 @@ def test_a_notebook_runs_at_smoke(name: str, executed: Callable[[str], Executed]
     outcome = executed(name)
     assert outcome.failure is None
     notebook = nbformat.read(outcome.path, as_version=4)
-    assert notebook.metadata["headbook"]["profile"] == "smoke"
+    assert outcome.profile == "smoke"
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.execution_count for cell in code)
     kinds = {kind for cell in code for out in cell.outputs for kind in out.get("data", {})}
