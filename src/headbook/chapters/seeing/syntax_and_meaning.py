@@ -11,8 +11,10 @@ from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.seeing._digits import TRAINED, UNTRAINED, distances
 from headbook.chapters.seeing._properties import (
     IDENTITY,
+    PAIRS,
     PARAPHRASE,
     PROPERTIES,
+    RATED,
     RELATION,
     SENTIMENT,
     TAG,
@@ -179,6 +181,7 @@ def digit_layers(tables: Tables) -> pd.DataFrame:
 def facts(tables: Tables) -> Facts:
     """The numbers of the prose: centres, differences of the claims, distances in pixels."""
     found: Facts = {"sentences": words.count(tables["centres"]["sentences"].iloc[0])}
+    found |= {"rated": words.count(RATED), "pairs": words.count(PAIRS)}
     for row in tables["centres"].to_dict("records"):
         key = words.key(row["model"], row["property"], *([REDRAWN] * (row["weights"] == REDRAWN)))
         found[key] = f"{row['value']:.2f}"
