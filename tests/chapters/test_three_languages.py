@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from headbook.chapters.specialised_heads import three_languages as page
-from headbook.chapters.specialised_heads._released import Reading, read, trees_of
+from headbook.chapters.specialised_heads._released import ENGLISH, Reading, read, trees_of
 from headbook.chapters.specialised_heads._roles import NAMES, Roles, columns_of
 from headbook.heads.roles import roles
 from headbook.looking.load import load
@@ -54,7 +54,7 @@ def test_the_best_head_of_each_role_stands_beside_its_baseline(found: Roles) -> 
 def test_claims_are_of_translation_models_on_parallel_text(found: Roles) -> None:
     assert not list(page._claims(found))
     given = found.reading
-    there = Reading(given.model, page.ENGLISH, given.parsed, given.trees, given.batches)
+    there = Reading(given.model, ENGLISH, given.parsed, given.trees, given.batches)
     rows = {row["claim"]: row for row in page._claims(Roles(there, found.sums))}
     tracked = (found.best().set_index("role").loc[list(NAMES), "over"] >= 0.1).sum()
     assert rows["voita-f4-syntax-in-every-language"]["value"] == tracked
@@ -68,7 +68,7 @@ def test_a_text_without_trees_is_refused() -> None:
 
 
 def test_counts_stand_beside_the_papers() -> None:
-    rows = [("firefox-en-pt", page.ENGLISH, "rare", 0, 48), ("minilm", "ewt-sample", "rare", 9, 72)]
+    rows = [("firefox-en-pt", ENGLISH, "rare", 0, 48), ("minilm", "ewt-sample", "rare", 9, 72)]
     columns = ["model", "text", "role", "count", "heads"]
     counts = pd.DataFrame(rows, columns=columns)
     counts = pd.concat([counts, counts.assign(role="positional"), counts.assign(role="syntactic")])
