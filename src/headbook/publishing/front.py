@@ -16,6 +16,8 @@ from headbook.types import UserError
 FACT = re.compile(r"{{ p(\d\d)_(\w+) }}")
 PLACE = re.compile(r"{{ (\w+) }}")
 SCORECARD = "_generated/scorecard.html"
+PAGES = (11, 13, 14, 16, 20, 22, 50, 52, 56)
+"""Whose findings stand on the front page."""
 
 
 def filled(text: str) -> str:
@@ -79,7 +81,7 @@ def guards() -> Iterator[tuple[str, bool]]:
     from headbook.chapters.chapter import find
     from headbook.chapters.page import published_tables
 
-    tables = {number: published_tables(find(number)) for number in (11, 13, 14, 16, 20, 22)}
+    tables = {number: published_tables(find(number)) for number in PAGES}
     syntax = tables[13]["released"].query("text == 'ud-ewt'").set_index(["model", "relation"])
     yield (
         "a head finds a verb's object better than the best offset",
@@ -109,3 +111,15 @@ def guards() -> Iterator[tuple[str, bool]]:
     students = rare[rare["model"].str.startswith("firefox")]
     yield "no head of the students points at rare words half the time", students["high"].max() < 0.5
     yield "no head carries most of its layer", tables[16]["relevance"]["high"].max() < 0.5
+    special = tables[50]["claims"].query("model == 'minilm'").set_index("claim")["value"]
+    yield (
+        "half of the weight rests on special tokens, and little of what is moved comes from there",
+        special["clark-half-on-special"] > 0.45 and special["kobayashi-special-short"] < 0.25,
+    )
+    rollout = tables[52]["claims"].query("claim == 'rollout-beats-raw'")
+    yield "the last layer's own weights rank words better than rollout", rollout["high"].max() < 0
+    explained = _of_page(56)
+    yield (
+        "other weights give the same output where attention was uniform in training",
+        float(explained["uniform_farthest"]) > 0.8 * float(explained["lstm_farthest"]),
+    )
