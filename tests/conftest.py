@@ -36,11 +36,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long comes first: a worker that got it last would be waited for."""
+    """What takes long comes first: a worker that got it last would be waited for.
+
+    Before all the executions of notebooks: a worker that asks for the book executes them from the
+    other end meanwhile, and two workers that ask for the book would wait for each other.
+    """
     for item in items:
         if item.path.parent.name in SLOW or PAGES & set(item.fixturenames):
             item.add_marker("slow")
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    if item.get_closest_marker("slow") is None:
+        return 2
+    return 0 if PAGES & set(item.fixturenames) == {"executed"} else 1
 
 
 @pytest.hookimpl(wrapper=True)
