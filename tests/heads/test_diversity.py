@@ -26,8 +26,8 @@ from headbook.heads.diversity_pairs import (
     disagreement,
     dissimilarity,
     mean_of_pairs,
-    projections,
 )
+from headbook.heads.outputs import parts_of
 from headbook.models.capture import Point
 from headbook.types import Kind, UserError
 
@@ -37,7 +37,7 @@ WEIGHTS = [
     torch.randn(MODEL, MODEL, generator=torch.Generator().manual_seed(layer))
     for layer in range(LAYERS)
 ]
-PARTS = [projections(weight, HEADS) for weight in WEIGHTS]
+PARTS = [parts_of(weight, HEADS) for weight in WEIGHTS]
 COSINES = {
     "subspaces": lambda kind: PairCosine(kind, Point.VALUES),
     "contexts": lambda kind: PairCosine(kind),

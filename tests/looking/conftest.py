@@ -58,7 +58,7 @@ class PlantedBlock(nn.Module):
     def __init__(self, plants: Sequence[Callable[[Batch], Tensor]]) -> None:
         super().__init__()
         self.plants, self.heads = plants, len(plants)
-        self.record, self.gate = None, None
+        self.record, self.gate, self.edits = None, None, {}
 
     def forward(self, batch: Batch, values: Tensor) -> Tensor:
         weights = torch.stack([plant(batch) for plant in self.plants], dim=1)
@@ -96,6 +96,7 @@ class PlantedModel:
     name: str = "planted"
     origin: str = "made for a test"
     languages: tuple[str, str | None] = field(default=("en", None))
+    unknown: int = UNK
 
     def batches(
         self, sentences: Sequence[str], targets: Sequence[str] | None = None, tokens: int = 4096
@@ -106,7 +107,7 @@ class PlantedModel:
         ]
         return list(in_order([(row, [EOS]) for row in rows], tokens))
 
-    def spans(self, sentence: str) -> list[tuple[int, int] | None]:
+    def spans(self, sentence: str, target: bool = False) -> list[tuple[int, int] | None]:
         found, edge = [], 0
         for word in sentence.split():
             start = sentence.index(word, edge)
@@ -114,7 +115,7 @@ class PlantedModel:
             found.append((start, edge))
         return [*found, None]
 
-    def pieces(self, sentence: str) -> list[str]:
+    def pieces(self, sentence: str, target: bool = False) -> list[str]:
         return [*sentence.split(), "</s>"]
 
     def losses(self, batch: Batch) -> Tensor:

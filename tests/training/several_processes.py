@@ -37,6 +37,7 @@ from headbook.training.loop import Trainer
 from headbook.training.regularising import Regulariser, Term, regularise
 from headbook.types import Kind
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # what test_heads.py imports
 UPDATES = 8
 OF_HEADS = Path(__file__).parents[1] / "artefacts" / "test_heads.py"
 SHAPE = {"width": 16, "feed_forward": 32, "heads": 2}

@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 import torch
 from safetensors import safe_open
+from small import write_corpus
 from torch import Tensor, nn
 
 from headbook.artefacts.heads import read_sums
@@ -85,9 +86,7 @@ def both(
 ) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """What two processes make, with and without planted faults; at last one of them is killed."""
     folder = tmp_path_factory.mktemp("two")
-    runpy.run_path(str(HERE.parent / "artefacts" / "test_heads.py"))["write_corpus"](
-        folder / "corpus"
-    )
+    write_corpus(folder / "corpus")
     done = torchrun(
         folder, "train", "train:own-tokens", "train:addition-twice",
         *(f"{stage}:{how}" for stage in STAGES for how in (*TOKENS, "60:unshared")),
