@@ -15,12 +15,12 @@ from headbook.chapters.sixteen import pruning_by_importance as pruning
 from headbook.chapters.sixteen._released import (
     Subject,
     bleu_changes,
-    claims_table,
     head_columns,
     losses_added,
     named,
 )
 from headbook.chapters.sixteen.one_head_left import best
+from headbook.chapters.tables import claims_table
 from headbook.claims.ledger import load as ledger
 from headbook.claims.scorecard import checked
 from headbook.corpora.pairs import Pairs

@@ -6,6 +6,8 @@ from pathlib import Path
 import pandas as pd
 
 from headbook.artefacts.model import ModelRun, TrainedModel
+from headbook.claims.gates import NONE, RELEASED
+from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.statistics import over_seeds
 
 
@@ -38,6 +40,28 @@ def claim_row(
     named = {name: labels[name] for name in ("model", "corpus", "target", "seed")}
     return {"claim": claim, **named, "value": value, "low": low, "high": high,
             "baseline": baseline}  # fmt: skip
+
+
+def released_claim(
+    claim: str,
+    model: str,
+    value: float,
+    low: float = float("nan"),
+    high: float = float("nan"),
+    *,
+    baseline: float = float("nan"),
+    corpus: str = RELEASED,
+    target: str | None = "",
+    closed: str = NONE,
+) -> dict[str, object]:
+    """A row of a page's claims about a model without seeds; a released one has converged."""
+    labels = {"model": model, "corpus": corpus, "target": target, "seed": ""}
+    return claim_row(claim, labels, value, low, high, baseline) | {"closed": closed}
+
+
+def claims_table(rows: Iterable[dict[str, object]]) -> pd.DataFrame:
+    """Rows of claims as a table, with its columns where there is no row."""
+    return pd.DataFrame(list(rows), columns=[*COLUMNS, *OPTIONAL])
 
 
 def stacked(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:

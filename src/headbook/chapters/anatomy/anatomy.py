@@ -9,12 +9,11 @@ import torch
 from headbook.chapters import words
 from headbook.chapters.anatomy._heads import cells, constructions
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.tables import claim_row
+from headbook.chapters.tables import claim_row, claims_table
 from headbook.chapters.words import TITLES
 from headbook.claims.gates import NONE
 from headbook.claims.ledger import load as ledger
 from headbook.claims.rule import Outcome, judge
-from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.corpora.batches import Batch
 from headbook.corpora.registry import registry
 from headbook.heads.collect import collect
@@ -92,7 +91,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
         "released": pd.concat(heads, ignore_index=True),
         "constructions": pd.DataFrame(constructions()),
         "matrices": _matrices(shown, _positional(heads[0])),
-        "claims": pd.DataFrame(claims, columns=[*COLUMNS, *OPTIONAL]),
+        "claims": claims_table(claims),
     }
 
 

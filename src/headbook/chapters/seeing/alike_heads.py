@@ -22,8 +22,8 @@ from headbook.chapters.seeing._merging import (
     REDUNDANT,
     settings,
 )
-from headbook.claims.gates import NONE, RELEASED
-from headbook.claims.verdict import COLUMNS, OPTIONAL
+from headbook.chapters.tables import claims_table, released_claim
+from headbook.claims.gates import NONE
 from headbook.heads.collect import collect
 from headbook.heads.head_distance import (
     HeadDivergence,
@@ -185,7 +185,6 @@ def claims(layers: pd.DataFrame, merged: pd.DataFrame) -> pd.DataFrame:
     rows = []
     found = layers.set_index(["model", "weights", "statistic"])
     for model in dict.fromkeys(layers["model"]):
-        labels = {"model": model, "corpus": RELEASED, "target": "", "seed": ""}
         for claim, statistic in (
             ("alike-within-layer", CONTRAST),
             ("alike-beyond-offsets", MATCHED),
@@ -193,17 +192,14 @@ def claims(layers: pd.DataFrame, merged: pd.DataFrame) -> pd.DataFrame:
             trained, redrawn = (found.loc[(model, each, statistic)] for each in (TRAINED, REDRAWN))
             blunt = redrawn["low"] > 0
             shut = "diagnostic: with weights drawn anew it passes, too"
-            rows.append({"claim": claim, **labels, **trained[["value", "low", "high"]],
-                         "baseline": np.nan, "closed": shut if blunt else NONE})  # fmt: skip
+            rows.append(released_claim(claim, model, *trained[["value", "low", "high"]],
+                                       closed=shut if blunt else NONE))  # fmt: skip
     for model, own in merged.groupby("model", sort=False):
-        labels = {"model": model, "corpus": RELEASED, "target": "", "seed": "",
-                  "baseline": np.nan, "closed": NONE}  # fmt: skip
         middle = own[own["saved"] == halfway(own)].set_index("way")["value"]
         for claim, other in (("alike-merge-over-random", RANDOM), ("alike-merge-over-remove", ANY)):
             spared = over_seeds(1 - middle[ALIKE] / middle[other])
-            rows.append({"claim": claim, **labels, "value": spared.mean, "low": spared.low,
-                         "high": spared.high})  # fmt: skip
-    return pd.DataFrame(rows, columns=[*COLUMNS, *OPTIONAL])
+            rows.append(released_claim(claim, model, spared.mean, spared.low, spared.high))
+    return claims_table(rows)
 
 
 def halfway(merged: pd.DataFrame) -> int:

@@ -34,9 +34,9 @@ from headbook.chapters.seeing._explained import (
     per_word,
     stress,
 )
+from headbook.chapters.tables import claims_table, released_claim
 from headbook.claims.gates import NONE
 from headbook.claims.ledger import Gate
-from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.corpora.batches import EncodedPair
 from headbook.models.pooled import PooledClassifier, Reader
 from headbook.runs.store import Store
@@ -223,9 +223,8 @@ def claims(tables: Tables) -> pd.DataFrame:
 
     def add(claim: str, model: str, values: pd.Series | np.ndarray, closed: str = NONE):
         found = over_seeds(values)
-        rows.append({"claim": claim, "model": model, "corpus": tables["stress"]["corpus"].iloc[0],
-                     "target": "", "seed": "", "value": found.mean, "low": found.low,
-                     "high": found.high, "baseline": np.nan, "closed": closed})  # fmt: skip
+        rows.append(released_claim(claim, model, found.mean, found.low, found.high,
+                                   corpus=stressed["corpus"].iloc[0], closed=closed))  # fmt: skip
 
     by_seed = {kind: own.set_index("seed") for kind, own in stressed.groupby("model", sort=False)}
     free = over_seeds(by_seed[UNIFORM]["farthest"])
@@ -256,7 +255,7 @@ def claims(tables: Tables) -> pd.DataFrame:
     bound = pairs[pairs["model"] == LSTM]["change"].mean()
     near = tried.apply(lambda own: own[own["change"] <= bound]["divergence"].max())
     add("explain-consistent", LSTM, near - by_seed[LSTM]["farthest"])
-    return pd.DataFrame(rows, columns=[*COLUMNS, *OPTIONAL])
+    return claims_table(rows)
 
 
 def intervals(tables: Tables) -> pd.DataFrame:

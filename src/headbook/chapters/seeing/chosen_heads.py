@@ -20,8 +20,8 @@ from headbook.chapters.seeing._choosing import (
     train,
     vectors,
 )
-from headbook.claims.gates import NONE, RELEASED
-from headbook.claims.verdict import COLUMNS, OPTIONAL
+from headbook.chapters.tables import claims_table, released_claim
+from headbook.claims.verdict import COLUMNS
 from headbook.corpora.batches import Batch
 from headbook.looking.effects import Effects, own_batches
 from headbook.looking.load import load
@@ -84,7 +84,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
               "heads": pd.concat(heads, ignore_index=True)}  # fmt: skip
     if gates:
         tables["gates"] = pd.concat(gates, ignore_index=True)
-        tables["claims"] = pd.DataFrame(claims, columns=[*COLUMNS, *OPTIONAL])
+        tables["claims"] = claims_table(claims)
     return tables
 
 
@@ -209,18 +209,15 @@ def _shuffled(
 
 
 def _claims(name: str, measured: _Measured, gates: pd.DataFrame) -> Iterator[dict[str, object]]:
-    labels = {"model": name, "corpus": RELEASED, "target": "", "baseline": np.nan, "closed": NONE}
     own, others = overlaps(measured.halves, measured.open_heads)
     low, high = resampled_mean(own - others, seed=0)
-    yield {"claim": "useful-heads-differ", **labels, "seed": "", "value": (own - others).mean(),
-           "low": low, "high": high}  # fmt: skip
+    yield released_claim("useful-heads-differ", name, (own - others).mean(), low, high)
     values = gates.pivot_table(index="seed", columns="gate", values="value")
     for claim, gate, other in (("chosen-over-fixed", READING, FIXED),
                                ("chosen-reads-the-sentence", READING, SHUFFLED),
                                ("chosen-room", TAUGHT, FIXED)):  # fmt: skip
         spared = over_seeds(1 - values[gate] / values[other])
-        yield {"claim": claim, **labels, "seed": "", "value": spared.mean, "low": spared.low,
-               "high": spared.high}  # fmt: skip
+        yield released_claim(claim, name, spared.mean, spared.low, spared.high)
 
 
 def bars(tables: Tables, model: str) -> pd.DataFrame:

@@ -10,8 +10,8 @@ import torch
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.seeing._together import Pair, held, pairs_of, removed
-from headbook.claims.gates import NONE, RELEASED
-from headbook.claims.verdict import COLUMNS, OPTIONAL
+from headbook.chapters.tables import claims_table, released_claim
+from headbook.claims.verdict import COLUMNS
 from headbook.heads.measure import RatioSums, percentiles
 from headbook.looking.effects import Effects, own_batches
 from headbook.looking.load import load
@@ -60,16 +60,11 @@ def compute(parameters: Parameters, store: Store) -> Tables:
         for table, frame in found.tables().items():
             tables.setdefault(table, []).append(frame.assign(**labels))
         if parameters.draws:
-            rows += [{**_labels(name), **row} for row in found.claims()]
+            rows += [released_claim(model=name, **row) for row in found.claims()]
     joined = {name: pd.concat(frames, ignore_index=True) for name, frames in tables.items()}
     if rows:
-        joined["claims"] = pd.DataFrame(rows, columns=[*COLUMNS, *OPTIONAL])
+        joined["claims"] = claims_table(rows)
     return joined
-
-
-def _labels(model: str) -> dict[str, object]:
-    return {"model": model, "corpus": RELEASED, "target": "", "seed": "", "baseline": np.nan,
-            "closed": NONE}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -111,7 +106,7 @@ class _Measured:
         return found
 
     def claims(self) -> Iterator[dict[str, object]]:
-        """Rows of the claims table but for the model's labels; intervals over sentences."""
+        """Claim, value and interval over sentences of each row of the claims table."""
         within = torch.tensor([self._together(pair) for pair in self.pairs])
         extra, alone = self._interaction(), self._alone()
         parts = torch.stack([extra.sum(0), extra[within].sum(0), extra[~within].sum(0)], 1)

@@ -34,8 +34,7 @@ from headbook.chapters.seeing._translated_gender import (
     genders,
     translated,
 )
-from headbook.claims.gates import NONE, RELEASED
-from headbook.claims.verdict import COLUMNS, OPTIONAL
+from headbook.chapters.tables import claims_table, released_claim
 from headbook.corpora import winobias
 from headbook.corpora.winobias import Case
 from headbook.heads.nulls import Null, without_knowledge
@@ -221,9 +220,7 @@ def claims(tables: Tables) -> pd.DataFrame:
     for effect, claim in named.items():
         row = chosen_head(tables, effect)
         rows.append((claim, translator, *row[NUMBERS]))
-    frame = pd.DataFrame(rows, columns=["claim", "model", "value", "low", "high"])
-    frame = frame.assign(corpus=RELEASED, target="", seed="", baseline=np.nan, closed=NONE)
-    return frame[[*COLUMNS, *OPTIONAL]]
+    return claims_table(released_claim(*row) for row in rows)
 
 
 def chosen_head(tables: Tables, effect: str) -> pd.Series:

@@ -26,9 +26,8 @@ from headbook.chapters.seeing._probed import (
     reduced,
     sample,
 )
-from headbook.claims.gates import NONE
+from headbook.chapters.tables import claims_table, released_claim
 from headbook.claims.gates import RELEASED as CORPUS
-from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.looking.load import load
 from headbook.looking.states import word_maps
@@ -104,7 +103,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     return {
         "probes": pd.DataFrame(probes),
         "relations": pd.DataFrame(relations),
-        "claims": pd.DataFrame(claims, columns=[*COLUMNS, *OPTIONAL]),
+        "claims": claims_table(claims),
     }
 
 
@@ -201,7 +200,6 @@ def _heads_per_layer(model: Loaded) -> list[int]:
 def _claims(model: str, found: list) -> Iterator[dict[str, object]]:
     probes = {(p.features, p.weights, p.task): p.replicates for p in found
               if isinstance(p, Found) and p.target == HEAD}  # fmt: skip
-    labels = {"model": model, "corpus": CORPUS, "target": "", "seed": "", "closed": NONE}
     alone, worded = probes[WEIGHTS, RELEASED, TASK], probes[WITH_WORDS, RELEASED, TASK]
     selective = alone - probes[WEIGHTS, RELEASED, CONTROL]
     single = probes[SINGLE, RELEASED, TASK]
@@ -215,16 +213,14 @@ def _claims(model: str, found: list) -> Iterator[dict[str, object]]:
         "probe-words-less-selective": selective - worded + probes[WITH_WORDS, RELEASED, CONTROL],
     }
     for claim, replicates in values.items():
-        value, low, high = interval(replicates)
-        yield {"claim": claim, **labels, "value": value, "low": low, "high": high,
-               "baseline": np.nan}  # fmt: skip
+        yield released_claim(claim, model, *interval(replicates), corpus=CORPUS)
     rows = {row["relation"]: row for row in found if isinstance(row, dict)}
     for relation in ("det", "dobj", "nsubj", "nmod:poss"):
         row, short = rows[relation], relation.removeprefix("nmod:")
         baseline = row["baseline"]
-        yield {"claim": f"clark-relation-{short}", **labels, "value": row["value"],
-               "low": baseline + row["margin_low"], "high": baseline + row["margin_high"],
-               "baseline": baseline}  # fmt: skip
+        ends = (baseline + row["margin_low"], baseline + row["margin_high"])
+        yield released_claim(f"clark-relation-{short}", model, row["value"], *ends,
+                             baseline=baseline, corpus=CORPUS)  # fmt: skip
 
 
 def by_probe(tables: Tables, text: str = JUDGED) -> pd.DataFrame:

@@ -22,9 +22,9 @@ from headbook.chapters.seeing._properties import (
     profiles,
     sentences,
 )
+from headbook.chapters.tables import claim_row, claims_table, released_claim
 from headbook.claims.gates import NONE
 from headbook.claims.gates import RELEASED as CORPUS
-from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.layers.gravity import centre, expected
 from headbook.looking.load import load
@@ -75,7 +75,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     if parameters.digits:
         tables["digits"] = distances(parameters.digits)
         claims += _digit_claims(tables["digits"])
-    return {**tables, "claims": pd.DataFrame(claims, columns=[*COLUMNS, *OPTIONAL])}
+    return {**tables, "claims": claims_table(claims)}
 
 
 def _by_layer(profile: Profile) -> Iterator[dict[str, object]]:
@@ -113,18 +113,17 @@ def _claims(model: str, found: dict[str, list[Profile]]) -> Iterator[dict[str, o
     }
     for claim, replicates in values.items():
         value, low, high = interval(replicates)
-        yield {"claim": claim, "model": model, "corpus": CORPUS, "target": "", "seed": "",
-               "value": value, "low": low, "high": high, "baseline": np.nan,
-               "closed": NO_CENTRE if np.isnan(value) else NONE}  # fmt: skip
+        closed = NO_CENTRE if np.isnan(value) else NONE
+        yield released_claim(claim, model, value, low, high, corpus=CORPUS, closed=closed)
 
 
 def _digit_claims(rows: pd.DataFrame) -> Iterator[dict[str, object]]:
     trained = rows[rows["state"] == TRAINED]
     by_layer = trained.groupby(["seed", "layer"])["pixels"].mean().unstack()
     for seed, own in by_layer.iterrows():
-        yield {"claim": "digits-distance-grows", "model": f"pixel encoder s{seed}",
-               "corpus": DIGITS, "target": "", "seed": seed, "value": own.iloc[-1] - own.iloc[0],
-               "low": np.nan, "high": np.nan, "baseline": np.nan, "closed": NONE}  # fmt: skip
+        labels = {"model": f"pixel encoder s{seed}", "corpus": DIGITS, "target": "", "seed": seed}
+        grown = own.iloc[-1] - own.iloc[0]
+        yield claim_row("digits-distance-grows", labels, grown) | {"closed": NONE}
 
 
 def by_property(tables: Tables) -> pd.DataFrame:

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.claims.gates import NONE, RELEASED
-from headbook.claims.verdict import COLUMNS, OPTIONAL
+from headbook.chapters.tables import claims_table, released_claim
 from headbook.corpora.batches import Batch
 from headbook.corpora.registry import registry
 from headbook.heads.nulls import Null, without_knowledge
@@ -238,10 +237,8 @@ def claims(each: pd.DataFrame) -> pd.DataFrame:
         }
         for claim, values in found.items():
             low, high = resampled_mean(values, seed=0)
-            rows.append({"claim": claim, "model": model, "corpus": RELEASED, "target": "",
-                         "seed": "", "value": values.mean(), "low": low, "high": high,
-                         "baseline": np.nan, "closed": NONE})  # fmt: skip
-    return pd.DataFrame(rows, columns=[*COLUMNS, *OPTIONAL])
+            rows.append(released_claim(claim, model, values.mean(), low, high))
+    return claims_table(rows)
 
 
 def _wide(rows: pd.DataFrame) -> pd.DataFrame:

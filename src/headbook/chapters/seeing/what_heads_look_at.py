@@ -13,9 +13,7 @@ from torch import Tensor
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.seeing._in_language import in_their_language
-from headbook.chapters.tables import claim_row
-from headbook.claims.gates import NONE, RELEASED
-from headbook.claims.verdict import COLUMNS, OPTIONAL
+from headbook.chapters.tables import claims_table, released_claim
 from headbook.corpora.batches import Batch
 from headbook.heads.attended import Attended, AttendedWeight
 from headbook.heads.collect import collect
@@ -81,7 +79,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
             claims += _claims(model.name, whole)
     tables = {name: pd.concat(each, ignore_index=True) for name, each in found.items()}
     # Claims are about the longest text, with controls; a live page takes the time for neither.
-    judged = pd.DataFrame(claims, columns=[*COLUMNS, *OPTIONAL])
+    judged = claims_table(claims)
     return tables | ({"claims": judged} if parameters.nulls else {})
 
 
@@ -217,9 +215,8 @@ def _claims(model: str, whole: Mapping[str, Sums]) -> Iterator[dict[str, object]
     if REDRAWN in whole:
         drawn = _values(whole[REDRAWN])["special"]
         found["clark-special-learnt"] = (values["special"] - drawn).mean((-2, -1))
-    labels = {"model": model, "corpus": RELEASED, "target": "", "seed": ""}
     for claim, each in found.items():
-        yield claim_row(claim, labels, *interval(each.numpy())) | {"closed": NONE}
+        yield released_claim(claim, model, *interval(each.numpy()))
 
 
 def main_rows(table: pd.DataFrame) -> pd.DataFrame:

@@ -21,9 +21,7 @@ from headbook.chapters.seeing._parallel import (
     published_links,
     same_links,
 )
-from headbook.chapters.tables import claim_row
-from headbook.claims.gates import NONE, RELEASED
-from headbook.claims.verdict import COLUMNS, OPTIONAL
+from headbook.chapters.tables import claims_table, released_claim
 from headbook.corpora.batches import Batch
 from headbook.heads.alignment import (
     AlignmentAgreement,
@@ -114,7 +112,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
         # Links of English and Portuguese come with the page, so that it needs no aligner.
         kept = texts.get(PORTUGUESE, next(iter(texts.values())))
         found |= {"links": as_table(kept.links),
-                  "claims": pd.DataFrame(claims, columns=[*COLUMNS, *OPTIONAL])}  # fmt: skip
+                  "claims": claims_table(claims)}  # fmt: skip
     return found
 
 
@@ -253,9 +251,8 @@ def _claims(name: str, sums: Sums, order: RatioSums) -> Iterator[dict[str, objec
         "align-reader-better": best[WEIGHTS, Step.INPUT] - best[WEIGHTS, Step.OUTPUT],
         "align-most-heads-do-not": (weights > 1 - order.replicates()).double().mean((-2, -1)),
     }
-    labels = {"model": name, "corpus": RELEASED, "target": "", "seed": ""}
     for claim, each in found.items():
-        yield claim_row(claim, labels, *interval(each.numpy())) | {"closed": NONE}
+        yield released_claim(claim, name, *interval(each.numpy()))
 
 
 def _of_best(agreement: RatioSums) -> Tensor:

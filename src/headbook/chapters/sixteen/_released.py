@@ -16,9 +16,8 @@ from headbook.artefacts.released_masked import (
     ReleasedMaskedRun,
     released_masked,
 )
-from headbook.claims.gates import NONE
+from headbook.chapters.tables import released_claim
 from headbook.claims.published import EQUIVALENT
-from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.corpora.readers import load as corpus
 from headbook.heads.importance import Form, importance, l2_normalised
 from headbook.models.gates import all_heads
@@ -204,11 +203,6 @@ def whole(subject: Subject, found: ReleasedMasked, text: str) -> dict[str, objec
 def claim(name: str, subject: Subject, value: float, low: float = np.nan, high: float = np.nan,
           baseline: float = np.nan) -> dict[str, object]:  # fmt: skip
     """A row of the claims table: a released model has converged, so no gate is closed."""
-    return {"claim": name, "model": subject.model.name, "corpus": "released",
-            "target": subject.model.languages[1], "seed": "", "value": value, "low": low,
-            "high": high, "baseline": baseline, "closed": NONE}  # fmt: skip
-
-
-def claims_table(rows: Sequence[dict[str, object]]) -> pd.DataFrame:
-    """The rows as a table, with its columns where there is none."""
-    return pd.DataFrame(rows, columns=[*COLUMNS, *OPTIONAL])
+    model = subject.model
+    return released_claim(name, model.name, value, low, high, baseline=baseline,
+                          target=model.languages[1])  # fmt: skip

@@ -15,12 +15,12 @@ from headbook.chapters.sixteen._released import (
     Subject,
     bleu_changes,
     claim,
-    claims_table,
     head_columns,
     losses_added,
     named,
     whole,
 )
+from headbook.chapters.tables import claims_table
 from headbook.chapters.words import TITLES
 from headbook.claims.ledger import load as ledger
 from headbook.claims.published import EQUIVALENT, harmless

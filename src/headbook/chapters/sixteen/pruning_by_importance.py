@@ -29,10 +29,10 @@ from headbook.chapters.sixteen._released import (
     Scores,
     Subject,
     claim,
-    claims_table,
     losses_added,
     whole,
 )
+from headbook.chapters.tables import claims_table
 from headbook.pruning.ranking import ascending
 from headbook.runs.store import Store
 from headbook.statistics import interval

@@ -23,9 +23,9 @@ from headbook.chapters.specialised_heads._roles import (
     Roles,
     null_measures,
 )
+from headbook.chapters.tables import claims_table
 from headbook.chapters.words import TITLES
 from headbook.claims.ledger import load as ledger
-from headbook.claims.verdict import COLUMNS
 from headbook.heads.confidence import Confidence
 from headbook.heads.measure import HeadMeasure
 from headbook.heads.nulls import null_values
@@ -87,7 +87,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
         rows = [_nulls(each.reading.first(NULL_SENTENCES), parameters.nulls) for each in found]
         tables["nulls"] = pd.concat(rows, ignore_index=True)
     claims = [row for each in found for row in role_claims(each, tables.get("nulls"))]
-    tables["claims"] = pd.DataFrame(claims, columns=[*COLUMNS, "closed"])
+    tables["claims"] = claims_table(claims)
     return tables
 
 

@@ -29,8 +29,8 @@ from headbook.chapters.specialised_heads._sweep import (
     kept_heads,
     results,
 )
+from headbook.chapters.tables import claims_table
 from headbook.chapters.words import TITLES
-from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.looking.load import load
 from headbook.runs.store import Store
 from headbook.types import Kind, UserError
@@ -115,7 +115,7 @@ def _pruned(sweep: Sweep, reading: Reading, before: pd.DataFrame) -> Tables:
     if points and sweep.kind is Kind.ENCODER:
         target = reading.model.languages[1]
         rows = claims_of(points, before, {"model": sweep.name, "target": target})
-        tables["claims"] = pd.DataFrame(rows, columns=[*COLUMNS, *OPTIONAL])
+        tables["claims"] = claims_table(rows)
     return tables
 
 

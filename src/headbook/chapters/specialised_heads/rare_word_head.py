@@ -31,11 +31,10 @@ from headbook.chapters.specialised_heads._targets import (
     TargetChance,
     TargetShare,
 )
-from headbook.chapters.tables import claim_row
+from headbook.chapters.tables import claim_row, claims_table
 from headbook.chapters.words import TITLES
 from headbook.claims.gates import NONE, RELEASED
 from headbook.claims.ledger import load as ledger
-from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.heads.measure import HeadMeasure, RatioSums
 from headbook.heads.nulls import null_values
 from headbook.heads.rare import RareChance, RareShare, RareUnit
@@ -80,9 +79,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
         "heads": pd.concat([_heads(*each) for each in found], ignore_index=True),
         "targets": pd.DataFrame([row for each in found for row in _targets(*each)]),
         "splits": pd.DataFrame([row for each in found for row in _splits(*each)]),
-        "claims": pd.DataFrame(
-            [row for each in found for row in _claims(*each)], columns=[*COLUMNS, *OPTIONAL]
-        ),
+        "claims": claims_table(row for each in found for row in _claims(*each)),
     }
     if parameters.nulls:
         rows = [_nulls(reading.first(NULL_SENTENCES), parameters.nulls) for reading, _ in found]

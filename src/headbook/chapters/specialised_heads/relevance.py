@@ -12,11 +12,11 @@ from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.specialised_heads._released import read, trees_of
 from headbook.chapters.specialised_heads._roles import ONE_OF_TWO, Roles
 from headbook.chapters.specialised_heads._subject import MAIN, Subject, parts_of, propagated
+from headbook.chapters.tables import claims_table
 from headbook.chapters.words import TITLES
 from headbook.claims.gates import NONE, RELEASED
 from headbook.claims.ledger import load as ledger
 from headbook.claims.rule import Outcome, judge
-from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.heads.measure import percentiles
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.heads.relevance_rules import Variant
@@ -76,7 +76,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
         tables["null_layers"] = pd.concat([_nulls(each) for each in some], ignore_index=True)
         nulls = tables["null_layers"].groupby("model")["largest"].mean().to_dict()
     rows = [row for each in subjects for row in _claims(each, nulls)]
-    return tables | {"claims": pd.DataFrame(rows, columns=[*COLUMNS, *OPTIONAL])}
+    return tables | {"claims": claims_table(rows)}
 
 
 def _subjects(parameters: Parameters) -> Iterator[Subject]:

@@ -10,8 +10,8 @@ import pandas as pd
 from headbook.artefacts.recall import RecallRun, recalled
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.tables import claims_table
 from headbook.claims.gates import NONE
-from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.models.recall import Memory, Rule, Split
 from headbook.runs.store import Store
 from headbook.statistics import over_seeds
@@ -242,7 +242,7 @@ def claims(rows: pd.DataFrame) -> pd.DataFrame:
         together = own.assign(value=remembered(own["keys"], own["best"])).set_index("seed")["value"]
         found += _differences("capacity-several-heads-more", f"{ELU}, {heads} heads",
                               together - kept[ELU, SEVERAL_KEYS])  # fmt: skip
-    return pd.DataFrame(found, columns=[*COLUMNS, *OPTIONAL])
+    return claims_table(found)
 
 
 LABELS = {"corpus": "", "target": "", "low": np.nan, "high": np.nan, "baseline": np.nan,

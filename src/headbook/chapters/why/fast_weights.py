@@ -10,8 +10,8 @@ from torch import Tensor
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.tables import claims_table
 from headbook.claims.gates import NONE, RELEASED
-from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.looking.load import load
 from headbook.looking.text import text
 from headbook.models.capture import Point, capture
@@ -185,7 +185,7 @@ def claims(tables: Tables) -> pd.DataFrame:
         low, high = percentile_interval(gain[drawn].mean(1))
         found = {"model": model, "corpus": RELEASED, "value": gain.mean(), "low": low, "high": high}
         rows.append({"claim": "fast-weights-untrained-map", **labels, **found})
-    return pd.DataFrame(rows, columns=[*COLUMNS, *OPTIONAL])
+    return claims_table(rows)
 
 
 def by_map(tables: Tables) -> pd.DataFrame:

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.tables import claims_table, released_claim
 from headbook.chapters.why._texts import of_length
-from headbook.claims.gates import NONE, RELEASED
-from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.corpora.batches import Batch
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.layers.spectrum import cumulative, rank_share, without_first
@@ -110,17 +109,13 @@ def claims(heads: pd.DataFrame) -> pd.DataFrame:
             "low-rank-log-length": counts[counts.columns.max()] / counts[counts.columns.min()],
             "low-rank-learnt": wide[WEIGHTS] - wide[REDRAWN],
         }
-        labels = {"model": model, "corpus": RELEASED, "target": "", "seed": "",
-                  "baseline": np.nan, "closed": NONE}  # fmt: skip
         for claim, values in found.items():
             low, high = resampled_mean(values, seed=0)
-            rows.append({"claim": claim, **labels, "value": values.mean(), "low": low,
-                         "high": high})  # fmt: skip
+            rows.append(released_claim(claim, model, values.mean(), low, high))
         gaps = layer[layer.index > upper].to_numpy() - layer[layer.index <= upper].to_numpy()
         low, high = resampled_mean(gaps, seed=0)
-        rows.append({"claim": "low-rank-upper-layers", **labels, "value": gaps.mean(), "low": low,
-                     "high": high})  # fmt: skip
-    return pd.DataFrame(rows, columns=[*COLUMNS, *OPTIONAL])
+        rows.append(released_claim("low-rank-upper-layers", model, gaps.mean(), low, high))
+    return claims_table(rows)
 
 
 def by_length(tables: Tables, model: str) -> pd.DataFrame:

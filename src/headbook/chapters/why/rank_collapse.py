@@ -4,14 +4,12 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 import torch
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.claims.gates import NONE, RELEASED
-from headbook.claims.verdict import COLUMNS, OPTIONAL
+from headbook.chapters.tables import claims_table, released_claim
 from headbook.corpora.batches import Batch
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.layers.collapse import paths, residual_ratio
@@ -138,10 +136,8 @@ def claims(each: pd.DataFrame) -> pd.DataFrame:
         }
         for claim, values in found.items():
             low, high = resampled_mean(values, seed=0)
-            rows.append({"claim": claim, "model": model, "corpus": RELEASED, "target": "",
-                         "seed": "", "value": values.mean(), "low": low, "high": high,
-                         "baseline": np.nan, "closed": NONE})  # fmt: skip
-    return pd.DataFrame(rows, columns=[*COLUMNS, *OPTIONAL])
+            rows.append(released_claim(claim, model, values.mean(), low, high))
+    return claims_table(rows)
 
 
 def paper(variant: str) -> pd.DataFrame:

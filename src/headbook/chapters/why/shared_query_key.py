@@ -13,8 +13,8 @@ from torch import Tensor
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.claims.gates import NONE, RELEASED
-from headbook.claims.verdict import COLUMNS, OPTIONAL
+from headbook.chapters.tables import claims_table, released_claim
+from headbook.claims.gates import NONE
 from headbook.heads.query_key import dimensions, energy, spectra
 from headbook.looking.load import load
 from headbook.looking.weights import QueryKey, query_key
@@ -128,16 +128,14 @@ def claims(layers: pd.DataFrame) -> pd.DataFrame:
     """One row per claim and model, over its layers of self-attention in the encoder."""
     rows = []
     for model, own in layers[layers["kind"] == Kind.ENCODER].groupby("model", sort=False):
-        labels = {"model": model, "corpus": RELEASED, "target": "", "seed": ""}
         # Random projections of the same shape are what the rule must not be passed by.
         passed = own["random_third"].mean() >= 0.9
         closed = "diagnostic: random projections of this shape pass too" if passed else NONE
-        energy_third = {"claim": "why-query-key-low-rank", "closed": closed}
-        rows.append({**energy_third, **labels, **_over_layers(own["third"])})
-        rows.append({"claim": "why-query-key-shared", "closed": NONE, **labels,
-                     **_over_layers(own["turned_together"] - own["together"])})  # fmt: skip
-    columns = [*COLUMNS, *OPTIONAL]
-    return pd.DataFrame(rows, columns=columns)
+        rows.append(released_claim("why-query-key-low-rank", model, **_over_layers(own["third"]),
+                                   closed=closed))  # fmt: skip
+        gap = own["turned_together"] - own["together"]
+        rows.append(released_claim("why-query-key-shared", model, **_over_layers(gap)))
+    return claims_table(rows)
 
 
 def _over_layers(values: pd.Series) -> dict[str, float]:
@@ -145,7 +143,7 @@ def _over_layers(values: pd.Series) -> dict[str, float]:
     numbers = values.to_numpy(float)
     drawn = np.random.default_rng(0).choice(numbers, (RESAMPLES, len(numbers)))
     low, high = percentile_interval(drawn.mean(1))
-    return {"value": numbers.mean(), "low": low, "high": high, "baseline": float("nan")}
+    return {"value": numbers.mean(), "low": low, "high": high}
 
 
 def summary(tables: Tables) -> pd.DataFrame:

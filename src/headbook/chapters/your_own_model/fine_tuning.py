@@ -10,6 +10,7 @@ import pandas as pd
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.tables import claims_table, released_claim
 from headbook.chapters.your_own_model._tuned import (
     Classifier,
     Sentences,
@@ -24,7 +25,6 @@ from headbook.chapters.your_own_model._tuned import (
 )
 from headbook.claims.gates import NONE
 from headbook.claims.ledger import Gate
-from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.corpora.rated import Rated, decided, load_rated, spread
 from headbook.looking.load import load
 from headbook.looking.measure import measure
@@ -155,9 +155,8 @@ def claims(tables: Tables) -> pd.DataFrame:
 
     def add(claim: str, values: pd.Series, closed: str = NONE) -> None:
         found = over_seeds(np.asarray(values, dtype=float))
-        rows.append({"claim": claim, "model": model, "corpus": corpus, "target": "", "seed": "",
-                     "value": found.mean, "low": found.low, "high": found.high,
-                     "baseline": np.nan, "closed": closed})  # fmt: skip
+        rows.append(released_claim(claim, model, found.mean, found.low, found.high,
+                                   corpus=corpus, closed=closed))  # fmt: skip
 
     moved = tables["moved"]
     by_layer = moved[moved["labels"] == TRUE].groupby(["seed", "layer"])["distance"].mean()
@@ -182,7 +181,7 @@ def claims(tables: Tables) -> pd.DataFrame:
     add("tuning-specialised-later", ratios["upper"] - ratios["lower"],
         few if above < FEWEST else NONE)  # fmt: skip
     add("tuning-polar-heads", ratios["polar"])
-    return pd.DataFrame(rows, columns=[*COLUMNS, *OPTIONAL])
+    return claims_table(rows)
 
 
 def contributions(heads: pd.DataFrame, of_roles: pd.DataFrame) -> pd.DataFrame:
