@@ -4,8 +4,6 @@ Abnar and Zuidema 2020, section 4: a word is replaced by one that says nothing, 
 differentiated by its embedding.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
@@ -14,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
 from headbook.corpora.batches import Batch
+from headbook.looking.embeddings import embedding
 from headbook.models.loaded import Loaded
 from headbook.models.transformer import Transformer
 from headbook.released.student import Student
@@ -116,26 +115,3 @@ def input_gradients(
         (found,) = torch.autograd.grad(total, seen)
     squares = found.square().sum(-1).unflatten(0, (copies, count))
     return squares.mean(0).sqrt() * inputs
-
-
-@contextmanager
-def embedding(network: nn.Module, ids: Tensor) -> Iterator[list[Tensor]]:
-    """While it lasts, the table that is read with `ids` gives leaves to differentiate by.
-
-    The list holds the embeddings [batch token width] once the network has run.
-    """
-    seen: list[Tensor] = []
-
-    def keep(module: nn.Module, given: tuple[Tensor, ...], found: Tensor) -> Tensor | None:
-        if seen or not torch.equal(given[0], ids):
-            return None
-        seen.append(found.detach().requires_grad_())
-        return seen[0]
-
-    tables = [each for each in network.modules() if isinstance(each, nn.Embedding)]
-    hooks = [table.register_forward_hook(keep) for table in tables]
-    try:
-        yield seen
-    finally:
-        for hook in hooks:
-            hook.remove()
