@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from headbook.corpora.batches import Batch
@@ -59,6 +59,13 @@ class Loaded(Protocol):
 
     def translate(self, sentences: Sequence[str]) -> list[str]:
         """Greedy translations, with a progress bar; UserError where it translates nothing."""
+
+
+def pooled(
+    states: Float[Tensor, "batch token width"], real: Bool[Tensor, "batch token"]
+) -> Float[Tensor, "batch width"]:
+    """Mean over the real tokens of each sentence; whatever stands at the others is not read."""
+    return states.masked_fill(~real[..., None], 0.0).sum(1) / real.sum(1, keepdim=True)
 
 
 def digest(network: nn.Module) -> str:

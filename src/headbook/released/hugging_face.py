@@ -14,7 +14,7 @@ from torch.nn import functional
 from tqdm import tqdm
 
 from headbook.corpora.batches import Batch
-from headbook.models.loaded import Span
+from headbook.models.loaded import Span, pooled
 from headbook.released.catalogue import INSTALL
 from headbook.released.hugging_files import (
     entry_of,
@@ -97,9 +97,7 @@ class HuggingModel:
         Special tokens count, as in sentence-transformers; the length is not normalised. Part of the
         graph. UserError where there is no encoder.
         """
-        states = self.network.encode(batch)
-        real = batch.source_mask[..., None]
-        return states.masked_fill(~real, 0.0).sum(1) / real.sum(1)
+        return pooled(self.network.encode(batch), batch.source_mask)
 
     def translate(self, sentences: Sequence[str]) -> list[str]:
         """Greedy translations in the order of the sentences, gates applied."""
