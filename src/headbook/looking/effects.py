@@ -132,9 +132,7 @@ class Vectors:
         return first, second
 
     def _states(self, batch: Batch) -> Float[Tensor, "batch token model"]:
-        network = self.model.network
-        encode = network.encode if hasattr(self.model, "vectors") else network
-        return encode(batch).double()
+        return self.model.encoded(batch).double()
 
     def change(self, whole: Tensor, without: Tensor) -> Float[Tensor, " batch"]:
         return 1 - cosine_similarity(whole, without, dim=-1)

@@ -14,9 +14,7 @@ from torch.nn.functional import cosine_similarity
 from headbook.corpora.batches import Batch
 from headbook.looking.embeddings import embedding
 from headbook.models.loaded import Loaded
-from headbook.models.transformer import Transformer
-from headbook.released.student import Student
-from headbook.types import Kind, UserError
+from headbook.types import Kind
 
 DIRECTIONS = 8
 """Random directions in which a state is differentiated."""
@@ -47,7 +45,7 @@ class Outputs:
     def read(self, batch: Batch) -> Float[Tensor, "batch output width"]:
         """States of an encoder, log-probabilities of a decoder; part of the graph."""
         if self.kind is Kind.ENCODER:
-            states = encoded(self.model, batch)
+            states = self.model.encoded(batch)
             return states.mean(1, keepdim=True) if self.pooled else states
         return self.model.network(batch).float().log_softmax(-1)
 
@@ -56,18 +54,6 @@ class Outputs:
         if self.kind is Kind.ENCODER:
             return 1 - cosine_similarity(whole, other, dim=-1)
         return (whole.exp() - other.exp()).abs().sum(-1) / 2
-
-
-def encoded(model: Loaded, batch: Batch) -> Float[Tensor, "batch source model"]:
-    """The encoder's last states of any loaded model; part of the graph."""
-    network = model.network
-    if isinstance(network, Student):
-        return network.encode(batch.source, batch.source_mask)[0]
-    if isinstance(network, Transformer):
-        return network.encode(batch.source)[0]
-    if hasattr(network, "encode"):
-        return network.encode(batch)
-    raise UserError(f"{model.name} shows no states of its encoder: name another model")
 
 
 @torch.no_grad()

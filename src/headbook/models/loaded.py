@@ -57,6 +57,9 @@ class Loaded(Protocol):
         UserError where the model predicts nothing (an encoder without a head).
         """
 
+    def encoded(self, batch: Batch) -> Float[Tensor, "batch source model"]:
+        """The encoder's last states, part of the graph; UserError where there is no encoder."""
+
     def translate(self, sentences: Sequence[str]) -> list[str]:
         """Greedy translations, with a progress bar; UserError where it translates nothing."""
 

@@ -91,13 +91,16 @@ class HuggingModel:
             raise UserError(f"{self.name}: its tokenizer has no mask token to predict at")
         return replace(batch, source=batch.source.masked_fill(hidden, mask))
 
+    def encoded(self, batch: Batch) -> Float[Tensor, "batch source model"]:
+        return self.network.encode(batch)
+
     def vectors(self, batch: Batch) -> Float[Tensor, "batch width"]:
         """A vector per sentence: the encoder's last states averaged over real tokens.
 
         Special tokens count, as in sentence-transformers; the length is not normalised. Part of the
         graph. UserError where there is no encoder.
         """
-        return pooled(self.network.encode(batch), batch.source_mask)
+        return pooled(self.encoded(batch), batch.source_mask)
 
     def translate(self, sentences: Sequence[str]) -> list[str]:
         """Greedy translations in the order of the sentences, gates applied."""
