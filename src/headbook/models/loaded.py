@@ -10,6 +10,9 @@ from torch import Tensor, nn
 from headbook.corpora.batches import Batch
 from headbook.models.capture import Capturable
 
+UNDETERMINED = "und"
+"""ISO 639's code for a language that is not known."""
+
 Span = tuple[int, int]
 """Half-open range of characters in a sentence."""
 
@@ -19,9 +22,9 @@ class Loaded(Protocol):
     """A network together with its text side: its own tokens, special ones among them.
 
     `name` is the name it was loaded by; `origin` says in a phrase where the weights come from (with
-    licence and digest, where known); `languages` are those of source and target (target None where
-    nothing is translated). `unknown` is the source token for a word that is hidden or not known;
-    UserError where there is none.
+    licence and digest, where known); `languages` are those of source and target, UNDETERMINED where
+    not known (target None where nothing is translated). `unknown` is the source token for a word
+    that is hidden or not known; UserError where there is none.
     """
 
     name: str

@@ -14,7 +14,7 @@ from torch.nn import functional
 from tqdm import tqdm
 
 from headbook.corpora.batches import Batch
-from headbook.models.loaded import Span, pooled
+from headbook.models.loaded import UNDETERMINED, Span, pooled
 from headbook.released.catalogue import INSTALL
 from headbook.released.hugging_files import (
     entry_of,
@@ -31,9 +31,6 @@ MASKED = 0.15
 
 SHORT, GROWTH = 10, 2
 """A translation ends at so many tokens and so many times those of its batch's longest source."""
-
-UNDETERMINED = "und"
-"""ISO 639's code for a language that is not known."""
 
 
 @dataclass(frozen=True)
