@@ -118,6 +118,9 @@ class OurEncoder:
             self.network(shown)[hidden].float(), batch.source[hidden], reduction="none"
         )
 
+    def encoded(self, batch: Batch) -> Float[Tensor, "batch source model"]:
+        return self.network.encode(batch.source)[0]
+
     def translate(self, sentences: Sequence[str]) -> list[str]:
         raise UserError(f"{self.name} is a masked language model and translates nothing")
 
