@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import SupportsFloat
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,8 @@ from tqdm import tqdm
 from headbook.artefacts.catalogue import recipe
 from headbook.artefacts.recipe import Task
 from headbook.artefacts.texts import HELD_OUT, Text
+from headbook.chapters import words
+from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.sixteen._specialisation import (
     CONFIDENCE,
     Score,
@@ -42,7 +45,7 @@ SENTENCES = 500
 MASKED, TRANSLATION = "mixture-fr-256-masked", "mixture-fr-256"
 """One encoder, two objectives, one text."""
 OBJECTIVES = {Task.MASKED: "hidden words", Task.TRANSLATION: "translation"}
-RELEASED = "released"
+RELEASED, STUDENT = "released", "firefox-en-pt"
 HALF = 0.5
 """Of its last value: from where a share counts as there."""
 SOONER, BEFORE, FIRST = (
@@ -193,3 +196,99 @@ def learnt_by(each: Way, index: int) -> float:
 def _labels(each: Way) -> dict[str, object]:
     return {"model": each.name, "corpus": recipe(each.name).corpus, "target": "",
             "seed": recipe(each.name).seed}  # fmt: skip
+
+
+SCORES = {
+    Score.NEIGHBOUR: "a neighbour",
+    Score.OWN: "its own token",
+    Score.OTHER: "one place farther away",
+    Score.RARE: "the two rarest words",
+    Score.MARGIN: "a relation, over the best offset",
+}
+"""Scores as figures name them."""
+
+
+def through(ways: pd.DataFrame, model: str, text: str = SAMPLE) -> pd.DataFrame:
+    """Every score of one training on a text, long: looks at, update, value, low, high."""
+    own = ways[(ways["model"] == model) & (ways["text"] == text)]
+    parts = [
+        own[["update", each, f"{each}_low", f"{each}_high"]]
+        .set_axis(["update", "value", "low", "high"], axis=1)
+        .assign(**{"looks at": name})
+        for each, name in SCORES.items()
+    ]
+    return pd.concat(parts, ignore_index=True).dropna(subset="value")
+
+
+def far_end(ends: pd.DataFrame, update: SupportsFloat, model: str = STUDENT) -> pd.DataFrame:
+    """The same scores of a model as it was released, placed at that update."""
+    (own,) = ends[ends["model"] == model].to_dict("records")
+    rows = [{"looks at": name, "value": own[each]} for each, name in SCORES.items()]
+    return pd.DataFrame(rows).assign(update=float(update))
+
+
+def moments(ways: pd.DataFrame) -> pd.DataFrame:
+    """Loss and scores of every snapshot, one row per training and update."""
+    gold = ways[ways["text"] == SAMPLE].set_index(["model", "update"])
+    own = ways[ways["text"] == HELD_OUT].set_index(["model", "update"])
+    frame = pd.DataFrame({
+        "training": own["objective"],
+        "nats": own["nats"].map("{:.2f}".format),
+        "own token": own[Score.OWN].map(words.percent),
+        "neighbour": [f"{words.percent(row.neighbour)} ({row.neighbour_offset:+.0f}, "
+                      f"{words.head(row.neighbour_layer, row.neighbour_head)})"
+                      for row in own.itertuples()],
+        "rarest": own[Score.RARE].map(words.percent),
+        "relation over offset": gold[Score.MARGIN].map(words.points),
+        "confidence": own[CONFIDENCE].map(words.percent),
+    })  # fmt: skip
+    frame = frame.reset_index().drop(columns="model")
+    return frame.assign(update=frame["update"].map(words.count))
+
+
+def facts(tables: Tables) -> Facts:
+    """The numbers of the prose about long trainings."""
+    ways, ends = tables["ways"], tables["ends"].set_index("model")
+    own = ways[ways["text"] == HELD_OUT]
+    found: dict[str, str] = {}
+    for name, short in ((MASKED, "masked"), (TRANSLATION, "translating")):
+        rows, gold = (each[each["model"] == name].sort_values("update")
+                      for each in (own, ways[ways["text"] == SAMPLE]))  # fmt: skip
+        last, first = rows.iloc[-1], rows.iloc[0]
+        found |= {
+            f"{short}_updates": words.count(last["update"]),
+            f"{short}_neighbour": words.estimate(*_three(last, Score.NEIGHBOUR)),
+            f"{short}_neighbour_head": words.head(
+                int(last["neighbour_layer"]), int(last["neighbour_head"])
+            ),
+            f"{short}_own": words.percent(last[Score.OWN]),
+            f"{short}_rare": words.percent(last[Score.RARE]),
+            f"{short}_margin": words.points(gold.iloc[-1][Score.MARGIN]),
+            f"{short}_nats_first": f"{first['nats']:.1f}",
+            f"{short}_nats": f"{last['nats']:.1f}",
+        }
+    masked = own[own["model"] == MASKED].sort_values("update")
+    both = min(own.groupby("model")["update"].max())
+    at_both = own[own["update"] == both].set_index("model")
+    there = masked[masked[Score.NEIGHBOUR] >= HALF * masked[Score.NEIGHBOUR].iloc[-1]].iloc[0]
+    gold = ways[(ways["text"] == SAMPLE) & (ways["model"] == MASKED)].sort_values("update")
+    return found | {
+        "there_update": words.count(there["update"]),
+        "there_nats": f"{there['nats']:.1f}",
+        "both": words.count(both),
+        "both_masked": words.percent(at_both.loc[MASKED, Score.NEIGHBOUR]),
+        "both_translating": words.percent(at_both.loc[TRANSLATION, Score.NEIGHBOUR]),
+        "untrained_neighbour": words.percent(masked[Score.NEIGHBOUR].iloc[0]),
+        "masked_gold": words.percent(gold[Score.NEIGHBOUR].iloc[-1]),
+        "masked_gold_own": words.percent(gold[Score.OWN].iloc[-1]),
+        "masked_gold_rare": words.percent(gold[Score.RARE].iloc[-1]),
+        "sample_sentences": words.count(gold["sentences"].iloc[-1]),
+        "student_neighbour": words.percent(ends.loc[STUDENT, Score.NEIGHBOUR]),
+        "student_own": words.percent(ends.loc[STUDENT, Score.OWN]),
+        "student_rare": words.percent(ends.loc[STUDENT, Score.RARE]),
+        "student_margin": words.points(ends.loc[STUDENT, Score.MARGIN]),
+    }
+
+
+def _three(row: pd.Series, name: str) -> tuple[float, float, float]:
+    return row[name], row[f"{name}_low"], row[f"{name}_high"]

@@ -16,7 +16,7 @@ from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.config import Config
 from headbook.chapters.measurements import Measurement, measure, text_of
-from headbook.chapters.sixteen import _on_the_way
+from headbook.chapters.sixteen import _on_the_way as long
 from headbook.chapters.sixteen._curves import score
 from headbook.chapters.sixteen._specialisation import (
     ANY_OFFSET,
@@ -130,7 +130,7 @@ class Emergence:
 class Parameters(Parsed):
     """And models measured as they can be loaded, and trainings at every snapshot in the store."""
 
-    ends: tuple[str, ...] = (_on_the_way.MASKED,)
+    ends: tuple[str, ...] = (long.MASKED,)
     ways: tuple[str, ...] = ()
 
 
@@ -138,13 +138,13 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     """Long trainings and what can be loaded; every checkpoint of every model of a profile."""
     tables = at_profile(parameters, store, trained_here, released=("ends", "ways"))
     if parameters.ends:
-        tables |= {"ends": _on_the_way.at_their_end(parameters.ends, parameters.sentences)}
+        tables |= {"ends": long.at_their_end(parameters.ends, parameters.sentences)}
     if parameters.ways:
-        sentences = parameters.sentences or _on_the_way.SENTENCES
-        found = [_on_the_way.way(name, store, sentences) for name in parameters.ways]
-        asked = claims_table(_on_the_way.claims(found))
+        sentences = parameters.sentences or long.SENTENCES
+        found = [long.way(name, store, sentences) for name in parameters.ways]
+        asked = claims_table(long.claims(found))
         tables |= {
-            "ways": _on_the_way.rows(found),
+            "ways": long.rows(found),
             "claims": stacked([tables.get("claims", asked[:0]), asked]),
         }
     return tables
@@ -341,7 +341,7 @@ def facts(tables: Tables) -> Facts:
         "peak_bleu": _span(peak[BLEU], "{:.0f}".format),
         "end": _span(last[ANY_OFFSET], words.percent),
         "end_bleu": _span(last[BLEU], "{:.0f}".format),
-    }
+    } | long.facts(tables)
 
 
 def _span(values: pd.Series, form) -> str:
