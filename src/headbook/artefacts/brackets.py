@@ -26,7 +26,7 @@ TESTED = 500
 TRAINED, DEEPEST = (1, 2, 3), 4
 """Depths trained on, and the depth up to which is tested."""
 CURVE = 10
-"""Losses noted on the way."""
+"""Losses noted on the way, each the mean since the one before."""
 ARITHMETIC = Arithmetic(modulus=3, longest=17)
 
 
@@ -37,8 +37,8 @@ class BracketsRun:
     roles: Roles
     updates: int
     seed: int = 0
-    rate: float = 2e-3
-    width: int = 48
+    rate: float = 3e-3
+    width: int = 32
     layers: int = 2
     heads: int = 4
     expressions: int = 40_000
@@ -102,15 +102,22 @@ def train(run: BracketsRun) -> Solved:
     order = torch.Generator().manual_seed(derived(run.seed, "batches"))
     losses: list[float] = []
     every = max(1, run.updates // CURVE)
+    noted = 0.0
     for step in tqdm(range(run.updates), desc=f"{run.roles}, {run.seed}", mininterval=5):
-        rows = torch.randint(len(ids), (BATCH,), generator=order)
-        loss = bracket_loss(model, ids[rows], values[rows])
+        # batches of one depth after another: shallow ones are short, and no padding is computed
+        place = step % len(TRAINED)
+        rows = place + len(TRAINED) * torch.randint(len(ids) // len(TRAINED), (BATCH,),
+                                                    generator=order)  # fmt: skip
+        length = int((ids[rows] != PAD).sum(1).max())
+        loss = bracket_loss(model, ids[rows, :length], values[rows, :length])
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         schedule.step()
+        noted += float(loss.detach()) / every
         if (step + 1) % every == 0:
-            losses.append(float(loss.detach()))
+            losses.append(noted)
+            noted = 0.0
     return _scored(run, model, expressions, losses)
 
 

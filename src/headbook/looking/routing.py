@@ -161,7 +161,7 @@ def _nearest(
     contexts: Tensor, values: Tensor, part: Tensor, labels: Labels, fitted: np.ndarray,
     scored: np.ndarray,
 ) -> np.ndarray:  # fmt: skip
-    """Whether the token of the nearest mean value behind W_O is the label; NaN if that is unknown."""
+    """Whether the nearest mean value behind W_O is that of the label; NaN for an unknown one."""
     names, codes = np.unique(labels[fitted], return_inverse=True)
     codes = torch.from_numpy(codes)
     means = torch.zeros(len(names), values.shape[-1]).index_add(0, codes, values[fitted])

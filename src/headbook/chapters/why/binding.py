@@ -35,7 +35,7 @@ LENGTHS = (1, 2, 9, 33, 129)
 SEEDS = 3
 LEARNT = 0.9
 """Accuracy at depth 2 from which a model counts as trained."""
-TRAINED_MODEL = "2 layers, width 48"
+TRAINED_MODEL = "2 layers, width 32"
 
 
 @dataclass(frozen=True)
