@@ -1,7 +1,5 @@
 """What reaches the next token: a head that copies it is read in full, a masked edge leaves none."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
@@ -13,6 +11,7 @@ from headbook.looking.routing import (
     MASKED,
     OWN,
     RANDOM,
+    SOURCE,
     WHOLE,
     Pairs,
     decoded,
@@ -59,14 +58,18 @@ def planted() -> Pairs:
 def found():
     torch.manual_seed(0)
     network = Transformer(TransformerConfig(9, 9, 1, 0, width=2 * DIM, feed_forward=8, heads=2))
-    return decoded(SimpleNamespace(network=network), planted(), SENTENCES, TYPES)
+    return decoded(network, planted(), SENTENCES, TYPES)
 
 
 def test_a_copied_token_is_found_and_with_its_edge_masked_it_is_not(found):
     chance = 2 / TYPES
     for reading in (found.probed, found.nearest):
         hits = {name: each.mean(0)[0] for name, each in reading.items()}
-        assert hits[ALL][0] == 1 and hits[ALL][1] < chance and hits[MASKED][0] < chance
+        assert (
+            hits[SOURCE].min() == hits[ALL][0] == 1
+            and hits[ALL][1] < chance
+            and hits[MASKED][0] < chance
+        )
     assert found.probed[RANDOM].mean() < chance
     assert found.states[WHOLE].mean() == 1 and found.states[CUT].mean() < chance
     assert found.states[OWN].mean() < chance and found.majority.mean() < chance
@@ -79,7 +82,7 @@ def test_tokens_that_were_never_seen_are_not_counted():
     few.previous[-1] = 0
     torch.manual_seed(0)
     network = Transformer(TransformerConfig(9, 9, 1, 0, width=2 * DIM, feed_forward=8, heads=2))
-    hits = decoded(SimpleNamespace(network=network), few, SENTENCES, TYPES).nearest[ALL]
+    hits = decoded(network, few, SENTENCES, TYPES).nearest[ALL]
     assert np.isfinite(hits[:, 0, 0]).sum() == 1
 
 

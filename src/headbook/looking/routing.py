@@ -16,7 +16,7 @@ from torch import Tensor
 from headbook.heads.outputs import output_parts
 from headbook.layers.probe import Labels, Split, divided, hits_of, majority
 from headbook.looking.influence import encoded
-from headbook.models.capture import Point, capture
+from headbook.models.capture import Capturable, Point, capture
 from headbook.models.edits import edited
 from headbook.models.loaded import Loaded
 from headbook.types import Kind, UserError
@@ -24,6 +24,7 @@ from headbook.types import Kind, UserError
 SMALLEST = 1e-9
 """Weight that may be left over in a row whose edge is masked."""
 ALL, MASKED, RANDOM = "the head", "edge masked", "random weights"
+SOURCE = "all weight on the edge"
 WHOLE, CUT, CUT_NEXT, OWN = "all paths", "edges i ← i−1 masked", "edges i ← i+1 masked", "own token"
 
 
@@ -118,7 +119,7 @@ class Decoded:
     types: int
 
 
-def decoded(model: Loaded, found: Pairs, sentences: int, frequent: int) -> Decoded:
+def decoded(network: Capturable, found: Pairs, sentences: int, frequent: int) -> Decoded:
     """Probes are fitted and means taken on three quarters of the sentences, scored on the others.
 
     Probes tell the `frequent` most frequent earlier tokens apart; the nearest mean is one of all
@@ -130,14 +131,16 @@ def decoded(model: Loaded, found: Pairs, sentences: int, frequent: int) -> Decod
     kept = Split(*(each[np.isin(found.previous[each], common)] for each in vars(split).values()))
     layers, heads = found.weight.shape[1:]
     probed, nearest = {}, {}
-    for name, contexts in found.contexts.items():
+    # the most that any weights could bring: the value of the earlier token itself
+    contexts_of = {**found.contexts, SOURCE: found.values}
+    for name, contexts in contexts_of.items():
         probed[name] = _by_head(
             layers, heads, lambda layer, head, given=contexts: hits_of(
                 given[:, layer, head].double().numpy(), [found.previous], kept)[0]
         )  # fmt: skip
-    parts = output_parts(model.network, Kind.ENCODER)
-    for name in (ALL, MASKED):
-        contexts = found.contexts[name]
+    parts = output_parts(network, Kind.ENCODER)
+    for name in (ALL, MASKED, SOURCE):
+        contexts = contexts_of[name]
         nearest[name] = _by_head(
             layers, heads, lambda layer, head, given=contexts: _nearest(
                 given[:, layer, head], found.values[:, layer, head], parts[layer][head],

@@ -13,7 +13,18 @@ from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.tables import claims_table, released_claim
 from headbook.claims.gates import NONE
 from headbook.looking.load import load
-from headbook.looking.routing import ALL, CUT, CUT_NEXT, MASKED, OWN, RANDOM, WHOLE, decoded, pairs
+from headbook.looking.routing import (
+    ALL,
+    CUT,
+    CUT_NEXT,
+    MASKED,
+    OWN,
+    RANDOM,
+    SOURCE,
+    WHOLE,
+    decoded,
+    pairs,
+)
 from headbook.looking.text import text
 from headbook.models.attention import Attention, AttentionPath
 from headbook.models.binding import Bound, ConstantRole, Roles
@@ -95,7 +106,7 @@ def _routed(
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[dict[str, object]]]:
     """Per head and way of reading; the chosen head and whole states with intervals; claims."""
     model = load(name)
-    found = decoded(model, pairs(model, sentences), len(sentences), FREQUENT)
+    found = decoded(model.network, pairs(model, sentences), len(sentences), FREQUENT)
     ways = [(PROBE, each, hits) for each, hits in found.probed.items()]
     ways += [(NEAREST, each, hits) for each, hits in found.nearest.items()]
     heads = [
@@ -170,7 +181,7 @@ def rows_of(run: BracketsRun, found: Solved) -> list[dict[str, object]]:
 def learnt_claims(rows: pd.DataFrame) -> list[dict[str, object]]:
     """One row per claim about trained models, over seeds."""
     wide = rows.pivot(index="seed", columns=["roles", "depth"], values="value")
-    trained = {roles: wide[roles][list(TRAINED)].mean(1) for roles in Roles}
+    trained = {roles: wide[roles][list(TRAINED)].mean(axis=1) for roles in Roles}
     gain = wide[Roles.QUERY] - wide[Roles.NONE]
     values = {
         "binding-roles-help": trained[Roles.QUERY] - trained[Roles.NONE],
@@ -240,7 +251,9 @@ def facts(tables: Tables) -> Facts:
     }  # fmt: skip
     names = {
         (PROBE, ALL): "probe", (PROBE, MASKED): "masked", (PROBE, RANDOM): "random",
-        (NEAREST, ALL): "nearest", ("last states", WHOLE): "states", ("last states", CUT): "cut",
+        (NEAREST, ALL): "nearest", (NEAREST, MASKED): "nearest_masked",
+        (NEAREST, SOURCE): "nearest_source", (PROBE, SOURCE): "source",
+        ("last states", WHOLE): "states", ("last states", CUT): "cut",
         ("last states", CUT_NEXT): "next", ("baseline", OWN): "own",
         ("baseline", MAJORITY): "majority",
     }  # fmt: skip
