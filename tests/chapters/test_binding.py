@@ -46,7 +46,9 @@ def test_claims_follow_the_rows_and_gains_are_per_seed():
     assert found.loc["binding-roles-of-the-query", "value"] == pytest.approx(0.05)
     assert found.loc["binding-deeper-gains-more", "value"] == pytest.approx(0.06)
     # seeds differ alike in every model, so differences do not
-    assert np.allclose(found["low"], found["value"]) and set(found["closed"]) == {"none"}
+    several = found.drop("binding-roles-of-the-query")
+    assert np.allclose(several["low"], several["value"]) and set(found["closed"]) == {"none"}
+    assert np.isnan(found.loc["binding-roles-of-the-query", "low"])  # of one seed
 
 
 def test_models_that_never_learnt_two_brackets_close_the_gate():
@@ -58,8 +60,9 @@ def test_tables_have_every_kind_of_roles_and_the_majority():
     table = rows(lambda roles, depth, seed: 0.5 + 0.1 * seed)
     assert len(trainings(table)) == len(Roles) + 1
     mean = by_depth(table)
-    assert mean["value"].eq(0.6).all() and mean["high"].eq(0.7).all()
-    assert len({*plan(10)}) == len(list(plan(10))) == 9
+    mean = mean[mean["roles"] == Roles.QUERY]
+    assert np.allclose(mean["value"], 0.6) and np.allclose(mean["high"], 0.7)
+    assert len({*plan(10)}) == len(list(plan(10))) == 7
 
 
 def test_too_few_sentences_are_refused(tmp_path):
