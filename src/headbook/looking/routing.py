@@ -15,7 +15,6 @@ from torch import Tensor
 
 from headbook.heads.outputs import output_parts
 from headbook.layers.probe import Labels, Split, divided, hits_of, majority
-from headbook.looking.influence import encoded
 from headbook.models.capture import Capturable, Point, capture
 from headbook.models.edits import edited
 from headbook.models.loaded import Loaded
@@ -74,7 +73,7 @@ def _of(
 ) -> Iterator[tuple[int, int, Tensor, Tensor, dict[str, Tensor], dict[str, Tensor]]]:
     (batch,) = model.batches([sentence])
     with capture(model.network, {Point.WEIGHTS, Point.VALUES}) as tape:
-        whole = encoded(model, batch)[0]
+        whole = model.encoded(batch)[0]
     weights, values = (
         torch.stack([each[0] for each in tape[Kind.ENCODER, point]])
         for point in (Point.WEIGHTS, Point.VALUES)
@@ -90,7 +89,7 @@ def _of(
         edit = {Point.WEIGHTS: lambda given, offset=offset: without_edge(given, offset)}
         layers = {(Kind.ENCODER, layer): edit for layer in range(len(weights))}
         with edited(model.network, layers):
-            states[name] = encoded(model, batch)[0]
+            states[name] = model.encoded(batch)[0]
     ids, of_text = batch.source[0], (batch.source_mask & ~batch.source_boundary)[0]
     for place in range(1, len(ids)):
         if of_text[place] and of_text[place - 1]:
