@@ -68,7 +68,9 @@ def bind(model: Transformer, roles: Roles) -> Transformer:
             role = nn.Linear(layer.attention.query.in_features, inner)
             glorot(role)
             nn.init.ones_(role.bias)
-            layer.attention = Bound(layer.attention, role)
         elif roles is Roles.CONSTANT:
-            layer.attention = Bound(layer.attention, ConstantRole(inner))
+            role = ConstantRole(inner)
+        else:
+            continue
+        layer.attention = Bound(layer.attention, role.to(layer.attention.output.weight))
     return model
