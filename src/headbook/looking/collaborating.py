@@ -1,0 +1,163 @@
+"""A trained model's heads with shared query-key dimensions (Cordonnier et al. 2020, section 4).
+
+The stack of the heads' matrices W_Q^h W_K^hᵀ, [head model model], is decomposed by CP (PARAFAC):
+its factors are the mixing vectors and the two shared projections.
+"""
+
+import importlib.util
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from headbook.looking.weights import projections
+from headbook.models.capture import Capturable, Point
+from headbook.models.collaborative import Factors, content_bias, require_dimensions
+from headbook.models.edits import edited
+from headbook.runs.store import Ingredients, Stage, Store
+from headbook.training import checkpoint
+from headbook.types import Kind, UserError
+
+SHARED_TERMS = Stage("shared-terms", version=1)
+FILE = "terms.safetensors"
+
+Stack = Float[Tensor, "head model other"]
+Terms = tuple[Float[Tensor, "head dim"], Float[Tensor, "model dim"], Float[Tensor, "other dim"]]
+"""Mixing vectors and shared projections whose sum of products stands for a stack."""
+
+
+def stack_of(query: nn.Linear, key: nn.Linear, heads: int) -> Stack:
+    """W_Q^h W_K^hᵀ of every head; biases are left out."""
+    by_head = (each.weight.detach().unflatten(0, (heads, -1)) for each in (query, key))
+    return torch.einsum("hdi,hdj->hij", *by_head)
+
+
+def shared_terms(stack: Stack, dims: int, iterations: int) -> Terms:
+    """The stack's CP decomposition in `dims` terms, by alternating least squares.
+
+    It starts from the largest separate terms, so it is never worse than these. UserError where
+    tensorly is not installed, and for no term or more than the stack is wide.
+    """
+    start = separate_terms(stack, dims, evenly=False)
+    if importlib.util.find_spec("tensorly") is None:
+        raise UserError(
+            "tensorly is not installed: python -m pip install -c constraints.txt -e '.[why]'"
+        )
+    import tensorly
+    from tensorly.cp_tensor import CPTensor
+    from tensorly.decomposition import parafac
+
+    with tensorly.backend_context("pytorch", local_threadsafe=True):
+        # extrapolated steps save more than half of the iterations
+        weights, (mixing, queries, keys) = parafac(
+            stack, dims, n_iter_max=iterations, init=CPTensor((None, list(start))), tol=1e-6,
+            linesearch=True,
+        )  # fmt: skip
+    return mixing * weights, queries, keys
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """What decides a decomposition beside the stack."""
+
+    dims: int
+    iterations: int
+
+
+def kept_terms(stack: Stack, asked: Decomposition, store: Store) -> tuple[Terms, float]:
+    """`shared_terms` from the store or computed now, and the processor seconds they took."""
+    require_dimensions(asked.dims, min(stack.shape[1:]))  # before the store has a folder for it
+    digest = sha256(stack.numpy().tobytes()).hexdigest()
+    key = Ingredients(SHARED_TERMS, asked, {"stack": digest}, {"device": "cpu"})
+    tensors, note = checkpoint.read(
+        store.get(key, lambda aside: _write(stack, asked, aside)) / FILE
+    )
+    return (tensors["mixing"], tensors["queries"], tensors["keys"]), note["seconds"]
+
+
+def _write(stack: Stack, asked: Decomposition, folder: Path) -> None:
+    began = time.process_time()
+    terms = shared_terms(stack, asked.dims, asked.iterations)
+    named = dict(zip(("mixing", "queries", "keys"), terms, strict=True))
+    checkpoint.write(folder / FILE, named, {"seconds": time.process_time() - began})
+
+
+def separate_terms(stack: Stack, dims: int, *, evenly: bool) -> Terms:
+    """The largest singular terms of each head by itself, `dims` in all, which no two heads share.
+
+    Evenly, every head has as many (dims that do not divide leave the first heads one more);
+    otherwise the largest of all heads are taken, the best there is without sharing.
+    """
+    require_dimensions(dims, min(stack.shape[1:]))
+    left, scales, right = torch.linalg.svd(stack, full_matrices=False)
+    heads, rank = scales.shape
+    order = torch.arange(rank).expand(heads, -1).T if evenly else -scales.T
+    chosen = order.flatten().argsort(stable=True)[:dims]
+    place, head = chosen // heads, chosen % heads
+    root = scales[head, place].sqrt()
+    mixing = torch.zeros(heads, dims).to(stack)
+    mixing[head, torch.arange(dims)] = 1
+    queries = left[head, :, place].mT * root
+    return mixing, queries, right[head, place].mT * root
+
+
+def left_over(stack: Stack, terms: Terms) -> float:
+    """Squared distance of the terms' sum from the stack, as a share of the stack's squares."""
+    rebuilt = torch.einsum("hr,ir,jr->hij", *terms)
+    return float((stack - rebuilt).square().sum() / stack.square().sum())
+
+
+def factors(terms: Terms, query: nn.Linear, key: nn.Linear, heads: int) -> Factors:
+    """Terms of the projections' stack, together with their content biases."""
+    mixing, queries, keys = terms
+    width = query.weight.shape[0] // heads
+    return Factors(queries, keys, mixing, content_bias(query, key, heads), width)
+
+
+@contextmanager
+def reparametrised(network: Capturable, found: Mapping[int, Factors]) -> Iterator[None]:
+    """Computes the scores of these encoder layers (from zero) from factors while the block lasts.
+
+    Where the model's own weight of a key is zero, the key is masked. UserError for a layer that the
+    model lacks, and one whose projections or weights are out of reach.
+    """
+    places = {
+        layer: each for kind, layer, *each in projections(network) if kind is Kind.ENCODER
+    }  # fmt: skip
+    if missing := found.keys() - places.keys():
+        raise UserError(f"the model has no encoder layer {min(missing) + 1}")
+    with ExitStack() as until, torch.no_grad():
+        edits = {}
+        for layer, own in found.items():
+            _, query, key = places[layer]
+            edit = _Scores(own)
+            for name, linear in (("states", query), ("memory", key)):
+                hook = linear.register_forward_pre_hook(edit.listen(name))
+                until.callback(hook.remove)
+            edits[Kind.ENCODER, layer] = {Point.WEIGHTS: edit}
+        until.enter_context(edited(network, edits))
+        yield
+
+
+class _Scores:
+    """An edit of weights by factors, from the states that the two projections read."""
+
+    def __init__(self, factors: Factors) -> None:
+        self.factors = factors
+        self.read: dict[str, Tensor] = {}
+
+    def listen(self, name: str):
+        def note(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+            self.read[name] = inputs[0]
+
+        return note
+
+    def __call__(self, weights: Float[Tensor, "batch head query key"]) -> Tensor:
+        scores = self.factors.scores(self.read["states"], self.read["memory"])
+        return scores.masked_fill(weights == 0, -torch.inf).softmax(-1)
