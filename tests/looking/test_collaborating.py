@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch import nn
 
 from headbook.looking import collaborating
 from headbook.looking.collaborating import (
@@ -13,7 +12,6 @@ from headbook.looking.collaborating import (
     reparametrised,
     separate_terms,
     shared_terms,
-    stack_of,
 )
 from headbook.looking.load import load
 from headbook.looking.weights import projections
@@ -29,39 +27,35 @@ def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def of_terms(dims: int) -> torch.Tensor:
+def of_terms(dims: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Projections of four heads whose products share so many terms."""
     mixing, queries, keys = drawn(4, dims), drawn(16, dims, seed=1), drawn(16, dims, seed=2)
-    return torch.einsum("hr,ir,jr->hij", mixing, queries, keys)
+    return queries * mixing[:, None], keys.expand(4, -1, -1)
 
 
 def test_shared_terms_are_found_where_separate_ones_are_not_enough():
-    stack = of_terms(3)
-    assert left_over(stack, shared_terms(stack, 3, 300)) < 1e-4
-    assert left_over(stack, separate_terms(stack, 3, evenly=False)) > 0.2
+    heads = of_terms(3)
+    assert left_over(*heads, shared_terms(*heads, Decomposition(3, 300))) < 1e-4
+    assert left_over(*heads, separate_terms(*heads, 3, evenly=False)) > 0.2
 
 
 def test_separate_terms_have_the_singular_values_that_are_left_out():
-    stack = drawn(4, 16, 16)
-    values = torch.linalg.svdvals(stack).square()
-    evenly = left_over(stack, separate_terms(stack, 8, evenly=True))
+    heads = drawn(4, 16, 5), drawn(4, 16, 5, seed=1)
+    values = torch.linalg.svdvals(heads[0] @ heads[1].mT).square()
+    evenly = left_over(*heads, separate_terms(*heads, 8, evenly=True))
     assert evenly == pytest.approx(float(values[:, 2:].sum() / values.sum()), rel=1e-4)
-    best = left_over(stack, separate_terms(stack, 8, evenly=False))
+    best = left_over(*heads, separate_terms(*heads, 8, evenly=False))
     kept = values.flatten().topk(8).values.sum()
     assert best == pytest.approx(float(1 - kept / values.sum()), rel=1e-4) and best <= evenly
 
 
 def test_terms_are_kept_and_never_worse_than_where_they_start(tmp_path):
-    stack, asked = drawn(4, 16, 16), Decomposition(8, 30)
-    terms, seconds = kept_terms(stack, asked, Store(tmp_path))
-    assert left_over(stack, terms) < left_over(stack, separate_terms(stack, 8, evenly=False))
-    again, same = kept_terms(stack, asked, Store(tmp_path))
+    heads, asked = (drawn(4, 16, 5), drawn(4, 16, 5, seed=1)), Decomposition(8, 30)
+    terms, seconds = kept_terms(*heads, asked, Store(tmp_path))
+    start = separate_terms(*heads, 8, evenly=False)
+    assert left_over(*heads, terms) < left_over(*heads, start)
+    again, same = kept_terms(*heads, asked, Store(tmp_path))
     assert same == seconds and all(map(torch.equal, terms, again))
-
-
-def test_the_stack_is_of_the_heads_own_products():
-    query, key = nn.Linear(6, 4), nn.Linear(6, 4)
-    found = stack_of(query, key, 2)
-    torch.testing.assert_close(found[1], query.weight[2:].T @ key.weight[2:])
 
 
 @pytest.mark.parametrize("name", ["firefox-en-pt", "minilm"])
@@ -86,7 +80,8 @@ def test_a_students_edit_is_the_attention_of_the_same_factors():
     (batch,) = model.batches(SENTENCES)
     layer = model.network.encoder[1]
     query, key = layer.attention.query, layer.attention.key
-    found = factors(separate_terms(stack_of(query, key, 8), 64, evenly=True), query, key, 8)
+    by_head = (each.weight.detach().unflatten(0, (8, -1)).mT for each in (query, key))
+    found = factors(separate_terms(*by_head, 64, evenly=True), query, key, 8)
     with torch.no_grad():
         with (
             reparametrised(model.network, {1: found}),
@@ -105,12 +100,10 @@ def test_a_students_edit_is_the_attention_of_the_same_factors():
 
 
 def test_what_it_cannot_do_is_said_in_one_line(monkeypatch):
-    stack = of_terms(3)
+    heads = of_terms(3)
     for dims in (0, 17):
-        for way in (lambda: shared_terms(stack, dims, 1), # noqa: B023
-                    lambda: separate_terms(stack, dims, evenly=True)):  # noqa: B023  # fmt: skip
-            with pytest.raises(UserError, match=f"{dims} query-key dimensions"):
-                way()
+        with pytest.raises(UserError, match=f"{dims} query-key dimensions"):
+            shared_terms(*heads, Decomposition(dims, 1))
     model = load("firefox-en-pt")
     block = model.network.encoder[0].attention
     whole = concatenated(block.query, block.key, 8)
@@ -121,4 +114,4 @@ def test_what_it_cannot_do_is_said_in_one_line(monkeypatch):
         pass
     monkeypatch.setattr(collaborating.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match="pip install"):
-        shared_terms(stack, 3, 1)
+        shared_terms(*heads, Decomposition(3, 1))

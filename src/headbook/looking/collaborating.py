@@ -25,26 +25,57 @@ from headbook.training import checkpoint
 from headbook.types import Kind, UserError
 
 SHARED_TERMS = Stage("shared-terms", version=1)
-FILE = "terms.safetensors"
+FILE, NAMES = "terms.safetensors", ("mixing", "queries", "keys")
+
+Heads = Float[Tensor, "head model dim"]
+"""Projections of a layer's heads as they multiply a row of states from the right."""
 
 Stack = Float[Tensor, "head model other"]
 Terms = tuple[Float[Tensor, "head dim"], Float[Tensor, "model dim"], Float[Tensor, "other dim"]]
 """Mixing vectors and shared projections whose sum of products stands for a stack."""
 
 
-def stack_of(query: nn.Linear, key: nn.Linear, heads: int) -> Stack:
+def stack_of(queries: Heads, keys: Heads) -> Stack:
     """W_Q^h W_K^hᵀ of every head; biases are left out."""
-    by_head = (each.weight.detach().unflatten(0, (heads, -1)) for each in (query, key))
-    return torch.einsum("hdi,hdj->hij", *by_head)
+    return queries @ keys.mT
 
 
-def shared_terms(stack: Stack, dims: int, iterations: int) -> Terms:
-    """The stack's CP decomposition in `dims` terms, by alternating least squares.
+def separate_terms(queries: Heads, keys: Heads, dims: int, *, evenly: bool) -> Terms:
+    """The largest singular terms of each head by itself, `dims` in all, which no two heads share.
+
+    Evenly, every head has as many (dims that do not divide leave the first heads one more);
+    otherwise the largest of all heads are taken, the best there is without sharing. UserError for
+    no dimension or more than the states have.
+    """
+    require_dimensions(dims, queries.shape[1])
+    (of_queries, one), (of_keys, other) = torch.linalg.qr(queries), torch.linalg.qr(keys)
+    left, scales, right = torch.linalg.svd(one @ other.mT)
+    left, right = of_queries @ left, of_keys @ right.mT
+    heads, rank = scales.shape
+    order = torch.arange(rank).expand(heads, -1).T if evenly else -scales.T
+    chosen = order.flatten().argsort(stable=True)[:dims]
+    place, head = chosen // heads, chosen % heads
+    root = scales[head, place].sqrt()
+    mixing = torch.zeros(heads, dims).to(queries)
+    mixing[head, torch.arange(dims)] = 1
+    return mixing, left[head, :, place].mT * root, right[head, :, place].mT * root
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """What decides a decomposition beside the heads."""
+
+    dims: int
+    iterations: int
+
+
+def shared_terms(queries: Heads, keys: Heads, asked: Decomposition) -> Terms:
+    """The CP decomposition of the heads' stack, by alternating least squares.
 
     It starts from the largest separate terms, so it is never worse than these. UserError where
-    tensorly is not installed, and for no term or more than the stack is wide.
+    tensorly is not installed, and as of `separate_terms`.
     """
-    start = separate_terms(stack, dims, evenly=False)
+    start = separate_terms(queries, keys, asked.dims, evenly=False)
     if importlib.util.find_spec("tensorly") is None:
         raise UserError(
             "tensorly is not installed: python -m pip install -c constraints.txt -e '.[why]'"
@@ -55,61 +86,36 @@ def shared_terms(stack: Stack, dims: int, iterations: int) -> Terms:
 
     with tensorly.backend_context("pytorch", local_threadsafe=True):
         # extrapolated steps save more than half of the iterations
-        weights, (mixing, queries, keys) = parafac(
-            stack, dims, n_iter_max=iterations, init=CPTensor((None, list(start))), tol=1e-6,
-            linesearch=True,
+        weights, (mixing, *shared) = parafac(
+            stack_of(queries, keys), asked.dims, n_iter_max=asked.iterations,
+            init=CPTensor((None, list(start))), tol=1e-6, linesearch=True,
         )  # fmt: skip
-    return mixing * weights, queries, keys
+    return mixing * weights, *shared
 
 
-@dataclass(frozen=True)
-class Decomposition:
-    """What decides a decomposition beside the stack."""
-
-    dims: int
-    iterations: int
-
-
-def kept_terms(stack: Stack, asked: Decomposition, store: Store) -> tuple[Terms, float]:
+def kept_terms(
+    queries: Heads, keys: Heads, asked: Decomposition, store: Store
+) -> tuple[Terms, float]:
     """`shared_terms` from the store or computed now, and the processor seconds they took."""
-    require_dimensions(asked.dims, min(stack.shape[1:]))  # before the store has a folder for it
-    digest = sha256(stack.numpy().tobytes()).hexdigest()
-    key = Ingredients(SHARED_TERMS, asked, {"stack": digest}, {"device": "cpu"})
-    tensors, note = checkpoint.read(
-        store.get(key, lambda aside: _write(stack, asked, aside)) / FILE
-    )
-    return (tensors["mixing"], tensors["queries"], tensors["keys"]), note["seconds"]
+    require_dimensions(asked.dims, queries.shape[1])  # before the store has a folder for it
+    stack = stack_of(queries, keys)
+    read = {"stack": sha256(stack.numpy().tobytes()).hexdigest()}
+    key = Ingredients(SHARED_TERMS, asked, read, {"device": "cpu"})
+
+    def write(folder: Path) -> None:
+        began = time.process_time()
+        terms = shared_terms(queries, keys, asked)
+        named = dict(zip(NAMES, terms, strict=True))
+        checkpoint.write(folder / FILE, named, {"seconds": time.process_time() - began})
+
+    tensors, note = checkpoint.read(store.get(key, write) / FILE)
+    return tuple(tensors[name] for name in NAMES), note["seconds"]
 
 
-def _write(stack: Stack, asked: Decomposition, folder: Path) -> None:
-    began = time.process_time()
-    terms = shared_terms(stack, asked.dims, asked.iterations)
-    named = dict(zip(("mixing", "queries", "keys"), terms, strict=True))
-    checkpoint.write(folder / FILE, named, {"seconds": time.process_time() - began})
-
-
-def separate_terms(stack: Stack, dims: int, *, evenly: bool) -> Terms:
-    """The largest singular terms of each head by itself, `dims` in all, which no two heads share.
-
-    Evenly, every head has as many (dims that do not divide leave the first heads one more);
-    otherwise the largest of all heads are taken, the best there is without sharing.
-    """
-    require_dimensions(dims, min(stack.shape[1:]))
-    left, scales, right = torch.linalg.svd(stack, full_matrices=False)
-    heads, rank = scales.shape
-    order = torch.arange(rank).expand(heads, -1).T if evenly else -scales.T
-    chosen = order.flatten().argsort(stable=True)[:dims]
-    place, head = chosen // heads, chosen % heads
-    root = scales[head, place].sqrt()
-    mixing = torch.zeros(heads, dims).to(stack)
-    mixing[head, torch.arange(dims)] = 1
-    queries = left[head, :, place].mT * root
-    return mixing, queries, right[head, place].mT * root
-
-
-def left_over(stack: Stack, terms: Terms) -> float:
+def left_over(queries: Heads, keys: Heads, terms: Terms) -> float:
     """Squared distance of the terms' sum from the stack, as a share of the stack's squares."""
-    rebuilt = torch.einsum("hr,ir,jr->hij", *terms)
+    stack, (mixing, of_queries, of_keys) = stack_of(queries, keys), terms
+    rebuilt = (of_queries * mixing[:, None]) @ of_keys.mT
     return float((stack - rebuilt).square().sum() / stack.square().sum())
 
 

@@ -22,12 +22,11 @@ from headbook.looking.collaborating import (
     left_over,
     reparametrised,
     separate_terms,
-    stack_of,
 )
 from headbook.looking.load import load
 from headbook.looking.text import text
 from headbook.looking.weights import projections
-from headbook.models.collaborative import Factors, concatenated, require_dimensions
+from headbook.models.collaborative import Factors, concatenated
 from headbook.models.loaded import Loaded
 from headbook.runs.store import Store
 from headbook.statistics import resampled_mean
@@ -78,8 +77,11 @@ class Place:
     key: nn.Linear
 
     @property
-    def stack(self) -> Tensor:
-        return stack_of(self.query, self.key, self.heads)
+    def projections(self) -> tuple[Tensor, Tensor]:
+        """Of queries and of keys, [head model dim]."""
+        query, key = (each.weight.detach().unflatten(0, (self.heads, -1)).mT
+                      for each in (self.query, self.key))  # fmt: skip
+        return query, key
 
     @property
     def ordinary(self) -> Factors:
@@ -143,7 +145,7 @@ def _decomposed(
     """Every layer's terms in each way, with a row of the table of weights."""
     for place in tqdm(places, desc=f"{model}, {dims} dimensions", unit="layer", mininterval=5):
         labels = {"model": model, "weights": TRAINED, "layer": place.layer + 1}
-        for way, terms, row in _ways(place.stack, dims, iterations, store):
+        for way, terms, row in _ways(*place.projections, dims, iterations, store):
             yield way, place, terms, labels | row
 
 
@@ -155,22 +157,20 @@ def _of_random(
     width = place.query.weight.shape[0] // place.heads
     drawn = [torch.randn(place.heads, place.query.in_features, width, generator=generator)
              for _ in range(2)]  # fmt: skip
-    stack = drawn[0] @ drawn[1].mT
     labels = {"model": model, "weights": RANDOM, "layer": 0}
-    for _, _, row in _ways(stack, dims, iterations, store):
+    for _, _, row in _ways(*drawn, dims, iterations, store):
         yield labels | row
 
 
 def _ways(
-    stack: Tensor, dims: int, iterations: int, store: Store
+    queries: Tensor, keys: Tensor, dims: int, iterations: int, store: Store
 ) -> Iterator[tuple[str, Terms, dict[str, object]]]:
-    require_dimensions(dims, stack.shape[1])
-    shared, seconds = kept_terms(stack, Decomposition(dims, iterations), store)
-    found = {SHARED: shared, LARGEST: separate_terms(stack, dims, evenly=False),
-             ALIKE: separate_terms(stack, dims, evenly=True)}  # fmt: skip
+    shared, seconds = kept_terms(queries, keys, Decomposition(dims, iterations), store)
+    found = {SHARED: shared, LARGEST: separate_terms(queries, keys, dims, evenly=False),
+             ALIKE: separate_terms(queries, keys, dims, evenly=True)}  # fmt: skip
     for way, terms in found.items():
-        yield way, terms, {"way": way, "dims": dims, "share": dims / stack.shape[1],
-                           "left": left_over(stack, terms),
+        yield way, terms, {"way": way, "dims": dims, "share": dims / queries.shape[1],
+                           "left": left_over(queries, keys, terms),
                            "seconds": seconds if way == SHARED else np.nan}  # fmt: skip
 
 
