@@ -9,6 +9,7 @@ from headbook.models.attention import Attention, AttentionPath, KeyValues
 from headbook.models.collaborative import (
     Collaborative,
     Factors,
+    Narrow,
     concatenated,
     content_bias,
 )
@@ -113,11 +114,12 @@ def test_content_is_the_keys_projection_of_the_querys_bias():
         torch.testing.assert_close(found[head], wanted)
 
 
-def test_a_causal_model_does_not_see_the_future_and_decodes_with_a_cache():
+@pytest.mark.parametrize("kind", [Collaborative, Narrow])
+def test_a_causal_model_does_not_see_the_future_and_decodes_with_a_cache(kind):
     torch.manual_seed(0)
     model = Transformer(TransformerConfig(20, 20, 0, 2, WIDTH, 16, HEADS, 0.0)).eval()
     for layer in model.decoder:
-        layer.attention = Collaborative(WIDTH, HEADS, DIMS)
+        layer.attention = kind(WIDTH, HEADS, 6)
     ids = torch.tensor([[5, 6, 7, 8, 9]])
     other = torch.tensor([[5, 6, 7, 11, 12]])
     one, two = (model.decode(each, None, None) for each in (ids, other))
@@ -142,6 +144,9 @@ def test_parameters_are_as_many_as_the_paper_counts():
     block = Collaborative(WIDTH, HEADS, DIMS)
     own = [block.query.weight, block.key.weight, block.mixing]
     assert sum(each.numel() for each in own) == some_factors().parameters
+    narrow = Narrow(WIDTH, HEADS, 6)
+    assert narrow.query.weight.numel() + narrow.key.weight.numel() == 2 * WIDTH * 6
+    assert narrow.value.weight.shape == (WIDTH, WIDTH)
 
 
 def test_at_the_start_scores_are_spread_as_those_of_ordinary_heads():
@@ -157,6 +162,12 @@ def test_at_the_start_scores_are_spread_as_those_of_ordinary_heads():
 
 
 @pytest.mark.parametrize("dims", [0, WIDTH + 1])
-def test_dimensions_that_cannot_be_projected_are_refused_in_one_line(dims):
+@pytest.mark.parametrize("kind", [Collaborative, Narrow])
+def test_dimensions_that_cannot_be_projected_are_refused_in_one_line(kind, dims):
     with pytest.raises(UserError, match=f"{dims} query-key dimensions .* give 1 to {WIDTH}"):
-        Collaborative(WIDTH, HEADS, dims)
+        kind(WIDTH, HEADS, dims)
+
+
+def test_ordinary_heads_need_a_multiple():
+    with pytest.raises(UserError, match="3 heads cannot share out 5 dimensions"):
+        Narrow(WIDTH, HEADS, 5)

@@ -112,6 +112,23 @@ class Collaborative(Attention):
         return shared.expand(-1, self.heads, -1, -1)
 
 
+class Narrow(Attention):
+    """Ordinary heads of `dims` query and key dimensions in all; values keep their width.
+
+    UserError as of `Collaborative`, and where the dimensions cannot be divided among the heads.
+    """
+
+    def __init__(
+        self, width: int, heads: int, dims: int, dropout: float = 0.0,
+        path: AttentionPath = AttentionPath.AUTO,
+    ) -> None:  # fmt: skip
+        require_dimensions(dims, width)
+        if dims % heads:
+            raise UserError(f"{heads} heads cannot share out {dims} dimensions: give a multiple")
+        super().__init__(width, heads, dropout, path)
+        self.query, self.key = (nn.Linear(width, dims, bias=False) for _ in range(2))
+
+
 def require_dimensions(dims: int, width: int) -> None:
     """UserError unless so many shared dimensions can be projected from states of this width."""
     if not 1 <= dims <= width:
