@@ -31,7 +31,7 @@ from headbook.models.collaborative import Factors, concatenated
 from headbook.models.loaded import Loaded
 from headbook.runs.store import Store
 from headbook.statistics import resampled_mean
-from headbook.training.paired import corpus_bleu, statistics
+from headbook.training.paired import Statistics, corpus_bleu, paired, statistics
 from headbook.types import Kind, UserError
 
 NUMBER = 41
@@ -126,7 +126,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
                           for number, cost in enumerate(reader.cost())]  # fmt: skip
                 if parameters.translated and model.languages[1] and way != LARGEST:
                     score = reader.bleu(parameters.translated)
-                    bleu.append(labels | {"bleu": score, "translated": parameters.translated})
+                    bleu.append(labels | score | {"translated": parameters.translated})
     made = {"iterations": parameters.iterations, "sentences": parameters.sentences}
     per_layer = pd.DataFrame(weights).assign(**made)
     each = pd.DataFrame(costs).assign(**made)
@@ -205,15 +205,23 @@ class Translation:
         self.model, self.sources, self.references = model, sources, references
         self.batches: list[Batch] = model.batches(sources, references, tokens=1024)
         self.before = self._nats()
+        self.first: Statistics | None = None
 
     def cost(self) -> np.ndarray:
         """Rise of each sentence's nats, as a share of the mean over the unchanged model's."""
         return (self._nats() - self.before) / self.before.mean()
 
-    def bleu(self, count: int) -> float:
-        """Of the first sentences."""
+    def bleu(self, count: int) -> dict[str, float]:
+        """Of the first sentences, and its difference from the first call, which ordinary heads are.
+
+        With an interval over resampled sentences.
+        """
         found = self.model.translate(self.sources[:count])
-        return corpus_bleu(statistics(found, self.references[: len(found)]))
+        counted = statistics(found, self.references[: len(found)])
+        self.first = counted if self.first is None else self.first
+        change = paired(counted, self.first)
+        return {"bleu": corpus_bleu(counted), "difference": change.difference,
+                "low": change.low, "high": change.high}  # fmt: skip
 
     def _nats(self) -> np.ndarray:
         found = []
@@ -319,15 +327,16 @@ def summary(tables: Tables) -> pd.DataFrame:
 
 
 def translations(tables: Tables) -> pd.DataFrame:
-    """BLEU by number of dimensions, one column per way."""
-    wide = tables["bleu"].pivot(index="dims", columns="way", values="bleu")
-    wide = wide.sort_index(ascending=False).map(_bleu)
+    """BLEU and its difference from ordinary heads by number of dimensions, one column per way."""
+    shown = tables["bleu"].assign(
+        shown=[f"{row.bleu:.1f}" if row.way == ORDINARY else
+               f"{row.bleu:.1f}, {words.signed(row.difference, 1)} "
+               f"{words.between(row.low, row.high, 1)}" for row in tables["bleu"].itertuples()]
+    )  # fmt: skip
+    wide = shown.pivot(index="dims", columns="way", values="shown").sort_index(ascending=False)
     named = {way: SHORT.get(way, way) for way in (ORDINARY, SHARED, ALIKE)}
-    return wide[list(named)].rename(columns=named).rename_axis(columns=None).reset_index()
-
-
-def _bleu(score: float) -> str:
-    return "" if np.isnan(score) else f"{score:.1f}"
+    ordered = wide[list(named)].rename(columns=named).rename_axis(columns=None)
+    return ordered.fillna("").reset_index().rename(columns={"dims": "dimensions"})
 
 
 def facts(tables: Tables) -> Facts:
