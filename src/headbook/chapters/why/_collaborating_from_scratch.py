@@ -95,7 +95,7 @@ def best(scratch: pd.DataFrame) -> pd.DataFrame:
 
 def claim_rows(scratch: pd.DataFrame) -> list[dict[str, object]]:
     """What sharing gains at the fewest dimensions, per seed."""
-    right = best(scratch).set_index(["heads", "dims", "seed"])["right"]
+    right = best(scratch).set_index(["heads", "dims", "seed"])["right"].sort_index()
     few, every = (right[CONCATENATED, dims] for dims in (DIMS[-1], DIMS[0]))
     matters = over_seeds(every - few).low > 0
     closed = NONE if matters else "diagnostic: few dimensions cost these models nothing"
@@ -124,7 +124,7 @@ def summary(scratch: pd.DataFrame) -> pd.DataFrame:
 def facts(scratch: pd.DataFrame) -> dict[str, str]:
     """Shares of keys recalled, by kind of heads and dimensions."""
     found = {"updates": str(int(scratch["updates"].iloc[0])), "seeds": str(SEEDS),
-             "recalled_keys": str(COUNT)}  # fmt: skip
+             "recalled_keys": str(COUNT), "recalled_dims": str(WIDTH)}  # fmt: skip
     for (kind, dims), own in best(scratch).groupby(["heads", "dims"])["right"]:
         found[f"{kind}_{dims}"] = words.percent(own.mean())
     for kind, bleu in PAPER_BLEU.items():

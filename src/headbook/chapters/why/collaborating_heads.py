@@ -319,11 +319,16 @@ def summary(tables: Tables) -> pd.DataFrame:
                "parameters": words.count(own["parameters"].iloc[0])}  # fmt: skip
         for way in WAYS:
             known = cost.loc[way if way in cost.index else ORDINARY]
-            row[f"cost: {SHORT[way]}"] = words.tenths(known["value"])
+            row[f"cost: {SHORT[way]}"] = _percent(known["value"])
         taken = seconds.get((model, dims), 0.0)
         row["decomposition, s"] = f"{taken:.0f}" if taken else ""
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _percent(cost: float) -> str:
+    """0.0597 as `6.0 %`."""
+    return words.tenths(cost).removeprefix("+")
 
 
 def translations(tables: Tables) -> pd.DataFrame:
@@ -353,7 +358,7 @@ def facts(tables: Tables) -> Facts:
         if row.way == ORDINARY:
             continue
         key = f"{name}_{keys[row.way]}_{part[_part(row.share)]}"
-        found |= {key: words.percent(row.value), f"{key}_exact": words.tenths(row.value)}
+        found |= {key: _percent(row.value), f"{key}_similarity": f"{1 - row.value:.2f}"}
         found[f"{name}_sentences"] = str(row.sentences)
     mean = tables["weights"].groupby(["model", "weights", "way", "share"])["left"].mean()
     for (model, weights, way, share), value in mean.items():
@@ -364,7 +369,8 @@ def facts(tables: Tables) -> Facts:
         found[f"{words.key(model)}_{part[_part(share)]}_seconds"] = f"{value:.0f}"
     for row in tables.get("bleu", pd.DataFrame()).itertuples():
         where = "whole" if row.way == ORDINARY else f"{keys[row.way]}_{part[_part(row.share)]}"
-        found[f"bleu_{where}"] = f"{row.bleu:.1f}"
+        change = f"{words.signed(row.difference, 1)} {words.between(row.low, row.high, 1)}"
+        found |= {f"bleu_{where}": f"{row.bleu:.1f}", f"bleu_{where}_change": change}
         found["translated"] = str(row.translated)
     if "scratch" in tables:
         found |= scratch.facts(tables["scratch"])
