@@ -30,8 +30,8 @@ FILE, NAMES = "terms.safetensors", ("mixing", "queries", "keys")
 Heads = Float[Tensor, "head model dim"]
 """Projections of a layer's heads as they multiply a row of states from the right."""
 
-Stack = Float[Tensor, "head model other"]
-Terms = tuple[Float[Tensor, "head dim"], Float[Tensor, "model dim"], Float[Tensor, "other dim"]]
+Stack = Float[Tensor, "head model model"]
+Terms = tuple[Float[Tensor, "head term"], Float[Tensor, "model term"], Float[Tensor, "model term"]]
 """Mixing vectors and shared projections whose sum of products stands for a stack."""
 
 
