@@ -1,4 +1,4 @@
-"""A trained model's heads with shared query-key dimensions (Cordonnier et al. 2020, section 4).
+"""A trained model's heads with shared query-key dimensions (Cordonnier et al. 2020).
 
 The stack of the heads' matrices W_Q^h W_K^hᵀ, [head model model], is decomposed by CP (PARAFAC):
 its factors are the mixing vectors and the two shared projections.

@@ -1,6 +1,6 @@
 """Collaborative attention: heads that share their query and key dimensions.
 
-Cordonnier et al. (2020, equation 5): the scores of head h are X W̃_Q diag(m_h) W̃_Kᵀ Yᵀ. The shared
+Cordonnier et al. (2020): the scores of head h are X W̃_Q diag(m_h) W̃_Kᵀ Yᵀ. The shared
 projections have D̃_k columns, and the vector m_h says how much head h uses each. Ordinary heads are
 the case in which every column belongs to one head.
 """
@@ -55,7 +55,7 @@ def concatenated(query: nn.Linear, key: nn.Linear, heads: int) -> Factors:
 
 
 def content_bias(query: nn.Linear, key: nn.Linear, heads: int) -> Float[Tensor, "head model"]:
-    """v_h = W_K^h b_Q^h (section 4): how much head h looks at a key whatever the query is."""
+    """v_h = W_K^h b_Q^h: how much head h looks at a key whatever the query is."""
     by_head = key.weight.detach().unflatten(0, (heads, -1))
     if query.bias is None:
         return torch.zeros_like(by_head[:, 0])

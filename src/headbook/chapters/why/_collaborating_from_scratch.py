@@ -28,7 +28,7 @@ PAPER_BLEU = {
     COLLABORATIVE: (27.58, 27.41, 27.40, 27.31),
     CONCATENATED: (27.40, 27.10, 26.89, 26.77),
 }
-"""On WMT14 English-German with 512, 256, 128 and 64 dimensions (table 1)."""
+"""On WMT14 English-German with 512, 256, 128 and 64 dimensions (second version of the paper)."""
 
 
 class Recaller(nn.Module):

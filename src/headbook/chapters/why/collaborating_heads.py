@@ -50,7 +50,7 @@ ORDINARY = "ordinary heads"
 WAYS = (SHARED, LARGEST, ALIKE)
 TRAINED, RANDOM = "trained", "random"
 PAPER_GLUE, PAPER_TUNED = 83.0, {"1/2": 82.5, "1/3": 81.7}
-"""BERT-base, and with fewer dimensions after fine-tuning once more (table 3)."""
+"""BERT-base, and with fewer dimensions after fine-tuning once more."""
 PAPER_EXACT = 1.9e-6
 """Largest error of a BERT at full rank, from the authors' README."""
 PAPER_FREE = 1.5
