@@ -45,7 +45,7 @@ test: .venv/.tests
 	@echo "== installing torch"
 	@$(install) "$$(grep '^torch==' constraints.txt)"
 	@echo "== installing headbook"
-	@$(install) -e '.[released]'
+	@$(install) -e '.[released,why]'
 	@touch $@
 
 .venv/.tests: .venv/.package

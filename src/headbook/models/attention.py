@@ -98,7 +98,7 @@ class Attention(nn.Module):
         """
         if not self.heads:
             return self.output.bias.expand_as(queries)
-        query = _split(self.query(queries), self.heads)
+        query = self._queries(queries)
         key, value = map(self._spread, self._keys_and_values(queries, memory, cache))
         key, value, mask = self._seen(key, value, mask)
         if self.record is None and not self.edits and self._fused(query):
@@ -121,10 +121,19 @@ class Attention(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         if cache is not None and cache.keys is not None and memory is not queries:
             return cache.keys, cache.values
+        key, value = self._project(memory)
+        return (key, value) if cache is None else cache.extend(key, value)
+
+    def _queries(self, states: Tensor) -> Tensor:
+        """[batch head query dim]."""
+        return _split(self.query(states), self.heads)
+
+    def _project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values before they are shared out, [batch group key dim] each."""
         key, value = (
             _split(linear(memory), self.key_value_heads) for linear in (self.key, self.value)
         )
-        return (key, value) if cache is None else cache.extend(key, value)
+        return key, value
 
     def _spread(self, shared: Tensor) -> Tensor:
         """Keys or values as every head sees them: the heads of a group are neighbours.
