@@ -34,9 +34,9 @@ class Pattern(ABC):
 
     @abstractmethod
     def blocks(self, count: int) -> Int[Tensor, "block seen"]:
-        """Numbers of the blocks that each of `count` blocks sees, each once; NONE where fewer."""
+        """The blocks that each of `count` blocks sees, itself first; NONE where there are fewer."""
 
-    def near(self, query: Int[Tensor, "*block 1"], key: Int[Tensor, "*block key"]) -> Tensor:
+    def near(self, query: Int[Tensor, "block query 1"], key: Int[Tensor, "block 1 key"]) -> Tensor:
         """Whether a query sees a key of these blocks, by positions."""
         return torch.ones_like(query == key)
 
@@ -73,7 +73,7 @@ class Window(Pattern):
     def blocks(self, count: int) -> Int[Tensor, "block seen"]:
         return _neighbours(count)[:, : 2 if self.causal else 3]
 
-    def near(self, query: Int[Tensor, "*block 1"], key: Int[Tensor, "*block key"]) -> Tensor:
+    def near(self, query: Int[Tensor, "block query 1"], key: Int[Tensor, "block 1 key"]) -> Tensor:
         apart = query - key
         within = apart.abs() <= self.size * self.step
         return within & (apart >= 0) if self.causal else within
@@ -226,9 +226,10 @@ class Sparse(Attention):
     def _seen_in_blocks(
         self, layout: Layout, mask: Mask | None, length: int
     ) -> Bool[Tensor, "#batch 1 block query key"]:
-        own = layout.positions[:, :, None] == layout.keys[:, None]
         # a query of padding, or beyond the end, sees itself; global tokens always see others
-        alone = own & (layout.positions >= self.pattern.tokens)[:, :, None]
+        alone = layout.positions[:, :, None] == layout.keys[:, None]
+        alone &= (layout.positions >= self.pattern.tokens)[:, :, None]
+        alone[:, :, self.pattern.size :] = False  # its own block comes first; others fill gaps
         if mask is None:
             return (layout.seen | alone)[None, None]
         real = mask[:, 0, 0][:, layout.keys.clamp(max=length - 1)]
