@@ -66,10 +66,8 @@ def sublayer(kind: str, length: int) -> Callable[[Tensor], Tensor]:
         inner, outer = nn.Linear(WIDTH, FEED_FORWARD), nn.Linear(FEED_FORWARD, WIDTH)
         return nn.Sequential(inner, nn.ReLU(), outer)
     plain, sizes = Attention(WIDTH, HEADS, 0.0, AttentionPath.EXPLICIT), Sizes(length)
-    if kind == MASKED:
-        block = Windowed(plain, sizes.window + 1)
-    else:
-        block = mix(Mixing(kind), plain, sizes)
+    masked = kind == MASKED
+    block = Windowed(plain, sizes.window + 1) if masked else mix(Mixing(kind), plain, sizes)
     return lambda states: block(states, states)
 
 

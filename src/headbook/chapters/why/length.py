@@ -14,7 +14,6 @@ from headbook.artefacts.lengths import (
     MASKED,
     WIDTH,
     LengthRun,
-    lengths,
     memory,
     timed,
 )
@@ -22,6 +21,7 @@ from headbook.artefacts.retrieval import RetrievalRun, retrieved
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.tables import claims_table, released_claim
+from headbook.claims.gates import NONE
 from headbook.corpora.retrieval import CHANCE
 from headbook.models.attention import Attention, AttentionPath
 from headbook.models.mixing import Mixing, Sizes, mix
@@ -47,6 +47,9 @@ TRAINED = (Mixing.FULL, Mixing.LINFORMER, Mixing.LINEAR, Mixing.LSTM, Mixing.WIN
            Mixing.RANDOM, Mixing.BIGBIRD)  # fmt: skip
 REPAIRED = (Mixing.GLOBAL, Mixing.RANDOM, Mixing.BIGBIRD)
 FIRST, LAST = "first token", "last token"
+LEARNED = 0.9
+"""An encoder that finds fewer of the near values has not learned the task, whatever its reach."""
+UNTRAINED = "converged: has not learned to find values even nearby"
 SHOWN = (Mixing.FUSED, Mixing.LINEAR, Mixing.LINFORMER, Mixing.WINDOW, Mixing.GLOBAL,
          Mixing.BIGBIRD, Mixing.LSTM)  # fmt: skip
 PAPER_SPEED, PAPER_MEMORY = {512: 1.5, 4096: 3.4}, {512: 1.7, 4096: 14}
@@ -171,7 +174,7 @@ def repaired(retrieval: pd.DataFrame) -> pd.DataFrame:
     first = retrieval[retrieval["asks"] == FIRST]
     full = first[first["kind"] == Mixing.FULL].set_index("seed")["far"] - CHANCE
     share = (first["far"] - CHANCE) / first["seed"].map(full)
-    return first.assign(share=share)[["kind", "seed", "share"]]
+    return first.assign(share=share)[["kind", "seed", "share", "near"]]
 
 
 def claims(tables: Tables) -> pd.DataFrame:
@@ -202,7 +205,8 @@ def claims(tables: Tables) -> pd.DataFrame:
         if row.kind in (*REPAIRED, Mixing.LINFORMER):
             far = row.kind in REPAIRED
             name = "length-far-is-repaired" if far else "length-linformer-finds"
-            rows.append({**_row(name, row.kind, row.share), "seed": row.seed})
+            closed = NONE if row.near >= LEARNED else UNTRAINED
+            rows.append({**_row(name, row.kind, row.share), "seed": row.seed, "closed": closed})
     return claims_table(rows)
 
 
@@ -229,7 +233,7 @@ def per_token(tables: Tables) -> pd.DataFrame:
 
 
 def costs(tables: Tables) -> pd.DataFrame:
-    """Exponents, milliseconds and megabytes at both ends, and when a kind gets quicker than full."""
+    """Exponents, cost of the longest text, and from where on a kind is quicker than full."""
     times, found = (tables[name].query("direction == @BACK") for name in ("times", "memory"))
     seconds = times.groupby(["kind", "length"])["seconds"].median()
     size = found.set_index(["kind", "length"])["bytes"]
@@ -290,6 +294,8 @@ def facts(tables: Tables) -> Facts:
             length = crossover(tables["times"], kind)
             found[f"from_{keys[kind]}"] = words.count(round(length, -1))
     if "retrieval" in tables:
+        far = reach(Mixing.RANDOM, TASK, LAYERS + 1)[NEAR + 1 :]
+        found[f"reached_random_{LAYERS + 1}"] = words.percent(far.mean())
         for (kind, asks), own in tables["retrieval"].groupby(["kind", "asks"]):
             key = f"{keys[kind]}_last" if asks == LAST else keys[kind]
             found |= {f"far_{key}": words.percent(own["far"].mean()),
