@@ -1,6 +1,5 @@
 """How much memory a piece of work needs at once."""
 
-import os
 from collections.abc import Callable
 
 from torch.profiler import ProfilerActivity, profile
@@ -13,7 +12,6 @@ def peak_bytes(work: Callable[[], object]) -> int:
 
     Measured: torch's profiler reports every allocation and release, also those within a kernel.
     """
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it writes a line at every start otherwise
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
         result = work()
     del result
