@@ -3,8 +3,9 @@
 Another process that takes the machine for a while then slows all contestants, not one of them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from tqdm import tqdm
@@ -27,13 +28,14 @@ class LeftOutError(Exception):
     """A contestant that cannot run on this machine; the text says why."""
 
 
+Name = TypeVar("Name", bound=Hashable)
 Timed = Callable[[int], float]
 """Does the work of one round and returns the seconds it took."""
 
 
-def interleaved(works: Mapping[str, Timed], rounds: int, title: str) -> dict[str, list[float]]:
+def interleaved(works: Mapping[Name, Timed], rounds: int, title: str) -> dict[Name, list[float]]:
     """Seconds of each work in each round, A B A B; a first round warms up and is not counted."""
-    taken: dict[str, list[float]] = {name: [] for name in works}
+    taken: dict[Name, list[float]] = {name: [] for name in works}
     for number in tqdm(range(rounds + 1), desc=title, unit="round"):
         for name, work in works.items():
             taken[name].append(work(number))

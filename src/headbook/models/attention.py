@@ -100,13 +100,7 @@ class Attention(nn.Module):
             return self.output.bias.expand_as(queries)
         query = self._queries(queries)
         key, value = map(self._spread, self._keys_and_values(queries, memory, cache))
-        key, value, mask = self._seen(key, value, mask)
-        if self.record is None and not self.edits and self._fused(query):
-            rate = self.dropout.rate if self.training else 0.0
-            context = functional.scaled_dot_product_attention(query, key, value, mask, rate)
-        else:
-            context = self._explicit(query, key, value, mask)
-        context = self._bound(context, queries)
+        context = self._bound(self._context(query, key, value, mask), queries)
         if self.drop_head is not None:
             context = self.drop_head(context)
         if self.gate is not None:
@@ -143,6 +137,17 @@ class Attention(nn.Module):
         if self.key_value_heads == self.heads:
             return shared
         return shared.repeat_interleave(self.heads // self.key_value_heads, dim=1)
+
+    def _context(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | None) -> Tensor:
+        """What every head reads, [batch head query dim]. Kinds without a full matrix override it.
+
+        Recorded or edited weights are there on the explicit path alone.
+        """
+        key, value, mask = self._seen(key, value, mask)
+        if self.record is None and not self.edits and self._fused(query):
+            rate = self.dropout.rate if self.training else 0.0
+            return functional.scaled_dot_product_attention(query, key, value, mask, rate)
+        return self._explicit(query, key, value, mask)
 
     def _seen(
         self, key: Tensor, value: Tensor, mask: Mask | None

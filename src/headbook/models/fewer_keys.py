@@ -119,7 +119,7 @@ def look_at_fewer(model: Transformer, fewer: FewerKeys) -> Transformer:
         if fewer.kind is Fewer.WINDOW:
             layer.attention = Windowed(layer.attention, fewer.keys)
         else:
-            layer.attention = Mixed(layer.attention, *matrices.pair())
+            layer.attention = matrices.into(layer.attention)
     return model
 
 
@@ -136,6 +136,10 @@ class Matrices:
             return self.shared, self.shared
         keys = self._new()
         return keys, keys if self.fewer.sharing is Sharing.KEY_VALUE else self._new()
+
+    def into(self, attention: Attention) -> Mixed:
+        """The attention with the matrices of the next layer."""
+        return Mixed(attention, *self.pair())
 
     def _new(self) -> nn.Parameter:
         if self.fewer.kind is not Fewer.LINFORMER:

@@ -21,6 +21,7 @@ def curves(
     xlabel: str = "",
     ylabel: str = "",
     log: bool = False,
+    log_y: bool = False,
     marks: pd.DataFrame | None = None,
     marks_label: str = "paper",
     markers: bool = True,
@@ -31,7 +32,7 @@ def curves(
     `markers` shows each point of a line. `marks` are the paper's values, or what `marks_label`
     says, in the same columns, as open diamonds, in the colours of the lines where they have the
     column `hue`. With `log` the horizontal axis is logarithmic from the smallest positive value on,
-    linear below.
+    linear below. With `log_y` the vertical one is logarithmic; its values are above zero.
     """
     with matplotlib.rc_context(STYLE):
         figure, grid = canvas(300)
@@ -43,6 +44,9 @@ def curves(
         if log:
             axis.set_xscale("symlog", linthresh=float(frame[x][frame[x] > 0].min()))
             axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        if log_y:
+            axis.set_yscale("log")
+            axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
         _frame(axis, xlabel or x, ylabel or y)
         if hue:
             figure.legend(loc="outside upper left", ncols=2)

@@ -1,0 +1,49 @@
+"""Texts whose first or last token asks for a value that stands somewhere else."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from headbook.corpora.batches import PAD
+from headbook.types import UserError
+
+KEYS = VALUES = NOISE = 8
+"""Numbers of different keys, values and tokens that mean nothing."""
+VOCABULARY = PAD + 1 + KEYS * VALUES + KEYS + NOISE
+CHANCE = 1 / VALUES
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """Texts of one length, the value that is asked for, and how far from the question it stands."""
+
+    texts: Int[Tensor, "text token"]
+    values: Int[Tensor, " text"]
+    distances: Int[Tensor, " text"]
+
+
+def retrieval(
+    length: int, pairs: int, count: int, generator: torch.Generator, *, last: bool = False
+) -> Retrieval:
+    """Texts of noise with `pairs` pairs of key and value, one token each; the first token asks.
+
+    The logarithm of the distance is drawn alike from 1 to the end, other pairs stand anywhere. Keys
+    of a text differ, values are drawn alone, so that the others say nothing about the value whose
+    key is asked for. With `last` the text is turned round. UserError for pairs that do not fit.
+    """
+    most = min(KEYS, length - 1)
+    if not 1 <= pairs <= most:
+        raise UserError(f"{pairs} pairs in texts of {length} tokens: give 1 to {most}")
+    rows = torch.arange(count)[:, None]
+    texts = torch.randint(NOISE, (count, length), generator=generator) + VOCABULARY - NOISE
+    distances = (length ** torch.rand(count, generator=generator)).long().clamp(1, length - 1)
+    order = torch.rand(count, length, generator=generator)
+    order[rows[:, 0], distances], order[:, 0] = -1, 2
+    places = order.argsort(1)[:, :pairs]
+    keys = torch.rand(count, KEYS, generator=generator).argsort(1)[:, :pairs]
+    values = torch.randint(VALUES, (count, pairs), generator=generator)
+    texts[rows, places] = PAD + 1 + keys * VALUES + values
+    texts[:, 0] = PAD + 1 + KEYS * VALUES + keys[:, 0]
+    return Retrieval(texts.flip(1) if last else texts, values[:, 0], distances)

@@ -1,0 +1,130 @@
+"""What may stand in the place of a full self-attention, by name."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from headbook.models.attention import Attention, AttentionPath, KeyValues, Mask
+from headbook.models.fast_weights import elu_plus_one
+from headbook.models.fewer_keys import Fewer, FewerKeys, Matrices
+from headbook.models.sparse import BigBird, Sparse, Window
+from headbook.types import UserError
+
+
+class Mixing(StrEnum):
+    """How tokens of a text get to know of each other."""
+
+    FULL = "full"
+    FUSED = "full, fused"  # the same in one kernel that never holds the weights
+    LINEAR = "linear"
+    LINFORMER = "Linformer"
+    WINDOW = "window"
+    DILATED = "dilated window"
+    GLOBAL = "window + global"
+    RANDOM = "window + random"
+    BIGBIRD = "BigBird"
+    LSTM = "LSTM"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Tokens of a window (both halves), tokens of a block, global tokens, random blocks per block.
+
+    Dilated: `step` tokens apart. Linformer: `keys` for texts of at most `length` tokens.
+    """
+
+    length: int
+    window: int = 64
+    block: int = 32
+    tokens: int = 4
+    drawn: int = 2
+    step: int = 4
+    keys: int = 128
+
+
+def named(name: str) -> Mixing:
+    """The kind of that name; UserError for any other."""
+    if name not in {*Mixing}:
+        raise UserError(f"unknown kind of attention {name!r}; use one of {', '.join(Mixing)}")
+    return Mixing(name)
+
+
+def mix(kind: Mixing, attention: Attention, sizes: Sizes) -> nn.Module:
+    """A module with the attention's contract and, where it has them, its projections.
+
+    UserError for sizes that the kind cannot have.
+    """
+    match kind:
+        case Mixing.FULL | Mixing.FUSED:
+            fused = kind is Mixing.FUSED
+            attention.path = AttentionPath.FUSED if fused else AttentionPath.EXPLICIT
+            return attention
+        case Mixing.LINEAR:
+            return Linear(attention)
+        case Mixing.LINFORMER:
+            keys = FewerKeys(Fewer.LINFORMER, min(sizes.keys, sizes.length), sizes.length)
+            return Matrices(keys).into(attention)
+        case Mixing.WINDOW:
+            return Sparse(attention, Window(sizes.window))
+        case Mixing.DILATED:
+            return Sparse(attention, Window(sizes.window, step=sizes.step))
+        case Mixing.GLOBAL:
+            return Sparse(attention, Window(sizes.window, tokens=sizes.tokens))
+        case Mixing.RANDOM:
+            return Sparse(attention, BigBird(sizes.block, 0, sizes.drawn))
+        case Mixing.BIGBIRD:
+            return Sparse(attention, BigBird(sizes.block, sizes.tokens, sizes.drawn))
+        case Mixing.LSTM:
+            return Recurrent(attention.query.in_features)
+
+
+class Linear(Attention):
+    """φ(Q) (φ(K)ᵀ V) over φ(Q) Σ φ(k), φ = ELU + 1 (Katharopoulos et al. 2020, equation 5).
+
+    Not causal. UserError for a mask that depends on the query, and where somebody records or edits
+    weights: they are never computed.
+    """
+
+    def __init__(self, attention: Attention) -> None:
+        super().__init__(1, attention.heads, attention.dropout.rate, attention.path, 0)
+        self.key_value_heads = attention.key_value_heads
+        self.query, self.key = attention.query, attention.key
+        self.value, self.output = attention.value, attention.output
+
+    def _context(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | None) -> Tensor:
+        if self.record is not None or self.edits:
+            raise UserError("linear attention has no weights to look at: it never computes them")
+        query, key = elu_plus_one(query), elu_plus_one(key)
+        if mask is not None:
+            if mask.shape[2] > 1:
+                raise UserError(
+                    "this linear attention reads whole texts; for earlier positions only, use "
+                    "fast_weights.linear_attention"
+                )
+            key = key * mask.mT
+        total = query @ key.sum(2)[..., None]
+        return query @ (key.mT @ value) / total
+
+
+class Recurrent(nn.Module):
+    """An LSTM in each direction in the place of an attention, together as wide as the states."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(width, width // 2, batch_first=True, bidirectional=True)
+
+    def forward(
+        self,
+        queries: Tensor,
+        memory: Tensor,
+        mask: Mask | None = None,
+        cache: KeyValues | None = None,
+    ) -> Tensor:
+        """States at every token; `memory` is not looked at. Padding stands on the right."""
+        if mask is None:
+            return self.lstm(queries)[0]
+        lengths = mask[:, 0, 0].sum(-1).expand(len(queries)).cpu()
+        packed = pack_padded_sequence(queries, lengths, True, enforce_sorted=False)
+        return pad_packed_sequence(self.lstm(packed)[0], True, total_length=queries.shape[1])[0]
