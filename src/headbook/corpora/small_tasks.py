@@ -25,7 +25,7 @@ DIGIT_ROWS, LISTOPS_ROWS = (1197, 300, 300), (4000, 300, 600)
 SIDE, PATCH = 8, 4
 NAMES = ("[MAX", "[MIN", "[MED", "[SM", "]", *map(str, range(10)))
 """Tokens of ListOps (Nangia and Bowman 2018)."""
-LONGEST, DEEPEST = 12, 3
+LONGEST, DEEPEST = 9, 2
 """Tokens of an expression, and operators inside each other."""
 ARGUMENTS = (2, 3)
 
