@@ -1,4 +1,4 @@
-"""Page 47: frozen networks, their norms tuned, on other tasks (Lu et al.; Rothermel et al. 2021)."""
+"""Page 47: frozen networks with tuned norms on other tasks (Lu et al. 2021; Rothermel et al.)."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
