@@ -10,6 +10,7 @@ from headbook.artefacts.new_task import Start, Tuning, tuned
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.tables import claims_table, released_claim
+from headbook.claims.gates import NONE
 from headbook.corpora.small_tasks import DIGITS, LISTOPS, XOR, task
 from headbook.models.new_ends import Trainable
 from headbook.runs.store import Store
@@ -19,7 +20,7 @@ from headbook.types import UserError
 NUMBER = 47
 TITLE = "Is tuning the norms enough?"
 WORK = "lu2021"
-KEYS = ("task", "start", "trainable", "rate", "seed", "shuffled")
+KEYS = ("task", "start", "trainable", "rate", "seed", "shuffled", "updates")
 
 TASKS = (DIGITS, XOR, LISTOPS)
 UNTUNED = 1e-3
@@ -29,6 +30,8 @@ RATES_OF_ALL = (UNTUNED, 3e-4, 1e-4)
 """Swept ones of frozen networks, and of those that train all weights, which want lower ones."""
 SEEDS = 3
 UPDATES = {DIGITS: 250, XOR: 500, LISTOPS: 250}
+LONGER = 2500
+"""Updates of further networks whose norms are tuned on XOR, at the one rate and at the best."""
 FROZEN, FROZEN_REDRAWN = (Start.TRAINED, Trainable.POSITIONS), (Start.REDRAWN, Trainable.POSITIONS)
 SCRATCH, FINE_TUNED = (Start.SCRATCH, Trainable.ALL), (Start.TRAINED, Trainable.ALL)
 NORMS = (Start.TRAINED, Trainable.NORMS)
@@ -42,7 +45,7 @@ ONCE = (
 )
 REPEATED = {
     DIGITS: (FROZEN, FROZEN_REDRAWN, SCRATCH),
-    XOR: (NORMS,),
+    XOR: (),
     LISTOPS: (FROZEN, SCRATCH),
 }
 """With three seeds at the one rate and at the best one; the others with one, as time was short."""
@@ -95,10 +98,14 @@ def sweep(name: str) -> Iterator[Tuning]:
 
 
 def further(name: str, rows: pd.DataFrame) -> Iterator[Tuning]:
-    """The other seeds at the one and the chosen rate, and shuffled labels at the chosen one."""
+    """The other seeds at the one and the chosen rate, and controls at the chosen one: shuffled
+    labels, and on XOR many more updates of the norms."""
     best = chosen(rows).set_index(["task", "start", "trainable"])["rate"]
     cell = Tuning(name, *FROZEN, float(best[name, *FROZEN]), updates=UPDATES[name])
     yield replace(cell, shuffled=True)
+    if name == XOR:
+        for rate in dict.fromkeys((UNTUNED, float(best[name, *NORMS]))):
+            yield Tuning(name, *NORMS, rate, updates=LONGER)
     for pair in REPEATED[name]:
         for rate in dict.fromkeys((UNTUNED, float(best[name, *pair]))):
             cell = Tuning(name, *pair, rate, updates=UPDATES[name])
@@ -128,19 +135,24 @@ def _rows(cells: Iterable[Tuning], store: Store) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
+def _planned(rows: pd.DataFrame) -> pd.DataFrame:
+    """Without the controls."""
+    return rows[~rows["shuffled"].astype(bool) & (rows["updates"] < LONGER)]
+
+
 def chosen(rows: pd.DataFrame) -> pd.DataFrame:
     """Of each task, start and set the row of the first seed with the best validation accuracy.
 
     Of equal ones the one with the lowest validation loss.
     """
-    own = rows[(rows["seed"] == 0) & ~rows["shuffled"].astype(bool)]
+    own = _planned(rows).query("seed == 0")
     ordered = own.sort_values(["validation", "loss"], ascending=[False, True], kind="stable")
     return ordered.drop_duplicates(["task", "start", "trainable"]).sort_index()
 
 
 def settings(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows at the one rate and at the chosen ones, by `setting`; a row may stand under both."""
-    own = rows[~rows["shuffled"].astype(bool)]
+    own = _planned(rows)
     best = chosen(rows)[["task", "start", "trainable", "rate"]]
     return pd.concat([own[own["rate"] == UNTUNED].assign(setting=ONE_RATE),
                       own.merge(best).assign(setting=BEST_RATE)], ignore_index=True)  # fmt: skip
@@ -185,7 +197,7 @@ def sets_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 def rates_table(rows: pd.DataFrame) -> pd.DataFrame:
     """Test accuracy of the first seed in per cent by rate; * at the rate that validation chose."""
-    own = rows[(rows["seed"] == 0) & ~rows["shuffled"].astype(bool)]
+    own = _planned(rows).query("seed == 0")
     best = set(chosen(rows).index)
     marked = own.assign(shown=[f"{100 * row.test:.0f}" + ("*" if row.Index in best else "")
                                for row in own.itertuples()])  # fmt: skip
@@ -206,10 +218,7 @@ def claims(rows: pd.DataFrame) -> pd.DataFrame:
     def of(setting: str, name: str, pair: tuple[Start, Trainable]) -> pd.Series:
         return at[setting, name, str(pair[0]), str(pair[1])]
 
-    found = []
-    for start in (Start.TRAINED, Start.REDRAWN) if XOR in _tasks(rows) else ():
-        norms = of(ONE_RATE, XOR, (start, Trainable.NORMS))
-        found += _by_seed("frozen-norms-lift-xor", f"{XOR}, {start}", norms)
+    found = list(_lifts(rows))
     for name in _tasks(rows):
         one, best = (of(each, name, FROZEN) - of(each, name, SCRATCH)
                      for each in (ONE_RATE, BEST_RATE))  # fmt: skip
@@ -226,8 +235,21 @@ def claims(rows: pd.DataFrame) -> pd.DataFrame:
     return claims_table(found)
 
 
-def _by_seed(claim: str, model: str, values: pd.Series) -> list[dict[str, object]]:
-    return [released_claim(claim, model, float(value)) | {"seed": seed}
+def _lifts(rows: pd.DataFrame) -> Iterator[dict[str, object]]:
+    """Tuned norms on XOR at the one rate, of each start the network with the most updates."""
+    own = rows[(rows["task"] == XOR) & (rows["trainable"] == Trainable.NORMS)
+               & (rows["rate"] == UNTUNED)].sort_values("updates")  # fmt: skip
+    for start, each in own.groupby("start", sort=False):
+        last = each[each["updates"] == each["updates"].max()]
+        young = "converged: stopped early" if last["validation"].max() < 1 else NONE
+        values = last.set_index("seed")["test"]
+        yield from _by_seed("frozen-norms-lift-xor", f"{XOR}, {start}", values, young)
+
+
+def _by_seed(
+    claim: str, model: str, values: pd.Series, closed: str = NONE
+) -> list[dict[str, object]]:
+    return [released_claim(claim, model, float(value), closed=closed) | {"seed": seed}
             for seed, value in values.dropna().items()]  # fmt: skip
 
 
@@ -245,6 +267,10 @@ def facts(tables: Tables) -> Facts:
     for name, values in PAPER_SETS.items():
         for each, value in zip(Trainable, values, strict=False):
             found[_key("paper", name, each)] = words.percent(value)
+    for row in rows[rows["updates"] == LONGER].itertuples():
+        rate = "one" if row.rate == UNTUNED else "best"
+        found[f"longer_{rate}"] = words.percent(row.test)
+        found[f"longer_{rate}_steps"] = words.count(row.steps)
     shuffled = rows[rows["shuffled"].astype(bool)].set_index("task")
     for name, row in rows.drop_duplicates("task").set_index("task").iterrows():
         found[_key(name, "majority")] = words.percent(row["majority"])
