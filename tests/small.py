@@ -1,6 +1,6 @@
 """Small models that several tests of stages measure and train."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,14 +27,25 @@ def sentences() -> list[tuple[str, ...]]:
     ]
 
 
-def write_corpus(folder: Path) -> Path:
-    """The same words translated as themselves backwards: text that no grammar will move."""
-    folder.mkdir(parents=True)
-    rows = sentences()
-    for name, part in {"train": rows[:80], "valid": rows[80:88], "test": rows[88:]}.items():
-        (folder / f"{name}.en").write_text("".join(" ".join(row) + "\n" for row in part))
-        (folder / f"{name}.de").write_text("".join(" ".join(row[::-1]) + "\n" for row in part))
+def write_pairs(folder: Path, pairs: Iterable[tuple[str, str]], train: int, valid: int) -> Path:
+    """A corpus of one's own, English to German: so many pairs to train and validate on, and a test
+    set of all others."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sides, end = list(zip(*pairs, strict=True)), train + valid
+    for language, lines in zip(("en", "de"), sides, strict=True):
+        parts = {"train": lines[:train], "valid": lines[train:end], "test": lines[end:]}
+        for name, part in parts.items():
+            (folder / f"{name}.{language}").write_text("".join(f"{line}\n" for line in part))
     return folder
+
+
+def backwards(rows: Iterable[Sequence[str]]) -> list[tuple[str, str]]:
+    """Words translated as themselves backwards: text that no grammar will move."""
+    return [(" ".join(row), " ".join(row[::-1])) for row in rows]
+
+
+def write_corpus(folder: Path) -> Path:
+    return write_pairs(folder, backwards(sentences()), 80, 8)
 
 
 def untrained_model(folder: Path) -> TrainedModel:

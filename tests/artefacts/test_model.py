@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from golden import Golden
+from small import write_pairs
 
 from headbook.artefacts import model
 from headbook.artefacts.model import TRAINED, ModelRun, Size, ingredients, trained
@@ -33,15 +34,8 @@ OBJECTS = ("the ball", "a red house", "the small tree", "water")
 
 def write_corpus(folder: Path) -> Path:
     """Eighty English sentences and the same with the verb last: text that no grammar will move."""
-    folder.mkdir(parents=True)
     rows = [(s, v, o) for s in SUBJECTS for v in VERBS for o in OBJECTS]
-    parts = {"train": rows[:60], "valid": rows[60:70], "test": rows[70:]}
-    for name, part in parts.items():
-        english = "".join(f"{s} {v} {o} .\n" for s, v, o in part)
-        moved = "".join(f"{s} {o} {v} .\n" for s, v, o in part)
-        (folder / f"{name}.en").write_text(english)
-        (folder / f"{name}.de").write_text(moved)
-    return folder
+    return write_pairs(folder, [(f"{s} {v} {o} .", f"{s} {o} {v} .") for s, v, o in rows], 60, 10)
 
 
 def tiny(corpus: Path) -> ModelRun:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from golden import Golden
+from small import write_pairs
 
 from headbook.artefacts import model, pruned
 from headbook.artefacts.importance import ImportanceRun, importance
@@ -49,13 +50,9 @@ TRAINING = TrainingConfig(
 
 def write_corpus(folder: Path) -> Path:
     """Thirty-two English sentences and the same with the verb last."""
-    folder.mkdir(parents=True, exist_ok=True)
     subjects, objects = ("the dog", "a cat", "my sister", "bob"), ("the ball", "it", "water", "me")
     rows = [(s, v, o) for s in subjects for v in ("sees", "follows") for o in objects]
-    for name, part in {"train": rows[:20], "valid": rows[20:26], "test": rows[26:]}.items():
-        (folder / f"{name}.en").write_text("".join(f"{s} {v} {o} .\n" for s, v, o in part))
-        (folder / f"{name}.de").write_text("".join(f"{s} {o} {v} .\n" for s, v, o in part))
-    return folder
+    return write_pairs(folder, [(f"{s} {v} {o} .", f"{s} {o} {v} .") for s, v, o in rows], 20, 6)
 
 
 def base_in(folder: Path) -> TrainedModel:

@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from small import write_pairs
 
 from headbook.artefacts.catalogue import runs
 from headbook.artefacts.model import trained
@@ -19,13 +20,9 @@ from headbook.types import UserError
 
 def write_corpus(folder: Path) -> Path:
     """Twenty-four training pairs and a few to validate and test on."""
-    folder.mkdir(parents=True)
     subjects, objects = ("the dog", "a cat", "my sister"), ("water", "a ball", "the tree", "birds")
-    pairs = [(s, v, o) for s in subjects for v in ("sees", "likes", "finds") for o in objects]
-    for name, part in {"train": pairs[:24], "valid": pairs[24:30], "test": pairs[30:]}.items():
-        (folder / f"{name}.en").write_text("".join(f"{s} {v} {o} .\n" for s, v, o in part))
-        (folder / f"{name}.de").write_text("".join(f"{s} {o} {v} .\n" for s, v, o in part))
-    return folder
+    rows = [(s, v, o) for s in subjects for v in ("sees", "likes", "finds") for o in objects]
+    return write_pairs(folder, [(f"{s} {v} {o} .", f"{s} {o} {v} .") for s, v, o in rows], 24, 6)
 
 
 def assert_one_line(caught: pytest.ExceptionInfo[UserError], *said: str) -> None:

@@ -21,7 +21,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pd.DataFrame]:
 
 
 def test_shares_are_those_counted_in_the_trees(tables: dict[str, pd.DataFrame]) -> None:
-    _, trees = trees_of("ewt-sample", SENTENCES)
+    trees = trees_of("ewt-sample", SENTENCES)
     counts = Counter((arc.relation, arc.offset) for tree in trees for arc in tree.arcs())
     rows = tables["tree_offsets"].set_index(["relation", "offset"])
     for relation in RELATIONS:
@@ -39,7 +39,7 @@ def test_shares_are_those_counted_in_the_trees(tables: dict[str, pd.DataFrame]) 
 
 
 def test_spoken_subjects_are_i_we_and_you(tables: dict[str, pd.DataFrame]) -> None:
-    _, trees = trees_of("ewt-sample", SENTENCES)
+    trees = trees_of("ewt-sample", SENTENCES)
     forms = [tree.forms[arc.dependent].lower() for tree in trees for arc in tree.arcs()
              if arc.relation == "nsubj"]  # fmt: skip
     share = sum(form in {"i", "we", "you"} for form in forms) / len(forms)

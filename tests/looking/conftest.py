@@ -121,6 +121,9 @@ class PlantedModel:
     def losses(self, batch: Batch) -> Tensor:
         raise UserError("planted predicts nothing")
 
+    def encoded(self, batch: Batch) -> Tensor:
+        return self.network(batch)
+
     def translate(self, sentences: Sequence[str]) -> list[str]:
         raise UserError("planted translates nothing")
 

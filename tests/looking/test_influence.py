@@ -8,7 +8,8 @@ import torch
 
 from headbook.artefacts.texts import Text
 from headbook.looking.attention_graph import AttentionGraph, attention_graph, input_words
-from headbook.looking.influence import Outputs, blank_out, embedding, input_gradients
+from headbook.looking.embeddings import embedding
+from headbook.looking.influence import Outputs, blank_out, input_gradients
 from headbook.looking.ours import OurModel
 from headbook.types import Kind
 

@@ -1,10 +1,13 @@
 """Texts by name, file or list, and one line for what is none."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import headbook as hb
+from headbook.looking.text import SAMPLE, reads
+from headbook.models.loaded import UNDETERMINED
 from headbook.types import UserError
 
 CYCLE = """# text = a b
@@ -19,6 +22,17 @@ def test_the_sample_is_always_there():
     assert len(text.sentences) == len(text.trees) == 500
     assert text.parser == "gold" and text.trees[0].text == text.sentences[0]
     assert len(hb.text("ewt-sample", first=3).sentences) == 3
+
+
+@pytest.mark.parametrize(
+    ("language", "read"),
+    [("en", {SAMPLE, "ud-ewt", "mine.txt"}), ("pt", {"ud-pud-pt", "mine.txt"}),
+     (UNDETERMINED, {SAMPLE, "ud-ewt", "ud-pud-pt", "mine.txt"})],
+)  # fmt: skip
+def test_a_model_reads_its_own_language_and_what_is_in_an_unknown_one(language, read, planted):
+    model = replace(planted, languages=(language, None))
+    texts = (SAMPLE, "ud-ewt", "ud-pud-pt", "mine.txt")
+    assert {each for each in texts if reads(model, each)} == read
 
 
 def test_a_conllu_file_by_its_path(tmp_path: Path):

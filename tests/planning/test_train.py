@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from small import backwards, write_pairs
 from typer.testing import CliRunner, Result
 
 from headbook.artefacts.language import LanguageRun
@@ -32,20 +33,10 @@ def headbook(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
 
 
-def write_corpus(folder: Path) -> Path:
-    """Eighty sentences, translated as the same words backwards."""
-    folder.mkdir(parents=True)
-    rows = [f"{s} {v} {o}" for s in SUBJECTS for v in VERBS for o in OBJECTS]
-    for name, part in {"train": rows[:60], "valid": rows[60:70], "test": rows[70:]}.items():
-        (folder / f"{name}.en").write_text("\n".join(part) + "\n")
-        turned = [" ".join(reversed(row.split())) for row in part]
-        (folder / f"{name}.de").write_text("\n".join(turned) + "\n")
-    return folder
-
-
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_corpus(tmp_path_factory.mktemp("text") / "corpus")
+    rows = [f"{s} {v} {o}".split() for s in SUBJECTS for v in VERBS for o in OBJECTS]
+    return write_pairs(tmp_path_factory.mktemp("text") / "corpus", backwards(rows), 60, 10)
 
 
 @pytest.fixture(autouse=True)

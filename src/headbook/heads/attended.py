@@ -6,12 +6,11 @@ from enum import StrEnum
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from headbook.corpora.batches import Batch
 from headbook.heads.measure import REPLICATES, HeadMeasure
 from headbook.heads.recording import Recording, once
-from headbook.heads.tokens import REAL_TOKENS, by_layer, counted_queries
+from headbook.heads.tokens import REAL_TOKENS, by_layer, counted_queries, marks_beside
 from headbook.types import Kind, UserError
 
 
@@ -62,11 +61,10 @@ class AttendedWeight(HeadMeasure):
         """True where a key is of the kind for the query."""
         special, length = batch.source_boundary, batch.source.shape[1]
         ends = special & (special.flip(1).cumsum(1).flip(1) == 1)
-        rows = [self.punctuation[at] for at in batch.sentences.tolist()]
-        signs = pad_sequence([*rows, torch.zeros(length, dtype=torch.bool)], batch_first=True)[:-1]
+        signs = marks_beside(batch, self.kind, self.punctuation)
         place = torch.eye(length, dtype=torch.bool, device=special.device)
         near = [place.roll(-1, 1).tril(), place.roll(1, 1).triu(), place]
-        keys = [_starts(special), ends, signs.to(special.device) & ~special]
+        keys = [_starts(special), ends, signs & ~special]
         square = [each.expand(len(batch), -1, -1) for each in near]
         square += [each[:, None, :].expand(-1, length, -1) for each in keys]
         return torch.stack(square, dim=1)

@@ -9,7 +9,13 @@ from torch import Tensor
 from headbook.corpora.batches import Batch
 from headbook.heads.measure import REPLICATES, HeadMeasure
 from headbook.heads.recording import Recording
-from headbook.heads.tokens import REAL_TOKENS, by_layer, counted_pairs, counted_queries
+from headbook.heads.tokens import (
+    REAL_TOKENS,
+    by_layer,
+    counted_pairs,
+    counted_queries,
+    marks_beside,
+)
 from headbook.types import Kind
 
 
@@ -35,10 +41,7 @@ class MarkedWeight(HeadMeasure):
         self, tape: Recording, batch: Batch
     ) -> tuple[Float[Tensor, "batch layer head"], Float[Tensor, "batch 1 1"]]:
         pairs = counted_pairs(batch, self.kind, REAL_TOKENS)
-        rows = [self.marks[sentence] for sentence in batch.sentences.tolist()]
-        marked = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).to(pairs.device)
-        marked = torch.nn.functional.pad(marked, (0, pairs.shape[2] - marked.shape[1]))
-        there = pairs & marked[:, None, :]
+        there = pairs & marks_beside(batch, self.kind, self.marks)[:, None, :]
         queries = counted_queries(batch, self.kind, REAL_TOKENS) & there.any(-1)
 
         def share(weights: Tensor) -> Tensor:

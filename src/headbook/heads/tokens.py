@@ -7,13 +7,14 @@ a query sees keys up to itself only. In cross-attention the queries are target p
 that predict a special token are the boundary queries.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from headbook.corpora.batches import Batch
 from headbook.heads.recording import Recording, once
@@ -89,6 +90,16 @@ def counted_pairs(batch: Batch, kind: Kind, counting: Counting) -> Bool[Tensor, 
     queries = (batch.source if kind is Kind.ENCODER else batch.target_in).shape[1]
     pairs = keys[:, None, :].expand(-1, queries, -1)
     return pairs.tril() if kind is Kind.DECODER else pairs
+
+
+def marks_beside(
+    batch: Batch, kind: Kind, marks: Sequence[Bool[Tensor, " _"]]
+) -> Bool[Tensor, "batch key"]:
+    """Marks of each sentence's tokens, by its index in the corpus, beside the keys of a batch."""
+    keys = batch.target_in if kind is Kind.DECODER else batch.source
+    rows = [marks[sentence] for sentence in batch.sentences.tolist()]
+    longest = torch.zeros(keys.shape[1], dtype=torch.bool)
+    return pad_sequence([*rows, longest], batch_first=True)[:-1].to(keys.device)
 
 
 def by_layer(

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from headbook.corpora.batches import Batch
-from headbook.models.loaded import Loaded
+from headbook.models.loaded import Loaded, pooled
 from headbook.types import UserError
 
 Intervention = Callable[[], AbstractContextManager]
@@ -123,18 +123,16 @@ class Vectors:
     unit: str = VECTORS
 
     def read(self, batch: Batch) -> Float[Tensor, "batch model"]:
-        return _pooled(self._states(batch), batch.source_mask)
+        return pooled(self._states(batch), batch.source_mask)
 
     def halves(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The mean over every other token, from the first and from the second on."""
         states = self._states(batch)
-        first, second = (_pooled(states, every_other(batch.source_mask, half)) for half in (0, 1))
+        first, second = (pooled(states, every_other(batch.source_mask, half)) for half in (0, 1))
         return first, second
 
     def _states(self, batch: Batch) -> Float[Tensor, "batch token model"]:
-        network = self.model.network
-        encode = network.encode if hasattr(self.model, "vectors") else network
-        return encode(batch).double()
+        return self.model.encoded(batch).double()
 
     def change(self, whole: Tensor, without: Tensor) -> Float[Tensor, " batch"]:
         return 1 - cosine_similarity(whole, without, dim=-1)
@@ -151,12 +149,6 @@ def compared_by(model: Loaded, batch: Batch) -> Nats | Vectors:
 def every_other(mask: Bool[Tensor, "batch token"], first: int) -> Bool[Tensor, "batch token"]:
     """Every other True of each row, from the first (0) or second (1) on."""
     return mask & (mask.cumsum(1) % 2 == 1 - first)
-
-
-def _pooled(
-    states: Float[Tensor, "batch token model"], mask: Bool[Tensor, "batch token"]
-) -> Float[Tensor, "batch model"]:
-    return states.masked_fill(~mask[..., None], 0.0).sum(1) / mask.sum(1, keepdim=True)
 
 
 def joined(parts: Sequence[Effects]) -> Effects:

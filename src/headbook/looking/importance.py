@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headbook.corpora.batches import Batch
-from headbook.heads.importance import block_products
+from headbook.heads.importance import Losses, block_products
 from headbook.heads.measure import REPLICATES, RatioSums
 from headbook.looking.effects import Progress, effects
 from headbook.models.capture import Capturable
@@ -36,15 +36,19 @@ def affordable(network: Capturable, tokens_per_sentence: float, loss: bool) -> i
 
 
 def by_gradient(
-    model: Loaded, batches: Sequence[Batch], progress: Progress = iter
+    model: Loaded,
+    batches: Sequence[Batch],
+    progress: Progress = iter,
+    losses: Losses | None = None,
 ) -> Float[Tensor, " head"]:
     """Mean over sentences of |∂L/∂ξ_h|, in nats per sentence, in the order of `all_heads`.
 
-    Michel et al. 2019, equation 2: L is the cross-entropy of a sentence, summed over its tokens.
+    Michel et al. 2019, equation 2: L is the cross-entropy of a sentence, summed over its tokens, or
+    the sum of other `losses` of it.
     """
     total, count = torch.zeros(len(all_heads(model.network)), dtype=torch.float64), 0
     for batch in progress(batches):
-        products = block_products(model.network, batch, model.losses)
+        products = block_products(model.network, batch, losses or model.losses)
         total += torch.cat([each.sum(-1).abs() for _, each in products], dim=1).sum(0).cpu()
         count += len(batch)
     return total / count

@@ -4,8 +4,6 @@ Abnar and Zuidema 2020, section 4: a word is replaced by one that says nothing, 
 differentiated by its embedding.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
@@ -14,10 +12,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
 from headbook.corpora.batches import Batch
+from headbook.looking.embeddings import embedding
 from headbook.models.loaded import Loaded
-from headbook.models.transformer import Transformer
-from headbook.released.student import Student
-from headbook.types import Kind, UserError
+from headbook.types import Kind
 
 DIRECTIONS = 8
 """Random directions in which a state is differentiated."""
@@ -48,7 +45,7 @@ class Outputs:
     def read(self, batch: Batch) -> Float[Tensor, "batch output width"]:
         """States of an encoder, log-probabilities of a decoder; part of the graph."""
         if self.kind is Kind.ENCODER:
-            states = encoded(self.model, batch)
+            states = self.model.encoded(batch)
             return states.mean(1, keepdim=True) if self.pooled else states
         return self.model.network(batch).float().log_softmax(-1)
 
@@ -57,18 +54,6 @@ class Outputs:
         if self.kind is Kind.ENCODER:
             return 1 - cosine_similarity(whole, other, dim=-1)
         return (whole.exp() - other.exp()).abs().sum(-1) / 2
-
-
-def encoded(model: Loaded, batch: Batch) -> Float[Tensor, "batch source model"]:
-    """The encoder's last states of any loaded model; part of the graph."""
-    network = model.network
-    if isinstance(network, Student):
-        return network.encode(batch.source, batch.source_mask)[0]
-    if isinstance(network, Transformer):
-        return network.encode(batch.source)[0]
-    if hasattr(network, "encode"):
-        return network.encode(batch)
-    raise UserError(f"{model.name} shows no states of its encoder: name another model")
 
 
 @torch.no_grad()
@@ -116,26 +101,3 @@ def input_gradients(
         (found,) = torch.autograd.grad(total, seen)
     squares = found.square().sum(-1).unflatten(0, (copies, count))
     return squares.mean(0).sqrt() * inputs
-
-
-@contextmanager
-def embedding(network: nn.Module, ids: Tensor) -> Iterator[list[Tensor]]:
-    """While it lasts, the table that is read with `ids` gives leaves to differentiate by.
-
-    The list holds the embeddings [batch token width] once the network has run.
-    """
-    seen: list[Tensor] = []
-
-    def keep(module: nn.Module, given: tuple[Tensor, ...], found: Tensor) -> Tensor | None:
-        if seen or not torch.equal(given[0], ids):
-            return None
-        seen.append(found.detach().requires_grad_())
-        return seen[0]
-
-    tables = [each for each in network.modules() if isinstance(each, nn.Embedding)]
-    hooks = [table.register_forward_hook(keep) for table in tables]
-    try:
-        yield seen
-    finally:
-        for hook in hooks:
-            hook.remove()

@@ -61,6 +61,9 @@ class OurModel:
         logits = self.network(batch)[batch.target_mask]
         return cross_entropy(logits.float(), batch.target_out[batch.target_mask], reduction="none")
 
+    def encoded(self, batch: Batch) -> Float[Tensor, "batch source model"]:
+        return self.network.encode(batch.source)[0]
+
     def translate(self, sentences: Sequence[str]) -> list[str]:
         encoded = self.source.encode(sentences)
         return translate_corpus(self.network, encoded, self.target, Search(beam=1))

@@ -1,17 +1,17 @@
 """Words as a loaded model has them: attention between words, their vectors, and their states."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from headbook.heads.arcs import NO_WORD, PieceRule, boundary_of, pieces_of, word_attention
+from headbook.looking.embeddings import embedding
 from headbook.looking.sublayers import encoder
-from headbook.models.capture import Capturable, Point, capture
+from headbook.models.capture import Point, capture
 from headbook.models.loaded import Loaded
 from headbook.syntax.alignment import align_all
 from headbook.trees import Tree
@@ -39,7 +39,8 @@ def word_maps(model: Loaded, trees: Sequence[Tree]) -> list[WordMaps]:
     aligned = [align_all(tree, model.spans(tree.text)) for tree in trees]
     found: dict[int, WordMaps] = {}
     for batch in model.batches([tree.text for tree in trees]):
-        with capture(model.network, {Point.WEIGHTS}) as tape, _vectors(model.network) as vectors:
+        tables = embedding(model.network, batch.source)
+        with capture(model.network, {Point.WEIGHTS}) as tape, tables as vectors:
             model.network(batch)
         if (Kind.ENCODER, Point.WEIGHTS) not in tape:
             raise UserError(f"{model.name} has no encoder; name a model with encoder attention")
@@ -102,21 +103,3 @@ def over_words(
     sums = values.new_zeros(count, values.shape[-1])
     sums.index_add_(0, pieces[inside], values[: len(pieces)][inside])
     return sums / torch.bincount(pieces[inside], minlength=count).clamp(min=1)[:, None]
-
-
-@contextmanager
-def _vectors(network: Capturable) -> Iterator[list[Tensor]]:
-    """The output of the first embedding that a pass looks up: tokens, in every known model."""
-    found: list[Tensor] = []
-
-    def note(module: nn.Module, given: tuple[Tensor, ...], vectors: Tensor) -> None:
-        if not found:
-            found.append(vectors)
-
-    tables = [each for each in network.modules() if isinstance(each, nn.Embedding)]
-    hooks = [table.register_forward_hook(note) for table in tables]
-    try:
-        yield found
-    finally:
-        for hook in hooks:
-            hook.remove()

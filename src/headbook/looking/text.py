@@ -8,6 +8,7 @@ from headbook import paths
 from headbook.artefacts.texts import AUTO, Text, parsed
 from headbook.corpora import download
 from headbook.corpora.registry import CorpusKind, nearest, registry
+from headbook.models.loaded import UNDETERMINED, Loaded
 from headbook.runs.store import Store
 from headbook.syntax.treebank import read_conllu
 from headbook.trees import Tree
@@ -17,6 +18,8 @@ SAMPLE = "ewt-sample"
 """The first 500 trees of the test set of the English Web Treebank; always there."""
 HELD_OUT = ("dev", "test")
 """Parts of a treebank that parsers are not trained on."""
+ENGLISH = "en"
+"""The language of the sample."""
 UNPARSED = "none"
 """The parser of sentences without trees."""
 
@@ -54,6 +57,18 @@ def text(
     if path.name.endswith((".conllu", ".conllu.gz")):
         return _gold(path.name, read_conllu(path)[:first])
     return _sentences(path.name, _lines(path)[:first], pipeline)
+
+
+def language_of(source: str) -> str:
+    """Of a treebank by its entry; of the bundled sample English, of another text not known."""
+    entry = registry().get(source)
+    return entry.target if entry else ENGLISH if source == SAMPLE else UNDETERMINED
+
+
+def reads(model: Loaded, source: str) -> bool:
+    """Whether a text is in the language that a model reads; True where either is not known."""
+    languages = (language_of(source), model.languages[0])
+    return UNDETERMINED in languages or languages[0] == languages[1]
 
 
 def _treebank(name: str, parts: Sequence[str] | None) -> list[Tree]:

@@ -4,11 +4,14 @@ import hashlib
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from headbook.corpora.batches import Batch
 from headbook.models.capture import Capturable
+
+UNDETERMINED = "und"
+"""ISO 639's code for a language that is not known."""
 
 Span = tuple[int, int]
 """Half-open range of characters in a sentence."""
@@ -19,9 +22,9 @@ class Loaded(Protocol):
     """A network together with its text side: its own tokens, special ones among them.
 
     `name` is the name it was loaded by; `origin` says in a phrase where the weights come from (with
-    licence and digest, where known); `languages` are those of source and target (target None where
-    nothing is translated). `unknown` is the source token for a word that is hidden or not known;
-    UserError where there is none.
+    licence and digest, where known); `languages` are those of source and target, UNDETERMINED where
+    not known (target None where nothing is translated). `unknown` is the source token for a word
+    that is hidden or not known; UserError where there is none.
     """
 
     name: str
@@ -57,8 +60,18 @@ class Loaded(Protocol):
         UserError where the model predicts nothing (an encoder without a head).
         """
 
+    def encoded(self, batch: Batch) -> Float[Tensor, "batch source model"]:
+        """The encoder's last states, part of the graph; UserError where there is no encoder."""
+
     def translate(self, sentences: Sequence[str]) -> list[str]:
         """Greedy translations, with a progress bar; UserError where it translates nothing."""
+
+
+def pooled(
+    states: Float[Tensor, "batch token width"], real: Bool[Tensor, "batch token"]
+) -> Float[Tensor, "batch width"]:
+    """Mean over the real tokens of each sentence; whatever stands at the others is not read."""
+    return states.masked_fill(~real[..., None], 0.0).sum(1) / real.sum(1, keepdim=True)
 
 
 def digest(network: nn.Module) -> str:

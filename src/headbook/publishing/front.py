@@ -7,6 +7,8 @@ In `intro.md`, `{{ p13_verb_object }}` is the fact `verb_object` of page 13, for
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 import yaml
 
@@ -16,8 +18,6 @@ from headbook.types import UserError
 FACT = re.compile(r"{{ p(\d\d)_(\w+) }}")
 PLACE = re.compile(r"{{ (\w+) }}")
 SCORECARD = "_generated/scorecard.html"
-PAGES = (11, 13, 14, 16, 20, 22, 50, 52, 56)
-"""Whose findings stand on the front page."""
 
 
 def filled(text: str) -> str:
@@ -50,12 +50,21 @@ def _facts(text: str) -> dict[str, str]:
             for name, value in _of_page(number).items() if name in names}  # fmt: skip
 
 
+@cache
 def _of_page(number: int) -> dict[str, str | float]:
+    """A page's facts; none where there is no such page."""
+    from headbook.chapters.chapter import find
+
+    chapter = find(number)
+    return chapter.facts(_tables(number)) if chapter else {}
+
+
+@cache
+def _tables(number: int) -> dict[str, Any]:
     from headbook.chapters.chapter import find
     from headbook.chapters.page import published_tables
 
-    chapter = find(number)
-    return chapter.facts(published_tables(chapter)) if chapter else {}
+    return published_tables(find(number))
 
 
 def _counts() -> dict[str, str]:
@@ -78,11 +87,7 @@ def _counts() -> dict[str, str]:
 
 def guards() -> Iterator[tuple[str, bool]]:
     """Every sentence of the front page that a new result could make false, and whether it holds."""
-    from headbook.chapters.chapter import find
-    from headbook.chapters.page import published_tables
-
-    tables = {number: published_tables(find(number)) for number in PAGES}
-    syntax = tables[13]["released"].query("text == 'ud-ewt'").set_index(["model", "relation"])
+    syntax = _tables(13)["released"].query("text == 'ud-ewt'").set_index(["model", "relation"])
     yield (
         "a head finds a verb's object better than the best offset",
         syntax.loc[("firefox-en-pt", "verb → object"), "margin_low"] > 0,
@@ -94,29 +99,29 @@ def guards() -> Iterator[tuple[str, bool]]:
     )
     yield (
         "no head of a model trained here has a role",
-        not (tables[11]["roles"]["update"].astype(str) == "best").any(),
+        not (_tables(11)["roles"]["update"].astype(str) == "best").any(),
     )
-    half = tables[22]["released"].query("scope == 'all' and level == 0.5")
+    half = _tables(22)["released"].query("scope == 'all' and level == 0.5")
     kept = half.groupby("order")["kept"].mean()
     yield (
         "half of the heads can go for a tenth of BLEU, and not in random order",
         0.85 < kept["importance"] < 0.95 and kept["random"] < 0.3,
     )
-    alone = tables[20]["released"].groupby("kind")["change"].min()
+    alone = _tables(20)["released"].groupby("kind")["change"].min()
     yield (
         "one cross-attention head costs far more than any encoder head",
         alone["cross"] < 5 * alone["encoder"],
     )
-    rare = tables[14]["released"].query("ranks == 'text' and scope == 'every layer'")
+    rare = _tables(14)["released"].query("ranks == 'text' and scope == 'every layer'")
     students = rare[rare["model"].str.startswith("firefox")]
     yield "no head of the students points at rare words half the time", students["high"].max() < 0.5
-    yield "no head carries most of its layer", tables[16]["relevance"]["high"].max() < 0.5
-    special = tables[50]["claims"].query("model == 'minilm'").set_index("claim")["value"]
+    yield "no head carries most of its layer", _tables(16)["relevance"]["high"].max() < 0.5
+    special = _tables(50)["claims"].query("model == 'minilm'").set_index("claim")["value"]
     yield (
         "half of the weight rests on special tokens, and little of what is moved comes from there",
         special["clark-half-on-special"] > 0.45 and special["kobayashi-special-short"] < 0.25,
     )
-    rollout = tables[52]["claims"].query("claim == 'rollout-beats-raw'")
+    rollout = _tables(52)["claims"].query("claim == 'rollout-beats-raw'")
     yield "the last layer's own weights rank words better than rollout", rollout["high"].max() < 0
     explained = _of_page(56)
     yield (

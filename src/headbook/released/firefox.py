@@ -102,6 +102,9 @@ class FirefoxModel:
         logits = self.network.logits(states, among)
         return functional.cross_entropy(logits, torch.searchsorted(among, wanted), reduction="none")
 
+    def encoded(self, batch: Batch) -> Float[Tensor, "batch source model"]:
+        return self.network.encode(batch.source, batch.source_mask)[0]
+
     def candidates(self, batch: Batch) -> Candidates:
         """The target ids that the shortlist allows; UserError where the model has none."""
         if self.shortlist is None:

@@ -14,7 +14,7 @@ from torch.nn import functional
 from tqdm import tqdm
 
 from headbook.corpora.batches import Batch
-from headbook.models.loaded import Span
+from headbook.models.loaded import UNDETERMINED, Span, pooled
 from headbook.released.catalogue import INSTALL
 from headbook.released.hugging_files import (
     entry_of,
@@ -31,9 +31,6 @@ MASKED = 0.15
 
 SHORT, GROWTH = 10, 2
 """A translation ends at so many tokens and so many times those of its batch's longest source."""
-
-UNDETERMINED = "und"
-"""ISO 639's code for a language that is not known."""
 
 
 @dataclass(frozen=True)
@@ -91,15 +88,16 @@ class HuggingModel:
             raise UserError(f"{self.name}: its tokenizer has no mask token to predict at")
         return replace(batch, source=batch.source.masked_fill(hidden, mask))
 
+    def encoded(self, batch: Batch) -> Float[Tensor, "batch source model"]:
+        return self.network.encode(batch)
+
     def vectors(self, batch: Batch) -> Float[Tensor, "batch width"]:
         """A vector per sentence: the encoder's last states averaged over real tokens.
 
         Special tokens count, as in sentence-transformers; the length is not normalised. Part of the
         graph. UserError where there is no encoder.
         """
-        states = self.network.encode(batch)
-        real = batch.source_mask[..., None]
-        return states.masked_fill(~real, 0.0).sum(1) / real.sum(1)
+        return pooled(self.encoded(batch), batch.source_mask)
 
     def translate(self, sentences: Sequence[str]) -> list[str]:
         """Greedy translations in the order of the sentences, gates applied."""

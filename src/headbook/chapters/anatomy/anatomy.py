@@ -15,7 +15,6 @@ from headbook.claims.gates import NONE
 from headbook.claims.ledger import load as ledger
 from headbook.claims.rule import Outcome, judge
 from headbook.corpora.batches import Batch
-from headbook.corpora.registry import registry
 from headbook.heads.collect import collect
 from headbook.heads.measure import HeadMeasure, RatioSums
 from headbook.heads.nulls import null_values
@@ -28,6 +27,7 @@ from headbook.heads.symmetry import (
     projection_asymmetry,
 )
 from headbook.looking.load import load
+from headbook.looking.text import reads
 from headbook.looking.text import text as sentences_of
 from headbook.looking.weights import encoder_weights, tied
 from headbook.models.capture import Capturable, Point, capture
@@ -100,8 +100,7 @@ def _subjects(parameters: Parameters) -> Iterator[Subject]:
         model = load(name)
         copy = tied(model.network)
         for text in parameters.texts:
-            entry = registry().get(text)
-            if model.languages[0] in (entry.target if entry else "en", "und"):
+            if reads(model, text):
                 trees = sentences_of(text, first=parameters.sentences).trees
                 yield Subject(model, text, model.batches([tree.text for tree in trees]), copy)
 

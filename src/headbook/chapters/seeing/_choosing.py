@@ -13,7 +13,7 @@ from headbook.corpora.batches import Batch
 from headbook.looking.effects import Effects, Progress, compared_by, effects, joined
 from headbook.models.capture import Capturable, Point, capture
 from headbook.models.gates import closed
-from headbook.models.loaded import Loaded
+from headbook.models.loaded import Loaded, pooled
 from headbook.pruning.choosing import Chooser, given_gates
 from headbook.types import HeadId, Kind
 
@@ -74,8 +74,8 @@ def vectors(model: Loaded, batches: Iterable[Batch]) -> list[Float[Tensor, "_ wi
         with torch.inference_mode(), capture(model.network, {Point.VALUES}) as tape:
             model.network(batch)
         values = tape[kind, Point.VALUES][0].transpose(1, 2).flatten(2)
-        real = (batch.target_mask if kind is Kind.DECODER else batch.source_mask)[..., None]
-        found.append(values.masked_fill(~real, 0.0).sum(1).div(real.sum(1)).clone())
+        real = batch.target_mask if kind is Kind.DECODER else batch.source_mask
+        found.append(pooled(values, real).clone())
     return found
 
 

@@ -14,12 +14,11 @@ from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.tables import claims_table, released_claim
 from headbook.corpora.batches import Batch
-from headbook.corpora.registry import registry
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.looking.attention_graph import AttentionGraph, Scores, attention_graph, input_words
 from headbook.looking.influence import Outputs, blank_out, input_gradients
 from headbook.looking.load import load
-from headbook.looking.text import SAMPLE, text
+from headbook.looking.text import SAMPLE, reads, text
 from headbook.models.loaded import Loaded
 from headbook.released.catalogue import catalogue
 from headbook.runs.store import Store
@@ -132,15 +131,14 @@ def forms_of(model: Loaded) -> list[str]:
 
 def short(model: Loaded, texts: Sequence[str], count: int) -> list[str]:
     """The first short sentences of the first text in the model's language, none of them twice."""
-    language = model.languages[0]
     for name in texts:
-        entry = registry().get(name)
-        if language in ("und", entry.target if entry else "en" if name == SAMPLE else language):
+        if reads(model, name):
             found = [each for each in dict.fromkeys(text(name).sentences)
                      if FEWEST <= len(each.split()) <= LONGEST]  # fmt: skip
             if len(found) < 2:
                 raise UserError(f"{name} has fewer than 2 sentences of {FEWEST} to {LONGEST} words")
             return found[:count]
+    language = model.languages[0]
     raise UserError(f"{model.name} reads {language}: name a text of that language in texts")
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headbook.corpora.batches import Batch
-from headbook.corpora.registry import registry
 from headbook.heads.collect import collect
 from headbook.heads.measure import HeadMeasure, RatioSums
 from headbook.looking.load import load
+from headbook.looking.text import reads
 from headbook.looking.text import text as sentences_of
 from headbook.models.loaded import Loaded
 from headbook.syntax.alignment import AlignedTree, align_all
@@ -20,8 +20,6 @@ PARALLEL = (ENGLISH, PORTUGUESE)
 
 EWT = "ud-ewt"
 """The text of the pages' sentences: gold trees of the dev and test parts."""
-SAMPLE_LANGUAGE = "en"
-"""Of the bundled sample, which is in no registry."""
 TEXTS = {"ewt-sample": "EWT sample", EWT: "EWT", "ud-pud-en": "PUD", "ud-pud-pt": "Portuguese PUD"}
 """Texts as figures and tables name them."""
 
@@ -71,20 +69,17 @@ def in_their_language(
     trees = {text: trees_of(text, sentences) for text in texts}
     for name in models:
         model = load(name)
-        language = model.languages[0]
-        for text, (spoken, parsed) in trees.items():
-            if language in (spoken, "und"):
+        for text, parsed in trees.items():
+            if reads(model, text):
                 yield read(model, text, parsed)
 
 
-def trees_of(text: str, sentences: int | None = None) -> tuple[str, Sequence[Tree]]:
-    """Language and gold trees of a treebank; UserError for another text."""
-    entry = registry().get(text)
-    language = entry.target if entry else SAMPLE_LANGUAGE
+def trees_of(text: str, sentences: int | None = None) -> Sequence[Tree]:
+    """Gold trees of a treebank; UserError for another text."""
     trees = sentences_of(text, first=sentences).trees
     if not trees:
         raise UserError(f"{text} has no trees: name a treebank")
-    return language, trees
+    return trees
 
 
 def read(model: Loaded, text: str, trees: Sequence[Tree]) -> Reading:

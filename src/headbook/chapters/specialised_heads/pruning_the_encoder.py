@@ -92,7 +92,7 @@ def _check(parameters: Parameters) -> None:
 
 def _reading(name: str, sentences: int | None) -> Reading:
     text = READS[name]
-    return read(load(name), text, trees_of(text, sentences)[1])
+    return read(load(name), text, trees_of(text, sentences))
 
 
 def _pruned(sweep: Sweep, reading: Reading, before: pd.DataFrame) -> Tables:

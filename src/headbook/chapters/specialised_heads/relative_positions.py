@@ -56,7 +56,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
 
 
 def _positions(name: str, sentences: int | None) -> Positions:
-    _, trees = trees_of(name, sentences)
+    trees = trees_of(name, sentences)
     text = Text(name, tuple(tree.text for tree in trees), None, tuple(trees), "gold")
     return positions(text, name, "")
 

@@ -91,7 +91,7 @@ def _subjects(parameters: Parameters) -> Iterator[Subject]:
         if parameters.treebank:
             texts[TREEBANKS[language]] = parameters.treebank
         for text, sentences in texts.items():
-            yield Subject(Roles.of(read(model, text, trees_of(text)[1])), sentences)
+            yield Subject(Roles.of(read(model, text, trees_of(text))), sentences)
 
 
 def _heads(each: Subject) -> pd.DataFrame:

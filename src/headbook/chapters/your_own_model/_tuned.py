@@ -14,8 +14,8 @@ from tqdm import tqdm
 from headbook.corpora.batches import Batch, EncodedPair, epoch
 from headbook.corpora.rated import Rated, written
 from headbook.heads.collect import collect
-from headbook.heads.importance import block_products
 from headbook.heads.marked import MarkedWeight
+from headbook.looking.importance import by_gradient
 from headbook.models.capture import Point, capture
 from headbook.models.gates import all_heads, closed
 from headbook.models.loaded import Loaded
@@ -119,17 +119,16 @@ def preferences(model: Loaded, test: Sentences) -> dict[str, np.ndarray]:
 
 def importance(classifier: Classifier, test: Sentences) -> np.ndarray:
     """Mean over sentences of |∂L/∂ξ|, [layer, head] (Michel et al. 2019, equation 2)."""
-    network, total = classifier.model.network, 0.0
+    model = classifier.model
 
     def losses(batch: Batch) -> Tensor:
         return functional.binary_cross_entropy_with_logits(
             classifier.logits(batch), test.labels[batch.sentences], reduction="none"
         )
 
-    for batch in classifier.model.batches(test.texts):
-        found = [each.sum(-1).abs().sum(0) for _, each in block_products(network, batch, losses)]
-        total = total + torch.stack(found)
-    return (total / len(test.texts)).numpy()
+    found = by_gradient(model, model.batches(test.texts), losses=losses)
+    layers = sum(1 for _ in model.network.attentions())
+    return found.unflatten(0, (layers, -1)).numpy()
 
 
 def scored(classifier: Classifier, test: Sentences, removed: Sequence[HeadId]) -> tuple:
