@@ -4,6 +4,7 @@ Workers of pytest-xdist share the run store and the executed notebooks, so a mod
 trained, and a notebook executed, once per test run.
 """
 
+import functools
 import json
 import os
 import socket
@@ -90,6 +91,19 @@ def isolated(of_the_run: Path) -> Iterator[None]:
         patch.delenv("HEADBOOK_DATA", raising=False)
         patch.setattr(socket, "getaddrinfo", only_local)
         yield
+
+
+@pytest.fixture
+def few_generated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Generated corpora of some dozens of sentences: whole ones take seconds each."""
+    from headbook.artefacts.model import corpus_of
+    from headbook.corpora import controlled
+
+    few = functools.partial(controlled.split, train=60, valid=10, test=10)
+    monkeypatch.setattr(controlled, "split", few)
+    corpus_of.cache_clear()
+    yield
+    corpus_of.cache_clear()
 
 
 @pytest.fixture(scope="session")

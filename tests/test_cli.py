@@ -191,6 +191,7 @@ def test_a_folder_is_named_from_where_the_user_is(
     assert str(tmp_path / "mine") in headbook("explain", "--corpus", "mine/").stdout
 
 
+@pytest.mark.usefixtures("few_generated")
 def test_explain_says_that_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HEADBOOK_RUNS", str(tmp_path))
     lines = headbook("explain", "--profile", "smoke", "--corpus", "controlled-svo").stdout

@@ -331,6 +331,26 @@ def pack(
 
 
 @app.command()
+def weights(
+    name: Annotated[str, typer.Argument(help="A model trained here, see `headbook models`.")],
+    update: Annotated[
+        int | None,
+        typer.Option(help="A snapshot; the best model, or the last snapshot of one under way."),
+    ] = None,
+) -> None:
+    """Writes the weights of a model trained here to data/models, in 16 bits.
+
+    With its subwords and its record, so that others load it by its name.
+    """
+    with _one_line_errors():
+        from headbook.publishing.weights import publish_weights
+        from headbook.runs.store import Store
+
+        _alone("weights")
+        typer.echo(str(publish_weights(name, Store.default(), update)))
+
+
+@app.command()
 def look(
     model: Annotated[str, typer.Argument(help="Catalogue name, folder or Hugging Face id.")],
     text: Annotated[str, typer.Option(help="Treebank, CoNLL-U file or text.")] = "ewt-sample",

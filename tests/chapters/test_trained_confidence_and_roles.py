@@ -11,7 +11,6 @@ from headbook.artefacts.heads import (
     BATCH_TOKENS,
     DEFAULT,
     MEASURES,
-    Choices,
     Given,
     HeadsRun,
     aligned,
@@ -127,17 +126,6 @@ def test_every_head_has_its_scores_trained_and_not(tables: Tables):
 def test_training_is_measured_at_every_snapshot(tables: Tables):
     assert tables["training"]["update"].tolist() == [0, 8, 11, 16, 20]
     assert not tables["training"].duplicated("largest_confidence").all()
-
-
-def test_every_other_choice_has_its_row(tables: Tables):
-    choices = tables["choices"]
-    alone = choices[["choice", "option"]].apply(tuple, axis=1).tolist()
-    others = [(name, str(value)) for name, default in vars(Choices()).items()
-              for value in type(default) if value is not default]  # fmt: skip
-    assert alone == [("declared default", ""), *others]
-    best = tables["scores"].query("kind == 'encoder' and update == 'best'")
-    assert choices["mean_confidence"].iloc[0] == pytest.approx(best["confidence"].mean())
-    assert choices.set_index("option").loc["counted", "mean_confidence"].nunique() > 1
 
 
 def test_every_claim_of_the_study_has_a_row_a_model(tables: Tables):

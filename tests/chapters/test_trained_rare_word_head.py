@@ -67,8 +67,8 @@ def test_the_kept_sentences_are_those_with_a_token_outside_the_most_frequent(
 
 
 def test_chance_for_the_two_rarest_is_twice_that_for_the_rarest_or_more(tables: Tables) -> None:
-    chance = tables["baselines"].query("baseline == 'chance'")
-    wide = chance.pivot(index=["unit", "update"], columns="pointing", values="value")
+    chosen = tables["chosen"].query("scope == 'every layer'")
+    wide = chosen.pivot(index=["unit", "update"], columns="pointing", values="chance")
     assert (wide["one of two rarest"] >= 1.9 * wide["rarest"]).all()
 
 

@@ -118,12 +118,6 @@ def test_every_pair_of_seeds_has_a_row_of_its_own(measurement: Measurement) -> N
     assert len(checked(ledger.load(), rows, PAGE, "here")) == 4
 
 
-def test_the_domain_comes_from_the_ledger(tables: Tables) -> None:
-    assert set(tables["domains"]["domain"]) == {"neither"}
-    renamed = tables["best"].assign(corpus="msdocs-ru")
-    assert set(study._domains(renamed)["domain"]) == {"long"}
-
-
 def test_the_gold_trees_again_move_nothing(measurement: Measurement) -> None:
     rows = effect_rows(measurement, measurement)
     assert (rows[["moved", "moved_low", "moved_high"]] == 0).all(axis=None)

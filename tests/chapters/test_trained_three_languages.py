@@ -10,7 +10,6 @@ from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.measurements import Measurement, measurements
 from headbook.chapters.specialised_heads import _trained_three_languages as study
-from headbook.chapters.specialised_heads._head_tables import RELATION_NAMES
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.heads.roles import Role
@@ -70,24 +69,6 @@ def test_functions_and_tracked_relations_are_counted(measured: list[Measurement]
     assert claims == {"voita-f2-roles-in-every-language": 1, "voita-f4-syntax-in-every-language": 3}
 
 
-def test_agreement_worked_by_hand() -> None:
-    decided = {"a-de": [[1] * 4 + [0] * 4, [1] * 8], "a-fr": [[1] * 6 + [0] * 2], "b-de": [[0] * 8]}
-    rows = [
-        {"corpus": corpus, "collection": corpus[0], "language": corpus[2:], "relation": relation,
-         "tracked": bool(tracked)}
-        for corpus, seeds in decided.items()
-        for seed in seeds
-        for relation, tracked in zip(RELATION_NAMES, seed, strict=True)
-    ]  # fmt: skip
-    found = study._agreement(pd.DataFrame(rows))
-    assert found == [
-        {"first": "a-de", "second": "a-fr", "one_collection": True, "same": 6, "both": 6,
-         "either": 8, "of": 8},
-        {"first": "a-fr", "second": "b-de", "one_collection": False, "same": 2, "both": 0,
-         "either": 6, "of": 8},
-    ]  # fmt: skip
-
-
 def test_tables_tell_the_orders_apart(tables: Tables) -> None:
     counts = tables["counts"]
     assert set(counts["language"]) == {"sov", "svo", "vso"}
@@ -95,7 +76,6 @@ def test_tables_tell_the_orders_apart(tables: Tables) -> None:
     assert set(counts["role"]) == {*map(str, Role), study.ANY}
     assert len(counts) == 3 * 2 * 4
     assert len(tables["tracked"]) == 3 * 8
-    assert len(tables["agreement"]) == 3
     assert {"layer", "head", "role", "detail", "score", "threshold"} <= {*tables["roles"]}
 
 

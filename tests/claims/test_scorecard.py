@@ -1,5 +1,6 @@
 """The scorecard from planted results: verdicts, numbers, links, and faults in the tables."""
 
+import functools
 import html
 import re
 
@@ -7,14 +8,19 @@ import pandas as pd
 import pytest
 
 from headbook import paths
-from headbook.claims import board, scorecard
-from headbook.claims.ledger import load
+from headbook.claims import board, ledger, scorecard
 from headbook.claims.rule import Outcome, margin
 from headbook.claims.verdict import COLUMNS, Verdict
 from headbook.types import UserError
 
 DOBJ = "voita-t1-dobj-head-to-dependent"
 STUDY = "13_syntactic_heads"
+load = functools.cache(ledger.load)
+
+
+@pytest.fixture(autouse=True)
+def read_once(monkeypatch):
+    monkeypatch.setattr(scorecard, "load", load)
 
 
 def publish(root, *rows, profile="laptop", study=STUDY, columns=COLUMNS):

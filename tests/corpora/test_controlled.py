@@ -4,7 +4,6 @@ import random
 from collections import Counter
 
 import pytest
-import spacy
 
 from headbook.corpora import controlled_grammar as grammar
 from headbook.corpora.controlled import ControlledCorpus, TargetOrder, generate, split
@@ -18,7 +17,6 @@ from headbook.corpora.controlled_lexicon import (
     lexicon,
 )
 from headbook.corpora.controlled_target import translate
-from headbook.syntax.parse import to_doc, to_tree
 from headbook.trees import RELATIONS, ROOT, Tree
 from headbook.types import UserError
 
@@ -117,12 +115,6 @@ def test_gold_relations_join_the_parts_of_speech_they_should(corpus: ControlledC
     assert set(joined["amod"]) == {("ADJ", "NOUN")}
     assert set(joined["advmod"]) == {("ADV", "VERB"), ("ADV", "ADJ")}
     assert min(counts.total() for counts in joined.values()) > 750
-
-
-def test_trees_survive_as_spacy_documents(corpus: ControlledCorpus):
-    vocab = spacy.blank("en").vocab
-    for tree in corpus.trees[:200]:
-        assert to_tree(to_doc(tree, vocab)) == tree
 
 
 def test_rare_words_are_where_they_are_said_to_be(corpus: ControlledCorpus):

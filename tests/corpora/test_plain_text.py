@@ -41,6 +41,7 @@ def test_no_token_is_lost_or_made():
     assert [identity for row in targets(cut(LINES, 13)) for identity in row] == whole
 
 
+@pytest.mark.usefixtures("few_generated")
 def test_the_english_side_of_pairs_is_a_text():
     text, pairs = load_text("controlled-sov", 50), load("controlled-sov")
     assert text.train == pairs.train.source[:50] and text.valid == pairs.valid.source

@@ -12,6 +12,7 @@ from headbook.heads.tokens import (
     counted_keys,
     counted_pairs,
     counted_queries,
+    marks_beside,
     pointed,
     visible,
 )
@@ -99,3 +100,11 @@ def test_special_tokens_of_other_models_count_neither_as_key_nor_as_query() -> N
     assert torch.equal(counted_keys(batch, Kind.ENCODER, Counting(EosKeys.COUNTED)), real)
     moved = batch.to("cpu")
     assert torch.equal(moved.source_mask, real) and moved.target_real is None
+
+
+def test_marks_stand_beside_the_tokens_of_their_own_sentence() -> None:
+    """The batch holds the corpus's third sentence above its first, which is padded."""
+    marks = [torch.tensor([True, False]), torch.tensor([True]), torch.tensor([False, True, True])]
+    batch = collate([([5, 6, EOS], [EOS]), ([7, EOS], [EOS])], [2, 0])
+    found = marks_beside(batch, Kind.ENCODER, marks)
+    assert found.tolist() == [[False, True, True], [True, False, False]]

@@ -11,6 +11,7 @@ from headbook.chapters.config import Config
 from headbook.planning.explain import lines
 from headbook.runs.store import Store
 
+pytestmark = pytest.mark.usefixtures("few_generated")
 CONFIG = Config("smoke", corpus="controlled-svo")
 
 

@@ -31,7 +31,7 @@ from headbook.types import UserError
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(few_generated: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Results and runs in a folder; pages that compute at once; a profile of two models."""
     monkeypatch.setattr(paths, "RESULTS", tmp_path / "results")
     monkeypatch.setenv("HEADBOOK_RUNS", str(tmp_path / "runs"))

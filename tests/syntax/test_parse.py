@@ -8,8 +8,8 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from headbook.syntax.labels import LabelScheme
-from headbook.syntax.parse import load_docs, parse, parse_docs, save_docs, to_doc, to_tree
-from headbook.trees import ROOT, Tree
+from headbook.syntax.parse import load_docs, parse, parse_docs, save_docs, to_tree
+from headbook.trees import ROOT
 from headbook.types import UserError
 
 LABELS = {"she": "nsubj", "often": "advmod", "not": "advmod", "old": "amod"}
@@ -127,12 +127,3 @@ def test_broken_kept_parses_are_refused(pipeline: Path, tmp_path: Path):
     record.write_text("{}", "utf-8")
     with pytest.raises(UserError, match=r"train\.spacy"):
         load_docs(path)
-
-
-def test_a_tree_that_spacy_cannot_hold_is_refused():
-    vocab = spacy.blank("en").vocab
-    wide = Tree("a  b", ((0, 1), (3, 4)), (1, ROOT), ("det", "root"))
-    silent = Tree("am Tor", ((0, 2), (2, 2), (3, 6)), (2, 2, ROOT), ("case", "det", "root"))
-    for tree in (wide, silent):
-        with pytest.raises(UserError):
-            to_doc(tree, vocab)

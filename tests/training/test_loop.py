@@ -14,6 +14,7 @@ from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.training import checkpoint
 from headbook.training.config import Precision, TrainingConfig
 from headbook.training.loop import Trainer
+from headbook.training.scoring import nats
 from headbook.types import UserError
 
 VOCABULARY = 12
@@ -74,6 +75,17 @@ def test_validation_is_without_smoothing_and_dropout(tmp_path: Path):
         total -= sum(float(logs[position, right]) for position, right in enumerate(pair[1]))
         tokens += len(pair[1])
     assert once == pytest.approx(total / tokens, rel=ROUNDING)
+
+
+def test_losses_are_of_real_target_tokens(tmp_path: Path):
+    """Of a batch with padding, as scoring computes them sentence by sentence."""
+    made = trainer(tmp_path, updates=1, label_smoothing=0.0)
+    made.train = made.valid = pairs = [([4, EOS], [6, EOS]), ([5, 6, EOS], [5, 6, 7, 8, EOS])]
+    before = nats(made.model, pairs, 64)
+    (row,) = made.run().curve
+    assert row["target_tokens"] == 7
+    assert row["train_loss_nats"] == pytest.approx(before, rel=ROUNDING)
+    assert row["valid_loss_nats"] == pytest.approx(nats(made.model, pairs, 64), rel=ROUNDING)
 
 
 def test_a_copy_task_is_learnt_and_the_curve_tells(tmp_path: Path):
@@ -253,6 +265,7 @@ def test_groups_and_their_rates_survive_a_kill(tmp_path: Path):
     assert [group.get("factor") for group in broken.optimiser.param_groups] == [None, 7.0]
 
 
+@pytest.mark.slow  # a process that imports torch
 def test_the_precision_is_not_announced() -> None:
     """A notebook would show the notice as a fault; which logger gives it depends on the imports."""
     code = "from headbook.training.processes import fabric; fabric('bf16-mixed')"

@@ -475,6 +475,7 @@ def assert_moves(
     assert moved < plain - 0.02
 
 
+@pytest.mark.slow  # a training per term
 @with_terms
 def test_training_makes_the_term_small(tmp_path: Path, term: Term):
     assert_moves(tmp_path, term, encoder=True)
@@ -515,6 +516,7 @@ def test_a_strength_of_nothing_changes_nothing(tmp_path: Path, term: Term):
         torch.testing.assert_close(weights[2], weights[0])
 
 
+@pytest.mark.slow  # a training per term
 @with_terms
 def test_killed_and_resumed_it_ends_bit_for_bit(tmp_path: Path, term: Term):
     def made(folder: str) -> Trainer:

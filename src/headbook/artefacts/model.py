@@ -133,12 +133,6 @@ class TrainedModel(Trained):
         """One row a test set and casing, with sacrebleu's signature."""
         return pd.read_csv(self.folder / "bleu.csv")
 
-    @property
-    def snapshots(self) -> dict[int, Path]:
-        """The models kept on the way, by update."""
-        files = sorted(self.folder.glob("snapshot-*.safetensors"))
-        return {int(path.stem.removeprefix("snapshot-")): path for path in files}
-
     def model(self, update: int | None = None) -> Transformer:
         """The model with the best validation loss, or the one kept at `update`, in eval mode.
 

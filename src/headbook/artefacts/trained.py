@@ -34,6 +34,12 @@ class Trained:
         """Of the best model on test text, by name; losses in nats per predicted token."""
         return json.loads((self.folder / "scores.json").read_text())
 
+    @property
+    def snapshots(self) -> dict[int, Path]:
+        """The models saved on the way, by update."""
+        files = sorted(self.folder.glob("snapshot-*.safetensors"))
+        return {int(path.stem.removeprefix("snapshot-")): path for path in files}
+
     def untrained(self) -> Transformer:
         """The model before its first update, in eval mode."""
         raise NotImplementedError

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from headbook.artefacts import catalogue as trained_here
+from headbook.artefacts.encoders import EncoderRun
 from headbook.artefacts.model import ModelRun
 from headbook.artefacts.trained import folder_of
 from headbook.looking.ours import WEIGHTS, RunFolder
@@ -57,8 +58,8 @@ def _catalogued(entry: Entry) -> Loaded:
 def _trained_here(name: str) -> Loaded:
     """From the run store, or from the weights that come with the book."""
     run = trained_here.run(name)
-    if not isinstance(run, ModelRun):
-        raise UserError(f"{name} is a language model of our own; only translation models are read")
+    if not isinstance(run, ModelRun | EncoderRun):
+        raise UserError(f"{name} has no encoder; translation and masked language models are read")
     with_book = trained_here.weights_folder(name)
     folder = folder_of(run, Store.default()) or (with_book if with_book.is_dir() else None)
     if folder is None:

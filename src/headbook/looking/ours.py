@@ -2,15 +2,16 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from headbook.corpora.batches import EOS, UNK, Batch, in_order
+from headbook.corpora.masked import mask_id
 from headbook.corpora.registry import registry
 from headbook.corpora.subwords import Subwords
 from headbook.models.decoding import Search
@@ -21,7 +22,10 @@ from headbook.training.scoring import translate_corpus
 from headbook.types import UserError
 
 WEIGHTS = "best.safetensors"
-SUBWORDS = ("source.json", "target.json")
+SOURCE, TARGET = "source.json", "target.json"
+UNRECORDED = "an unrecorded corpus"
+HIDDEN = 7
+"""Of so many tokens a masked language model is asked for one, about the share it was trained on."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +74,63 @@ class OurModel:
 
 
 @dataclass(frozen=True)
+class OurEncoder:
+    """A masked language model of ours with its subwords; see `Loaded` for the methods.
+
+    Its loss is of hidden tokens: every `HIDDEN`th of a sentence, from a place that its number
+    decides, so that the same sentences always lose the same tokens.
+    """
+
+    name: str
+    origin: str
+    languages: tuple[str, str | None]
+    network: Transformer
+    source: Subwords
+
+    @property
+    def unknown(self) -> int:
+        """The mask."""
+        return mask_id(len(self.source))
+
+    def batches(
+        self, sentences: Sequence[str], targets: Sequence[str] | None = None, tokens: int = 4096
+    ) -> list[Batch]:
+        return list(in_order([(row, [EOS]) for row in self.source.encode(sentences)], tokens))
+
+    def spans(self, sentence: str, target: bool = False) -> list[Span | None]:
+        return [*self.source.spans(sentence), None]
+
+    def pieces(self, sentence: str, target: bool = False) -> list[str]:
+        (ids,) = self.source.encode([sentence])
+        return self.source.pieces(ids)
+
+    def predicted(self, batch: Batch) -> Bool[Tensor, "batch source"]:
+        """The hidden tokens, of every sentence with text one at least."""
+        real = batch.source_mask & ~batch.source_boundary
+        rank, count = real.cumsum(1) - 1, real.sum(1, keepdim=True)
+        first = batch.sentences[:, None] % count.clamp(1, HIDDEN)
+        return real & (rank % HIDDEN == first)
+
+    def losses(self, batch: Batch) -> Float[Tensor, " token"]:
+        hidden = self.predicted(batch)
+        shown = replace(batch, source=batch.source.masked_fill(hidden, self.unknown))
+        return cross_entropy(
+            self.network(shown)[hidden].float(), batch.source[hidden], reduction="none"
+        )
+
+    def encoded(self, batch: Batch) -> Float[Tensor, "batch source model"]:
+        return self.network.encode(batch.source)[0]
+
+    def translate(self, sentences: Sequence[str]) -> list[str]:
+        raise UserError(f"{self.name} is a masked language model and translates nothing")
+
+
+@dataclass(frozen=True)
 class RunFolder:
-    """A folder of the run store that holds a trained translation model."""
+    """A folder that holds a trained translation model or masked language model."""
 
     path: Path
+    weights: str = WEIGHTS
 
     @cached_property
     def config(self) -> dict:
@@ -85,18 +142,25 @@ class RunFolder:
             return {}
 
     @property
-    def languages(self) -> tuple[str, str]:
-        """English and the corpus' target language, "unknown" for a corpus that is not listed."""
-        entry = registry().get(self.config.get("corpus", ""))
-        return "en", entry.target if entry else "unknown"
+    def corpus(self) -> str:
+        """Its name; empty where nothing was recorded."""
+        return self.config.get("text", self.config).get("corpus", "")
 
-    def model(self) -> OurModel:
-        """UserError where a file is missing or damaged."""
-        for name in (WEIGHTS, *SUBWORDS):
-            if not (self.path / name).is_file():
-                raise UserError(f"{self.path} has no {name}: name the folder of a finished run")
-        source, target = (Subwords.load(self.path / name) for name in SUBWORDS)
-        network = checkpoint.load_transformer(self.path / WEIGHTS)
-        corpus = self.config.get("corpus", "an unrecorded corpus")
-        origin = f"trained with headbook on {corpus}"
-        return OurModel(str(self.path), origin, self.languages, network, source, target)
+    def model(self) -> OurModel | OurEncoder:
+        """UserError where a file is missing or damaged, and for a model that has no encoder."""
+        source = Subwords.load(self._file(SOURCE))
+        network = checkpoint.load_transformer(self._file(self.weights))
+        if not network.config.encoder_layers:
+            raise UserError(f"{self.path} is a decoder alone; only models with encoders are read")
+        name, origin = str(self.path), f"trained with headbook on {self.corpus or UNRECORDED}"
+        if not network.config.decoder_layers:
+            return OurEncoder(name, origin, ("en", None), network, source)
+        target = Subwords.load(self._file(TARGET))
+        entry = registry().get(self.corpus)
+        languages = "en", entry.target if entry else "unknown"
+        return OurModel(name, origin, languages, network, source, target)
+
+    def _file(self, name: str) -> Path:
+        if not (self.path / name).is_file():
+            raise UserError(f"{self.path} has no {name}: name the folder of a finished run")
+        return self.path / name

@@ -106,6 +106,7 @@ class Attention(nn.Module):
             context = functional.scaled_dot_product_attention(query, key, value, mask, rate)
         else:
             context = self._explicit(query, key, value, mask)
+        context = self._bound(context, queries)
         if self.drop_head is not None:
             context = self.drop_head(context)
         if self.gate is not None:
@@ -139,6 +140,19 @@ class Attention(nn.Module):
     ) -> tuple[Tensor, Tensor, Mask | None]:
         """What queries look at: all keys and values. Kinds of attention to fewer override it."""
         return key, value, mask
+
+    def _bound(
+        self, context: Float[Tensor, "batch head query dim"], queries: Tensor
+    ) -> Float[Tensor, "batch head query dim"]:
+        """What goes on from each head: its context. Kinds of attention with roles override it."""
+        return context
+
+    def take(self, other: "Attention") -> None:
+        """Makes the projections of another attention its own; they are shared, not copied."""
+        self.key_value_heads = other.key_value_heads
+        self.query, self.key, self.value, self.output = (
+            other.query, other.key, other.value, other.output
+        )  # fmt: skip
 
     def _fused(self, query: Tensor) -> bool:
         if self.path is AttentionPath.AUTO:

@@ -63,7 +63,7 @@ class Mixed(Attention):
         values: Float[Tensor, "mixture length"],
     ) -> None:
         super().__init__(1, attention.heads, attention.dropout.rate, attention.path, 0)
-        _take(self, attention)
+        self.take(attention)
         self.of_keys, self.of_values = keys, values
 
     def _seen(self, key: Tensor, value: Tensor, mask: Mask | None) -> tuple[Tensor, Tensor, None]:
@@ -92,7 +92,7 @@ class Windowed(Attention):
 
     def __init__(self, attention: Attention, keys: int) -> None:
         super().__init__(1, attention.heads, attention.dropout.rate, attention.path, 0)
-        _take(self, attention)
+        self.take(attention)
         self.before, self.behind = keys // 2, (keys - 1) // 2
 
     def _seen(self, key: Tensor, value: Tensor, mask: Mask | None) -> tuple[Tensor, Tensor, Mask]:
@@ -102,12 +102,6 @@ class Windowed(Attention):
         # a query of padding has to see something: a row without any key has no softmax
         own = torch.eye(length, dtype=torch.bool, device=key.device)
         return key, value, near if mask is None else (near & mask) | own
-
-
-def _take(new: Attention, old: Attention) -> None:
-    """The projections of another attention, themselves."""
-    new.key_value_heads = old.key_value_heads
-    new.query, new.key, new.value, new.output = old.query, old.key, old.value, old.output
 
 
 def look_at_fewer(model: Transformer, fewer: FewerKeys) -> Transformer:

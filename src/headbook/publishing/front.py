@@ -67,6 +67,7 @@ def _tables(number: int) -> dict[str, Any]:
     return published_tables(find(number))
 
 
+@cache
 def _counts() -> dict[str, str]:
     from headbook.claims import board, scorecard
     from headbook.claims.ledger import load

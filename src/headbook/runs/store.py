@@ -75,6 +75,11 @@ class Store:
         """Whether the run is finished and kept; a folder without its record is not."""
         return (self.folder(ingredients) / "run.json").exists()
 
+    def under_way(self, ingredients: Ingredients) -> Path | None:
+        """The folder of a run that was begun and not finished; None where there is none."""
+        aside = _aside(self.folder(ingredients))
+        return aside if aside.is_dir() else None
+
     def get(self, ingredients: Ingredients, make: Callable[[Path], None]) -> Path:
         """The run's folder; `make` fills it first where there is none.
 
@@ -129,7 +134,7 @@ class Store:
                 yield file.parent, made
 
     def _make(self, ingredients: Ingredients, make: Callable[[Path], None], final: Path) -> None:
-        aside = final.with_suffix(".partial")
+        aside = _aside(final)
         aside.mkdir(exist_ok=True)
         # The commit that is running, not the one checked out when a long run ends.
         commit, started, began = record.commit(), record.now(), time.monotonic()
@@ -157,6 +162,10 @@ class Store:
         records = [json.loads(path.read_text()) for path in sorted(stage.glob("*/run.json"))]
         compared = [_differences(_flat(kept["ingredients"]), asked) for kept in records]
         return min(compared, key=len, default=None)
+
+
+def _aside(final: Path) -> Path:
+    return final.with_suffix(".partial")
 
 
 @contextmanager

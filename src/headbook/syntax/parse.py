@@ -111,27 +111,6 @@ def _head(token: Token, place: dict[int, int]) -> int:
     return ROOT if above is None else place[above.i]
 
 
-def to_doc(tree: Tree, vocab: Vocab) -> Doc:
-    """A tree as a spaCy document.
-
-    Raises UserError when spaCy cannot hold it: words of no characters, or any other gap between
-    words than one space.
-    """
-    starts = [start for start, _ in tree.words[1:]] + [len(tree.text)]
-    spaces = [end < start for (_, end), start in zip(tree.words, starts, strict=True)]
-    said = "".join(form + " " * gap for form, gap in zip(tree.forms, spaces, strict=True))
-    if said != tree.text or not all(tree.forms):
-        raise UserError(f"no spaCy document has the words of {tree.text!r}; use the tree itself")
-    return Doc(
-        vocab,
-        words=list(tree.forms),
-        spaces=spaces,
-        heads=[at if head == ROOT else head for at, head in enumerate(tree.heads)],
-        deps=["ROOT" if label == "root" else label for label in tree.relations],
-        pos=list(tree.tags) or None,
-    )
-
-
 def save_docs(parses: Parses, path: str | Path) -> Path:
     """Writes the documents to `path` and their record beside it; returns the record's path."""
     path = Path(path)

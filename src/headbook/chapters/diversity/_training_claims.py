@@ -9,7 +9,6 @@ from headbook.artefacts.language import LanguageModel, Setting
 from headbook.chapters.chapter import Tables
 from headbook.chapters.diversity._watched import (
     column,
-    cost_row,
     has_one_pair,
     labels,
     look_rows,
@@ -110,13 +109,12 @@ def _attention(looks: pd.DataFrame) -> float:
 
 
 def setting_tables(models: Sequence[LanguageModel]) -> Tables:
-    """What both settings' pages are drawn from: looks, losses, what is seen, what looking costs."""
+    """What both settings' pages are drawn from: looks, losses, what is seen."""
     looks = [look_rows(model) for model in models]
     found = [row for model, rows in zip(models, looks, strict=True) for row in claims(model, rows)]
     return {
         "looks": stacked(looks),
         "losses": stacked(map(loss_rows, models)),
         "sight": stacked(map(sight_rows, models)),
-        "cost": pd.DataFrame(map(cost_row, models)),
         "claims": pd.DataFrame(found),
     }

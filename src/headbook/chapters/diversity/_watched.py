@@ -118,14 +118,6 @@ def batch_rows(model: LanguageModel, updates: int) -> pd.DataFrame:
     return rows[rows["update"] < updates]
 
 
-def cost_row(model: LanguageModel) -> dict[str, object]:
-    """How much of a training's time went into looking at it, and how often it was looked at."""
-    looking, seconds = sum(look.seconds for look in model.looks), model.curve["seconds"].iloc[-1]
-    # The clock of an update holds the look that came before its step.
-    return {"model": labels(model)["model"], "looks": len(model.looks),
-            "updates": model.run.training.updates, "share_of_time": looking / seconds}  # fmt: skip
-
-
 def sight_rows(model: LanguageModel) -> pd.DataFrame:
     """Whether the model sees what comes after a position, before training and trained: one token is
     changed, and the largest change of a logit is looked for on either side."""

@@ -97,11 +97,6 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     return {"correlations": _summed(each), **judged}
 
 
-def _check(given: Sequence[str], known: Sequence[str]) -> None:
-    if unknown := set(given) - set(known):
-        raise UserError(f"{min(unknown)!r} is not measured here; use {' or '.join(known)}")
-
-
 def _of(model: Loaded, parameters: Parameters) -> Iterator[dict[str, object]]:
     """One row per form, weights, effect, sentence, layer, method and set of words."""
     sentences = short(model, parameters.texts, parameters.sentences)

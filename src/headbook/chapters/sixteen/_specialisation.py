@@ -11,7 +11,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headbook.artefacts.heads import Measured
-from headbook.chapters.measurements import Measurement
 from headbook.heads.positional import REACH, Place, at_place
 from headbook.heads.roles import Thresholds
 from headbook.statistics import interval
@@ -77,9 +76,9 @@ class Sharpest:
         return interval(self.replicates)[1:]
 
 
-def sharpest(measurement: Measurement, score: Score) -> Sharpest:
+def sharpest(sums: Measured, score: Score) -> Sharpest:
     """The head with the largest score on the first half of the sentences."""
-    return _sharpest(*_halves(measurement.sums, score))
+    return _sharpest(*_halves(sums, score))
 
 
 def offset_of(found: Sharpest, place: Place, reach: int = REACH) -> int:
@@ -87,9 +86,9 @@ def offset_of(found: Sharpest, place: Place, reach: int = REACH) -> int:
     return place.offsets(reach)[found.cell]
 
 
-def most_confident(measurement: Measurement) -> Sharpest:
+def most_confident(measured: Measured) -> Sharpest:
     """The head with the largest confidence, which is no role: it may look anywhere."""
-    sums = measurement.sums["confidence/encoder"]
+    sums = measured["confidence/encoder"]
     return _sharpest(sums.ratio(half=0), sums.replicates(half=1))
 
 

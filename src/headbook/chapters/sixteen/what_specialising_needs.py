@@ -93,8 +93,8 @@ def _rows(
         yield {
             **named, **recipe, "update": update, "tflop": spent / 1e12,
             BLEU: float(score(model, (), config.preset.pruning.translated, store, update).bleu[0]),
-            **{str(each): sharpest(measured, each).value for each in Score},
-            CONFIDENCE: most_confident(measured).value,
+            **{str(each): sharpest(measured.sums, each).value for each in Score},
+            CONFIDENCE: most_confident(measured.sums).value,
         }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.config import Config
 from headbook.chapters.measurements import Measurement, measure, text_of
+from headbook.chapters.sixteen import _on_the_way as long
 from headbook.chapters.sixteen._curves import score
 from headbook.chapters.sixteen._specialisation import (
     ANY_OFFSET,
@@ -29,7 +30,7 @@ from headbook.chapters.sixteen._specialisation import (
     sharpest,
     threshold,
 )
-from headbook.chapters.tables import claim_row, model_labels
+from headbook.chapters.tables import claim_row, claims_table, model_labels, stacked
 from headbook.chapters.trained import Parsed, at_profile
 from headbook.heads.importance import Form
 from headbook.heads.positional import Place, place_of
@@ -41,7 +42,7 @@ from headbook.types import Kind
 NUMBER = 26
 TITLE = "When do heads specialise?"
 WORK = "headbook"
-KEYS = ("model",)
+KEYS = ("model", "text", "sentences")
 QUALITY = 0.9
 """Of the last checkpoint's BLEU: from where a model is said to translate."""
 MOMENTS = {
@@ -86,7 +87,7 @@ class Checkpoint:
     importance: Replicates
 
     def sharpest(self, scored: Score, text: int = 0) -> Sharpest:
-        return sharpest(self.measured[text], scored)
+        return sharpest(self.measured[text].sums, scored)
 
 
 @dataclass(frozen=True)
@@ -125,12 +126,28 @@ class Emergence:
         return next(reached, None)
 
 
-Parameters = Parsed
+@dataclass(frozen=True)
+class Parameters(Parsed):
+    """And models measured as they can be loaded, and trainings at every snapshot in the store."""
+
+    ends: tuple[str, ...] = (long.MASKED,)
+    ways: tuple[str, ...] = ()
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
-    """Every checkpoint of every model of the profile; none at `published`."""
-    return at_profile(parameters, store, trained_here)
+    """Long trainings and what can be loaded; every checkpoint of every model of a profile."""
+    tables = at_profile(parameters, store, trained_here, released=("ends", "ways"))
+    if parameters.ends:
+        tables |= {"ends": long.at_their_end(parameters.ends, parameters.sentences)}
+    if parameters.ways:
+        sentences = parameters.sentences or long.SENTENCES
+        found = [long.way(name, store, sentences) for name in parameters.ways]
+        asked = claims_table(long.claims(found))
+        tables |= {
+            "ways": long.rows(found),
+            "claims": stacked([tables.get("claims", asked[:0]), asked]),
+        }
+    return tables
 
 
 def trained_here(config: Config, store: Store) -> Tables:
@@ -188,7 +205,7 @@ def _rows(emergence: Emergence) -> Iterator[dict[str, object]]:
                 row |= _named(scored, found.value, *found.ends)
                 if scored in (Score.NEIGHBOUR, Score.OTHER):
                     row[f"{scored}_offset"] = offset_of(found, Place(scored))
-            confident = most_confident(measured)
+            confident = most_confident(measured.sums)
             row |= _named(CONFIDENCE, confident.value, *confident.ends)
             own = measured.text.name == HELD_OUT
             row[BLEU] = each.bleu if own else float("nan")
@@ -324,7 +341,7 @@ def facts(tables: Tables) -> Facts:
         "peak_bleu": _span(peak[BLEU], "{:.0f}".format),
         "end": _span(last[ANY_OFFSET], words.percent),
         "end_bleu": _span(last[BLEU], "{:.0f}".format),
-    }
+    } | long.facts(tables)
 
 
 def _span(values: pd.Series, form) -> str:

@@ -1,6 +1,5 @@
 """What the encoder heads that a sweep keeps do, and did before (Voita et al. 2019, Figure 8)."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,11 +13,11 @@ from headbook.artefacts.texts import HELD_OUT
 from headbook.chapters.config import Config
 from headbook.chapters.measurements import Measurement, measure, text_of
 from headbook.chapters.specialised_heads._head_tables import head_scores, role_rows
-from headbook.chapters.specialised_heads._pruned_tables import Sweep, Translated
+from headbook.chapters.specialised_heads._pruned_tables import Sweep
 from headbook.heads.positional import Place
 from headbook.heads.roles import DRAWING_ORDER, Thresholds
 from headbook.runs.store import Store
-from headbook.statistics import block_matched_share, group_means, interval, pair_share
+from headbook.statistics import group_means
 from headbook.types import Kind
 
 NEARNESS = "nearness"
@@ -95,54 +94,12 @@ def survival(sweep: Sweep, config: Config, store: Store) -> Survival:
     return Survival(sweep, measure(sweep.base, text, store))
 
 
-def pair_rows(found: Survival) -> pd.DataFrame:
-    """One row a score: how often a kept head's is larger than a closed head's, over the points.
-
-    Intervals are over the heads. `block_matched` is what random heads give, as many in each layer.
-    """
-    rows = []
-    for name in SCORES:
-        value, low, high = interval(pair_share(found.score(name), found.kept))
-        matched = block_matched_share(found.score(name), found.kept, found.blocks)
-        rows.append(
-            {**found.sweep.labels, "score": name, "points": len(found.kept),
-             "value": value, "low": low, "high": high, "block_matched": matched}
-        )  # fmt: skip
-    return pd.DataFrame(rows)
-
-
-def mean_rows(found: Survival) -> pd.DataFrame:
-    """One row a (point, score): its mean before pruning over kept heads, and over closed ones.
-
-    The interval is of their difference, over the heads of either group.
-    """
-    columns = [*found.sweep.labels, "penalty", "kept", "score", "kept_mean", "closed_mean",
-               "difference", "low", "high"]  # fmt: skip
-    rows = [row for each in found.sweep.learned for row in _mean_rows(found, each)]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _mean_rows(found: Survival, point: Translated) -> Iterator[dict[str, object]]:
-    kept = keeping([point.closed_heads], (Kind.ENCODER,), found.sweep.base.run.size).ravel()
-    for name in SCORES:
-        scores = found.score(name)
-        known = ~np.isnan(scores)
-        open_, closed = group_means([scores[kept & known], scores[~kept & known]])
-        difference, low, high = interval(open_ - closed)
-        yield {
-            **found.sweep.labels, "penalty": point.penalty, "kept": int(kept.sum()), "score": name,
-            "kept_mean": float(open_[0]), "closed_mean": float(closed[0]),
-            "difference": difference, "low": low, "high": high,
-        }  # fmt: skip
-
-
 def function_rows(found: Survival, store: Store) -> pd.DataFrame:
     """One row a model: how many kept encoder heads have which role in it, and in none.
 
     A head with several counts for the first in drawing order. `new` heads have a role that they had
     not before pruning; the means are of the kept heads' scores.
     """
-    old = _held(found.before)
     old, sweep = _held(found.before), found.sweep
     rows = []
     for each in (sweep.before, sweep.further, *sweep.learned):

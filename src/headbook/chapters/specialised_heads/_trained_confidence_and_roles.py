@@ -1,11 +1,9 @@
 """Page 11, models trained here: confidence and roles of every head."""
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
 
 import pandas as pd
 
-from headbook.artefacts.heads import DEFAULT, Choices
 from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.measurements import Measurement, measurements, models
@@ -22,7 +20,7 @@ NEIGHBOURS = {"-1", "+1"}
 
 
 def trained_here(config: Config, store: Store) -> Tables:
-    """Scores and roles of every head, how they came about, and what the choices move."""
+    """Scores and roles of every head, and how they came about."""
     found = list(measurements(config, store, updates=(None, 0)))
     best = [each for each in found if each.run.update is None]
     roles = stacked(role_rows(each) for each in found)
@@ -30,7 +28,6 @@ def trained_here(config: Config, store: Store) -> Tables:
         "scores": stacked(head_scores(each) for each in found),
         "roles": roles[roles["held"]].drop(columns="held").reset_index(drop=True),
         "training": stacked(_through_training(config, store)),
-        "choices": stacked(_choices(config, store)),
         "claims": pd.DataFrame([row for each in best for row in _claims(each)]),
     }
 
@@ -61,22 +58,6 @@ def _summary(measurement: Measurement) -> pd.DataFrame:
             }
         ]
     )
-
-
-def _choices(config: Config, store: Store) -> Iterator[pd.DataFrame]:
-    """The first model under every other value of every choice, one at a time."""
-    first = [config.one_model()]
-    for choice, value, choices in _alternatives():
-        for each in measurements(config, store, choices=choices, runs=first):
-            yield _summary(each).assign(choice=choice, option=value)
-
-
-def _alternatives() -> Iterator[tuple[str, str, Choices]]:
-    yield "declared default", "", DEFAULT
-    for field in fields(Choices):
-        for value in type(getattr(DEFAULT, field.name)):
-            if value is not getattr(DEFAULT, field.name):
-                yield field.name, str(value), replace(DEFAULT, **{field.name: value})
 
 
 def _claims(measurement: Measurement) -> Iterator[dict[str, object]]:

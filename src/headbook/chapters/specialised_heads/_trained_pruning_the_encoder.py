@@ -14,8 +14,6 @@ from headbook.chapters.specialised_heads._kept_roles import (
     NEARNESS,
     Survival,
     function_rows,
-    mean_rows,
-    pair_rows,
     survival,
 )
 from headbook.chapters.specialised_heads._pruned_tables import (
@@ -41,8 +39,6 @@ def trained_here(config: Config, store: Store) -> Tables:
         "points": stacked(point_rows(each.sweep) for each in found),
         "controls": control_table(each.sweep for each in found),
         "functions": stacked(function_rows(each, store) for each in found),
-        "pairs": stacked(pair_rows(each) for each in found),
-        "kept_and_closed": stacked(mean_rows(each) for each in found),
         "claims": pd.DataFrame([row for each in found for row in _claims(each)]),
     }
 

@@ -34,7 +34,6 @@ def trained_here(config: Config, store: Store) -> Tables:
     both = [*by_query, *by_sentence]
     return {
         "shares": stacked(_shares(each) for each in both),
-        "baselines": stacked(_baselines(each) for each in both),
         "chosen": stacked(_chosen(each) for each in both),
         "kept": pd.DataFrame([_kept(each) for each in by_sentence]),
         "rivals": pd.DataFrame([row for each in best for row in rival_rows(each)], columns=COLUMNS),
@@ -50,17 +49,6 @@ def _shares(measurement: Measurement) -> pd.DataFrame:
     """One row a head and way of counting: the rarest token, one of the two rarest."""
     rows = head_rows(measurement).query("measure == 'rare'").drop(columns=["measure", "kind"])
     return rows.rename(columns={"detail": "pointing"}).assign(**_labels(measurement))
-
-
-def _baselines(measurement: Measurement) -> pd.DataFrame:
-    """What a head gets that points anywhere equally often, and one of random weights."""
-    names = {"chance": "rare chance", "random head": "random rare"}
-    rows = [
-        {"baseline": name, "pointing": pointing, "value": float(value)}
-        for name, sums in names.items()
-        for pointing, value in zip(RAREST, measurement.sums[sums].ratio()[0, 0], strict=True)
-    ]
-    return pd.DataFrame(rows).assign(**_labels(measurement))
 
 
 def _kept(measurement: Measurement) -> dict[str, object]:

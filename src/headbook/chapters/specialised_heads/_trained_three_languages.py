@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, groupby
+from itertools import groupby
 
 import pandas as pd
 import torch
@@ -24,20 +24,17 @@ THRESHOLDS = Thresholds()
 UNDETERMINED = "xx"
 """The target language of an invented corpus, which is then told by the end of its name."""
 ANY = "any role"
-AGREEMENT = ["first", "second", "one_collection", "same", "both", "either", "of"]
 
 
 def trained_here(config: Config, store: Store) -> Tables:
-    """Roles of every head by target language, counts over seeds, and what languages agree on."""
+    """Roles of every head by target language, and counts over seeds."""
     found = list(measurements(config, store, updates=(None, 0)))
     models = [Roles.of(each) for each in found]
     best = [each for each in models if each.measurement.run.update is None]
-    tracked = stacked(_tracked(each) for each in best)
     return {
         "roles": stacked(_held(each) for each in models),
         "counts": pd.DataFrame([row for each in models for row in _counts(each)]),
-        "tracked": tracked,
-        "agreement": pd.DataFrame(_agreement(tracked), columns=AGREEMENT),
+        "tracked": stacked(_tracked(each) for each in best),
         "claims": pd.DataFrame([*_claims_of_models(best), *_claims_of_collections(best)]),
     }
 
@@ -113,25 +110,6 @@ def _tracked(roles: Roles) -> pd.DataFrame:
     rows = pd.DataFrame({name: values.tolist() for name, values in columns.items()})
     tracked = rows["margin"] >= THRESHOLDS.syntactic_margin
     return rows.assign(relation=RELATION_NAMES, tracked=tracked, **roles.labels)
-
-
-def _agreement(tracked: pd.DataFrame) -> list[dict[str, object]]:
-    """For any two corpora of different target languages: the relation-directions they share.
-
-    A corpus tracks one where at least half of its seeds do.
-    """
-    keys = ["corpus", "collection", "language"]
-    by_corpus = tracked.pivot_table(index=keys, columns="relation", values="tracked", sort=False)
-    decided = by_corpus[RELATION_NAMES] >= 0.5
-    rows = []
-    for (one, first), (other, second) in combinations(decided.iterrows(), 2):
-        if one[2] != other[2]:
-            rows.append(
-                {"first": one[0], "second": other[0], "one_collection": one[1] == other[1],
-                 "same": int((first == second).sum()), "both": int((first & second).sum()),
-                 "either": int((first | second).sum()), "of": len(RELATION_NAMES)}
-            )  # fmt: skip
-    return rows
 
 
 def _claims_of_models(models: Sequence[Roles]) -> Iterator[dict[str, object]]:

@@ -1,0 +1,294 @@
+"""Page 26, long trainings: a model's heads at every snapshot, and released ones as the far end."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import SupportsFloat
+
+import numpy as np
+import pandas as pd
+import torch
+from tqdm import tqdm
+
+from headbook.artefacts.catalogue import recipe
+from headbook.artefacts.recipe import Task
+from headbook.artefacts.texts import HELD_OUT, Text
+from headbook.chapters import words
+from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.sixteen._specialisation import (
+    CONFIDENCE,
+    Score,
+    Sharpest,
+    most_confident,
+    offset_of,
+    sharpest,
+)
+from headbook.chapters.tables import claim_row
+from headbook.heads.confidence import Confidence
+from headbook.heads.measure import HeadMeasure, RatioSums
+from headbook.heads.offset_baseline import OffsetShare
+from headbook.heads.positional import Place, PositionalShare
+from headbook.heads.rare import RareShare
+from headbook.heads.syntactic import SyntacticAccuracy
+from headbook.looking.load import load
+from headbook.looking.on_the_way import OnTheWay
+from headbook.looking.passes import aligned, pass_over, ranks_in
+from headbook.looking.text import text as text_of
+from headbook.models.loaded import Loaded
+from headbook.runs.store import Store
+from headbook.statistics import interval
+from headbook.trees import RELATION_DIRECTIONS
+from headbook.types import Kind
+
+SAMPLE = "ewt-sample"
+SENTENCES = 500
+MASKED, TRANSLATION = "mixture-fr-256-masked", "mixture-fr-256"
+"""One encoder, two objectives, one text."""
+OBJECTIVES = {Task.MASKED: "hidden words", Task.TRANSLATION: "translation"}
+RELEASED, STUDENT = "released", "firefox-en-pt"
+HALF = 0.5
+"""Of its last value: from where a share counts as there."""
+SOONER, BEFORE, FIRST = (
+    "emergence-masking-sooner",
+    "emergence-before-quality",
+    "emergence-own-before-neighbour",
+)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One model after so many updates (None: released) on one text."""
+
+    name: str
+    objective: str
+    update: int | None
+    text: str
+    sentences: int
+    sums: dict[str, RatioSums]
+    nats: float  # per predicted token of the training's own held-out text
+
+    def sharpest(self, scored: Score) -> Sharpest:
+        return sharpest(self.sums, scored)
+
+    def row(self) -> dict[str, object]:
+        """Of every score: the head chosen on one half, its value and interval on the other."""
+        update = np.nan if self.update is None else self.update
+        row = {"model": self.name, "objective": self.objective, "update": update,
+               "text": self.text, "sentences": self.sentences, "nats": self.nats}  # fmt: skip
+        for scored in Score:
+            if scored is Score.MARGIN and "syntactic" not in self.sums:
+                continue
+            found = self.sharpest(scored)
+            row |= _numbers(scored, found)
+            if scored in (Score.NEIGHBOUR, Score.OTHER):
+                row[f"{scored}_offset"] = offset_of(found, Place(scored))
+            if scored is Score.MARGIN:
+                relation, direction = RELATION_DIRECTIONS[found.cell]
+                row["relation"] = f"{relation}, {direction}"
+        return row | _numbers(CONFIDENCE, most_confident(self.sums))
+
+
+def _numbers(name: str, found: Sharpest) -> dict[str, object]:
+    low, high = found.ends
+    return {str(name): found.value, f"{name}_low": low, f"{name}_high": high,
+            f"{name}_layer": found.layer + 1, f"{name}_head": found.head + 1}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Way:
+    """A training from the untrained model to its last snapshot, on its own held-out text."""
+
+    name: str
+    own: tuple[Moment, ...]
+    gold: tuple[Moment, ...]
+
+    @cached_property
+    def shares(self) -> dict[Score, list[float]]:
+        return {each: [moment.sharpest(each).value for moment in self.own]
+                for each in (Score.OWN, Score.NEIGHBOUR)}  # fmt: skip
+
+    def there(self, scored: Score) -> int:
+        """Index of the first snapshot from which the share is HALF of its last, or more."""
+        values = self.shares[scored]
+        return next(at for at, value in enumerate(values) if value >= HALF * values[-1])
+
+
+def way(name: str, store: Store, sentences: int = SENTENCES) -> Way:
+    """Every snapshot of a training on its own held-out text and on the gold trees of the sample."""
+    training = OnTheWay.of(name, store)
+    objective = OBJECTIVES[recipe(name).task]
+    (pairs, *_) = training.trained.corpus.tests.values()
+    pairs = pairs.first(sentences)
+    own = Text(HELD_OUT, pairs.source, pairs.target, (), "")
+    gold = text_of(SAMPLE, first=sentences)
+    found: dict[str, list[Moment]] = {HELD_OUT: [], SAMPLE: []}
+    with tqdm(training, desc=name, unit="model", total=len(training.updates)) as moments:
+        for update, model in moments:
+            nats = _nats(model, own)
+            for text in (own, gold):
+                sums = measured(model, text)
+                found[text.name].append(
+                    Moment(name, objective, update, text.name, len(text.sentences), sums, nats)
+                )
+    return Way(name, *map(tuple, found.values()))
+
+
+@torch.inference_mode()
+def _nats(model: Loaded, text: Text) -> float:
+    batches = model.batches(text.sentences, text.targets, 2048)
+    return float(torch.cat([model.losses(batch) for batch in batches]).double().mean())
+
+
+def measured(model: Loaded, text: Text) -> dict[str, RatioSums]:
+    """The sums that `sharpest` reads, of the encoder's heads; syntax where there are trees."""
+    batches = model.batches(text.sentences, None, 2048)
+    measures: dict[str, HeadMeasure] = {
+        f"confidence/{Kind.ENCODER}": Confidence(Kind.ENCODER),
+        f"positional/{Kind.ENCODER}": PositionalShare(Kind.ENCODER),
+        "rare": RareShare(ranks_in(batches)),
+    }
+    if text.trees:
+        trees = aligned(model, text)
+        measures |= {"syntactic": SyntacticAccuracy(trees), "offsets": OffsetShare(trees)}
+    return pass_over(model.network, batches, measures, shown=False)
+
+
+def at_their_end(models: Sequence[str], sentences: int | None) -> pd.DataFrame:
+    """Models as they can be loaded, on the gold trees of the sample, one row per model."""
+    text = text_of(SAMPLE, first=sentences)
+    rows = []
+    for name in models:
+        sums = measured(load(name), text)
+        moment = Moment(name, RELEASED, None, SAMPLE, len(text.sentences), sums, np.nan)
+        rows.append(moment.row())
+    return pd.DataFrame(rows).drop(columns=["objective", "update", "nats"])
+
+
+def rows(ways: Sequence[Way]) -> pd.DataFrame:
+    """One row per training, snapshot and text."""
+    return pd.DataFrame([moment.row() for way in ways for moment in (*way.own, *way.gold)])
+
+
+def claims(ways: Sequence[Way]) -> Iterator[dict[str, object]]:
+    """When each came, and masking beside translation after as many updates."""
+    for each in ways:
+        if each.name == MASKED:
+            yield claim_row(BEFORE, _labels(each), learnt_by(each, each.there(Score.NEIGHBOUR)))
+            later = each.there(Score.NEIGHBOUR) - each.there(Score.OWN)
+            yield claim_row(FIRST, _labels(each), float(later))
+    by_name = {each.name: {moment.update: moment for moment in each.own} for each in ways}
+    if {MASKED, TRANSLATION} <= by_name.keys():
+        both = max(by_name[MASKED].keys() & by_name[TRANSLATION].keys())
+        masked, translating = (
+            by_name[name][both].sharpest(Score.NEIGHBOUR).replicates
+            for name in (MASKED, TRANSLATION)
+        )
+        labels = _labels(next(each for each in ways if each.name == MASKED))
+        yield claim_row(SOONER, labels, *interval(masked - translating))
+
+
+def learnt_by(each: Way, index: int) -> float:
+    """How much of the fall of its loss, from the untrained model to the last, has come by then."""
+    nats = [moment.nats for moment in each.own]
+    return (nats[0] - nats[index]) / (nats[0] - nats[-1])
+
+
+def _labels(each: Way) -> dict[str, object]:
+    return {"model": each.name, "corpus": recipe(each.name).corpus, "target": "",
+            "seed": recipe(each.name).seed}  # fmt: skip
+
+
+SCORES = {
+    Score.NEIGHBOUR: "a neighbour",
+    Score.OWN: "its own token",
+    Score.OTHER: "one place farther away",
+    Score.RARE: "the two rarest words",
+    Score.MARGIN: "a relation, over the best offset",
+}
+"""Scores as figures name them."""
+
+
+def through(ways: pd.DataFrame, model: str, text: str = SAMPLE) -> pd.DataFrame:
+    """Every score of one training on a text, long: looks at, update, value, low, high."""
+    own = ways[(ways["model"] == model) & (ways["text"] == text)]
+    parts = [
+        own[["update", each, f"{each}_low", f"{each}_high"]]
+        .set_axis(["update", "value", "low", "high"], axis=1)
+        .assign(**{"looks at": name})
+        for each, name in SCORES.items()
+    ]
+    return pd.concat(parts, ignore_index=True).dropna(subset="value")
+
+
+def far_end(ends: pd.DataFrame, update: SupportsFloat, model: str = STUDENT) -> pd.DataFrame:
+    """The same scores of a model as it was released, placed at that update."""
+    (own,) = ends[ends["model"] == model].to_dict("records")
+    rows = [{"looks at": name, "value": own[each]} for each, name in SCORES.items()]
+    return pd.DataFrame(rows).assign(update=float(update))
+
+
+def moments(ways: pd.DataFrame) -> pd.DataFrame:
+    """Loss and scores of every snapshot, one row per training and update."""
+    gold = ways[ways["text"] == SAMPLE].set_index(["model", "update"])
+    own = ways[ways["text"] == HELD_OUT].set_index(["model", "update"])
+    frame = pd.DataFrame({
+        "training": own["objective"],
+        "nats": own["nats"].map("{:.2f}".format),
+        "own token": own[Score.OWN].map(words.percent),
+        "neighbour": [f"{words.percent(row.neighbour)} ({row.neighbour_offset:+.0f}, "
+                      f"{words.head(row.neighbour_layer, row.neighbour_head)})"
+                      for row in own.itertuples()],
+        "rarest": own[Score.RARE].map(words.percent),
+        "relation over offset": gold[Score.MARGIN].map(words.points),
+        "confidence": own[CONFIDENCE].map(words.percent),
+    })  # fmt: skip
+    frame = frame.reset_index().drop(columns="model")
+    return frame.assign(update=frame["update"].map(words.count))
+
+
+def facts(tables: Tables) -> Facts:
+    """The numbers of the prose about long trainings."""
+    ways, ends = tables["ways"], tables["ends"].set_index("model")
+    own = ways[ways["text"] == HELD_OUT]
+    found: dict[str, str] = {}
+    for name, short in ((MASKED, "masked"), (TRANSLATION, "translating")):
+        rows, gold = (each[each["model"] == name].sort_values("update")
+                      for each in (own, ways[ways["text"] == SAMPLE]))  # fmt: skip
+        last, first = rows.iloc[-1], rows.iloc[0]
+        found |= {
+            f"{short}_updates": words.count(last["update"]),
+            f"{short}_neighbour": words.estimate(*_three(last, Score.NEIGHBOUR)),
+            f"{short}_neighbour_head": words.head(
+                int(last["neighbour_layer"]), int(last["neighbour_head"])
+            ),
+            f"{short}_own": words.percent(last[Score.OWN]),
+            f"{short}_rare": words.percent(last[Score.RARE]),
+            f"{short}_margin": words.points(gold.iloc[-1][Score.MARGIN]),
+            f"{short}_nats_first": f"{first['nats']:.1f}",
+            f"{short}_nats": f"{last['nats']:.1f}",
+        }
+    masked = own[own["model"] == MASKED].sort_values("update")
+    both = min(own.groupby("model")["update"].max())
+    at_both = own[own["update"] == both].set_index("model")
+    there = masked[masked[Score.NEIGHBOUR] >= HALF * masked[Score.NEIGHBOUR].iloc[-1]].iloc[0]
+    gold = ways[(ways["text"] == SAMPLE) & (ways["model"] == MASKED)].sort_values("update")
+    return found | {
+        "there_update": words.count(there["update"]),
+        "there_nats": f"{there['nats']:.1f}",
+        "both": words.count(both),
+        "both_masked": words.percent(at_both.loc[MASKED, Score.NEIGHBOUR]),
+        "both_translating": words.percent(at_both.loc[TRANSLATION, Score.NEIGHBOUR]),
+        "untrained_neighbour": words.percent(masked[Score.NEIGHBOUR].iloc[0]),
+        "masked_gold": words.percent(gold[Score.NEIGHBOUR].iloc[-1]),
+        "masked_gold_own": words.percent(gold[Score.OWN].iloc[-1]),
+        "masked_gold_rare": words.percent(gold[Score.RARE].iloc[-1]),
+        "sample_sentences": words.count(gold["sentences"].iloc[-1]),
+        "student_neighbour": words.percent(ends.loc[STUDENT, Score.NEIGHBOUR]),
+        "student_own": words.percent(ends.loc[STUDENT, Score.OWN]),
+        "student_rare": words.percent(ends.loc[STUDENT, Score.RARE]),
+        "student_margin": words.points(ends.loc[STUDENT, Score.MARGIN]),
+    }
+
+
+def _three(row: pd.Series, name: str) -> tuple[float, float, float]:
+    return row[name], row[f"{name}_low"], row[f"{name}_high"]

@@ -1,0 +1,76 @@
+"""Attention whose heads bind what they fetch to a role: the TP-Transformer of Schlag et al. 2019.
+
+The tensor product of a filler and a role is thinned out to its diagonal, the Hadamard product.
+"""
+
+from enum import StrEnum
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from headbook.models.attention import Attention
+from headbook.models.transformer import Transformer, glorot
+from headbook.types import UserError
+
+
+class Roles(StrEnum):
+    """What a head's context is multiplied by before the output map."""
+
+    NONE = "plain"
+    CONSTANT = "constant roles"  # learnt, the same whoever asks: W_O could do the same
+    QUERY = "roles of the query"
+
+
+class ConstantRole(nn.Module):
+    """A learnt role per head, one after another, that does not look at the query."""
+
+    def __init__(self, inner: int) -> None:
+        super().__init__()
+        self.role = nn.Parameter(torch.ones(inner))
+
+    def forward(self, queries: Tensor) -> Float[Tensor, " inner"]:
+        """The same for every query."""
+        return self.role
+
+
+class Bound(Attention):
+    """output_i = W_O (context_i ⊙ r_i) + b with r_i = W_r x_i + b_r (Schlag et al. 2019).
+
+    x_i is the state that the query is computed from, and the roles of all heads stand one after
+    another. UserError for roles that are not as wide as the heads together.
+    """
+
+    def __init__(self, attention: Attention, role: nn.Module) -> None:
+        super().__init__(1, attention.heads, attention.dropout.rate, attention.path, 0)
+        self.take(attention)
+        self.role = role
+        inner, width = self.output.in_features, self.query.in_features
+        found = role(self.output.weight.new_zeros(1, 1, width)).shape[-1]
+        if found != inner:
+            raise UserError(
+                f"roles {found} wide for heads that are {inner} wide together: give {inner}"
+            )
+
+    def _bound(self, context: Tensor, queries: Tensor) -> Tensor:
+        role = self.role(queries).unflatten(-1, (self.heads, -1))
+        return context * (role.transpose(1, 2) if role.dim() > 2 else role[:, None])
+
+
+def bind(model: Transformer, roles: Roles) -> Transformer:
+    """The model itself, with roles in every self-attention, which start near one.
+
+    W_r starts like every linear layer, b_r at one.
+    """
+    for layer in (*model.encoder, *model.decoder):
+        inner = layer.attention.output.in_features
+        if roles is Roles.QUERY:
+            role = nn.Linear(layer.attention.query.in_features, inner)
+            glorot(role)
+            nn.init.ones_(role.bias)
+        elif roles is Roles.CONSTANT:
+            role = ConstantRole(inner)
+        else:
+            continue
+        layer.attention = Bound(layer.attention, role.to(layer.attention.output.weight))
+    return model

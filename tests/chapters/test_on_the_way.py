@@ -1,0 +1,89 @@
+"""A long training, of planted snapshots whose moments are known beforehand."""
+
+import pytest
+import torch
+
+from headbook.chapters.sixteen import _on_the_way as long
+from headbook.chapters.sixteen._on_the_way import MASKED, TRANSLATION, Moment, Way
+from headbook.heads.measure import RatioSums
+from headbook.trees import RELATION_DIRECTIONS
+
+UPDATES = (0, 64, 91, 128)
+OWN, NEIGHBOUR = (0.1, 0.3, 0.4, 0.5), (0.05, 0.1, 0.3, 0.6)
+NATS = (9.0, 7.0, 6.0, 5.0)
+REPLICATES = 4
+
+
+def planted(cells: dict[int, float], *shape: int) -> RatioSums:
+    """These shares in these cells, every replicate a hundredth less."""
+    numerator = torch.zeros(2, 1 + REPLICATES, *shape, dtype=torch.float64)
+    for cell, share in cells.items():
+        numerator.flatten(2)[..., cell] = share - 0.01 * torch.arange(1 + REPLICATES)
+    return RatioSums(numerator, torch.ones_like(numerator))
+
+
+def moment(name: str, number: int, text: str, less: float = 0.0) -> Moment:
+    """Head 1 of layer 1 looks one token to the right, head 2 at its own token."""
+    sums = {
+        "positional/encoder": planted({6: NEIGHBOUR[number] - less, 11 + 5: OWN[number]}, 2, 2, 11),
+        "rare": planted({1: 0.2}, 2, 2, 2),
+        "confidence/encoder": planted({3: 0.9}, 2, 2),
+    }
+    if text != "held-out":
+        sums |= {"syntactic": planted({2: 0.7}, 2, 2, 8),
+                 "offsets": RatioSums(*[torch.full((2, 1 + REPLICATES, 3, 8), each)
+                                        for each in (0.5, 1.0)])}  # fmt: skip
+    objective = "hidden words" if name == MASKED else "translation"
+    return Moment(name, objective, UPDATES[number], text, 10, sums, NATS[number])
+
+
+def way(name: str, until: int = 4, less: float = 0.0) -> Way:
+    own, gold = (
+        tuple(moment(name, number, text, less) for number in range(until))
+        for text in ("held-out", long.SAMPLE)
+    )
+    return Way(name, own, gold)
+
+
+def test_a_share_is_there_when_it_is_half_of_its_last():
+    found = way(MASKED)
+    assert UPDATES[found.there(long.Score.NEIGHBOUR)] == 91
+    assert UPDATES[found.there(long.Score.OWN)] == 64
+    assert long.learnt_by(found, 2) == pytest.approx(0.75)
+
+
+def test_claims_say_when_each_came():
+    both = way(MASKED), way(TRANSLATION, until=3, less=0.1)
+    rows = {row["claim"]: row for row in long.claims(both)}
+    assert rows[long.BEFORE]["value"] == pytest.approx(0.75)
+    assert rows[long.FIRST]["value"] == 1
+    sooner = rows[long.SOONER]
+    assert sooner["value"] == pytest.approx(0.1), "after 91 updates, the last that both have"
+    assert sooner["low"] == pytest.approx(0.1) and sooner["model"] == MASKED
+
+
+def test_without_a_second_training_nothing_is_compared():
+    assert {row["claim"] for row in long.claims([way(MASKED)])} == {long.BEFORE, long.FIRST}
+
+
+def test_rows_name_head_offset_and_relation():
+    rows = long.rows([way(MASKED)])
+    assert len(rows) == 8
+    last = rows[rows["text"] == long.SAMPLE].iloc[-1]
+    assert (last["neighbour_layer"], last["neighbour_head"], last["neighbour_offset"]) == (1, 1, 1)
+    assert (last["own_layer"], last["own_head"]) == (1, 2) and last["own"] == pytest.approx(0.5)
+    assert last["syntactic"] == pytest.approx(0.2)
+    relation, direction = RELATION_DIRECTIONS[2]
+    assert last["relation"] == f"{relation}, {direction}"
+    assert rows[rows["text"] == "held-out"]["syntactic"].isna().all()
+
+
+def test_the_figure_holds_every_score_and_the_far_end():
+    rows = long.rows([way(MASKED)])
+    drawn = long.through(rows, MASKED)
+    assert set(drawn["looks at"]) == set(long.SCORES.values()) and set(drawn["update"]) == {
+        *UPDATES
+    }
+    ends = rows[rows["text"] == long.SAMPLE].tail(1).assign(model=long.STUDENT)
+    marks = long.far_end(ends, 256).set_index("looks at")
+    assert marks.loc["a neighbour", "value"] == pytest.approx(0.6) and set(marks["update"]) == {256}
