@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from headbook.corpora.batches import Batch
 from headbook.heads.collect import Progress, collect
@@ -51,7 +51,7 @@ class NullValues:
 
 
 @contextmanager
-def without_knowledge(network: Capturable, null: Null, seed: int) -> Iterator[None]:
+def without_knowledge(network: Capturable | nn.Module, null: Null, seed: int) -> Iterator[None]:
     """The network as a null model for as long as the block lasts; then its own weights again.
 
     Parameters of two dimensions or more are replaced, each from a generator of its own, embeddings

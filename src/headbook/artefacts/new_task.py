@@ -1,0 +1,208 @@
+"""The stage `new-task`: an encoder with new ends, tuned on a small task at one learning rate."""
+
+import copy
+import json
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+from tqdm import tqdm
+
+from headbook.corpora.small_tasks import Split, Task, task
+from headbook.heads.nulls import Null, without_knowledge
+from headbook.models.loaded import digest
+from headbook.models.new_ends import NewEnds, Trainable, right
+from headbook.released import hugging_face
+from headbook.runs.seeds import derived
+from headbook.runs.store import Ingredients, Stage, Store
+from headbook.types import UserError
+
+NEW_TASK = Stage("new-task", version=1)
+BODY = "minilm"
+BATCH, CLIP, EVERY = 16, 1.0, 50
+"""Rows of an update, largest norm of a gradient, and updates between evaluations."""
+PRECISION = "bf16-mixed"
+"""Products in bfloat16, weights and their updates in float32: half the time."""
+
+
+class Start(StrEnum):
+    """Where the weights between the ends come from."""
+
+    TRAINED = "trained"
+    REDRAWN = "redrawn"
+    """Matrices drawn anew, each with its own mean and spread; biases and norms as trained."""
+    SCRATCH = "scratch"
+    """The architecture's own initialisation."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """One cell: what is tuned on what from where, at which rate, for how many updates.
+
+    UserError for a rate that is not above zero or no update.
+    """
+
+    task: str
+    start: Start
+    trainable: Trainable
+    rate: float
+    seed: int = 0
+    shuffled: bool = False  # the labels of the training rows, as a control
+    layers: int = 2
+    updates: int = 300
+
+    def __post_init__(self) -> None:
+        if not (self.rate > 0 and math.isfinite(self.rate)):
+            raise UserError(f"a learning rate of {self.rate} trains nothing; give one above 0")
+        if self.updates < 1:
+            raise UserError(f"{self.updates} updates train nothing; give at least 1")
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """Accuracy at the evaluation that is best on the validation split, that of update 0 included.
+
+    `loss` is the validation split's, in nats; `last` its accuracy at the end, NaN where the network
+    gives no number any more; `steps` the updates until the end, `tuned` the share of all weights
+    that are trained.
+    """
+
+    validation: float
+    loss: float
+    test: float
+    last: float
+    steps: int
+    tuned: float
+
+
+def tuned(cell: Tuning, store: Store) -> Tuned:
+    """The outcome of a cell, from the store or trained now."""
+    made = Ingredients(NEW_TASK, cell, {"body": _body_digest()},
+                       {"precision": PRECISION, "device": "cpu"})  # fmt: skip
+    folder = store.get(made, lambda aside: _write(cell, aside))
+    return Tuned(**json.loads((folder / "outcome.json").read_text()))
+
+
+def _write(cell: Tuning, folder: Path) -> None:
+    with network(cell, _body()) as model:
+        found = train(model, cell, task(cell.task))
+    (folder / "outcome.json").write_text(json.dumps(asdict(found)))
+
+
+@cache
+def _body() -> nn.Module:
+    """The released encoder; its own attention, without the recorder, is faster."""
+    model = hugging_face.load(BODY).network.model
+    model.set_attn_implementation("sdpa")
+    return model
+
+
+@cache
+def _body_digest() -> str:
+    return digest(_body())
+
+
+@contextmanager
+def network(cell: Tuning, body: nn.Module) -> Iterator[NewEnds]:
+    """The network of a cell before its first update; `body` stays as it is."""
+    found = task(cell.task)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derived(cell.seed, "new layers"))
+        own = type(body)(body.config) if cell.start is Start.SCRATCH else copy.deepcopy(body)
+        answers = None if found.pooled else found.train.labels.shape[1]
+        model = NewEnds(own, found.features, found.classes, answers, cell.layers).eval()
+    drawn = (
+        without_knowledge(model.body, Null.DRAWN, derived(cell.seed, "matrices"))
+        if cell.start is Start.REDRAWN
+        else nullcontext()
+    )
+    with drawn:
+        yield model
+
+
+def train(model: NewEnds, cell: Tuning, found: Task) -> Tuned:
+    """Adam at a constant rate without dropout, until the validation split is perfect or the end.
+
+    Where only the output layer is trained, what it reads is computed once.
+    """
+    names = model.train_only(cell.trainable)
+    chosen = [each for each in model.parameters() if each.requires_grad]
+    assert len(names) == len(chosen)
+    split, validation, test = found.train, found.validation, found.test
+    labels = _shuffled(split.labels, cell.seed) if cell.shuffled else split.labels
+    cached = cell.trainable is Trainable.OUTPUT
+    read = {id(each): _states(model, each) if cached else None
+            for each in (split, validation, test)}  # fmt: skip
+
+    def logits(part: Split, rows: Tensor) -> Tensor:
+        if (states := read[id(part)]) is not None:
+            return model.output(states[rows])
+        with torch.autocast("cpu", torch.bfloat16):
+            states = model.read(part.inputs[rows], part.real[rows])
+        return model.output(states)
+
+    optimiser = torch.optim.Adam(chosen, lr=cell.rate, fused=True)
+    order = _order(len(split), cell.seed)
+    best, step = _evaluated(logits, validation), 0
+    last, scored = best, _evaluated(logits, test)
+    for step in tqdm(range(1, cell.updates + 1), desc=_label(cell), unit="update", mininterval=5):
+        rows = next(order)
+        loss = functional.cross_entropy(logits(split, rows).flatten(0, 1), labels[rows].flatten())
+        optimiser.zero_grad()
+        loss.backward()
+        if not torch.isfinite(loss):
+            last = (math.nan, math.nan)
+            break
+        nn.utils.clip_grad_norm_(chosen, CLIP)
+        optimiser.step()
+        if step % EVERY and step < cell.updates:
+            continue
+        last = _evaluated(logits, validation)
+        # NaN compares as false: a broken network is never the best
+        if (last[0], -last[1]) > (best[0], -best[1]):
+            best, scored = last, _evaluated(logits, test)
+        if best[0] == 1.0:
+            break
+    share = sum(each.numel() for each in chosen) / sum(each.numel() for each in model.parameters())
+    return Tuned(best[0], best[1], scored[0], last[0], step, share)
+
+
+@torch.no_grad()
+def _states(model: NewEnds, split: Split) -> Float[Tensor, "row answer width"]:
+    with torch.autocast("cpu", torch.bfloat16):
+        return torch.cat([model.read(split.inputs[rows], split.real[rows])
+                          for rows in torch.arange(len(split)).split(200)])  # fmt: skip
+
+
+@torch.no_grad()
+def _evaluated(logits: Callable[[Split, Tensor], Tensor], part: Split) -> tuple[float, float]:
+    """Accuracy and loss in nats."""
+    given = torch.cat([logits(part, rows) for rows in torch.arange(len(part)).split(200)])
+    loss = functional.cross_entropy(given.flatten(0, 1), part.labels.flatten())
+    return right(given, part.labels), float(loss)
+
+
+def _order(rows: int, seed: int) -> Iterator[Tensor]:
+    """Rows of one update after the other, epoch by epoch; what is left over is drawn anew."""
+    generator = torch.Generator().manual_seed(derived(seed, "order"))
+    while True:
+        for batch in torch.randperm(rows, generator=generator).split(BATCH):
+            if len(batch) == BATCH:
+                yield batch
+
+
+def _shuffled(labels: Tensor, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(derived(seed, "shuffled labels"))
+    return labels[torch.randperm(len(labels), generator=generator)]
+
+
+def _label(cell: Tuning) -> str:
+    return f"{cell.task}, {cell.start}, {cell.trainable}, {cell.rate:g}, seed {cell.seed}"

@@ -1,0 +1,289 @@
+"""Page 47: frozen networks with tuned norms on other tasks (Lu et al. 2021; Rothermel et al.)."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from headbook.artefacts.new_task import Start, Tuning, tuned
+from headbook.chapters import words
+from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.tables import claims_table, released_claim
+from headbook.claims.gates import NONE
+from headbook.corpora.small_tasks import DIGITS, LISTOPS, XOR, task
+from headbook.models.new_ends import Trainable
+from headbook.runs.store import Store
+from headbook.statistics import over_seeds
+from headbook.types import UserError
+
+NUMBER = 47
+TITLE = "Is tuning the norms enough?"
+WORK = "lu2021"
+KEYS = ("task", "start", "trainable", "rate", "seed", "shuffled", "updates")
+
+TASKS = (DIGITS, XOR, LISTOPS)
+UNTUNED = 1e-3
+"""Lu et al.'s one learning rate."""
+RATES = (UNTUNED, 3e-4, 3e-3, 1e-2)
+RATES_OF_ALL = (UNTUNED, 3e-4, 1e-4)
+"""Swept ones of frozen networks, and of those that train all weights, which want lower ones."""
+SEEDS = 3
+UPDATES = {DIGITS: 250, XOR: 500, LISTOPS: 250}
+LONGER = 2500
+"""Updates of further networks whose norms are tuned on XOR, at the one rate and at the best."""
+FROZEN, FROZEN_REDRAWN = (Start.TRAINED, Trainable.POSITIONS), (Start.REDRAWN, Trainable.POSITIONS)
+SCRATCH, FINE_TUNED = (Start.SCRATCH, Trainable.ALL), (Start.TRAINED, Trainable.ALL)
+NORMS = (Start.TRAINED, Trainable.NORMS)
+SWEPT = (FROZEN, FROZEN_REDRAWN, SCRATCH, FINE_TUNED, NORMS)
+"""Where weights come from and what is tuned, at every rate; the others at the one rate."""
+ONCE = (
+    (Start.TRAINED, Trainable.OUTPUT),
+    (Start.TRAINED, Trainable.INPUT),
+    (Start.REDRAWN, Trainable.OUTPUT),
+    (Start.REDRAWN, Trainable.NORMS),
+)
+REPEATED = {
+    DIGITS: (FROZEN, FROZEN_REDRAWN, SCRATCH),
+    XOR: (),
+    LISTOPS: (FROZEN, SCRATCH),
+}
+"""With three seeds at the one rate and at the best one; the others with one, as time was short."""
+LABELS = {FROZEN: "frozen", FROZEN_REDRAWN: "frozen, redrawn", SCRATCH: "from scratch",
+          FINE_TUNED: "fine-tuned"}  # fmt: skip
+ONE_RATE, BEST_RATE = "one rate, 0.001", "best rate"
+
+PAPER = {
+    (ONE_RATE, XOR): {FROZEN: 1.0, FROZEN_REDRAWN: 1.0, SCRATCH: 1.0},
+    (ONE_RATE, LISTOPS): {FROZEN: 0.384, FROZEN_REDRAWN: 0.343, SCRATCH: 0.380},
+    (ONE_RATE, DIGITS): {FROZEN: 0.980, FROZEN_REDRAWN: 0.917, SCRATCH: 0.991},
+    (BEST_RATE, LISTOPS): {FROZEN: 0.461, FROZEN_REDRAWN: 0.389, SCRATCH: 0.576,
+                           FINE_TUNED: 0.563},
+    (BEST_RATE, DIGITS): {FROZEN: 0.985, FROZEN_REDRAWN: 0.980, SCRATCH: 0.987, FINE_TUNED: 0.990},
+}  # fmt: skip
+"""Lu et al. at one rate, Rothermel et al. at swept ones; digits are their MNIST."""
+PAPER_SETS = {
+    XOR: (0.56, 0.98, 0.98, 1.00),
+    LISTOPS: (0.15, 0.36, 0.36, 0.38),
+    DIGITS: (0.23, 0.96, 0.98, 0.98),
+}
+"""Lu et al., pretrained: what is trained grows from the output to the positions."""
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The first so many cells of these tasks' sweeps are trained, or found in the store; 0 is all.
+
+    UserError for another task than TASKS and a negative number.
+    """
+
+    tasks: tuple[str, ...] = (DIGITS,)
+    cells: int = 2
+
+    def __post_init__(self) -> None:
+        if unknown := [name for name in self.tasks if name not in TASKS]:
+            raise UserError(f"tasks: {unknown[0]!r} is none; choose from {', '.join(TASKS)}")
+        if self.cells < 0:
+            raise UserError(
+                f"{self.cells} cells cannot be trained; give their number, or 0 for all"
+            )
+
+
+def sweep(name: str) -> Iterator[Tuning]:
+    """Every cell of a task with the first seed."""
+    for pair in ONCE[:1] + SWEPT + ONCE[1:]:
+        full = RATES_OF_ALL if pair[1] is Trainable.ALL else RATES
+        for rate in full if pair in SWEPT else (UNTUNED,):
+            yield Tuning(name, *pair, rate, updates=UPDATES[name])
+
+
+def further(name: str, rows: pd.DataFrame) -> Iterator[Tuning]:
+    """The other seeds at the one and the chosen rate, and controls at the chosen one: shuffled
+    labels, and on XOR many more updates of the norms."""
+    best = chosen(rows).set_index(["task", "start", "trainable"])["rate"]
+    cell = Tuning(name, *FROZEN, float(best[name, *FROZEN]), updates=UPDATES[name])
+    yield replace(cell, shuffled=True)
+    if name == XOR:
+        for rate in dict.fromkeys((UNTUNED, float(best[name, *NORMS]))):
+            yield Tuning(name, *NORMS, rate, updates=LONGER)
+    for pair in REPEATED[name]:
+        for rate in dict.fromkeys((UNTUNED, float(best[name, *pair]))):
+            cell = Tuning(name, *pair, rate, updates=UPDATES[name])
+            yield from (replace(cell, seed=seed) for seed in range(1, SEEDS))
+
+
+def compute(parameters: Parameters, store: Store) -> Tables:
+    """One row per cell; and claims, where all of them were trained."""
+    asked = [cell for name in parameters.tasks for cell in sweep(name)]
+    rows = _rows(asked[: parameters.cells or None], store)
+    if parameters.cells:
+        return {"cells": rows}
+    others = [_rows(further(name, rows), store) for name in parameters.tasks]
+    rows = pd.concat([rows, *others], ignore_index=True)
+    return {"cells": rows, "claims": claims(rows)}
+
+
+def _tasks(rows: pd.DataFrame) -> list[str]:
+    return [name for name in TASKS if (rows["task"] == name).any()]
+
+
+def _rows(cells: Iterable[Tuning], store: Store) -> pd.DataFrame:
+    found = []
+    for cell in cells:
+        row = {**asdict(cell), **asdict(tuned(cell, store)), "majority": task(cell.task).majority}
+        found.append(row)
+    return pd.DataFrame(found)
+
+
+def _planned(rows: pd.DataFrame) -> pd.DataFrame:
+    """Without the controls."""
+    return rows[~rows["shuffled"].astype(bool) & (rows["updates"] < LONGER)]
+
+
+def chosen(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of each task, start and set the row of the first seed with the best validation accuracy.
+
+    Of equal ones the one with the lowest validation loss.
+    """
+    own = _planned(rows).query("seed == 0")
+    ordered = own.sort_values(["validation", "loss"], ascending=[False, True], kind="stable")
+    return ordered.drop_duplicates(["task", "start", "trainable"]).sort_index()
+
+
+def settings(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows at the one rate and at the chosen ones, by `setting`; a row may stand under both."""
+    own = _planned(rows)
+    best = chosen(rows)[["task", "start", "trainable", "rate"]]
+    return pd.concat([own[own["rate"] == UNTUNED].assign(setting=ONE_RATE),
+                      own.merge(best).assign(setting=BEST_RATE)], ignore_index=True)  # fmt: skip
+
+
+def compared(rows: pd.DataFrame) -> pd.DataFrame:
+    """Test accuracy over seeds by task, method and setting, and the works' beside."""
+    groups = settings(rows).groupby(["task", "start", "trainable", "setting"])
+    found = []
+    for name in _tasks(rows):
+        for pair, label in LABELS.items():
+            for setting in (ONE_RATE, BEST_RATE):
+                own = groups.get_group((name, *map(str, pair), setting))
+                seeds = over_seeds(own["test"])
+                found.append({"task": name, "method": label, "row": f"{name}: {label}",
+                              "setting": setting, "value": seeds.mean,
+                              "low": np.clip(seeds.low, 0, 1), "high": np.clip(seeds.high, 0, 1),
+                              "rate": own["rate"].iloc[0], "seeds": seeds.count,
+                              "paper": PAPER.get((setting, name), {}).get(pair)})  # fmt: skip
+    return pd.DataFrame(found).astype({"paper": float})
+
+
+def sets_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy of the first seed in per cent at the one rate, / at the best one where rates were
+    swept; a column per set that is trained."""
+    first = settings(rows[rows["seed"] == 0])
+    wide = first.pivot(index=["task", "start", "trainable"], columns="setting", values="test")
+    one, best = ((100 * wide[each]).map("{:.0f}".format) for each in (ONE_RATE, BEST_RATE))
+    swept = [(start, each) in SWEPT for _, start, each in wide.index]
+    shown = (one + " / " + best).where(swept, one)
+    table = shown.unstack().reindex(columns=list(map(str, Trainable)))
+    order = [(name, str(start)) for name in _tasks(rows) for start in Start]
+    table = table.loc[order].reset_index().rename_axis(columns=None)
+    paper = []
+    for name in _tasks(rows):
+        values = zip(Trainable, PAPER_SETS[name], strict=False)  # the last set is not theirs
+        cells = {str(each): f"{100 * value:.0f}" for each, value in values}
+        paper.append({"task": name, "start": "Lu et al., GPT-2", **cells})
+    joined = pd.concat([table, pd.DataFrame(paper)]).fillna("")
+    return joined.sort_values("task", key=lambda names: names.map(TASKS.index), kind="stable")
+
+
+def rates_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Test accuracy of the first seed in per cent by rate; * at the rate that validation chose."""
+    own = _planned(rows).query("seed == 0")
+    best = set(chosen(rows).index)
+    marked = own.assign(shown=[f"{100 * row.test:.0f}" + ("*" if row.Index in best else "")
+                               for row in own.itertuples()])  # fmt: skip
+    index = ["task", "start", "trainable"]
+    wide = marked.pivot(index=index, columns="rate", values="shown").reset_index()
+    kinds = list(map(str, Trainable))
+    order = {"task": TASKS.index, "start": list(map(str, Start)).index, "trainable": kinds.index}
+    wide = wide.sort_values(index, key=lambda names: names.map(order[names.name]))
+    named = {rate: f"{rate:g}" for rate in {*RATES, *RATES_OF_ALL}}
+    return wide.rename(columns=named).rename_axis(columns=None)
+
+
+def claims(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per claim, task and seed; tasks stand where models do elsewhere."""
+    at = settings(rows).set_index(["setting", "task", "start", "trainable", "seed"])["test"]
+    at = at.sort_index()
+
+    def of(setting: str, name: str, pair: tuple[Start, Trainable]) -> pd.Series:
+        return at[setting, name, str(pair[0]), str(pair[1])]
+
+    found = list(_lifts(rows))
+    for name in _tasks(rows):
+        one, best = (of(each, name, FROZEN) - of(each, name, SCRATCH)
+                     for each in (ONE_RATE, BEST_RATE))  # fmt: skip
+        found += _by_seed("frozen-matches-full", name, one)
+        found += _by_seed("frozen-rate-makes-claim", name, one - best)
+        norms = of(BEST_RATE, name, NORMS)
+        longer = rows[(rows["task"] == name) & (rows["updates"] == LONGER)]
+        if len(longer):
+            norms = longer.sort_values("validation").set_index("seed")["test"].tail(1)
+        enough = norms - of(BEST_RATE, name, FINE_TUNED)
+        found += _by_seed("frozen-norms-suffice", name, enough)
+        if name == XOR:
+            continue
+        found += _by_seed("frozen-less-when-tuned", name, -best)
+        for setting in (ONE_RATE, BEST_RATE):
+            ahead = of(setting, name, FROZEN) - of(setting, name, FROZEN_REDRAWN)
+            found += _by_seed("frozen-trained-over-redrawn", f"{name}, {setting}", ahead)
+    return claims_table(found)
+
+
+def _lifts(rows: pd.DataFrame) -> Iterator[dict[str, object]]:
+    """Tuned norms on XOR at the one rate, of each start the network with the most updates."""
+    own = rows[(rows["task"] == XOR) & (rows["trainable"] == Trainable.NORMS)
+               & (rows["rate"] == UNTUNED)].sort_values("updates")  # fmt: skip
+    for start, each in own.groupby("start", sort=False):
+        last = each[each["updates"] == each["updates"].max()]
+        young = "converged: stopped early" if last["validation"].max() < 1 else NONE
+        values = last.set_index("seed")["test"]
+        yield from _by_seed("frozen-norms-lift-xor", f"{XOR}, {start}", values, young)
+
+
+def _by_seed(
+    claim: str, model: str, values: pd.Series, closed: str = NONE
+) -> list[dict[str, object]]:
+    return [released_claim(claim, model, float(value), closed=closed) | {"seed": seed}
+            for seed, value in values.dropna().items()]  # fmt: skip
+
+
+def facts(tables: Tables) -> Facts:
+    """The numbers of the prose, in per cent: means over seeds where there are several."""
+    rows = tables["cells"]
+    found: Facts = {"seeds": str(SEEDS), "layers": str(int(rows["layers"].iloc[0]))}
+    short = {ONE_RATE: "one", BEST_RATE: "best"}
+    at = settings(rows).groupby(["task", "start", "trainable", "setting"])["test"].mean()
+    for (name, start, each, setting), value in at.items():
+        found[_key(name, start, each, short[setting])] = words.percent(value)
+    for (setting, name), known in PAPER.items():
+        for pair, value in known.items():
+            found[_key("paper", name, *pair, short[setting])] = words.percent(value)
+    for name, values in PAPER_SETS.items():
+        for each, value in zip(Trainable, values, strict=False):
+            found[_key("paper", name, each)] = words.percent(value)
+    for row in rows[rows["updates"] == LONGER].itertuples():
+        rate = "one" if row.rate == UNTUNED else "best"
+        found[f"longer_{rate}"] = words.percent(row.test)
+        found[f"longer_{rate}_steps"] = words.count(row.steps)
+    shuffled = rows[rows["shuffled"].astype(bool)].set_index("task")
+    for name, row in rows.drop_duplicates("task").set_index("task").iterrows():
+        found[_key(name, "majority")] = words.percent(row["majority"])
+        if name in shuffled.index:
+            found[_key(name, "shuffled")] = words.percent(shuffled.loc[name, "test"])
+    for each, value in rows.drop_duplicates("trainable").set_index("trainable")["tuned"].items():
+        found[_key("share", each)] = f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
+    return found
+
+
+def _key(*names: str) -> str:
+    return words.key(*names)

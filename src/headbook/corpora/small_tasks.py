@@ -1,0 +1,177 @@
+"""Small tasks that are no text, as sequences of vectors: XOR of bits, ListOps, digits.
+
+Tasks of Lu et al. 2021, section 2.2, in small, with splits that share no row.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from jaxtyping import Bool, Float, Int
+from sklearn.datasets import load_digits
+from torch import Tensor
+from torch.nn import functional
+
+from headbook.types import UserError
+
+XOR, LISTOPS, DIGITS = "XOR", "ListOps", "digits"
+SEED = 47
+"""Draws rows and splits, the same ones for every network."""
+BITS = 5
+SHARES = (0.6, 0.2, 0.2)
+"""Of XOR's rows; the other tasks have numbers of rows."""
+DIGIT_ROWS, LISTOPS_ROWS = (1197, 300, 300), (4000, 300, 600)
+SIDE, PATCH = 8, 4
+NAMES = ("[MAX", "[MIN", "[MED", "[SM", "]", *map(str, range(10)))
+"""Tokens of ListOps (Nangia and Bowman 2018)."""
+LONGEST, DEEPEST = 9, 2
+"""Tokens of an expression, and operators inside each other."""
+ARGUMENTS = (2, 3)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows of a task: vectors, True where there is one, and the class of every answer."""
+
+    inputs: Float[Tensor, "row time feature"]
+    real: Bool[Tensor, "row time"]
+    labels: Int[Tensor, "row answer"]
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Three splits without a common row.
+
+    There is one answer per position, read at the last ones, or one per row, of all its positions
+    together (`pooled`).
+    """
+
+    train: Split
+    validation: Split
+    test: Split
+    classes: int
+    pooled: bool
+
+    @property
+    def features(self) -> int:
+        return self.train.inputs.shape[2]
+
+    @property
+    def majority(self) -> float:
+        """Accuracy on the test split of the commonest class of the training split."""
+        commonest = self.train.labels.flatten().bincount().argmax()
+        return float((self.test.labels == commonest).double().mean())
+
+
+@cache
+def task(name: str) -> Task:
+    """A task by its name; UserError for another name."""
+    if name not in TASKS:
+        raise UserError(f"no task is called {name!r}; there are {', '.join(TASKS)}")
+    return TASKS[name]()
+
+
+def xor() -> Task:
+    """Two strings of five bits, one bit per position; their element-wise XOR at the last five."""
+    rows = torch.cartesian_prod(*[torch.arange(2)] * (2 * BITS))
+    labels = rows[:, :BITS] ^ rows[:, BITS:]
+    whole = _split(functional.one_hot(rows, 2).float(), labels)
+    counts = [round(share * len(rows)) for share in SHARES[:2]]
+    return _task(whole, [*counts, len(rows) - sum(counts)], 2, pooled=False)
+
+
+def digits() -> Task:
+    """The 8 × 8 digits of scikit-learn as four patches of 4 × 4 pixels from 0 to 1."""
+    found = load_digits()
+    images = torch.from_numpy(found.images).float() / 16
+    cut = images.unfold(1, PATCH, PATCH).unfold(2, PATCH, PATCH)
+    patches = cut.reshape(len(images), (SIDE // PATCH) ** 2, PATCH * PATCH)
+    labels = torch.from_numpy(found.target).long()[:, None]
+    return _task(_split(patches, labels), DIGIT_ROWS, 10, pooled=True)
+
+
+def listops() -> Task:
+    """Nested expressions of at most LONGEST tokens, all different, and their value, a digit."""
+    generator = torch.Generator().manual_seed(SEED)
+    found: dict[tuple[int, ...], int] = {}
+    while len(found) < sum(LISTOPS_ROWS):
+        tokens = tuple(expression(generator))
+        # without an operator inside another there is nothing to nest
+        if len(tokens) <= LONGEST and sum(token < 4 for token in tokens) > 1:
+            found[tokens] = value(tokens)
+    ids = torch.full((len(found), LONGEST), -1)
+    for row, tokens in enumerate(found):
+        ids[row, : len(tokens)] = torch.tensor(tokens)
+    real = ids >= 0
+    vectors = functional.one_hot(ids.clamp_min(0), len(NAMES)).float() * real[..., None]
+    return _task(Split(vectors, real, torch.tensor(list(found.values()))[:, None]), LISTOPS_ROWS,
+                 10, pooled=True)  # fmt: skip
+
+
+TASKS: dict[str, Callable[[], Task]] = {XOR: xor, LISTOPS: listops, DIGITS: digits}
+
+
+def expression(generator: torch.Generator, depth: int = 0) -> Iterator[int]:
+    """Token ids of a random expression: an operator on two or three digits or expressions."""
+    if depth == DEEPEST or (depth and _uniform(3, generator)):
+        yield 5 + _uniform(10, generator)
+        return
+    yield _uniform(4, generator)
+    for _ in range(ARGUMENTS[_uniform(len(ARGUMENTS), generator)]):
+        yield from expression(generator, depth + 1)
+    yield NAMES.index("]")
+
+
+def value(tokens: Sequence[int]) -> int:
+    """The value of an expression by a stack: maximum, minimum, lower median, sum modulo 10.
+
+    UserError where brackets do not match or an operator has no argument.
+    """
+    stack: list[list[int]] = [[]]
+    for token in tokens:
+        name = NAMES[token]
+        if token < 4:
+            stack.append([token])
+        elif name != "]":
+            stack[-1].append(int(name))
+        elif len(stack) == 1 or len(stack[-1]) == 1:
+            raise UserError(f"{written(tokens)}: a bracket closes nothing")
+        else:
+            operator, *arguments = stack.pop()
+            stack[-1].append(_applied(NAMES[operator], sorted(arguments)))
+    if len(stack) != 1 or len(stack[0]) != 1:
+        raise UserError(f"{written(tokens)}: this is not one whole expression")
+    return stack[0][0]
+
+
+def written(tokens: Sequence[int]) -> str:
+    return " ".join(NAMES[token] for token in tokens)
+
+
+def _applied(operator: str, ordered: list[int]) -> int:
+    if operator == "[SM":
+        return sum(ordered) % 10
+    place = {"[MAX": -1, "[MIN": 0, "[MED": (len(ordered) - 1) // 2}[operator]
+    return ordered[place]
+
+
+def _uniform(count: int, generator: torch.Generator) -> int:
+    return int(torch.randint(count, (), generator=generator))
+
+
+def _split(inputs: Tensor, labels: Tensor) -> Split:
+    return Split(inputs, torch.ones(inputs.shape[:2], dtype=torch.bool), labels)
+
+
+def _task(whole: Split, counts: Sequence[int], classes: int, pooled: bool) -> Task:
+    """The rows in random order, divided."""
+    order = torch.randperm(len(whole), generator=torch.Generator().manual_seed(SEED))
+    parts = [
+        Split(whole.inputs[rows], whole.real[rows], whole.labels[rows])
+        for rows in order.split(list(counts))
+    ]
+    return Task(*parts, classes, pooled)

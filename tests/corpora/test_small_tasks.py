@@ -1,0 +1,95 @@
+"""Generated tasks have known answers, and their splits share no row."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from headbook.corpora.small_tasks import NAMES, TASKS, Task, expression, task, value, written
+from headbook.types import UserError
+
+
+def ids(text: str) -> list[int]:
+    return [NAMES.index(token) for token in text.split()]
+
+
+def evaluated(tokens: list[str]) -> int:
+    """By recursion, which eats the tokens."""
+    token = tokens.pop(0)
+    if not token.startswith("["):
+        return int(token)
+    found = []
+    while tokens[0] != "]":
+        found.append(evaluated(tokens))
+    tokens.pop(0)
+    found.sort()
+    return {
+        "[MAX": max(found),
+        "[MIN": min(found),
+        "[SM": sum(found) % 10,
+        "[MED": found[(len(found) - 1) // 2],
+    }[token]
+
+
+def test_the_values_of_expressions_by_hand_and_by_recursion():
+    assert value(ids("[MAX 2 [MIN 3 4 ] 1 ]")) == 3
+    assert value(ids("[SM [SM 9 8 ] 7 ]")) == 4
+    assert value(ids("[MED 5 1 3 ]")) == 3 and value(ids("[MED 7 2 ]")) == 2
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(200):
+        tokens = list(expression(generator))
+        assert value(tokens) == evaluated(written(tokens).split())
+
+
+@pytest.mark.parametrize("text", ["[MAX 1 2", "1 ]", "[MAX ]", "1 2", ""])
+def test_what_is_no_whole_expression_is_refused_in_one_line(text):
+    with pytest.raises(UserError) as raised:
+        value(ids(text))
+    assert "\n" not in str(raised.value)
+
+
+def test_xor_by_hand():
+    found = task("XOR").train
+    bits = found.inputs.argmax(-1).tolist()
+    for row, labels in zip(bits, found.labels.tolist(), strict=True):
+        assert labels == [int(one != other) for one, other in zip(row[:5], row[5:], strict=True)]
+
+
+def test_listops_labels_are_the_values_of_what_is_read():
+    found = task("ListOps").test
+    for vectors, real, label in zip(found.inputs, found.real, found.labels, strict=True):
+        tokens = [NAMES[token] for token in vectors[real].argmax(-1).tolist()]
+        assert evaluated(tokens) == int(label) and not tokens
+        assert not vectors[~real].any()
+
+
+def test_patches_of_digits_are_squares_of_the_image():
+    """Each row's darkest patch and its sum, against the image of scikit-learn."""
+    from sklearn.datasets import load_digits
+
+    images = {image.tobytes(): image for image in load_digits().images}
+    patches = task("digits").test.inputs[0].reshape(2, 2, 4, 4) * 16
+    whole = patches.permute(0, 2, 1, 3).reshape(8, 8).double().numpy()
+    assert whole.tobytes() in images
+
+
+def shared(found: Task) -> int:
+    """Rows that stand in two splits."""
+    parts = [
+        {tuple(row) for row in split.inputs.flatten(1).tolist()}
+        for split in (found.train, found.validation, found.test)
+    ]
+    return len(parts[0] & parts[1]) + len(parts[0] & parts[2]) + len(parts[1] & parts[2])
+
+
+@pytest.mark.parametrize("name", list(TASKS))
+def test_splits_share_no_row_and_a_planted_one_is_seen(name):
+    found = task(name)
+    assert shared(found) == 0
+    assert 0 < found.majority < 0.6
+    assert shared(dataclasses.replace(found, test=found.train)) > 0
+
+
+def test_an_unknown_task_is_refused_in_one_line():
+    with pytest.raises(UserError, match="no task is called 'parity'; there are XOR"):
+        task("parity")
