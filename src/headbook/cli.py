@@ -338,9 +338,9 @@ def weights(
         typer.Option(help="A snapshot; the best model, or the last snapshot of one under way."),
     ] = None,
 ) -> None:
-    """Writes the weights of a model trained here to data/models, in 16 bits.
+    """Writes the weights of a model trained here to data/models.
 
-    With its subwords and its record, so that others load it by its name.
+    In 16 bits, with its subwords and its record, so that others load it by its name.
     """
     with _one_line_errors():
         from headbook.publishing.weights import publish_weights

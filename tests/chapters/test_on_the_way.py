@@ -9,7 +9,7 @@ from headbook.heads.measure import RatioSums
 from headbook.trees import RELATION_DIRECTIONS
 
 UPDATES = (0, 64, 91, 128)
-OWN, NEIGHBOUR = (0.1, 0.3, 0.4, 0.5), (0.05, 0.1, 0.3, 0.6)
+OWN, NEIGHBOUR = (0.1, 0.3, 0.4, 0.5), (0.05, 0.1, 0.35, 0.6)
 NATS = (9.0, 7.0, 6.0, 5.0)
 REPLICATES = 4
 
@@ -47,16 +47,17 @@ def way(name: str, until: int = 4, less: float = 0.0) -> Way:
 
 def test_a_share_is_there_when_it_is_half_of_its_last():
     found = way(MASKED)
-    assert UPDATES[found.there(long.Score.NEIGHBOUR)] == 91
-    assert UPDATES[found.there(long.Score.OWN)] == 64
-    assert long.learnt_by(found, 2) == pytest.approx(0.75)
+    assert UPDATES[found.there(long.Score.NEIGHBOUR)[0]] == 91
+    assert UPDATES[found.there(long.Score.OWN)[0]] == 64
+    assert float(found.learnt(torch.tensor([2]))) == pytest.approx(0.75)
 
 
 def test_claims_say_when_each_came():
     both = way(MASKED), way(TRANSLATION, until=3, less=0.1)
     rows = {row["claim"]: row for row in long.claims(both)}
     assert rows[long.BEFORE]["value"] == pytest.approx(0.75)
-    assert rows[long.FIRST]["value"] == 1
+    first = rows[long.FIRST]
+    assert first["value"] == 1 and first["low"] <= 1 <= first["high"]
     sooner = rows[long.SOONER]
     assert sooner["value"] == pytest.approx(0.1), "after 91 updates, the last that both have"
     assert sooner["low"] == pytest.approx(0.1) and sooner["model"] == MASKED

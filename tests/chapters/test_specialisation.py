@@ -1,6 +1,5 @@
 """The most specialised head: chosen on one half of the sentences and scored on the other."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,26 +103,26 @@ def measurement() -> Measurement:
 def test_it_is_chosen_on_one_half_and_scored_on_the_other(
     measurement: Measurement, score: Score, place: tuple[int, int], chosen: float, value: float
 ):
-    found = sharpest(measurement, score)
+    found = sharpest(measurement.sums, score)
     assert (found.layer, found.head) == place
     assert found.chosen == pytest.approx(chosen, abs=1e-6)
     assert found.value == pytest.approx(value, abs=1e-6)
 
 
 def test_the_offset_is_named(measurement: Measurement):
-    near, far = (sharpest(measurement, each) for each in (Score.NEIGHBOUR, Score.OTHER))
+    near, far = (sharpest(measurement.sums, each) for each in (Score.NEIGHBOUR, Score.OTHER))
     assert offset_of(near, Place.NEIGHBOUR, reach=2) == 1
     assert offset_of(far, Place.OTHER, reach=2) == -2
 
 
 def test_the_interval_is_over_the_replicates(measurement: Measurement):
-    low, high = sharpest(measurement, Score.NEIGHBOUR).ends
+    low, high = sharpest(measurement.sums, Score.NEIGHBOUR).ends
     assert 0.7 + SPREAD <= low < high <= 0.7 + 3 * SPREAD + 1e-9
 
 
 def test_replicates_of_a_margin_are_paired(measurement: Measurement):
     """Accuracy and baseline grow alike from replicate to replicate: their difference stays."""
-    found = sharpest(measurement, Score.MARGIN).replicates
+    found = sharpest(measurement.sums, Score.MARGIN).replicates
     torch.testing.assert_close(found, torch.full_like(found, 0.15), rtol=0, atol=1e-6)
 
 
@@ -132,7 +131,7 @@ def test_what_no_token_counts_for_is_never_chosen(measurement: Measurement):
     for half in halves:
         half[1, 2, 3] = torch.nan
     other = {**measurement.sums, "positional/encoder": sums(*halves)}
-    assert sharpest(replace(measurement, sums=other), Score.NEIGHBOUR).value < 0.9
+    assert sharpest(other, Score.NEIGHBOUR).value < 0.9
 
 
 def test_thresholds_are_those_of_the_roles():
@@ -141,7 +140,7 @@ def test_thresholds_are_those_of_the_roles():
 
 
 def test_the_most_confident_head_is_chosen_on_one_half_too(measurement: Measurement):
-    found = most_confident(measurement)
+    found = most_confident(measurement.sums)
     assert (found.layer, found.head) == (1, 1)
     assert found.chosen == pytest.approx(0.6) and found.value == pytest.approx(0.5)
     assert found.replicates.tolist() == pytest.approx([0.5, 0.51, 0.52, 0.53])

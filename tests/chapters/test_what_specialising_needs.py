@@ -83,7 +83,7 @@ def compute(monkeypatch: pytest.MonkeyPatch, seeds: int, folder: Path) -> Tables
     fakes = {
         "trained": lambda run, store: kept(run),
         "text_of": lambda model, name, config, store: Text(name, (), (), (), "gold"),
-        "measure": lambda model, text, store, update: (model, update),
+        "measure": lambda model, text, store, update: SimpleNamespace(sums=(model, update)),
         "sharpest": sharpest, "score": bleu,
         "most_confident": lambda at: SimpleNamespace(value=0.5),
     }  # fmt: skip

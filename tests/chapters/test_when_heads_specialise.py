@@ -13,10 +13,10 @@ import torch
 from headbook.artefacts.heads import HeadsRun
 from headbook.artefacts.model import Size, TrainedModel
 from headbook.artefacts.texts import Text
-from headbook.chapters.chapter import Tables
+from headbook.chapters.chapter import Tables, find
 from headbook.chapters.config import Config
 from headbook.chapters.measurements import Measurement
-from headbook.chapters.results import published
+from headbook.chapters.page import published_tables
 from headbook.chapters.sixteen import when_heads_specialise as study
 from headbook.chapters.sixteen._specialisation import ANY_OFFSET, Score
 from headbook.chapters.sixteen.when_heads_specialise import Checkpoint, Emergence
@@ -196,6 +196,7 @@ def test_claims_are_rows_the_scorecard_takes(tables: Tables):
     claims = checked(known, tables["claims"].astype({"seed": str}), NAME, "test")
     mine = {each.id for each in known.claims if each.study == NAME}
     mine -= {"emergence-neighbour-own-domain", *study.SUPERSEDED}  # one text: no other domain
+    mine -= {study.long.BEFORE, study.long.FIRST, study.long.SOONER}  # of long trainings
     assert set(claims["claim"]) == mine
 
 
@@ -225,7 +226,7 @@ def test_moments_that_never_came_say_so(tables: Tables) -> None:
 
 def test_facts_count_heads_at_their_own_token_apart() -> None:
     """The planted fault: heads at -1 or +1 among those whose offset is known are not counted."""
-    tables = published(NAME).tables
+    tables = published_tables(find(26))
     facts = study.facts(tables)
     assert "nan" not in " ".join(map(str, facts.values()))
     own = sum(int(offset) == 0 for offset in tables["offsets_told"]["offset"])

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headbook.corpora.batches import Batch
-from headbook.looking.ours import OurModel
+from headbook.looking.ours import OurEncoder, OurModel
 from headbook.models.loaded import Loaded
 from headbook.models.transformer import NormPlacement
 from headbook.released.firefox import FirefoxModel
@@ -68,7 +68,7 @@ def encoder(model: Loaded) -> Encoder:
     if isinstance(model, FirefoxModel):
         network = model.network.eval()
         return Encoder(lambda batch: network.embedded_source(batch.source), list(_student(network)))
-    if isinstance(model, OurModel):
+    if isinstance(model, OurModel | OurEncoder):
         return of_ours(model.network)
     from headbook.released.network import HuggingNetwork  # takes seconds
 

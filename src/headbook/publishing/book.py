@@ -67,5 +67,7 @@ def _jupyter_book(source: Path, output: Path, log: Path) -> int:
 def _complaint(log: Path) -> str:
     lines = log.read_text("utf-8").splitlines()
     said = [line for line in lines if "WARNING" in line or "ERROR" in line]
-    first = said[0] if said else next((line for line in reversed(lines) if line.strip()), "")
+    # An extension's own failure is no warning; the log ends in a frame that says nothing.
+    failed = [line for line in lines if "exception: " in line] or [line for line in lines if line]
+    first = said[0] if said else next(iter(failed), "")
     return f"the book was not built, {len(said)} warnings count as errors, first: {first} ({log})"

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import SupportsFloat
 
 import numpy as np
 import pandas as pd
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 from tqdm import tqdm
 
 from headbook.artefacts.catalogue import recipe
@@ -102,15 +103,15 @@ class Way:
     own: tuple[Moment, ...]
     gold: tuple[Moment, ...]
 
-    @cached_property
-    def shares(self) -> dict[Score, list[float]]:
-        return {each: [moment.sharpest(each).value for moment in self.own]
-                for each in (Score.OWN, Score.NEIGHBOUR)}  # fmt: skip
+    def there(self, scored: Score) -> Int[Tensor, " replicate"]:
+        """Index of the first snapshot at which the share is HALF of its last, or more."""
+        shares = torch.stack([moment.sharpest(scored).replicates for moment in self.own])
+        return (shares >= HALF * shares[-1]).int().argmax(0)
 
-    def there(self, scored: Score) -> int:
-        """Index of the first snapshot from which the share is HALF of its last, or more."""
-        values = self.shares[scored]
-        return next(at for at, value in enumerate(values) if value >= HALF * values[-1])
+    def learnt(self, index: Int[Tensor, " replicate"]) -> Float[Tensor, " replicate"]:
+        """How much of the fall of the loss, from the untrained model to the last, has come then."""
+        nats = torch.tensor([moment.nats for moment in self.own])
+        return (nats[0] - nats[index]) / (nats[0] - nats[-1])
 
 
 def way(name: str, store: Store, sentences: int = SENTENCES) -> Way:
@@ -173,9 +174,10 @@ def claims(ways: Sequence[Way]) -> Iterator[dict[str, object]]:
     """When each came, and masking beside translation after as many updates."""
     for each in ways:
         if each.name == MASKED:
-            yield claim_row(BEFORE, _labels(each), learnt_by(each, each.there(Score.NEIGHBOUR)))
-            later = each.there(Score.NEIGHBOUR) - each.there(Score.OWN)
-            yield claim_row(FIRST, _labels(each), float(later))
+            neighbour = each.there(Score.NEIGHBOUR)
+            yield claim_row(BEFORE, _labels(each), *interval(each.learnt(neighbour)))
+            later = (neighbour - each.there(Score.OWN)).double()
+            yield claim_row(FIRST, _labels(each), *interval(later))
     by_name = {each.name: {moment.update: moment for moment in each.own} for each in ways}
     if {MASKED, TRANSLATION} <= by_name.keys():
         both = max(by_name[MASKED].keys() & by_name[TRANSLATION].keys())
@@ -185,12 +187,6 @@ def claims(ways: Sequence[Way]) -> Iterator[dict[str, object]]:
         )
         labels = _labels(next(each for each in ways if each.name == MASKED))
         yield claim_row(SOONER, labels, *interval(masked - translating))
-
-
-def learnt_by(each: Way, index: int) -> float:
-    """How much of the fall of its loss, from the untrained model to the last, has come by then."""
-    nats = [moment.nats for moment in each.own]
-    return (nats[0] - nats[index]) / (nats[0] - nats[-1])
 
 
 def _labels(each: Way) -> dict[str, object]:
@@ -257,6 +253,7 @@ def facts(tables: Tables) -> Facts:
         last, first = rows.iloc[-1], rows.iloc[0]
         found |= {
             f"{short}_updates": words.count(last["update"]),
+            f"{short}_planned": words.count(recipe(name).training.updates),
             f"{short}_neighbour": words.estimate(*_three(last, Score.NEIGHBOUR)),
             f"{short}_neighbour_head": words.head(
                 int(last["neighbour_layer"]), int(last["neighbour_head"])
