@@ -122,6 +122,11 @@ def guards() -> Iterator[tuple[str, bool]]:
         "half of the weight rests on special tokens, and little of what is moved comes from there",
         special["clark-half-on-special"] > 0.45 and special["kobayashi-special-short"] < 0.25,
     )
+    ways = _tables(26)["ways"].query("text == 'held-out' and model == 'mixture-fr-256-masked'")
+    yield (
+        "a neighbour's head grows in the masked encoder",
+        ways["neighbour_low"].iloc[-1] > 5 * ways["neighbour"].iloc[0],
+    )
     rollout = _tables(52)["claims"].query("claim == 'rollout-beats-raw'")
     yield "the last layer's own weights rank words better than rollout", rollout["high"].max() < 0
     explained = _of_page(56)
