@@ -12,7 +12,8 @@ from headbook.artefacts.model import ModelRun, Size, TrainedModel, corpus_of
 from headbook.artefacts.watching import Watched
 from headbook.corpora.subwords import Subwords
 from headbook.heads.measure import RatioSums
-from headbook.training.config import Precision, TrainingConfig
+from headbook.training.config import TrainingConfig
+from headbook.training.precision import Precision
 
 
 def sentences() -> list[tuple[str, ...]]:

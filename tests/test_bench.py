@@ -20,7 +20,7 @@ from headbook.bench.speed import operations, training_batches, training_works
 from headbook.corpora.batches import EOS, collate, in_order
 from headbook.models.dropout import Dropout
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.training.config import Precision
+from headbook.training.precision import Precision
 from headbook.types import Kind, UserError
 
 pytestmark = pytest.mark.slow

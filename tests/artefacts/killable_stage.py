@@ -18,8 +18,9 @@ from headbook.artefacts import model
 from headbook.corpora.subwords import Subwords
 from headbook.models.decoding import Search
 from headbook.runs.store import Store
-from headbook.training.config import Precision, TrainingConfig
+from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
+from headbook.training.precision import Precision
 
 UPDATES = 6
 

@@ -13,7 +13,8 @@ from headbook.corpora.subwords import Subwords
 from headbook.heads import importance as heads
 from headbook.heads.measure import RatioSums
 from headbook.runs.store import Store
-from headbook.training.config import Precision, TrainingConfig
+from headbook.training.config import TrainingConfig
+from headbook.training.precision import Precision
 from headbook.types import HeadId, Kind, UserError
 
 GOLDEN = Golden("importance", absolute=1e-8)

@@ -16,8 +16,9 @@ from headbook.corpora.subwords import Subwords
 from headbook.models.decoding import Search
 from headbook.models.gates import FixedGate, all_heads, closed
 from headbook.runs.store import Store
-from headbook.training.config import Precision, TrainingConfig
+from headbook.training.config import TrainingConfig
 from headbook.training.paired import corpus_bleu, statistics
+from headbook.training.precision import Precision
 from headbook.training.scoring import translate_corpus
 from headbook.types import HeadId, Kind, UserError
 

@@ -19,7 +19,8 @@ from headbook.corpora.readers import load
 from headbook.models.decoding import Search
 from headbook.runs.store import Store
 from headbook.training import loop
-from headbook.training.config import Precision, TrainingConfig
+from headbook.training.config import TrainingConfig
+from headbook.training.precision import Precision
 from headbook.types import UserError
 
 HERE = Path(__file__).parent

@@ -35,8 +35,9 @@ from headbook.models.transformer import Transformer
 from headbook.pruning.gating import HeadPenalty
 from headbook.pruning.surgery import take_out
 from headbook.runs.store import Store
-from headbook.training.config import Precision, TrainingConfig
+from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
+from headbook.training.precision import Precision
 from headbook.types import HeadId, Kind, UserError
 
 GOLDEN = Golden("pruned", absolute=1e-7)

@@ -18,7 +18,8 @@ from headbook.models.decoding import Search
 from headbook.models.drop_head import DropHeadSchedule, set_rate
 from headbook.runs.canonical import plain
 from headbook.runs.store import Store
-from headbook.training.config import Precision, TrainingConfig
+from headbook.training.config import TrainingConfig
+from headbook.training.precision import Precision
 from headbook.training.regularising import Regulariser, Term
 from headbook.types import Kind, UserError
 

@@ -21,7 +21,8 @@ from headbook.pruning.gating import gates
 from headbook.released.firefox import FirefoxModel
 from headbook.runs.store import Store
 from headbook.syntax.treebank import read_conllu
-from headbook.training.config import Precision, TrainingConfig
+from headbook.training.config import TrainingConfig
+from headbook.training.precision import Precision
 from headbook.types import HeadId, Kind, UserError
 
 TRAINING = TrainingConfig(

@@ -54,7 +54,8 @@ from headbook.paths import BOOK, REPOSITORY
 from headbook.pruning.gating import HeadPenalty, gate_heads
 from headbook.pruning.hard_concrete import CONSTANTS, Constants, Decision, Source
 from headbook.syntax.labels import normalised
-from headbook.training.config import Precision, TrainingConfig
+from headbook.training.config import TrainingConfig
+from headbook.training.precision import Precision
 from headbook.training.regularising import Regulariser, Term
 from headbook.training.regularising import value as penalty
 from headbook.training.schedule import learning_rate

@@ -21,7 +21,8 @@ from headbook.models.transformer import Transformer
 from headbook.planning import plan
 from headbook.runs.canonical import plain
 from headbook.runs.store import Store
-from headbook.training.config import Precision, TrainingConfig
+from headbook.training.config import TrainingConfig
+from headbook.training.precision import Precision
 from headbook.types import UserError
 
 PUBLISHED = paths.RESULTS / "laptop" / "10_corpora_and_models"

@@ -17,7 +17,8 @@ from headbook.chapters.profile import PROFILES, Profile
 from headbook.cli import app
 from headbook.models.decoding import Search
 from headbook.runs.store import Store
-from headbook.training.config import Precision, TrainingConfig
+from headbook.training.config import TrainingConfig
+from headbook.training.precision import Precision
 from headbook.training.processes import Clock, Due
 from headbook.training.regularising import Term
 

@@ -8,8 +8,9 @@ import torch
 
 from headbook.corpora.batches import EOS, EncodedPair
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.training.config import Precision, TrainingConfig
+from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
+from headbook.training.precision import Precision
 
 VOCABULARY = 12
 

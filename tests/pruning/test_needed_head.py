@@ -18,8 +18,9 @@ from headbook.models.gates import all_heads, closed
 from headbook.models.transformer import HeadCounts, Transformer, TransformerConfig
 from headbook.pruning.gating import HeadPenalty, decided_closed, gate_heads, parameter_groups
 from headbook.pruning.hard_concrete import CONSTANTS, Source
-from headbook.training.config import Precision, TrainingConfig
+from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
+from headbook.training.precision import Precision
 from headbook.types import HeadId, Kind
 
 pytestmark = pytest.mark.slow

@@ -43,5 +43,5 @@ def test_the_hardware_can_be_written_and_names_no_machine():
     hardware = record.hardware()
     assert hardware["cores"] > 0 and hardware["processor"]
     assert set(json.loads(json.dumps(hardware))) == {
-        "processor", "cores", "gpu", "threads", "system"
+        "processor", "cores", "gpu", "threads", "system", "bfloat16"
     }  # fmt: skip

@@ -32,8 +32,9 @@ from headbook.models.decoding import Search
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.store import Store
 from headbook.training import checkpoint, processes
-from headbook.training.config import Precision, TrainingConfig
+from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
+from headbook.training.precision import Precision
 from headbook.training.regularising import Regulariser, Term, regularise
 from headbook.types import Kind
 

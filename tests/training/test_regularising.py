@@ -18,8 +18,9 @@ from headbook.models.attention import Attention, AttentionPath
 from headbook.models.capture import Point, Tape, capture
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.training import loop, processes, regularising
-from headbook.training.config import Precision, TrainingConfig
+from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
+from headbook.training.precision import Precision
 from headbook.training.regularising import (
     DiversityPenalty,
     Regulariser,

@@ -22,7 +22,8 @@ from headbook.artefacts.watching import Watched
 from headbook.corpora.registry import entries
 from headbook.models.decoding import Search
 from headbook.models.drop_head import DropHeadSchedule
-from headbook.training.config import Precision, TrainingConfig
+from headbook.training.config import TrainingConfig
+from headbook.training.precision import Precision
 from headbook.training.regularising import Regulariser, Term
 from headbook.types import Kind, UserError
 

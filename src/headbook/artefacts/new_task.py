@@ -23,14 +23,15 @@ from headbook.models.new_ends import NewEnds, Trainable, right
 from headbook.released import hugging_face
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
+from headbook.training.precision import Precision
 from headbook.types import UserError
 
 NEW_TASK = Stage("new-task", version=1)
 BODY = "minilm"
 BATCH, CLIP, EVERY = 16, 1.0, 50
 """Rows of an update, largest norm of a gradient, and updates between evaluations."""
-PRECISION = "bf16-mixed"
-"""Products in bfloat16, weights and their updates in float32: half the time."""
+PRECISION = Precision.BF16
+"""Products in bfloat16 where the processor has them, weights and their updates in float32."""
 
 
 class Start(StrEnum):
@@ -86,7 +87,7 @@ class Tuned:
 def tuned(cell: Tuning, store: Store) -> Tuned:
     """The outcome of a cell, from the store or trained now."""
     made = Ingredients(NEW_TASK, cell, {"body": _body_digest()},
-                       {"precision": PRECISION, "device": "cpu"})  # fmt: skip
+                       {"precision": str(PRECISION), "device": "cpu"})  # fmt: skip
     folder = store.get(made, lambda aside: _write(cell, aside))
     return Tuned(**json.loads((folder / "outcome.json").read_text()))
 
@@ -145,7 +146,7 @@ def train(model: NewEnds, cell: Tuning, found: Task) -> Tuned:
     def logits(part: Split, rows: Tensor) -> Tensor:
         if (states := read[id(part)]) is not None:
             return model.output(states[rows])
-        with torch.autocast("cpu", torch.bfloat16):
+        with _autocast():
             states = model.read(part.inputs[rows], part.real[rows])
         return model.output(states)
 
@@ -175,9 +176,13 @@ def train(model: NewEnds, cell: Tuning, found: Task) -> Tuned:
     return Tuned(best[0], best[1], scored[0], last[0], step, share)
 
 
+def _autocast() -> torch.autocast:
+    return torch.autocast("cpu", torch.bfloat16, enabled=PRECISION.here() is Precision.BF16)
+
+
 @torch.no_grad()
 def _states(model: NewEnds, split: Split) -> Float[Tensor, "row answer width"]:
-    with torch.autocast("cpu", torch.bfloat16):
+    with _autocast():
         return torch.cat([model.read(split.inputs[rows], split.real[rows])
                           for rows in torch.arange(len(split)).split(200)])  # fmt: skip
 

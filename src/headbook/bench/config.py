@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from headbook.corpora.batches import UNK
 from headbook.models.transformer import TransformerConfig
-from headbook.training.config import Precision
+from headbook.training.precision import Precision
 from headbook.types import UserError
 
 

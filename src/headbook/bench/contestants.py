@@ -12,7 +12,8 @@ from headbook.bench.compiled import compiled
 from headbook.bench.marian import Marian
 from headbook.corpora.batches import PAD, Batch
 from headbook.models.transformer import Embedding, Transformer, TransformerConfig
-from headbook.training.config import Precision, TrainingConfig
+from headbook.training.config import TrainingConfig
+from headbook.training.precision import Precision
 from headbook.training.schedule import learning_rate
 
 
@@ -99,7 +100,7 @@ class TrainingStep:
     def __call__(self, batch: Batch) -> float:
         """Trains on one batch and returns its loss a target token, which waits for the device."""
         batch = batch.to(device())
-        halved = self.precision is Precision.BF16
+        halved = self.precision.here() is Precision.BF16
         with torch.autocast(device().type, torch.bfloat16, enabled=halved):
             logits = self.model(batch)
         loss = functional.cross_entropy(

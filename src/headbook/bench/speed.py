@@ -17,8 +17,8 @@ from headbook.bench.table import Row
 from headbook.corpora.batches import EOS, UNK, Batch, EncodedPair, collate, epoch
 from headbook.models.transformer import Transformer
 from headbook.runs.timing import seconds
-from headbook.training.config import Precision
 from headbook.training.memory import keep_freed_memory
+from headbook.training.precision import Precision
 
 OWN_MEMORY = "torch.nn.Transformer, memory not kept"
 PRODUCT = "matrix product"
@@ -113,7 +113,7 @@ def own_process(config: BenchConfig, width: int) -> Iterator[Timed]:
 
 def product(config: BenchConfig) -> Timed:
     """Times square matrix products in the arithmetic of the training step."""
-    dtype = torch.bfloat16 if config.precision is Precision.BF16 else torch.float32
+    dtype = torch.bfloat16 if config.precision.here() is Precision.BF16 else torch.float32
     factor = torch.randn(config.product, config.product).to(device(), dtype)
 
     def multiply() -> None:

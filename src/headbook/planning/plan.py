@@ -35,7 +35,7 @@ from headbook.chapters.config import Config
 from headbook.corpora.registry import Place, place, registry
 from headbook.runs.canonical import plain
 from headbook.runs.store import Store
-from headbook.training.config import Precision
+from headbook.training.precision import Precision
 
 SECONDS = 2.0
 """Spent on measuring the matrix rate."""

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from headbook.paths import REPOSITORY
+from headbook.training.precision import multiplies_bfloat16
 
 PACKAGES = ("headbook", "torch", "numpy", "pandas", "lightning", "tokenizers", "sacrebleu", "spacy")
 
@@ -41,12 +42,13 @@ def _git(*arguments: str) -> str:
 
 
 def hardware() -> dict[str, Any]:
-    """Processor, cores and accelerator, without the machine's name."""
+    """Processor, cores, accelerator and its arithmetic, without the machine's name."""
     import torch
 
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     return {"processor": _processor(), "cores": os.cpu_count(), "gpu": gpu,
-            "threads": torch.get_num_threads(), "system": platform.system()}  # fmt: skip
+            "threads": torch.get_num_threads(), "system": platform.system(),
+            "bfloat16": multiplies_bfloat16()}  # fmt: skip
 
 
 def _processor() -> str:

@@ -2,16 +2,9 @@
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 
+from headbook.training.precision import Precision
 from headbook.types import UserError
-
-
-class Precision(StrEnum):
-    """Fabric's names for the arithmetic of a step; weights and moments stay in 32 bits."""
-
-    FULL = "32-true"
-    BF16 = "bf16-mixed"
 
 
 @dataclass(frozen=True)

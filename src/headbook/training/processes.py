@@ -24,6 +24,7 @@ from torch import Tensor, distributed
 from torch.nn import Parameter
 
 from headbook.corpora.batches import Batch
+from headbook.training.precision import Precision
 from headbook.types import UserError
 
 if TYPE_CHECKING:
@@ -45,8 +46,10 @@ class ProcessGoneError(UserError):
         super().__init__(f"another process stopped; start the same command again, {then}")
 
 
-def fabric(precision: str) -> "Fabric":
+def fabric(precision: Precision) -> "Fabric":
     """Lightning Fabric on this process's device, connected to the others that torchrun started.
+
+    Computes in float32 where this machine emulates bfloat16.
 
     Silences its notice of the precision, which a notebook would show as a fault.
     """
@@ -55,8 +58,8 @@ def fabric(precision: str) -> "Fabric":
     for name in ("lightning", "lightning.fabric", "lightning.pytorch"):  # any may be the one
         logging.getLogger(name).setLevel(logging.WARNING)
     if not started_by_torchrun():
-        return Fabric(accelerator="auto", devices=1, precision=precision)
-    made = Fabric(precision=precision, **_places())
+        return Fabric(accelerator="auto", devices=1, precision=precision.here())
+    made = Fabric(precision=precision.here(), **_places())
     made.launch()
     return made
 
@@ -92,7 +95,7 @@ def connect() -> None:
     When one has ended torchrun asks the others to (SIGTERM): that becomes ProcessGoneError.
     """
     if started_by_torchrun() and not distributed.is_initialized():
-        fabric("32-true")
+        fabric(Precision.FULL)
         signal.signal(signal.SIGTERM, _asked_to_end)
 
 
