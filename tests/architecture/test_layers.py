@@ -11,7 +11,7 @@ from headbook import paths
 PACKAGE = paths.REPOSITORY / "src" / "headbook"
 HOME = "headbook.chapters"
 FLOORS = (
-    ("paths", "types", "trees"),
+    ("machine", "paths", "types", "trees"),
     ("statistics",),
     ("corpora",),
     ("models",),

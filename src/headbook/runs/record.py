@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from headbook.machine import multiplies_bfloat16
 from headbook.paths import REPOSITORY
-from headbook.training.precision import multiplies_bfloat16
 
 PACKAGES = ("headbook", "torch", "numpy", "pandas", "lightning", "tokenizers", "sacrebleu", "spacy")
 

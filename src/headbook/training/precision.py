@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from headbook.machine import multiplies_bfloat16
+
 
 class Precision(StrEnum):
     """Fabric's names for the arithmetic of a step; weights and moments stay in 32 bits."""
@@ -16,12 +18,3 @@ class Precision(StrEnum):
         shorter arithmetic and keeps its key; `record.hardware` says which one a machine had.
         """
         return self if self is Precision.FULL or multiplies_bfloat16() else Precision.FULL
-
-
-def multiplies_bfloat16() -> bool:
-    """Whether the accelerator, or else the processor, has instructions for bfloat16 products."""
-    import torch
-
-    if torch.cuda.is_available():
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
