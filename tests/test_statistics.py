@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from headbook.statistics import (
+    binomial_interval,
     holm,
     of_type,
     over_seeds,
@@ -39,6 +40,14 @@ def test_percentile_interval_of_a_known_list():
     assert percentile_interval(range(1001)) == pytest.approx((25.0, 975.0))
     assert percentile_interval(range(101), level=0.8) == pytest.approx((10.0, 90.0))
     assert np.isnan(percentile_interval([0.1, np.nan, 0.3])).all()
+
+
+def test_binomial_interval_of_printed_tables():
+    # 95 % limits of 0 in n are 0 and 1 - 0.025^(1/n); of 1 in 10 tables give 0.0025 and 0.4450.
+    assert binomial_interval(0, 6) == pytest.approx((0.0, 1 - 0.025 ** (1 / 6)))
+    assert binomial_interval(1, 10) == pytest.approx((0.0025, 0.4450), abs=5e-5)
+    assert binomial_interval(4, 4) == pytest.approx((0.025 ** (1 / 4), 1.0))
+    assert np.isnan(binomial_interval(0, 0)).all()
 
 
 def test_resampled_mean_covers_the_mean_at_about_its_level():

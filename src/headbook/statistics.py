@@ -96,6 +96,17 @@ def resampled_ratio(hits: ArrayLike, counts: ArrayLike, seed: int) -> Replicates
     return np.divide(drawn @ hits, over, out=np.full(len(over), np.nan), where=over > 0)
 
 
+def binomial_interval(hits: int, count: int, level: float = LEVEL) -> tuple[float, float]:
+    """The exact interval of a share, `hits` of `count` (Clopper and Pearson 1934).
+
+    NaN where there is nothing to count.
+    """
+    if not count:
+        return float("nan"), float("nan")
+    found = stats.binomtest(hits, count).proportion_ci(level, method="exact")
+    return float(found.low), float(found.high)
+
+
 def share_not_below(
     values: ArrayLike, lows: ArrayLike, highs: ArrayLike, bound: float
 ) -> tuple[float, float, float]:

@@ -9,13 +9,11 @@ from headbook.artefacts.masked import Masked, MaskedRun, changes, masked, one_he
 from headbook.artefacts.model import Heads, TrainedModel, heads_of, primary, trained
 from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
-from headbook.chapters.sixteen._ablations import compared, head_columns
-from headbook.chapters.sixteen._curves import SIGNIFICANT
+from headbook.chapters.sixteen._ablations import compared, head_columns, improving
 from headbook.chapters.sixteen._second_texts import OTHER, Text, correlation, other_texts
 from headbook.chapters.tables import claim_row, model_labels, stacked
 from headbook.claims.published import ENDS, harmless
 from headbook.runs.store import Store
-from headbook.statistics import holm
 from headbook.types import Kind
 
 
@@ -104,9 +102,7 @@ def _claims(
     encoder = heads[heads["kind"] == Kind.ENCODER]
     numbers = harmless(encoder)
     yield claim_row("michel-t1-few-significant", labels, *(numbers[end] for end in ENDS))
-    marked = encoder[holm(encoder["p"]) < SIGNIFICANT]
-    better = float((marked["change"] > 0).mean()) if len(marked) else float("nan")
-    yield claim_row("michel-t1-half-improve", labels, better)
+    yield claim_row("michel-t1-half-improve", labels, *improving(encoder))
     yield claim_row("michel-t1-range", labels, *_most_missed(encoder))
     for row in agreement[agreement["text_kind"] == OTHER].to_dict("records"):
         numbers = row["pearson"], row["low"], row["high"]

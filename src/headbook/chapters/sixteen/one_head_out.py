@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.sixteen._ablations import improving
 from headbook.chapters.sixteen._released import (
     SAMPLE,
-    SIGNIFICANT,
     TEST,
     Subject,
     bleu_changes,
@@ -25,7 +24,6 @@ from headbook.chapters.words import TITLES
 from headbook.claims.ledger import load as ledger
 from headbook.claims.published import EQUIVALENT, harmless
 from headbook.runs.store import Store
-from headbook.statistics import holm
 from headbook.types import Kind
 
 NUMBER = 20
@@ -86,9 +84,7 @@ def _claims(subject: Subject, found: pd.DataFrame) -> Iterator[dict[str, object]
     """Of the encoder's heads, as in the paper's Table 1."""
     encoder = found[found["kind"] == Kind.ENCODER]
     yield claim("michel-t1-few-significant", subject, **harmless(encoder))
-    marked = encoder[holm(encoder["p"]) < SIGNIFICANT]
-    better = float((marked["change"] > 0).mean()) if len(marked) else np.nan
-    yield claim("michel-t1-half-improve", subject, better)
+    yield claim("michel-t1-half-improve", subject, *improving(encoder))
     worst = encoder.loc[encoder["change"].idxmin()]
     numbers = (float(worst[name] / worst["whole_bleu"]) for name in ("change", "low", "high"))
     yield claim("michel-t1-range", subject, *numbers)
