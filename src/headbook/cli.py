@@ -207,6 +207,9 @@ def publish(
         str | None,
         typer.Option(help="released, smoke, quick, laptop or full; each page's own by default."),
     ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Adds rows of this model to the released ones.")
+    ] = None,
     minutes: Minutes = None,
 ) -> None:
     """Computes pages and writes their tables to data/results.
@@ -221,17 +224,17 @@ def publish(
         from headbook.publishing.time_limit import TimeUpError, stopped_after
 
         _alone("publish")
-        pages = chosen(names, profile)
+        pages = chosen(names, profile, model)
         left = [template.name.partition("_")[0] for template in pages]
         try:
             with stopped_after(limit):
-                for where in published(pages, profile):
+                for where in published(pages, profile, model):
                     left.pop(0)
                     typer.echo(str(where))
         except TimeUpError:
             if not left:
                 return
-            at = f" --profile {profile}" if profile else ""
+            at = f" --profile {profile}" if profile else f" --model {model}" if model else ""
             same = f"headbook publish {' '.join(left)}{at} --minutes {minutes:g}"
             typer.echo(f"time is up; this goes on: {same}")
             raise typer.Exit(3) from None

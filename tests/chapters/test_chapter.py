@@ -10,7 +10,7 @@ import pytest
 from headbook.chapters import chapter as declared
 from headbook.chapters.chapter import Chapter, chapters, find, given_in, module_of
 from headbook.chapters.comparing import beside_published, compare
-from headbook.chapters.page import Page, open_page, publish_chapter
+from headbook.chapters.page import Page, add_model, open_page, publish_chapter
 from headbook.runs.store import Store
 from headbook.types import UserError
 
@@ -157,6 +157,26 @@ def test_a_page_says_how_to_reproduce_it(toy: Chapter, home: str, tmp_path: Path
     text = opened(home, tmp_path).reproduce()._repr_html_()
     assert "headbook publish 98 --profile released" in text
     assert "equal (12 values)" in text
+
+
+def test_a_model_is_added_to_a_published_page(toy: Chapter, home: str, tmp_path: Path) -> None:
+    published(toy, tmp_path)
+    add_model(toy, {"models": ["a", "b"]}, "c", tmp_path)
+    page = opened(home, tmp_path, {"models": ["a", "c"]})
+    assert page.comparison.equal and page.comparison.cells == 12
+    assert page.published["released"]["model"].tolist() == ["a", "a", "b", "b", "c", "c"]
+    assert page.facts["top"] == "2.099"
+    text = page.reproduce()._repr_html_()
+    assert "Rows of c: <code>headbook publish 98 --model c</code>, commit " in text
+
+
+def test_a_model_is_added_only_to_published_pages_that_measure_models(
+    toy: Chapter, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match="has no published results at profile released"):
+        add_model(toy, {}, "c", tmp_path)
+    with pytest.raises(UserError, match="page 2 measures no models by name"):
+        add_model(find(2), {}, "minilm", tmp_path)
 
 
 def test_an_unknown_number_is_named(home: str, tmp_path: Path) -> None:

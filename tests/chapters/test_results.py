@@ -1,14 +1,16 @@
 """Writing a page's tables and reading them again."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from headbook import paths
 from headbook.chapters.chapter import Tables
-from headbook.chapters.results import folder, largest_published, machine, published, write
+from headbook.chapters.results import add, folder, largest_published, machine, published, write
 from headbook.types import UserError
 
 STUDY = "11_confidence_and_roles"
@@ -130,3 +132,65 @@ def test_the_largest_published_profile_is_found(tables: Tables, tmp_path: Path):
 )
 def test_a_machine_is_named_by_what_computes(hardware: dict, said: str):
     assert machine(hardware) == said
+
+
+def lines(root: Path, table: str = "scores") -> list[str]:
+    return (folder(STUDY, "smoke", root) / f"{table}.csv").read_text().splitlines()
+
+
+def rows_of(model: str, tables: Tables, value: float = 0.25) -> Tables:
+    return {"scores": tables["scores"].iloc[:1].assign(model=model, value=value)}
+
+
+def test_an_added_model_leaves_the_other_rows_to_the_letter(tables: Tables, tmp_path: Path):
+    write(STUDY, "smoke", tables, MADE_BY, tmp_path)
+    before, claims = lines(tmp_path), lines(tmp_path, "claims")
+    stranger = rows_of("other", tables)["scores"]
+    new = {
+        "scores": pd.concat([*rows_of("c", tables).values(), stranger])[
+            tables["scores"].columns[::-1]
+        ]
+    }
+    add(STUDY, "smoke", new, "c", {"parameters": {}}, tmp_path)
+    assert lines(tmp_path) == [*before, "c,1,-1,0,0.25,-1234.6"]
+    assert lines(tmp_path, "claims") == claims
+    run = published(STUDY, "smoke", tmp_path).run
+    (added,) = run["added"]
+    assert added["model"] == "c" and added["commit"] and added["hardware"] and added["date"]
+    assert run["config"] == MADE_BY["config"] and run["text_columns"]["scores"]
+
+
+def test_a_model_added_twice_is_replaced(tables: Tables, tmp_path: Path):
+    write(STUDY, "smoke", tables, MADE_BY, tmp_path)
+    before = lines(tmp_path)
+    for model, value in (("c", 0.25), ("d", 0.5), ("c", 0.75)):
+        add(STUDY, "smoke", rows_of(model, tables, value), model, {"value": value}, tmp_path)
+    assert lines(tmp_path) == [*before, "d,1,-1,0,0.5,-1234.6", "c,1,-1,0,0.75,-1234.6"]
+    added = published(STUDY, "smoke", tmp_path).run["added"]
+    assert [(each["model"], each["value"]) for each in added] == [("d", 0.5), ("c", 0.75)]
+
+
+def test_what_the_published_tables_lack_is_refused_and_changes_nothing(
+    tables: Tables, tmp_path: Path
+):
+    write(STUDY, "smoke", tables, MADE_BY, tmp_path)
+    before = lines(tmp_path)
+    wide = {"scores": rows_of("c", tables)["scores"].assign(new=1)}
+    for given, said in ((wide, "no column 'new'"), ({"other": wide["scores"]}, "no table 'other'")):
+        with pytest.raises(UserError, match=f"{said} is published of {STUDY}"):
+            add(STUDY, "smoke", given, "c", {}, tmp_path)
+    assert lines(tmp_path) == before
+
+
+def test_every_published_table_of_the_book_could_take_a_model(tmp_path: Path):
+    """Nothing of it is written otherwise than it was: no number, quote or empty cell."""
+    root = tmp_path / "results"
+    shutil.copytree(paths.RESULTS / "released", root / "released")
+    for where in sorted((root / "released").iterdir()):
+        before = {path.name: path.read_bytes() for path in where.glob("*.csv")}
+        nothing = {
+            name: table.iloc[:0]
+            for name, table in published(where.name, "released", root).tables.items()
+        }
+        add(where.name, "released", nothing, "nobody", {}, root)
+        assert {path.name: path.read_bytes() for path in where.glob("*.csv")} == before

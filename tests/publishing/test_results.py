@@ -119,6 +119,21 @@ def test_nothing_is_computed_where_a_name_or_profile_is_wrong(root: Path):
     assert not (root / "results").exists() and not (root / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["50", "--model", "minilmm"], "did you mean minilm"),
+        (["--model", "minilm"], "name the pages that minilm is added to"),
+        (["50", "--model", "minilm", "--profile", "laptop"], "leave --profile out"),
+        (["2", "--model", "minilm"], "page 2 measures no models by name"),
+    ],
+)
+def test_a_model_that_cannot_be_added_is_one_line(root: Path, given: list[str], said: str):
+    result = CliRunner().invoke(app, ["publish", *given])
+    assert result.exit_code == 2 and result.stderr.count("\n") == 1
+    assert said in result.stderr and not (root / "results").exists()
+
+
 def test_a_profile_is_for_pages_that_train():
     with pytest.raises(UserError, match="02_do_the_measures_work has no models trained here"):
         chosen(["2", "11"], "laptop")

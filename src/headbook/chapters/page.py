@@ -4,7 +4,7 @@ import base64
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,14 @@ from headbook.chapters import COMPARED
 from headbook.chapters.chapter import Chapter, Facts, Tables, find, given_in, plain
 from headbook.chapters.claims import judged
 from headbook.chapters.comparing import Comparison, beside_published, compare
-from headbook.chapters.results import Published, largest_published, machine, published, write
+from headbook.chapters.results import (
+    Published,
+    add,
+    largest_published,
+    machine,
+    published,
+    write,
+)
 from headbook.chapters.tables import stacked
 from headbook.claims.gates import RELEASED
 from headbook.claims.verdict import COLUMNS, Verdict
@@ -88,6 +95,11 @@ class Page:
                 f"<code>headbook publish {number} --profile {kept.profile}</code>, commit "
                 f"{made['commit']}, {made['date'][:10]}, {machine(made['hardware'])}{took}."
             )
+            lines += [
+                f"Rows of {escape(own['model'])}: <code>headbook publish {number} --model "
+                f"{escape(own['model'])}</code>, commit {own['commit']}, {own['date'][:10]}, "
+                f"{machine(own['hardware'])}." for own in made.get("added", ())
+            ]  # fmt: skip
         return Lines(tuple(lines))
 
 
@@ -163,13 +175,30 @@ def published_tables(chapter: Chapter, root: Path | None = None) -> Tables:
 
 def publish_chapter(chapter: Chapter, given: Mapping[str, Any], root: Path | None = None) -> Path:
     """Computes a chapter with these parameters and writes its tables; returns their folder."""
-    parameters = chapter.parameters_from(given)
-    store = Store.default()
+    return write(chapter.name, RELEASED, *_computed(chapter, given), root)
+
+
+def add_model(
+    chapter: Chapter, given: Mapping[str, Any], model: str, root: Path | None = None
+) -> Path:
+    """Adds one model to a chapter's published tables, measured with these parameters.
+
+    UserError for a page that has no parameter `models`, or no published tables.
+    """
+    if "models" not in {field.name for field in fields(chapter.parameters)}:
+        raise UserError(f"page {chapter.number} measures no models by name: leave --model out")
+    published(chapter.name, RELEASED, root)  # Said before it is measured, not after.
+    tables, described = _computed(chapter, {**given, "models": [model]})
+    return add(chapter.name, RELEASED, tables, model, described, root)
+
+
+def _computed(chapter: Chapter, given: Mapping[str, Any]) -> tuple[Tables, dict[str, Any]]:
+    """A chapter's tables with these parameters, and what is recorded of them."""
+    parameters, store = chapter.parameters_from(given), Store.default()
     began = time.monotonic()
     tables = chapter.compute(parameters, store)
-    described = {"parameters": plain(parameters), "seconds": round(time.monotonic() - began, 1),
-                 "runs": store.records()}  # fmt: skip
-    return write(chapter.name, RELEASED, tables, described, root)
+    seconds = round(time.monotonic() - began, 1)
+    return tables, {"parameters": plain(parameters), "seconds": seconds, "runs": store.records()}
 
 
 def _published(name: str, root: Path | None) -> tuple[Published | None, Published | None]:

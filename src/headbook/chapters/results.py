@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -73,19 +74,66 @@ def write(
 
     An earlier publication is replaced, when all is written.
     """
-    where = folder(study, profile, root)
-    aside = where.with_suffix(".partial")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    for name, table in tables.items():
-        table.to_csv(aside / f"{name}.csv", index=False, float_format=f"%.{DIGITS}g")
     kept = {
-        "study": study, "commit": record.commit(), "versions": record.versions(),
-        "hardware": record.hardware(), "date": record.now(),
+        "study": study, **_circumstances(),
         # A column of "+1" and "-1" would come back as numbers.
         "text_columns": {name: _text_columns(table) for name, table in tables.items()},
         **described,
     }  # fmt: skip
+    return _replace(folder(study, profile, root), {n: _csv(t) for n, t in tables.items()}, kept)
+
+
+def add(
+    study: str, profile: str, tables: Tables, model: str, described: dict[str, Any],
+    root: Path | None = None,
+) -> Path:  # fmt: skip
+    """Adds one model's rows to published tables; the rows of others stay to the letter.
+
+    Its own rows of an earlier publication are replaced. Tables without a column `model` are left
+    alone. In the record, `added` says how and when these rows were measured. UserError where the
+    page was never published, and for a table or column that the published ones lack.
+    """
+    before = published(study, profile, root)
+    cells = {
+        path.stem: _cells(path.read_text("utf-8"))
+        for path in sorted(folder(study, profile, root).glob("*.csv"))
+    }
+    for name, table in tables.items():
+        if "model" not in table:
+            continue
+        new = _cells(_csv(table[table["model"] == model]))
+        if name not in cells or (unknown := set(new) - set(cells[name])):
+            lacking = f"no column {min(unknown)!r}" if name in cells else f"no table {name!r}"
+            raise UserError(f"{lacking} is published of {study}: publish the whole page")
+        others = cells[name][cells[name]["model"] != model]
+        cells[name] = pd.concat([others, new], ignore_index=True)[list(others)].fillna("")
+    earlier = [each for each in before.run.get("added", []) if each["model"] != model]
+    record_of = {"model": model, **_circumstances(), **described}
+    kept = before.run | {"added": [*earlier, record_of]}
+    return _replace(folder(study, profile, root), {n: _csv(t) for n, t in cells.items()}, kept)
+
+
+def _circumstances() -> dict[str, Any]:
+    return {"commit": record.commit(), "versions": record.versions(),
+            "hardware": record.hardware(), "date": record.now()}  # fmt: skip
+
+
+def _csv(table: pd.DataFrame) -> str:
+    return table.to_csv(index=False, float_format=f"%.{DIGITS}g", lineterminator="\n")
+
+
+def _cells(csv: str) -> pd.DataFrame:
+    """Every cell as it is written."""
+    return pd.read_csv(StringIO(csv), dtype=str, keep_default_na=False)
+
+
+def _replace(where: Path, files: Mapping[str, str], kept: dict[str, Any]) -> Path:
+    """Tables and record take the place of earlier ones, when all is written."""
+    aside = where.with_suffix(".partial")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    for name, csv in files.items():
+        (aside / f"{name}.csv").write_text(csv, "utf-8")
     (aside / "run.json").write_text(json.dumps(kept, indent=1) + "\n")
     shutil.rmtree(where, ignore_errors=True)
     aside.rename(where)

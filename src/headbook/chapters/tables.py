@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from headbook.artefacts.catalogue import is_named, run
 from headbook.artefacts.model import ModelRun, TrainedModel
 from headbook.claims.gates import NONE, RELEASED
 from headbook.claims.verdict import COLUMNS, OPTIONAL
@@ -54,8 +55,16 @@ def released_claim(
     target: str | None = "",
     closed: str = NONE,
 ) -> dict[str, object]:
-    """A row of a page's claims about a model without seeds; a released one has converged."""
+    """A row of a page's claims about a model without further seeds; a released one has converged.
+
+    A model trained here, by its name in the catalogue, has its own corpus and seed, and unless a
+    gate is given as `closed`, the ledger's gates are looked at.
+    """
     labels = {"model": model, "corpus": corpus, "target": target, "seed": ""}
+    if corpus == RELEASED and is_named(model):
+        made = run(model)
+        labels |= {"corpus": Path(made.corpus).name, "seed": made.training.seed}
+        closed = "" if closed == NONE else closed
     return claim_row(claim, labels, value, low, high, baseline) | {"closed": closed}
 
 

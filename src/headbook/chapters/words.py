@@ -8,8 +8,9 @@ TITLES = {
     "firefox-en-pt": "Firefox en→pt",
     "firefox-pt-en": "Firefox pt→en",
     "minilm": "MiniLM",
+    "mixture-fr-256-masked": "Our masked encoder",
 }
-"""Released models as figures and tables name them."""
+"""Models as figures and tables name them."""
 
 
 def percent(share: float | int) -> str:

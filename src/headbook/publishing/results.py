@@ -5,9 +5,10 @@ from pathlib import Path
 
 from headbook.chapters.chapter import Chapter, find
 from headbook.chapters.config import Config
-from headbook.chapters.page import publish_chapter
+from headbook.chapters.page import add_model, publish_chapter
 from headbook.chapters.results import write
 from headbook.claims.gates import RELEASED
+from headbook.looking.load import load
 from headbook.publishing.templates import Template, of_profile, select
 from headbook.runs.canonical import plain
 from headbook.runs.store import Store
@@ -16,12 +17,17 @@ from headbook.types import UserError
 TRAINED = "laptop"
 
 
-def chosen(names: list[str] | None, profile: str | None) -> list[Template]:
+def chosen(
+    names: list[str] | None, profile: str | None, model: str | None = None
+) -> list[Template]:
     """The named pages; where none is named, all that have tables at the profile.
 
-    UserError for a named page without models trained here at a profile that trains them.
+    UserError for a named page without models trained here at a profile that trains them, and for a
+    `model` without pages or at such a profile.
     """
     found = select(names)
+    if model and not (names and profile in (None, RELEASED)):
+        raise UserError(f"name the pages that {model} is added to, and leave --profile out")
     if profile in (None, RELEASED):
         return found
     trains = {each.name: _chapter(each).trained_here is not None for each in found}
@@ -30,16 +36,23 @@ def chosen(names: list[str] | None, profile: str | None) -> list[Template]:
     return [each for each in found if trains[each.name]]
 
 
-def published(pages: Iterable[Template], profile: str | None) -> Iterator[Path]:
+def published(
+    pages: Iterable[Template], profile: str | None, model: str | None = None
+) -> Iterator[Path]:
     """Computes each page and yields the folder its tables were written to.
 
     Without a profile a page with released models is published as `released`, and one of models
-    trained here alone as `laptop`. Beside the tables stand the records of all runs that the page
-    got from the store.
+    trained here alone as `laptop`. With a `model`, by a name that `hb.load` knows, its rows alone
+    are measured and added to those of `released`. Beside the tables stand the records of all runs
+    that the page got from the store.
     """
+    if model:
+        load(model)  # A wrong name is said before anything is measured.
     for template in pages:
         chapter = _chapter(template)
-        if profile == RELEASED or not (profile or "profile" in template.parameters):
+        if model:
+            yield add_model(chapter, of_profile(template, RELEASED), model)
+        elif profile == RELEASED or not (profile or "profile" in template.parameters):
             yield publish_chapter(chapter, of_profile(template, RELEASED))
         else:
             yield _of_models_trained_here(chapter, Config(profile or TRAINED))
