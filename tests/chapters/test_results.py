@@ -10,7 +10,15 @@ import pytest
 
 from headbook import paths
 from headbook.chapters.chapter import Tables
-from headbook.chapters.results import add, folder, largest_published, machine, published, write
+from headbook.chapters.results import (
+    add,
+    as_text,
+    folder,
+    largest_published,
+    machine,
+    published,
+    write,
+)
 from headbook.types import UserError
 
 STUDY = "11_confidence_and_roles"
@@ -85,6 +93,14 @@ def test_the_record_says_what_made_them(tables: Tables, tmp_path: Path):
     assert run["commit"] and pd.Timestamp(run["date"]).tzinfo is not None
     assert {name: run[name] for name in MADE_BY} == MADE_BY
     assert published(STUDY, "smoke", tmp_path).run == run
+
+
+def test_a_record_has_a_line_per_entry_and_per_run(tables: Tables, tmp_path: Path):
+    text = (write(STUDY, "smoke", tables, MADE_BY, tmp_path) / "run.json").read_text()
+    assert '  {"seconds": 100.0, "commit": "c1"},\n  {"seconds": 80.0}\n' in text
+    assert ' "config": {"seed": 3},\n' in text
+    odd = {"quote": '"\n', "empty": [], "names": ["a", "é"], "runs": [{"masks": [[], [1]]}, {}]}
+    assert json.loads(as_text(odd)) == odd and list(json.loads(as_text(odd))) == list(odd)
 
 
 def test_a_publication_that_breaks_off_leaves_the_last_one(

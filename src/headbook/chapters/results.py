@@ -134,10 +134,22 @@ def _replace(where: Path, files: Mapping[str, str], kept: dict[str, Any]) -> Pat
     aside.mkdir(parents=True)
     for name, csv in files.items():
         (aside / f"{name}.csv").write_text(csv, "utf-8")
-    (aside / "run.json").write_text(json.dumps(kept, indent=1) + "\n")
+    (aside / "run.json").write_text(as_text(kept))
     shutil.rmtree(where, ignore_errors=True)
     aside.rename(where)
     return where
+
+
+def as_text(run: Mapping[str, Any]) -> str:
+    """A record as JSON: one line per entry, and one per element of a list of records."""
+    entries = (f" {json.dumps(name)}: {_entry(value)}" for name, value in run.items())
+    return "{\n" + ",\n".join(entries) + "\n}\n"
+
+
+def _entry(value: Any) -> str:
+    if isinstance(value, list) and any(isinstance(each, dict) for each in value):
+        return "[\n" + ",\n".join(f"  {json.dumps(each)}" for each in value) + "\n ]"
+    return json.dumps(value)
 
 
 def _text_columns(table: pd.DataFrame) -> list[str]:
