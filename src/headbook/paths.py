@@ -1,6 +1,8 @@
 """Where things are. The only module that reads the environment."""
 
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -30,3 +32,24 @@ def runs() -> Path:
 def repository_address() -> str:
     """HEADBOOK_REPOSITORY, the address of a published fork; empty where it is not set."""
     return os.environ.get("HEADBOOK_REPOSITORY", "")
+
+
+def variables() -> dict[str, str]:
+    """All of the environment, for a process that is started."""
+    return dict(os.environ)
+
+
+@contextmanager
+def with_variables(given: Mapping[str, str]) -> Iterator[None]:
+    """Within, the environment is this one, also that of processes which are started."""
+    before = variables()
+    try:
+        _take(given)
+        yield
+    finally:
+        _take(before)
+
+
+def _take(given: Mapping[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(given)

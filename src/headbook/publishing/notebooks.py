@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
+from multiprocessing.context import BaseContext
 from pathlib import Path
 
 import nbformat
@@ -15,14 +15,16 @@ from tqdm import tqdm
 
 from headbook import paths
 from headbook.chapters import COMPARED, PUBLISHED
+from headbook.publishing.kernels import processes, start_loaded
 from headbook.publishing.templates import Template, check, of_profile, select, templates
 from headbook.publishing.tidy import tidy
 from headbook.types import UserError
 
 __all__ = ["Executed", "attempt", "execute", "record_of", "templates"]
 
-# names no variable: the notebook's namespace is what its Config is checked against
-ONE_THREAD = "__import__('os').environ.update(OMP_NUM_THREADS='1', MKL_NUM_THREADS='1')"
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+# a kernel that is interrupted while it ends says so as an error, which it is not
+QUIET = "--IPKernelApp.log_level=CRITICAL"
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class _Job:
     destination: Path
     profile: str
     parameters: dict[str, object]
-    kernel_arguments: tuple[str, ...]
+    variables: dict[str, str]
 
     @property
     def aside(self) -> Path:
@@ -125,9 +127,9 @@ def attempt(
     destination = destination or paths.EXECUTED
     destination.mkdir(parents=True, exist_ok=True)
     workers = max(1, min(workers, len(chosen)))
-    arguments = _kernel_arguments(workers)
-    jobs = [_Job(t.name, t.path, destination, profile, given[t.name], arguments) for t in chosen]
-    done = {each.name: each for each in _all(jobs, workers)}
+    variables = paths.variables() | (ONE_THREAD if workers > 1 else {})
+    jobs = [_Job(t.name, t.path, destination, profile, given[t.name], variables) for t in chosen]
+    done = {each.name: each for each in _all(jobs, workers, processes(variables))}
     return [done[job.name] for job in jobs]
 
 
@@ -141,16 +143,9 @@ def _given(template: Template, profile: str, parameters: dict[str, object]) -> d
     return {**of_profile(template, profile), **parameters}
 
 
-def _kernel_arguments(workers: int) -> tuple[str, ...]:
-    # a kernel that is interrupted while it ends says so as an error, which it is not
-    quiet = "--IPKernelApp.log_level=CRITICAL"
-    return (quiet, f"--IPKernelApp.exec_lines={ONE_THREAD}") if workers > 1 else (quiet,)
-
-
-def _all(jobs: list[_Job], workers: int) -> Iterator[Executed]:
-    # spawned, as a forked copy of a process that has used torch's threads can hang
-    # and each anew, as the memory of its children is that of one kernel then
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=1)
+def _all(jobs: list[_Job], workers: int, context: BaseContext) -> Iterator[Executed]:
+    # each in a process of its own, the memory of whose children is that of one kernel then
+    pool = ProcessPoolExecutor(workers, context, max_tasks_per_child=1)
     # no bar in a file, where it would be a line each second
     with pool, tqdm(total=len(jobs), unit="notebook", desc="notebooks", disable=None) as bar:
         waiting = {pool.submit(_run, job): job for job in jobs}
@@ -188,7 +183,8 @@ def _outcome(future: Future, job: _Job) -> Executed:
 def _run(job: _Job) -> Executed:
     """Execute one notebook aside and put it in its place; runs in a process of its own."""
     start = time.monotonic()
-    failure = _papermill(job)
+    with paths.with_variables(job.variables), start_loaded():
+        failure = _papermill(job)
     seconds = round(time.monotonic() - start, 1)
     if failure:
         if job.aside.exists():
@@ -209,7 +205,7 @@ def _papermill(job: _Job) -> str | None:
             progress_bar=False,
             start_timeout=600,  # a busy machine is slow and not broken
             cwd=job.template.parent,
-            extra_arguments=list(job.kernel_arguments),
+            extra_arguments=[QUIET],
         )
     except papermill.PapermillExecutionError as error:
         return f"cell {error.cell_index + 1} failed: {error.ename}: {_last_line(error.evalue)}"

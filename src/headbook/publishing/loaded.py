@@ -1,0 +1,21 @@
+"""Imports what pages import, for a process that kernels are copies of; see `kernels`."""
+
+import gc
+import sys
+from contextlib import suppress
+from importlib import import_module
+
+from headbook import paths
+
+PATH = list(sys.path)
+VARIABLES = paths.variables()
+KERNELS_OWN = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+"""What ipykernel sets where it is not set, for matplotlib to read when it is imported."""
+
+# A fault in a chapter is that page's alone: the kernel that opens it fails, and says so.
+with paths.with_variables(KERNELS_OWN | VARIABLES), suppress(Exception):
+    import_module("headbook.chapters.chapter").chapters()
+    for module in ("headbook.plots", "ipykernel.kernelapp", "papermill"):
+        import_module(module)
+
+gc.freeze()  # a copy's collector leaves alone, and so shares, what was here before it
