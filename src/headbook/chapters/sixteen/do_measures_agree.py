@@ -26,6 +26,7 @@ from headbook.chapters.importance_scores import (
     importance_scores,
 )
 from headbook.chapters.sixteen._ablations import head_columns
+from headbook.chapters.sixteen._said import said
 from headbook.chapters.tables import claim_row, model_labels, stacked
 from headbook.chapters.trained import Parsed, at_profile
 from headbook.heads.relevance_rules import Variant
@@ -37,7 +38,7 @@ from headbook.types import Kind
 NUMBER = 25
 TITLE = "Do measures of importance agree?"
 WORK = "michel2019"
-KEYS = ("model", "scope", "measure")
+KEYS = ("model", "scope", "measure", "weights", "sentences")
 
 ENCODER, EVERY = "encoder", "all kinds"
 """Whose heads are compared."""
@@ -72,12 +73,22 @@ NAMES = MappingProxyType(
 COMPARED = (MAIN, CONFIDENCE, IMPORTANCE[0])
 
 
-Parameters = Parsed
+@dataclass(frozen=True)
+class Parameters(Parsed):
+    """And released models, a text for each of their languages, how many of its sentences the heads
+    read, and on how many of these every head is removed in turn (0: none)."""
+
+    models: tuple[str, ...] = ("minilm",)
+    texts: tuple[str, ...] = ("ewt-sample", "ud-pud-pt")
+    read: int = 150
+    ablated: int = 0
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
-    """At a profile, every measure of every head of its examined models."""
-    return at_profile(parameters, store, trained_here)
+    """What released heads say; at a profile, every measure of every head of its models."""
+    own = ("models", "texts", "read", "ablated")
+    found = at_profile(parameters, store, trained_here, released=own)
+    return found or said(*(getattr(parameters, name) for name in own))
 
 
 @dataclass(frozen=True)
