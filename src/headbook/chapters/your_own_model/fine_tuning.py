@@ -1,7 +1,7 @@
 """Page 61: heads before and after fine-tuning on the sentiment of sentences."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -11,6 +11,7 @@ import pandas as pd
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.tables import claims_table, released_claim
+from headbook.chapters.your_own_model import _retrained as pruning
 from headbook.chapters.your_own_model._tuned import (
     Classifier,
     Sentences,
@@ -56,7 +57,8 @@ POLAR_HEADS = 0.25
 @dataclass(frozen=True)
 class Parameters:
     """An encoder, trainings (0: none, published tables are shown), rated text, sentences that are
-    trained on and tested with, and passes over them."""
+    trained on and tested with, passes over them, and test sentences for heads that are removed
+    before fine-tuning (0: none are)."""
 
     model: str = "minilm"
     seeds: int = 0
@@ -64,6 +66,7 @@ class Parameters:
     train: int = 800
     sentences: int = 120
     epochs: int = 1
+    tested: int = 0
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
@@ -94,8 +97,27 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     }
     labels = {"model": parameters.model, "corpus": parameters.corpus,
               "sentences": len(test.texts), "train": parameters.train}  # fmt: skip
+    if parameters.tested:
+        tables["retrained"] = _retrained(parameters, splits, store)
     tables = {name: table.assign(**labels) for name, table in tables.items()}
     return {**tables, "claims": claims(tables)}
+
+
+def _retrained(
+    parameters: Parameters, splits: Mapping[str, Sequence[Rated]], store: Store
+) -> pd.DataFrame:
+    """Scores with sets of heads removed before and after fine-tuning, one row per set and seed."""
+    test = Sentences(spread(_short(splits["test"]), parameters.tested))
+    found = []
+    for seed in range(parameters.seeds):
+        drawn = random.Random(seed).sample(_short(splits["train"]), parameters.train)
+        for name in (pruning.NONE, *pruning.SETS):
+            run = pruning.Retraining(parameters.model, parameters.corpus, parameters.train,
+                                     parameters.epochs, parameters.tested, seed, name)  # fmt: skip
+            rows = pruning.retrained(run, Sentences(drawn), test, store)
+            when = pruning.AFTER if name == pruning.NONE else pruning.BEFORE
+            found.append(rows.assign(when=when, seed=str(seed), tested=parameters.tested))
+    return pd.concat(found, ignore_index=True)
 
 
 def _short(sentences: Sequence[Rated]) -> list[Rated]:
@@ -181,7 +203,26 @@ def claims(tables: Tables) -> pd.DataFrame:
     add("tuning-specialised-later", ratios["upper"] - ratios["lower"],
         few if above < FEWEST else NONE)  # fmt: skip
     add("tuning-polar-heads", ratios["polar"])
+    if "retrained" in tables:
+        cost = gained(tables, "nats")
+        add("tuning-removed-before", cost[pruning.AFTER].mean(axis=1)
+            - cost[pruning.BEFORE].mean(axis=1))  # fmt: skip
+        accuracy = gained(tables, "accuracy")[pruning.BEFORE]
+        add("tuning-random-nearly-whole", accuracy[pruning.DRAWN])
+        thirds_alone = accuracy.drop(columns=pruning.DRAWN)
+        worst = thirds_alone[thirds_alone.mean().idxmin()]
+        add("tuning-any-third", worst - accuracy[pruning.DRAWN])
     return claims_table(rows)
+
+
+def gained(tables: Tables, score: str) -> pd.DataFrame:
+    """A score without each set minus that of the whole fine-tuned encoder.
+
+    One row per seed, columns (when, removed): before fine-tuning, or after it.
+    """
+    wide = tables["retrained"].pivot(index="seed", columns=["when", "removed"], values=score)
+    whole = wide.pop((pruning.AFTER, pruning.NONE))
+    return wide.sub(whole, axis=0)
 
 
 def contributions(heads: pd.DataFrame, of_roles: pd.DataFrame) -> pd.DataFrame:
