@@ -1,9 +1,12 @@
 """Page 56: the controls of the adversary, reviews as models read them, and claims by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from headbook.chapters.seeing import attention_and_explanation as page
 from headbook.chapters.seeing._classifiers import (
     Outputs,
     accuracy,
@@ -160,8 +163,19 @@ def test_nothing_is_trained_unless_it_is_asked_for(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_planted_corpus_runs_through(tmp_path):
+def test_a_planted_corpus_runs_through_and_is_not_trained_twice(tmp_path, monkeypatch):
     parameters = Parameters(PLANTED, seeds=2, epochs=1, sentences=6, vectors="")
     found = compute(parameters, Store(tmp_path))
     assert set(found["agreement"]["of"]) >= {*PAIRS, FLOOR}
     assert found["erasure"].groupby(["model", "seed"]).size().eq(25).all()
+
+    def refused(*given):
+        raise AssertionError("trained again")
+
+    for name in ("trained", "adversary"):
+        monkeypatch.setattr(page, name, refused)
+    again = compute(parameters, Store(tmp_path))
+    for name, table in found.items():
+        pd.testing.assert_frame_equal(again[name], table)
+    with pytest.raises(AssertionError, match="trained again"):  # one pass more is another training
+        compute(replace(parameters, epochs=2), Store(tmp_path))

@@ -1,12 +1,16 @@
 """Small sentiment classifiers of page 56: their text, their training, what they give for it."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
@@ -17,8 +21,12 @@ from headbook.corpora.rated import Rated, decided, load_rated, spread
 from headbook.looking.load import load
 from headbook.models.pooled import Pooled, PooledClassifier, PooledConfig, Reader
 from headbook.released.hugging_face import HuggingModel
+from headbook.runs.store import Ingredients, Stage, Store
 from headbook.types import UserError
 
+CLASSIFIER = Stage("classifier", version=1)
+UNIFORM = "uniform"
+"""Pools all words alike."""
 OFTEN = 2
 """Words that are rarer in the training sentences are read as one unknown word."""
 LEAST = 4
@@ -43,6 +51,24 @@ class Reviews:
     test: list[EncodedPair]
     vocabulary: int
     vectors: Float[Tensor, "id width"] | None = None
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all sentences and of the vectors."""
+        found = sha256(json.dumps([self.train, self.valid, self.test]).encode())
+        if self.vectors is not None:
+            found.update(self.vectors.numpy().tobytes())
+        return found.hexdigest()
+
+
+@dataclass(frozen=True)
+class Training:
+    """One classifier of a text; `pooling` says whose weights it pools with, its own or others."""
+
+    reader: Reader
+    pooling: str
+    seed: int
+    epochs: int
 
 
 @dataclass(frozen=True)
@@ -100,6 +126,21 @@ def explained(found: Reviews, sentences: int) -> list[EncodedPair]:
     """So many test sentences that are long enough, from all over the test set, by length."""
     long = [pair for pair in found.test if len(pair[0]) >= LEAST]
     return sorted(spread(long, sentences), key=lambda pair: len(pair[0]))
+
+
+def stored(
+    run: Training, found: Reviews, store: Store, make: Callable[[], PooledClassifier]
+) -> PooledClassifier:
+    """The classifier of a run, from the store or made now: an interrupted page goes on there."""
+    asked = Ingredients(CLASSIFIER, run, {"text": found.digest}, {"device": "cpu"})
+
+    def write(folder: Path) -> None:
+        save_file(make().state_dict(), folder / "weights.safetensors")
+
+    folder = store.get(asked, write)
+    model = _new(found, run.reader, run.pooling == UNIFORM)
+    model.load_state_dict(load_file(folder / "weights.safetensors"))
+    return model.eval()
 
 
 def trained(

@@ -1,7 +1,8 @@
 """Page 56: attention as explanation (Jain and Wallace 2019; Wiegreffe and Pinter 2019)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -9,14 +10,17 @@ import pandas as pd
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.seeing._classifiers import UNIFORM as EQUAL
 from headbook.chapters.seeing._classifiers import (
     Outputs,
     Reviews,
+    Training,
     accuracy,
     adversary,
     explained,
     outputs,
     reviews,
+    stored,
     trained,
 )
 from headbook.chapters.seeing._explained import (
@@ -67,7 +71,7 @@ PAPER = {"attention and gradient": 0.35, "attention and leave-one-out": 0.29,
          "gradient and leave-one-out": 0.66}  # fmt: skip
 """SST, BiLSTM, additive attention: the authors' released output, graph_outputs/CorrStats."""
 PAPER_ACCURACY = 0.81
-OWN, OF_LSTM, OF_ADVERSARY, EQUAL = "its own", "the BiLSTM's", "an adversary's", "uniform"
+OWN, OF_LSTM, OF_ADVERSARY = "its own", "the BiLSTM's", "an adversary's"
 
 
 @dataclass(frozen=True)
@@ -84,12 +88,19 @@ class Parameters:
 
 @dataclass(frozen=True)
 class _Task:
-    """The text, the sentences that are explained, and how long is trained."""
+    """The text, the sentences that are explained, how long is trained, and where it is stored."""
 
     text: Reviews
     pairs: list[EncodedPair]
     seeds: range
     epochs: int
+    store: Store
+
+    def classifier(
+        self, reader: Reader, pooling: str, seed: int, make: Callable[..., PooledClassifier]
+    ) -> PooledClassifier:
+        """The stored one, or what `make` gives."""
+        return stored(Training(reader, pooling, seed, self.epochs), self.text, self.store, make)
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
@@ -100,11 +111,16 @@ def compute(parameters: Parameters, store: Store) -> Tables:
         raise UserError("seeds is 1; give 2 or more, as trainings are compared with each other")
     text = reviews(parameters.corpus, parameters.vectors)
     pairs = explained(text, parameters.sentences)
-    task = _Task(text, pairs, range(parameters.seeds), parameters.epochs)
+    task = _Task(text, pairs, range(parameters.seeds), parameters.epochs, store)
     models = {
-        (kind, seed): trained(text, reader, seed, task.epochs, uniform)
-        for kind, (reader, uniform) in KINDS.items()
+        (kind, seed): task.classifier(
+            reader,
+            EQUAL if uniform else OWN,
+            seed,
+            partial(trained, text, reader, seed, task.epochs, uniform),
+        )
         for seed in task.seeds
+        for kind, (reader, uniform) in KINDS.items()
     }
     known = {key: explanations(each, pairs) for key, each in models.items() if key[0] != UNIFORM}
     seen = {key: outputs(model, pairs) for key, model in models.items()}
@@ -183,7 +199,9 @@ def _adversaries(task: _Task, models: dict, seen: dict) -> Tables:
         own = [outputs(models[LSTM, seed], part) for part in parts]
         weights = {EQUAL: None, OWN: None, OF_LSTM: [each.weights for each in own]}
         for strength in STRENGTHS:
-            model = adversary(text, own[0], Reader.LSTM, 100 + seed, task.epochs, strength)
+            make = partial(adversary, text, own[0], Reader.LSTM, 100 + seed, task.epochs, strength)
+            pooling = f"an adversary's, λ = {strength:g}"
+            model = task.classifier(Reader.LSTM, pooling, seed, make)
             far, moved = apart(outputs(model, task.pairs), seen[LSTM, seed])
             right = accuracy(outputs(model, text.test), text.test)
             rows.append({"model": LSTM, "seed": seed, "strength": strength, "divergence": far,
@@ -191,17 +209,18 @@ def _adversaries(task: _Task, models: dict, seen: dict) -> Tables:
             if strength == max(STRENGTHS):
                 weights[OF_ADVERSARY] = [outputs(model, part).weights for part in parts]
         for name, given in weights.items():
-            right = _guided(task, seed, name == EQUAL, given)
+            right = _guided(task, seed, name, given)
             imposed.append({"model": str(Reader.WORDS), "seed": seed, "weights": name,
                             "accuracy": right})  # fmt: skip
     return {"adversaries": pd.DataFrame(rows), "imposed": pd.DataFrame(imposed)}
 
 
-def _guided(task: _Task, seed: int, uniform: bool, given: Sequence | None) -> float:
+def _guided(task: _Task, seed: int, name: str, given: Sequence | None) -> float:
     """Test accuracy of an MLP whose pooling weights are given, uniform, or its own."""
     train, valid, test = given or (None, None, None)
     imposed = None if given is None else (train, valid)
-    model = trained(task.text, Reader.WORDS, seed, task.epochs, uniform, imposed)
+    make = partial(trained, task.text, Reader.WORDS, seed, task.epochs, name == EQUAL, imposed)
+    model = task.classifier(Reader.WORDS, name, seed, make)
     return accuracy(outputs(model, task.text.test, test), task.text.test)
 
 
