@@ -1,11 +1,22 @@
 """Page 61: marks on the model's tokens, what tuning changes, distances, and claims by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from headbook.chapters.your_own_model import _tuned
+from headbook.chapters.your_own_model import _retrained, _tuned
+from headbook.chapters.your_own_model._retrained import (
+    AFTER,
+    NONE,
+    SETS,
+    Retraining,
+    retrained,
+    sets,
+)
+from headbook.chapters.your_own_model._retrained import BEFORE as FIRST
 from headbook.chapters.your_own_model._tuned import (
     Classifier,
     Sentences,
@@ -24,6 +35,7 @@ from headbook.chapters.your_own_model.fine_tuning import (
     TWICE,
     Parameters,
     _shuffled,
+    before_and_after,
     claims,
     compute,
     contributions,
@@ -180,3 +192,45 @@ def test_contributions_compare_heads_of_one_layer_only():
 
 def test_nothing_is_trained_unless_it_is_asked_for(tmp_path):
     assert compute(Parameters(), Store(tmp_path)) == {}
+
+
+def retrained_tables():
+    """Whole: 0.9 right; a third costs ten points and a nat after, one point and .2 nats before."""
+    costs = {AFTER: (0.1, 1.0), FIRST: (0.01, 0.2)}
+    whole = {"when": AFTER, "removed": NONE, "accuracy": 0.9, "nats": 0.3, "tested": 9}
+    rows = [{**whole, "seed": seed} for seed in "01"]
+    rows += [{"when": when, "removed": name, "seed": seed, "nats": 0.3 + nats, "tested": 9,
+              "accuracy": 0.9 - lost - (0.05 if name == "middle" else 0.0)}
+             for when, (lost, nats) in costs.items() for name in SETS for seed in "01"]  # fmt: skip
+    return {**tables(), "retrained": pd.DataFrame(rows)}
+
+
+def test_removal_before_fine_tuning_by_hand():
+    found = claims(retrained_tables()).set_index("claim")["value"]
+    assert found["tuning-removed-before"] == pytest.approx(0.8)
+    assert found["tuning-random-nearly-whole"] == pytest.approx(-0.01)
+    assert found["tuning-any-third"] == pytest.approx(-0.05)
+    shown = before_and_after(retrained_tables()).set_index("heads removed")
+    assert shown.loc["middle", f"accuracy, {FIRST}"].startswith("−6 points")
+    assert shown.loc["late", f"nats, {AFTER}"].startswith("+1.00 [")
+
+
+def test_heads_removed_before_stay_away_and_are_trained_once(tmp_path, monkeypatch):
+    train, test = Sentences(planted(24, seed=2)), Sentences(planted(10, seed=9))
+    run = Retraining("minilm", "planted", 24, 1, 10, 0, "late")
+    store, late = Store(tmp_path), sets(load("minilm"), 0)["late"]
+    seen = []
+
+    def watched(model, sentences, seed, epochs):
+        gates = {(kind, layer): block.gate for kind, layer, block in model.network.attentions()}
+        seen.append([h for h in all_heads(model.network) if not gates[h.kind, h.layer]()[h.head]])
+        return tuned(model, sentences, seed, epochs)
+
+    monkeypatch.setattr(_retrained, "tuned", watched)
+    first = retrained(run, train, test, store)
+    again = retrained(run, train, test, store)
+    assert seen == [late]
+    pd.testing.assert_frame_equal(first, again)
+    assert first["removed"].tolist() == ["late"] and first["accuracy"].between(0, 1).all()
+    whole = retrained(replace(run, without=NONE), train, test, store)
+    assert seen[1:] == [[]] and whole["removed"].tolist() == [NONE, *SETS]

@@ -18,9 +18,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from tqdm import tqdm
 
-from headbook.chapters.chapter import Tables
+from headbook.chapters import words
+from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.tables import released_claim
-from headbook.chapters.words import TITLES
 from headbook.claims.gates import NONE
 from headbook.claims.ledger import Gate
 from headbook.corpora.batches import Batch
@@ -210,6 +210,23 @@ def _claims(found: pd.DataFrame) -> Iterator[dict[str, object]]:
         yield released_claim("information-beyond-confidence", f"{model}, {kind}", *interval(gap))
 
 
+def facts(tables: Tables) -> Facts:
+    """Correlations by model and kind, `said_minilm_encoder` and so on, and what was measured."""
+    heads = tables["said"].dropna(subset="added")
+    found: Facts = {"read_sentences": words.count(heads["sentences"].max()),
+                    "clusters": str(CLUSTERS)}  # fmt: skip
+    for (model, kind), own in heads.groupby(LABELS, sort=False):
+        name = words.key(model, kind)
+        named, anew = (own[own["weights"] == each] for each in (RELEASED, REDRAWN))
+        values = {"said": correlations(named, INFORMATION), "within": _within(named),
+                  "half": correlations(named, OTHER_HALF),
+                  "anew": correlations(anew, INFORMATION)}  # fmt: skip
+        for key, replicates in values.items():
+            value, low, high = interval(replicates)
+            found[f"{key}_{name}"] = f"{words.signed(value)} {words.between(low, high)}"
+    return found
+
+
 def with_removal(tables: Tables, weights: str = RELEASED) -> pd.DataFrame:
     """Every measure's correlation with removal, by model and kind of attention; and by layers."""
     rows = []
@@ -219,6 +236,6 @@ def with_removal(tables: Tables, weights: str = RELEASED) -> pd.DataFrame:
         for name, each in every.items():
             value, low, high = interval(each)
             rows.append({"key": name, "measure": MEASURES.get(name, "information, within layers"),
-                         "heads": f"{TITLES.get(str(model), model)}, {kind}", "value": value,
+                         "heads": f"{words.TITLES.get(str(model), model)}, {kind}", "value": value,
                          "low": low, "high": high, "count": len(own)})  # fmt: skip
     return pd.DataFrame(rows)

@@ -25,8 +25,8 @@ from headbook.chapters.importance_scores import (
     Scores,
     importance_scores,
 )
+from headbook.chapters.sixteen import _said
 from headbook.chapters.sixteen._ablations import head_columns
-from headbook.chapters.sixteen._said import said
 from headbook.chapters.tables import claim_row, model_labels, stacked
 from headbook.chapters.trained import Parsed, at_profile
 from headbook.heads.relevance_rules import Variant
@@ -88,7 +88,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     """What released heads say; at a profile, every measure of every head of its models."""
     own = ("models", "texts", "read", "ablated")
     found = at_profile(parameters, store, trained_here, released=own)
-    return found or said(*(getattr(parameters, name) for name in own))
+    return found or _said.said(*(getattr(parameters, name) for name in own))
 
 
 @dataclass(frozen=True)
@@ -296,7 +296,7 @@ def facts(tables: Tables) -> Facts:
         found[f"chance_{place}"] = _correlation(encoder.loc[(ABLATION, RANDOM)])
         found[f"heads_{place}"] = str(encoder["heads"].iloc[0])
     found["draws"] = str(tables["joint"].query("chosen_by == @RANDOM")["number"].nunique())
-    return found
+    return found | (_said.facts(tables) if "said" in tables else {})
 
 
 def _correlation(row: pd.Series | dict) -> str:

@@ -282,6 +282,20 @@ def removals(tables: Tables) -> pd.DataFrame:
     return found.map("{:.2f}".format).reset_index().rename(columns={"removed": "heads removed"})
 
 
+def before_and_after(tables: Tables) -> pd.DataFrame:
+    """Scores without a third of the heads, removed after or before fine-tuning: one row per set.
+
+    Differences from the whole fine-tuned encoder, mean over trainings and 95 % interval.
+    """
+    rows: dict[str, dict[str, str]] = {name: {"heads removed": name} for name in pruning.SETS}
+    for score, shown in (("accuracy", words.points), ("nats", words.signed)):
+        for (when, name), own in gained(tables, score).items():
+            found = over_seeds(own)
+            ends = (words.interval if score == "accuracy" else words.between)(found.low, found.high)
+            rows[name][f"{score}, {when}"] = f"{shown(found.mean)} {ends}"
+    return pd.DataFrame(rows.values())
+
+
 def turned(tables: Tables) -> pd.DataFrame:
     """Preference for polar words and negators, mean over heads and trainings."""
     mean = tables["heads"].groupby("labels", sort=False)[["polar", "negators"]].mean()
@@ -324,4 +338,25 @@ def facts(tables: Tables) -> Facts:
     found |= {f"{name}_ratio": f"{2**value:.2f}" for name, value in ratios.items()}
     special = tables["roles"].drop_duplicates(["layer", "head"])
     above = special[special["layer"] > heads["layer"].max() // 2]
-    return found | {"with_role": str(len(special)), "above": str(len(above))}
+    found |= {"with_role": str(len(special)), "above": str(len(above))}
+    return found | (_of_retrained(tables) if "retrained" in tables else {})
+
+
+def _of_retrained(tables: Tables) -> Facts:
+    """What removal costs before and after fine-tuning; `whole` is the fine-tuned encoder."""
+    rows = tables["retrained"]
+    mean = rows.groupby(["when", "removed"])[["accuracy", "nats"]].mean()
+    whole = mean.loc[(pruning.AFTER, pruning.NONE)]
+    found: Facts = {"tested": words.count(rows["tested"].iloc[0]),
+                    "whole_accuracy": words.percent(whole["accuracy"]),
+                    "whole_nats": f"{whole['nats']:.2f}"}  # fmt: skip
+    cost = gained(tables, "nats")
+    lost = gained(tables, "accuracy")
+    for when, key in ((pruning.AFTER, "cut_after"), (pruning.BEFORE, "cut_before")):
+        found[f"{key}_nats"] = f"{cost[when].mean(axis=1).mean():.2f}"
+        for name in pruning.SETS:
+            short = name.split()[-1]
+            found[f"{key}_{short}"] = words.points(lost[when][name].mean())
+            found[f"{key}_{short}_accuracy"] = words.percent(mean.loc[(when, name), "accuracy"])
+            found[f"{key}_{short}_nats"] = words.signed(cost[when][name].mean())
+    return found
