@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from headbook.chapters.your_own_model import _retrained, _tuned
+from headbook.chapters.your_own_model import fine_tuning as page
 from headbook.chapters.your_own_model._retrained import (
     AFTER,
     NONE,
@@ -234,3 +235,20 @@ def test_heads_removed_before_stay_away_and_are_trained_once(tmp_path, monkeypat
     assert first["removed"].tolist() == ["late"] and first["accuracy"].between(0, 1).all()
     whole = retrained(replace(run, without=NONE), train, test, store)
     assert seen[1:] == [[]] and whole["removed"].tolist() == [NONE, *SETS]
+
+
+def test_every_seed_trains_the_whole_and_without_each_set_on_its_own_sentences(monkeypatch):
+    seen = []
+
+    def noted(run, train, test, store):
+        seen.append((run.seed, run.without, tuple(train.texts), len(test.texts)))
+        return pd.DataFrame({"removed": [run.without], "accuracy": 0.5, "nats": 1.0})
+
+    monkeypatch.setattr(_retrained, "retrained", noted)
+    splits = {"train": planted(40, seed=1), "test": planted(20, seed=2)}
+    found = page._retrained(Parameters(seeds=2, train=10, tested=7), splits, None)
+    assert [each[:2] for each in seen] == [(seed, name) for seed in (0, 1)
+                                           for name in (NONE, *SETS)]  # fmt: skip
+    assert len({each[2] for each in seen}) == 2 and {each[3] for each in seen} == {7}
+    assert found.query("removed == @NONE")["when"].eq(AFTER).all()
+    assert found.query("removed != @NONE")["when"].eq(FIRST).all() and len(found) == 10
