@@ -237,7 +237,9 @@ def test_heads_removed_before_stay_away_and_are_trained_once(tmp_path, monkeypat
     assert seen[1:] == [[]] and whole["removed"].tolist() == [NONE, *SETS]
 
 
-def test_every_seed_trains_the_whole_and_without_each_set_on_its_own_sentences(monkeypatch):
+def test_every_seed_trains_the_whole_and_without_each_set_on_its_own_sentences(
+    tmp_path, monkeypatch
+):
     seen = []
 
     def noted(run, train, test, store):
@@ -246,7 +248,7 @@ def test_every_seed_trains_the_whole_and_without_each_set_on_its_own_sentences(m
 
     monkeypatch.setattr(_retrained, "retrained", noted)
     splits = {"train": planted(40, seed=1), "test": planted(20, seed=2)}
-    found = page._retrained(Parameters(seeds=2, train=10, tested=7), splits, None)
+    found = page._retrained(Parameters(seeds=2, train=10, tested=7), splits, Store(tmp_path))
     assert [each[:2] for each in seen] == [(seed, name) for seed in (0, 1)
                                            for name in (NONE, *SETS)]  # fmt: skip
     assert len({each[2] for each in seen}) == 2 and {each[3] for each in seen} == {7}
