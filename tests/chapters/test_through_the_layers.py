@@ -59,7 +59,9 @@ def test_claims_compare_the_last_layer_of_the_trained_output():
     assert found["raw-first-layer-only"] == pytest.approx(0.5)
     assert found["rollout-learnt"] == pytest.approx(0.2)
     assert found["rollout-beyond-nearness"] == pytest.approx(0.5)
-    assert claims(pd.DataFrame(rows).assign(model="a model of ours")).empty
+    assert claims(pd.DataFrame(rows).assign(model="a reader's model")).empty
+    ours = claims(pd.DataFrame(rows).assign(model="mixture-fr-256-masked"))
+    assert len(ours) == 7 and set(ours["corpus"]) == {"mixture-fr"} and set(ours["closed"]) == {""}
 
 
 def test_a_student_has_three_outputs(tmp_path):

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from headbook.artefacts.catalogue import is_named
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.tables import claims_table, released_claim
@@ -206,10 +207,12 @@ def _summed(each: pd.DataFrame) -> pd.DataFrame:
 
 
 def claims(each: pd.DataFrame) -> pd.DataFrame:
-    """One row per claim and released model, at the output it was trained for; over sentences."""
+    """One row per claim and model of the catalogue, at the output it was trained for; intervals
+    over sentences."""
     rows = []
-    released = each[each["model"].isin(catalogue()) & (each["effect"] == BLANK)]
-    for model, own in released.groupby("model", sort=False):
+    named = [name for name in set(each["model"]) if name in catalogue() or is_named(name)]
+    of_book = each[each["model"].isin(named) & (each["effect"] == BLANK)]
+    for model, own in of_book.groupby("model", sort=False):
         own = own.assign(last=own["layer"] == own.groupby("form")["layer"].transform("max"))
         trained = own[own["form"] == own["form"].iloc[-1]].query("among == @ALL")
         words_of = own[own["form"] != POOLED]
