@@ -296,6 +296,9 @@ def facts(tables: Tables) -> Facts:
         found |= {f"{name}_{key}": f"{middle[way]:.3f}" for way, key in WAYS.items()}
         found |= {f"{name}_saved": str(count), "draws": str(own["draw"].max() + 1),
                   "merged_sentences": words.count(own["sentences"].max())}  # fmt: skip
+        last = own[own["saved"] == own["saved"].max()].groupby("way")["value"].mean()
+        found |= {f"{name}_most": str(own["saved"].max()),
+                  f"{name}_most_least": f"{last[LEAST]:.2f}"}  # fmt: skip
         found |= {f"{name}_unit": "nats per token" if own["unit"].iloc[0] == NATS else "cosine"}
     return found
 

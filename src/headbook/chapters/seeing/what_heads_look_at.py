@@ -292,6 +292,7 @@ def facts(tables: Tables) -> Facts:
         found |= {
             f"{key}_neighbours": f"{(rows['next'] > HALF).sum()} and "
             f"{(rows['previous'] > HALF).sum()} of {len(rows)}",
+            f"{key}_punctuation": f"{(rows['punctuation'] > HALF).sum()} of {len(rows)}",
             f"{key}_broadest": f"layer {broad['layer']}, {broad['entropy']:.1f}",
             f"{key}_sentences": words.count(rows["sentences"].iloc[0]),
         }
