@@ -134,6 +134,15 @@ def test_every_kind_of_difference_is_seen(planted: pd.DataFrame, said: str) -> N
     assert said in found.differing[0]
 
 
+def test_times_are_not_compared() -> None:
+    live, known = (
+        {"t": pd.DataFrame({"model": ["a"], "value": [0.5], "seconds": [taken]})}
+        for taken in (2.0, 9.0)
+    )
+    found = compare(live, known, ("model",))
+    assert found.equal and found.cells == 2
+
+
 def test_measurements_that_nobody_published_are_not_compared_but_shown(
     toy: Chapter, home: str, tmp_path: Path
 ) -> None:
