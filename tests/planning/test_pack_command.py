@@ -89,6 +89,7 @@ class Machine:
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     """Profile `toy`: a corpus and a treebank of the mirror, one generated, one that is absent."""
     made = Machine(tmp_path / "first")
+    smoke = PROFILES["smoke"]  # names models of the catalogue in the data folder left below
     for name, folder in (("DATA", "mirror"), ("RUNS", "runs"), ("DOWNLOADS", "raw")):
         monkeypatch.setenv(f"HEADBOOK_{name}", str(made.root / folder))
     monkeypatch.setattr(paths, "DATA", made.root)
@@ -100,11 +101,11 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine
              "mirror", [])  # fmt: skip
     _pipeline(made.mirror / texts.MIRRORED)
     monkeypatch.setattr(texts, "INSTALLED", "en_no_such_pipeline")
-    shape, training = Size(1, 16, 32, 2), PROFILES["smoke"].models[0].training
+    shape, training = Size(1, 16, 32, 2), smoke.models[0].training
     models = [ModelRun(name, shape, 60, 0.1, training) for name in ("toy-de", "controlled-svo")]
     wider = ModelRun("toy-de", Size(1, 32, 32, 2), 60, 0.1, training)
     away = ModelRun("far-de", shape, 60, 0.1, training)
-    toy = Profile((*models, away), PROFILES["smoke"].pruning, (HELD_OUT, "toy-bank"),
+    toy = Profile((*models, away), smoke.pruning, (HELD_OUT, "toy-bank"),
                   emerging=(wider,))  # fmt: skip
     monkeypatch.setattr(config, "PROFILES", {"toy": toy})
     corpus_of.cache_clear()
