@@ -3,13 +3,14 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from headbook.artefacts.catalogue import is_named, run
 from headbook.artefacts.model import ModelRun, TrainedModel
 from headbook.claims.gates import NONE, RELEASED
 from headbook.claims.verdict import COLUMNS, OPTIONAL
-from headbook.statistics import over_seeds
+from headbook.statistics import over_seeds, resampled_mean
 
 
 def model_labels(trained_model: TrainedModel) -> dict[str, object]:
@@ -66,6 +67,14 @@ def released_claim(
         labels |= {"corpus": Path(made.corpus).name, "seed": made.training.seed}
         closed = "" if closed == NONE else closed
     return claim_row(claim, labels, value, low, high, baseline) | {"closed": closed}
+
+
+def mean_claim(
+    claim: str, model: str, values: pd.Series | np.ndarray, *, closed: str = NONE
+) -> dict[str, object]:
+    """`released_claim` about the mean of independent values, with its bootstrap interval."""
+    low, high = resampled_mean(values, seed=0)
+    return released_claim(claim, model, float(values.mean()), low, high, closed=closed)
 
 
 def claims_table(rows: Iterable[dict[str, object]]) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from headbook.chapters.seeing._choosing import (
     train,
     vectors,
 )
-from headbook.chapters.tables import claims_table, released_claim
+from headbook.chapters.tables import claims_table, mean_claim, released_claim
 from headbook.claims.verdict import COLUMNS
 from headbook.corpora.batches import Batch
 from headbook.looking.effects import Effects, own_batches
@@ -210,8 +210,7 @@ def _shuffled(
 
 def _claims(name: str, measured: _Measured, gates: pd.DataFrame) -> Iterator[dict[str, object]]:
     own, others = overlaps(measured.halves, measured.open_heads)
-    low, high = resampled_mean(own - others, seed=0)
-    yield released_claim("useful-heads-differ", name, (own - others).mean(), low, high)
+    yield mean_claim("useful-heads-differ", name, own - others)
     values = gates.pivot_table(index="seed", columns="gate", values="value")
     for claim, gate, other in (("chosen-over-fixed", READING, FIXED),
                                ("chosen-reads-the-sentence", READING, SHUFFLED),

@@ -13,7 +13,7 @@ from torch import Tensor
 from headbook.artefacts.catalogue import is_named
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.tables import claims_table, released_claim
+from headbook.chapters.tables import claims_table, mean_claim
 from headbook.corpora.batches import Batch
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.looking.attention_graph import AttentionGraph, Scores, attention_graph, input_words
@@ -231,9 +231,7 @@ def claims(each: pd.DataFrame) -> pd.DataFrame:
             "rollout-learnt": top[AS_IS][ROLLOUT] - top[REDRAWN][ROLLOUT],
             "rollout-beyond-nearness": near[AS_IS][ROLLOUT] - near[AS_IS][NEAR],
         }
-        for claim, values in found.items():
-            low, high = resampled_mean(values, seed=0)
-            rows.append(released_claim(claim, model, values.mean(), low, high))
+        rows += [mean_claim(claim, model, values) for claim, values in found.items()]
     return claims_table(rows)
 
 

@@ -10,7 +10,7 @@ import torch
 from headbook.artefacts.brackets import TRAINED, BracketsRun, Solved, solved
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.tables import claims_table, released_claim
+from headbook.chapters.tables import claims_table, mean_claim, released_claim
 from headbook.claims.gates import NONE
 from headbook.looking.load import load
 from headbook.looking.routing import (
@@ -152,8 +152,7 @@ def _routing_claims(
         "binding-affine-nearest": one[NEAREST, ALL],
     }
     for claim, hits in values.items():
-        low, high = resampled_mean(hits, seed=0)
-        yield released_claim(claim, name, hits.mean(), low, high, closed=closed)
+        yield mean_claim(claim, name, hits, closed=closed)
 
 
 def plan(updates: int) -> Iterator[BracketsRun]:

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.tables import claims_table, released_claim
+from headbook.chapters.tables import claims_table, mean_claim, released_claim
 from headbook.chapters.why import _collaborating_from_scratch as scratch
 from headbook.corpora.batches import Batch
 from headbook.corpora.readers import load as corpus
@@ -263,10 +263,10 @@ def claims(each: pd.DataFrame, weights: pd.DataFrame) -> list[dict[str, object]]
         rows.append(released_claim("collaborating-ordinary-heads", model, float(whole)))
         costs = own.assign(part=[_part(share) for share in own["share"]])
         costs = costs.set_index(["part", "way", "sentence"])["cost"].sort_index()
-        rows.append(_claim("collaborating-two-thirds", model, costs["2/3", SHARED]))
+        rows.append(mean_claim("collaborating-two-thirds", model, costs["2/3", SHARED]))
         gain = costs["1/2", ALIKE] - costs["1/2", SHARED]
-        rows.append(_claim("collaborating-beats-separate", model, gain))
-        rows.append(_claim("collaborating-beyond-random", model, _beyond(weights, model)))
+        rows.append(mean_claim("collaborating-beats-separate", model, gain))
+        rows.append(mean_claim("collaborating-beyond-random", model, _beyond(weights, model)))
     return rows
 
 
@@ -276,11 +276,6 @@ def _beyond(weights: pd.DataFrame, model: str) -> pd.Series:
     wide = own.pivot(index=["weights", "layer"], columns="way", values="left")
     gain = wide[LARGEST] - wide[SHARED]
     return gain[TRAINED] - gain[RANDOM].item()
-
-
-def _claim(claim: str, model: str, values: pd.Series) -> dict[str, object]:
-    low, high = resampled_mean(values, seed=0)
-    return released_claim(claim, model, float(values.mean()), low, high)
 
 
 def _part(share: float) -> str:

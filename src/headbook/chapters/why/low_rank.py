@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.tables import claims_table, released_claim
+from headbook.chapters.tables import claims_table, mean_claim
 from headbook.chapters.why._texts import of_length
 from headbook.corpora.batches import Batch
 from headbook.heads.nulls import Null, without_knowledge
@@ -19,7 +19,6 @@ from headbook.looking.load import load
 from headbook.models.capture import Point, capture
 from headbook.models.loaded import Loaded
 from headbook.runs.store import Store
-from headbook.statistics import resampled_mean
 from headbook.types import Kind, UserError
 
 NUMBER = 42
@@ -109,12 +108,9 @@ def claims(heads: pd.DataFrame) -> pd.DataFrame:
             "low-rank-log-length": counts[counts.columns.max()] / counts[counts.columns.min()],
             "low-rank-learnt": wide[WEIGHTS] - wide[REDRAWN],
         }
-        for claim, values in found.items():
-            low, high = resampled_mean(values, seed=0)
-            rows.append(released_claim(claim, model, values.mean(), low, high))
         gaps = layer[layer.index > upper].to_numpy() - layer[layer.index <= upper].to_numpy()
-        low, high = resampled_mean(gaps, seed=0)
-        rows.append(released_claim("low-rank-upper-layers", model, gaps.mean(), low, high))
+        found["low-rank-upper-layers"] = gaps
+        rows += [mean_claim(claim, model, values) for claim, values in found.items()]
     return claims_table(rows)
 
 

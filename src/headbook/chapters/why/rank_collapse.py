@@ -9,7 +9,7 @@ import torch
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.tables import claims_table, released_claim
+from headbook.chapters.tables import claims_table, mean_claim
 from headbook.corpora.batches import Batch
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.layers.collapse import paths, residual_ratio
@@ -134,9 +134,7 @@ def claims(each: pd.DataFrame) -> pd.DataFrame:
             "collapse-skip-prevents": ends[SKIP],
             "collapse-feed-forward-slows": above[MLP] - above[ALONE],
         }
-        for claim, values in found.items():
-            low, high = resampled_mean(values, seed=0)
-            rows.append(released_claim(claim, model, values.mean(), low, high))
+        rows += [mean_claim(claim, model, values) for claim, values in found.items()]
     return claims_table(rows)
 
 
