@@ -120,12 +120,12 @@ class Attention(nn.Module):
 
     def _queries(self, states: Tensor) -> Tensor:
         """[batch head query dim]."""
-        return _split(self.query(states), self.heads)
+        return split(self.query(states), self.heads)
 
     def _project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values before they are shared out, [batch group key dim] each."""
         key, value = (
-            _split(linear(memory), self.key_value_heads) for linear in (self.key, self.value)
+            split(linear(memory), self.key_value_heads) for linear in (self.key, self.value)
         )
         return key, value
 
@@ -160,13 +160,6 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "batch head query dim"]:
         """What goes on from each head: its context. Kinds of attention with roles override it."""
         return context
-
-    def take(self, other: "Attention") -> None:
-        """Makes the projections of another attention its own; they are shared, not copied."""
-        self.key_value_heads = other.key_value_heads
-        self.query, self.key, self.value, self.output = (
-            other.query, other.key, other.value, other.output
-        )  # fmt: skip
 
     def _fused(self, query: Tensor) -> bool:
         if self.path is AttentionPath.AUTO:
@@ -209,7 +202,23 @@ class Attention(nn.Module):
         return scores + scores.new_zeros(mask.shape).masked_fill(~mask, -torch.inf)
 
 
-def _split(projected: Tensor, heads: int) -> Tensor:
+class Reprojected(Attention):
+    """The heads of another attention, for kinds that look or read in their own way.
+
+    Its projections are shared, not copied.
+    """
+
+    def __init__(self, other: Attention) -> None:
+        super().__init__(1, other.heads, other.dropout.rate, other.path, 0)
+        self.key_value_heads = other.key_value_heads
+        self.query, self.key = other.query, other.key
+        self.value, self.output = other.value, other.output
+
+
+def split(
+    projected: Float[Tensor, "batch token inner"], heads: int
+) -> Float[Tensor, "batch head token dim"]:
+    """Projected states apart by head."""
     return rearrange(projected, "batch token (head dim) -> batch head token dim", head=heads)
 
 

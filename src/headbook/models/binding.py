@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headbook.models.attention import Attention
+from headbook.models.attention import Attention, Reprojected
 from headbook.models.transformer import Transformer, glorot
 from headbook.types import UserError
 
@@ -34,7 +34,7 @@ class ConstantRole(nn.Module):
         return self.role
 
 
-class Bound(Attention):
+class Bound(Reprojected):
     """output_i = W_O (context_i ⊙ r_i) + b with r_i = W_r x_i + b_r (Schlag et al. 2019).
 
     x_i is the state that the query is computed from, and the roles of all heads stand one after
@@ -42,8 +42,7 @@ class Bound(Attention):
     """
 
     def __init__(self, attention: Attention, role: nn.Module) -> None:
-        super().__init__(1, attention.heads, attention.dropout.rate, attention.path, 0)
-        self.take(attention)
+        super().__init__(attention)
         self.role = role
         inner, width = self.output.in_features, self.query.in_features
         found = role(self.output.weight.new_zeros(1, 1, width)).shape[-1]

@@ -8,11 +8,10 @@ the case in which every column belongs to one head.
 from dataclasses import dataclass
 
 import torch
-from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headbook.models.attention import Attention, AttentionPath
+from headbook.models.attention import Attention, AttentionPath, split
 from headbook.types import UserError
 
 
@@ -100,8 +99,7 @@ class Collaborative(Attention):
         return torch.cat([mixed, torch.ones_like(mixed[..., :1])], -1)
 
     def _project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        value = rearrange(self.value(memory), "batch key (head dim) -> batch head key dim",
-                          head=self.heads)  # fmt: skip
+        value = split(self.value(memory), self.heads)
         key = self.key(memory)[:, None]
         if self.content is None:
             return key, value

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headbook.models.attention import Attention, Mask
+from headbook.models.attention import Attention, Mask, Reprojected
 from headbook.models.transformer import Transformer
 from headbook.types import UserError
 
@@ -48,7 +48,7 @@ class FewerKeys:
             )
 
 
-class Mixed(Attention):
+class Mixed(Reprojected):
     """softmax(Q (E K)ᵀ / √d) F V with mixing matrices E and F (Wang et al. 2020, equation 7).
 
     Keys and values of padding are zero before they are mixed, and a text shorter than the matrices
@@ -62,8 +62,7 @@ class Mixed(Attention):
         keys: Float[Tensor, "mixture length"],
         values: Float[Tensor, "mixture length"],
     ) -> None:
-        super().__init__(1, attention.heads, attention.dropout.rate, attention.path, 0)
-        self.take(attention)
+        super().__init__(attention)
         self.of_keys, self.of_values = keys, values
 
     def _seen(self, key: Tensor, value: Tensor, mask: Mask | None) -> tuple[Tensor, Tensor, None]:
@@ -84,15 +83,14 @@ class Mixed(Attention):
         return self.of_keys[:, :length] @ key, self.of_values[:, :length] @ value, None
 
 
-class Windowed(Attention):
+class Windowed(Reprojected):
     """Each query sees the positions around its own, `keys` in all; an odd number has two sides.
 
     Masks a full matrix: a control for what is lost, not for what is saved.
     """
 
     def __init__(self, attention: Attention, keys: int) -> None:
-        super().__init__(1, attention.heads, attention.dropout.rate, attention.path, 0)
-        self.take(attention)
+        super().__init__(attention)
         self.before, self.behind = keys // 2, (keys - 1) // 2
 
     def _seen(self, key: Tensor, value: Tensor, mask: Mask | None) -> tuple[Tensor, Tensor, Mask]:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from headbook.models.attention import Attention, AttentionPath, KeyValues, Mask
+from headbook.models.attention import Attention, AttentionPath, KeyValues, Mask, Reprojected
 from headbook.models.fast_weights import elu_plus_one
 from headbook.models.fewer_keys import Fewer, FewerKeys, Matrices
 from headbook.models.sparse import BigBird, Sparse, Window
@@ -80,18 +80,12 @@ def mix(kind: Mixing, attention: Attention, sizes: Sizes) -> nn.Module:
             return Recurrent(attention.query.in_features)
 
 
-class Linear(Attention):
+class Linear(Reprojected):
     """φ(Q) (φ(K)ᵀ V) over φ(Q) Σ φ(k), φ = ELU + 1 (Katharopoulos et al. 2020, equation 5).
 
     Not causal. UserError for a mask that depends on the query, and where somebody records or edits
     weights: they are never computed.
     """
-
-    def __init__(self, attention: Attention) -> None:
-        super().__init__(1, attention.heads, attention.dropout.rate, attention.path, 0)
-        self.key_value_heads = attention.key_value_heads
-        self.query, self.key = attention.query, attention.key
-        self.value, self.output = attention.value, attention.output
 
     def _context(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | None) -> Tensor:
         if self.record is not None or self.edits:

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from headbook.models.loaded import pooled
 from headbook.types import UserError
 
 GAIN = 1.41
@@ -65,8 +66,7 @@ class NewEnds(nn.Module):
         ).last_hidden_state.float()
         if self.answers is not None:
             return states[:, -self.answers :]
-        states = states.masked_fill(~real[..., None], 0.0)
-        return (states.sum(1) / real.sum(1, keepdim=True))[:, None]
+        return pooled(states, real)[:, None]
 
     def forward(
         self, inputs: Float[Tensor, "row time feature"], real: Bool[Tensor, "row time"]

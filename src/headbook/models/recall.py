@@ -7,11 +7,11 @@ from enum import StrEnum
 from functools import partial
 
 import torch
-from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
+from headbook.models.attention import split
 from headbook.models.fast_weights import (
     Features,
     delta_weights,
@@ -177,10 +177,7 @@ class Recaller(nn.Module):
         projected = self.key_of_key(self.embedding)
         written = embedding(keys, projected) + embedding(values, self.key_of_value)
         asked = self.query(embedding(queries, self.embedding))
-        key, query = (
-            rearrange(each, "batch time (head dim) -> batch head time dim", head=self.memory.heads)
-            for each in (written, asked)
-        )
+        key, query = (split(each, self.memory.heads) for each in (written, asked))
         if self.memory.rule is Rule.SOFTMAX:
             return (query @ key.mT / math.sqrt(key.shape[-1])).softmax(-1)
         features = self.map(self.generator)

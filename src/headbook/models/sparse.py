@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from headbook.models.attention import Attention, Mask
+from headbook.models.attention import Attention, Mask, Reprojected
 from headbook.types import UserError
 
 NONE = -1
@@ -157,7 +157,7 @@ def pairs(pattern: Pattern, length: int) -> Bool[Tensor, "query key"]:
     return whole[:length, :length]
 
 
-class Sparse(Attention):
+class Sparse(Reprojected):
     """Self-attention to the keys of a pattern, with another attention's projections.
 
     Global tokens use the same projections as all others (Longformer has a second set). Weights that
@@ -166,10 +166,8 @@ class Sparse(Attention):
     """
 
     def __init__(self, attention: Attention, pattern: Pattern) -> None:
-        super().__init__(1, attention.heads, attention.dropout.rate, attention.path, 0)
-        self.key_value_heads, self.pattern = attention.key_value_heads, pattern
-        self.query, self.key = attention.query, attention.key
-        self.value, self.output = attention.value, attention.output
+        super().__init__(attention)
+        self.pattern = pattern
 
     def _context(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | None) -> Tensor:
         length = query.shape[2]
