@@ -80,8 +80,8 @@ def test_lists_come_as_papermill_gives_them(
 
 
 @pytest.mark.parametrize(
-    "given", [{"models": 3}, {"models": "[a"}, {"models": [1]}, {"sentences": "x"},
-              {"sentences": True}]
+    "given", [{"models": 3}, {"models": "[a"}, {"models": [1]}, {"models": []}, {"models": "[]"},
+              {"sentences": "x"}, {"sentences": True}]
 )  # fmt: skip
 def test_a_parameter_of_the_wrong_kind_is_refused(given: dict, toy: Chapter) -> None:
     with pytest.raises(UserError, match=next(iter(given))):

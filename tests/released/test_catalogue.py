@@ -29,11 +29,19 @@ def test_the_papers_pairs_are_there() -> None:
 def test_an_unknown_name_is_told_its_neighbours() -> None:
     with pytest.raises(UserError, match="firefox-en-pt"):
         load_firefox("firefox-en-tp")
+    for name in ("nonsense", "./no/such/folder"):  # of the same reader alone
+        with pytest.raises(UserError, match=r"released firefox model .* mean firefox-"):
+            load_firefox(name)
+    with pytest.raises(UserError, match="minilm is no firefox model"):
+        load_firefox("minilm")
 
 
 def test_a_package_that_is_not_installed() -> None:
     absent = Entry(
-        **{**vars(entry("firefox-en-pt")), "folder": "headbook_no_such_package/models/enpt"}
+        **{
+            **vars(entry("firefox-en-pt")),
+            "folder": "headbook_no_such_package/models/enpt",
+        }
     )
     with pytest.raises(UserError, match="not installed here: python -m pip install"):
         folder_of(absent)

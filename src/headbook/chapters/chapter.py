@@ -38,6 +38,8 @@ Tables = dict[str, pd.DataFrame]
 Facts = dict[str, str | float]
 DECLARED = ("NUMBER", "TITLE", "WORK", "KEYS", "Parameters", "compute", "facts")
 HOME = "headbook.chapters"
+SUBJECTS = ("models", "texts")
+"""Parameters without which there is nothing to measure."""
 NOTEBOOK_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython"}
 """What IPython itself puts among a notebook's names."""
 
@@ -67,7 +69,10 @@ class Chapter:
         return getattr(module, "trained_here", None)
 
     def parameters_from(self, given: Mapping[str, Any]) -> Any:
-        """The page's parameters with these set; UserError for an unknown name or a wrong kind."""
+        """The page's parameters with these set.
+
+        UserError for an unknown name, a wrong kind, or models or texts that are none.
+        """
         hints = get_type_hints(self.parameters)
         for name in given:
             if name not in hints:
@@ -77,7 +82,11 @@ class Chapter:
                     f"page {self.number} has no parameter {name!r}{meant}; "
                     f"it knows {', '.join(hints)}"
                 )
-        return self.parameters(**{n: _value(n, v, hints[n]) for n, v in given.items()})
+        values = {n: _value(n, v, hints[n]) for n, v in given.items()}
+        for name in SUBJECTS:
+            if values.get(name) == () and getattr(self.parameters, name):
+                raise UserError(f"{name} is empty: page {self.number} needs one or more")
+        return self.parameters(**values)
 
 
 def chapters(home: str = HOME) -> list[Chapter]:

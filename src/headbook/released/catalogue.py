@@ -78,13 +78,23 @@ def _entry(file: Path, name: str, table: dict) -> Entry:
     return entry
 
 
-def entry(name: str) -> Entry:
-    """The released model of that name; UserError names those spelt alike otherwise."""
+def entry(name: str, reader: str = "") -> Entry:
+    """The released model of that name, of this reader where one is named.
+
+    UserError for another reader's model, and for an unknown name, which may have been meant as a
+    folder: it names those spelt alike.
+    """
     known = catalogue()
     if name in known:
+        if reader not in ("", known[name].reader):
+            raise UserError(f"{name} is no {reader} model: load it with its own reader")
         return known[name]
-    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.4) or list(known)[:3]
-    raise UserError(f"no released model is called {name!r}: did you mean {', '.join(near)}?")
+    names = [each for each, entry in known.items() if reader in ("", entry.reader)]
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4) or names[:3]
+    kind = f"{reader} model" if reader else "model"
+    raise UserError(
+        f"no folder and no released {kind} is called {name!r}: did you mean {', '.join(near)}?"
+    )
 
 
 def place(entry: Entry) -> str:

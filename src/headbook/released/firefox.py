@@ -192,9 +192,7 @@ def load_firefox(name: str) -> FirefoxModel:
     """
     if Path(name).is_dir():
         return read_folder(Path(name))
-    known = entry(name)
-    if known.reader != "firefox":
-        raise UserError(f"{name} is no Firefox model: load it with its own reader")
+    known = entry(name, "firefox")
     source, target = known.languages
     digest = None if known.sha256 == UNKNOWN else known.sha256
     return read_folder(folder_of(known), name, (source, target), digest, known.licence)

@@ -36,7 +36,7 @@ from headbook.chapters.tables import claims_table
 from headbook.pruning.ranking import ascending
 from headbook.runs.store import Store
 from headbook.statistics import interval
-from headbook.types import Kind
+from headbook.types import Kind, UserError
 
 NUMBER = 22
 TITLE = "How many heads can go?"
@@ -60,6 +60,8 @@ class Parameters:
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """Loss along the order of importance; BLEU along every order, its mean, claims."""
+    if parameters.draws < 1:
+        raise UserError(f"draws is {parameters.draws}: give 1 random order or more")
     sample, curves, kept, wholes, claims = [], [], [], [], []
     for name in parameters.models:
         subject = Subject.of(name, store)
