@@ -131,15 +131,37 @@ def test_page_20_finds_the_planted_heads(pretended: Subject) -> None:
     tables = one_head_out.compute(given, pretended.store)
     assert len(tables["released"]) == 2 + len(HEADS)
     facts = one_head_out.facts(tables)
-    assert facts["worst"] == "cross L1H6" and facts["worst_encoder"] == "L5H7"
-    assert (facts["significant_holm_encoder"], facts["significant_holm_cross"]) == ("1", "1")
-    assert facts["harmless"] == "62" and facts["harmful"] == "2"
+    assert facts["en_worst"] == "cross L1H6" and facts["en_worst_encoder"] == "L5H7"
+    assert (facts["en_significant_holm_encoder"], facts["en_significant_holm_cross"]) == ("1", "1")
+    assert facts["en_harmless"] == "62" and facts["en_harmful"] == "2"
     claims = checked(ledger(), tables["claims"], "20_one_head_out", "test").set_index("claim")
     assert claims.loc["michel-t1-few-significant", "value"] == pytest.approx(47 / 48)
     half = claims.loc["michel-t1-half-improve"]
     # One head counts, and lowers BLEU: of one head nothing is told (0 to 1 - 0.025).
     assert half["value"] == 0 and (half["low"], half["high"]) == pytest.approx((0, 0.975))
     assert len(one_head_out.extremes(tables)) == len(HEADS)
+
+
+def test_page_20_tells_two_models_apart(pretended: Subject) -> None:
+    """The second needs no head but L1H1, and reads another text; the first's facts stay."""
+    given = one_head_out.Parameters(heads=(), tested=SENTENCES)
+    first = one_head_out.compute(given, pretended.store)
+    rows = first["released"].assign(model="firefox-pt-en")
+    rows["text"] = rows["text"].replace(shared.SAMPLE, "translated")
+    rows[["significant_holm", "harmless", "change"]] = False, True, 0.0
+    missed = rows["label"] == "L1H1"
+    rows.loc[missed, ["significant_holm", "harmless", "change"]] = True, False, -2.0
+    both = {
+        "released": pd.concat([first["released"], rows], ignore_index=True),
+        "wholes": pd.concat([first["wholes"], first["wholes"].assign(model="firefox-pt-en")]),
+    }
+    facts, alone = one_head_out.facts(both), one_head_out.facts(first)
+    assert facts == facts | alone
+    assert (facts["pt_worst_encoder"], facts["pt_worst_encoder_points"]) == ("L1H1", "2.0")
+    assert (facts["pt_significant_holm_encoder"], facts["pt_harmless"]) == ("1", "63")
+    shown = one_head_out.most_missed(both, count=2)
+    assert shown["head"].tolist()[::2] == ["en→pt, L5H7", "pt→en, L1H1"]
+    assert one_head_out.mapped(both, "firefox-pt-en")["model"].unique() == ["firefox-pt-en"]
 
 
 def test_page_21_chooses_on_other_sentences(pretended: Subject) -> None:
@@ -247,6 +269,8 @@ def test_refused_in_one_line(
         (lambda: named(("L9H1",), HEADS), "no head 'L9H1'"),
         (lambda: subject.on_test(((),), 0), "tested is 0"),
         (lambda: subject.sample(0), "sentences is 0"),
+        (lambda: subject.sample(501), "the text has 500 sentences"),
+        (lambda: pruning.compute(pruning.Parameters(draws=-1), subject.store), "draws is -1"),
         (lambda: Subject.of("firefox-en-de", Store(tmp_path)), "en to de"),
     ):
         with pytest.raises(UserError, match=said):

@@ -1,6 +1,6 @@
 """A released translation model with heads closed: the texts and runs of this part's pages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +16,10 @@ from headbook.artefacts.released_masked import (
     ReleasedMaskedRun,
     released_masked,
 )
+from headbook.chapters import words
+from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.tables import released_claim
+from headbook.chapters.words import TITLES
 from headbook.claims.published import EQUIVALENT
 from headbook.corpora.readers import load as corpus
 from headbook.heads.importance import Form, importance, l2_normalised
@@ -37,7 +40,8 @@ STUDENTS = ("firefox-en-pt", "firefox-pt-en")
 FIRST = "firefox-en-pt"
 """The model of the pages' sentences, whose translations the other direction reads."""
 SHORT = {Kind.ENCODER: "", Kind.CROSS: "cross "}
-
+DIRECTION = {"firefox-en-pt": "en", "firefox-pt-en": "pt"}
+"""What begins the names of a model's facts."""
 
 Scores = Mapping[Kind, Float[Tensor, "layer head"]]
 
@@ -90,19 +94,19 @@ class Subject:
 
     def sample(self, sentences: int) -> list[str]:
         """The first bundled sentences, in the language that the model reads."""
-        if sentences < 1:
-            raise UserError(f"sentences is {sentences}: give 1 or more")
-        trees = read_conllu(paths.DATA / "sample" / "ewt-test-500.conllu")[:sentences]
-        texts = [tree.text for tree in trees]
+        trees = read_conllu(paths.DATA / "sample" / "ewt-test-500.conllu")
+        _check("sentences", sentences, len(trees))
+        texts = [tree.text for tree in trees[:sentences]]
         return texts if self.english else load_firefox(FIRST).translate(texts)
 
     def on_test(
         self, masks: Sequence[Mask], sentences: int, *, referenced: bool = True
     ) -> ReleasedMasked:
         """BLEU and losses on the first sentences of NTREX."""
-        if sentences < 1:
-            raise UserError(f"tested is {sentences}: give 1 or more sentences of {TEST}")
-        pairs = next(iter(corpus(TEST).tests.values())).first(sentences)
+        _check("tested", sentences)
+        pairs = next(iter(corpus(TEST).tests.values()))
+        _check("tested", sentences, len(pairs))
+        pairs = pairs.first(sentences)
         sides = [list(pairs.source), list(pairs.target)]
         sources, references = sides if self.english else reversed(sides)
         run = ReleasedMaskedRun(tuple(masks), referenced=referenced)
@@ -116,6 +120,13 @@ class Subject:
         sums = importance(self.model.network, batches, 0, self.model.losses)
         kinds = dict.fromkeys(head.kind for head in self.heads)
         return {kind: l2_normalised(sums[f"{Form.POSITION}/{kind}"].ratio()) for kind in kinds}
+
+
+def _check(name: str, given: int, most: int | None = None) -> None:
+    if given < 1:
+        raise UserError(f"{name} is {given}: give 1 or more")
+    if most is not None and given > most:
+        raise UserError(f"{name} is {given}, and the text has {most:,} sentences: give fewer")
 
 
 def label(head: HeadId) -> str:
@@ -198,6 +209,27 @@ def whole(subject: Subject, found: ReleasedMasked, text: str) -> dict[str, objec
     if found.statistics is not None:
         row["bleu"] = float(found.bleu[0])
     return row
+
+
+def of_model(tables: Tables, model: str) -> Tables:
+    """The rows of one model, in every table that names models."""
+    return {name: table[table["model"] == model] if "model" in table else table
+            for name, table in tables.items()}  # fmt: skip
+
+
+def by_model(tables: Tables, facts: Callable[[Tables], Facts]) -> Facts:
+    """The facts of every model of the table `released`: `en_bleu`, `pt_bleu`."""
+    found: Facts = {}
+    for model in dict.fromkeys(tables["released"]["model"]):
+        start = DIRECTION.get(model, words.key(model))
+        mine = facts(of_model(tables, model))
+        found |= {f"{start}_{name}": value for name, value in mine.items()}
+    return found
+
+
+def titled(rows: pd.DataFrame) -> pd.DataFrame:
+    """With models named as figures and tables do."""
+    return rows.assign(model=rows["model"].replace(TITLES))
 
 
 def claim(name: str, subject: Subject, value: float, low: float = np.nan, high: float = np.nan,

@@ -7,20 +7,23 @@ import pandas as pd
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.results import published
 from headbook.chapters.sixteen._ablations import improving
 from headbook.chapters.sixteen._released import (
-    SAMPLE,
     TEST,
     Subject,
     bleu_changes,
+    by_model,
     claim,
     head_columns,
     losses_added,
     named,
+    titled,
     whole,
 )
 from headbook.chapters.tables import claims_table
 from headbook.chapters.words import TITLES
+from headbook.claims.gates import RELEASED
 from headbook.claims.ledger import load as ledger
 from headbook.claims.published import EQUIVALENT, harmless
 from headbook.runs.store import Store
@@ -90,30 +93,49 @@ def _claims(subject: Subject, found: pd.DataFrame) -> Iterator[dict[str, object]
     yield claim("michel-t1-range", subject, *numbers)
 
 
-def tested(tables: Tables) -> pd.DataFrame:
-    """The rows of NTREX: every head's effect on BLEU and losses."""
+def tested(tables: Tables, model: str = "") -> pd.DataFrame:
+    """The rows of NTREX, of all models or one: every head's effect on BLEU and losses."""
     rows = tables["released"].query("text == @TEST")
+    rows = rows[rows["model"] == model] if model else rows
     # Empty in the rows of the bundled text, so that published tables hold them as words.
     return rows.assign(**{name: rows[name].astype(str) == "True" for name in FLAGS if name in rows})
 
 
-def mapped(tables: Tables) -> pd.DataFrame:
-    """Every head of the test, with its change of BLEU as a short text for the figure."""
-    rows = tested(tables)
+def mapped(tables: Tables, model: str) -> pd.DataFrame:
+    """Every head of a model's test, with its change of BLEU as a short text for the map."""
+    rows = tested(tables, model)
     texts = [words.signed(each, 1) for each in rows["change"]]
     return rows.assign(shown=texts, loss_added=rows["own_added"])
 
 
-def most_missed(tables: Tables, count: int = 12) -> pd.DataFrame:
-    """The encoder heads whose removal lowers BLEU most."""
-    rows = tested(tables).query("kind == 'encoder'").nsmallest(count, "change")
-    return rows.assign(model=rows["model"].replace(TITLES))
+def most_missed(tables: Tables, count: int = 6) -> pd.DataFrame:
+    """The encoder heads of each model whose removal lowers BLEU most, named by model and head.
+
+    `paper` stands beside the first of each: the paper's largest loss, of this model's BLEU.
+    """
+    rows = titled(tested(tables).query("kind == 'encoder'").sort_values("change"))
+    rows = rows.groupby("model", sort=False).head(count).sort_values("model", kind="stable")
+    first = ~rows["model"].duplicated()
+    return rows.assign(
+        head=rows["model"].str.removeprefix("Firefox ") + ", " + rows["label"],
+        paper=(paper()["range"] * rows["whole_bleu"]).where(first),
+    )
 
 
-def agreement(tables: Tables) -> float:
-    """Rank correlation over heads of the losses added on NTREX and on the bundled text."""
-    wide = tables["released"].pivot_table(index="label", columns="text", values="own_added")
-    return float(wide[SAMPLE].corr(wide[TEST], method="spearman"))
+def role_of(model: str, label: str) -> str:
+    """The role that page 11 gives an encoder head on parallel text, `none` for a head without."""
+    heads = published("11_confidence_and_roles", RELEASED).tables["heads"]
+    found = heads[(heads["model"] == model) & heads["text"].str.startswith("ud-pud")]
+    names = "L" + found["layer"].astype(str) + "H" + found["head"].astype(str)
+    return str(found.loc[names == label, "role"].squeeze())
+
+
+def agreement(tables: Tables, model: str) -> float:
+    """Rank correlation over heads of the losses that removing them adds on two texts, NTREX one."""
+    rows = tables["released"].query("model == @model")
+    wide = rows.pivot_table(index="label", columns="text", values="own_added")
+    (other,) = wide.columns.drop(TEST)
+    return float(wide[other].corr(wide[TEST], method="spearman"))
 
 
 def extremes(tables: Tables) -> pd.DataFrame:
@@ -121,6 +143,7 @@ def extremes(tables: Tables) -> pd.DataFrame:
     rows = tested(tables).sort_values("change")
     return pd.DataFrame(
         {
+            "model": rows["model"].replace(TITLES),
             "head": rows["label"],
             "BLEU": [words.signed(each) for each in rows["change"]],
             "95 %": [words.between(*pair) for pair in zip(rows["low"], rows["high"], strict=True)],
@@ -174,9 +197,8 @@ def facts(tables: Tables) -> Facts:
     known = paper()
     found |= {"paper_share": words.percent(known["share"]),
               "paper_range": words.tenths(known["range"])}  # fmt: skip
-    rows = tested(tables)
-    if len(rows):
-        found |= _of_test(tables, rows)
+    if len(tested(tables)):
+        found |= by_model(tables, _of_test)
     if "heads" in tables:
         young = trained(tables)
         found |= {
@@ -187,7 +209,8 @@ def facts(tables: Tables) -> Facts:
     return found
 
 
-def _of_test(tables: Tables, rows: pd.DataFrame) -> Facts:
+def _of_test(tables: Tables) -> Facts:
+    rows = tested(tables)
     (one,) = tables["wholes"].query("text == @TEST").to_dict("records")
     encoder, cross = (rows[rows["kind"] == kind] for kind in (Kind.ENCODER, Kind.CROSS))
     worst = rows.loc[rows["change"].idxmin()]
@@ -218,10 +241,11 @@ def _of_test(tables: Tables, rows: pd.DataFrame) -> Facts:
         "second_change": words.signed(second["change"]),
         "reference_falls": str(int((rows["reference_high"] < 0).sum())),
         "worst_encoder": str(worst_encoder["label"]),
+        "worst_encoder_points": f"{-worst_encoder['change']:.1f}",
         "worst_encoder_change": words.signed(worst_encoder["change"]),
         "range": words.tenths(worst_encoder["change"] / one["bleu"]),
         "loudest": ", ".join(f"{row['label']} {words.signed(row['own_added'], 3)}"
                              for row in loudest.to_dict("records")),
         "louder": str(int((rows["own_low"] > 0).sum())),
-        "agreement": f"{agreement(tables):.2f}",
+        "agreement": f"{agreement(tables, one['model']):.2f}",
     }  # fmt: skip
