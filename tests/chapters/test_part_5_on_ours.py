@@ -3,12 +3,16 @@
 from pathlib import Path
 
 import pytest
+import transformers
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 from headbook import paths
 from headbook.chapters.chapter import find
 from headbook.claims import scorecard
 from headbook.claims.rule import Outcome
+from headbook.looking.text import SAMPLE, text
 from headbook.runs.store import Store
+from headbook.types import UserError
 
 OURS = ["mixture-fr-256-masked"]
 SMALL = {
@@ -20,6 +24,8 @@ SMALL = {
     57: {"sentences": 2, "pairs": 1},
     58: {"sentences": 3},
 }
+NAMED = {**{page: SMALL[page] for page in (50, 52, 54, 57)}, 60: {"sentences": 5}}
+"""Pages that run on a model that a reader names."""
 
 
 @pytest.mark.parametrize("number", SMALL, ids=str)
@@ -41,3 +47,42 @@ def test_a_young_model_is_no_evidence_for_or_against_a_work():
     assert {int(study[:2]) for study in own["study"]} >= {50, 51, 52}
     assert set(own["outcome"]) == {Outcome.CLOSED} and set(own["corpus"]) == {"mixture-fr"}
     assert own["closed"].str.contains("converged|present|diagnostic").all()
+
+
+@pytest.fixture(scope="module")
+def readers(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with a random BERT of three layers whose vocabulary is the sample's words."""
+    folder = tmp_path_factory.mktemp("readers")
+    spaced = " ".join(text(SAMPLE).sentences).split()
+    vocabulary = {word: at for at, word in enumerate(["[UNK]", "[SEP]", *sorted(set(spaced))])}
+    config = transformers.BertConfig(
+        vocab_size=len(vocabulary), hidden_size=16, num_hidden_layers=3, num_attention_heads=4,
+        intermediate_size=16,
+    )  # fmt: skip
+    transformers.BertModel(config).save_pretrained(folder)
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="[UNK]", sep_token="[SEP]"
+    ).save_pretrained(folder)
+    return str(folder)
+
+
+def given(number: int, model: str) -> dict[str, object]:
+    return NAMED[number] | ({"model": model} if number == 60 else {"models": [model]})
+
+
+@pytest.mark.parametrize("number", NAMED, ids=str)
+def test_a_page_measures_a_folder_that_a_reader_names(number: int, readers: str, tmp_path: Path):
+    chapter = find(number)
+    tables = chapter.compute(chapter.parameters_from(given(number, readers)), Store(tmp_path))
+    measured = [table for table in tables.values() if len(table) and "model" in table]
+    assert measured and all(set(table["model"]) == {readers} for table in measured)
+
+
+@pytest.mark.parametrize("number", NAMED, ids=str)
+def test_a_name_that_nothing_has_is_one_line(number: int, tmp_path: Path):
+    chapter = find(number)
+    with pytest.raises(UserError, match="did you mean minilm") as said:
+        chapter.compute(chapter.parameters_from(given(number, "minilmm")), Store(tmp_path))
+    assert "\n" not in str(said.value)
