@@ -16,6 +16,7 @@ from headbook.artefacts.released_pruned import (
     ReleasedPruned,
     ReleasedPruning,
 )
+from headbook.chapters.results import published
 from headbook.chapters.specialised_heads import _sweep
 from headbook.chapters.specialised_heads import pruning_the_encoder as page
 from headbook.chapters.specialised_heads._kept import (
@@ -39,6 +40,7 @@ from headbook.chapters.specialised_heads._sweep import (
     results,
     training,
 )
+from headbook.claims.gates import RELEASED
 from headbook.claims.ledger import load as ledger
 from headbook.claims.scorecard import checked
 from headbook.claims.verdict import COLUMNS, OPTIONAL
@@ -194,6 +196,29 @@ def test_results_compare_with_the_whole_model_of_the_same_seed_and_length() -> N
 
 
 # ------------------------------------------------------------------ the sweep and the store
+
+
+def test_trainings_of_other_models_and_kinds_leave_the_sentences_as_they_are() -> None:
+    """Only their own counts move; a second seed counts, and the first one's rows stay."""
+    tables = published("18_pruning_the_encoder", RELEASED).tables
+    more = dict(tables)
+    for name in ("released", "kept", "rivals", "tests", "trainings"):
+        table = tables[name].query("gated == 'encoder'")
+        others = [table.assign(model="firefox-pt-en"), table.assign(gated="cross")]
+        for other in others:
+            other[other.select_dtypes(float).columns] = 0.5
+        more[name] = pd.concat([tables[name], *others], ignore_index=True)
+    before, after = page.facts(tables), page.facts(more)
+    moved = {name for name in before if before[name] != after[name]}
+    assert moved == {"cross", "reverse"}
+    assert len(page.rivals_table(more)) == len(page.rivals_table(tables))
+    assert len(page.tests_table(more)) == len(page.tests_table(tables))
+
+    again = tables["released"].assign(seed=1, bleu=0.0, kept=1)
+    seeded = page.facts(tables | {"released": pd.concat([tables["released"], again])})
+    assert (seeded["seeds"], seeded["some_bleu"]) == ("2", before["some_bleu"])
+    stored = tables["trainings"].query("gated == 'encoder' and way in ['gates', 'random', 'whole']")
+    assert before["stored"] == str(stored["trainings"].sum())
 
 
 def test_trainings_are_filed_as_the_first_ones_were() -> None:

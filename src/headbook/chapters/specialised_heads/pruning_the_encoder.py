@@ -144,10 +144,14 @@ NAMES = {
 }
 
 
+def of_first(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of the first student's encoder, which the page tells of."""
+    return rows[(rows["model"] == rows["model"].iloc[0]) & (rows["gated"] == Kind.ENCODER)]
+
+
 def _usual(rows: pd.DataFrame) -> pd.DataFrame:
     """Of the first student's encoder, trained for the usual number of updates."""
-    mine = (rows["model"] == rows["model"].iloc[0]) & (rows["gated"] == Kind.ENCODER)
-    return rows[mine & (rows["updates"] == UPDATES)]
+    return of_first(rows[rows["updates"] == UPDATES])
 
 
 def curve(tables: Tables) -> pd.DataFrame:
@@ -202,7 +206,7 @@ def functions(tables: Tables) -> pd.DataFrame:
 
 def rivals_table(tables: Tables) -> pd.DataFrame:
     """One row per control: BLEU of the gates minus its own, with intervals and Holm's p."""
-    rows = tables["rivals"].query("gated == 'encoder'")
+    rows = of_first(tables["rivals"])
     gap = zip(rows["gap"], rows["low"], rows["high"], strict=True)
     return pd.DataFrame({
         "heads": rows["kept"], "beside": rows["way"].map(NAMES),
@@ -216,7 +220,7 @@ def rivals_table(tables: Tables) -> pd.DataFrame:
 
 def tests_table(tables: Tables) -> pd.DataFrame:
     """Whether heads with a role are kept more often: per training and over all of them."""
-    rows = tables["tests"]
+    rows = of_first(tables["tests"])
     return pd.DataFrame({
         "trainings": rows["test"], "λ": rows["penalty"].map(_number), "seed": rows["seed"].map(
             lambda seed: "" if pd.isna(seed) else str(int(seed))),
@@ -276,7 +280,9 @@ def facts(tables: Tables) -> Facts:
         "heads": str(len(first)),
         "sentences": words.count(first["sentences"].iloc[0]),
         "with_role": str(len(having)),
-        "role_heads": ", ".join(words.head(*pair) for pair in having[["layer", "head"]].to_numpy()),
+        "role_heads": ", ".join(
+            words.head(*pair) for pair in having[["layer", "head"]].to_numpy().tolist()
+        ),
         "title": TITLES[first["model"].iloc[0]],
     }
     return found | (_of_trainings(tables) if "released" in tables else {})
@@ -286,14 +292,14 @@ def _of_trainings(tables: Tables) -> Facts:
     rows = _usual(tables["released"])
     whole = rows.query("way == @WHOLE and seed == 0").iloc[0]
     gates = rows.query("way == @GATES")
-    tests = tables["tests"].set_index("test")
+    tests = of_first(tables["tests"]).set_index("test")
     over, within = tests.loc["all"], tests.loc["all, within layers"]
+    planned = of_first(tables["trainings"])["trainings"].sum()
     gated = tables["trainings"].query("way != 'not in the store'")
     found: Facts = {
         "whole": f"{whole['bleu']:.1f}",
         "gates": str(len(gates)), "seeds": str(gates["seed"].nunique()),
-        "stored": str(gated["trainings"].sum()), "planned": str(tables["trainings"].query(
-            "gated == 'encoder' and model == @rows['model'].iloc[0]")["trainings"].sum()),
+        "stored": str(of_first(gated)["trainings"].sum()), "planned": str(planned),
         "cross": str(gated.query("gated == 'cross' and way != @WHOLE")["trainings"].sum()),
         "reverse": str(gated.query("model == 'firefox-pt-en'")["trainings"].sum()),
         "kept_with": words.percent(over["with_role"]),
