@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -17,8 +18,14 @@ MEDIAN_FUNCTION = 12
 PICKLES = {"pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
 
 
+@cache
+def nodes(source: str) -> tuple[ast.AST, ...]:
+    """Every node of a module; each source is parsed once for all tests."""
+    return tuple(ast.walk(ast.parse(source)))
+
+
 def lengths(source: str) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node.end_lineno - node.lineno + 1
 
@@ -28,13 +35,13 @@ def reads_environment(source: str) -> bool:
     return any(
         (isinstance(node, ast.Attribute) and node.attr in names)
         or (isinstance(node, ast.ImportFrom) and names & {a.name for a in node.names})
-        for node in ast.walk(ast.parse(source))
+        for node in nodes(source)
     )
 
 
 def pickles(source: str) -> bool:
     """Whether pickle is imported, or hides in torch.save, torch.load or pandas' pickles."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Import) and PICKLES & {a.name.split(".")[0] for a in node.names}:
             return True
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PICKLES:
@@ -51,7 +58,7 @@ def evaluates(source: str) -> bool:
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in {"eval", "exec", "__import__"}
-        for node in ast.walk(ast.parse(source))
+        for node in nodes(source)
     )
 
 

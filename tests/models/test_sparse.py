@@ -1,5 +1,7 @@
 """Attention in blocks: against a dense mask, by perturbation, and by the memory that it takes."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -43,13 +45,19 @@ def ragged(length: int) -> tuple[torch.Tensor, torch.Tensor]:
     return drawn(3, length, WIDTH), (torch.arange(length) < sizes[:, None])[:, None, None]
 
 
+@cache
+def blocks(pattern: BigBird, count: int) -> list[list[int]]:
+    """The blocks of keys that each block of queries sees: many pairs ask for the same ones."""
+    return pattern.blocks(count).tolist()
+
+
 def sees(pattern: Window | BigBird, query: int, key: int, length: int) -> bool:
     """The definitions of the works, one pair at a time."""
     if query < pattern.tokens or key < pattern.tokens:
         return True
     if isinstance(pattern, BigBird):
         count = -(-length // pattern.size)
-        return key // pattern.size in pattern.blocks(count)[query // pattern.size].tolist()
+        return key // pattern.size in blocks(pattern, count)[query // pattern.size]
     apart = query - key
     if pattern.causal and apart < 0:
         return False

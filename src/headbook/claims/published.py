@@ -65,6 +65,10 @@ class Evidence:
 
 def curve(model: str, evidence: Evidence) -> pd.Series:
     """Greedy BLEU of a translation model by update, from page 26; empty where unknown."""
+    return evidence.once(("curve", model), lambda: _curve(model, evidence))
+
+
+def _curve(model: str, evidence: Evidence) -> pd.Series:
     found = evidence.rows("26_when_heads_specialise", "checkpoints", model=model, text="held-out")
     if found.empty:
         return pd.Series(dtype=float)

@@ -50,15 +50,13 @@ def results(ledger: Ledger, results_root: Path) -> list[Result]:
     shown = {*measured["profile"], *(claim.profile for claim in ledger.claims)}
     profiles = [name for name in reversed(PROFILES) if name in shown]
     beside = {name: Evidence(results_root / name) for name in profiles}
+    rows = dict(iter(measured.groupby(["claim", "profile"])))
+    none = measured.iloc[:0]
     return [
-        result(ledger, claim, profile, _of(measured, claim, profile), beside[profile])
+        result(ledger, claim, profile, rows.get((claim.id, profile), none), beside[profile])
         for claim in ledger.claims
         for profile in profiles
     ]
-
-
-def _of(measured: pd.DataFrame, claim: Claim, profile: str) -> pd.DataFrame:
-    return measured[(measured["claim"] == claim.id) & (measured["profile"] == profile)]
 
 
 def _rows(result: Result) -> Iterator[dict]:
