@@ -10,10 +10,12 @@ from headbook.statistics import (
     of_type,
     over_seeds,
     p_value,
+    partial_spearman,
     percentile_interval,
     resampled_mean,
     resampled_ratio,
     share_not_below,
+    spearman,
 )
 from headbook.types import UserError
 
@@ -120,3 +122,16 @@ def test_a_types_number_is_its_own():
     assert numbers == [of_type(f"w{n}", 0) for n in range(500)]
     assert 0 <= min(numbers) < 0.05 and 0.95 < max(numbers) < 1
     assert of_type("w1", 0) != of_type("w1", 1)
+
+
+def test_partial_spearman_is_what_a_third_measure_leaves() -> None:
+    noise = np.random.default_rng(0)
+    shared, own = noise.random((2, 400))
+    first, second = shared + 0.1 * noise.random(400), shared + 0.1 * noise.random(400)
+    assert spearman(np.stack([first, second]))[0, 1] > 0.9
+    assert abs(partial_spearman(first, second, shared[None])) < 0.15
+    assert partial_spearman(shared + own, own, shared[None]) > 0.9
+    nothing = np.zeros((1, 400))
+    plain = spearman(np.stack([first, own]))[0, 1]
+    assert partial_spearman(first, own, nothing) == pytest.approx(plain)
+    assert np.isnan(partial_spearman(shared, own, shared[None]))

@@ -170,6 +170,25 @@ def spearman(
     return (unit @ np.swapaxes(unit, -1, -2)).clip(-1, 1)
 
 
+def partial_spearman(
+    first: Float[np.ndarray, " head"],
+    second: Float[np.ndarray, " head"],
+    taken_out: Float[np.ndarray, "measure head"],
+) -> float:
+    """Correlation of what is left of two measures' ranks behind a least-squares fit to others'.
+
+    NaN where nothing is left of one of them.
+    """
+    ranks = stats.rankdata(np.vstack([first, second, taken_out]), axis=-1)
+    apart = ranks - ranks.mean(-1, keepdims=True)
+    sides, others = apart[:2].T, apart[2:].T
+    left = sides - others @ np.linalg.lstsq(others, sides, rcond=None)[0]
+    size = np.linalg.norm(left, axis=0)
+    if (size < 1e-9 * np.linalg.norm(sides, axis=0).clip(min=1)).any():
+        return np.nan
+    return float(left[:, 0] @ left[:, 1] / size.prod())
+
+
 def drawn_within(
     groups: Sequence[object], replicates: int = REPLICATES
 ) -> Int[np.ndarray, "replicate head"]:

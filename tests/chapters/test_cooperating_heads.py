@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
+from headbook.chapters.seeing import _composing as composing
 from headbook.chapters.seeing._together import held, pairs_of, removed
 from headbook.chapters.seeing.cooperating_heads import (
     LAYER,
@@ -97,7 +98,47 @@ def test_a_quarter_made_up_for_is_a_quarter() -> None:
 
 def test_a_live_page_has_a_few_pairs(tmp_path) -> None:
     tables = compute(Parameters(sentences=3, pairs=2), Store(tmp_path))
-    assert set(tables) == {"pairs"} and len(tables["pairs"]) == 4
+    assert set(tables) == {"pairs", "composition"} and len(tables["pairs"]) == 4
     assert tables["pairs"]["interaction"].notna().all()
+    assert tables["pairs"]["composition"].notna().tolist() == [False, False, True, True]
+    assert len(tables["composition"]) == 3 * 15
     with pytest.raises(UserError, match="2 or more sentences"):
         compute(Parameters(sentences=1), Store(tmp_path))
+
+
+def composed(strength: float, noise: float) -> tuple[np.ndarray, pd.DataFrame]:
+    """Scores, and interactions that go with them, of either sign, over all pairs of two layers.
+
+    Both grow with the effects of the heads of lower layers.
+    """
+    random = np.random.default_rng(0)
+    across = [pair for pair in pairs_of(LAYERS, 1000) if LAYERS[pair[0]] < LAYERS[pair[1]]]
+    first, second = np.array(across).T
+    own, alone = random.random(len(across)), 10.0 ** -LAYERS[first]
+    scores = np.full((3, 12, 12), np.nan)
+    scores[:, first, second] = 1 + alone + own
+    size = 5 * alone + strength * own + noise * random.random(len(across))
+    places = {"layer": LAYERS[first] + 1, "head": first % 4 + 1, "other_layer": LAYERS[second] + 1,
+              "other_head": second % 4 + 1}  # fmt: skip
+    signs = random.choice([-1, 1], len(across))
+    return scores, pd.DataFrame({**places, "alone": alone, "interaction": signs * size,
+                                 "composition": scores.mean(0)[first, second]})  # fmt: skip
+
+
+@pytest.mark.parametrize(("strength", "noise", "beyond"), [(1.0, 0.1, True), (0.0, 1.0, False)])
+def test_composition_that_goes_with_interactions_is_told_from_shared_layers(
+    strength: float, noise: float, beyond: bool
+) -> None:
+    scores, pairs = composed(strength, noise)
+    found = pd.DataFrame(composing.claims(scores, pairs, HEADS)).set_index("claim")
+    expected = np.nanmean(scores) - 1
+    assert found["value"]["composition-beyond-redrawn"] == pytest.approx(expected)
+    assert found["low"]["composition-with-interaction"] > 0.2
+    assert (found["low"]["composition-apart-from-effects"] > 0) == beyond
+    rows = composing.by_layers(scores, HEADS)
+    assert len(rows) == 3 * 3 and (rows["highest"] >= rows["value"]).all()
+
+
+def test_a_model_whose_weights_are_out_of_reach_has_no_scores() -> None:
+    model = load("minilm")
+    assert composing.scores_of(model, HEADS) is None  # 12 heads, of 72

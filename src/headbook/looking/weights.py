@@ -1,4 +1,4 @@
-"""The query and key projections of a loaded model's heads, whoever trained it."""
+"""The query, key and value projections of a loaded model's heads, whoever trained it."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -12,8 +12,9 @@ from headbook.models.capture import Block, Capturable
 from headbook.models.loaded import Loaded
 from headbook.types import Kind, UserError
 
-NAMES = (("query", "key"), ("q_proj", "k_proj"), ("q_lin", "k_lin"), ("q", "k"))
-"""What attention modules call the two projections."""
+NAMES = (("query", "key", "value"), ("q_proj", "k_proj", "v_proj"), ("q_lin", "k_lin", "v_lin"),
+         ("q", "k", "v"))  # fmt: skip
+"""What attention modules call the three projections."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,8 @@ def projections(
 ) -> Iterator[tuple[Kind, int, Block, nn.Linear, nn.Linear]]:
     """Kind, layer, block, and the query and key layers of every attention block; UserError as of
     `query_key`."""
-    from headbook.released.network import HuggingNetwork  # takes seconds
-
-    for kind, layer, block in network.attentions():
-        module = network.module_of(block) if isinstance(network, HuggingNetwork) else block
-        yield kind, layer, block, *_projections(module, name)
+    for kind, layer, block, module in _modules(network):
+        yield kind, layer, block, *_layers(module, name)[:2]
 
 
 def tied(network: Capturable) -> Capturable:
@@ -75,12 +73,31 @@ def encoder_weights(network: Capturable) -> tuple[Tensor, Tensor]:
     return query, key
 
 
-def _projections(module: nn.Module, name: str) -> tuple[nn.Linear, nn.Linear]:
+def encoder_values(network: Capturable) -> Float[Tensor, "layer head model dim"]:
+    """W_V of every encoder head; biases are left out. UserError as of `query_key`."""
+    return torch.stack([
+        _by_head(_layers(module, "the model")[2].weight, block.heads)
+        for kind, _, block, module in _modules(network) if kind is Kind.ENCODER
+    ])  # fmt: skip
+
+
+def _modules(network: Capturable) -> Iterator[tuple[Kind, int, Block, nn.Module]]:
+    """The module with the projections behind every attention block."""
+    from headbook.released.network import HuggingNetwork  # takes seconds
+
+    for kind, layer, block in network.attentions():
+        module = network.module_of(block) if isinstance(network, HuggingNetwork) else block
+        yield kind, layer, block, module
+
+
+def _layers(module: nn.Module, name: str) -> tuple[nn.Linear, ...]:
     for names in NAMES:
         found = tuple(getattr(module, each, None) for each in names)
         if all(isinstance(each, nn.Linear) for each in found):
             return found
-    raise UserError(f"{name}: {type(module).__name__} has no query and key layers of its own")
+    raise UserError(
+        f"{name}: {type(module).__name__} has no query, key and value layers of its own"
+    )
 
 
 def _by_head(weight: Tensor, heads: int) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.seeing import _composing as composing
 from headbook.chapters.seeing._together import Pair, held, pairs_of, removed
 from headbook.chapters.tables import claims_table, released_claim
 from headbook.claims.verdict import COLUMNS
@@ -47,7 +48,8 @@ class Parameters:
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
-    """Interactions of pairs; with draws also sets, layers, and effects with the others held."""
+    """Interactions and composition of pairs; with draws also sets, layers, and effects with the
+    others held."""
     if parameters.sentences < 2 or parameters.pairs < 1 or parameters.draws in (1,):
         raise UserError("give 2 or more sentences, 1 or more pairs, and draws of 0 or 2 and more")
     tables: dict[str, list[pd.DataFrame]] = {}
@@ -79,6 +81,7 @@ class _Measured:
     joint: Effects | None
     maps: Effects | None
     contexts: Effects | None
+    composition: composing.Scores | None = None
 
     @classmethod
     def of(cls, model: Loaded, sentences: Sequence[str], parameters: Parameters) -> "_Measured":
@@ -90,17 +93,20 @@ class _Measured:
         wanted = range(len(heads)) if parameters.draws else sorted({at for p in pairs for at in p})
         single = _placed(removed(model, batches, heads, [[at] for at in wanted]), wanted, heads)
         double = removed(model, batches, heads, pairs)
+        composition = composing.scores_of(model, heads)
         if not parameters.draws:
-            return cls(heads, pairs, single, double, (), None, None, None)
+            return cls(heads, pairs, single, double, (), None, None, None, composition)
         sets = list(_sets(layers, single.mean.numpy(), parameters.draws))
         joint = removed(model, batches, heads, [chosen for *_, chosen in sets])
         maps, contexts = (held(model, batches, heads, point)
                           for point in (Point.WEIGHTS, Point.CONTEXT))  # fmt: skip
-        return cls(heads, pairs, single, double, sets, joint, maps, contexts)
+        return cls(heads, pairs, single, double, sets, joint, maps, contexts, composition)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Pairs, and what was measured beside them."""
         found = {"pairs": self._pairs()}
+        if self.composition is not None:
+            found["composition"] = composing.by_layers(self.composition, self.heads)
         if self.joint is not None:
             found |= {"heads": self._heads(), "sets": self._sets()}
         return found
@@ -125,6 +131,8 @@ class _Measured:
         over = over_seeds(ratios)
         yield {"claim": "sets-more-than-sum", "value": over.mean, "low": over.low,
                "high": over.high}  # fmt: skip
+        if self.composition is not None:
+            yield from composing.claims(self.composition, self._pairs(), self.heads)
 
     def _together(self, pair: Pair) -> bool:
         return self.heads[pair[0]].layer == self.heads[pair[1]].layer
@@ -146,13 +154,15 @@ class _Measured:
         low, high = percentiles(replicates[1:])
         first, second = (np.array(each) for each in zip(*self.pairs, strict=True))
         places = {"layer": first, "head": first, "other_layer": second, "other_head": second}
+        composed = (np.full(len(first), np.nan) if self.composition is None else
+                    self.composition.mean(0)[first, second])  # fmt: skip
         frame = {name: [getattr(self.heads[at], name.removeprefix("other_")) + 1 for at in own]
                  for name, own in places.items()}  # fmt: skip
         alone = self.single.mean.numpy()
         return pd.DataFrame({
             **frame, "alone": alone[first] + alone[second], "together": self.double.mean.numpy(),
             "interaction": replicates[0].numpy(), "low": low.numpy(), "high": high.numpy(),
-            "unit": self.single.unit,
+            "composition": composed, "unit": self.single.unit,
         })  # fmt: skip
 
     def _heads(self) -> pd.DataFrame:
