@@ -2,10 +2,10 @@
 
 Elhage et al. 2021: head a adds x W_V W_O =: x O to the states, and head b reads them by W_Q W_Kᵀ or
 W_V W_O. A composition score is ‖O R‖ / (‖O‖ ‖R‖) in Frobenius norms, R being W_Q W_Kᵀ of b for
-queries, its transpose for keys, and W_V W_O of b for values. Between two heads the states pass norms:
-behind every sublayer where norms follow the sum, else the one in front of b. O goes through their
-centring and gains; their division by a token's own scale leaves the score as it is. Biases, and what
-feed-forward layers make of O, are left out.
+queries, its transpose for keys, and W_V W_O of b for values. Between two heads the states pass
+norms: behind every sublayer where norms follow the sum, else the one in front of b. O goes through
+their centring and gains; their division by a token's own scale leaves the score as it is. Biases,
+and what feed-forward layers make of O, are left out.
 """
 
 from dataclasses import dataclass

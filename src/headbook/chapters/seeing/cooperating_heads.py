@@ -281,8 +281,12 @@ def facts(tables: Tables) -> Facts:
                   f"{name}_below": words.count((own["high"] < 0).sum())}  # fmt: skip
     for row in tables.get("claims", pd.DataFrame(columns=COLUMNS)).to_dict("records"):
         name = f"{row['model']}_{CLAIMS[row['claim']]}".replace("-", "_")
-        found[name] = words.percent(row["value"]).replace("-", "−")
-        found[f"{name}_interval"] = words.interval(row["low"], row["high"])
+        if row["claim"] in CORRELATIONS:
+            found[name] = words.signed(row["value"])
+            found[f"{name}_interval"] = words.between(row["low"], row["high"])
+        else:
+            found[name] = words.percent(row["value"]).replace("-", "−")
+            found[f"{name}_interval"] = words.interval(row["low"], row["high"])
     if "heads" in tables:
         for model in dict.fromkeys(tables["heads"]["model"]):
             shares = below_the_last(tables, model)
@@ -293,8 +297,23 @@ def facts(tables: Tables) -> Facts:
     return found
 
 
+CORRELATIONS = {"composition-with-interaction": "goes", "composition-apart-from-effects": "apart"}
 CLAIMS = {"heads-self-repair": "repair", "pairs-more-than-sum": "extra",
-          "pairs-within-layer": "within", "sets-more-than-sum": "sets"}  # fmt: skip
+          "pairs-within-layer": "within", "sets-more-than-sum": "sets",
+          "composition-beyond-redrawn": "composed", **CORRELATIONS}  # fmt: skip
+
+
+def apart(tables: Tables) -> pd.DataFrame:
+    """Composition over redrawn weights, [model and way, layers apart]; means over layer pairs."""
+    rows = tables["composition"].assign(apart=lambda rows: rows["other_layer"] - rows["layer"])
+    return rows.pivot_table(index=["model", "by"], columns="apart", values="value", sort=False)
+
+
+def composed(tables: Tables) -> pd.DataFrame:
+    """`apart` as text."""
+    rows = apart(tables).map("{:.2f}".format).reset_index()
+    rows.columns = [f"{name} up" if isinstance(name, int) else name for name in rows.columns]
+    return rows.replace({"model": words.TITLES})
 
 
 def repaired(tables: Tables) -> pd.DataFrame:
