@@ -13,7 +13,7 @@ from headbook.artefacts.catalogue import runs
 from headbook.artefacts.language import LanguageRun
 from headbook.artefacts.model import corpus_of
 from headbook.artefacts.recipe import Run
-from headbook.artefacts.texts import HELD_OUT, PARSES, asked_parses, held_out, parsed, treebank
+from headbook.artefacts.texts import HELD_OUT, PARSES, asked_parses, held_out
 from headbook.artefacts.tokenised import IDS, SIDES, TOKENISED, tokenised
 from headbook.chapters.config import Config
 from headbook.chapters.sixteen._second_texts import ELSEWHERE
@@ -162,23 +162,14 @@ def parses(config: Config, store: Store) -> Iterator[Item]:
     for name, run in here.items():
         text = held_out(corpus_of(name, run.pairs), config.sentence_count, config.pipeline, store)
         if text.parser != "gold":
-            yield _parses_item(name, text.sentences, text.parser, store)
-    for name in config.texts:
-        if name != HELD_OUT and _is_here(name):
-            # Gold trees are compared with the parser's, so a treebank is parsed as well.
-            sentences = treebank(name, config.sentence_count).sentences
-            _, parser = parsed(sentences, config.pipeline, store)
-            yield _parses_item(name, sentences, parser, store)
+            folder = store.folder(asked_parses(text.sentences, text.parser))
+            below = Path(RUNS) / PARSES.name / folder.name
+            files = {below / file: folder / file for file in PARSE_FILES}
+            yield Item(f"{name}, parses", files)
 
 
 def _is_here(name: str) -> bool:
     return place(corpus(name)) is not Place.ABSENT
-
-
-def _parses_item(name: str, sentences: Sequence[str], parser: str, store: Store) -> Item:
-    folder = store.folder(asked_parses(sentences, parser))
-    below = Path(RUNS) / PARSES.name / folder.name
-    return Item(f"{name}, parses", {below / file: folder / file for file in PARSE_FILES})
 
 
 def subwords(given: Iterable[Run], store: Store) -> Iterator[Item]:

@@ -9,7 +9,7 @@ from headbook.artefacts.heads import DEFAULT
 from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.measurements import Measurement, measurements
-from headbook.chapters.specialised_heads._head_tables import RAREST, head_rows
+from headbook.chapters.specialised_heads._head_tables import RAREST
 from headbook.chapters.specialised_heads._rare_rivals import (
     COLUMNS,
     chosen_head,
@@ -31,10 +31,8 @@ def trained_here(config: Config, store: Store) -> Tables:
     by_query = list(measurements(config, store, updates=(None, 0)))
     by_sentence = list(measurements(config, store, choices=BY_SENTENCE))
     best = [each for each in by_query if each.run.update is None]
-    both = [*by_query, *by_sentence]
     return {
-        "shares": stacked(_shares(each) for each in both),
-        "chosen": stacked(_chosen(each) for each in both),
+        "chosen": stacked(_chosen(each) for each in (*by_query, *by_sentence)),
         "kept": pd.DataFrame([_kept(each) for each in by_sentence]),
         "rivals": pd.DataFrame([row for each in best for row in rival_rows(each)], columns=COLUMNS),
         "claims": pd.DataFrame([row for each in best for row in _claims(each)]),
@@ -43,12 +41,6 @@ def trained_here(config: Config, store: Store) -> Tables:
 
 def _labels(measurement: Measurement) -> dict[str, object]:
     return {**measurement.labels, "unit": str(measurement.run.choices.rare_unit)}
-
-
-def _shares(measurement: Measurement) -> pd.DataFrame:
-    """One row a head and way of counting: the rarest token, one of the two rarest."""
-    rows = head_rows(measurement).query("measure == 'rare'").drop(columns=["measure", "kind"])
-    return rows.rename(columns={"detail": "pointing"}).assign(**_labels(measurement))
 
 
 def _kept(measurement: Measurement) -> dict[str, object]:

@@ -49,15 +49,10 @@ class Subject:
 
 
 def trained_here(config: Config, store: Store) -> Tables:
-    """Relevance of every head, by layer, what it has to do with roles, and what is conserved."""
+    """Relevance of the heads of each layer, and what it has to do with roles."""
     subjects = [_subject(trained(run, store), config, store) for run in config.examined_models()]
     return {
-        "heads": stacked(table for each in subjects for table in _heads(each)),
-        "encoder": stacked(_encoder(each) for each in subjects),
-        "roles": stacked(_roles(each) for each in subjects),
         "layers": stacked(table for each in subjects for table in _layers(each)),
-        "conservation": stacked(table for each in subjects for table in _conservation(each)),
-        "dominance": pd.DataFrame([row for each in subjects for row in _dominance(each)]),
         "claims": pd.DataFrame([row for each in subjects for row in _claims(each)]),
     }
 
@@ -70,42 +65,6 @@ def _subject(model: TrainedModel, config: Config, store: Store) -> Subject:
     untrained = relevance(model, RelevanceRun(MAIN, sentences, 0), store)
     text = text_of(model, HELD_OUT, config, store)
     return Subject(model, found, untrained, measure(model, text, store))
-
-
-def _heads(each: Subject) -> Iterator[pd.DataFrame]:
-    """One row a head: its part of its layer, and its share of the prediction, with its sign."""
-    for update, variant, sums in each.every:
-        for kind in Kind:
-            part, raw = sums[f"normalised/{kind}"], sums[f"raw/{kind}"]
-            layers, heads = part.ratio().shape
-            index = pd.MultiIndex.from_product(
-                [range(1, layers + 1), range(1, heads + 1)], names=["layer", "head"]
-            )
-            columns = {
-                "part": part.ratio(), "part_low": part.interval()[0],
-                "part_high": part.interval()[1], "share": raw.ratio(),
-                "share_low": raw.interval()[0], "share_high": raw.interval()[1],
-                "size": sums[f"absolute/{kind}"].ratio(),
-            }  # fmt: skip
-            numbers = {name: values.flatten().tolist() for name, values in columns.items()}
-            yield (
-                pd.DataFrame(numbers, index)
-                .reset_index()
-                .assign(kind=str(kind), variant=str(variant), update=update, **each.labels)
-            )
-
-
-def _encoder(each: Subject) -> pd.DataFrame:
-    """One row an encoder head: relevance in its layer, its rank, confidence and nearness."""
-    scores = encoder_scores(each.measured, each.trained.run.size).reset_index()
-    part = each.found[MAIN]["normalised/encoder"].ratio().flatten().tolist()
-    scores = scores[["layer", "head", "confidence", NEARNESS]].assign(relevance=part)
-    rank = scores.groupby("layer")["relevance"].rank(method="first", ascending=False)
-    return scores.assign(rank=rank.fillna(scores["head"]).astype(int), **each.labels)
-
-
-def _roles(each: Subject) -> pd.DataFrame:
-    return role_rows(each.measured).query("held").drop(columns=["held", "update", "text", "parser"])
 
 
 def _layers(each: Subject) -> Iterator[pd.DataFrame]:
@@ -126,44 +85,15 @@ def _layers(each: Subject) -> Iterator[pd.DataFrame]:
             )
 
 
-def _conservation(each: Subject) -> Iterator[pd.DataFrame]:
-    """One row a layer: the whole network's relevance below it over what the prediction had."""
-    for update, variant, sums in each.every:
-        for kind in (Kind.ENCODER, Kind.DECODER):
-            kept = sums[f"conservation/{kind}"].ratio().tolist()
-            size = sums[f"growth/{kind}"].ratio().tolist()
-            rows = pd.DataFrame({"conserved": kept, "absolute": size})
-            yield rows.assign(
-                layer=range(1, len(kept) + 1), kind=str(kind), variant=str(variant),
-                update=update, source=float(sums["source"].ratio()), **each.labels,
-            )  # fmt: skip
+def _parts(sums: Mapping[str, RatioSums]) -> Replicates:
+    """Every encoder head's part of its layer, as it is and in every replicate."""
+    return sums[f"normalised/{Kind.ENCODER}"].replicates().numpy()
 
 
-def _parts(sums: Mapping[str, RatioSums], kind: Kind = Kind.ENCODER) -> Replicates:
-    """Every head's part of its layer, as it is and in every replicate."""
-    return sums[f"normalised/{kind}"].replicates().numpy()
-
-
-def _largest(sums: Mapping[str, RatioSums], kind: Kind = Kind.ENCODER) -> np.ndarray:
+def _largest(sums: Mapping[str, RatioSums]) -> np.ndarray:
     """The largest part over an even one, mean over the layers; taken anew in every replicate."""
-    part = _parts(sums, kind)
+    part = _parts(sums)
     return (part.max(-1) * part.shape[-1]).mean(-1)
-
-
-def _dominance(each: Subject) -> Iterator[dict[str, object]]:
-    """One row a variant and kind: how far the most relevant heads stand out, and which they are.
-
-    `same_order` is Spearman's correlation with the claims' variant within layers, on average.
-    """
-    for update, variant, sums in each.every:
-        for kind in Kind:
-            value, low, high = interval(_largest(sums, kind))
-            part, other = _parts(sums, kind)[0], _parts(each.found[MAIN], kind)[0]
-            yield {
-                **each.labels, "update": update, "variant": str(variant), "kind": str(kind),
-                "largest": value, "low": low, "high": high,
-                "same_order": float(within_layers(part, other).mean()),
-            }  # fmt: skip
 
 
 def _claims(each: Subject) -> Iterator[dict[str, object]]:

@@ -11,7 +11,6 @@ from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.measurements import Measurement, measurements
 from headbook.chapters.specialised_heads._head_tables import best_margins, best_rows
-from headbook.chapters.specialised_heads._parser_effect import parser_effect
 from headbook.chapters.tables import claim_row, stacked
 from headbook.claims.ledger import load as ledger
 from headbook.heads.measure import Selection, best_head
@@ -31,7 +30,6 @@ def trained_here(config: Config, store: Store) -> Tables:
     own = [each for each in found if each.text.name == HELD_OUT and each.run.update is None]
     return {
         "best": stacked(_with_everything(each) for each in found),
-        "parser_effect": parser_effect(config, store),
         "claims": pd.DataFrame([*_claims(own), *_domain_claims(own)]),
     }
 

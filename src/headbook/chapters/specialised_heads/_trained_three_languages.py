@@ -12,10 +12,9 @@ from torch import Tensor
 from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.measurements import Measurement, measurements
-from headbook.chapters.specialised_heads._head_tables import RELATION_NAMES, best_margins, role_rows
-from headbook.chapters.tables import claim_row, stacked
+from headbook.chapters.specialised_heads._head_tables import best_margins
+from headbook.chapters.tables import claim_row
 from headbook.corpora.registry import collection
-from headbook.heads.measure import percentiles
 from headbook.heads.roles import Role, Thresholds, held_roles
 from headbook.runs.store import Store
 from headbook.statistics import interval
@@ -27,14 +26,12 @@ ANY = "any role"
 
 
 def trained_here(config: Config, store: Store) -> Tables:
-    """Roles of every head by target language, and counts over seeds."""
+    """How many heads hold each role, by target language."""
     found = list(measurements(config, store, updates=(None, 0)))
     models = [Roles.of(each) for each in found]
     best = [each for each in models if each.measurement.run.update is None]
     return {
-        "roles": stacked(_held(each) for each in models),
         "counts": pd.DataFrame([row for each in models for row in _counts(each)]),
-        "tracked": stacked(_tracked(each) for each in best),
         "claims": pd.DataFrame([*_claims_of_models(best), *_claims_of_collections(best)]),
     }
 
@@ -88,11 +85,6 @@ class Roles:
         return (self.margins >= THRESHOLDS.syntactic_margin).double().sum(-1)
 
 
-def _held(roles: Roles) -> pd.DataFrame:
-    rows = role_rows(roles.measurement)
-    return rows[rows["held"]].drop(columns="held").assign(**roles.labels)
-
-
 def _counts(roles: Roles) -> Iterator[dict[str, object]]:
     """How many heads hold each role and any, with the interval over sentences."""
     layers, heads = roles.held[Role.RARE].shape[1:]
@@ -101,15 +93,6 @@ def _counts(roles: Roles) -> Iterator[dict[str, object]]:
         value, low, high = interval(count)
         yield {**roles.labels, "role": role, "heads_with_role": round(value), "low": low,
                "high": high, "layers": layers, "heads": heads}  # fmt: skip
-
-
-def _tracked(roles: Roles) -> pd.DataFrame:
-    """The best head's margin over the offset baseline for each relation-direction."""
-    low, high = percentiles(roles.margins[1:])
-    columns = {"margin": roles.margins[0], "low": low, "high": high}
-    rows = pd.DataFrame({name: values.tolist() for name, values in columns.items()})
-    tracked = rows["margin"] >= THRESHOLDS.syntactic_margin
-    return rows.assign(relation=RELATION_NAMES, tracked=tracked, **roles.labels)
 
 
 def _claims_of_models(models: Sequence[Roles]) -> Iterator[dict[str, object]]:
