@@ -68,7 +68,7 @@ def resampled_mean(
 ) -> tuple[float, float]:
     """Percentile bootstrap interval of the mean of independent values, shape (value,).
 
-    For measurements that are one number a sentence. UserError for fewer than two values.
+    For measurements that are one number per sentence. UserError for fewer than two values.
     """
     numbers = np.asarray(values, dtype=float)
     if numbers.size < 2:

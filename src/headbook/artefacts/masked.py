@@ -56,7 +56,7 @@ class Masked:
     """What each mask of a run gives, in the order of its masks.
 
     `bleu` is cased, in percent, with the 13a tokeniser; `statistics` are what it is made of (see
-    training/paired.py); `loss` is the cross-entropy in nats a target token, teacher-forced.
+    training/paired.py); `loss` is the cross-entropy in nats per target token, teacher-forced.
     """
 
     run: MaskedRun
@@ -115,7 +115,7 @@ class Scorer:
 
     @torch.inference_mode()
     def score(self, mask: frozenset[HeadId]) -> tuple[list[list[int]], float]:
-        """Target ids of every sentence's translation, and nats a target token, EOS among them."""
+        """Target ids of every sentence's translation, and nats per target token, EOS among them."""
         with closed(self.model, mask):
             memories = self._encoded(mask)
             losses = map(self._losses, self.batches, memories)

@@ -130,7 +130,7 @@ class TrainedModel(Trained):
 
     @cached_property
     def bleu(self) -> pd.DataFrame:
-        """One row a test set and casing, with sacrebleu's signature."""
+        """One row per test set and casing, with sacrebleu's signature."""
         return pd.read_csv(self.folder / "bleu.csv")
 
     def model(self, update: int | None = None) -> Transformer:

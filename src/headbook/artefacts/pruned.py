@@ -106,7 +106,7 @@ class PrunedModel(TrainedModel):
 
     @property
     def log_alphas(self) -> pd.DataFrame:
-        """One row a gate: kind, layer, head (from zero) and log α; none for a control."""
+        """One row per gate: kind, layer, head (from zero) and log α; none for a control."""
         return pd.DataFrame(self._notes["gates"], columns=["kind", "layer", "head", "log_alpha"])
 
     @property

@@ -55,8 +55,8 @@ class SpeedRun:
 class Speed:
     """What was measured in one run.
 
-    `times`: one row a task, batch size, mask (its place in the run) and round, with the seconds,
-    the sentences and the decoded tokens. `sizes`: one row a mask, with heads, parameters, those in
+    `times`: one row per task, batch size, mask (its place in the run) and round, with the seconds,
+    sentences and decoded tokens. `sizes`: one row per mask, with heads, parameters, those in
     attention, bytes on disk, and the largest logits of the gated model and of the difference.
     """
 

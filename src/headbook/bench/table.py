@@ -19,7 +19,7 @@ class Row:
 
 
 def frame(rows: Sequence[Row]) -> pd.DataFrame:
-    """One row a quantity and width."""
+    """One row per quantity and width."""
     return pd.DataFrame(
         {
             "quantity": [row.quantity for row in rows],

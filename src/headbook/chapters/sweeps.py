@@ -46,7 +46,7 @@ NOT_LEARNED = float("nan")
 
 
 def swept(base: TrainedModel, kinds: Kinds, config: Config, store: Store) -> Iterator[Point]:
-    """The models of the sweep, one a penalty."""
+    """The models of the sweep, one per penalty."""
     pruning = config.preset.pruning
     for penalty in pruning.penalties:
         factor = pruning.gate_factor

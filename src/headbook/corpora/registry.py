@@ -224,7 +224,7 @@ def _place_of_all(entry: Corpus) -> Place:
 
 
 def table() -> list[Row]:
-    """One row a corpus, for `headbook corpora list`."""
+    """One row per corpus, for `headbook corpora list`."""
     return [
         Row(entry.name, entry.languages, entry.pairs, entry.bytes, entry.licence, place(entry))
         for entry in registry().values()

@@ -33,7 +33,7 @@ class Report:
         return sum(count for (_, why), count in self.dropped.items() if why is reason)
 
     def lines(self) -> list[str]:
-        """The report for a reader, one line a split and reason; empty when nothing was dropped."""
+        """The report for a reader, one line per split and reason; empty if nothing was dropped."""
         return [
             f"{split}: dropped {count:,} of {self.read[split]:,} pairs: {reason}"
             for (split, reason), count in sorted(self.dropped.items())

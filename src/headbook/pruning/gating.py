@@ -77,7 +77,7 @@ def parameter_groups(model: Capturable, gate_factor: float) -> list[dict[str, An
 
 @dataclass(frozen=True)
 class HeadPenalty:
-    """λ Σ_h P(g_h ≠ 0) over every gate of every gated block, in nats a target token.
+    """λ Σ_h P(g_h ≠ 0) over every gate of every gated block, in nats per target token.
 
     λ is that of one head. The paper's code takes the mean over gated blocks of sums over heads, so
     its coefficient is λ times the number of blocks.

@@ -21,7 +21,7 @@ class OffsetCount:
 
 
 def offsets(trees: Iterable[Tree]) -> list[OffsetCount]:
-    """One row a relation and offset (dependent's position minus head's), in order."""
+    """One row per relation and offset (dependent's position minus head's), in order."""
     counts = Counter(
         (RELATIONS.index(arc.relation), arc.offset)
         for tree in trees

@@ -35,7 +35,7 @@ class Addition(Protocol):
         """What it reads of attention; where it reads nothing, nothing is recorded."""
 
     def __call__(self, model: nn.Module, batch: Batch, tape: Tape) -> Tensor:
-        """In nats a target token, part of the graph of the training pass that left the tape."""
+        """In nats per target token, part of the graph of the training pass that left the tape."""
 
     def row(self, model: nn.Module) -> dict[str, float]:
         """What a row of the curve says of it."""

@@ -61,7 +61,7 @@ class Term(StrEnum):
 class Regulariser:
     """`strength` times the mean of a term over all blocks of these kinds of attention.
 
-    Added to the loss in nats a target token, as λ in Li et al. 2018, where the likelihood is so.
+    Added to the loss in nats per target token, as λ in Li et al. 2018, where the likelihood is so.
     UserError for what is no strength, for no kinds, and for a kind named twice.
     """
 

@@ -61,7 +61,7 @@ def _measures(model: Transformer, kind: Kind) -> dict[str, Metric]:
 
 
 def _score(name: str, found: Tensor) -> Float[Tensor, "layer head"]:
-    """One number a head, large for a diverse one, of what a measure gives."""
+    """One number per head, large for a diverse one, of what a measure gives."""
     if name == ATTENTION:
         return found
     if name == DISTANCE:
@@ -152,7 +152,7 @@ SCOPES: Mapping[str, tuple[Correlate, Callable[[Grid], Grids]]] = MappingProxyTy
 
 
 def agreement(first: Grid, second: Grid) -> Iterator[dict[str, object]]:
-    """One row a scope and kind: the correlation, its interval over heads, and what chance gives."""
+    """One row per scope and kind: the correlation, its interval over heads, and chance."""
     for scope, (correlate, shuffle) in SCOPES.items():
         found = correlate(drawn_again(first), drawn_again(second))
         chance = correlate(shuffle(first), np.repeat(second[None], REPLICATES, axis=0))

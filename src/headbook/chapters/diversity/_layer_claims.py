@@ -25,7 +25,7 @@ CONTEXT = {Task.LANGUAGE: WHOLE, Task.MASKED: REPLACED}
 
 
 def claims(subjects: Sequence[Subject], tables: Tables) -> pd.DataFrame:
-    """One row a claim and model, or pair of models."""
+    """One row per claim and model, or pair of models."""
     by_model = {(each.task, each.seed): each.labels for each in subjects}
     rows = [
         *_information(by_model, tables["information"]),

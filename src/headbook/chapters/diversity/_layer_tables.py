@@ -33,7 +33,7 @@ Bases = dict[tuple[Task, int], list[Basis]]
 
 
 def information_rows(subjects: Sequence[Subject], text: Text) -> pd.DataFrame:
-    """One row a model, text, token and layer: mutual information, its null, the most there is."""
+    """One row per model, text, token and layer: mutual information, its null, the most there is."""
     rows = [row for subject in subjects for row in _informed(subject, text)]
     return pd.DataFrame(rows)
 
@@ -106,7 +106,7 @@ def compared(subjects: Sequence[Subject], text: Text) -> tuple[Bases, pd.DataFra
 
 
 def between_rows(found: Bases) -> pd.DataFrame:
-    """One row a layer and two models: of two tasks with one seed, or of one task with two."""
+    """One row per layer and two models: of two tasks with one seed, or of one task with two."""
     rows = [
         {
             "between": TASKS if one[0] != other[0] else SEEDS, "one": str(one[0]),
@@ -122,7 +122,7 @@ def between_rows(found: Bases) -> pd.DataFrame:
 
 
 def step_rows(found: Bases) -> pd.DataFrame:
-    """One row a model and layer: how far the layer takes its input."""
+    """One row per model and layer: how far the layer takes its input."""
     return pd.DataFrame(
         [
             {"task": str(task), "seed": seed, "layer": layer, "distance": distance(*pair)}
@@ -144,7 +144,7 @@ def _bins(text: Text, least: int) -> dict[str, Int[Tensor, " token"]]:
 
 
 def dissimilarity_rows(subjects: Sequence[Subject], text: Text) -> pd.DataFrame:
-    """One row a model and layer: output dissimilarity of its heads."""
+    """One row per model and layer: output dissimilarity of its heads."""
     return pd.DataFrame(
         [
             {"task": str(each.task), "seed": each.seed, "layer": layer, "dissimilarity": value}

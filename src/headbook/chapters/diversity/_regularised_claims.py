@@ -65,7 +65,7 @@ def mean_over_seeds(found: Sequence[Gain]) -> Mapping[Of, Drawn]:
 
 
 def gain_rows(found: Sequence[Gain]) -> pd.DataFrame:
-    """One row a model and gain, with its 95 % interval over test sentences."""
+    """One row per model and gain, with its 95 % interval over test sentences."""
     columns = ["task", "variant", "gain", "seed", "low", "high"]
     rows = [(*each.of, each.seed, *percentile_interval(each.drawn)) for each in found]
     return pd.DataFrame(rows, columns=columns)
@@ -73,7 +73,7 @@ def gain_rows(found: Sequence[Gain]) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Asked:
-    """A claim about a column of the changes: one row a task and variant, mean over seeds."""
+    """A claim about a column of the changes: one row per task and variant, mean over seeds."""
 
     claim: str
     column: str
@@ -113,7 +113,7 @@ class Evidence:
 
 
 def claims(evidence: Evidence, explained: pd.DataFrame) -> pd.DataFrame:
-    """One row a claim, task and variant that was trained.
+    """One row per claim, task and variant that was trained.
 
     Intervals are over seeds; of a single seed over test sentences, where a gain is asked for.
     """

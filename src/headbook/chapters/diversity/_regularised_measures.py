@@ -118,7 +118,7 @@ def diversity_untrained(each: Made, run: ReadingRun) -> pd.DataFrame:
 def diversity_rows(
     model: Transformer, kinds: Sequence[Kind], batches: Sequence[Batch]
 ) -> Iterator[dict[str, object]]:
-    """One row a kind, layer and metric: the article's four, scale-free, and Li et al. 2018's D.
+    """One row per kind, layer and metric: the article's four, scale-free, and Li et al. 2018's D.
 
     The four are means over pairs of heads, or over heads; D counts a head with itself, as the work.
     """
@@ -155,7 +155,7 @@ def _li(
 def term_rows(
     model: Transformer, kinds: tuple[Kind, ...], batches: Sequence[Batch]
 ) -> Iterator[dict[str, object]]:
-    """One row a term: what the penalty of it is on these batches, before λ; model in eval mode."""
+    """One row per term: its penalty on these batches, before λ; model in eval mode."""
     asked = {term: Regulariser(term, 0.0, kinds) for term in Term}
     points = frozenset().union(*(DiversityPenalty(each).points for each in asked.values()))
     found = dict.fromkeys(Term, 0.0)

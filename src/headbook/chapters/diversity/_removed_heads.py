@@ -21,7 +21,7 @@ def without_heads(
     orders: int,
     name: str,
 ) -> Iterator[dict[str, object]]:
-    """One row an order and share of heads; `nats` is the loss of the model as it then is.
+    """One row per order and share of heads; `nats` is the loss of the model as it then is.
 
     The same orders for every model of the same shape.
     """

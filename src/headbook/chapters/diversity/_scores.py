@@ -44,7 +44,7 @@ DISTANCE = "Jensen-Shannon distance"
 CKA = "linear CKA of contexts"
 
 Replicates = Float[Tensor, "replicate layer"]
-"""A number a layer, and after it its bootstrap over sentences where there is one."""
+"""A number per layer, and after it its bootstrap over sentences where there is one."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Layered:
 
 
 def diversity_rows(model: Transformer, kind: Kind, batches: Sequence[Batch]) -> pd.DataFrame:
-    """One row a layer and measure: the mean over pairs of heads, or over heads.
+    """One row per layer and measure: the mean over pairs of heads, or over heads.
 
     Intervals are over sentences; products of vectors over a whole text have none.
     """

@@ -43,7 +43,7 @@ def last_looks(count: int) -> int:
 
 
 def at_the_end(model: LanguageModel) -> pd.DataFrame:
-    """One row a layer and metric: scale-free, over the last looks; none where nobody looked."""
+    """One row per layer and metric: scale-free, over the last looks; none where nobody looked."""
     if not model.looks:
         return pd.DataFrame()
     looks = look_rows(model)
@@ -54,7 +54,7 @@ def at_the_end(model: LanguageModel) -> pd.DataFrame:
 
 
 def claims(model: LanguageModel, looks: pd.DataFrame) -> Iterator[dict[str, object]]:
-    """One row a claim of the model's setting that applies to it."""
+    """One row per claim of the model's setting that applies to it."""
     key, named = KEYS[model.run.setting], labels(model)
     for claim, value in _values(looks).items():
         if claim == VARIANCE_RISES and has_one_pair(model):

@@ -73,7 +73,7 @@ def peak_rate(model: LanguageModel) -> float:
 
 
 def look_rows(model: LanguageModel, text: str = PROBE) -> pd.DataFrame:
-    """One row a look and layer, one column a metric and form: the four metrics through training."""
+    """One row per look and layer, one column per metric and form: four metrics through training."""
     rows = [
         {"model": labels(model)["model"], "update": look.update, "layer": layer + 1} | found
         for look in model.looks
@@ -92,7 +92,7 @@ def _by_layer(look: Look, text: str) -> Iterator[dict[str, float]]:
 
 
 def pairs_of(values: Tensor) -> Tensor:
-    """Every two heads once, of a matrix of pairs; a number a head is left as it is."""
+    """Every two heads once, of a matrix of pairs; a number per head is left as it is."""
     if values.ndim == 1:
         return values
     row, other = torch.triu_indices(*values.shape, offset=1)
@@ -104,13 +104,13 @@ def _variance(values: Tensor) -> float:
 
 
 def loss_rows(model: LanguageModel) -> pd.DataFrame:
-    """One row a look: the loss of the batch that came next, in nats a token."""
+    """One row per look: the loss of the batch that came next, in nats per token."""
     rows = [{"update": look.update, "loss_nats": look.loss_nats} for look in model.looks]
     return pd.DataFrame(rows).assign(model=labels(model)["model"])
 
 
 def batch_rows(model: LanguageModel, updates: int) -> pd.DataFrame:
-    """One row a look and layer up to `updates`, on the training batch, with its loss."""
+    """One row per look and layer up to `updates`, on the training batch, with its loss."""
     rows = look_rows(model, TRAINING)[
         ["model", "update", "layer", column(DISSIMILARITY, RAW), variance(DISSIMILARITY, RAW)]
     ]

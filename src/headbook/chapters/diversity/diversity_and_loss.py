@@ -70,7 +70,7 @@ def trained_here(config: Config, store: Store) -> Tables:
 
 
 def _fits(batches: pd.DataFrame) -> pd.DataFrame:
-    """One row a layer: R² of the loss on mean and variance, of the mean alone, and held out."""
+    """One row per layer: R² of the loss on mean and variance, of the mean alone, and held out."""
     return pd.DataFrame(
         [
             {"setting": rows["setting"].iloc[0], "model": rows["model"].iloc[0], "layer": layer}

@@ -125,7 +125,7 @@ def _importance(model: TrainedModel, config: Config, store: Store) -> dict[str, 
 
 
 def _heads(each: Subject) -> pd.DataFrame:
-    """One row a head and a column a measure; of the trained model."""
+    """One row per head and a column per measure; of the trained model."""
     _, layers, heads = each.survival.shape
     index = pd.MultiIndex.from_product(
         [map(str, KINDS), range(1, layers + 1), range(1, heads + 1)],
@@ -136,7 +136,7 @@ def _heads(each: Subject) -> pd.DataFrame:
 
 
 def _layers(each: Subject) -> Iterator[dict[str, object]]:
-    """One row a block, version and measure: the mean over its heads, its interval over them."""
+    """One row per block, version and measure: the mean over its heads, its interval over them."""
     for version, measure, grid in _versions(each):
         means = drawn_again(grid).mean(-1)
         for at, kind in enumerate(KINDS):
@@ -155,7 +155,7 @@ def _versions(each: Subject) -> Iterator[tuple[str, str, Grid]]:
 
 
 def _slopes(each: Subject) -> Iterator[dict[str, object]]:
-    """One row a kind, version and measure: by how much the mean of a layer changes, a layer."""
+    """One row per kind, version and measure: the slope of layer means over layers."""
     for version, measure, grid in _versions(each):
         for kind, replicates in slopes(drawn_again(grid)).items():
             value, low, high = interval(replicates)
@@ -164,7 +164,7 @@ def _slopes(each: Subject) -> Iterator[dict[str, object]]:
 
 
 def _agreement(each: Subject) -> Iterator[dict[str, object]]:
-    """One row a pair of measures, scope and kind: all with survival, diversity with importance."""
+    """One row per pair of measures, scope and kind: their rank correlation."""
     pairs = [(name, SURVIVAL) for name in (*DIVERSITY, *each.importance)]
     pairs += [(name, other) for other in each.importance for name in DIVERSITY]
     for first, second in pairs:

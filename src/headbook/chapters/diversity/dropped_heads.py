@@ -87,7 +87,7 @@ def _quality(name: str, model: LanguageModel) -> dict[str, object]:
 
 
 def _removed(name: str, model: LanguageModel, run: RemovedRun, store: Store) -> pd.DataFrame:
-    """One row an order and share of heads, the same orders for every model; kept in the store."""
+    """One row per order and share of heads, the same orders for every model; kept in the store."""
 
     def take_away(folder: Path) -> None:
         whole, segments = model.model(), model.segments(model.text.valid)[: run.segments]

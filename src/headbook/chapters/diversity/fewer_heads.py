@@ -128,13 +128,13 @@ def _quality(each: Variant) -> dict[str, object]:
 
 
 def _diversity(each: Variant) -> pd.DataFrame:
-    """One row a layer and metric at the end of training."""
+    """One row per layer and metric at the end of training."""
     named = {"variant": each.name, "heads": each.run.size.heads, "key_value_heads": each.shared}
     return at_the_end(each.model).assign(**named)
 
 
 def _groups(each: Variant) -> Iterator[dict[str, object]]:
-    """One row a layer: dissimilarity of heads that share keys and values, and of others."""
+    """One row per layer: dissimilarity of heads that share keys and values, and of others."""
     if not 1 < each.shared < each.run.size.heads:
         return
     looks = each.model.looks
@@ -155,7 +155,7 @@ def by_group(values: Float[np.ndarray, "head head"], groups: int) -> tuple[float
 
 
 def _converted(variants: Sequence[Variant]) -> Iterator[dict[str, object]]:
-    """One row a number of key-value heads: the whole model with its own averaged, untrained."""
+    """One row per number of key-value heads: the whole model with its own averaged, untrained."""
     base = variants[0].model
     segments, whole = base.segments(base.text.valid)[:SEGMENTS], base.model()
     before = base.nats(whole, segments)

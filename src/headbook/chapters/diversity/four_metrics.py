@@ -106,7 +106,7 @@ def _released(parameters: Parameters) -> Iterator[pd.DataFrame]:
 
 
 def _known() -> Iterator[dict[str, object]]:
-    """One row a pair of heads: what every form gives where the answer is known."""
+    """One row per pair of heads: what every form gives where the answer is known."""
     noise = torch.Generator().manual_seed(0)
     one, other = torch.randn(2, TOKENS, WIDTH, generator=noise)
     turn = torch.linalg.qr(torch.randn(WIDTH, WIDTH, generator=noise)).Q
@@ -194,7 +194,7 @@ def _of_model(model: TrainedModel, sentences: int) -> pd.DataFrame:
 
 
 def _claims(start: pd.DataFrame, model: TrainedModel) -> Iterator[dict[str, object]]:
-    """One row a seed: how far the first layer is from the mean of the others."""
+    """One row per seed: how far the first layer is from the mean of the others."""
     for seed in range(SEEDS):
         labels = model_labels(model) | {"model": f"decoder before training s{seed}", "seed": seed}
         gap = partial(_gap, start[start["seed"] == seed])

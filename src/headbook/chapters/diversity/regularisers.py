@@ -123,11 +123,11 @@ def _quality(each: Reading, chosen: bool) -> dict[str, object]:
 
 
 def changes(tables: Tables) -> pd.DataFrame:
-    """One row a task, variant and seed: what it gains over the base of its seed, and buys.
+    """One row per task, variant and seed: what it gains over the base of its seed, and buys.
 
     Gains are positive where the variant is better. `rise_at_half` is by how much more the loss
     rises without half of the heads; `own_term` the change of the term that was made small, empty of
-    DropHead; a column a metric, mean over kinds and layers.
+    DropHead; a column per metric, mean over kinds and layers.
     """
     quality = tables["quality"]
     kept = quality[quality["chosen"]].set_index(INDEX)
@@ -151,7 +151,7 @@ def changes(tables: Tables) -> pd.DataFrame:
 
 
 def explained_rows(changes: pd.DataFrame) -> pd.DataFrame:
-    """One row a task and metric: whether what is bought of it goes with the gain in nats."""
+    """One row per task and metric: whether what is bought of it goes with the gain in nats."""
     found = []
     for task, rows in changes.groupby("task", sort=False):
         gain = rows.pivot(index="variant", columns="seed", values="gain_nats")

@@ -10,13 +10,13 @@ from headbook.training.paired import paired
 
 
 def head_columns(heads: Heads) -> pd.DataFrame:
-    """Kind, layer and head, one row a head; layers and heads count from one."""
+    """Kind, layer and head, one row per head; layers and heads count from one."""
     rows = [(str(head.kind), head.layer + 1, head.head + 1) for head in heads]
     return pd.DataFrame(rows, columns=["kind", "layer", "head"])
 
 
 def compared(found: Masked) -> pd.DataFrame:
-    """One row a mask but the first: BLEU, its change, interval and p of the change, loss added.
+    """One row per mask but the first: BLEU, its change, interval and p of the change, loss added.
 
     The interval and p are of a paired bootstrap over sentences; `significant` is p below the work's
     level.

@@ -149,7 +149,7 @@ def averaged(
 
 
 def curve_rows(curves: Iterable[Curve], scored: Scored) -> pd.DataFrame:
-    """One row a level of every curve: BLEU, its loss against the full model, heads that are gone.
+    """One row per level of every curve: BLEU, its loss against the full model, heads that are gone.
 
     `low`, `high` and `p` are of the difference in BLEU, by paired bootstrap over sentences.
     """

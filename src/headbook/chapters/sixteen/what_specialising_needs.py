@@ -78,7 +78,7 @@ def trained_here(config: Config, store: Store) -> Tables:
 def _rows(
     change: Change, model: TrainedModel, config: Config, store: Store
 ) -> Iterator[dict[str, object]]:
-    """One row a checkpoint, on the held-out sentences of the corpus."""
+    """One row per checkpoint, on the held-out sentences of the corpus."""
     run, text = model.run, text_of(model, HELD_OUT, config, store)
     named = model_labels(model)
     named["model"] = f"{named['corpus']} {change}"
@@ -104,7 +104,7 @@ def _last(checkpoints: pd.DataFrame) -> pd.DataFrame:
 
 
 def _claims(checkpoints: pd.DataFrame) -> pd.DataFrame:
-    """One row a claim: the first change minus the second, mean over seeds."""
+    """One row per claim: the first change minus the second, mean over seeds."""
     last = _last(checkpoints).set_index(["change", "seed"])
     rows = []
     for claim, (more, less) in CLAIMS.items():

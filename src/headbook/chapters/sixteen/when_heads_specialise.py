@@ -195,7 +195,7 @@ def _importance(model: TrainedModel, update: int, sentences: int, store: Store) 
 
 
 def _rows(emergence: Emergence) -> Iterator[dict[str, object]]:
-    """One row a checkpoint and text; what is measured on held-out sentences alone is empty else."""
+    """One row per checkpoint and text; measures of held-out sentences are empty elsewhere."""
     for each in emergence.checkpoints:
         for number, measured in enumerate(each.measured):
             row = {**emergence.labels, "update": each.update, "text": measured.text.name,
@@ -221,7 +221,7 @@ def _named(name: str, value: float, low: float, high: float) -> dict[str, float]
 
 
 def _moments(emergence: Emergence) -> Iterator[dict[str, object]]:
-    """One row a moment: the update, BLEU then, and the highest score reached at all."""
+    """One row per moment: the update, BLEU then, and the highest score reached at all."""
     for name in MOMENTS:
         at = emergence.translates if name == BLEU else emergence.first(Score(name))
         highest = emergence.last.bleu if name == BLEU else emergence.highest(Score(name)).value

@@ -40,7 +40,7 @@ def head_rows(measurement: Measurement) -> pd.DataFrame:
 
 
 def _tidy(sums: RatioSums, measure: str, kind: str) -> pd.DataFrame:
-    """One row a cell of [layer, head, detail]."""
+    """One row per cell of [layer, head, detail]."""
     value, (low, high) = sums.ratio(), sums.interval()
     layers, heads = value.shape[:2]
     index = pd.MultiIndex.from_product(
@@ -57,7 +57,7 @@ def _flat(values: Tensor) -> list[float] | list[int]:
 
 
 def head_scores(measurement: Measurement) -> pd.DataFrame:
-    """One row a head: confidence, shares at fixed offsets, best relation and rare share, with
+    """One row per head: confidence, shares at fixed offsets, best relation and rare share, with
     intervals.
 
     `own`, `neighbour` and `other` are the largest share at an offset of that `Place`;

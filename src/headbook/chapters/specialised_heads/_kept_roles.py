@@ -72,7 +72,7 @@ class Survival:
 
 
 def encoder_scores(measurement: Measurement, size: Size) -> pd.DataFrame:
-    """One row an encoder head, layer by layer, and a column a score; NaN where it has none."""
+    """One row per encoder head, layer by layer, and a column per score; NaN where it has none."""
     grid = pd.MultiIndex.from_product(
         [range(1, size.layers + 1), range(1, size.heads + 1)], names=["layer", "head"]
     )
@@ -95,7 +95,7 @@ def survival(sweep: Sweep, config: Config, store: Store) -> Survival:
 
 
 def function_rows(found: Survival, store: Store) -> pd.DataFrame:
-    """One row a model: how many kept encoder heads have which role in it, and in none.
+    """One row per model: how many kept encoder heads have which role in it, and in none.
 
     A head with several counts for the first in drawing order. `new` heads have a role that they had
     not before pruning; the means are of the kept heads' scores.

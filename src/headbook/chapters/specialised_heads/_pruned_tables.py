@@ -138,7 +138,7 @@ def sweeps(config: Config, kinds: Kinds, store: Store) -> Iterator[Sweep]:
 
 
 def point_rows(sweep: Sweep) -> pd.DataFrame:
-    """One row a model: heads kept, BLEU, and BLEU against the model before and further trained.
+    """One row per model: heads kept, BLEU, and BLEU against the model before and further trained.
 
     `low` and `high` are 95 % intervals over resampled sentences; `p` is that of the paired
     bootstrap. Saturated gates are those that are 0 or 1 without rounding.

@@ -68,7 +68,7 @@ def _subject(model: TrainedModel, config: Config, store: Store) -> Subject:
 
 
 def _layers(each: Subject) -> Iterator[pd.DataFrame]:
-    """One row a block: the share of the prediction that its heads hold together."""
+    """One row per block: the share of the prediction that its heads hold together."""
     for update, variant, sums in each.every:
         for kind in Kind:
             total = sums[f"raw/{kind}"].replicates().sum(-1)
