@@ -60,6 +60,11 @@ def between(low: float, high: float, digits: int = 2) -> str:
     return f"[{signed(low, digits)}, {signed(high, digits)}]"
 
 
+def difference(value: float, low: float, high: float, digits: int = 2) -> str:
+    """A difference or correlation with its interval: `−0.53 [−0.60, +0.01]`."""
+    return f"{signed(value, digits)} {between(low, high, digits)}"
+
+
 def tenths(share: float) -> str:
     """−0.0147 as `−1.5 %`."""
     return f"{signed(100 * share, 1)} %"

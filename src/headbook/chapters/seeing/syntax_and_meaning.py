@@ -195,7 +195,7 @@ def facts(tables: Tables) -> Facts:
     for row in tables["claims"].to_dict("records"):
         if row["corpus"] == CORPUS:
             key = words.key(row["model"], row["claim"].removeprefix("pipeline-"))
-            found[key] = f"{words.signed(row['value'])} {words.between(row['low'], row['high'])}"
+            found[key] = words.difference(row["value"], row["low"], row["high"])
             found[f"{key}_short"] = words.signed(row["value"])
     return found | (_of_digits(tables) if "digits" in tables else {})
 

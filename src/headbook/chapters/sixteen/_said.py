@@ -223,7 +223,7 @@ def facts(tables: Tables) -> Facts:
                   "anew": correlations(anew, INFORMATION)}  # fmt: skip
         for key, replicates in values.items():
             value, low, high = interval(replicates)
-            found[f"{key}_{name}"] = f"{words.signed(value)} {words.between(low, high)}"
+            found[f"{key}_{name}"] = words.difference(value, low, high)
     return found
 
 

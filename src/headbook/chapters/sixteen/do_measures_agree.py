@@ -300,4 +300,4 @@ def facts(tables: Tables) -> Facts:
 
 
 def _correlation(row: pd.Series | dict) -> str:
-    return f"{words.signed(row['value'])} {words.between(row['low'], row['high'])}"
+    return words.difference(row["value"], row["low"], row["high"])

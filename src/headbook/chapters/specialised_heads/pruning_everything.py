@@ -203,7 +203,7 @@ def bleu(tables: Tables) -> pd.DataFrame:
 def controls(tables: Tables) -> pd.DataFrame:
     """One row per model and point with controls: BLEU by gates minus that of each control."""
     rows = tables["controls"]
-    cells = [f"{words.signed(row.gap, 1)} {words.between(row.gap_low, row.gap_high, 1)}"
+    cells = [words.difference(row.gap, row.gap_low, row.gap_high, 1)
              for row in rows.itertuples()]  # fmt: skip
     found = pd.DataFrame(
         {"model": rows["model"].map(words.model), "heads left": rows["kept"],

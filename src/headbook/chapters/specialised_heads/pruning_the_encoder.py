@@ -213,7 +213,7 @@ def rivals_table(tables: Tables) -> pd.DataFrame:
         "heads there": rows["kept_beside"], "draw": rows["draw"] + 1,
         "BLEU, gates": rows["bleu"].map("{:.1f}".format),
         "BLEU, beside": rows["bleu_beside"].map("{:.1f}".format),
-        "gates minus it": [f"{words.signed(g)} {words.between(low, high)}" for g, low, high in gap],
+        "gates minus it": [words.difference(*ends) for ends in gap],
         "p (Holm)": rows["p_holm"].map("{:.3f}".format),
     })  # fmt: skip
 
@@ -243,8 +243,7 @@ def young(tables: Tables) -> pd.DataFrame:
     return pd.DataFrame({
         "model": rows["model"], "heads": rows["arm"], "λ": rows["penalty"].map(_number),
         "left": rows["kept"], "of": rows["of"],
-        "BLEU minus whole": [f"{words.signed(g)} {words.between(low, high)}"
-                             for g, low, high in gap],
+        "BLEU minus whole": [words.difference(*ends) for ends in gap],
     })  # fmt: skip
 
 

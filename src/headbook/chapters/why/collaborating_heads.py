@@ -329,8 +329,8 @@ def translations(tables: Tables) -> pd.DataFrame:
     """BLEU and its difference from ordinary heads by number of dimensions, one column per way."""
     shown = tables["bleu"].assign(
         shown=[f"{row.bleu:.1f}" if row.way == ORDINARY else
-               f"{row.bleu:.1f}, {words.signed(row.difference, 1)} "
-               f"{words.between(row.low, row.high, 1)}" for row in tables["bleu"].itertuples()]
+               f"{row.bleu:.1f}, {words.difference(row.difference, row.low, row.high, 1)}"
+               for row in tables["bleu"].itertuples()]
     )  # fmt: skip
     wide = shown.pivot(index="dims", columns="way", values="shown").sort_index(ascending=False)
     named = {way: SHORT.get(way, way) for way in (ORDINARY, SHARED, ALIKE)}
@@ -365,7 +365,7 @@ def facts(tables: Tables) -> Facts:
         found[f"{words.key(model)}_{part[_part(share)]}_seconds"] = f"{value:.0f}"
     for row in tables.get("bleu", pd.DataFrame()).itertuples():
         where = "whole" if row.way == ORDINARY else f"{keys[row.way]}_{part[_part(row.share)]}"
-        change = f"{words.signed(row.difference, 1)} {words.between(row.low, row.high, 1)}"
+        change = words.difference(row.difference, row.low, row.high, 1)
         found |= {f"bleu_{where}": f"{row.bleu:.1f}", f"bleu_{where}_change": change}
         found["translated"] = str(row.translated)
     if "scratch" in tables:
