@@ -46,9 +46,7 @@ def test_claims_follow_the_rows_and_gains_are_per_seed():
     assert found.loc["binding-roles-of-the-query", "value"] == pytest.approx(0.05)
     assert found.loc["binding-deeper-gains-more", "value"] == pytest.approx(0.06)
     # seeds differ alike in every model, so differences do not
-    several = found.drop("binding-roles-of-the-query")
-    assert np.allclose(several["low"], several["value"]) and set(found["closed"]) == {"none"}
-    assert np.isnan(found.loc["binding-roles-of-the-query", "low"])  # of one seed
+    assert np.allclose(found["low"], found["value"]) and set(found["closed"]) == {"none"}
 
 
 def test_models_that_never_learnt_two_brackets_close_the_gate():
@@ -62,7 +60,7 @@ def test_tables_have_every_kind_of_roles_and_the_majority():
     mean = by_depth(table)
     mean = mean[mean["roles"] == Roles.QUERY]
     assert np.allclose(mean["value"], 0.6) and np.allclose(mean["high"], 0.7)
-    assert len({*plan(10)}) == len(list(plan(10))) == 7
+    assert len({*plan(10)}) == len(list(plan(10))) == 9
 
 
 def test_too_few_sentences_are_refused(tmp_path):
