@@ -7,6 +7,7 @@ import torch
 
 from headbook.chapters.why import fewer_keys as page
 from headbook.chapters.why.fewer_keys import (
+    ALL_KEYS,
     BY_LAYER,
     LENGTH,
     MEANS,
@@ -14,8 +15,11 @@ from headbook.chapters.why.fewer_keys import (
     claims,
     error,
     fit,
+    going_on,
+    going_on_claims,
     mixed,
     of_rank,
+    plan,
     weights,
     windowed,
 )
@@ -103,3 +107,29 @@ def test_memory_grows_with_the_square_of_the_length_and_linformers_does_not():
     table = pd.DataFrame(page._memory()).pivot(index="length", columns="attention", values="bytes")
     growth = np.log2(table.loc[2048] / table.loc[1024])
     assert growth["all keys"] > 1.7 and growth["Linformer"] < 1.1
+
+
+def gone_on(end: dict[tuple[str, int], float], moved: float = 0.0) -> dict:
+    """Losses of every encoder on 40 texts, which differ alike; `moved` in the second half."""
+    texts = np.linspace(-1, 1, 40)
+    return {each: pd.DataFrame({"before": 6 + texts, "end": 3 + end.get(each, 0.0) + texts,
+                                "half": 3 + texts + end.get(each, 0.0) * (1 + moved)})
+            for each in plan(2)}  # fmt: skip
+
+
+def test_encoders_are_compared_with_all_keys_text_by_text():
+    found = gone_on({(BY_LAYER, 4): 0.2, (SHARED, 4): 0.21, (MEANS, 4): 0.3})
+    table = going_on(found).set_index(["keys", "parts"])
+    assert len(table) == len(plan(2)) == len({*plan(2).values()})
+    row = table.loc[BY_LAYER, 4]
+    assert row[["value", "low", "high"]].tolist() == pytest.approx([0.2] * 3)
+    assert table.loc[ALL_KEYS, 1][["low", "high"]].isna().all()
+    rows = pd.DataFrame(going_on_claims(found)).set_index("claim")
+    assert rows["value"].tolist() == pytest.approx([0.2, 0.01, 0.1])
+    assert set(rows["closed"]) == {"none"}
+
+
+def test_a_difference_that_still_moves_is_not_judged():
+    rows = list(going_on_claims(gone_on({(BY_LAYER, 4): 0.2, (SHARED, 4): 0.2}, moved=0.5)))
+    assert rows[0]["closed"] == "converged: the second half of the updates moved it by -0.10 nats"
+    assert rows[1]["closed"] == "none"

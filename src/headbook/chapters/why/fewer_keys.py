@@ -9,21 +9,23 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from headbook.artefacts.fewer_keys import MODEL, GoingOn, gone_on, updates_before
 from headbook.bench.rounds import interleaved, ratio
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.tables import released_claim
 from headbook.chapters.why._texts import of_length
 from headbook.claims.gates import NONE, RELEASED
 from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.looking.load import load
 from headbook.models.attention import Attention, AttentionPath
 from headbook.models.capture import Point, capture
-from headbook.models.fewer_keys import Mixed, means
+from headbook.models.fewer_keys import Fewer, FewerKeys, Mixed, Sharing, means
 from headbook.models.kept_bytes import kept_bytes
 from headbook.models.loaded import Loaded
 from headbook.runs.store import Store
 from headbook.runs.timing import seconds
-from headbook.statistics import over_seeds
+from headbook.statistics import over_seeds, resampled_mean
 from headbook.types import Kind, UserError
 
 NUMBER = 43
@@ -42,6 +44,20 @@ LEARNED = (4, 16)
 SEEDS, BATCH, RATE, NOISE = 3, 2, 3e-3, 0.01
 SIZES, KEPT = (128, 256, 512, 1024, 2048), 128
 """Lengths whose cost is measured, and Linformer's keys at all of them."""
+ALL_KEYS, BY_PAIR = "all keys", "Linformer, one per layer"
+GONE_ON = {
+    (ALL_KEYS, 1): None,
+    (BY_LAYER, 4): (Fewer.LINFORMER, Sharing.HEADS),
+    (SHARED, 4): (Fewer.LINFORMER, Sharing.LAYERS),
+    (MEANS, 4): (Fewer.POOLED, Sharing.LAYERS),
+    (BY_LAYER, 2): (Fewer.LINFORMER, Sharing.HEADS),
+    (BY_LAYER, 8): (Fewer.LINFORMER, Sharing.HEADS),
+}
+"""Encoders that go on learning, by the name of their keys and tokens per key."""
+TEXT = 64
+"""Tokens of the texts that they go on with: longer ones are unlike those it has learnt from."""
+STILL = 0.05
+"""Nats that a difference may move in the second half of the updates, to be called converged."""
 PAPER_SPEED, PAPER_MEMORY = 1.5, 1.7
 """Wang et al., table 3: 512 tokens, 128 keys, a whole model on a GPU."""
 
@@ -53,7 +69,8 @@ Heads = tuple[Tensor, Tensor, Tensor]
 class Parameters:
     """Models, texts measured, updates of learned mixtures (0: none) and rounds of timing (0: none).
 
-    Mixtures are learned on `training` further texts.
+    Mixtures are learned on `training` further texts. `going_on` is the updates that our encoder
+    goes on for (0: it does not).
     """
 
     models: tuple[str, ...] = ("minilm", "firefox-en-pt")
@@ -61,6 +78,7 @@ class Parameters:
     training: int = 24
     updates: int = 0
     rounds: int = 0
+    going_on: int = 0
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
@@ -81,6 +99,12 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     if learned:
         tables["learned"] = pd.DataFrame(learned).assign(texts=parameters.texts)
         tables["claims"] = claims(tables)
+    if parameters.going_on:
+        found = {each: gone_on(run, store) for each, run in plan(parameters.going_on).items()}
+        tables["gone_on"] = going_on(found).assign(updates=parameters.going_on,
+                                                   updates_before=updates_before())  # fmt: skip
+        more = pd.DataFrame(going_on_claims(found))
+        tables["claims"] = pd.concat([tables["claims"], more]) if learned else more
     if parameters.rounds:
         tables["speed"] = pd.DataFrame(_speed(parameters.rounds))
     return tables
@@ -224,6 +248,49 @@ def _speed(rounds: int) -> Iterator[dict[str, object]]:
             spread = ratio(taken["all keys"], taken[name])
             yield {"attention": name, "length": length, "value": spread.median,
                    "low": spread.lowest, "high": spread.highest}  # fmt: skip
+
+
+Trained = tuple[str, int]
+"""The name of an encoder's keys and tokens per key, as in GONE_ON."""
+
+
+def plan(updates: int) -> dict[Trained, GoingOn]:
+    """Every encoder that goes on for so many updates."""
+    found = {}
+    for (name, parts), chosen in GONE_ON.items():
+        fewer = chosen and FewerKeys(chosen[0], TEXT // parts, TEXT, chosen[1])
+        found[name, parts] = GoingOn(fewer, TEXT, updates)
+    return found
+
+
+def going_on(found: dict[Trained, pd.DataFrame]) -> pd.DataFrame:
+    """One row per encoder: nats per hidden token, and how much more than with all keys."""
+    rows = []
+    for (name, parts), losses in found.items():
+        more = losses - found[ALL_KEYS, 1]
+        low, high = resampled_mean(more["end"], seed=0) if parts > 1 else (np.nan, np.nan)
+        rows.append({"keys": name, "parts": parts, **losses.mean(), "value": more["end"].mean(),
+                     "low": low, "high": high, "value_half": more["half"].mean(),
+                     "texts": len(losses)})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def going_on_claims(found: dict[Trained, pd.DataFrame]) -> Iterator[dict[str, object]]:
+    """At a quarter of the keys: differences over held-out texts, with the gate `converged`."""
+    pairs = {
+        "linformer-trained-quarter-is-enough": ((BY_LAYER, QUARTER), (ALL_KEYS, 1)),
+        "linformer-trained-one-matrix-is-enough": ((SHARED, QUARTER), (BY_LAYER, QUARTER)),
+        "linformer-trained-beats-means": ((MEANS, QUARTER), (BY_LAYER, QUARTER)),
+    }
+    for claim, (one, other) in pairs.items():
+        more = found[one] - found[other]
+        moved = more["end"].mean() - more["half"].mean()
+        closed = NONE if abs(moved) <= STILL else (
+            f"converged: the second half of the updates moved it by {words.signed(moved)} nats"
+        )  # fmt: skip
+        yield released_claim(claim, MODEL, more["end"].mean(),
+                             *resampled_mean(more["end"], seed=0), corpus="mixture-fr",
+                             closed=closed)  # fmt: skip
 
 
 def claims(tables: Tables) -> pd.DataFrame:

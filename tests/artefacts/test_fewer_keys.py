@@ -1,0 +1,110 @@
+"""Going on with fewer keys: texts, what is trained, and no difference where there is none."""
+
+import pytest
+import torch
+
+from headbook.artefacts.catalogue import weights_folder
+from headbook.artefacts.fewer_keys import (
+    MODEL,
+    GoingOn,
+    hidden_nats,
+    learn,
+    mixing,
+    start_as_means,
+    texts,
+)
+from headbook.corpora.batches import EOS, PAD, EncodedPair, collate
+from headbook.corpora.masked import mask_id, masked_copies
+from headbook.looking.ours import RunFolder
+from headbook.models.fewer_keys import Fewer, FewerKeys, Sharing, look_at_fewer, means
+from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.types import UserError
+
+LENGTH, VOCABULARY = 8, 20
+
+
+def model() -> Transformer:
+    torch.manual_seed(0)
+    size = mask_id(VOCABULARY) + 1
+    return Transformer(TransformerConfig(size, size, 2, 0, 16, 32, 2, 0.0)).eval()
+
+
+def pairs(count: int) -> list[EncodedPair]:
+    """Texts of which every second token is the one before it, so that there is much to learn."""
+    generator = torch.Generator().manual_seed(count)
+    drawn = torch.randint(5, VOCABULARY, (count, 4), generator=generator).repeat_interleave(2, 1)
+    rows = [[*row[: LENGTH - 1], EOS] for row in drawn.tolist()]
+    return masked_copies(rows, VOCABULARY, 1, 0)
+
+
+def fewer(kind: Fewer, keys: int, sharing: Sharing = Sharing.LAYERS) -> FewerKeys:
+    return FewerKeys(kind, keys, LENGTH, sharing)
+
+
+def going(chosen: FewerKeys | None, updates: int = 30) -> GoingOn:
+    return GoingOn(chosen, LENGTH, updates, batch=4, tested=10, rate=3e-3, mixing_rate=0.1)
+
+
+def test_as_many_means_as_tokens_are_all_keys():
+    same = fewer(Fewer.POOLED, LENGTH)
+    found = [learn(model(), going(each), pairs(120), pairs(10)) for each in (None, same)]
+    for name in ("before", "half", "end"):
+        torch.testing.assert_close(found[0][name], found[1][name], atol=1e-4, rtol=0)
+    assert found[0]["end"].mean() < found[0]["half"].mean() < found[0]["before"].mean()
+
+
+def test_one_key_is_not_all_keys():
+    run = [going(each, 1) for each in (None, fewer(Fewer.POOLED, 1))]
+    whole, one = (learn(model(), each, pairs(4), pairs(10))["before"] for each in run)
+    assert (whole - one).abs().min() > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("sharing", "count"), [("layers", 1), ("keys and values", 2), ("heads", 4)]
+)
+def test_learned_mixtures_start_as_means_and_are_trained_once_each(sharing, count):
+    chosen = fewer(Fewer.LINFORMER, 2, Sharing(sharing))
+    net = look_at_fewer(model(), chosen)
+    start_as_means(net, chosen)
+    assert len(mixing(net)) == count
+    for each in mixing(net):
+        assert 0 < (each - means(2, LENGTH)).abs().max() < 0.1
+    net = model()
+    learn(net, going(chosen, 25), pairs(100), pairs(4))
+    assert all((each - means(2, LENGTH)).abs().max() > 0.1 for each in mixing(net))
+    assert sum(each.numel() for each in mixing(net)) == count * 2 * LENGTH
+
+
+def test_means_of_neighbours_are_not_trained():
+    net = model()
+    learn(net, going(fewer(Fewer.POOLED, 2), 5), pairs(20), pairs(4))
+    assert not mixing(net)
+    torch.testing.assert_close(net.encoder[0].attention.of_keys.data, means(2, LENGTH))
+
+
+def test_only_hidden_tokens_count():
+    net, batch = model(), collate(pairs(3), range(3))
+    found = hidden_nats(net, batch)
+    assert len(found) == int((batch.target_out != PAD).sum())
+    batch.source[:, 0] = 7  # a first token that is seen anew moves them; its target does not matter
+    assert not torch.equal(hidden_nats(net, batch), found)
+
+
+def test_texts_are_sentences_joined_and_as_long_as_asked():
+    ours = RunFolder(weights_folder(MODEL)).model()
+    sentences = ["The file is open.", "You can close the window.", "Tom likes tea."] * 4
+    found = texts(ours, sentences, 16, 3, 0)
+    assert len(found) == 3 and texts(ours, sentences, 16, 3, 0) == found
+    for shown, wanted in found:
+        assert len(shown) == len(wanted) == 16 and shown[-1] == EOS
+        assert EOS not in shown[:-1] and 0 < sum(each != PAD for each in wanted) < 5
+    assert texts(ours, sentences, 16, 3, 1) != found
+    with pytest.raises(UserError, match="texts of 16 tokens, not 90"):
+        texts(ours, sentences, 16, 90, 0)
+
+
+def test_settings_that_cannot_be_are_refused():
+    with pytest.raises(UserError, match="1 or more"):
+        going(None, 0)
+    with pytest.raises(UserError, match="the texts have 9"):
+        GoingOn(fewer(Fewer.POOLED, 2), 9, 1)
