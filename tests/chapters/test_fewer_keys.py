@@ -131,5 +131,5 @@ def test_encoders_are_compared_with_all_keys_text_by_text():
 
 def test_a_difference_that_still_moves_is_not_judged():
     rows = list(going_on_claims(gone_on({(BY_LAYER, 4): 0.2, (SHARED, 4): 0.2}, moved=0.5)))
-    assert rows[0]["closed"] == "converged: the second half of the updates moved it by -0.10 nats"
+    assert rows[0]["closed"] == "converged: the second half of the updates moved it by −0.10 nats"
     assert rows[1]["closed"] == "none"

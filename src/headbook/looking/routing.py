@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headbook.heads.outputs import output_parts
-from headbook.layers.probe import Labels, Split, divided, hits_of, majority
+from headbook.layers.probe import Labels, Split, divided, hits, majority
 from headbook.models.capture import Capturable, Point, capture
 from headbook.models.edits import edited
 from headbook.models.loaded import Loaded
@@ -103,18 +103,21 @@ def _of(
 
 @dataclass(frozen=True)
 class Decoded:
-    """1 for every scored pair whose earlier token is found.
+    """1 for every scored pair whose earlier token is found; `pair`s are those of frequent tokens.
 
-    Of the heads [pair, layer, head] by what made their contexts, by a probe and by the nearest mean
-    value; of states and own tokens [pair]; `majority` names the most frequent token always.
-    `weight` [layer head] is the mean on the edge in the sentences that probes are fitted on.
+    `weight` is the mean on the edge in the sentences that probes are fitted on, and `head` (layer,
+    head) has most of it. `every` is found by a probe of each head's context, `probed` and `nearest`
+    by a probe and by the nearest mean value in that one head, by what made its contexts; `states`
+    of last states and own tokens; `majority` names the most frequent token always.
     """
 
     weight: Float[np.ndarray, "layer head"]
-    probed: dict[str, np.ndarray]
-    nearest: dict[str, np.ndarray]
-    states: dict[str, np.ndarray]
-    majority: np.ndarray
+    head: tuple[int, int]
+    every: Float[np.ndarray, "pair layer head"]
+    probed: dict[str, Float[np.ndarray, " pair"]]
+    nearest: dict[str, Float[np.ndarray, " token"]]
+    states: dict[str, Float[np.ndarray, " pair"]]
+    majority: Float[np.ndarray, " pair"]
     types: int
 
 
@@ -128,35 +131,28 @@ def decoded(network: Capturable, found: Pairs, sentences: int, frequent: int) ->
     fitted = np.concatenate([split.fitted, split.chosen])
     common = [name for name, _ in Counter(found.previous[fitted].tolist()).most_common(frequent)]
     kept = Split(*(each[np.isin(found.previous[each], common)] for each in vars(split).values()))
-    layers, heads = found.weight.shape[1:]
-    probed, nearest = {}, {}
+
+    def probed(given: Tensor) -> Float[np.ndarray, " pair"]:
+        return hits(given.double().numpy(), found.previous, kept)
+
+    weight = found.weight[fitted].mean(0).numpy()
+    layer, head = divmod(int(weight.argmax()), weight.shape[1])
+    every = [[probed(one) for one in own.unbind(1)] for own in found.contexts[ALL].unbind(1)]
     # the most that any weights could bring: the value of the earlier token itself
-    contexts_of = {**found.contexts, SOURCE: found.values}
-    for name, contexts in contexts_of.items():
-        probed[name] = _by_head(
-            layers, heads, lambda layer, head, given=contexts: hits_of(
-                given[:, layer, head].double().numpy(), [found.previous], kept)[0]
-        )  # fmt: skip
-    parts = output_parts(network, Kind.ENCODER)
-    for name in (ALL, MASKED, SOURCE):
-        contexts = contexts_of[name]
-        nearest[name] = _by_head(
-            layers, heads, lambda layer, head, given=contexts: _nearest(
-                given[:, layer, head], found.values[:, layer, head], parts[layer][head],
-                found.previous, fitted, split.scored)
-        )  # fmt: skip
-    states = {name: hits_of(each.double().numpy(), [found.previous], kept)[0]
-              for name, each in found.states.items() if name != "id"}  # fmt: skip
+    contexts = {name: each[:, layer, head]
+                for name, each in {**found.contexts, SOURCE: found.values}.items()}  # fmt: skip
+    part = output_parts(network, Kind.ENCODER)[layer][head]
+    nearest = {
+        name: _nearest(contexts[name], contexts[SOURCE], part, found.previous, fitted, split.scored)
+        for name in (ALL, MASKED, SOURCE)
+    }
+    states = {name: probed(each) for name, each in found.states.items() if name != "id"}
     states[OWN] = _by_own(found, kept)
     return Decoded(
-        found.weight[fitted].mean(0).numpy(), probed, nearest, states,
+        weight, (layer, head), np.array(every).transpose(2, 0, 1),
+        {name: probed(each) for name, each in contexts.items()}, nearest, states,
         majority(found.previous, kept), len(np.unique(found.previous[fitted])),
     )  # fmt: skip
-
-
-def _by_head(layers: int, heads: int, hits) -> np.ndarray:
-    return np.stack([np.stack([hits(layer, head) for head in range(heads)], 1)
-                     for layer in range(layers)], 1)  # fmt: skip
 
 
 def _nearest(
@@ -172,8 +168,8 @@ def _nearest(
     scales, turns = torch.linalg.eigh(part @ part.T)
     map_ = turns * scales.clamp(min=0).sqrt()
     gaps = torch.cdist(contexts[scored] @ map_, means @ map_)
-    hits = (names[gaps.argmin(1).numpy()] == labels[scored]).astype(float)
-    return np.where(np.isin(labels[scored], names), hits, np.nan)
+    named = (names[gaps.argmin(1).numpy()] == labels[scored]).astype(float)
+    return np.where(np.isin(labels[scored], names), named, np.nan)
 
 
 def _by_own(found: Pairs, split: Split) -> np.ndarray:

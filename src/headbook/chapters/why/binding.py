@@ -104,20 +104,19 @@ def reduction() -> Iterator[dict[str, object]]:
 def _routed(
     name: str, sentences: list[str]
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[dict[str, object]]]:
-    """Per head and way of reading; the chosen head and whole states with intervals; claims."""
+    """What a probe finds in each head; the chosen head, last states with intervals; claims."""
     model = load(name)
     found = decoded(model.network, pairs(model, sentences), len(sentences), FREQUENT)
     ways = [(PROBE, each, hits) for each, hits in found.probed.items()]
     ways += [(NEAREST, each, hits) for each, hits in found.nearest.items()]
     heads = [
-        {"layer": layer + 1, "head": head + 1, "reading": reading, "contexts": contexts,
-         "value": np.nanmean(hits[:, layer, head]), "weight": weight}
-        for reading, contexts, hits in ways
+        {"layer": layer + 1, "head": head + 1, "value": found.every[:, layer, head].mean(),
+         "weight": weight}
         for (layer, head), weight in np.ndenumerate(found.weight)
     ]  # fmt: skip
-    layer, head = np.unravel_index(found.weight.argmax(), found.weight.shape)
+    layer, head = found.head
     weight = float(found.weight[layer, head])
-    one = {(reading, contexts): known(hits[:, layer, head]) for reading, contexts, hits in ways}
+    one = {(reading, contexts): known(hits) for reading, contexts, hits in ways}
     paths = [{"reading": reading, "of": contexts, **_mean(hits)}
              for (reading, contexts), hits in one.items()]  # fmt: skip
     paths += [{"reading": "last states", "of": each, **_mean(hits)}

@@ -196,7 +196,7 @@ def update_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def losses_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Setting 1: best loss beside the authors' and the bound, and what untrained keys give."""
+    """Setting 1: best loss beside the authors' and the bound, untrained keys, keys remembered."""
     mean = over(rows[rows["setting"] == CAPACITY], ["memory", "features", "keys"])
     theirs = [PAPER.get(each.memory, {}).get(each.keys) for each in mean.itertuples()]
     least = [bound(each.keys, each.features) if each.features > 0 else None
@@ -205,7 +205,9 @@ def losses_table(rows: pd.DataFrame) -> pd.DataFrame:
     columns = {"memory": mean["memory"], "features": mean["features"].map(_whole),
                "keys": mean["keys"], "authors": pd.Series(theirs, dtype=float).map(_known),
                "best here": mean["best"].map(_loss), "least possible": possible,
-               "untrained": mean["untrained"].map(_loss), "seeds": mean["seeds"]}  # fmt: skip
+               "untrained": mean["untrained"].map(_loss),
+               "keys remembered": [_estimate(each) for each in mean.itertuples()],
+               "seeds": mean["seeds"]}  # fmt: skip
     return pd.DataFrame(columns)
 
 
