@@ -44,7 +44,7 @@ LEARNED = (4, 16)
 SEEDS, BATCH, RATE, NOISE = 3, 2, 3e-3, 0.01
 SIZES, KEPT = (128, 256, 512, 1024, 2048), 128
 """Lengths whose cost is measured, and Linformer's keys at all of them."""
-ALL_KEYS, BY_PAIR = "all keys", "Linformer, one per layer"
+ALL_KEYS = "all keys"
 GONE_ON = {
     (ALL_KEYS, 1): None,
     (BY_LAYER, 4): (Fewer.LINFORMER, Sharing.HEADS),
@@ -345,6 +345,22 @@ def summary(tables: Tables) -> pd.DataFrame:
     return joined[["model", "keys", *(f"{LENGTH // parts} keys" for parts in PARTS)]]
 
 
+def going_on_table(tables: Tables) -> pd.DataFrame:
+    """One row per encoder that went on: nats per hidden token, and how much more than all keys."""
+    rows = tables["gone_on"]
+    shown = {"keys": rows["keys"], f"of {TEXT}": TEXT // rows["parts"]}
+    for name, title in (("before", "before"), ("half", "halfway"), ("end", "at the end")):
+        shown[title] = rows[name].map("{:.2f}".format)
+    shown["more than all keys"] = [
+        "" if row.parts == 1 else _more(row) for row in rows.itertuples()
+    ]
+    return pd.DataFrame(shown)
+
+
+def _more(row: object) -> str:
+    return f"{words.signed(row.value)} {words.between(row.low, row.high)}"
+
+
 def costs(tables: Tables) -> pd.DataFrame:
     """Memory and time of all keys over those of Linformer, by length."""
     rows = []
@@ -377,4 +393,19 @@ def facts(tables: Tables) -> Facts:
         for row in tables["speed"].itertuples():
             name = "fused" if "fused" in row.attention else "speed"
             found[f"{name}_{row.length}"] = f"{row.value:.1f}"
+    if "gone_on" in tables:
+        found |= _gone_on(tables["gone_on"], names)
     return {**found, "paper_speed": str(PAPER_SPEED), "paper_memory": str(PAPER_MEMORY)}
+
+
+def _gone_on(rows: pd.DataFrame, names: dict[str, str]) -> Facts:
+    """Nats at the end and, of fewer keys, how much more than all; `moved` in the second half."""
+    first = rows.iloc[0]
+    found = {"on_texts": str(first["texts"]), "on_updates": words.count(first["updates"]),
+             "on_from": words.count(first["updates_before"]), "on_length": str(TEXT),
+             "on_before": f"{first['before']:.2f}", "on_end": f"{first['end']:.2f}"}  # fmt: skip
+    for row in rows[rows["parts"] > 1].itertuples():
+        key = f"on_{names[row.keys]}_{row.parts}"
+        found |= {key: _more(row), f"{key}_end": f"{row.end:.2f}",
+                  f"{key}_half": words.signed(row.value_half)}  # fmt: skip
+    return found
