@@ -394,7 +394,7 @@ def facts(tables: Tables) -> Facts:
             name = "fused" if "fused" in row.attention else "speed"
             found[f"{name}_{row.length}"] = f"{row.value:.1f}"
     if "gone_on" in tables:
-        found |= _gone_on(tables["gone_on"], names)
+        found |= _gone_on(tables["gone_on"], names) | _differences(tables["claims"])
     return {**found, "paper_speed": str(PAPER_SPEED), "paper_memory": str(PAPER_MEMORY)}
 
 
@@ -409,3 +409,11 @@ def _gone_on(rows: pd.DataFrame, names: dict[str, str]) -> Facts:
         found |= {key: _more(row), f"{key}_end": f"{row.end:.2f}",
                   f"{key}_half": words.signed(row.value_half)}  # fmt: skip
     return found
+
+
+def _differences(claims: pd.DataFrame) -> Facts:
+    """Of the encoders with a quarter of the keys: other mixtures minus two learned per layer."""
+    rows = claims.set_index("claim")
+    keys = {"linformer-trained-one-matrix-is-enough": "on_one_matrix",
+            "linformer-trained-beats-means": "on_means"}  # fmt: skip
+    return {key: _more(rows.loc[claim]) for claim, key in keys.items()}
