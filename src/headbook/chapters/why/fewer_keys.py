@@ -48,7 +48,6 @@ ALL_KEYS = "all keys"
 GONE_ON = {
     (ALL_KEYS, 1): None,
     (BY_LAYER, 4): (Fewer.LINFORMER, Sharing.HEADS),
-    (SHARED, 4): (Fewer.LINFORMER, Sharing.LAYERS),
     (MEANS, 4): (Fewer.POOLED, Sharing.LAYERS),
     (BY_LAYER, 2): (Fewer.LINFORMER, Sharing.HEADS),
     (BY_LAYER, 8): (Fewer.LINFORMER, Sharing.HEADS),
@@ -279,7 +278,6 @@ def going_on_claims(found: dict[Trained, pd.DataFrame]) -> Iterator[dict[str, ob
     """At a quarter of the keys: differences over held-out texts, with the gate `converged`."""
     pairs = {
         "linformer-trained-quarter-is-enough": ((BY_LAYER, QUARTER), (ALL_KEYS, 1)),
-        "linformer-trained-one-matrix-is-enough": ((SHARED, QUARTER), (BY_LAYER, QUARTER)),
         "linformer-trained-beats-means": ((MEANS, QUARTER), (BY_LAYER, QUARTER)),
     }
     for claim, (one, other) in pairs.items():
@@ -394,7 +392,9 @@ def facts(tables: Tables) -> Facts:
             name = "fused" if "fused" in row.attention else "speed"
             found[f"{name}_{row.length}"] = f"{row.value:.1f}"
     if "gone_on" in tables:
-        found |= _gone_on(tables["gone_on"], names) | _differences(tables["claims"])
+        found |= _gone_on(tables["gone_on"], names)
+        means = tables["claims"].set_index("claim").loc["linformer-trained-beats-means"]
+        found["on_means"] = _more(means)
     return {**found, "paper_speed": str(PAPER_SPEED), "paper_memory": str(PAPER_MEMORY)}
 
 
@@ -409,11 +409,3 @@ def _gone_on(rows: pd.DataFrame, names: dict[str, str]) -> Facts:
         found |= {key: _more(row), f"{key}_end": f"{row.end:.2f}",
                   f"{key}_half": words.signed(row.value_half)}  # fmt: skip
     return found
-
-
-def _differences(claims: pd.DataFrame) -> Facts:
-    """Of the encoders with a quarter of the keys: other mixtures minus two learned per layer."""
-    rows = claims.set_index("claim")
-    keys = {"linformer-trained-one-matrix-is-enough": "on_one_matrix",
-            "linformer-trained-beats-means": "on_means"}  # fmt: skip
-    return {key: _more(rows.loc[claim]) for claim, key in keys.items()}
