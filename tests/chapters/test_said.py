@@ -8,6 +8,7 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
+from headbook.chapters.results import published
 from headbook.chapters.sixteen import _said
 from headbook.chapters.sixteen._said import (
     INFORMATION,
@@ -15,6 +16,7 @@ from headbook.chapters.sixteen._said import (
     RELEASED,
     Sayings,
     correlations,
+    published_removals,
     said,
     with_removal,
 )
@@ -110,6 +112,19 @@ def test_models_that_were_only_read_have_no_correlation() -> None:
 
 @pytest.mark.parametrize("ablated", [1, 41, -1])
 def test_removal_on_no_such_sentences_is_one_line(ablated: int) -> None:
-    with pytest.raises(UserError, match=f"ablated is {ablated}; give 0, or 2 to") as caught:
+    with pytest.raises(UserError, match=f"ablated is {ablated}; give 0, or 2 to 40") as caught:
         said(("minilm",), ("ewt-sample",), 40, ablated)
     assert "\n" not in str(caught.value)
+
+
+def test_removal_as_published_is_that_of_each_head() -> None:
+    student = published_removals("firefox-en-pt")
+    rows = published("20_one_head_out", "released").tables["released"]
+    own = rows.query("model == 'firefox-en-pt' and text == 'ntrex-pt'").set_index("label")
+    found = student.set_index(["kind", "layer", "head"])
+    assert len(found) == len(own) == 64
+    assert found.loc[("encoder", 6, 6), "added"] == own.loc["L6H6", "own_added"]
+    assert found.loc[("cross", 1, 6), "added"] == own.loc["cross L1H6", "own_added"]
+    assert (found["added"] != found["added_second"]).any()
+    assert len(published_removals("minilm")) == 72
+    assert published_removals("nobody's").empty

@@ -20,8 +20,10 @@ from tqdm import tqdm
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.results import published
 from headbook.chapters.tables import released_claim
 from headbook.claims.gates import NONE
+from headbook.claims.gates import RELEASED as GATES_RELEASED
 from headbook.claims.ledger import Gate
 from headbook.corpora.batches import Batch
 from headbook.heads.collect import collect
@@ -58,7 +60,11 @@ MEASURES = {
 }
 """Columns and how figures name them."""
 RELEASED, REDRAWN = "released", "drawn anew"
-LABELS = ["model", "kind"]
+LABELS, HEAD = ["model", "kind"], ["kind", "layer", "head"]
+REMOVAL = ("added", "added_first", OTHER_HALF)
+ONE_OUT, TOGETHER = "20_one_head_out", "57_cooperating_heads"
+TEST = "ntrex-pt"
+"""The text of page 20 that counts; the other one is the control."""
 
 
 class Sayings:
@@ -97,24 +103,20 @@ class Sayings:
 
 @dataclass(frozen=True)
 class Subject:
-    """A model and its text; removal on the first `ablated` sentences."""
+    """A model and its text."""
 
     model: Loaded
     sentences: Sequence[str]
-    ablated: int
 
     @cached_property
     def batches(self) -> list[Batch]:
         return own_batches(self.model, self.sentences)
 
-    @cached_property
-    def first(self) -> list[Batch]:
-        """The sentences that heads are removed on."""
-        parts = [batch.select(batch.sentences < self.ablated) for batch in self.batches]
-        return [part for part in parts if len(part)]
+    def rows(self, weights: str, ablated: int) -> pd.DataFrame:
+        """One row per head of every kind: what it says, and its removal on so many sentences.
 
-    def rows(self, weights: str) -> pd.DataFrame:
-        """One row per head of every kind: what it says, and its removal where that is wanted."""
+        With 0 of them it is that of the published tables, where these have the model.
+        """
         network = self.model.network
         kinds = list(dict.fromkeys(kind for kind, _, _ in network.attentions()))
         measures = [(Sayings(kind), Confidence(kind, replicates=0)) for kind in kinds]
@@ -125,15 +127,44 @@ class Subject:
             rows[CONFIDENCE] = confidence.compute().flatten().numpy()
             parts.append(rows.assign(kind=str(kind)))
         found = pd.concat(parts, ignore_index=True)
-        if self.ablated:
-            found = found.assign(**_removals(self._removed()))
+        if ablated:
+            found = found.assign(**_removals(self._removed(ablated)))
+        else:
+            found = found.merge(published_removals(self.model.name), "left", HEAD)
         return found.assign(model=self.model.name, weights=weights, sentences=len(self.sentences))
 
-    def _removed(self) -> Effects:
+    def _removed(self, ablated: int) -> Effects:
         network = self.model.network
+        parts = [batch.select(batch.sentences < ablated) for batch in self.batches]
         ways = [partial(closed, network, [head]) for head in all_heads(network)]
-        return effects(self.model, self.first, ways,
+        return effects(self.model, [part for part in parts if len(part)], ways,
                        partial(tqdm, desc="removing heads", unit="head"))  # fmt: skip
+
+
+def published_removals(model: str) -> pd.DataFrame:
+    """Loss added without each head, of page 20 on two texts or else of page 57; no row without."""
+    for page, make in ((ONE_OUT, _of_one_out), (TOGETHER, _of_together)):
+        tables = published(page, GATES_RELEASED).tables
+        found = make(tables, model)
+        if len(found):
+            return found
+    return pd.DataFrame(columns=[*HEAD, *REMOVAL])
+
+
+def _of_one_out(tables: Tables, model: str) -> pd.DataFrame:
+    rows = tables["released"].query("model == @model")
+    wide = rows.pivot(index=HEAD, columns="text", values="own_added").reset_index()
+    if TEST not in wide or wide.drop(columns=HEAD).shape[1] < 2:
+        return pd.DataFrame()
+    (other,) = (name for name in wide if name not in (*HEAD, TEST))
+    columns = dict.fromkeys(("added", "added_first"), wide[TEST])
+    return wide[HEAD].assign(**columns, **{OTHER_HALF: wide[other]})
+
+
+def _of_together(tables: Tables, model: str) -> pd.DataFrame:
+    rows = tables["heads"].query("model == @model")
+    return rows[["layer", "head"]].assign(kind=str(Kind.ENCODER), added=rows["effect"],
+                                          added_first=np.nan, **{OTHER_HALF: np.nan})  # fmt: skip
 
 
 def _frequent(batches: Sequence[Batch], kind: Kind) -> Int[Tensor, " type"]:
@@ -146,26 +177,32 @@ def _frequent(batches: Sequence[Batch], kind: Kind) -> Int[Tensor, " type"]:
 
 def _removals(found: Effects) -> dict[str, np.ndarray]:
     """Loss added per token on all sentences, and on those with an even and with an odd number."""
-    halves = {"added_first": slice(0, None, 2), OTHER_HALF: slice(1, None, 2)}
-    apart = {name: found.added[:, each].sum(1) / found.weights[each].sum()
-             for name, each in halves.items()}  # fmt: skip
-    return {name: each.numpy() for name, each in {"added": found.mean, **apart}.items()}
+    halves = (slice(0, None, 2), slice(1, None, 2))
+    apart = [found.added[:, each].sum(1) / found.weights[each].sum() for each in halves]
+    return {name: each.numpy() for name, each in zip(REMOVAL, (found.mean, *apart), strict=True)}
 
 
-def said(models: Sequence[str], texts: Sequence[str], sentences: int, ablated: int) -> Tables:
-    """What heads say, and with `ablated` sentences also their removal, null networks, claims."""
-    if min(sentences, ablated) < 0 or ablated == 1 or ablated > sentences:
-        raise UserError(f"ablated is {ablated}; give 0, or 2 to sentences, which is {sentences}")
+def said(
+    models: Sequence[str], texts: Sequence[str], sentences: int, ablated: int = 0, nulls: int = 0
+) -> Tables:
+    """What heads say beside their removal; with `nulls` sentences also null networks, and claims.
+
+    Removal is measured on the first `ablated` sentences, with 0 read from the published tables, and
+    that of null networks on the first `nulls`.
+    """
+    for name, count in (("ablated", ablated), ("nulls", nulls)):
+        if count < 0 or count == 1 or count > sentences:
+            raise UserError(f"{name} is {count}; give 0, or 2 to {sentences}, the sentences read")
     tables = []
     for name in models:
         model = load(name)
-        subject = Subject(model, _sentences(model, texts, sentences), ablated)
-        tables.append(subject.rows(RELEASED))
-        if ablated:
+        subject = Subject(model, _sentences(model, texts, sentences))
+        tables.append(subject.rows(RELEASED, ablated))
+        if nulls:
             with without_knowledge(model.network, Null.DRAWN, 0):
-                tables.append(subject.rows(REDRAWN))
+                tables.append(subject.rows(REDRAWN, nulls))
     found = pd.concat(tables, ignore_index=True)
-    return {"said": found} | ({"claims": pd.DataFrame(list(_claims(found)))} if ablated else {})
+    return {"said": found} | ({"claims": pd.DataFrame(list(_claims(found)))} if nulls else {})
 
 
 def _sentences(model: Loaded, texts: Sequence[str], count: int) -> list[str]:
@@ -179,7 +216,7 @@ def _sentences(model: Loaded, texts: Sequence[str], count: int) -> list[str]:
 def correlations(heads: pd.DataFrame, measure: str) -> Replicates:
     """Spearman's ρ of a measure with the loss added, over heads of one kind drawn again.
 
-    The other half's ablation is compared with the first half's.
+    Ablation on other sentences is compared with that on the first ones.
     """
     missed = "added_first" if measure == OTHER_HALF else "added"
     scores = heads[[measure, missed]].to_numpy(dtype=float).T

@@ -76,17 +76,19 @@ COMPARED = (MAIN, CONFIDENCE, IMPORTANCE[0])
 @dataclass(frozen=True)
 class Parameters(Parsed):
     """And released models, a text for each of their languages, how many of its sentences the heads
-    read, and on how many of these every head is removed in turn (0: none)."""
+    read, on how many of these each is removed in turn (0: removal as published), and on how many
+    those of a null network are (0: none)."""
 
     models: tuple[str, ...] = ("minilm",)
     texts: tuple[str, ...] = ("ewt-sample", "ud-pud-pt")
     read: int = 150
     ablated: int = 0
+    nulls: int = 0
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """What released heads say; at a profile, every measure of every head of its models."""
-    own = ("models", "texts", "read", "ablated")
+    own = ("models", "texts", "read", "ablated", "nulls")
     found = at_profile(parameters, store, trained_here, released=own)
     return found or _said.said(*(getattr(parameters, name) for name in own))
 
