@@ -81,7 +81,7 @@ class Parameters(Parsed):
 
     models: tuple[str, ...] = ("minilm",)
     texts: tuple[str, ...] = ("ewt-sample", "ud-pud-pt")
-    read: int = 150
+    read: int = 80
     ablated: int = 0
     nulls: int = 0
 
