@@ -89,7 +89,8 @@ def add(
 ) -> Path:  # fmt: skip
     """Adds one model's rows to published tables; the rows of others stay to the letter.
 
-    Its own rows of an earlier publication are replaced. Tables without a column `model` are left
+    Its rows are those of its name, and of parts of it ("minilm, encoder"); those of an earlier
+    publication are replaced. Tables without a column `model` are left
     alone. In the record, `added` says how and when these rows were measured. UserError where the
     page was never published, and for a table or column that the published ones lack.
     """
@@ -101,16 +102,22 @@ def add(
     for name, table in tables.items():
         if "model" not in table:
             continue
-        new = _cells(_csv(table[table["model"] == model]))
+        new = _cells(_csv(table[_of(table, model)]))
         if name not in cells or (unknown := set(new) - set(cells[name])):
             lacking = f"no column {min(unknown)!r}" if name in cells else f"no table {name!r}"
             raise UserError(f"{lacking} is published of {study}: publish the whole page")
-        others = cells[name][cells[name]["model"] != model]
+        others = cells[name][~_of(cells[name], model)]
         cells[name] = pd.concat([others, new], ignore_index=True)[list(others)].fillna("")
     earlier = [each for each in before.run.get("added", []) if each["model"] != model]
     record_of = {"model": model, **_circumstances(), **described}
     kept = before.run | {"added": [*earlier, record_of]}
     return _replace(folder(study, profile, root), {n: _csv(t) for n, t in cells.items()}, kept)
+
+
+def _of(table: pd.DataFrame, model: str) -> pd.Series:
+    """Which rows are of the model or of a part of it."""
+    names = table["model"].astype(str)
+    return (names == model) | names.str.startswith(f"{model}, ")
 
 
 def _circumstances() -> dict[str, Any]:
