@@ -252,6 +252,11 @@ def with_ablation(tables: Tables, scope: str = ENCODER) -> pd.DataFrame:
     return found.assign(measure=found["key"].map(NAMES)).reset_index(drop=True)
 
 
+def with_removal(tables: Tables, weights: str = _said.RELEASED) -> pd.DataFrame:
+    """The same of released heads, with what they say of the tokens they read."""
+    return _said.with_removal(tables, weights)
+
+
 def with_each_other(tables: Tables) -> pd.DataFrame:
     """Correlations of relevance, confidence and importance over encoder heads, model by model."""
     rows = tables["agreement"].query("scope == @ENCODER")
