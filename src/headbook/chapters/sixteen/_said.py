@@ -53,7 +53,7 @@ INFORMATION, SHUFFLED, ENTROPY = "information", "shuffled", "entropy"
 CONFIDENCE, OTHER_HALF = "confidence", "added_second"
 MEASURES = {
     INFORMATION: "mutual information",
-    SHUFFLED: "the same, tokens shuffled",
+    SHUFFLED: "tokens shuffled",
     ENTROPY: "entropy of the tokens read",
     CONFIDENCE: "confidence",
     OTHER_HALF: "ablation, other sentences",
@@ -269,10 +269,11 @@ def with_removal(tables: Tables, weights: str = RELEASED) -> pd.DataFrame:
     rows = []
     found = tables["said"].query("weights == @weights").dropna(subset="added")
     for (model, kind), own in found.groupby(LABELS, sort=False):
-        every = {name: correlations(own, name) for name in MEASURES} | {"within": _within(own)}
+        others = {name: correlations(own, name) for name in MEASURES}
+        every = {INFORMATION: others.pop(INFORMATION), "within": _within(own), **others}
         for name, each in every.items():
             value, low, high = interval(each)
-            rows.append({"key": name, "measure": MEASURES.get(name, "information, within layers"),
+            rows.append({"key": name, "measure": MEASURES.get(name, "the same, within layers"),
                          "heads": f"{words.TITLES.get(str(model), model)}, {kind}", "value": value,
                          "low": low, "high": high, "count": len(own)})  # fmt: skip
     return pd.DataFrame(rows)
