@@ -186,6 +186,17 @@ def test_a_model_added_twice_is_replaced(tables: Tables, tmp_path: Path):
     assert [(each["model"], each["value"]) for each in added] == [("d", 0.5), ("c", 0.75)]
 
 
+def test_parts_of_a_model_come_along_and_names_that_begin_alike_do_not(
+    tables: Tables, tmp_path: Path
+):
+    write(STUDY, "smoke", tables, MADE_BY, tmp_path)
+    before = lines(tmp_path)
+    for value in (0.25, 0.75):
+        parts = [rows_of(name, tables, value)["scores"] for name in ("c, cross", "cc")]
+        add(STUDY, "smoke", {"scores": pd.concat(parts)}, "c", {}, tmp_path)
+    assert lines(tmp_path) == [*before, '"c, cross",1,-1,0,0.75,-1234.6']
+
+
 def test_what_the_published_tables_lack_is_refused_and_changes_nothing(
     tables: Tables, tmp_path: Path
 ):
