@@ -9,7 +9,8 @@ import torch
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.tables import claims_table, mean_claim
+from headbook.chapters.tables import claims_table, mean_claim, stacked
+from headbook.chapters.why import _path_lengths as path_lengths
 from headbook.corpora.batches import Batch
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.layers.collapse import paths, residual_ratio
@@ -25,7 +26,7 @@ from headbook.types import UserError
 NUMBER = 46
 TITLE = "Would attention alone collapse?"
 WORK = "dong2021"
-KEYS = ("model", "weights", "sentences")
+KEYS = ("model", "weights", "sentences", "task", "seed", "updates")
 
 ALONE, MLP, SKIP, FULL = "attention alone", "+ feed-forward", "+ skip", "full model"
 VARIANTS = {
@@ -49,10 +50,12 @@ MODELS = {"BERT-base": (12, 12), "MiniLM": (6, 12), "GPT-3": (96, 96)}
 
 @dataclass(frozen=True)
 class Parameters:
-    """Models whose encoder is taken apart, and sentences of the sample."""
+    """Models whose encoder is taken apart, sentences of the sample, and updates of small networks
+    whose paths answer alone (0: none)."""
 
     models: tuple[str, ...] = ("minilm", "firefox-en-pt")
     sentences: int = 32
+    updates: int = 0
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
@@ -64,11 +67,12 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     rows = [row for name in parameters.models for row in _of(load(name), sentences)]
     rows += list(_untrained(sentences))
     each = pd.DataFrame(rows).assign(sentences=len(sentences))
-    return {
-        "residual": _summed(each),
-        "paths": pd.DataFrame(_path_rows()),
-        "claims": claims(each),
-    }
+    tables = {"residual": _summed(each), "paths": pd.DataFrame(_path_rows())}
+    found = claims(each)
+    if parameters.updates:
+        tables["answers"] = path_lengths.answers(parameters.updates, store)
+        found = stacked([found, claims_table(path_lengths.claim_rows(tables["answers"]))])
+    return {**tables, "claims": found}
 
 
 def _of(model: Loaded, sentences: list[str]) -> Iterator[dict[str, object]]:
