@@ -5,6 +5,7 @@ import pandas as pd
 from headbook.artefacts.paths_alone import (
     ALONG,
     FREQUENT,
+    HELD,
     LAYERS,
     NO_LENGTH,
     UNTRAINED,
@@ -13,6 +14,8 @@ from headbook.artefacts.paths_alone import (
     PathsRun,
     answered,
 )
+from headbook.chapters import words
+from headbook.chapters.chapter import Facts
 from headbook.chapters.tables import released_claim
 from headbook.claims.gates import NONE
 from headbook.corpora.sets import FOLLOWING, HULL, MEMORISING, SORTING
@@ -80,3 +83,38 @@ def means(found: pd.DataFrame, by: str) -> pd.DataFrame:
         rows.append({"task": task, "length": length, "value": mean.mean, "low": mean.low,
                      "high": mean.high})  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def summary(found: pd.DataFrame) -> pd.DataFrame:
+    """Share of right labels, one row per task, one column per way of answering."""
+    ways = {
+        "most frequent label": (FREQUENT, NO_LENGTH),
+        "whole network": (WHOLE, NO_LENGTH),
+        "one layer, alone": (ALONG, 1),
+        "every layer, alone": (ALONG, LAYERS),
+        "one layer, weights held": (HELD, 1),
+        "up to two, weights held": (UP_TO, SHORT),
+    }
+    right = found.groupby(["task", "by", "length"], sort=False)["right"].mean()
+    return pd.DataFrame([
+        {"task": task, **{name: words.percent(right[task, by, length])
+                          for name, (by, length) in ways.items()}}
+        for task in found["task"].unique()
+    ])  # fmt: skip
+
+
+def facts(found: pd.DataFrame) -> Facts:
+    """Shares of right labels by task, as `sorting_whole`, `sorting_alone`, `sorting_held`."""
+    right = found.groupby(["task", "by", "length"])["right"].mean()
+    given: Facts = {"path_updates": f"{found['updates'].iloc[0]:,}", "path_seeds": str(SEEDS)}
+    for task in found["task"].unique():
+        name = task.replace(" ", "_")
+        given[f"{name}_whole"] = words.percent(right[task, WHOLE, NO_LENGTH])
+        given[f"{name}_guess"] = words.percent(right[task, FREQUENT, NO_LENGTH])
+        given[f"{name}_alone"] = words.percent(right[task, ALONG, 1])
+        given[f"{name}_deep"] = words.percent(right[task, ALONG, LAYERS])
+        given[f"{name}_held"] = words.percent(right[task, HELD, 1])
+        given[f"{name}_short"] = words.percent(right[task, UP_TO, SHORT])
+        if task in PAPER:
+            given[f"{name}_paper"] = words.percent(PAPER[task])
+    return given

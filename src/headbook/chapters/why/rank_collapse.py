@@ -170,4 +170,5 @@ def facts(tables: Tables) -> Facts:
         found[f"{row.model.replace('-', '_')}_embedded"] = f"{row.value:.2f}"
     lengths = tables["paths"].query("of == 'BERT-base'").set_index("length")["share"]
     read_off = {"paper_skip": str(PAPER[SKIP][-1]), "paper_full": str(PAPER[FULL][-1])}
-    return {**found, **read_off, "short_paths": f"{lengths[:4].sum():.0e}"}
+    answers = path_lengths.facts(tables["answers"]) if "answers" in tables else {}
+    return {**found, **read_off, **answers, "short_paths": f"{lengths[:4].sum():.0e}"}
