@@ -1,5 +1,6 @@
 """The stage `retrieval`: a small encoder trained to find a value far from where it is asked for."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,17 +53,20 @@ def _write(run: RetrievalRun, folder: Path) -> None:
 
 
 class Retriever(nn.Module):
-    """An encoder whose state at the asking token names a value."""
+    """An encoder whose state at the asking token names one of `values`."""
 
-    def __init__(self, run: RetrievalRun) -> None:
+    def __init__(
+        self, mixing: Mixing, sizes: Sizes, layers: int, vocabulary: int, values: int,
+        *, last: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
-        config = TransformerConfig(VOCABULARY, VOCABULARY, run.layers, 0, WIDTH, FEED_FORWARD,
+        config = TransformerConfig(vocabulary, vocabulary, layers, 0, WIDTH, FEED_FORWARD,
                                    HEADS, 0.0, path=AttentionPath.EXPLICIT)  # fmt: skip
         self.encoder = Transformer(config)
         for layer in self.encoder.encoder:
-            layer.attention = mix(run.mixing, layer.attention, run.sizes)
-        self.place = -1 if run.last else 0
-        self.answer = nn.Linear(WIDTH, VALUES)
+            layer.attention = mix(mixing, layer.attention, sizes)
+        self.place = -1 if last else 0
+        self.answer = nn.Linear(WIDTH, values)
 
     def forward(self, texts: torch.Tensor) -> torch.Tensor:
         """Logits of the values, [text value]."""
@@ -73,26 +77,38 @@ def start(run: RetrievalRun) -> Retriever:
     """The encoder before its first update."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived(run.seed, "initial weights"))
-        return Retriever(run)
+        return Retriever(run.mixing, run.sizes, run.layers, VOCABULARY, VALUES, last=run.last)
 
 
 def train(run: RetrievalRun) -> Retriever:
-    """Adam on ever new texts; the rate rises, then falls along a cosine."""
+    """The encoder after its updates, on ever new texts."""
     model = start(run)
+    generator = torch.Generator().manual_seed(derived(run.seed, "texts"))
+
+    def draw() -> tuple[torch.Tensor, torch.Tensor]:
+        drawn = retrieval(run.length, run.pairs, BATCH, generator, last=run.last)
+        return drawn.texts, drawn.values
+
+    learn(model, draw, run.updates, f"{run.mixing}, seed {run.seed}")
+    return model
+
+
+def learn(
+    model: Retriever, draw: Callable[[], tuple[torch.Tensor, torch.Tensor]], updates: int,
+    label: str,
+) -> None:  # fmt: skip
+    """Adam on texts and values that are drawn; the rate rises, then falls along a cosine."""
     optimiser = torch.optim.Adam(model.parameters(), lr=RATE, fused=True)
     rise = torch.optim.lr_scheduler.LinearLR(optimiser, 0.02, total_iters=WARMUP)
-    fall = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, max(1, run.updates - WARMUP))
+    fall = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, max(1, updates - WARMUP))
     rate = torch.optim.lr_scheduler.SequentialLR(optimiser, [rise, fall], [WARMUP])
-    generator = torch.Generator().manual_seed(derived(run.seed, "texts"))
-    label = f"{run.mixing}, seed {run.seed}"
-    for _ in tqdm(range(run.updates), desc=label, unit="update", mininterval=5):
-        drawn = retrieval(run.length, run.pairs, BATCH, generator, last=run.last)
-        loss = cross_entropy(model(drawn.texts), drawn.values)
+    for _ in tqdm(range(updates), desc=label, unit="update", mininterval=5):
+        texts, values = draw()
+        loss = cross_entropy(model(texts), values)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         rate.step()
-    return model
 
 
 @torch.inference_mode()

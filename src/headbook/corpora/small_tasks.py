@@ -115,14 +115,16 @@ def listops() -> Task:
 TASKS: dict[str, Callable[[], Task]] = {XOR: xor, LISTOPS: listops, DIGITS: digits}
 
 
-def expression(generator: torch.Generator, depth: int = 0) -> Iterator[int]:
-    """Token ids of a random expression: an operator on two or three digits or expressions."""
+def expression(
+    generator: torch.Generator, depth: int = 0, arguments: Sequence[int] = ARGUMENTS
+) -> Iterator[int]:
+    """Token ids of a random expression: an operator on some digits or expressions."""
     if depth == DEEPEST or (depth and _uniform(3, generator)):
         yield 5 + _uniform(10, generator)
         return
     yield _uniform(4, generator)
-    for _ in range(ARGUMENTS[_uniform(len(ARGUMENTS), generator)]):
-        yield from expression(generator, depth + 1)
+    for _ in range(arguments[_uniform(len(arguments), generator)]):
+        yield from expression(generator, depth + 1, arguments)
     yield NAMES.index("]")
 
 

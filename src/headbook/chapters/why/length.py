@@ -17,6 +17,7 @@ from headbook.artefacts.lengths import (
     memory,
     timed,
 )
+from headbook.artefacts.nested import NestedRun, solved, texts
 from headbook.artefacts.retrieval import RetrievalRun, retrieved
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
@@ -46,10 +47,20 @@ NEAR = LAYERS * TASK.window // 2
 TRAINED = (Mixing.FULL, Mixing.LINFORMER, Mixing.LINEAR, Mixing.LSTM, Mixing.WINDOW, Mixing.GLOBAL,
            Mixing.RANDOM, Mixing.BIGBIRD)  # fmt: skip
 REPAIRED = (Mixing.GLOBAL, Mixing.RANDOM, Mixing.BIGBIRD)
+LISTS = Sizes(length=32, window=8, block=4, tokens=2, drawn=1, step=4, keys=8)
+SOLVING = (Mixing.FULL, Mixing.LINFORMER, Mixing.LINEAR, Mixing.LSTM, Mixing.WINDOW, Mixing.DILATED,
+           Mixing.GLOBAL, Mixing.BIGBIRD)  # fmt: skip
+KEEPING = (Mixing.GLOBAL, Mixing.BIGBIRD, Mixing.LINFORMER)
 FIRST, LAST = "first token", "last token"
 LEARNED = 0.9
 """An encoder that finds fewer of the near values has not learned the task, whatever its reach."""
 UNTRAINED = "converged: has not learned to find values even nearby"
+KNOWN = 0.05
+"""Full attention that is not so far above the best guess has not learned nested lists."""
+UNKNOWN = "converged: full attention has not learned nested lists"
+PAPER_LISTS = {Mixing.FULL: 0.3637, Mixing.WINDOW: 0.1582, Mixing.LINEAR: 0.1613,
+               Mixing.LINFORMER: 0.3570}  # fmt: skip
+"""Tay et al., lists of up to 2,000 tokens; windows are their local attention."""
 SHOWN = (Mixing.LINFORMER, Mixing.LINEAR, Mixing.WINDOW, Mixing.BIGBIRD, Mixing.FUSED)
 PAPER_SPEED, PAPER_MEMORY = {512: 1.5, 4096: 3.4}, {512: 1.7, 4096: 14}
 """Wang et al., table 3, 128 keys: a whole model on a GPU, over full attention."""
@@ -57,25 +68,41 @@ PAPER_SPEED, PAPER_MEMORY = {512: 1.5, 4096: 3.4}, {512: 1.7, 4096: 14}
 
 @dataclass(frozen=True)
 class Parameters:
-    """The longest text whose memory is measured, rounds of timing and seeds trained (0: none)."""
+    """The longest text whose memory is measured, rounds of timing and seeds trained (0: none).
+
+    `seeds` are those of retrieval, `lists` those of nested lists.
+    """
 
     longest: int = 256
     rounds: int = 0
     seeds: int = 0
+    lists: int = 0
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """Bytes and seconds by kind and length, what is retrieved from where, and claims."""
-    if parameters.rounds < 0 or parameters.seeds < 0:
-        raise UserError("rounds and seeds count what is measured: give 0 or more")
+    if min(parameters.rounds, parameters.seeds, parameters.lists) < 0:
+        raise UserError("rounds, seeds and lists count what is measured: give 0 or more")
     tables = {"memory": pd.DataFrame(memory(parameters.longest))}
     if parameters.rounds:
         tables["times"] = timed(LengthRun(parameters.rounds, parameters.longest), store)
     if parameters.seeds:
         tables["retrieval"] = pd.DataFrame(_retrieval(parameters.seeds, store))
-    if parameters.rounds and parameters.seeds and parameters.longest == LONGEST:
+    if parameters.lists:
+        tables["lists"] = pd.DataFrame(_lists(parameters.lists, store))
+    if (parameters.rounds and parameters.longest == LONGEST) or tables.keys() - {"memory", "times"}:
         tables["claims"] = claims(tables)
     return tables
+
+
+def _lists(seeds: int, store: Store) -> Iterator[dict[str, object]]:
+    """One row per trained encoder: accuracy on nested lists, and of the best guess."""
+    for kind in SOLVING:
+        for seed in range(seeds):
+            run = NestedRun(kind, LISTS, LAYERS, seed=seed)
+            known, asked = texts(run)
+            yield {"kind": str(kind), "seed": seed, "right": solved(run, store),
+                   "guess": known.guessed(asked)}  # fmt: skip
 
 
 def _retrieval(seeds: int, store: Store) -> Iterator[dict[str, object]]:
@@ -177,7 +204,19 @@ def repaired(retrieval: pd.DataFrame) -> pd.DataFrame:
 
 
 def claims(tables: Tables) -> pd.DataFrame:
-    """Exponents by kind, Linformer's gains, and what is retrieved by kind and seed."""
+    """Of what was measured: costs up to the longest text, values found, and lists solved."""
+    parts: list[dict[str, object]] = []
+    if "times" in tables and tables["memory"]["length"].max() == LONGEST:
+        parts += _cost_claims(tables)
+    if "retrieval" in tables:
+        parts += _retrieval_claims(tables["retrieval"])
+    if "lists" in tables:
+        parts += _list_claims(tables["lists"])
+    return claims_table(parts)
+
+
+def _cost_claims(tables: Tables) -> list[dict[str, object]]:
+    """Exponents by kind, and Linformer's gains."""
     rows = []
     for row in slopes(tables).itertuples():
         square = row.kind in SQUARE
@@ -196,9 +235,12 @@ def claims(tables: Tables) -> pd.DataFrame:
                          gain.high))  # fmt: skip
         rows.append(_row(f"length-linformer-memory-{length}", "Linformer",
                          saved(tables["memory"], length)))  # fmt: skip
-    retrieval = tables["retrieval"]
+    return rows
+
+
+def _retrieval_claims(retrieval: pd.DataFrame) -> list[dict[str, object]]:
     window = retrieval[retrieval["kind"] == Mixing.WINDOW]
-    rows += [{**_row("length-window-stays-near", "window", row.far - CHANCE), "seed": row.seed}
+    rows = [{**_row("length-window-stays-near", "window", row.far - CHANCE), "seed": row.seed}
              for row in window.itertuples()]  # fmt: skip
     for row in repaired(retrieval).itertuples():
         if row.kind in (*REPAIRED, Mixing.LINFORMER):
@@ -206,7 +248,32 @@ def claims(tables: Tables) -> pd.DataFrame:
             name = "length-far-is-repaired" if far else "length-linformer-finds"
             closed = NONE if row.near >= LEARNED else UNTRAINED
             rows.append({**_row(name, row.kind, row.share), "seed": row.seed, "closed": closed})
-    return claims_table(rows)
+    return rows
+
+
+def kept(lists: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy beyond the best guess as a share of full attention's, by kind and seed.
+
+    `known` is what full attention knows beyond the guess.
+    """
+    beyond = lists["right"] - lists["guess"]
+    full = beyond[lists["kind"] == Mixing.FULL].set_axis(
+        lists.loc[lists["kind"] == Mixing.FULL, "seed"]
+    )
+    known = lists["seed"].map(full)
+    return lists.assign(share=beyond / known, known=known)
+
+
+def _list_claims(lists: pd.DataFrame) -> list[dict[str, object]]:
+    names = {Mixing.WINDOW: "length-lists-window-loses", Mixing.LINEAR: "length-lists-linear-loses"}
+    names |= dict.fromkeys(KEEPING, "length-lists-others-keep")
+    rows = []
+    for row in kept(lists).itertuples():
+        if row.kind in names:
+            closed = NONE if row.known >= KNOWN else UNKNOWN
+            rows.append({**_row(names[Mixing(row.kind)], row.kind, row.share), "seed": row.seed,
+                         "closed": closed})  # fmt: skip
+    return rows
 
 
 def _row(claim: str, kind: str, *numbers: float) -> dict[str, object]:
