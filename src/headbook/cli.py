@@ -1,11 +1,13 @@
 """`headbook`: look at a model; fetch corpora, plan, pack, train, run, publish, build the book."""
 
+import json
 import math
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -210,6 +212,10 @@ def publish(
     model: Annotated[
         str | None, typer.Option(help="Adds rows of this model to the released ones.")
     ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(help="Adds what this parameter alone measures: lists=3, 'tasks=[\"XOR\"]'."),
+    ] = None,
     minutes: Minutes = None,
 ) -> None:
     """Computes pages and writes their tables to data/results.
@@ -224,20 +230,38 @@ def publish(
         from headbook.publishing.time_limit import TimeUpError, stopped_after
 
         _alone("publish")
-        pages = chosen(names, profile, model)
+        if model and given:
+            raise UserError("--model and --given add different rows: give one of them")
+        asked = _parameters(given)
+        pages = chosen(names, profile, model or ", ".join(asked))
         left = [template.name.partition("_")[0] for template in pages]
         try:
             with stopped_after(limit):
-                for where in published(pages, profile, model):
+                for where in published(pages, profile, model, asked):
                     left.pop(0)
                     typer.echo(str(where))
         except TimeUpError:
             if not left:
                 return
             at = f" --profile {profile}" if profile else f" --model {model}" if model else ""
+            at += "".join(f" --given {shlex.quote(each)}" for each in given or ())
             same = f"headbook publish {' '.join(left)}{at} --minutes {minutes:g}"
             typer.echo(f"time is up; this goes on: {same}")
             raise typer.Exit(3) from None
+
+
+def _parameters(given: list[str] | None) -> dict[str, Any]:
+    """`name=value` as parameters; a value that is no JSON is a text."""
+    found = {}
+    for each in given or ():
+        name, equals, value = each.partition("=")
+        if not (name and equals):
+            raise UserError(f"--given {each!r} is no name=value, as in --given lists=3")
+        try:
+            found[name] = json.loads(value)
+        except json.JSONDecodeError:
+            found[name] = value
+    return found
 
 
 @app.command()

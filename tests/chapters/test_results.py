@@ -13,6 +13,7 @@ from headbook.chapters.chapter import Tables
 from headbook.chapters.results import (
     add,
     as_text,
+    extend,
     folder,
     largest_published,
     machine,
@@ -195,6 +196,25 @@ def test_parts_of_a_model_come_along_and_names_that_begin_alike_do_not(
         parts = [rows_of(name, tables, value)["scores"] for name in ("c, cross", "cc")]
         add(STUDY, "smoke", {"scores": pd.concat(parts)}, "c", {}, tmp_path)
     assert lines(tmp_path) == [*before, '"c, cross",1,-1,0,0.75,-1234.6']
+
+
+def test_rows_of_further_parameters_leave_the_others_to_the_letter(tables: Tables, tmp_path: Path):
+    write(STUDY, "smoke", tables, MADE_BY, tmp_path)
+    before, claims = lines(tmp_path), lines(tmp_path, "claims")
+    first = rows_of("a", tables, 0.75)["scores"].iloc[:1]
+    claim = pd.DataFrame({"claim": ["x", "z"], "seed": [1, 1], "value": [0.25, 0.5]})
+    new = {"scores": first, "claims": claim, "lists": pd.DataFrame({"kind": ["7"]})}
+    for value in (3, 4, 3):
+        extend(STUDY, "smoke", new, ("model", "layer"), {"lists": value}, {}, tmp_path)
+    # the published row of model a and layer 1 is replaced, b's and all claims of other seeds stay
+    assert lines(tmp_path) == [before[0], before[2], "a,1,-1,0,0.75,-1234.6"]
+    assert lines(tmp_path, "claims") == [*claims, "x,1,0.25", "z,1,0.5"]
+    again = published(STUDY, "smoke", tmp_path)
+    assert again.tables["lists"]["kind"].tolist() == ["7"]
+    assert [each["given"] for each in again.run["added"]] == [{"lists": 4}, {"lists": 3}]
+    with pytest.raises(UserError, match="other columns in 'scores'"):
+        other = {"scores": first.assign(new=1)}
+        extend(STUDY, "smoke", other, ("model",), {"lists": 3}, {}, tmp_path)
 
 
 def test_what_the_published_tables_lack_is_refused_and_changes_nothing(

@@ -126,9 +126,13 @@ def test_nothing_is_computed_where_a_name_or_profile_is_wrong(root: Path):
         (["--model", "minilm"], "name the pages that minilm is added to"),
         (["50", "--model", "minilm", "--profile", "laptop"], "leave --profile out"),
         (["2", "--model", "minilm"], "page 2 measures no models by name"),
+        (["48", "--given", "lists"], "'lists' is no name=value"),
+        (["--given", "lists=1"], "name the pages that lists is added to"),
+        (["48", "--given", "lists=1", "--model", "minilm"], "give one of them"),
+        (["48", "--given", "lists=1"], "48_length has no published results"),
     ],
 )
-def test_a_model_that_cannot_be_added_is_one_line(root: Path, given: list[str], said: str):
+def test_what_cannot_be_added_is_one_line(root: Path, given: list[str], said: str):
     result = CliRunner().invoke(app, ["publish", *given])
     assert result.exit_code == 2 and result.stderr.count("\n") == 1
     assert said in result.stderr and not (root / "results").exists()

@@ -18,6 +18,7 @@ from headbook.chapters.comparing import Comparison, beside_published, compare
 from headbook.chapters.results import (
     Published,
     add,
+    extend,
     largest_published,
     machine,
     published,
@@ -95,11 +96,7 @@ class Page:
                 f"<code>headbook publish {number} --profile {kept.profile}</code>, commit "
                 f"{made['commit']}, {made['date'][:10]}, {machine(made['hardware'])}{took}."
             )
-            lines += [
-                f"Rows of {escape(own['model'])}: <code>headbook publish {number} --model "
-                f"{escape(own['model'])}</code>, commit {own['commit']}, {own['date'][:10]}, "
-                f"{machine(own['hardware'])}." for own in made.get("added", ())
-            ]  # fmt: skip
+            lines += [_added(number, own) for own in made.get("added", ())]
         return Lines(tuple(lines))
 
 
@@ -190,6 +187,33 @@ def add_model(
     published(chapter.name, RELEASED, root)  # Said before it is measured, not after.
     tables, described = _computed(chapter, {**given, "models": [model]})
     return add(chapter.name, RELEASED, tables, model, described, root)
+
+
+def add_measured(chapter: Chapter, given: Mapping[str, Any], root: Path | None = None) -> Path:
+    """Adds to a chapter's published tables what these parameters alone measure.
+
+    UserError for a page without published tables, and for no or a wrong parameter.
+    """
+    if not given:
+        raise UserError("name a parameter that says what is added, as in --given lists=3")
+    published(chapter.name, RELEASED, root)  # Said before it is measured, not after.
+    tables, described = _computed(chapter, given)
+    return extend(chapter.name, RELEASED, tables, chapter.keys, given, described, root)
+
+
+def _added(number: int, own: Mapping[str, Any]) -> str:
+    """What was added to published tables later, by which command."""
+    if "model" in own:
+        subject = escape(own["model"])
+        option = f"--model {subject}"
+    else:
+        given = [f"{name}={json.dumps(value)}" for name, value in own["given"].items()]
+        subject = escape(", ".join(given))
+        option = " ".join(f"--given '{escape(each)}'" for each in given)
+    return (
+        f"Rows of {subject}: <code>headbook publish {number} {option}</code>, commit "
+        f"{own['commit']}, {own['date'][:10]}, {machine(own['hardware'])}."
+    )
 
 
 def _computed(chapter: Chapter, given: Mapping[str, Any]) -> tuple[Tables, dict[str, Any]]:

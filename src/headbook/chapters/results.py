@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -16,6 +16,8 @@ from headbook.claims.ledger import PROFILES
 from headbook.runs import record
 from headbook.types import UserError
 
+CLAIM = ("claim", "model", "corpus", "target", "seed")
+"""Columns that name a row of a page's claims."""
 DIGITS = 5
 """Significant digits kept: the intervals of every measure are wider."""
 
@@ -108,7 +110,7 @@ def add(
             raise UserError(f"{lacking} is published of {study}: publish the whole page")
         others = cells[name][~_of(cells[name], model)]
         cells[name] = pd.concat([others, new], ignore_index=True)[list(others)].fillna("")
-    earlier = [each for each in before.run.get("added", []) if each["model"] != model]
+    earlier = [each for each in before.run.get("added", []) if each.get("model") != model]
     record_of = {"model": model, **_circumstances(), **described}
     kept = before.run | {"added": [*earlier, record_of]}
     return _replace(folder(study, profile, root), {n: _csv(t) for n, t in cells.items()}, kept)
@@ -118,6 +120,39 @@ def _of(table: pd.DataFrame, model: str) -> pd.Series:
     """Which rows are of the model or of a part of it."""
     names = table["model"].astype(str)
     return (names == model) | names.str.startswith(f"{model}, ")
+
+
+def extend(
+    study: str, profile: str, tables: Tables, keys: Sequence[str], given: Mapping[str, Any],
+    described: dict[str, Any], root: Path | None = None,
+) -> Path:  # fmt: skip
+    """Adds to published tables what was measured with the parameters `given` alone.
+
+    A row takes the place of a published one that agrees in all of `keys` that the table has, and
+    in what names a claim; the others stay to the letter. A table that was not published is added.
+    In the record, `added` says with which parameters and when these rows were measured. UserError
+    where the page was never published, and for a table whose columns are not the published ones.
+    """
+    before = published(study, profile, root)
+    cells = {
+        path.stem: _cells(path.read_text("utf-8"))
+        for path in sorted(folder(study, profile, root).glob("*.csv"))
+    }
+    text = before.run.get("text_columns", {})
+    for name, table in tables.items():
+        new = _cells(_csv(table))
+        known = cells.get(name, new.iloc[:0])
+        if set(new) != set(known):
+            raise UserError(f"{study} has other columns in {name!r}: publish the whole page")
+        same = [each for each in (*keys, *CLAIM) if each in new]
+        rows = set(new[same].itertuples(index=False, name=None))
+        stays = [row not in rows for row in known[same].itertuples(index=False, name=None)]
+        cells[name] = pd.concat([known[stays], new], ignore_index=True)[list(known)]
+        text = {name: _text_columns(table)} | text
+    earlier = [each for each in before.run.get("added", []) if each.get("given") != given]
+    record_of = {"given": dict(given), **_circumstances(), **described}
+    kept = before.run | {"text_columns": text, "added": [*earlier, record_of]}
+    return _replace(folder(study, profile, root), {n: _csv(t) for n, t in cells.items()}, kept)
 
 
 def _circumstances() -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """Publishing: pages computed at a profile, their tables written to data/results."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from headbook.chapters.chapter import Chapter, find
 from headbook.chapters.config import Config
-from headbook.chapters.page import add_model, publish_chapter
+from headbook.chapters.page import add_measured, add_model, publish_chapter
 from headbook.chapters.results import write
 from headbook.claims.gates import RELEASED
 from headbook.looking.load import load
@@ -18,16 +19,16 @@ TRAINED = "laptop"
 
 
 def chosen(
-    names: list[str] | None, profile: str | None, model: str | None = None
+    names: list[str] | None, profile: str | None, added: str | None = None
 ) -> list[Template]:
     """The named pages; where none is named, all that have tables at the profile.
 
     UserError for a named page without models trained here at a profile that trains them, and for a
-    `model` without pages or at such a profile.
+    model or parameter that is `added` without pages or at such a profile.
     """
     found = select(names)
-    if model and not (names and profile in (None, RELEASED)):
-        raise UserError(f"name the pages that {model} is added to, and leave --profile out")
+    if added and not (names and profile in (None, RELEASED)):
+        raise UserError(f"name the pages that {added} is added to, and leave --profile out")
     if profile in (None, RELEASED):
         return found
     trains = {each.name: _chapter(each).trained_here is not None for each in found}
@@ -37,13 +38,15 @@ def chosen(
 
 
 def published(
-    pages: Iterable[Template], profile: str | None, model: str | None = None
-) -> Iterator[Path]:
+    pages: Iterable[Template], profile: str | None, model: str | None = None,
+    given: Mapping[str, Any] | None = None,
+) -> Iterator[Path]:  # fmt: skip
     """Computes each page and yields the folder its tables were written to.
 
     Without a profile a page with released models is published as `released`, and one of models
     trained here alone as `laptop`. With a `model`, by a name that `hb.load` knows, its rows alone
-    are measured and added to those of `released`. Beside the tables stand the records of all runs
+    are measured and added to those of `released`; with parameters `given`, what these alone
+    measure. Beside the tables stand the records of all runs
     that the page got from the store.
     """
     if model:
@@ -52,6 +55,8 @@ def published(
         chapter = _chapter(template)
         if model:
             yield add_model(chapter, of_profile(template, RELEASED), model)
+        elif given:
+            yield add_measured(chapter, given)
         elif profile == RELEASED or not (profile or "profile" in template.parameters):
             yield publish_chapter(chapter, of_profile(template, RELEASED))
         else:
