@@ -39,6 +39,11 @@ def variables() -> dict[str, str]:
     return dict(os.environ)
 
 
+def silence_profiler() -> None:
+    """Torch's profiler writes nothing to the terminal, if this comes before its first start."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+
+
 @contextmanager
 def with_variables(given: Mapping[str, str]) -> Iterator[None]:
     """Within, the environment is this one, also that of processes which are started."""

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 from torch.profiler import ProfilerActivity, profile
 
+from headbook.paths import silence_profiler
+
 ALLOCATED = "[memory]"
 
 
@@ -12,6 +14,7 @@ def peak_bytes(work: Callable[[], object]) -> int:
 
     Measured: torch's profiler reports every allocation and release, also those within a kernel.
     """
+    silence_profiler()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
         result = work()
     del result
