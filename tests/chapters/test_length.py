@@ -5,12 +5,15 @@ import pandas as pd
 import pytest
 import torch
 
+from headbook.artefacts import nested
 from headbook.artefacts.lengths import BACK, FEEDING, FORWARD, LengthRun, lengths, times
 from headbook.artefacts.retrieval import RetrievalRun, answers, start
 from headbook.chapters.why import length as page
 from headbook.chapters.why.length import Parameters, compute, crossover, quicker, reach, slope
 from headbook.corpora.batches import PAD
+from headbook.corpora.nested_lists import NestedLists, nested_lists
 from headbook.corpora.retrieval import CHANCE, KEYS, VALUES, VOCABULARY, retrieval
+from headbook.corpora.small_tasks import value as evaluated
 from headbook.models.mixing import Mixing
 from headbook.runs.store import Store
 from headbook.types import UserError
@@ -115,7 +118,12 @@ def toy() -> dict[str, pd.DataFrame]:
          "far": {Mixing.FULL: 1.0, Mixing.WINDOW: CHANCE}.get(kind, (1 + CHANCE) / 2),
          "reached": 1.0} for kind in page.TRAINED for seed in range(3)
     ]  # fmt: skip
-    return {"times": times, "memory": memory, "retrieval": pd.DataFrame(retrieved)}
+    # full attention knows 20 points beyond guessing, windows half of that, linear attention none
+    right = {Mixing.FULL: 0.5, Mixing.WINDOW: 0.4, Mixing.LINEAR: 0.3}
+    lists = [{"kind": str(kind), "seed": seed, "right": right.get(kind, 0.5), "guess": 0.3}
+             for kind in page.SOLVING for seed in range(3)]  # fmt: skip
+    return {"times": times, "memory": memory, "retrieval": pd.DataFrame(retrieved),
+            "lists": pd.DataFrame(lists)}  # fmt: skip
 
 
 def test_claims_by_hand():
@@ -124,11 +132,45 @@ def test_claims_by_hand():
         "length-full-quadratic": 2, "length-others-linear": 1, "length-memory-quadratic": 2,
         "length-window-stays-near": 0, "length-far-is-repaired": 0.5,
         "length-linformer-finds": 0.5, "length-linformer-quicker-512": 513 / 2,
-        "length-linformer-memory-4096": 4096,
+        "length-linformer-memory-4096": 4096, "length-lists-window-loses": 0.5,
+        "length-lists-linear-loses": 0, "length-lists-others-keep": 1,
     }  # fmt: skip
     for claim, value in wanted.items():
         assert found.loc[claim].tolist() == pytest.approx([value, value])
     assert found.loc["length-memory-linear"].tolist() == pytest.approx([1, 2])  # the fused one is 2
+
+
+def test_lists_that_full_attention_has_not_learned_judge_no_other_kind():
+    young = toy()["lists"].assign(right=lambda rows: rows["guess"] + 0.1 * (rows["right"] - 0.3))
+    closed = page.claims({"lists": young})["closed"]
+    assert closed.str.startswith("converged").all()
+    assert set(page.claims({"lists": toy()["lists"]})["closed"]) == {"none"}
+
+
+def test_nested_lists_come_to_their_values_and_none_is_tested_that_was_learned():
+    known, asked = nested_lists(24, 300, 100)
+    rows = [tuple(row.tolist()) for row in torch.cat([known.texts, asked.texts])]
+    assert len(set(rows)) == len(rows) == 400
+    for row, wanted in zip(rows, [*known.values, *asked.values], strict=True):
+        tokens = [each - PAD - 1 for each in row if each != PAD]
+        assert 16 <= len(tokens) <= 24 and evaluated(tokens) == int(wanted)
+    # the best guess knows the operator alone: maxima are large and minima small
+    assert 0.2 < known.guessed(asked) < 0.4
+    whole = NestedLists(asked.texts, torch.full((100,), 7))
+    assert whole.guessed(whole) == 1 and whole.guessed(asked) < 0.3
+    with pytest.raises(UserError, match="at most 9 tokens: give 16 or more"):
+        nested_lists(9, 1, 1)
+
+
+def test_an_encoder_learns_nested_lists_and_the_store_keeps_its_accuracy(monkeypatch, tmp_path):
+    monkeypatch.setattr(nested, "TRAINED", 20)
+    monkeypatch.setattr(nested, "TESTED", 20)
+    run = nested.NestedRun(Mixing.FULL, page.LISTS, updates=60)
+    model, (known, _) = nested.train(run), nested.texts(run)
+    assert nested.accuracy(model, known) > 0.9
+    found = nested.solved(run, Store(tmp_path))
+    monkeypatch.setattr(nested, "train", None)
+    assert nested.solved(run, Store(tmp_path)) == found < 0.9
 
 
 def test_times_of_every_kind_are_measured_in_turns():

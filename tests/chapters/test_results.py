@@ -206,12 +206,16 @@ def test_rows_of_further_parameters_leave_the_others_to_the_letter(tables: Table
     new = {"scores": first, "claims": claim, "lists": pd.DataFrame({"kind": ["7"]})}
     for value in (3, 4, 3):
         extend(STUDY, "smoke", new, ("model", "layer"), {"lists": value}, {}, tmp_path)
-    # the published row of model a and layer 1 is replaced, b's and all claims of other seeds stay
+    # the published row of model a and layer 1 is replaced, b's and all claims of other seeds stay,
+    # and a row that is published to the letter stays in its place
+    extend(
+        STUDY, "smoke", {"scores": tables["scores"].iloc[1:]}, ("model",), {"c": 1}, {}, tmp_path
+    )
     assert lines(tmp_path) == [before[0], before[2], "a,1,-1,0,0.75,-1234.6"]
     assert lines(tmp_path, "claims") == [*claims, "x,1,0.25", "z,1,0.5"]
     again = published(STUDY, "smoke", tmp_path)
     assert again.tables["lists"]["kind"].tolist() == ["7"]
-    assert [each["given"] for each in again.run["added"]] == [{"lists": 4}, {"lists": 3}]
+    assert [each["given"] for each in again.run["added"]] == [{"lists": 4}, {"lists": 3}, {"c": 1}]
     with pytest.raises(UserError, match="other columns in 'scores'"):
         other = {"scores": first.assign(new=1)}
         extend(STUDY, "smoke", other, ("model",), {"lists": 3}, {}, tmp_path)

@@ -128,8 +128,8 @@ def extend(
 ) -> Path:  # fmt: skip
     """Adds to published tables what was measured with the parameters `given` alone.
 
-    A row takes the place of a published one that agrees in all of `keys` that the table has, and
-    in what names a claim; the others stay to the letter. A table that was not published is added.
+    A row that differs takes the place of a published one that agrees in all of `keys` that the
+    table has, and in what names a claim; others stay to the letter. A new table is added.
     In the record, `added` says with which parameters and when these rows were measured. UserError
     where the page was never published, and for a table whose columns are not the published ones.
     """
@@ -144,10 +144,13 @@ def extend(
         known = cells.get(name, new.iloc[:0])
         if set(new) != set(known):
             raise UserError(f"{study} has other columns in {name!r}: publish the whole page")
+        new = new[list(known)]
+        there = set(known.itertuples(index=False, name=None))
+        new = new[[row not in there for row in new.itertuples(index=False, name=None)]]
         same = [each for each in (*keys, *CLAIM) if each in new]
         rows = set(new[same].itertuples(index=False, name=None))
         stays = [row not in rows for row in known[same].itertuples(index=False, name=None)]
-        cells[name] = pd.concat([known[stays], new], ignore_index=True)[list(known)]
+        cells[name] = pd.concat([known[stays], new], ignore_index=True)
         text = {name: _text_columns(table)} | text
     earlier = [each for each in before.run.get("added", []) if each.get("given") != given]
     record_of = {"given": dict(given), **_circumstances(), **described}

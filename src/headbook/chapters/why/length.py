@@ -338,6 +338,24 @@ def found_where(retrieval: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def lists_table(lists: pd.DataFrame) -> pd.DataFrame:
+    """Lists solved by kind, and the share kept of what full attention knows beyond guessing.
+
+    Means over seeds with Student's interval.
+    """
+    rows = []
+    for kind, own in kept(lists).groupby("kind", sort=False):
+        right, share = over_seeds(own["right"]), over_seeds(own["share"])
+        full = kind == Mixing.FULL
+        rows.append({
+            "kind": kind, "lists solved": words.estimate(right.mean, right.low, right.high),
+            "kept of what full attention knows":
+            "" if full else words.estimate(share.mean, share.low, share.high),
+            "Tay et al.": words.percent(PAPER_LISTS[Mixing(kind)]) if kind in PAPER_LISTS else "",
+        })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
 def facts(tables: Tables) -> Facts:
     """The numbers of the prose."""
     found: Facts = {"chance": words.percent(CHANCE), "near": str(NEAR), "width": str(WIDTH),
@@ -367,4 +385,13 @@ def facts(tables: Tables) -> Facts:
             found |= {f"far_{key}": words.percent(own["far"].mean()),
                       f"near_{key}": words.percent(own["near"].mean()),
                       f"reached_{key}": words.percent(own["reached"].mean())}  # fmt: skip
+    if "lists" in tables:
+        lists = kept(tables["lists"])
+        found |= {"lists_guess": words.percent(lists["guess"].mean()),
+                  "lists_longest": str(LISTS.length), "list_seeds": str(lists["seed"].nunique()),
+                  "lists_known": f"{100 * lists['known'].mean():.0f}"}  # fmt: skip
+        for kind, own in lists.groupby("kind"):
+            found[f"lists_{keys[kind]}"] = words.percent(own["right"].mean())
+            found[f"kept_{keys[kind]}"] = words.percent(own["share"].mean())
+        found |= {f"paper_lists_{keys[k]}": words.percent(v) for k, v in PAPER_LISTS.items()}
     return found
