@@ -15,7 +15,7 @@ from headbook.artefacts.fewer_keys import (
 )
 from headbook.corpora.batches import EOS, PAD, EncodedPair, collate
 from headbook.corpora.masked import mask_id, masked_copies
-from headbook.looking.ours import RunFolder
+from headbook.corpora.subwords import Subwords
 from headbook.models.fewer_keys import Fewer, FewerKeys, Sharing, look_at_fewer, means
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.types import UserError
@@ -91,7 +91,7 @@ def test_only_hidden_tokens_count():
 
 
 def test_texts_are_sentences_joined_and_as_long_as_asked():
-    ours = RunFolder(weights_folder(MODEL)).model()
+    ours = Subwords.load(weights_folder(MODEL) / "source.json")
     sentences = ["The file is open.", "You can close the window.", "Tom likes tea."] * 4
     found = texts(ours, sentences, 16, 3, 0)
     assert len(found) == 3 and texts(ours, sentences, 16, 3, 0) == found

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
@@ -16,12 +17,14 @@ from headbook.artefacts.catalogue import weights_folder
 from headbook.artefacts.model import corpus_of
 from headbook.corpora.batches import EOS, Batch, EncodedPair, collate
 from headbook.corpora.masked import masked_copies
-from headbook.looking.ours import OurEncoder, RunFolder
+from headbook.corpora.readers import ParallelCorpus
+from headbook.corpora.subwords import Subwords
 from headbook.models.fewer_keys import Fewer, FewerKeys, Mixed, look_at_fewer, means
 from headbook.models.loaded import digest
 from headbook.models.transformer import Transformer
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
+from headbook.training import checkpoint
 from headbook.training.scoring import losses
 from headbook.types import UserError
 
@@ -64,7 +67,7 @@ class GoingOn:
 def gone_on(run: GoingOn, store: Store) -> pd.DataFrame:
     """Nats per hidden token of every held-out text before, halfway and at the end; from the store
     or trained now."""
-    read = {"model": digest(_start().network), "corpus": _corpus().digest}
+    read = {"model": digest(_start()), "corpus": _corpus().digest}
     asked = Ingredients(FEWER_KEYS, run, read, {"device": "cpu"})
     folder = store.get(asked, lambda aside: _write(run, aside))
     return pd.read_csv(folder / "losses.csv")
@@ -72,31 +75,33 @@ def gone_on(run: GoingOn, store: Store) -> pd.DataFrame:
 
 def updates_before() -> int:
     """How many updates made the weights that are gone on from."""
-    return json.loads((weights_folder(MODEL) / "run.json").read_text())["updates"]
+    return _record()["updates"]
+
+
+def _record() -> dict[str, Any]:
+    return json.loads((weights_folder(MODEL) / "run.json").read_text())
 
 
 def _write(run: GoingOn, folder: Path) -> None:
-    model = _start()
-    train = texts(model, _corpus().train.source, run.length, run.updates * run.batch, run.seed)
+    subwords = Subwords.load(weights_folder(MODEL) / "source.json")
+    train = texts(subwords, _corpus().train.source, run.length, run.updates * run.batch, run.seed)
     # the same held-out texts for every seed
-    tested = texts(model, _corpus().valid.source, run.length, run.tested, 0)
-    pd.DataFrame(learn(model.network, run, train, tested)).to_csv(
-        folder / "losses.csv", index=False
-    )
+    tested = texts(subwords, _corpus().valid.source, run.length, run.tested, 0)
+    pd.DataFrame(learn(_start(), run, train, tested)).to_csv(folder / "losses.csv", index=False)
 
 
-def _start() -> OurEncoder:
+def _start() -> Transformer:
     """Read anew every time: training changes it."""
-    return RunFolder(weights_folder(MODEL)).model()
+    return checkpoint.load_transformer(weights_folder(MODEL) / "best.safetensors")
 
 
 @cache
-def _corpus():
-    return corpus_of(RunFolder(weights_folder(MODEL)).corpus, None)
+def _corpus() -> ParallelCorpus:
+    return corpus_of(_record()["ingredients"]["config"]["text"]["corpus"], None)
 
 
 def texts(
-    model: OurEncoder, sentences: Sequence[str], length: int, count: int, seed: int
+    subwords: Subwords, sentences: Sequence[str], length: int, count: int, seed: int
 ) -> list[EncodedPair]:
     """Sentences in a random order, joined and cut into texts, in which tokens are hidden.
 
@@ -104,19 +109,19 @@ def texts(
     """
     generator = torch.Generator().manual_seed(derived(seed, "order of sentences"))
     order = torch.randperm(len(sentences), generator=generator).tolist()
-    whole = list(_joined(model, (sentences[at] for at in order), length, count))
+    whole = list(_joined(subwords, (sentences[at] for at in order), length, count))
     if len(whole) < count:
         raise UserError(f"{len(sentences)} sentences make {len(whole)} texts of {length} tokens, "
                         f"not {count}: ask for fewer")  # fmt: skip
-    return masked_copies(whole, len(model.source), 1, derived(seed, "hidden tokens"))
+    return masked_copies(whole, len(subwords), 1, derived(seed, "hidden tokens"))
 
 
 def _joined(
-    model: OurEncoder, sentences: Iterator[str], length: int, count: int
+    subwords: Subwords, sentences: Iterator[str], length: int, count: int
 ) -> Iterator[list[int]]:
     left: list[int] = []
     for sentence in sentences:
-        (ids,) = model.source.encode([sentence])
+        (ids,) = subwords.encode([sentence])
         left += [each for each in ids if each != EOS]
         while len(left) >= length - 1:
             yield [*left[: length - 1], EOS]

@@ -34,13 +34,11 @@ WORK = "wang2020"
 KEYS = ("model", "texts", "seed")
 
 LENGTH = 128
-PARTS = (2, 4, 8, 16)
-"""Tokens per key."""
+PARTS = (2, 4, 8, 16)  # tokens per key
 QUARTER = 4
 MEANS, WINDOW, RANK = "means of neighbours", "window", "best weights of that rank"
 SHARED, BY_LAYER = "Linformer, one matrix", "Linformer, two per layer"
-LEARNED = (4, 16)
-"""Of these numbers the mixtures are learned, too."""
+LEARNED = (4, 16)  # of these numbers the mixtures are learned, too
 SEEDS, BATCH, RATE, NOISE = 3, 2, 3e-3, 0.01
 SIZES, KEPT = (128, 256, 512, 1024, 2048), 128
 """Lengths whose cost is measured, and Linformer's keys at all of them."""
@@ -53,15 +51,13 @@ GONE_ON = {
     (BY_LAYER, 8): (Fewer.LINFORMER, Sharing.HEADS),
 }
 """Encoders that go on learning, by the name of their keys and tokens per key."""
-TEXT = 64
-"""Tokens of the texts that they go on with: longer ones are unlike those it has learnt from."""
+TEXT = 64  # tokens of the texts that they go on with: longer ones are unlike those learnt from
 STILL = 0.05
 """Nats that a difference may move in the second half of the updates, to be called converged."""
 PAPER_SPEED, PAPER_MEMORY = 1.5, 1.7
 """Wang et al., table 3: 512 tokens, 128 keys, a whole model on a GPU."""
 
-Heads = tuple[Tensor, Tensor, Tensor]
-"""Queries, keys and values of every layer and head of one text, [layer head token dim]."""
+Heads = tuple[Tensor, Tensor, Tensor]  # queries, keys, values of a text, [layer head token dim]
 
 
 @dataclass(frozen=True)
@@ -159,8 +155,7 @@ def of_rank(heads: Heads, rank: int) -> Tensor:
     return (left[..., :rank] * scales[..., None, :rank]) @ (right[..., :rank, :] @ values)
 
 
-Errors = Iterator[tuple[str, int, Tensor]]
-"""How keys became fewer, tokens per key, and the errors, [layer head]."""
+Errors = Iterator[tuple[str, int, Tensor]]  # how keys became fewer, tokens per key, [layer head]
 
 
 def _fixed(tested: list[Heads]) -> Errors:
@@ -249,20 +244,17 @@ def _speed(rounds: int) -> Iterator[dict[str, object]]:
                    "low": spread.lowest, "high": spread.highest}  # fmt: skip
 
 
-Trained = tuple[str, int]
-"""The name of an encoder's keys and tokens per key, as in GONE_ON."""
-
-
-def plan(updates: int) -> dict[Trained, GoingOn]:
+def plan(updates: int) -> dict[tuple[str, int], GoingOn]:
     """Every encoder that goes on for so many updates."""
-    found = {}
-    for (name, parts), chosen in GONE_ON.items():
-        fewer = chosen and FewerKeys(chosen[0], TEXT // parts, TEXT, chosen[1])
-        found[name, parts] = GoingOn(fewer, TEXT, updates)
-    return found
+    return {
+        (name, parts): GoingOn(
+            chosen and FewerKeys(chosen[0], TEXT // parts, TEXT, chosen[1]), TEXT, updates
+        )
+        for (name, parts), chosen in GONE_ON.items()
+    }
 
 
-def going_on(found: dict[Trained, pd.DataFrame]) -> pd.DataFrame:
+def going_on(found: dict[tuple[str, int], pd.DataFrame]) -> pd.DataFrame:
     """One row per encoder: nats per hidden token, and how much more than with all keys."""
     rows = []
     for (name, parts), losses in found.items():
@@ -274,7 +266,7 @@ def going_on(found: dict[Trained, pd.DataFrame]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def going_on_claims(found: dict[Trained, pd.DataFrame]) -> Iterator[dict[str, object]]:
+def going_on_claims(found: dict[tuple[str, int], pd.DataFrame]) -> Iterator[dict[str, object]]:
     """At a quarter of the keys: differences over held-out texts, with the gate `converged`."""
     pairs = {
         "linformer-trained-quarter-is-enough": ((BY_LAYER, QUARTER), (ALL_KEYS, 1)),
@@ -283,9 +275,8 @@ def going_on_claims(found: dict[Trained, pd.DataFrame]) -> Iterator[dict[str, ob
     for claim, (one, other) in pairs.items():
         more = found[one] - found[other]
         moved = more["end"].mean() - more["half"].mean()
-        closed = NONE if abs(moved) <= STILL else (
-            f"converged: the second half of the updates moved it by {words.signed(moved)} nats"
-        )  # fmt: skip
+        told = f"converged: the second half of the updates moved it by {words.signed(moved)} nats"
+        closed = NONE if abs(moved) <= STILL else told
         yield released_claim(claim, MODEL, more["end"].mean(),
                              *resampled_mean(more["end"], seed=0), corpus="mixture-fr",
                              closed=closed)  # fmt: skip
@@ -345,10 +336,9 @@ def summary(tables: Tables) -> pd.DataFrame:
 
 def going_on_table(tables: Tables) -> pd.DataFrame:
     """One row per encoder that went on: nats per hidden token, and how much more than all keys."""
-    rows = tables["gone_on"]
+    rows = tables["gone_on"].rename(columns={"half": "halfway", "end": "at the end"})
     shown = {"keys": rows["keys"], f"of {TEXT}": TEXT // rows["parts"]}
-    for name, title in (("before", "before"), ("half", "halfway"), ("end", "at the end")):
-        shown[title] = rows[name].map("{:.2f}".format)
+    shown |= {name: rows[name].map("{:.2f}".format) for name in ("before", "halfway", "at the end")}
     shown["more than all keys"] = [
         "" if row.parts == 1 else _more(row) for row in rows.itertuples()
     ]
@@ -393,19 +383,18 @@ def facts(tables: Tables) -> Facts:
             found[f"{name}_{row.length}"] = f"{row.value:.1f}"
     if "gone_on" in tables:
         found |= _gone_on(tables["gone_on"], names)
-        means = tables["claims"].set_index("claim").loc["linformer-trained-beats-means"]
-        found["on_means"] = _more(means)
+        claim = tables["claims"].set_index("claim").loc["linformer-trained-beats-means"]
+        found["on_means"] = _more(claim)
     return {**found, "paper_speed": str(PAPER_SPEED), "paper_memory": str(PAPER_MEMORY)}
 
 
 def _gone_on(rows: pd.DataFrame, names: dict[str, str]) -> Facts:
-    """Nats at the end and, of fewer keys, how much more than all; `moved` in the second half."""
+    """Nats at the end and, of fewer keys, how much more than all, at the end and halfway."""
     first = rows.iloc[0]
     found = {"on_texts": str(first["texts"]), "on_updates": words.count(first["updates"]),
              "on_from": words.count(first["updates_before"]), "on_length": str(TEXT),
-             "on_before": f"{first['before']:.2f}", "on_end": f"{first['end']:.2f}"}  # fmt: skip
+             "on_end": f"{first['end']:.2f}"}  # fmt: skip
     for row in rows[rows["parts"] > 1].itertuples():
         key = f"on_{names[row.keys]}_{row.parts}"
-        found |= {key: _more(row), f"{key}_end": f"{row.end:.2f}",
-                  f"{key}_half": words.signed(row.value_half)}  # fmt: skip
+        found |= {key: _more(row), f"{key}_half": words.signed(row.value_half)}
     return found
