@@ -1,13 +1,12 @@
 """`headbook`: look at a model; fetch corpora, plan, pack, train, run, publish, build the book."""
 
-import json
 import math
 import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -226,13 +225,13 @@ def publish(
     """
     with _one_line_errors():
         limit = _seconds(minutes)
-        from headbook.publishing.results import chosen, published
+        from headbook.publishing.results import chosen, parameters, published
         from headbook.publishing.time_limit import TimeUpError, stopped_after
 
         _alone("publish")
         if model and given:
             raise UserError("--model and --given add different rows: give one of them")
-        asked = _parameters(given)
+        asked = parameters(given or ())
         pages = chosen(names, profile, model or ", ".join(asked))
         left = [template.name.partition("_")[0] for template in pages]
         try:
@@ -248,20 +247,6 @@ def publish(
             same = f"headbook publish {' '.join(left)}{at} --minutes {minutes:g}"
             typer.echo(f"time is up; this goes on: {same}")
             raise typer.Exit(3) from None
-
-
-def _parameters(given: list[str] | None) -> dict[str, Any]:
-    """`name=value` as parameters; a value that is no JSON is a text."""
-    found = {}
-    for each in given or ():
-        name, equals, value = each.partition("=")
-        if not (name and equals):
-            raise UserError(f"--given {each!r} is no name=value, as in --given lists=3")
-        try:
-            found[name] = json.loads(value)
-        except json.JSONDecodeError:
-            found[name] = value
-    return found
 
 
 @app.command()

@@ -1,5 +1,6 @@
 """Publishing: pages computed at a profile, their tables written to data/results."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,20 @@ def chosen(
     if names and (without := [name for name, here in trains.items() if not here]):
         raise UserError(f"{without[0]} has no models trained here: leave --profile {profile} out")
     return [each for each in found if trains[each.name]]
+
+
+def parameters(given: Iterable[str]) -> dict[str, Any]:
+    """`name=value` as parameters; a value that is no JSON is a text."""
+    found = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not (name and equals):
+            raise UserError(f"--given {each!r} is no name=value, as in --given lists=3")
+        try:
+            found[name] = json.loads(value)
+        except json.JSONDecodeError:
+            found[name] = value
+    return found
 
 
 def published(
