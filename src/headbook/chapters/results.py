@@ -92,15 +92,12 @@ def add(
     """Adds one model's rows to published tables; the rows of others stay to the letter.
 
     Its rows are those of its name, and of parts of it ("minilm, encoder"); those of an earlier
-    publication are replaced. Tables without a column `model` are left
-    alone. In the record, `added` says how and when these rows were measured. UserError where the
-    page was never published, and for a table or column that the published ones lack.
+    publication are replaced. Tables without a column `model` are left alone. In the record, `added`
+    says how and when these rows were measured. UserError where the page was never published, and
+    for a table or column that the published ones lack.
     """
     before = published(study, profile, root)
-    cells = {
-        path.stem: _cells(path.read_text("utf-8"))
-        for path in sorted(folder(study, profile, root).glob("*.csv"))
-    }
+    cells = _written(folder(study, profile, root))
     for name, table in tables.items():
         if "model" not in table:
             continue
@@ -134,10 +131,7 @@ def extend(
     where the page was never published, and for a table whose columns are not the published ones.
     """
     before = published(study, profile, root)
-    cells = {
-        path.stem: _cells(path.read_text("utf-8"))
-        for path in sorted(folder(study, profile, root).glob("*.csv"))
-    }
+    cells = _written(folder(study, profile, root))
     text = before.run.get("text_columns", {})
     for name, table in tables.items():
         new = _cells(_csv(table))
@@ -170,6 +164,11 @@ def _csv(table: pd.DataFrame) -> str:
 def _cells(csv: str) -> pd.DataFrame:
     """Every cell as it is written."""
     return pd.read_csv(StringIO(csv), dtype=str, keep_default_na=False)
+
+
+def _written(where: Path) -> Tables:
+    """The tables of a folder, every cell as it is written."""
+    return {path.stem: _cells(path.read_text("utf-8")) for path in sorted(where.glob("*.csv"))}
 
 
 def _replace(where: Path, files: Mapping[str, str], kept: dict[str, Any]) -> Path:
