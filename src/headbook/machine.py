@@ -1,4 +1,4 @@
-"""What the machine can do."""
+"""Capabilities of the machine."""
 
 
 def multiplies_bfloat16() -> bool:

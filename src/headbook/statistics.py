@@ -192,7 +192,7 @@ def partial_spearman(
 def drawn_within(
     groups: Sequence[object], replicates: int = REPLICATES
 ) -> Int[np.ndarray, "replicate head"]:
-    """Which head stands in each place: row 0 all as they are, then drawn within their groups."""
+    """Head in each place: row 0 all as they are, then drawn within their groups."""
     names = list(dict.fromkeys(groups))
     noise = np.random.default_rng(WITHIN_GROUPS)
     found = np.tile(np.arange(len(groups)), (1 + replicates, 1))
@@ -273,7 +273,7 @@ def block_matched_share(
     kept: Bool[np.ndarray, "point head"],
     blocks: Sequence[int],
 ) -> float:
-    """What `pair_share` is on average where each block's kept heads are drawn at random.
+    """Expected `pair_share` where each block's kept heads are drawn at random.
 
     The number of kept heads stays what it is in every block: what is left is the blocks' doing.
     """
@@ -306,7 +306,7 @@ def _wins(scores: Float[np.ndarray, " head"]) -> Float[np.ndarray, "head other"]
 
 
 def _weights(heads: int) -> Float[np.ndarray, "replicate head"]:
-    """How often each replicate draws each head; row 0 draws every head once."""
+    """Number of times each replicate draws each head; row 0 draws every head once."""
     noise = np.random.default_rng(OF_A_MODEL)
     drawn = noise.multinomial(heads, np.full(heads, 1 / heads), size=REPLICATES)
     return np.concatenate([np.ones((1, heads)), drawn])
@@ -329,7 +329,7 @@ def of_type(word_type: str, seed: int) -> float:
 
 @lru_cache(maxsize=4)
 def draws(sentences: int, samples: int, seed: int) -> Float[np.ndarray, "sample sentence"]:
-    """How often each sample draws each sentence, by sacrebleu's generator.
+    """Number of times each sample draws each sentence, by sacrebleu's generator.
 
     As floats: products of whole numbers are as exact in them, and many times faster.
     """

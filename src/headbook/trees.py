@@ -9,7 +9,7 @@ RELATIONS = ("nsubj", "dobj", "amod", "advmod")
 
 
 class Direction(StrEnum):
-    """Which end of an arc is the query; the paper writes nsubj's two directions v->s and s->v."""
+    """End of an arc that is the query; the paper writes nsubj's two directions v->s and s->v."""
 
     HEAD_TO_DEPENDENT = "head_to_dependent"
     DEPENDENT_TO_HEAD = "dependent_to_head"

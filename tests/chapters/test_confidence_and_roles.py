@@ -131,7 +131,7 @@ def test_the_largest_of_planted_values_and_the_heads_with_a_role() -> None:
     })  # fmt: skip
 
 
-def test_a_mark_is_the_role_or_in_brackets_the_commonest_place() -> None:
+def test_a_mark_is_the_role_or_in_brackets_the_most_frequent_place() -> None:
     blank = {"role": "none", "confidence": 0.8, "previous": 0.1, "next": 0.2, "own": 0.6,
              "other": 0.1, "other_offset": -2, "relation": "verb → object"}  # fmt: skip
     marks = [page._mark(blank | changed) for changed in (

@@ -95,7 +95,7 @@ def measurement() -> Measurement:
         (Score.NEIGHBOUR, (1, 2), 0.9, 0.7),
         (Score.OWN, (0, 2), 0.97, 0.96),
         (Score.OTHER, (1, 0), 0.8, 0.6),
-        # the offset is chosen on the first half too: what is commonest on the other does not count
+        # the offset is chosen on the first half too, whichever is most frequent on the other
         (Score.MARGIN, (1, 1), 0.4 - 0.2, 0.35 - 0.2),
         (Score.RARE, (1, 0), 0.5, 0.45),
     ],

@@ -101,8 +101,8 @@ def test_a_corpus_of_several_models_is_counted_once(
 
 def test_shares_and_intervals_of_counted_sentences() -> None:
     of = counted([tree("I")] * 30 + [tree("dogs", verb_first=True)] * 10)
-    assert of.commonest("nsubj") == -1
-    shares = of.at_commonest("nsubj")
+    assert of.most_frequent("nsubj") == -1
+    shares = of.at_most_frequent("nsubj")
     assert float(shares[0]) == 0.75
     plain = of.weights[:30].sum(0) / of.weights.sum(0)
     assert torch.allclose(shares, plain)

@@ -32,7 +32,7 @@ ARITHMETIC = Arithmetic(modulus=3, longest=17)
 
 @dataclass(frozen=True)
 class BracketsRun:
-    """Which roles a model has, its size, how long it learns, and the seed of all of that."""
+    """A model's roles and size, the length of its training, and the seed of all of that."""
 
     roles: Roles
     updates: int

@@ -31,7 +31,7 @@ SEED = re.compile(r"-seed(\d+)$")
 TRAINING = {field.name for field in fields(TrainingConfig)} - {"seed"}
 WATCHED = {"watched_segments": "segments", "watched_every": "every"}
 KINDS = (TRAINED, YOUNG) = ("trained here", "young")
-"""What a model is evidence for: trained until it converges, or small and stopped early."""
+"""Kinds of evidence: released, trained here until it converges, small and stopped early."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def recipe(name: str) -> Recipe:
 
 
 def kind_of(name: str) -> str:
-    """What a model is evidence for, one of KINDS."""
+    """The kind of evidence that the model is, one of KINDS."""
     return catalogue()[SEED.sub("", name)].kind
 
 

@@ -1,4 +1,4 @@
-"""What training a model costs: operations, seconds on a device, memory, disk."""
+"""Cost of training a model: operations, seconds on a device, memory, disk."""
 
 import math
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ width; a token, layer, head and key; a token and word of the vocabulary."""
 
 @dataclass(frozen=True)
 class Device:
-    """What trains: its GFLOP/s in large matrix products, and the share of it training reaches."""
+    """A training device: GFLOP/s in large matrix products, and the share that training reaches."""
 
     rate: float
     threads: int = 1
@@ -65,7 +65,7 @@ class Device:
         return 1 / (1 / PRODUCT_SHARE + self.rate / (BESIDE * width * self.threads))
 
     def seconds(self, work: float, width: int) -> float:
-        """How long so many operations take in the training of a model of that width."""
+        """Seconds that so many operations take in the training of a model of that width."""
         return work / (1e9 * self.rate * self.share_at(width))
 
 
@@ -162,5 +162,5 @@ def disk(run: Run) -> int:
 
 @cache
 def _snapshots(training: TrainingConfig) -> int:
-    """How many models are kept, with the last one."""
+    """Number of snapshots, the last model included."""
     return 1 + sum(map(training.is_snapshot, range(1, training.updates)))

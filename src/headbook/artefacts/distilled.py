@@ -121,7 +121,7 @@ def _pairs(model: FirefoxModel, sentences: Sequence[str]) -> list[EncodedPair]:
 
 
 def _whole_lines(file: Path) -> int:
-    """How many lines are whole; what an interrupted write left behind the last chunk is cut off."""
+    """Number of whole lines; remains of an interrupted write after the last chunk are cut off."""
     if not file.exists():
         return 0
     lines = file.read_text().splitlines(keepends=True)

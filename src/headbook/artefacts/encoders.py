@@ -38,7 +38,7 @@ COPIES = 10
 
 
 class Objective(StrEnum):
-    """What a model of one language learns to predict."""
+    """The training objective of a model of one language."""
 
     LEFT_TO_RIGHT = "language model"
     """The next token: a decoder without an encoder."""

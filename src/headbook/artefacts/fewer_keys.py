@@ -39,7 +39,7 @@ TOKENS = 4096
 
 @dataclass(frozen=True)
 class GoingOn:
-    """Which keys the encoder sees (None: all), the texts it goes on with, and for how long.
+    """Keys that the encoder sees (None: all), texts of its further training, and its length.
 
     Texts have `length` tokens; `batch` of them make an update, `tested` are held out. `rate` is of
     the encoder's own weights, `mixing_rate` of mixing matrices. UserError for no update, and for
@@ -74,7 +74,7 @@ def gone_on(run: GoingOn, store: Store) -> pd.DataFrame:
 
 
 def updates_before() -> int:
-    """How many updates made the weights that are gone on from."""
+    """Number of updates behind the weights that training continues from."""
     return _record()["updates"]
 
 

@@ -40,7 +40,7 @@ SUMS = "sums.safetensors"
 
 @dataclass(frozen=True)
 class Choices:
-    """Where the paper is silent; the defaults are the declared ones."""
+    """Choices on which the paper is silent; the defaults are the declared ones."""
 
     eos_keys: EosKeys = EosKeys.EXCLUDED
     eos_queries: EosQueries = EosQueries.EXCLUDED
@@ -58,7 +58,7 @@ DEFAULT = Choices()
 
 @dataclass(frozen=True)
 class HeadsRun:
-    """What is measured of a model: at `update` 0 before training, at None the best model."""
+    """Measurements of a model: at `update` 0 before training, at None the best model."""
 
     text: str
     update: int | None = None
@@ -101,7 +101,7 @@ def _ingredients(name: str, trained: TrainedModel, text: Text, run: HeadsRun) ->
 
 
 def read_sums(path: Path) -> Measured:
-    """What `write_sums` wrote."""
+    """Reads a file of `write_sums`."""
     tensors = load_file(path)
     names = {name.rpartition(" ")[0] for name in tensors}
     return {
@@ -154,7 +154,7 @@ def _write_one(name: str, sums: Measured, folder: Path) -> None:
 
 
 def _sums(measures: Mapping[str, HeadMeasure], own_batches: int) -> Measured:
-    """What all processes measured, added."""
+    """Sum of the measurements of all processes."""
     for measure in measures.values():
         if not own_batches:
             measure.forget()

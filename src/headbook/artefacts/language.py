@@ -48,7 +48,7 @@ SCALED = BlockScaling()
 
 
 class Setting(StrEnum):
-    """Which of the article's two models."""
+    """One of the article's two models."""
 
     PUBLISHED = "as published"
     """As its notebook ran: see models/published.py; a constant learning rate; segments of whole
@@ -83,7 +83,7 @@ class LanguageRun:
         return replace(self, training=replace(self.training, seed=seed))
 
     def equip(self, trainer: Trainer) -> None:
-        """What a kind of run adds to its training; nothing here."""
+        """Additions of a kind of run to its training; none here."""
 
     @property
     def label(self) -> str:

@@ -32,12 +32,12 @@ TOKENS = 4096
 ROWS = "rows.jsonl"
 
 Memory = tuple[Float[Tensor, "batch source model"], MemoryMask | None]
-"""What the encoder gives of a batch: its output and the mask of the padding."""
+"""The encoder's result for a batch: its output and the mask of the padding."""
 
 
 @dataclass(frozen=True)
 class MaskedRun:
-    """Which heads are closed, one set after another, and what the model then translates.
+    """Heads to close, one set after another, and the sentences that the model then translates.
 
     `test` is "valid" or the name of a test set, of the model's own corpus where `corpus` is None.
     `update` is None for the best model, 0 for the untrained one.
@@ -53,7 +53,7 @@ class MaskedRun:
 
 @dataclass(frozen=True)
 class Masked:
-    """What each mask of a run gives, in the order of its masks.
+    """Results for each mask of a run, in the order of its masks.
 
     `bleu` is cased, in percent, with the 13a tokeniser; `statistics` are what it is made of (see
     training/paired.py); `loss` is the cross-entropy in nats per target token, teacher-forced.

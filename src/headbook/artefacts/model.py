@@ -79,7 +79,7 @@ class ModelRun:
         )
 
     def equip(self, trainer: Trainer) -> None:
-        """What a kind of run adds to its training; nothing here."""
+        """Additions of a kind of run to its training; none here."""
 
     @property
     def label(self) -> str:
@@ -117,7 +117,7 @@ class TrainedModel(Trained):
 
     @property
     def asked(self) -> Ingredients:
-        """What decides this model, for the keys of whatever is made from it."""
+        """Key material of this model, for the keys of results computed from it."""
         return ingredients(self.run, self.corpus)
 
     @cached_property
@@ -153,7 +153,7 @@ class TrainedModel(Trained):
 
     @cached_property
     def training_pairs(self) -> list[EncodedPair]:
-        """What the model is trained on: pairs with at most LONGEST subwords on either side."""
+        """Training pairs: those with at most LONGEST subwords on either side."""
         return short(self.encode(self.corpus.train))
 
 

@@ -35,7 +35,7 @@ PRECISION = Precision.BF16
 
 
 class Start(StrEnum):
-    """Where the weights between the ends come from."""
+    """Source of the weights between the ends."""
 
     TRAINED = "trained"
     REDRAWN = "redrawn"

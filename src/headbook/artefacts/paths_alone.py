@@ -94,7 +94,7 @@ def _drawn(run: PathsRun, rows: int, purpose: str) -> Labelled:
 
 @torch.no_grad()
 def answers(run: PathsRun) -> Iterator[dict[str, object]]:
-    """What the trained network answers, whole and from paths of each length."""
+    """Answers of the trained network, whole and from paths of each length."""
     with torch.enable_grad():
         model = train(run)
     test = _drawn(run, TESTED, "test")

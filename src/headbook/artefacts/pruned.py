@@ -39,7 +39,7 @@ EVERYTHING = tuple(Kind)
 
 
 class Start(StrEnum):
-    """What a control starts from."""
+    """Starting point of a control."""
 
     TRAINED = "trained"  # the trained model, and the same further training
     SCRATCH = "scratch"  # random weights, and the training of the whole model
@@ -77,7 +77,7 @@ class ControlRun:
 
 @dataclass(frozen=True)
 class PrunedModel(TrainedModel):
-    """What either stage made: the model, its heads and how it translates the primary test set."""
+    """Result of either stage: the model, its heads and its translations of the primary test set."""
 
     base: TrainedModel
     made_by: Ingredients
@@ -125,7 +125,7 @@ class PrunedModel(TrainedModel):
 
 
 def primary_translations(made: TrainedModel) -> list[str]:
-    """How a model translated the first of its test sets."""
+    """A model's translations of the first of its test sets."""
     name = next(iter(made.corpus.tests))
     return (made.folder / f"{name}.txt").read_text().split("\n")[:-1]
 
@@ -212,7 +212,7 @@ def _finish(
 def keeping(
     closed: Sequence[Sequence[HeadId]], kinds: Sequence[Kind], size: Size
 ) -> Bool[np.ndarray, "point kind layer head"]:
-    """Which heads each model keeps."""
+    """Heads that each model keeps."""
     kept = np.ones((len(closed), len(kinds), size.layers, size.heads), dtype=bool)
     for number, heads in enumerate(closed):
         for head in heads:

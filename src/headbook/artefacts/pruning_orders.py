@@ -24,7 +24,7 @@ SCORED_ON = "valid"
 
 
 class Order(StrEnum):
-    """What decides which heads go first."""
+    """Criterion by which heads are ordered for pruning."""
 
     POSITION = "importance"
     """As their code has it: absolute value at every position, scored once on the full model."""

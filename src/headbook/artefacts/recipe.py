@@ -112,7 +112,7 @@ class Recipe:
 
     @property
     def added(self) -> set[str]:
-        """Which of the four additions the model has."""
+        """The additions, of four, that the model has."""
         names = ("regulariser", "drop_head", "sharing", "delight")
         return {name for name in names if getattr(self, name)}
 

@@ -103,7 +103,7 @@ class Regularising:
 
     @property
     def trainings(self) -> int:
-        """How many trainings each task takes."""
+        """Number of trainings of each task."""
         variants = len(self.terms) + 2
         grid = len(self.terms) * len(self.strengths) + 2 * len(self.rates)
         return 1 + grid + (self.seeds - 1) * (1 + variants)

@@ -42,7 +42,7 @@ Ids = Sequence[int]
 
 @dataclass(frozen=True)
 class ReleasedMaskedRun:
-    """Which heads are closed, one set after another; () is the whole model.
+    """Heads to close, one set after another; () is the whole model.
 
     `translated` is whether sentences are also translated anew under each mask, which takes longest;
     `referenced` whether the loss on references is computed too, where there are any.
@@ -275,7 +275,7 @@ def _score(
 def _row(
     model: FirefoxModel, found: dict[str, dict[int, object]], references: Sequence[str] | None
 ) -> dict[str, object]:
-    """What the store holds of a mask, sentence by sentence in their order."""
+    """Stored results of a mask, one per sentence, in their order."""
     row: dict[str, object] = {
         name: [round(found[name][index], DIGITS) for index in sorted(found[name])]
         for name in ("own", "reference")

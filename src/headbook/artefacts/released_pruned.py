@@ -50,7 +50,7 @@ ENGLISH = "en"
 
 
 class Choice(StrEnum):
-    """Who chose the heads that are closed."""
+    """Chooser of the heads that are closed."""
 
     GATES = "gates"
     FIXED = "fixed"  # somebody else: at random, by importance, or none of them
@@ -116,7 +116,7 @@ class ReleasedPruned:
 
     @property
     def statistics(self) -> Int[np.ndarray, "sentence 10"]:
-        """What BLEU is computed from, per sentence (see training/paired.py)."""
+        """Sufficient statistics of BLEU, per sentence (see training/paired.py)."""
         return np.array(self._notes["statistics"], dtype=np.int64)
 
     def install(self, model: FirefoxModel) -> None:
@@ -142,7 +142,7 @@ def released_pruned(
 
 
 def asked_for(text: Distilled, run: ReleasedPruning) -> Ingredients:
-    """What the store files a training under."""
+    """Key material of a training in the store."""
     return Ingredients(
         RELEASED_PRUNED,
         run,

@@ -23,7 +23,7 @@ BATCH_TOKENS = 256
 
 @dataclass(frozen=True)
 class RelevanceRun:
-    """What is propagated: the first so many pairs of the validation set, as in the paper.
+    """Pairs for propagation: the first so many of the validation set, as in the paper.
 
     At `update` 0 the model before training, at None the best model.
     """

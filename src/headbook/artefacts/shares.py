@@ -29,7 +29,7 @@ def share_of(batches: list[Batch]) -> list[Batch]:
 
 
 def added(sums: Mapping[str, RatioSums], batches: list[Batch]) -> dict[str, RatioSums]:
-    """What all processes measured of their shares of the batches, added; the same in each."""
+    """Sums over all processes' shares of the batches; the same in each process."""
     parts = chain.from_iterable((each.numerator, each.denominator) for each in sums.values())
     if not processes.mine(batches):
         parts = map(torch.zeros_like, parts)

@@ -28,7 +28,7 @@ LEAST = 8
 
 
 class Task(StrEnum):
-    """What is timed."""
+    """Operations that are timed."""
 
     DECODING = "decoding"  # greedily, with a cache, the same number of tokens for every model
     FORWARD = "forward"  # one pass with the reference given, as in classification
@@ -36,7 +36,7 @@ class Task(StrEnum):
 
 @dataclass(frozen=True)
 class SpeedRun:
-    """Which heads are cut out, one set after another, and how long each model is timed.
+    """Heads to cut out, one set after another, and the length of each model's timing.
 
     () among `masks` is the whole model. `tokens` are decoded for every sentence, whatever comes.
     """
@@ -53,7 +53,7 @@ class SpeedRun:
 
 @dataclass(frozen=True)
 class Speed:
-    """What was measured in one run.
+    """Measurements of one run.
 
     `times`: one row per task, batch size, mask (its place in the run) and round, with the seconds,
     sentences and decoded tokens. `sizes`: one row per mask, with heads, parameters, those in

@@ -27,7 +27,7 @@ IDS = "training.safetensors"
 
 @dataclass(frozen=True)
 class TokenisedRun:
-    """How large a vocabulary each side has at most."""
+    """Largest vocabulary of each side."""
 
     vocabulary: int
 

@@ -66,7 +66,7 @@ def first(batch: Batch, count: int) -> Batch:
 
 @dataclass(frozen=True)
 class Look:
-    """What was measured at one update; `loss_nats` is of the whole batch, before its step."""
+    """Measurements at one update; `loss_nats` is of the whole batch, before its step."""
 
     update: int
     loss_nats: float

@@ -76,7 +76,7 @@ def padded(batch: Batch) -> Batch:
 
 
 def one_of_each(batches: Sequence[Batch]) -> list[Batch]:
-    """What has to be trained on once, so that nothing is compiled while it is timed.
+    """Batches to be trained on once, so that nothing is compiled while it is timed.
 
     Without padding the encoder's layers have no mask, which is another code.
     """

@@ -1,4 +1,4 @@
-"""What is measured, and how often."""
+"""The bench's measurements and repetitions."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What the measuring pass costs: time over a plain forward pass, and memory over sentences."""
+"""Cost of the measuring pass: time over a plain forward pass, and memory over sentences."""
 
 import multiprocessing
 import resource
@@ -31,7 +31,7 @@ from headbook.types import Kind
 TOKENS = 4096
 """Padded tokens a measured batch."""
 MORE = 4
-"""How many times as many sentences the second measurement of memory has."""
+"""Factor of sentences in the second measurement of memory."""
 
 
 class Measured:
@@ -58,7 +58,7 @@ class Measured:
         return in_order(self.pairs[:sentences], TOKENS)
 
     def measures(self) -> list[HeadMeasure]:
-        """Those of the book with their baselines, in every kind of attention they exist for."""
+        """The book's measures with their baselines, in every kind of attention they exist for."""
         trees = [align(tree, self.source.spans(tree.text)) for tree in self.corpus.trees]
         ranks = frequency_ranks((source for source, _ in self.pairs), len(self.source))
         return [

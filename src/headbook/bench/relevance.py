@@ -1,4 +1,4 @@
-"""What batching buys relevance: all predictions together against one position at a time."""
+"""Speed of batched relevance: all predictions together against one position at a time."""
 
 from collections.abc import Sequence
 

@@ -43,5 +43,5 @@ def interleaved(works: Mapping[Name, Timed], rounds: int, title: str) -> dict[Na
 
 
 def ratio(slower: Sequence[float], quicker: Sequence[float]) -> Spread:
-    """How many times as long the first takes, round by round."""
+    """Ratio of the first's time to the second's, round by round."""
     return Spread.of([one / two for one, two in zip(slower, quicker, strict=True)])

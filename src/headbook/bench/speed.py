@@ -164,7 +164,7 @@ def speed(config: BenchConfig, width: int) -> list[Row]:
 
 
 def _pairs(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Which are compared: ours with every other one, and ours, compiled, with ours."""
+    """Pairs compared: ours with every other one, and ours, compiled, with ours."""
     ours, fixed = Contestant.OURS, Contestant.COMPILED
     return [(ours, fixed) if name == fixed else (name, ours) for name in names if name != ours]
 

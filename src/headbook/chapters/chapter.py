@@ -1,4 +1,4 @@
-"""What a page's module declares, and finding the modules.
+"""Declarations of a page's module, and finding the modules.
 
 A chapter is a module `chapters/<part>/<page>.py` with
 
@@ -41,7 +41,7 @@ HOME = "headbook.chapters"
 SUBJECTS = ("models", "texts")
 """Parameters without which there is nothing to measure."""
 NOTEBOOK_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython"}
-"""What IPython itself puts among a notebook's names."""
+"""Names that IPython itself adds to a notebook."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What was measured again, beside what is published: equal, or which cell differs."""
+"""Comparison of live measurements with published ones: equal, or which cell differs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ TOLERANCE = 2e-3
 
 @dataclass(frozen=True)
 class Comparison:
-    """How many cells were compared, and the first that differ, one line each."""
+    """Number of cells compared, and the first that differ, one line each."""
 
     cells: int
     differing: tuple[str, ...] = ()

@@ -95,7 +95,7 @@ class Config:
         return (*first, *(models[0] for models in others))
 
     def encoder_pruned_models(self) -> tuple[ModelRun, ...]:
-        """Those of them that are also pruned with gates in the encoder alone."""
+        """Corpora whose models are also pruned with gates in the encoder alone."""
         return self._named(self.pruned_models(), self.preset.pruning.encoder_corpora)
 
     def examined_models(self) -> tuple[ModelRun, ...]:
@@ -105,7 +105,7 @@ class Config:
         return self._named(one_each, self.preset.pruning.examined_corpora)
 
     def scratch_models(self, *, alone: bool) -> tuple[ModelRun, ...]:
-        """Those of them with from-scratch controls, gates in the encoder alone or everywhere."""
+        """Corpora with from-scratch controls, gates in the encoder alone or everywhere."""
         pruning = self.preset.pruning
         corpora = pruning.scratch_corpora
         if alone and pruning.scratch_encoder_corpora is not None:
@@ -173,7 +173,7 @@ class Config:
         return encoder_runs(self.one_model(), seeds)
 
     def layer_sample(self) -> LayerSample:
-        """How much text the layers are compared on. UserError where the profile compares none."""
+        """Amount of text for comparing layers. UserError where the profile compares none."""
         given = self.preset.layers
         if given is None:
             raise UserError(f"profile {self.profile} compares no layers; give it a sample")

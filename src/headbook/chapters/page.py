@@ -202,7 +202,7 @@ def add_measured(chapter: Chapter, given: Mapping[str, Any], root: Path | None =
 
 
 def _added(number: int, own: Mapping[str, Any]) -> str:
-    """What was added to published tables later, by which command."""
+    """Additions to published tables, with the command of each."""
     if "model" in own:
         subject = escape(own["model"])
         option = f"--model {subject}"
@@ -226,7 +226,7 @@ def _computed(chapter: Chapter, given: Mapping[str, Any]) -> tuple[Tables, dict[
 
 
 def _published(name: str, root: Path | None) -> tuple[Published | None, Published | None]:
-    """What was published of released models, and of models trained here at the largest profile."""
+    """Tables published for released models, and for models trained here at the largest profile."""
     try:
         released = published(name, RELEASED, root)
     except UserError:

@@ -28,7 +28,7 @@ from headbook.types import UserError
 
 @dataclass(frozen=True)
 class Pruning:
-    """How a profile's models are pruned, and how much text their heads are scored on.
+    """Pruning of a profile's models, and amount of text on which their heads are scored.
 
     Penalties are λ of one head, in nats per target token, whatever the number of gated blocks.
     """
@@ -51,7 +51,7 @@ class Pruning:
 
 @dataclass(frozen=True)
 class LayerSample:
-    """Which seeds of each model are compared, layer by layer, and on how much training text.
+    """Seeds of each model compared layer by layer, and amount of training text.
 
     Voita, Sennrich and Titov: 1,000 tokens, each 1,000 times or more, and 10,000 clusters.
     """
@@ -71,7 +71,7 @@ class LayerSample:
 
 @dataclass(frozen=True)
 class Profile:
-    """Which models pages read, on which texts, with how many sentences at most."""
+    """Models that pages read, their texts, and the largest number of sentences."""
 
     models: tuple[ModelRun, ...]
     pruning: Pruning

@@ -114,7 +114,7 @@ def add(
 
 
 def _of(table: pd.DataFrame, model: str) -> pd.Series:
-    """Which rows are of the model or of a part of it."""
+    """Rows of the model or of a part of it."""
     names = table["model"].astype(str)
     return (names == model) | names.str.startswith(f"{model}, ")
 

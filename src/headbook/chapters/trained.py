@@ -13,7 +13,7 @@ from headbook.types import UserError
 
 @dataclass(frozen=True)
 class Trained:
-    """What is trained, and overrides of it: None is the profile's. At `published`, nothing is."""
+    """Trainings of a page and overrides: None is the profile's. `published` trains nothing."""
 
     profile: str = PUBLISHED
     corpus: str | None = None

@@ -1,4 +1,4 @@
-"""Which gates of a claim are closed for a model, and why."""
+"""Closed gates of a claim for a model, with reasons."""
 
 from collections.abc import Callable, Mapping
 
@@ -76,7 +76,7 @@ def _converged(claim: Claim, row: Mapping, evidence: Evidence) -> str:
 
 
 def moved(model: str, evidence: Evidence) -> float | None:
-    """How far the last sixth of a translation model's updates moved its BLEU; None where unknown.
+    """Change of a translation model's BLEU over its last sixth of updates; None where unknown.
 
     Below SMALL_BLEU it has converged.
     """

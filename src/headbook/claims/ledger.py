@@ -42,7 +42,7 @@ class Gate(StrEnum):
 
 
 class Rows(StrEnum):
-    """What the rows of a claim are: models of their own, or settings of one model."""
+    """Meaning of a claim's rows: separate models, or settings of one model."""
 
     MODELS = "models"
     SETTINGS = "settings"

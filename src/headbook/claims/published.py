@@ -17,7 +17,7 @@ from headbook.statistics import share_not_below
 Made = TypeVar("Made")
 
 RELEASED = "released"
-"""What stands as the corpus of models that others trained until they were good enough to use."""
+"""Corpus name of released models."""
 UNTRAINED_UPDATE = "0"
 VERSUS = " minus "
 ON_VALIDATION = "best on the validation set"
@@ -43,7 +43,7 @@ class Evidence:
         return self.once((study, name, *of.items()), lambda: self._with(study, name, of))
 
     def once(self, key: object, make: Callable[[], Made]) -> Made:
-        """What `make` gives, at its first call for this key."""
+        """Result of the first call of `make` for this key."""
         if key not in self._seen:
             self._seen[key] = make()
         return self._seen[key]

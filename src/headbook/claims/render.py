@@ -33,7 +33,7 @@ def printed(value: PaperValue) -> str:
 
 
 def summary(result: Result) -> str:
-    """How many models pass, fail, and so on, and the span of their numbers, on one line."""
+    """Numbers of models that pass, fail, and so on, and the span of their values, on one line."""
     if not result.models:
         return "no run yet"
     found = Counter(model.outcome for model in result.models)
@@ -93,7 +93,7 @@ def _numbers(model: Judged, claim: Claim) -> str:
 
 
 def _over(model: Judged, claim: Claim) -> str:
-    """What an interval is over."""
+    """The unit of an interval."""
     seeds = model.seeds if model.seeds > 1 else claim.seeds
     return "within one model" if seeds is None else f"over {seeds} seeds"
 

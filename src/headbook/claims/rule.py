@@ -10,7 +10,7 @@ ROUNDING = 1e-9
 
 
 class Comparison(StrEnum):
-    """How a number is compared."""
+    """Comparison of a number with a threshold."""
 
     AT_LEAST = "at_least"
     AT_MOST = "at_most"
@@ -22,7 +22,7 @@ class Comparison(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What one model says about a claim."""
+    """Outcome of a claim for one model."""
 
     PASS = "passes"
     FAIL = "fails"

@@ -24,7 +24,7 @@ SEED = re.compile(r" s\d+(?= |$)")
 
 
 class Verdict(StrEnum):
-    """What the models of one profile say together about a claim."""
+    """Joint verdict of the models of one profile about a claim."""
 
     REPLICATED = "replicated"
     CONTRADICTED = "contradicted"

@@ -58,7 +58,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a verb agrees with: its English number, and its ending in the target language."""
+    """Agreement of a verb: its English number, and its ending in the target language."""
 
     third_singular: bool
     ending: str

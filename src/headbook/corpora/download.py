@@ -31,7 +31,7 @@ from headbook.types import UserError
 
 
 class State(StrEnum):
-    """What a check found at a file's place."""
+    """Result of checking a file."""
 
     OK = "ok"
     MISSING = "missing"

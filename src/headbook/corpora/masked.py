@@ -15,7 +15,7 @@ SELECTED = 0.15
 
 @dataclass(frozen=True)
 class Masking:
-    """Which shares of the selected tokens become the mask and a random token; the others stay."""
+    """Shares of the selected tokens that become the mask and a random token; the others stay."""
 
     hidden: float = 0.8
     random: float = 0.1

@@ -72,7 +72,7 @@ def open_zip(path: Path) -> zipfile.ZipFile:
 
 
 DAMAGE = (gzip.BadGzipFile, EOFError, zlib.error, zipfile.BadZipFile, tarfile.ReadError)
-"""What reading a damaged or cut-off file raises."""
+"""Errors raised by reading a damaged or cut-off file."""
 
 
 def damaged(name: str, error: Exception) -> UserError:

@@ -12,7 +12,7 @@ from headbook.corpora.registry import CorpusKind, registry
 from headbook.types import UserError
 
 NO_SOURCE = (PAD + 1,)
-"""What stands on the source side of a segment: a model without an encoder does not look there."""
+"""Empty source side of a segment: a model without an encoder does not look there."""
 
 
 @dataclass(frozen=True)

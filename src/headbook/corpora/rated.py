@@ -66,7 +66,7 @@ def load_rated(name: str) -> dict[str, list[Rated]]:
 
 
 def decided(sentences: Iterable[Rated]) -> list[Rated]:
-    """Those that are positive or negative: the binary task leaves neutral sentences out."""
+    """Positive and negative sentences: the binary task leaves neutral ones out."""
     return [sentence for sentence in sentences if sentence.rating != NEUTRAL]
 
 

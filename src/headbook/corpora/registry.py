@@ -15,7 +15,7 @@ UNKNOWN = "unknown"
 
 
 class CorpusKind(StrEnum):
-    """What a corpus can be used for."""
+    """Uses of a corpus."""
 
     PARALLEL = "parallel"
     TEST = "test"
@@ -32,7 +32,7 @@ ALONE = (CorpusKind.TREEBANK, CorpusKind.TEXT, CorpusKind.COREFERENCE, CorpusKin
 
 
 class Place(StrEnum):
-    """Where a corpus is on this machine."""
+    """Place of a corpus on this machine."""
 
     MIRROR = "mirror"
     DOWNLOADED = "downloaded"
@@ -41,7 +41,7 @@ class Place(StrEnum):
 
 
 class Access(StrEnum):
-    """How a public file is had."""
+    """Source of a public file."""
 
     AUTOMATIC = "automatic"
     BY_HAND = "by hand"

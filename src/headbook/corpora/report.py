@@ -1,4 +1,4 @@
-"""What a reader dropped, and why: nothing leaves a corpus without being counted here."""
+"""Dropped lines and reasons: nothing leaves a corpus without being counted here."""
 
 from collections import Counter
 from dataclasses import dataclass, field

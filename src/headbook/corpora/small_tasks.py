@@ -62,9 +62,9 @@ class Task:
 
     @property
     def majority(self) -> float:
-        """Accuracy on the test split of the commonest class of the training split."""
-        commonest = self.train.labels.flatten().bincount().argmax()
-        return float((self.test.labels == commonest).double().mean())
+        """Accuracy on the test split of the most frequent class of the training split."""
+        most_frequent = self.train.labels.flatten().bincount().argmax()
+        return float((self.test.labels == most_frequent).double().mean())
 
 
 @cache

@@ -27,7 +27,7 @@ def _is_punctuation(character: str) -> bool:
 
 
 def key(english: str) -> str:
-    """What two English sentences have in common when they count as one: lower-cased, white space
+    """Normal form under which two English sentences count as one: lower-cased, white space
     single, punctuation dropped.
     """
     kept = "".join(letter for letter in english.lower() if not _is_punctuation(letter))
@@ -35,7 +35,7 @@ def key(english: str) -> str:
 
 
 def place(group: str) -> bytes:
-    """Where a group stands in the order of groups: a pseudo-random place that never changes."""
+    """Place of a group in the order of groups: pseudo-random, and never changed."""
     return hashlib.sha256(group.encode()).digest()
 
 

@@ -94,7 +94,7 @@ def _belongs(words: Int[Tensor, " piece"], count: int) -> Bool[Tensor, "piece wo
 def _right(
     found: Int[Tensor, "layer head target_word"], wanted: Bool[Tensor, "target_word source_word"]
 ) -> Float[Tensor, "layer head"]:
-    """How many links are among those wanted."""
+    """Number of predicted links among the wanted ones."""
     hits = torch.gather(wanted.expand(*found.shape[:2], -1, -1), -1, found.clamp(min=0)[..., None])[
         ..., 0
     ]

@@ -36,7 +36,7 @@ class Aligned(Protocol):
 
 
 class PieceRule(StrEnum):
-    """How attention between pieces becomes attention between words; the paper does not say."""
+    """Rule for attention between words from that between pieces; the paper does not say."""
 
     SUM = "sum"
     """Attention to a word is the sum over its pieces, from a word the mean (Clark et al. 2019)."""
@@ -69,7 +69,7 @@ class Questions:
     words: Int[Tensor, "batch unit"]
 
     def counted(self) -> Float[Tensor, "batch column"]:
-        """How many questions each sentence asks in each relation-direction."""
+        """Number of questions of each sentence in each relation-direction."""
         return self.tally(torch.ones_like(self.row, dtype=torch.float64))
 
     def tally(self, values: Float[Tensor, "question ..."]) -> Float[Tensor, "batch column ..."]:

@@ -1,4 +1,4 @@
-"""What kind of token a head's weight falls on: neighbours, itself, special tokens, punctuation."""
+"""A head's weight by kind of token: neighbours, itself, special tokens, punctuation."""
 
 from collections.abc import Sequence
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""How alike heads are in what they span: products of one head's vectors with another's.
+"""Similarity of the spaces that heads span: products of one head's vectors with another's.
 
 Two of the X-raying article's metrics, raw and scale-free; linear CKA; Lee et al.'s intra-head term.
 """
@@ -99,7 +99,7 @@ class HeadGrams(Metric):
         return self._grams().alignment()
 
     def grams(self) -> Grams:
-        """What was accumulated, added over processes where there are several.
+        """The accumulated sums, added over processes where there are several.
 
         UserError where no token was measured: an empty probe batch has no diversity.
         """
@@ -113,7 +113,7 @@ class HeadGrams(Metric):
 
 
 class SentenceSpread(Metric):
-    """How alike one head's contexts of different sentences are, [layer, head].
+    """Similarity of one head's contexts of different sentences, [layer, head].
 
     Mean over pairs of sentences of cos²: ‖C̃ᵀ C̃ - I_N‖_F² / (N(N-1)) of Lee et al. 2019, equation
     8, which they make large. A sentence's context is the mean over its tokens, as the work has one

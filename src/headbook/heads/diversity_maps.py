@@ -1,4 +1,4 @@
-"""How alike two heads' attention maps are, and how much one head's map varies with the query."""
+"""Similarity of two heads' attention maps, and variation of one head's map with the query."""
 
 import torch
 from jaxtyping import Float

@@ -1,4 +1,4 @@
-"""How alike two heads' vectors are at the same token: cosines, averaged over a text."""
+"""Similarity of two heads' vectors at the same token: cosines, averaged over a text."""
 
 from collections.abc import Sequence
 

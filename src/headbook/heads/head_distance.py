@@ -1,4 +1,4 @@
-"""How far the maps of any two heads of a model are apart, whatever their layers."""
+"""Distances between the maps of any two heads of a model, whatever their layers."""
 
 from collections.abc import Sequence
 

@@ -24,7 +24,7 @@ class Form(StrEnum):
 
 
 Contributions = tuple[Float[Tensor, "batch layer head"], Float[Tensor, "batch 1 1"]]
-"""What each sentence adds to a score's numerator and denominator."""
+"""Contributions of each sentence to a score's numerator and denominator."""
 
 
 Losses = Callable[[Batch], Float[Tensor, "..."]]
@@ -61,7 +61,7 @@ def importance(
 def contributions(
     model: Capturable, batch: Batch, losses: Losses | None = None
 ) -> dict[str, Contributions]:
-    """What each sentence of a batch adds to every score: one pass forward and one backward."""
+    """Contribution of each sentence of a batch to every score, by one forward and backward pass."""
     of_kind: dict[Kind, list[Tensor]] = {}
     for kind, products in block_products(model, batch, losses):
         of_kind.setdefault(kind, []).append(products)
@@ -90,7 +90,7 @@ def block_products(
 
 
 def _real(batch: Batch, kind: Kind) -> Bool[Tensor, "batch query"]:
-    """Which queries are no padding."""
+    """Queries that are no padding."""
     return batch.source_mask if kind is Kind.ENCODER else batch.target_mask
 
 

@@ -1,4 +1,4 @@
-"""How much weight goes to words of some kind, such as words with a sentiment or negations."""
+"""Weight on words of some kind, such as words with a sentiment or negations."""
 
 from collections.abc import Sequence
 

@@ -20,7 +20,7 @@ REPLICATES = 200
 
 
 class Selection(StrEnum):
-    """Where the best of several is chosen and where it is scored."""
+    """Sentences on which the best of several is chosen and on which it is scored."""
 
     HALVES = "halves"
     """Chosen on one half of the sentences, scored on the other: no gain by luck."""
@@ -92,7 +92,7 @@ class HeadMeasure(Metric):
 
     full_state_update = False
     point = Point.WEIGHTS
-    """What of the model the measure reads."""
+    """Recorded points that the measure reads."""
 
     def __init__(self, kind: Kind, replicates: int = REPLICATES) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class HeadMeasure(Metric):
             self.add_state(name, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
 
     def contributions(self, tape: Recording, batch: Batch) -> tuple[Tensor, Tensor]:
-        """What each sentence adds: numerator and denominator, [batch, *shape] each, finite."""
+        """Each sentence's contribution: numerator and denominator, [batch, *shape] each, finite."""
         raise NotImplementedError
 
     def update(self, tape: Recording, batch: Batch) -> None:

@@ -19,7 +19,7 @@ from headbook.models.capture import Capturable, Point
 from headbook.types import Kind, UserError
 
 POINTS = frozenset({Point.WEIGHTS, Point.VALUES})
-"""What norms are computed from."""
+"""Recorded points from which norms are computed."""
 
 
 def value_norms(

@@ -25,7 +25,7 @@ NULLS = 9
 
 
 class Null(StrEnum):
-    """How the weights of a null network come from those of the model."""
+    """Construction of a null network's weights from those of the model."""
 
     PERMUTED = "permuted"
     """Every matrix keeps its values, in random order."""
@@ -35,7 +35,7 @@ class Null(StrEnum):
 
 @dataclass(frozen=True)
 class NullValues:
-    """What the heads of null networks reach: for each measure, all heads of every null network."""
+    """Scores of null networks: for each measure, all heads of every null network."""
 
     values: Mapping[str, Float[Tensor, "null layer head ..."]]
 

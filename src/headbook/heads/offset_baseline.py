@@ -1,4 +1,4 @@
-"""Where a relation's partner stands, and the accuracy of always pointing at the commonest place."""
+"""Positions of a relation's partner, and accuracy of pointing at the most frequent one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class OffsetShare(HeadMeasure):
 
 @dataclass(frozen=True)
 class OffsetBaseline:
-    """The commonest offset of each relation-direction and the accuracy of pointing there."""
+    """The most frequent offset of each relation-direction and the accuracy of pointing there."""
 
     offset: Int[Tensor, " column"]
     chosen: Float[Tensor, " column"]
@@ -75,7 +75,7 @@ def offset_baseline(sums: RatioSums, selection: Selection = Selection.HALVES) ->
 def offset_accuracies(
     sums: RatioSums, chooser: RatioSums | None = None
 ) -> Float[Tensor, "replicate column"]:
-    """Accuracy of the commonest offsets on the scoring half of the sentences, chosen on the other.
+    """Accuracy of the most frequent offsets on the scoring half, chosen on the other half.
 
     They are chosen of the sums `chooser` where they are given.
     """

@@ -108,5 +108,5 @@ def _pointing(batch: Batch, keys: Int[Tensor, "batch query"]) -> Weights:
 
 
 def _eos(batch: Batch) -> Int[Tensor, " batch"]:
-    """Where each sentence's EOS stands."""
+    """Position of each sentence's EOS."""
     return batch.source_mask.sum(1) - 1

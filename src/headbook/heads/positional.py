@@ -1,4 +1,4 @@
-"""How often a head points at one fixed relative offset: its own token, a neighbour, another."""
+"""Share of queries at which a head points at one offset: its own token, a neighbour, another."""
 
 from dataclasses import dataclass
 from enum import StrEnum

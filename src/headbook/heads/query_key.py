@@ -41,5 +41,5 @@ def energy(values: Float[Tensor, "*batch rank"]) -> Float[Tensor, "*batch rank"]
 
 
 def dimensions(values: Float[Tensor, "*batch rank"], share: float = 0.9) -> Float[Tensor, "*batch"]:
-    """How many of the largest hold this share of the energy."""
+    """Number of the largest values that hold this share of the energy."""
     return (energy(values) < share - 1e-12).sum(-1).double() + 1

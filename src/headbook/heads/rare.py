@@ -30,7 +30,7 @@ OUTSIDE_TOP = 500
 
 
 class RareUnit(StrEnum):
-    """What "points at" is counted over; the paper does not say."""
+    """Unit over which "points at" is counted; the paper does not say."""
 
     QUERY = "query"
     """Share of query tokens that point there."""
@@ -107,7 +107,7 @@ class RareShare(HeadMeasure):
     def _pointed(
         self, tape: Recording, batch: Batch, queries: Bool[Tensor, "batch query"]
     ) -> tuple[Int[Tensor, "batch layer head asker"], Bool[Tensor, "batch asker"]]:
-        """What every query, or the sentence as a whole, points at, and which of these count."""
+        """Token that each query, or the whole sentence, points at, and which of these count."""
         if self.unit is RareUnit.QUERY:
             return favourites(tape, batch, self.kind, self.counting.eos_keys).key, queries
         pairs = counted_pairs(batch, self.kind, self.counting) & queries[:, :, None]
@@ -136,7 +136,7 @@ class RareChance(RareShare):
 def rare_tokens(
     batch: Batch, ranks: Int[Tensor, " vocabulary"], outside_top: int = OUTSIDE_TOP
 ) -> RareTokens:
-    """Where each sentence's rarest tokens stand; EOS and padding have no rank."""
+    """Positions of each sentence's rarest tokens; EOS and padding have no rank."""
     words = counted_keys(batch, Kind.ENCODER, Counting(eos_keys=EosKeys.EXCLUDED))
     rank = torch.where(words, ranks.to(batch.source.device)[batch.source], -1)
     rarest = rank.amax(-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""What a forward pass left of one batch, and what several measures make of it."""
+"""The recording of a forward pass over one batch, and results that several measures share."""
 
 from collections.abc import Callable, Hashable
 from typing import Protocol, TypeVar, runtime_checkable
@@ -13,7 +13,7 @@ Made = TypeVar("Made")
 
 @runtime_checkable
 class Recording(Protocol):
-    """What a measure reads: `recording[kind, point]` is one tensor a layer, never changed here."""
+    """Input of a measure: `recording[kind, point]` is one tensor per layer, never changed here."""
 
     def __getitem__(self, key: tuple[Kind, Point], /) -> list[Tensor]: ...
 
@@ -29,7 +29,7 @@ class Shared:
         return self._tape[key]
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """What `make` gave when it was first asked for under this key."""
+        """Result of the first call of `make` under this key."""
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]

@@ -208,7 +208,7 @@ def _total(relevance: Relevance) -> Float[Tensor, "batch prediction"]:
 
 
 def _upward(layers: list[Tensor]) -> Tensor:
-    """What was kept from the top down, as one tensor with the lowest layer first."""
+    """Relevances recorded from the top down, as one tensor with the lowest layer first."""
     return torch.stack(layers[::-1], dim=2)
 
 

@@ -31,12 +31,12 @@ EPSILON_2019 = 1e-7
 
 
 class Variant(StrEnum):
-    """Which of the methods that go by the name of layer-wise relevance propagation."""
+    """One of the methods that go by the name of layer-wise relevance propagation."""
 
     SIGNED = "signed"
     """The paper's signed weight ratio (appendix A), stabilised; see `SignedRules`."""
     CODE_2019 = "code-2019"
-    """What the paper's code did: positive weights, absolute value, rescaling; see `PositiveRules`.
+    """The paper's code: positive weights, absolute value, rescaling; see `PositiveRules`.
     """
     CONSTANT_ATTENTION = "constant-attention"
     """Attention weights are constants, only values get relevance; see `ConstantAttentionRules`."""
@@ -44,7 +44,7 @@ class Variant(StrEnum):
 
 @dataclass(frozen=True)
 class Core:
-    """What one attention block computed between its projections, every head for itself."""
+    """Per-head intermediate results of one attention block between its projections."""
 
     queries: Float[Tensor, "batch head query dim"]
     keys: Float[Tensor, "batch head key dim"]
@@ -69,7 +69,7 @@ class CoreShares:
 
 @runtime_checkable
 class Rules(Protocol):
-    """How each kind of layer shares the relevance of its outputs among its inputs."""
+    """Rule by which each kind of layer shares the relevance of its outputs among its inputs."""
 
     def linear(
         self, inputs: Activations, weight: Weight, bias: Bias | None, relevance: Incoming

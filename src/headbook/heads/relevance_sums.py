@@ -51,14 +51,14 @@ class RelevanceSums:
             self._sums[name] = RatioSums(numerator, denominator)
 
     def sums(self) -> Mapping[str, RatioSums]:
-        """What was accumulated, by name."""
+        """The accumulated sums, by name."""
         if not self._sums:
             raise UserError("relevance: no batch was measured; update it first")
         return dict(self._sums)
 
 
 def contributions(found: Relevances) -> Terms:
-    """What each sentence adds to the numerator and denominator of every mean."""
+    """Contributions of each sentence to the numerator and denominator of every mean."""
     counted = found.counted.double()
     predictions = counted.sum(1)
     terms: Terms = {"source": (found.source.double().sum(1), predictions)}

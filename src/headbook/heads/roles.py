@@ -13,7 +13,7 @@ from headbook.trees import RELATION_DIRECTIONS
 
 
 class Role(StrEnum):
-    """What a head was found to do."""
+    """Role of a head."""
 
     POSITIONAL = "positional"
     """It looks at a neighbour, to the left or to the right."""
@@ -22,12 +22,12 @@ class Role(StrEnum):
 
 
 DRAWING_ORDER = (Role.POSITIONAL, Role.SYNTACTIC, Role.RARE)
-"""Which role colours a head that has several: the order of the paper's legend, nothing more."""
+"""Order of roles in the paper's legend: the first colours a head that has several."""
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What a score must reach, as shares of 1."""
+    """Thresholds of scores, as shares of 1."""
 
     positional: float = 0.90
     """Voita et al. 2019, section 5.1: at least 90 % of the time; of one neighbour, -1 or +1."""
@@ -107,7 +107,7 @@ def held_roles(
     rare: Float[Tensor, "replicate layer head 2"],
     thresholds: Thresholds = Thresholds(),
 ) -> dict[Role, Bool[Tensor, "replicate layer head"]]:
-    """Which heads have which role, in every replicate; `offsets` are shares of fixed offsets."""
+    """Heads with each role, in every replicate; `offsets` are shares of fixed offsets."""
     baseline = offsets.nan_to_num(-1).amax(1)[:, None, None]
     margins = (syntactic - baseline).nan_to_num(nan=-torch.inf)
     neighbours = at_place(positional, Place.NEIGHBOUR)

@@ -1,4 +1,4 @@
-"""How much weight special tokens swallow: EOS, [CLS], [SEP], a start token, or a sink."""
+"""Weight on special tokens: EOS, [CLS], [SEP], a start token, or a sink."""
 
 from jaxtyping import Float
 from torch import Tensor

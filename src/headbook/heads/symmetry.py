@@ -1,4 +1,4 @@
-"""How far from symmetric attention is: between heads' projections and between tokens."""
+"""Asymmetry of attention: between heads' projections and between tokens."""
 
 from enum import StrEnum
 
@@ -103,7 +103,7 @@ def part_of(
 
 
 class PartPositionalShare(PositionalShare):
-    """Where queries would point had the scores one of their parts alone, [layer, head, offset].
+    """Offsets at which queries would point by one part of the scores alone, [layer, head, offset].
 
     Every block gets the model's own states, so each head is changed by itself.
     """

@@ -43,7 +43,7 @@ Few enough to be named. On English treebanks all sets of up to three tags do no 
 
 
 class Side(StrEnum):
-    """Where a rule looks, seen from the query."""
+    """Direction in which a rule looks from the query."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -102,7 +102,7 @@ class TagRuleShare(HeadMeasure):
         return asked.tally(right.double()).movedim(1, -1), asked.counted()[:, None]
 
     def _members(self, batch: Batch) -> Bool[Tensor, "batch word class"]:
-        """Which words belong to each of CLASSES."""
+        """Words that belong to each of CLASSES."""
         rows = [_classes(self.trees[number].tags, number) for number in batch.sentences.tolist()]
         return pad_sequence(rows, batch_first=True).to(batch.source.device)
 

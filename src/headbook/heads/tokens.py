@@ -1,4 +1,4 @@
-"""Which tokens count as keys and as queries, and where a query points.
+"""Tokens that count as keys and as queries, and where a query points.
 
 Every measure of attention weights asks these two questions here, so that they are answered once.
 Boundary tokens are those that stand for no text, as the batch marks them: EOS at the end of one of

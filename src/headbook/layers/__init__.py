@@ -1,1 +1,1 @@
-"""What a layer's representations of tokens hold: information about tokens, and change by layer."""
+"""Information in a layer's representations of tokens, and their change by layer."""

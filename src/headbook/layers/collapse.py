@@ -1,4 +1,4 @@
-"""How far the states of a sentence are from being all the same (Dong et al. 2021)."""
+"""Distance of a sentence's states from all being equal (Dong et al. 2021)."""
 
 from math import comb
 

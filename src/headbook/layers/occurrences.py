@@ -1,4 +1,4 @@
-"""Which occurrences of which tokens are looked at: as many of each, drawn at random."""
+"""Sampled occurrences of tokens: as many of each, drawn at random."""
 
 import torch
 from jaxtyping import Bool, Int

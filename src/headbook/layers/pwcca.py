@@ -1,4 +1,4 @@
-"""How unlike two representations of the same tokens are: projection-weighted CCA.
+"""Distance of two representations of the same tokens: projection-weighted CCA.
 
 Morcos, Raghu and Bengio (2018): canonical correlation analysis finds directions in either
 representation whose values correlate most; the mean of these correlations, weighted by how much of

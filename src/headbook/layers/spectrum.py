@@ -1,4 +1,4 @@
-"""How many singular values a matrix of attention weights needs (Wang et al. 2020, section 3)."""
+"""Number of singular values that attention weights need (Wang et al. 2020, section 3)."""
 
 import torch
 from jaxtyping import Float
@@ -28,6 +28,6 @@ def without_first(
 def rank_share(
     matrices: Float[Tensor, "*batch query key"], share: float = 0.9
 ) -> Float[Tensor, "*batch"]:
-    """How many of the largest singular values hold this share of their sum, over their number."""
+    """Share of singular values, largest first, that hold this share of their sum."""
     found = cumulative(matrices)
     return ((found < share - 1e-12).sum(-1).double() + 1) / found.shape[-1]

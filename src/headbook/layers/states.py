@@ -53,7 +53,7 @@ def token_states(
 def _slots(
     slots: Int[Tensor, " all"], starts: Int[Tensor, " batch"], batch: Batch
 ) -> Int[Tensor, "batch token"]:
-    """Where each token's state is put; -1 of those not asked for, of EOS and of padding."""
+    """Row for each token's state; -1 for tokens not requested, EOS and padding."""
     inner = batch.source_mask & (batch.source != EOS)
     places = starts[:, None] + torch.arange(batch.source.shape[1])
     return slots[places.where(inner, torch.tensor(0))].where(inner, torch.tensor(-1))

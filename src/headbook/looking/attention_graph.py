@@ -94,7 +94,7 @@ class AttentionGraph:
 
     @property
     def _readers(self) -> Float[Tensor, "output token"]:
-        """Which tokens' rows are each output's: its own, or the mean of all."""
+        """Rows of attention behind each output: its token's own, or the mean of all."""
         tokens = self.weights[self.kind][0].shape[1]
         if self.pooled:
             return torch.full((1, tokens), 1 / tokens, dtype=torch.float64)

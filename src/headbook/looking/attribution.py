@@ -1,4 +1,4 @@
-"""How much each word of a sentence had to do with a classifier's decision, by several methods.
+"""Attribution of a classifier's decision to the words of a sentence, by several methods.
 
 Gradient × input, integrated gradients (Sundararajan et al. 2017) and sampled Shapley values
 (Štrumbelj and Kononenko 2010) are captum's. All but `sensitivity` and `left_out` have a sign:

@@ -63,7 +63,7 @@ def separate_terms(queries: Heads, keys: Heads, dims: int, *, evenly: bool) -> T
 
 @dataclass(frozen=True)
 class Decomposition:
-    """What decides a decomposition beside the heads."""
+    """Settings of a decomposition beside the heads."""
 
     dims: int
     iterations: int

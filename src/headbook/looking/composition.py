@@ -1,4 +1,4 @@
-"""How much a head reads of what a head of a lower layer writes, from weights alone.
+"""Share of a lower head's output that a head reads, from weights alone.
 
 Elhage et al. 2021: head a adds x W_V W_O =: x O to the states, and head b reads them by W_Q W_Kᵀ or
 W_V W_O. A composition score is ‖O R‖ / (‖O‖ ‖R‖) in Frobenius norms, R being W_Q W_Kᵀ of b for

@@ -1,4 +1,4 @@
-"""How much each input word moves each output of a model: by blank-out and by input gradients.
+"""Influence of each input word on each output of a model: by blank-out and by input gradients.
 
 Abnar and Zuidema 2020, section 4: a word is replaced by one that says nothing, or the output is
 differentiated by its embedding.
@@ -22,7 +22,7 @@ DIRECTIONS = 8
 
 @dataclass(frozen=True)
 class Outputs:
-    """What a model computes of one sentence, row by row of a batch of versions of it.
+    """A model's output for one sentence, for each row of a batch of versions of it.
 
     Of an encoder: the state of every token, or `pooled` the mean of all. Of a decoder: the
     probabilities of the next token at every position. `kind` is the attention in which outputs and

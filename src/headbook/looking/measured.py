@@ -1,4 +1,4 @@
-"""What a table of heads remembers beside its columns, for `hb.roles` and the page."""
+"""Metadata of a table of heads beside its columns, for `hb.roles` and the page."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -70,7 +70,7 @@ def attention_measures(kind: Kind, replicates: int = REPLICATES) -> dict[str, He
 def role_measures(
     trees: Sequence[AlignedTree], ranks: Tensor, replicates: int = REPLICATES
 ) -> dict[str, HeadMeasure]:
-    """Those of encoder self-attention only: rare words and, where there are trees, syntax."""
+    """Measures of encoder self-attention only: rare words and, where there are trees, syntax."""
     found: dict[str, HeadMeasure] = {
         "rare": RareShare(ranks, replicates=replicates),
         "rare_sentences": RareShare(ranks, RareUnit.SENTENCE, replicates=replicates),
@@ -83,13 +83,13 @@ def role_measures(
 def null_measures(
     kind: Kind, roles: Callable[[], dict[str, HeadMeasure]]
 ) -> dict[str, HeadMeasure]:
-    """What null networks are measured with, without replicates."""
+    """Measures for null networks, without replicates."""
     shared = attention_measures(kind, replicates=0)
     return {name: shared[name] for name in ("confidence", "positional")} | roles()
 
 
 def baseline_measures(trees: Sequence[AlignedTree], ranks: Tensor) -> dict[str, HeadMeasure]:
-    """What the text gives away without any model: chance, fixed offsets, parts of speech."""
+    """Baselines from the text without any model: chance, fixed offsets, parts of speech."""
     found: dict[str, HeadMeasure] = {
         "rare_chance": RareChance(ranks),
         "rare_sentences_chance": RareChance(ranks, RareUnit.SENTENCE),
@@ -108,7 +108,7 @@ def nulls_of(
     count: int,
     shown: bool,
 ) -> NullValues:
-    """What heads of the same network with permuted or drawn weights reach on these batches."""
+    """Scores of heads of the same network with permuted or redrawn weights on these batches."""
     with bar(range(count * len(batches)), "null networks", "batch", shown) as progress:
 
         def counted(items: Iterable[Batch]) -> Iterable[Batch]:

@@ -1,4 +1,4 @@
-"""How much of a token reaches the position behind it: through one head, and through all paths.
+"""Information of a token that reaches the next position: through one head, and through all paths.
 
 The path of interest is the edge from a position to the one before it, i ← i−1. A masked edge has
 weight zero, and the other weights of its row are scaled to sum to one again.

@@ -14,7 +14,7 @@ from headbook.types import Kind, UserError
 
 NAMES = (("query", "key", "value"), ("q_proj", "k_proj", "v_proj"), ("q_lin", "k_lin", "v_lin"),
          ("q", "k", "v"))  # fmt: skip
-"""What attention modules call the three projections."""
+"""Names of the three projections in attention modules."""
 
 
 @dataclass(frozen=True)

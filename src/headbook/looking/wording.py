@@ -1,4 +1,4 @@
-"""How the page says things: names of heads, percentages, roles in words, tables."""
+"""Wording of the page: names of heads, percentages, roles in words, tables."""
 
 import math
 from collections.abc import Iterable, Sequence

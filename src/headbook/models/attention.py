@@ -23,7 +23,7 @@ MemoryMask = Bool[Tensor, "#batch 1 1 source"]
 
 
 class AttentionPath(StrEnum):
-    """How weights are computed when nobody records them; results agree, speed does not."""
+    """Computation of weights that nobody records; results agree, speed does not."""
 
     EXPLICIT = "explicit"  # two matrix products around a softmax
     FUSED = "fused"  # one kernel that never holds the weights
@@ -139,7 +139,7 @@ class Attention(nn.Module):
         return shared.repeat_interleave(self.heads // self.key_value_heads, dim=1)
 
     def _context(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | None) -> Tensor:
-        """What every head reads, [batch head query dim]. Kinds without a full matrix override it.
+        """Context of every head, [batch head query dim]. Kinds without a full matrix override it.
 
         Recorded or edited weights are there on the explicit path alone.
         """
@@ -152,13 +152,13 @@ class Attention(nn.Module):
     def _seen(
         self, key: Tensor, value: Tensor, mask: Mask | None
     ) -> tuple[Tensor, Tensor, Mask | None]:
-        """What queries look at: all keys and values. Kinds of attention to fewer override it."""
+        """Keys and values that queries look at: all. Kinds of attention to fewer override it."""
         return key, value, mask
 
     def _bound(
         self, context: Float[Tensor, "batch head query dim"], queries: Tensor
     ) -> Float[Tensor, "batch head query dim"]:
-        """What goes on from each head: its context. Kinds of attention with roles override it."""
+        """Output of each head: its context. Kinds of attention with roles override it."""
         return context
 
     def _fused(self, query: Tensor) -> bool:

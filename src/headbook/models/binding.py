@@ -15,7 +15,7 @@ from headbook.types import UserError
 
 
 class Roles(StrEnum):
-    """What a head's context is multiplied by before the output map."""
+    """Factor of a head's context before the output map."""
 
     NONE = "plain"
     CONSTANT = "constant roles"  # learnt, the same whoever asks: W_O could do the same

@@ -13,7 +13,7 @@ from headbook.types import Kind
 
 
 class Point(StrEnum):
-    """What can be recorded of one attention block, per head unless said otherwise."""
+    """Recordable points of one attention block, per head unless said otherwise."""
 
     QUERIES = "queries"  # [batch head query dim]
     KEYS = "keys"  # [batch head key dim]
@@ -58,7 +58,7 @@ class Capturable(Protocol):
 
 
 class Tape:
-    """What one forward pass left: `tape[kind, point]` is a list of tensors, one a layer.
+    """Recording of one forward pass: `tape[kind, point]` is a list of tensors, one per layer.
 
     Tensors are those of the forward pass itself: part of its graph when gradients are on, and never
     to be changed in place.

@@ -13,7 +13,7 @@ from headbook.models.transformer import Transformer
 
 @dataclass(frozen=True)
 class Search:
-    """How to search; the defaults are the paper's code. `beam` 1 is greedy search."""
+    """Search settings; the defaults are the paper's code. `beam` 1 is greedy search."""
 
     beam: int = 4
     length_exponent: float = 0.6

@@ -114,7 +114,7 @@ def group_counts(layers: int) -> list[int]:
 
 
 def _widths(width: int, layers: int, multiplier: float) -> list[int]:
-    """What each layer gives: in even steps from half of the width to the widest, and back."""
+    """Output width of each layer: in even steps from half of the width to the widest, and back."""
     narrow, half = width // NARROWER, math.ceil(layers / 2)
     widest = width * multiplier
     rising = [narrow + (widest - narrow) * step / max(half - 1, 1) for step in range(half)]

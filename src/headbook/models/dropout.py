@@ -10,7 +10,7 @@ LEVELS = 256
 
 
 def level(rate: float) -> int:
-    """How many of the 256 values of a byte drop an element; never all."""
+    """Number of the 256 values of a byte that drop an element; never all."""
     return min(round(rate * LEVELS), LEVELS - 1)
 
 

@@ -134,7 +134,7 @@ def delta_weights(
     keys: Float[Tensor, "*batch time feature"],
     strengths: Float[Tensor, "*batch time"],
 ) -> Float[Tensor, "*batch query time"]:
-    """What each value counts for a query that reads the delta rule's memory behind the last write.
+    """Weight of each value for a query that reads the delta rule's memory after the last write.
 
     Solving W_i = W_{i-1} + β_i (v_i − W_{i-1} φ_i) ⊗ φ_i for the written differences u gives
     (1 + β tril(φφᵀ, −1)) u = β v, so that W φ(q) = Σ_i v_i weights_i without a memory in between.

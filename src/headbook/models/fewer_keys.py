@@ -17,7 +17,7 @@ from headbook.types import UserError
 
 
 class Sharing(StrEnum):
-    """Which of Linformer's projections are one matrix (section 4, "additional efficiency")."""
+    """Sharing of Linformer's projections (section 4, "additional efficiency")."""
 
     HEADS = "heads"  # of a layer: one for keys and one for values
     KEY_VALUE = "keys and values"  # one per layer
@@ -25,7 +25,7 @@ class Sharing(StrEnum):
 
 
 class Fewer(StrEnum):
-    """How keys become fewer."""
+    """Reduction of the number of keys."""
 
     LINFORMER = "Linformer"
     POOLED = "means of neighbours"
@@ -129,7 +129,7 @@ class Matrices:
         self.shared = self._new() if fewer.sharing is Sharing.LAYERS else None
 
     def pair(self) -> tuple[Tensor, Tensor]:
-        """Those of the next layer's keys and values."""
+        """Projections of the next layer's keys and values."""
         if self.shared is not None:
             return self.shared, self.shared
         keys = self._new()

@@ -1,4 +1,4 @@
-"""How much a forward pass keeps for the way back."""
+"""Memory that a forward pass holds for the backward pass."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What may stand in the place of a full self-attention, by name."""
+"""Replacements of full self-attention, by name."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +14,7 @@ from headbook.types import UserError
 
 
 class Mixing(StrEnum):
-    """How tokens of a text get to know of each other."""
+    """Method by which tokens of a text exchange information."""
 
     FULL = "full"
     FUSED = "full, fused"  # the same in one kernel that never holds the weights

@@ -18,7 +18,7 @@ GAIN = 1.41
 
 
 class Trainable(StrEnum):
-    """What is trained; each of the first four and all before it."""
+    """Trained parts; each of the first four includes all before it."""
 
     OUTPUT = "output"
     NORMS = "+ norms"

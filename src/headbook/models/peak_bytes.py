@@ -1,4 +1,4 @@
-"""How much memory a piece of work needs at once."""
+"""Peak memory of a piece of work."""
 
 from collections.abc import Callable
 

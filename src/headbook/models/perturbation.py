@@ -1,4 +1,4 @@
-"""What a decoder's positions see, found by changing one token and looking for what moved."""
+"""Positions that a decoder's outputs depend on, found by changing one token."""
 
 from dataclasses import dataclass
 

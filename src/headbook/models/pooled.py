@@ -19,7 +19,7 @@ from headbook.models.transformer import EncoderLayer, TransformerConfig, sinusoi
 
 
 class Reader(StrEnum):
-    """How words become states."""
+    """Method by which words become states."""
 
     LSTM = "BiLSTM"
     TRANSFORMER = "transformer"

@@ -18,7 +18,7 @@ from headbook.models.transformer import (
 )
 
 BLOCKED = -1e20
-"""What a blocked score becomes: finite, so a query that may look nowhere looks everywhere alike."""
+"""Value of a blocked score: finite, so a query that may look nowhere looks everywhere alike."""
 
 
 class PublishedAttention(Attention):

@@ -27,7 +27,7 @@ SMALLEST = 1e-6
 
 
 class Rule(StrEnum):
-    """How positions are written to the memory and read."""
+    """Schedule of writing positions to the memory and reading them."""
 
     SOFTMAX = "softmax"  # no memory: every key is kept and compared
     SUM = "sum"
@@ -35,7 +35,7 @@ class Rule(StrEnum):
 
 
 class Split(StrEnum):
-    """What several heads share out: the features always, the values or not."""
+    """Division of memory among heads: features always, values optionally."""
 
     FEATURES = "features"
     """Each head stores whole values, so all memories together are as large as one head's."""
@@ -172,7 +172,7 @@ class Recaller(nn.Module):
         values: Int[Tensor, "batch time"],
         queries: Int[Tensor, "batch query"],
     ) -> Float[Tensor, "batch head query time"]:
-        """How much of each position's value a query is given."""
+        """Weight of each position's value in a query's answer."""
         # every key and value is projected once, however often it stands somewhere
         projected = self.key_of_key(self.embedding)
         written = embedding(keys, projected) + embedding(values, self.key_of_value)

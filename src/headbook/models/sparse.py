@@ -22,7 +22,7 @@ NONE = -1
 
 
 class Pattern(ABC):
-    """Which keys a query sees: some blocks of `size`, and the first `tokens` of the text.
+    """Keys that a query sees: some blocks of `size`, and the first `tokens` of the text.
 
     The latter are global: every query sees them, and they see every key. With `step` above one, a
     block holds positions so far apart.
@@ -148,7 +148,7 @@ def lay_out(pattern: Pattern, length: int) -> Layout:
 
 
 def pairs(pattern: Pattern, length: int) -> Bool[Tensor, "query key"]:
-    """Which keys each query sees, as a full matrix: to look at, and for recording."""
+    """Keys that each query sees, as a full matrix: to look at, and for recording."""
     layout = lay_out(pattern, length)
     whole = torch.zeros(layout.positions.numel(), layout.positions.numel(), dtype=torch.bool)
     block, query, key = layout.seen.nonzero(as_tuple=True)

@@ -15,7 +15,7 @@ from headbook.types import Kind, UserError
 
 
 class NormPlacement(StrEnum):
-    """Where layer normalisation stands. The paper's code is pre-norm with a final norm."""
+    """Place of layer normalisation. The paper's code is pre-norm with a final norm."""
 
     PRE = "pre"  # x + f(norm(x)), and a norm after the last layer
     POST = "post"  # norm(x + f(x))
@@ -23,7 +23,7 @@ class NormPlacement(StrEnum):
 
 @dataclass(frozen=True)
 class HeadCounts:
-    """How many heads each block has, by kind and layer, where surgery left them unequal."""
+    """Number of heads of each block, by kind and layer, where surgery left them unequal."""
 
     encoder: tuple[int, ...]
     decoder: tuple[int, ...]

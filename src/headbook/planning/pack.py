@@ -27,7 +27,7 @@ LARGEST = 60 * 2**20
 DATA, DOWNLOADS, RUNS = "data", "downloads", "runs"
 """Folders of a pack, named as HEADBOOK_DATA, HEADBOOK_DOWNLOADS and HEADBOOK_RUNS there."""
 PARSE_FILES = ("trees.json", "run.json")
-"""What a machine without spaCy reads of kept parses; the record comes last, as in the store."""
+"""Files of stored parses for a machine without spaCy; the record comes last, as in the store."""
 TOKEN_FILES = (*(f"{side}.json" for side in SIDES), IDS, "run.json")
 COMMANDS = """\
 To run there, in the repository's folder (with other paths, where the pack lies elsewhere there):

@@ -1,4 +1,4 @@
-"""What a profile's trainings will take, said before any of them starts.
+"""Estimated cost of a profile's trainings, before any of them starts.
 
 Counted are updates alone: not the subwords before them, nor validation and translation.
 """
@@ -127,7 +127,7 @@ def stages(config: Config, device: Device) -> list[Stage]:
 
 
 def _without_sweeps(config: Config, device: Device) -> Iterator[Stage]:
-    """What makes heads specialise; language models of text, and of the first model's source side;
+    """Page 27's models; language models of text, and of the first model's source side;
     both tasks with regularisers.
 
     They have no sweeps. The regularisers' own work is left out.
@@ -281,7 +281,7 @@ def _in_all(rows: Sequence[Training]) -> str:
 
 
 def _order(rows: Sequence[Training]) -> str:
-    """Which trainings come first."""
+    """Sort key: the trainings that come first."""
     names = [row.run.corpus for row in rows]
     covered = max(map(names.index, names)) + 1
     return f"They come in this order: lines 1 to {covered} give every corpus a model."

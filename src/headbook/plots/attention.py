@@ -1,4 +1,4 @@
-"""What one head looks at in one sentence."""
+"""The attention map of one head in one sentence."""
 
 import matplotlib
 import numpy as np

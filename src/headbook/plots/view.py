@@ -30,7 +30,7 @@ ROW, LEFT, RIGHT, WIDE, LONG = 24, 125, 285, 410, 14
 FAINT = 0.02
 """Weights below this are not drawn as lines."""
 START = "▸"
-"""What a decoder reads before its first token."""
+"""Stands for the start symbol that a decoder reads before its first token."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def _norms(model: Loaded, kind: Kind, tape: Tape) -> np.ndarray | None:
 
 
 def _encoded(series: Series) -> dict[str, object]:
-    """What the script reads."""
+    """The data that the script reads."""
     first = series.sentences[0]
     layers, heads = first.weights.shape[:2]
     return {

@@ -68,7 +68,7 @@ def freeze_decoder(model: Transformer) -> None:
 
 
 def parameter_groups(model: Capturable, gate_factor: float) -> list[dict[str, Any]]:
-    """What the optimiser trains: weights, and gates at `gate_factor` times their learning rate."""
+    """Parameter groups: weights, and gates at `gate_factor` times their learning rate."""
     of_gates = [gate.log_alpha for _, _, gate in gates(model)]
     known = set(map(id, of_gates))
     weights = [each for each in model.parameters() if each.requires_grad and id(each) not in known]
@@ -96,7 +96,7 @@ class HeadPenalty:
 
     @torch.no_grad()
     def row(self, model: nn.Module) -> dict[str, float]:
-        """How far the gates are: heads expected open, decided open, and the share saturated."""
+        """State of the gates: heads expected open, decided open, and the share saturated."""
         learned: Sequence[HardConcrete] = [gate for _, _, gate in gates(model)]
         expected = sum(float(gate.open_probability().sum()) for gate in learned)
         saturated = torch.cat([gate.saturated() for gate in learned])

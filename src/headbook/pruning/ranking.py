@@ -44,7 +44,7 @@ def first_of(order: Sequence[HeadId], count: int) -> tuple[HeadId, ...]:
 
 
 def counts(heads: int, levels: Sequence[float]) -> tuple[int, ...]:
-    """How many of so many heads each level prunes; UserError for a level outside 0 to 1."""
+    """Number of heads pruned at each level; UserError for a level outside 0 to 1."""
     for level in levels:
         if not 0 <= level <= 1:
             raise UserError(f"a share of {level:g} of the heads cannot be pruned; give 0 to 1")

@@ -30,13 +30,13 @@ from headbook import paths
 
 LOADED = "headbook.publishing.loaded"
 LAUNCHER = [sys.executable, "-m", "ipykernel_launcher"]
-"""How the command of a kernel begins that a copy can take the place of."""
+"""First words of a kernel's command for which a copy can stand in."""
 AT_THE_START = ("PYTHON", "OMP_", "MKL_", "MPL", "OPENBLAS_")
 """Beginnings of the variables that are read when Python and the libraries start."""
 
 
 def processes(environment: Mapping[str, str]) -> BaseContext:
-    """How to start processes whose kernels have this environment: as copies, or anew."""
+    """Starter of kernels with this environment: as copies, or anew."""
     if sys.platform != "linux" or environment.get("OMP_NUM_THREADS") != "1":
         # spawned, as a forked copy of a process that has used torch's threads can hang
         return get_context("spawn")

@@ -10,13 +10,13 @@ from headbook import paths
 PATH = list(sys.path)
 VARIABLES = paths.variables()
 KERNELS_OWN = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
-"""What ipykernel sets where it is not set, for matplotlib to read when it is imported."""
+"""ipykernel's default environment, which matplotlib reads when it is imported."""
 
 MORE = (
     "headbook.chapters.page", "headbook.plots", "ipykernel.kernelapp", "papermill",
     "headbook.released.hugging_text",  # the last, as transformers need not be installed
 )  # fmt: skip
-"""What notebooks and their runner import besides chapters."""
+"""Imports of notebooks and their runner besides chapters."""
 
 # A fault in a chapter is that page's alone: the kernel that opens it fails, and says so.
 with paths.with_variables(KERNELS_OWN | VARIABLES), suppress(Exception):

@@ -233,7 +233,7 @@ def _publish(job: _Job, seconds: float) -> Executed:
 
 
 def _compared(notebook: nbformat.NotebookNode) -> tuple[int, tuple[str, ...]]:
-    """How many values the page measured that are published too, and those that differ."""
+    """Number of live values that are published too, and those that differ."""
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             if found := output.get("data", {}).get(COMPARED):
@@ -251,5 +251,5 @@ def _used() -> tuple[float, float]:
 
 
 def record_of(copy: Path) -> Path:
-    """Where the profile and run time of an executed copy are written down."""
+    """File with the profile and run time of an executed copy."""
     return copy.with_suffix(".run.json")

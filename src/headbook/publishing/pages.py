@@ -91,7 +91,7 @@ def _deviation(entry: dict) -> str:
 
 
 def status(copies: list[Path], results: Path) -> str:
-    """What made this copy of the book: versions, machine, run times, published runs."""
+    """Provenance of this copy of the book: versions, machine, run times, published runs."""
     versions = {"Python": platform.python_version(), **record.versions()}
     versions |= {name: version(name) for name in BOOK_PACKAGES}
     return "\n\n".join(
@@ -127,7 +127,7 @@ def _run_time(copy: Path) -> tuple[str, str, str]:
 
 
 def _published(results: Path) -> str:
-    """What ran where and for how long, a section for each published profile, the largest first."""
+    """Runs with machine and duration, a section for each published profile, the largest first."""
     by_profile = {name: sorted((results / name).glob("*/run.json")) for name in reversed(PROFILES)}
     sections = [_profile(name, files) for name, files in by_profile.items() if files]
     return "\n\n".join([*sections, HOURS]) if sections else "None yet."

@@ -50,7 +50,7 @@ def _declared(path: Path, notebook: nbformat.NotebookNode) -> dict[str, object]:
 
 
 def literals(source: str) -> dict[str, object]:
-    """What `name = literal` lines assign; ValueError for any other statement."""
+    """Values assigned by `name = literal` lines; ValueError for any other statement."""
     declared = {}
     for statement in ast.parse(source).body:
         match statement:

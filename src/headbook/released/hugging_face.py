@@ -185,7 +185,7 @@ def _limit(tokenizer: Any, model: torch.nn.Module) -> int | None:
 
 
 def _languages(name: str, tokenizer: Any, translates: bool) -> tuple[str, str | None]:
-    """What name or tokenizer say of the languages, else undetermined."""
+    """Languages by the name or the tokenizer, else undetermined."""
     pair = re.search(r"opus-mt-(\w+)-(\w+)", name)
     if pair:
         return pair[1], pair[2]

@@ -94,7 +94,7 @@ def only_cached(name: str, identity: str) -> bool:
 
 
 def read(name: str, reader: str, where: str, offline: bool, **options: Any) -> Any:
-    """What this class of transformers reads there, its errors in one line."""
+    """The object that this class of transformers loads from there, its errors in one line."""
     import transformers
 
     try:

@@ -21,7 +21,7 @@ REQUIRED: dict[str, tuple] = {
     "transformer-ffn-activation": ("relu",),
     "transformer-ffn-depth": (2,),
 }
-"""What an option must say."""
+"""Required values of options."""
 
 ALLOWED: dict[str, tuple] = {
     "transformer-decoder-ffn-depth": (0, 2),  # 0: as in the encoder
@@ -40,7 +40,7 @@ ALLOWED: dict[str, tuple] = {
     "factors-dim-emb": (0,),
     "input-types": ([],),
 }
-"""What an option must say where it is given; older files do not know them all."""
+"""Required values of options that older files may lack."""
 
 
 def read_student(file: MarianFile, name: str) -> Student:

@@ -20,7 +20,7 @@ attention has a shape of its own."""
 
 
 class Stacks(StrEnum):
-    """What a model is built of."""
+    """The parts of a model."""
 
     ENCODER = "encoder"
     DECODER = "decoder"

@@ -80,7 +80,7 @@ class TappedBlock(nn.Module):
 
 @dataclass(frozen=True)
 class Call:
-    """What one attention module computed: query, key and value as the interface gave them."""
+    """Results of one attention module: query, key and value as the interface gave them."""
 
     module: nn.Module
     query: Float[Tensor, "batch head query dim"]
@@ -116,7 +116,7 @@ class Call:
             block.record(Point.SCORES, self.scores())
 
     def scores(self) -> Float[Tensor, "batch head query key"]:
-        """What the softmax was taken of, -inf where masked; T5's are unscaled and hold its bias.
+        """The softmax's argument, -inf where masked; T5's is unscaled and holds its bias.
 
         Computed anew, as the interface does not show them, and compared with the weights.
         UserError where an architecture does something else before its softmax.

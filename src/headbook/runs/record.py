@@ -1,4 +1,4 @@
-"""What is recorded of a run but does not key it: commit, versions, hardware, time."""
+"""Record of a run beside its key: commit, versions, hardware, time."""
 
 import os
 import platform

@@ -76,7 +76,7 @@ class Store:
         return (self.folder(ingredients) / "run.json").exists()
 
     def under_way(self, ingredients: Ingredients) -> Path | None:
-        """The folder of a run that was begun and not finished; None where there is none."""
+        """The folder of a run that was begun and not finished; None where none is near."""
         aside = _aside(self.folder(ingredients))
         return aside if aside.is_dir() else None
 
@@ -154,7 +154,7 @@ class Store:
         aside.rename(final)
 
     def explain(self, ingredients: Ingredients) -> list[Difference] | None:
-        """What differs from the nearest kept run: [] where it is kept, None where there is none."""
+        """Differences from the nearest stored run: [] for the same run, None where none is near."""
         if self.has(ingredients):
             return []
         asked = _flat(plain(ingredients))

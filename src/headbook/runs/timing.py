@@ -1,4 +1,4 @@
-"""How long a piece of work takes."""
+"""Duration of a piece of work."""
 
 import time
 from collections.abc import Callable

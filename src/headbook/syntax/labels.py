@@ -24,7 +24,7 @@ NEGATIONS = frozenset({"not", "n't", "n’t", "never"})
 
 
 class LabelScheme(StrEnum):
-    """Where a pipeline's labels come from, told by what it calls an object."""
+    """Label scheme of a pipeline, recognised by its label of objects."""
 
     UNIVERSAL = "universal"
     CLEARNLP = "clearnlp"

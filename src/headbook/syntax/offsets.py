@@ -1,4 +1,4 @@
-"""Where dependents stand relative to their heads, and how well that alone predicts them.
+"""Positions of dependents relative to their heads, and accuracy of predicting by them alone.
 
 Figure 3 and the baseline of Table 1 in Voita et al. 2019, both in words.
 """
@@ -56,7 +56,7 @@ def baseline_accuracy(
 
 
 def _partners(trees: Iterable[Tree], relation: str, direction: Direction) -> Counter[int]:
-    """How many arcs have the key at each offset from the query."""
+    """Number of arcs with the key at each offset from the query."""
     sign = 1 if direction is Direction.HEAD_TO_DEPENDENT else -1
     counts = Counter(
         sign * arc.offset for tree in trees for arc in tree.arcs() if arc.relation == relation

@@ -22,7 +22,7 @@ ATTRIBUTES = ("ORTH", "SPACY", "HEAD", "DEP", "POS", "TAG", "SENT_START")
 
 @dataclass(frozen=True)
 class ParserRecord:
-    """Which pipeline made a set of parses; `scheme` is told from the labels it gave."""
+    """The pipeline behind a set of parses; `scheme` follows from the labels it gave."""
 
     name: str
     version: str
@@ -121,7 +121,7 @@ def save_docs(parses: Parses, path: str | Path) -> Path:
 
 
 def load_docs(path: str | Path) -> Parses:
-    """What `save_docs` wrote; needs spaCy, not the pipeline."""
+    """Documents written by `save_docs`; needs spaCy, not the pipeline."""
     path = Path(path)
     try:
         record = json.loads(_record_path(path).read_text(encoding="utf-8"))

@@ -153,7 +153,7 @@ def _check_ranges(sentence: Sentence, count: int) -> None:
 
 
 def _spans(sentence: Sentence, text: str) -> Iterator[tuple[int, int]]:
-    """Where each word stands in the text, in order."""
+    """Span of each word in the text, in order."""
     edge = 0
     rows = iter([row for row in sentence.rows if not row.is_empty_node])
     for row in rows:
@@ -174,7 +174,7 @@ def _locate(sentence: Sentence, row: Row, text: str, edge: int) -> tuple[int, in
 
 
 def _width(sentence: Sentence, row: Row) -> int:
-    """How many words a multiword token stands for."""
+    """Number of words of a multiword token."""
     first, _, last = row.id.partition("-")
     if not (first.isdecimal() and last.isdecimal() and int(first) < int(last)):
         sentence.fail(row.number, f"{row.id!r} is no range of words")

@@ -1,4 +1,4 @@
-"""How a model is trained: what decides a training beside the model and the text."""
+"""Training settings: all that decides a training beside the model and the text."""
 
 import math
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from headbook.types import UserError
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How a model is trained; optimiser constants are the paper's (appendix B)."""
+    """Training settings; optimiser constants are the paper's (appendix B)."""
 
     updates: int
     tokens: int = 4096  # padded tokens a batch at most, on the longer side, over all processes

@@ -23,7 +23,7 @@ from headbook.training.schedule import learning_rate
 from headbook.types import UserError
 
 STATE = "state.safetensors"
-"""What a killed training resumes from, in its folder."""
+"""The checkpoint from which a killed training resumes, in its folder."""
 
 
 @runtime_checkable
@@ -32,13 +32,13 @@ class Addition(Protocol):
 
     @property
     def points(self) -> frozenset[Point]:
-        """What it reads of attention; where it reads nothing, nothing is recorded."""
+        """Points of attention that it reads; where it reads none, nothing is recorded."""
 
     def __call__(self, model: nn.Module, batch: Batch, tape: Tape) -> Tensor:
         """In nats per target token, part of the graph of the training pass that left the tape."""
 
     def row(self, model: nn.Module) -> dict[str, float]:
-        """What a row of the curve says of it."""
+        """Its columns in a row of the learning curve."""
 
 
 @runtime_checkable
@@ -51,7 +51,7 @@ class Observer(Protocol):
 
 @dataclass
 class Progress:
-    """Where a training run is; all of it is in every checkpoint."""
+    """State of a training run; all of it is in every checkpoint."""
 
     update: int = 0
     epoch: int = 0
@@ -223,7 +223,7 @@ class Trainer:
         return learning_rate(update, self.model.config.width, self.config.scale, self.config.warmup)
 
     def _predicted(self, batch: Batch) -> int:
-        """How many targets of the batch the loss is a sum over."""
+        """Number of the batch's targets over which the loss is a sum."""
         if self.losses is not None:
             return int(batch.target_mask.sum())
         return int((batch.target_out != self.ignored).sum())

@@ -12,7 +12,7 @@ from headbook.types import UserError
 
 SAMPLES = 1000
 SEED = 12345
-"""What sacrebleu draws with where nobody sets another, so that its p is ours to the last digit."""
+"""sacrebleu's default seed, so that its p is ours to the last digit."""
 
 Statistics = Int[np.ndarray, "sentence 10"]
 """A sentence a row: tokens of the translation and of the reference, then n-grams of orders 1 to 4

@@ -109,12 +109,12 @@ def _gone() -> ProcessGoneError:
 
 
 def count() -> int:
-    """How many processes there are."""
+    """Number of processes."""
     return distributed.get_world_size() if _connected() else 1
 
 
 def rank() -> int:
-    """Which of them this is, from 0."""
+    """Rank of this process, from 0."""
     return distributed.get_rank() if _connected() else 0
 
 
@@ -203,7 +203,7 @@ def gather(values: Tensor) -> list[Tensor]:
 
 
 def firsts(value: Value) -> Value:
-    """What the first process says, in every process: clocks and folders differ between them."""
+    """The first process's value, in every process: clocks and folders differ between them."""
     if count() == 1:
         return value
     said = [value]
@@ -237,7 +237,7 @@ def first_goes_first() -> Iterator[None]:
 
 
 def together(get: Callable[[Work], Path], work: Work) -> Path:
-    """What `get(work)` gives, where all processes take part in the work.
+    """Result of `get(work)`, where all processes take part in the work.
 
     `get` is the run store's: the first process alone asks it, locks and renames. The others do the
     work in the same folder when the first is told to, and hear at the end where the result is.
@@ -259,7 +259,7 @@ def together(get: Callable[[Work], Path], work: Work) -> Path:
 
 
 class Due(Enum):
-    """What is to be done between two updates."""
+    """Action due between two updates."""
 
     NOTHING = "nothing"
     SAVE = "save"

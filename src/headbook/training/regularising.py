@@ -35,7 +35,7 @@ Formula = Callable[[Recording, Batch, Kind], Layers]
 
 
 class Term(StrEnum):
-    """What is made small; the text is what tables show."""
+    """The quantity that is minimised; the text is its name in tables."""
 
     SUBSPACE = "subspaces disagree"
     """Li 2018, -D_subspace: (1/H²) Σ_ij cos of two heads' values, mean over tokens."""
@@ -174,7 +174,7 @@ _POINTS = {
 def _ratio(
     measure: HeadMeasure, tape: Recording, batch: Batch
 ) -> Float[Tensor, "layer head other"]:
-    """What the measure would find on this batch alone, with its gradient."""
+    """Value of the measure on this batch alone, with its gradient."""
     numerator, denominator = measure.contributions(tape, batch)
     return numerator.sum(0) / denominator.sum(0)
 

@@ -18,7 +18,7 @@ from headbook.models.transformer import Transformer
 
 
 class Casing(StrEnum):
-    """What is compared: raw cased text, or lower-cased text as the paper's repository did."""
+    """Casing of the comparison: raw cased text, or lower-cased as in the paper's repository."""
 
     CASED = "cased"
     LOWER = "lower"

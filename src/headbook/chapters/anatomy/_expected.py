@@ -26,7 +26,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Looking:
-    """What one head looks at in one sentence: a row for every token, and one for EOS."""
+    """Attention map of one head in one sentence: a row for every token, and one for EOS."""
 
     sentence: Sentence
     rows: tuple[Row, ...]

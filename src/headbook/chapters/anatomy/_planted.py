@@ -172,7 +172,7 @@ Known = dict[tuple[str, float, str], Expectation]
 
 
 def expectations(text: Text) -> Known:
-    """What every planted head must give under every measure."""
+    """Known answer of every planted head under every measure."""
     comparisons = len(HEADS) * len(NOISES[1:]) * len(COUNTS)
     known = {}
     for head in HEADS:

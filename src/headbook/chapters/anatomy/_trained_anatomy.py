@@ -23,7 +23,7 @@ from headbook.statistics import interval
 
 
 class Version(StrEnum):
-    """Which weights a row is of."""
+    """Weights of a row."""
 
     UNTRAINED = "untrained"
     TRAINED = "trained"

@@ -50,7 +50,7 @@ KEYS = ("sentences", "seed", "heads")
 
 @dataclass(frozen=True)
 class Parameters:
-    """How many trees of the sample, how many heads of random weights, and the seed of all noise."""
+    """Numbers of the sample's trees and of heads of random weights, and the seed of all noise."""
 
     sentences: int = 500
     random_heads: int = 48
@@ -119,7 +119,7 @@ def planted_rows(known: Known, values: Values) -> Iterator[dict[str, object]]:
 def fault_rows(
     known: Known, made: Mapping[str, Mapping[str, HeadMeasure]]
 ) -> Iterator[dict[str, object]]:
-    """How many values leave their known answers when the measures have a fault."""
+    """Number of values that leave their known answers when the measures have a fault."""
     for fault, measures_made in made.items():
         rows = list(planted_rows(known, by_name(measures_made)))
         wrong = [row for row in rows if not row["found"]]
@@ -178,7 +178,7 @@ def random_rows(
 
 
 def own(tables: Tables) -> pd.DataFrame:
-    """What the figure draws: each head by its own measure; entropies, in nats, are left out."""
+    """Rows of the figure: each head by its own measure; entropies, in nats, are left out."""
     every = tables["planted"]
     rows = every[every["own"] & (every["measure"] != "entropy")]
     labels = {noise: f"{words.percent(noise)} noise" if noise else "no noise" for noise in NOISES}
@@ -209,7 +209,7 @@ def given_roles(tables: Tables) -> pd.DataFrame:
 
 
 def seen_faults(tables: Tables) -> pd.DataFrame:
-    """How many values each fault moves away from the known answer."""
+    """Number of values that each fault moves away from the known answer."""
     rows = tables["faults"]
     return pd.DataFrame({
         "fault": rows["fault"],

@@ -1,4 +1,4 @@
-"""What pages 31 and 32 share: the X-raying article's numbers, and metrics before and after."""
+"""Shared by pages 31 and 32: the X-raying article's numbers, and metrics before and after."""
 
 from collections.abc import Mapping
 

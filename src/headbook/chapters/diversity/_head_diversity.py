@@ -1,4 +1,4 @@
-"""How unlike the others of its block each head is, and whether two scores put heads in one order.
+"""Dissimilarity of each head from the others of its block, and agreement of two scores' orders.
 
 Scores of a model's heads are grids, [kind, layer, head] with the kinds in the order of `Kind`.
 """
@@ -31,7 +31,7 @@ QUERIES, CONTEXTS = "1 - query alignment", "1 - context alignment"
 DIVERSITY = (DISSIMILARITY, QUERIES, CONTEXTS, DISTANCE, ATTENTION)
 """Scale-free measures, each large for a diverse head."""
 INSIDE, OVER, BETWEEN = "heads of a block", "heads of a kind", "layers of a kind"
-"""What is put in order: only within blocks is it a matter of neither kind nor layer."""
+"""Units of the ordering: within blocks it depends on neither kind nor layer."""
 ALL = "all kinds"
 KINDS = tuple(Kind)
 Grid = Float[np.ndarray, "kind layer head"]
@@ -148,7 +148,7 @@ SCOPES: Mapping[str, tuple[Correlate, Callable[[Grid], Grids]]] = MappingProxyTy
         BETWEEN: (between_layers, shuffled_layers),
     }
 )
-"""How each scope correlates two scores, and what is shuffled for chance to give the same."""
+"""Correlation of two scores in each scope, and the shuffling behind its chance level."""
 
 
 def agreement(first: Grid, second: Grid) -> Iterator[dict[str, object]]:

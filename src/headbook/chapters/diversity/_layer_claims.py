@@ -21,7 +21,7 @@ from headbook.chapters.tables import claim_row
 
 NAN = float("nan")
 CONTEXT = {Task.LANGUAGE: WHOLE, Task.MASKED: REPLACED}
-"""Where each language model predicts."""
+"""Position at which each language model predicts."""
 
 
 def claims(subjects: Sequence[Subject], tables: Tables) -> pd.DataFrame:

@@ -33,7 +33,7 @@ BATCH_TOKENS = 2048
 
 
 class Task(StrEnum):
-    """What a model of the text was trained for."""
+    """Training objective of a model of the text."""
 
     TRANSLATION = "translation"
     LANGUAGE = str(Objective.LEFT_TO_RIGHT)

@@ -26,7 +26,7 @@ LI_OTHERS = (Term.SUBSPACE, Term.POSITIONS)
 
 @dataclass(frozen=True, eq=False)
 class Gain:
-    """What one model gains over the base of its seed on each resampled test set."""
+    """Gain of one model over the base of its seed on each resampled test set."""
 
     of: Of
     seed: int
@@ -147,7 +147,7 @@ def _best_alone(evidence: Evidence) -> Iterator[dict[str, object]]:
 
 
 def _contrasts(evidence: Evidence) -> Iterator[dict[str, object]]:
-    """How much more nats a term gains in translation than in the language model."""
+    """Gain of a term in translation minus that in the language model, in nats."""
     named = " and ".join(dict.fromkeys(evidence.corpora.values()))
     for variant in TERMS:
         translation, language = (evidence.by_seed(task, variant, NATS) for task in Task)

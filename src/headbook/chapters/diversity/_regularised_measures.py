@@ -41,7 +41,7 @@ TABLES = ("diversity", "terms", "removed")
 
 @dataclass(frozen=True)
 class ReadingRun:
-    """How much validation text, in pairs or segments, and which shares of heads are closed."""
+    """Amount of validation text, in pairs or segments, and shares of heads to close."""
 
     probe: int
     lost: int
@@ -71,7 +71,7 @@ class Reading:
 
 
 def asked_of(each: Made, config: Config) -> ReadingRun:
-    """What a config reads of a model; fewer sentences where the user asks for so many."""
+    """Measurements of a model under a config; fewer sentences where the user asks for so many."""
     task, few = each.asked.task, None
     if task is Task.TRANSLATION:
         few = config.sentence_count

@@ -45,7 +45,7 @@ def shuffled(heads: Sequence[HeadId], order: int) -> list[HeadId]:
 
 
 def rise(removed: pd.DataFrame, share: float) -> float:
-    """How much one model's loss rises when that share is gone, mean over the orders, in nats."""
+    """Rise of one model's loss without that share, mean over the orders, in nats."""
     rows = removed.pivot(index="order", columns="share", values="valid_nats")
     # Where a profile has not that share it is the next one.
     nearest = min(rows.columns, key=lambda level: abs(level - share))

@@ -38,7 +38,7 @@ def ends(looks: pd.DataFrame, name: str) -> tuple[ByLayer, ByLayer]:
 
 
 def last_looks(count: int) -> int:
-    """How many looks are the end: one at least."""
+    """Number of measurements that count as the end: one at least."""
     return max(1, round(LAST * count))
 
 
@@ -102,14 +102,14 @@ def _first_against_rest(by_layer: ByLayer) -> float:
 
 
 def _attention(looks: pd.DataFrame) -> float:
-    """How far the later layers rise above how far the first one moves, in logarithms."""
+    """Rise of the later layers minus that of the first one, in logarithms."""
     first, last = ends(looks, column(ATTENTION, RAW))
     change = np.log(last / first)
     return float(change.iloc[1:].mean() - abs(change.iloc[0]))
 
 
 def setting_tables(models: Sequence[LanguageModel]) -> Tables:
-    """What both settings' pages are drawn from: looks, losses, what is seen."""
+    """Tables of both settings' pages: metrics, losses, positions that outputs depend on."""
     looks = [look_rows(model) for model in models]
     found = [row for model, rows in zip(models, looks, strict=True) for row in claims(model, rows)]
     return {

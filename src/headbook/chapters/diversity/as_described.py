@@ -47,7 +47,7 @@ def trained_here(config: Config, store: Store) -> Tables:
 
 
 def _text(model: LanguageModel) -> tuple[object, ...]:
-    """Which text a model and its pieces are trained on."""
+    """Text on which a model and its pieces are trained."""
     run = model.run
     return run.corpus, run.lines, run.vocabulary
 

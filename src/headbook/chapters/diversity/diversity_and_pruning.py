@@ -74,7 +74,7 @@ class Subject:
         return {**self.diversity[TRAINED], SURVIVAL: self.survival, **self.importance}
 
     def inside(self, first: str, second: str) -> Replicates:
-        """How two measures put the heads of a block in order, mean over all blocks."""
+        """Rank correlation of two measures over the heads of a block, mean over all blocks."""
         drawn = (drawn_again(self.scores[name]) for name in (first, second))
         return inside_blocks(*drawn)[ALL]
 
@@ -147,7 +147,7 @@ def _layers(each: Subject) -> Iterator[dict[str, object]]:
 
 
 def _versions(each: Subject) -> Iterator[tuple[str, str, Grid]]:
-    """What has a course over the layers: diversity of both versions, and survival."""
+    """Quantities by layer: diversity of both versions, and survival."""
     for version, measures in each.diversity.items():
         for measure, grid in measures.items():
             yield version, measure, grid

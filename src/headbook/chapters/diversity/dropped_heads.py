@@ -36,7 +36,7 @@ Parameters = Trained
 
 @dataclass(frozen=True)
 class RemovedRun:
-    """Which shares of heads are taken away, in how many orders, on how much validation text."""
+    """Shares of heads to remove, number of orders, amount of validation text."""
 
     levels: tuple[float, ...]
     orders: int
@@ -70,7 +70,7 @@ def _of_seed(config: Config, store: Store) -> Tables:
 
 
 def name_of(run: object) -> str:
-    """What the model is called beside the others of the page."""
+    """Name of the model beside the others of the page."""
     if not isinstance(run, DroppingRun):
         return NONE
     kind = CONSTANT if run.drop_head.turn is None else V
@@ -103,7 +103,7 @@ def _removed(name: str, model: LanguageModel, run: RemovedRun, store: Store) -> 
 
 
 def rise(removed: pd.DataFrame, variant: str, share: float) -> float:
-    """How much a variant's loss rises when that share of heads is gone, in nats; of one seed."""
+    """Rise of a variant's loss without that share of heads, in nats; of one seed."""
     return removed_heads.rise(removed[removed["variant"] == variant], share)
 
 

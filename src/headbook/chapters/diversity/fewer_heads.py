@@ -261,7 +261,7 @@ def groups(tables: Tables) -> pd.DataFrame:
 
 
 def sharers(tables: Tables) -> pd.DataFrame:
-    """How much more unlike two heads of one group are than two of two groups, over seeds."""
+    """Dissimilarity of two heads of one group minus that of two of two groups, over seeds."""
     rows = tables["groups"]
     rows = rows.assign(more=rows[SAME] - rows[OTHER])
     means = rows.groupby(["variant", "seed"], sort=False)["more"].mean().reset_index()

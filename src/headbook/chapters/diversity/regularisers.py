@@ -263,7 +263,7 @@ def strengths(tables: Tables) -> pd.DataFrame:
 
 
 def bought(tables: Tables) -> pd.DataFrame:
-    """What each regulariser changes, mean over seeds: its own term, dissimilarity, the rise."""
+    """Changes by regulariser, mean over seeds: its own term, dissimilarity, the rise."""
     columns = {"own_term": "its own term", DISSIMILARITY: DISSIMILARITY,
                "rise_at_half": "rise of loss without half the heads"}  # fmt: skip
     means = tables["changes"].groupby(["task", "variant"], sort=False)[list(columns)].mean()

@@ -237,7 +237,7 @@ def _passes(
 def outputs(
     model: PooledClassifier, pairs: Sequence[EncodedPair], imposed: Imposed | None = None
 ) -> Outputs:
-    """What a model gives for each sentence, in their order."""
+    """Output of a model for each sentence, in their order."""
     shares, weights, scores = np.empty(len(pairs)), [None] * len(pairs), [None] * len(pairs)
     for rows in bucket(pairs, 4 * TOKENS, range(len(pairs))):
         given = None if imposed is None else _padded([imposed[row] for row in rows])

@@ -88,7 +88,7 @@ def apart(first: Outputs, second: Outputs) -> tuple[float, float]:
 def erasure(
     model: PooledClassifier, pairs: Sequence[EncodedPair], orders: Mapping[str, Values]
 ) -> Iterator[dict[str, object]]:
-    """How far the probability of the predicted class falls without the words that stand first.
+    """Fall of the predicted class's probability without the words ranked first.
 
     One row per method and share of words, mean over sentences.
     """

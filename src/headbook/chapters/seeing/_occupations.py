@@ -18,7 +18,7 @@ def occupations(case: Case) -> tuple[str, str]:
 
 
 def drawn_again(cases: Sequence[Case]) -> Float[np.ndarray, "replicate case"]:
-    """How often each replicate counts each case; row 0 counts every case once.
+    """Number of times each replicate counts each case; row 0 counts every case once.
 
     Male- and female-stereotyped occupations are drawn again apart, and a case counts as often as
     both of its own together (pigeonhole bootstrap, Owen 2007). Sentences that share an occupation

@@ -96,7 +96,7 @@ def spread(items: Sequence[Item], count: int) -> list[Item]:
 
 @dataclass(frozen=True)
 class Found:
-    """How well one probe does, with resamples over the scored sentences."""
+    """Accuracy of one probe, with resamples over the scored sentences."""
 
     target: str
     features: str

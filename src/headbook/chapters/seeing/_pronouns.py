@@ -1,4 +1,4 @@
-"""Where encoder heads look from a pronoun: at the occupation of its stereotype?"""
+"""Targets of encoder heads from a pronoun: the occupation of its stereotype or another."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class PronounWeights:
     weights: Float[np.ndarray, "case version=2 layer head occupation=2"]
 
     def stereotyped(self) -> Float[np.ndarray, "case layer head"]:
-        """How much larger the share of the male-stereotyped occupation is for a male pronoun than
+        """Difference in the share of the male-stereotyped occupation for a male pronoun rather than
         for a female one in the same sentence; 0 for a head that does not know of stereotypes."""
         male = np.array([case.stereotype == MALE for case in self.cases])[:, None, None, None]
         referent = self._shares()

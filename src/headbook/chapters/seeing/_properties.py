@@ -1,4 +1,4 @@
-"""What each layer knows, for page 55: labels of words and sentences, identity, paraphrases."""
+"""Probed properties of page 55: labels of words and sentences, identity, paraphrases."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ IDENTITY, POSITION, TAG, RELATION = "word identity", "position", "part of speech
 SENTIMENT, PARAPHRASE = "sentiment", "paraphrase"
 PROPERTIES = (IDENTITY, POSITION, TAG, RELATION, PARAPHRASE, SENTIMENT)
 POSITIONS = (1, 2, 3, 4, 6, 8, 11, 15, 21)
-"""Where a new class of positions begins: about as many words in each."""
+"""First position of each class: about as many words in each."""
 TYPES, CLUSTERS = 50, 100
 """Most frequent words whose identity is looked for, and clusters of states."""
 RATED, PAIRS = 1_200, 300
@@ -48,12 +48,12 @@ class Profile:
 
     @property
     def above(self) -> Float[np.ndarray, "replicate layer"]:
-        """What exceeds the control task."""
+        """Value minus that of the control task."""
         return np.stack(self.found, axis=1) - np.stack(self.control, axis=1)
 
     @property
     def above_chance(self) -> Float[np.ndarray, "replicate layer"]:
-        """What exceeds chance."""
+        """Value minus chance."""
         return np.stack(self.found, axis=1) - self.chance[:, None]
 
 

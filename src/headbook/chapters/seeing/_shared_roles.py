@@ -89,7 +89,7 @@ def _scores(sums: dict[str, RatioSums], half: int | None) -> Scores:
 
 
 def matching(first: Scores, second: Scores, roles: Sequence[int]) -> Order:
-    """Which head of the second model goes with each of the first, layer by layer, one to one.
+    """Match of the second model's heads to those of the first, layer by layer, one to one.
 
     The assignment with the least sum of squared differences of the heads' ranks within their
     layer, over these roles (Hungarian method).

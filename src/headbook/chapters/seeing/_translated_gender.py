@@ -111,7 +111,7 @@ def genders(cases: Sequence[Case], rows: Sequence[Translated]) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Choice:
-    """Where a translation chooses a determiner's gender, and the token for each."""
+    """Position at which a translation chooses a determiner's gender, and the token for each."""
 
     position: int
     male: int
@@ -155,7 +155,7 @@ class Choices:
 
     @torch.no_grad()
     def read(self, without: Sequence[HeadId] = ()) -> Read:
-        """What the model says at the choices, with some heads removed."""
+        """The model's scores of the choices, with some heads removed."""
         model, odds, loss = self.model, np.empty((len(self.rows), 2)), np.empty(len(self.rows))
         targets = [row.text for row in self.rows]
         with closed(model.network, without):

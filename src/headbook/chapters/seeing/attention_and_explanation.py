@@ -164,7 +164,7 @@ def _stress_rows(task: _Task, models: dict, seen: dict) -> Iterator[dict[str, ob
 
 
 def one_word_decides(lengths: Sequence[int], seed: int) -> Outputs:
-    """What a model would give whose weight and whose decision lie on one word of each sentence.
+    """Result of a model whose weight and whose decision lie on one word of each sentence.
 
     Nothing can be changed of its weights: the adversary has to find nothing.
     """
@@ -304,7 +304,7 @@ def falls(tables: Tables) -> pd.DataFrame:
 
 
 def distances(tables: Tables) -> pd.DataFrame:
-    """How far a BiLSTM's weights and outputs lie from others, one row per other: means."""
+    """Mean distance of a BiLSTM's weights and outputs from those of others, one row each."""
     pairs = tables["trainings"].query("model == @LSTM")
     stressed = tables["stress"].query("model == @LSTM")
     rows = [

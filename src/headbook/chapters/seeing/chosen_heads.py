@@ -249,7 +249,7 @@ def summary(tables: Tables) -> pd.DataFrame:
 
 
 def common(tables: Tables, model: str) -> float:
-    """How much of what a sentence's halves share beyond chance is shared by all sentences."""
+    """Share common to all sentences of the overlap that a sentence's halves have beyond chance."""
     own = tables["overlap"].query("model == @model")
     own = own[own["top"] == _middle(own)].set_index("of")["value"]
     return (own[OTHERS] - own[CHANCE]) / (own[OWN] - own[CHANCE])

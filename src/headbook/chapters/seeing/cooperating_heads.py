@@ -243,7 +243,7 @@ def by_size(tables: Tables, model: str) -> pd.DataFrame:
 
 
 def whole_layers(tables: Tables) -> pd.DataFrame:
-    """What each layer's heads add together, beside the sum of each alone."""
+    """Contribution of each layer's heads together, beside the sum of each alone."""
     rows = tables["sets"].query("way == @LAYER")
     return pd.DataFrame({
         "model": rows["model"].replace(words.TITLES), "layer": rows["draw"],

@@ -84,7 +84,7 @@ class Parameters:
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
-    """What each probe finds, the best head of each relation, and claims."""
+    """Results of each probe, the best head of each relation, and claims."""
     if parameters.sentences < 30:
         raise UserError(
             f"sentences is {parameters.sentences}; give 30 or more, to fit and to score"
@@ -224,7 +224,7 @@ def _claims(model: str, found: list) -> Iterator[dict[str, object]]:
 
 
 def by_probe(tables: Tables, text: str = JUDGED) -> pd.DataFrame:
-    """What the figure draws: accuracy of probes of heads, one row per probe and model, the control
+    """Rows of the figure: accuracy of probes of heads, one row per probe and model, the control
     task's beside it, and the paper's value in the first model's rows."""
     rows = _of(tables, "probes", text)
     rows = rows[rows["target"] == HEAD]

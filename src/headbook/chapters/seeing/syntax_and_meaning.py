@@ -143,7 +143,7 @@ def _in_order(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def through_layers(tables: Tables, model: str, weights: str = RELEASED) -> pd.DataFrame:
-    """What exceeds the control task: property, layer, value."""
+    """Values minus those of the control task: property, layer, value."""
     rows = tables["layers"]
     rows = rows[(rows["model"] == model) & (rows["weights"] == weights)]
     rows = rows.assign(value=rows["value"] - rows["control"])

@@ -64,7 +64,7 @@ class Scored:
     loss: Float[np.ndarray, " mask"]
 
     def of(self, curve: Curve) -> list[int]:
-        """Where the curve's masks are."""
+        """Masks of the curve."""
         return [self.index[mask] for mask in curve.masks]
 
     @property

@@ -109,7 +109,7 @@ class Way:
         return (shares >= HALF * shares[-1]).int().argmax(0)
 
     def learnt(self, index: Int[Tensor, " replicate"]) -> Float[Tensor, " replicate"]:
-        """How much of the fall of the loss, from the untrained model to the last, has come then."""
+        """Share of the fall of the loss, from the untrained model to the last, reached by then."""
         nats = torch.tensor([moment.nats for moment in self.own])
         return (nats[0] - nats[index]) / (nats[0] - nats[-1])
 

@@ -41,7 +41,7 @@ FIRST = "firefox-en-pt"
 """The model of the pages' sentences, whose translations the other direction reads."""
 SHORT = {Kind.ENCODER: "", Kind.CROSS: "cross "}
 DIRECTION = {"firefox-en-pt": "en", "firefox-pt-en": "pt"}
-"""What begins the names of a model's facts."""
+"""Prefix of the names of a model's facts."""
 
 Scores = Mapping[Kind, Float[Tensor, "layer head"]]
 

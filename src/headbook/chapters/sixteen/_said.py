@@ -1,4 +1,4 @@
-"""What heads of released models say of the tokens they read, beside their removal: page 25.
+"""Information that heads of released models pass on about the tokens they read: page 25.
 
 Mutual information of a head's output and the token it reads. The output of a head at a token (its
 context, before the output projection) is replaced by the number of its cluster C, as Voita et al.
@@ -185,7 +185,7 @@ def _removals(found: Effects) -> dict[str, np.ndarray]:
 def said(
     models: Sequence[str], texts: Sequence[str], sentences: int, ablated: int = 0, nulls: int = 0
 ) -> Tables:
-    """What heads say beside their removal; with `nulls` sentences also null networks, and claims.
+    """Heads' information beside their removal; with `nulls` sentences also null networks; claims.
 
     Removal is measured on the first `ablated` sentences, with 0 read from the published tables, and
     that of null networks on the first `nulls`.

@@ -12,7 +12,7 @@ from headbook.runs.seeds import derived
 from headbook.statistics import interval
 
 ELSEWHERE = {"multi30k": ("tatoeba",), "tatoeba": ("multi30k", "msdocs"), "msdocs": ("tatoeba",)}
-"""Where texts of another kind are found for a corpus with one test set: the first there is."""
+"""Texts of another kind for a corpus with one test set: the first there is."""
 SAME, OTHER = "same kind", "another kind"
 RESAMPLES = 2000
 

@@ -1,4 +1,4 @@
-"""How far the most specialised head of a model has come: chosen on one half, scored on the other.
+"""Scores of a model's most specialised head: chosen on one half, scored on the other.
 
 Replicates are [1 + replicate]: the number as it is and then its bootstrap over sentences.
 """
@@ -28,7 +28,7 @@ It was measured before the places were apart, and these tables do not tell the o
 
 
 class Score(StrEnum):
-    """What the most specialised encoder head is scored by."""
+    """Score of the most specialised encoder head."""
 
     NEIGHBOUR = "neighbour"
     """The share of tokens for which it points at one neighbour, to the left or to the right."""
@@ -118,7 +118,7 @@ def _halves(
 def _margins(
     sums: Measured,
 ) -> tuple[Float[Tensor, "layer head 8"], Float[Tensor, "replicate layer head 8"]]:
-    """Accuracies minus those of the commonest offset, which is chosen on the first half as well."""
+    """Accuracies minus those of the most frequent offset, chosen on the first half, too."""
     accuracy, offsets = sums["syntactic"], sums["offsets"]
     shares = offsets.ratio(half=0).nan_to_num(-torch.inf)
     offset, relation = shares.argmax(0), torch.arange(shares.shape[1])

@@ -27,7 +27,7 @@ Block = tuple[Kind, int]
 
 
 class Choice(StrEnum):
-    """How the head that stays in a block is chosen; BLEU is of the test set in any case."""
+    """Choice of the head that stays in a block; BLEU is of the test set in any case."""
 
     VALIDATION = "best on the validation set"  # as in Table 5, which chose on another test set
     TEST = "best on the test set itself"  # as in Table 2: flattered by its own luck

@@ -87,7 +87,7 @@ class Parameters(Parsed):
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
-    """What released heads say; at a profile, every measure of every head of its models."""
+    """Information of released heads; at a profile, every measure of every head of its models."""
     own = ("models", "texts", "read", "ablated", "nulls")
     found = at_profile(parameters, store, trained_here, released=own)
     return found or _said.said(*(getattr(parameters, name) for name in own))

@@ -217,7 +217,7 @@ def means(tables: Tables) -> pd.DataFrame:
 
 
 def taken(tables: Tables) -> pd.DataFrame:
-    """Which kinds the order of importance takes heads from."""
+    """Kinds of attention from which the order of importance takes heads."""
     rows = tables["released"].query("scope == @EVERY and order == @Order.POSITION")
     return pd.DataFrame(
         {"pruned": [words.percent(each) for each in rows["share"]],

@@ -53,7 +53,7 @@ NAMES = {
     str(Score.RARE): "two rarest",
     CONFIDENCE: "confidence",
 }
-"""What figures and tables call them."""
+"""Their names in figures and tables."""
 
 
 Parameters = Parsed
@@ -145,7 +145,7 @@ def through(tables: Tables, column: str) -> pd.DataFrame:
 
 
 def last(tables: Tables) -> pd.DataFrame:
-    """What was trained and its scores at the last update, means over seeds; untrained first."""
+    """Trainings and their scores at the last update, means over seeds; untrained first."""
     rows = tables["checkpoints"]
     untrained = rows[(rows["change"] == Change.NONE) & (rows["update"] == 0)]
     shares = _shares(rows)
@@ -185,5 +185,5 @@ def facts(tables: Tables) -> Facts:
 
 
 def _shares(checkpoints: pd.DataFrame) -> list[str]:
-    """Those of SHARES that the table has."""
+    """The columns of SHARES that the table has."""
     return [name for name in SHARES if name in checkpoints]

@@ -102,7 +102,7 @@ def trained_here(config: Config, store: Store) -> Tables:
 
 
 def _checkpoints(model: TrainedModel, preset: Pruning, store: Store) -> Iterator[Checkpoint]:
-    """Those saved on the way, in order, then the best one, which is measured once."""
+    """Checkpoints saved on the way, in order, then the best one, which is measured once."""
     losses = model.curve.set_index("update")["valid_loss_nats"]
     best = int(losses.idxmin())
     ways = [(update, update) for update in model.snapshots if update != best]

@@ -119,7 +119,7 @@ class Emergence:
         return max(found, key=lambda each: each.chosen)
 
     def first(self, scored: Score) -> Checkpoint | None:
-        """Where a head first has the role; None where none ever does."""
+        """First place at which a head has the role; None where none ever does."""
         reached = (
             each for each in self.checkpoints if each.sharpest(scored).value >= threshold(scored)
         )
@@ -300,7 +300,7 @@ def moments(tables: Tables) -> pd.DataFrame:
 
 
 def told(tables: Tables) -> pd.DataFrame:
-    """Where the offset is known, of another page's table: model, head, offset, share."""
+    """Rows of another page's table with a known offset: model, head, offset, share."""
     rows = tables["offsets_told"]
     return pd.DataFrame(
         {

@@ -26,7 +26,7 @@ DETAILS = {
     "syntactic": RELATION_NAMES,
     "rare": RAREST,
 }
-"""What the last axis of each measure counts."""
+"""Meaning of the last axis of each measure."""
 
 
 def head_rows(measurement: Measurement) -> pd.DataFrame:
@@ -89,7 +89,7 @@ def head_scores(measurement: Measurement) -> pd.DataFrame:
 
 
 def _whole_baseline(measurement: Measurement) -> list[float]:
-    """The commonest offset's share of each relation-direction over all sentences."""
+    """The most frequent offset's share of each relation-direction over all sentences."""
     return measurement.sums["offsets"].ratio().nan_to_num(-1).amax(0).tolist()
 
 

@@ -1,4 +1,4 @@
-"""Which heads pruning keeps: controls of the same size, tests over heads, claims."""
+"""Heads that pruning keeps: controls of the same size, tests over heads, claims."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,12 +37,12 @@ Kept = Bool[np.ndarray, "point head"]
 
 
 def usual(points: Sequence[Point]) -> list[Point]:
-    """Those of the usual number of updates."""
+    """Trainings with the usual number of updates."""
     return [each for each in points if each.updates == UPDATES]
 
 
 def kept_matrix(points: Sequence[Point]) -> Kept:
-    """Which heads each training keeps, in the order of blocks."""
+    """Heads that each training keeps, in the order of blocks."""
     closed = [set(each.made.closed) for each in points]
     return np.array([[head not in shut for head in points[0].heads] for shut in closed])
 

@@ -1,4 +1,4 @@
-"""What the encoder heads that a sweep keeps do, and did before (Voita et al. 2019, Figure 8)."""
+"""Roles of encoder heads that a sweep retains, before and after (Voita et al. 2019, Figure 8)."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +22,7 @@ from headbook.types import Kind
 
 NEARNESS = "nearness"
 SCORES = (*map(str, Place), "margin", "rare", "confidence", NEARNESS)
-"""What is compared between kept and closed heads.
+"""Quantities compared between retained and closed heads.
 
 Nearness is the largest of the scores that make a role, each over its threshold: the own token and
 offsets farther than the neighbour are none.

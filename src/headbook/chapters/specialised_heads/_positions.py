@@ -1,4 +1,4 @@
-"""Where dependents stand relative to their heads in one text, with intervals over sentences."""
+"""Positions of dependents relative to their heads in one text, with intervals over sentences."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,7 +52,7 @@ class Positions:
     def of(self, relation: str) -> Bool[Tensor, " arc"]:
         return self.relation == RELATIONS.index(relation)
 
-    def commonest(self, relation: str) -> int | None:
+    def most_frequent(self, relation: str) -> int | None:
         """The most frequent offset, None where the text has no such arc."""
         if not self.of(relation).any():
             return None
@@ -69,9 +69,9 @@ class Positions:
         inside = (self.offset >= first) & (self.offset <= last)
         return self.share(inside, self.of(relation))
 
-    def at_commonest(self, relation: str) -> Float[Tensor, " replicate"]:
+    def at_most_frequent(self, relation: str) -> Float[Tensor, " replicate"]:
         """The share found by always pointing at the most frequent offset: the paper's baseline."""
-        offset = self.commonest(relation)
+        offset = self.most_frequent(relation)
         if offset is None:
             return torch.full((REPLICATES + 1,), torch.nan, dtype=torch.float64)
         return self.within(relation, offset, offset)

@@ -55,7 +55,7 @@ class Translated:
 
     @property
     def closed(self) -> int:
-        """How many heads it lacks."""
+        """Number of heads removed."""
         return len(self.closed_heads)
 
     @cached_property
@@ -82,7 +82,7 @@ class Sweep:
 
     @property
     def heads(self) -> int:
-        """How many heads have a gate."""
+        """Number of heads with a gate."""
         size = self.base.run.size
         return len(self.kinds) * size.layers * size.heads
 
@@ -170,7 +170,7 @@ def _by_kind(sweep: Sweep, each: Translated) -> dict[str, int]:
 
 
 def _last_row(each: Translated) -> dict[str, float]:
-    """Where training ended: validation loss, and how many gates were saturated."""
+    """End of training: validation loss, and number of saturated gates."""
     curve = each.made.curve
     # The trained model is the best of its run; what is trained further is kept as it ends.
     losses = curve["valid_loss_nats"]

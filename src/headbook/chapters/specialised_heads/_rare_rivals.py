@@ -1,4 +1,4 @@
-"""What a rare-word head could follow instead of rarity: place, and length of sentence or piece.
+"""Rival explanations of a rare-word head: place, and length of sentence or piece.
 
 Sentences are split by each of them. A head that follows rarity keeps its lead over chance in every
 part; one that looks at a fixed place, or at long pieces, keeps it in one part only.

@@ -16,7 +16,7 @@ from headbook.heads.roles import Role
 from headbook.statistics import interval
 
 CONFIDENT = 0.70
-"""What the ledger calls a confident head (claim voita-f1b-few-confident)."""
+"""The ledger's threshold of a confident head (claim voita-f1b-few-confident)."""
 WITH_ROLE = "heads with a role"
 """The row of a table of nulls that counts them."""
 

@@ -59,7 +59,7 @@ class Roles:
 
     @property
     def held(self) -> dict[Role, Bool[Tensor, "replicate layer head"]]:
-        """Which heads have which role."""
+        """Heads with each role."""
         return self.held_on(None)
 
     def held_on(self, half: int | None) -> dict[Role, Bool[Tensor, "replicate layer head"]]:
@@ -68,7 +68,7 @@ class Roles:
         return held_roles(*(self.sums[name].replicates(half) for name in names))
 
     def counts(self) -> Iterator[dict[str, object]]:
-        """How many encoder heads have each role and any, with intervals over sentences."""
+        """Number of encoder heads with each role and with any, with intervals over sentences."""
         held = self.held
         heads = held[Role.RARE][0].numel()
         for name, each in (held | {"any": torch.stack(list(held.values())).any(0)}).items():
@@ -154,7 +154,7 @@ class Roles:
 
 
 def role_measures(reading: Reading, replicates: int | None = None) -> dict[str, HeadMeasure]:
-    """What the roles of a reading's heads are read from; without replicates for null networks."""
+    """Measures behind the roles of a reading's heads; without replicates for null networks."""
     ranks = ranks_in(reading.batches)
     some = {} if replicates is None else {"replicates": replicates}
     return {
@@ -169,7 +169,7 @@ def role_measures(reading: Reading, replicates: int | None = None) -> dict[str, 
 
 
 def null_measures(reading: Reading) -> dict[str, HeadMeasure]:
-    """Those of the measures that read weights, without replicates."""
+    """The measures that read weights, without replicates."""
     return {name: each for name, each in role_measures(reading, replicates=0).items()
             if name in ("positional", "syntactic", "rare")}  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What page 16 asks of one student: relevance of its heads beside their roles and importance."""
+"""Page 16's measurements of one student: relevance of its heads beside roles and importance."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

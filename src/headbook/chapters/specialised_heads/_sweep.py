@@ -186,7 +186,7 @@ class Sweep:
 
     @cached_property
     def heads(self) -> tuple[HeadId, ...]:
-        """Those of the gated kind."""
+        """Heads of the gated kind."""
         return tuple(h for h in all_heads(self.model().network) if h.kind is self.kind)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What a head points at: rare tokens, and what rare tokens often are besides."""
+"""Targets of a head: rare tokens, and properties that rare tokens often share."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,7 +41,7 @@ Keys = Bool[Tensor, "batch key"]
 
 @dataclass(frozen=True)
 class Rivals:
-    """Where in a batch the tokens stand that a head could follow instead of rare ones."""
+    """Positions in a batch of tokens that a head could follow instead of rare ones."""
 
     reading: Reading
     ranks: Int[Tensor, " vocabulary"]

@@ -15,7 +15,7 @@ from headbook.runs.store import Store
 from headbook.statistics import interval
 
 CONFIDENT = 0.70
-"""What the ledger calls a confident head (claim voita-f1b-few-confident)."""
+"""The ledger's threshold of a confident head (claim voita-f1b-few-confident)."""
 NEIGHBOURS = {"-1", "+1"}
 
 

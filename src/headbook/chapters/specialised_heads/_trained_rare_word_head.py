@@ -44,7 +44,7 @@ def _labels(measurement: Measurement) -> dict[str, object]:
 
 
 def _kept(measurement: Measurement) -> dict[str, object]:
-    """How many sentences have a token outside the most frequent; counted by sentence only."""
+    """Number of sentences with a token outside the most frequent; counted by sentence only."""
     kept, every = measurement.sums["rare"].denominator[:, 0].sum(), len(measurement.text.sentences)
     return {**measurement.labels, "outside_top": OUTSIDE_TOP, "sentences": every,
             "kept": int(kept), "share": float(kept) / every}  # fmt: skip

@@ -60,8 +60,8 @@ def _baseline_rows(of: Positions) -> Iterator[dict[str, object]]:
     for relation in RELATIONS:
         yield {
             **of.labels, "relation": relation, "sentences": len(of.text.trees),
-            "arcs": int(of.of(relation).sum()), "offset": of.commonest(relation),
-            **_summary(of.at_commonest(relation), "share"),
+            "arcs": int(of.of(relation).sum()), "offset": of.most_frequent(relation),
+            **_summary(of.at_most_frequent(relation), "share"),
             **_summary(of.within(relation, *DRAWN[relation]), "in_range", "in_range_"),
         }  # fmt: skip
 
@@ -91,8 +91,8 @@ def _claims(texts: list[Positions]) -> Iterator[dict[str, object]]:
         for relation in RELATIONS:
             inside = _summary(each.within(relation, *DRAWN[relation]), "value")
             yield claim_row(f"voita-f3-{relation}", each.claim_labels, **inside)
-        others = [each.at_commonest(name) for name in RELATIONS if name != "amod"]
-        ahead = each.at_commonest("amod") - torch.stack(others).nan_to_num(-1).amax(0)
+        others = [each.at_most_frequent(name) for name in RELATIONS if name != "amod"]
+        ahead = each.at_most_frequent("amod") - torch.stack(others).nan_to_num(-1).amax(0)
         yield claim_row(
             "voita-f3-amod-most-predictable", each.claim_labels, **_summary(ahead, "value")
         )

@@ -121,7 +121,7 @@ def _follows_confidence(each: Subject, part: Replicates) -> dict[str, object]:
 
 
 def _rare_head(each: Subject, part: Float[np.ndarray, "layer head"]) -> dict[str, object]:
-    """How often the first layer's most relevant head points at one of the two rarest tokens."""
+    """Share of queries at which the first layer's most relevant head points at a rare token."""
     sums, head = each.measured.sums, int(part[0].argmax())
     shares = sums["rare"].replicates()[:, 0, head, 1].numpy()
     chance = float(sums["rare chance"].ratio()[0, 0, 1])

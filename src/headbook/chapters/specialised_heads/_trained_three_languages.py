@@ -26,7 +26,7 @@ ANY = "any role"
 
 
 def trained_here(config: Config, store: Store) -> Tables:
-    """How many heads hold each role, by target language."""
+    """Number of heads with each role, by target language."""
     found = list(measurements(config, store, updates=(None, 0)))
     models = [Roles.of(each) for each in found]
     best = [each for each in models if each.measurement.run.update is None]
@@ -38,7 +38,7 @@ def trained_here(config: Config, store: Store) -> Tables:
 
 @dataclass(frozen=True)
 class Roles:
-    """Which heads hold each role, and the margins of the relations, in every bootstrap replicate.
+    """Heads with each role, and the margins of the relations, in every bootstrap replicate.
 
     Replicate 0 is all sentences; two models measured on one text share their resamples.
     """
@@ -76,17 +76,17 @@ class Roles:
 
     @property
     def functions(self) -> Float[Tensor, " replicate"]:
-        """How many of the three roles some head holds."""
+        """Number of the three roles that some head holds."""
         return torch.stack([each.any(-1).any(-1) for each in self.held.values()]).double().sum(0)
 
     @property
     def relations(self) -> Float[Tensor, " replicate"]:
-        """How many relation-directions the best head tracks above the baseline."""
+        """Number of relation-directions that the best head tracks above the baseline."""
         return (self.margins >= THRESHOLDS.syntactic_margin).double().sum(-1)
 
 
 def _counts(roles: Roles) -> Iterator[dict[str, object]]:
-    """How many heads hold each role and any, with the interval over sentences."""
+    """Number of heads with each role and with any, with the interval over sentences."""
     layers, heads = roles.held[Role.RARE].shape[1:]
     counted = {str(role): held.double().sum((1, 2)) for role, held in roles.held.items()}
     for role, count in (counted | {ANY: roles.share * layers * heads}).items():

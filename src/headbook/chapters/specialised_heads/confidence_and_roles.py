@@ -42,7 +42,7 @@ WORK = "voita2019"
 KEYS = ("model", "text", "sentences", "nulls")
 
 SHARP = 0.50
-"""Heads of this confidence have their commonest place written into the map."""
+"""Heads of this confidence have their most frequent place written into the map."""
 SCORES = {
     "confidence": "confidence", "previous": PREVIOUS, "next": NEXT, "own": "own token",
     "other": "an offset farther away", "margin": "best relation over its offset",
@@ -334,7 +334,7 @@ _NEAR = {"previous": "(−1)", "next": "(+1)", "own": "(0)"}
 
 
 def _mark(row: Mapping) -> str:
-    """A head's role in short; for a sharp one without, its commonest place in brackets."""
+    """A head's role in short; for a sharp one without, its most frequent place in brackets."""
     if row["role"] != "none":
         return _MARKS[row["relation"] if row["role"] == "syntactic" else row["role"]]
     if row["confidence"] < SHARP:

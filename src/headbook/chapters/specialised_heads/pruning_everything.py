@@ -58,13 +58,13 @@ Parameters = Trained
 
 @dataclass(frozen=True)
 class Order:
-    """Which heads go first, over the points of a sweep that say something about it."""
+    """Heads that go first, over the points of a sweep that can tell."""
 
     sweep: Sweep
 
     @cached_property
     def every(self) -> Bool[np.ndarray, "point kind layer head"]:
-        """Which heads each point keeps."""
+        """Heads that each point keeps."""
         closed = [each.closed_heads for each in self.sweep.learned]
         return keeping(closed, EVERYTHING, self.sweep.base.run.size)
 

@@ -54,7 +54,7 @@ MAIN = (EWT, "ud-pud-pt")
 """The texts of the figure and the claims, by the language that a model reads."""
 NULL_SENTENCES = 500
 TEXT, VOCABULARY = "text", "vocabulary"
-"""Where frequency ranks come from: counts in the text itself, or the order of the vocabulary."""
+"""Sources of frequency ranks: counts in the text itself, or the order of the vocabulary."""
 FIRST, EVERY = "first layer", "every layer"
 CLAIMS = (("rarest", 0), ("two-rarest-short", ONE_OF_TWO), ("two-rarest-long", ONE_OF_TWO))
 Sums = dict[str, RatioSums]
@@ -157,7 +157,7 @@ def _heads(reading: Reading, sums: Sums) -> pd.DataFrame:
 
 
 def _targets(reading: Reading, sums: Sums) -> Iterator[dict[str, object]]:
-    """What the best head of each unit points at, on the other half of the sentences."""
+    """Targets of the best head of each unit, on the other half of the sentences."""
     for unit in RareUnit:
         head = chosen_head(sums[_name(RareUnit.SENTENCE, TEXT)])
         found, chance = sums[_name(unit, "targets")], sums[_name(unit, "targets", "chance")]
@@ -244,7 +244,7 @@ def trained(tables: Tables) -> pd.DataFrame:
 
 
 def beside(tables: Tables) -> pd.DataFrame:
-    """What the figure draws: the best head of each model on the treebank of its language (or its
+    """Rows of the figure: the best head of each model on the treebank of its language (or its
     first text), models trained here, the paper's values, chance, and the best of the nulls."""
     rows = tables["released"].query("scope == @EVERY and ranks == @TEXT")
     if set(rows["text"]) & set(MAIN):

@@ -44,12 +44,14 @@ class Parameters:
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
-    """Offsets of four relations, the commonest of each, persons of subjects; no claims of its own:
-    these count held-out sentences of the corpora that models are trained on."""
+    """Offsets of four relations, the most frequent of each, persons of subjects.
+
+    No claims of its own: these count held-out sentences of the corpora that models are trained on.
+    """
     found = [_positions(text, parameters.sentences) for text in parameters.texts]
     return {
         "tree_offsets": pd.DataFrame([row for each in found for row in _offsets(each)]),
-        "trees": pd.DataFrame([row for each in found for row in _commonest(each)]),
+        "trees": pd.DataFrame([row for each in found for row in _most_frequent(each)]),
         "tree_persons": pd.DataFrame([row for each in found for row in _persons(each)]),
         "claims": pd.DataFrame(columns=COLUMNS),
     }
@@ -73,13 +75,13 @@ def _offsets(of: Positions) -> Iterator[dict[str, object]]:
             yield {"relation": relation, "offset": offset, **share, **_labels(of)}
 
 
-def _commonest(of: Positions) -> Iterator[dict[str, object]]:
-    """The commonest offset of each relation, and the share within the paper's range."""
+def _most_frequent(of: Positions) -> Iterator[dict[str, object]]:
+    """The most frequent offset of each relation, and the share within the paper's range."""
     for relation in RELATIONS:
         inside = _share(of.within(relation, *DRAWN[relation]))
         yield {
             "relation": relation, "arcs": int(of.of(relation).sum()),
-            "offset": of.commonest(relation), **_share(of.at_commonest(relation)),
+            "offset": of.most_frequent(relation), **_share(of.at_most_frequent(relation)),
             **{f"in_range_{name}": each for name, each in inside.items()}, **_labels(of),
         }  # fmt: skip
 
@@ -93,7 +95,7 @@ def _share(replicates: Float[Tensor, " replicate"]) -> dict[str, float]:
 
 
 def histogram(tables: Tables, text: str = EWT) -> pd.DataFrame:
-    """What the figure draws: shares by offset in one text, or in the first of a run without it."""
+    """Rows of the figure: shares by offset in one text, or in the first of a run without it."""
     rows = tables["tree_offsets"]
     text = text if text in set(rows["text"]) else rows["text"].iloc[0]
     rows = rows[rows["text"] == text]
@@ -101,7 +103,7 @@ def histogram(tables: Tables, text: str = EWT) -> pd.DataFrame:
 
 
 def baselines(tables: Tables) -> pd.DataFrame:
-    """Share at the commonest offset in every text, the paper's for WMT in the first one's rows.
+    """Share at the most frequent offset in every text, the paper's for WMT in the first one's rows.
 
     The bundled sample is a part of the treebank, and is left out where that stands.
     """

@@ -212,7 +212,7 @@ def trained(tables: Tables) -> pd.DataFrame:
 
 
 def beside(tables: Tables) -> pd.DataFrame:
-    """What the figure draws: one row per layer and model, the paper and the nulls' mean beside."""
+    """Rows of the figure: one per layer and model, the paper and the nulls' mean beside."""
     rows = _shown(tables["released"]).merge(paper(), on="layer", how="left")
     first = rows["model"].iloc[0]
     if "null_layers" in tables:
@@ -279,7 +279,7 @@ def _total(value: float) -> str:
 
 
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:
-    """Those of treebanks; of a run without, those of the sample."""
+    """Rows of treebanks; of a run without, those of the sample."""
     of_treebanks = rows[rows["text"] != SAMPLE]
     return of_treebanks if len(of_treebanks) else rows
 

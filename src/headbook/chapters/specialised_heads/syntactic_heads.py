@@ -150,7 +150,7 @@ def trained(tables: Tables) -> pd.DataFrame:
 
 
 def beside(tables: Tables, text: str = EWT) -> pd.DataFrame:
-    """What the figure draws: released models on a text, models trained here, the paper's values.
+    """Rows of the figure: released models on a text, models trained here, the paper's values.
 
     A model that was not measured on this text stands there with the first that it was measured on.
     The paper's value and the baselines stand in the first model's rows only.

@@ -100,7 +100,7 @@ def _nulls(reading: Reading, count: int) -> pd.DataFrame:
 
 
 def beside(tables: Tables) -> pd.DataFrame:
-    """What the figure draws: the translation models on the same sentences in their language, any
+    """Rows of the figure: the translation models on the same sentences in their language, any
     other model on the English ones, and the paper's accuracies for Russian in the first's rows.
 
     Of a run without these texts, the first text of each model.

@@ -94,7 +94,7 @@ def best(scratch: pd.DataFrame) -> pd.DataFrame:
 
 
 def claim_rows(scratch: pd.DataFrame) -> list[dict[str, object]]:
-    """What sharing gains at the fewest dimensions, per seed."""
+    """Gain of sharing at the fewest dimensions, per seed."""
     right = best(scratch).set_index(["heads", "dims", "seed"])["right"].sort_index()
     few, every = (right[CONCATENATED, dims] for dims in (DIMS[-1], DIMS[0]))
     matters = over_seeds(every - few).low > 0

@@ -24,7 +24,7 @@ from headbook.statistics import over_seeds
 
 SEEDS = 3
 PAPER = {MEMORISING: 0.8, SORTING: 0.6, HULL: 0.65}
-"""What paths of length 1 reach at least, read off the work's figure."""
+"""Least value of paths of length 1, read off the work's figure."""
 CARRY, SHORT = "paths-shallow-carry", 2
 LEARNT = 0.9
 """Share of right labels from which a network has learnt its task."""
@@ -61,7 +61,7 @@ def claim_rows(found: pd.DataFrame) -> list[dict[str, object]]:
 
 
 def _along(right: pd.Series, task: str, suffix: str = "") -> dict[str, pd.Series]:
-    """What is claimed of paths alone, per seed; above zero holds."""
+    """Values of the claims about paths alone, per seed; above zero holds."""
     along = right[ALONG + suffix]
     return {
         "paths-short-solve": along[1] - PAPER[task],

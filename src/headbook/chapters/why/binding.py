@@ -104,7 +104,7 @@ def reduction() -> Iterator[dict[str, object]]:
 def _routed(
     name: str, sentences: list[str]
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[dict[str, object]]]:
-    """What a probe finds in each head; the chosen head, last states with intervals; claims."""
+    """Probe results of each head; the chosen head, last states with intervals; claims."""
     model = load(name)
     found = decoded(model.network, pairs(model, sentences), len(sentences), FREQUENT)
     ways = [(PROBE, each, hits) for each, hits in found.probed.items()]
@@ -130,7 +130,7 @@ def _routed(
 
 
 def known(hits: np.ndarray) -> np.ndarray:
-    """Those of tokens that could be found at all."""
+    """Rows of tokens that could be found at all."""
     return hits[~np.isnan(hits)]
 
 
@@ -202,7 +202,7 @@ def by_depth(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def majorities(rows: pd.DataFrame) -> pd.DataFrame:
-    """What naming the most frequent value gives, by depth."""
+    """Accuracy of naming the most frequent value, by depth."""
     mean = rows.groupby("depth")["majority"].mean()
     return mean.rename("value").reset_index()
 
@@ -228,7 +228,7 @@ def trainings(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def routing(tables: Tables) -> pd.DataFrame:
-    """What is found of the previous token, one row per way of reading, a column per model."""
+    """Recovery of the previous token, one row per way of reading, a column per model."""
     rows = tables["paths"]
     shown = rows.assign(shown=[words.estimate(each.value, each.low, each.high)
                                for each in rows.itertuples()])  # fmt: skip

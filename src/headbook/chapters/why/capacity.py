@@ -48,7 +48,7 @@ WRITTEN = 40
 """Keys of the claim about them."""
 SEVERAL, SEVERAL_KEYS = (2, 8), 100
 SPLIT_HEADS = 4
-"""Where values are split, too."""
+"""Splits of values as well."""
 
 PAPER = {
     SOFTMAX: {20: 0.0006, 60: 0.0001, 100: 0.0, 200: 0.0, 300: 0.0, 400: 0.0, 460: 0.0089,
@@ -266,7 +266,7 @@ def _fits(one: pd.DataFrame) -> Iterator[dict[str, object]]:
 
 
 def _below(one: pd.DataFrame) -> dict[str, object]:
-    """How far the lowest of the losses lies below the bound: never, where this is below zero."""
+    """Distance of the lowest loss below the bound: negative where none lies below."""
     known = one.dropna(subset=["features", "best"])
     least = [bound(each.keys, each.features) for each in known.itertuples()]
     value = float((np.array(least) - known["best"]).max())

@@ -185,7 +185,7 @@ def _ways(
 
 
 class Similarity:
-    """How far the vectors of sentences move from those of the unchanged model."""
+    """Distance of sentence vectors from those of the unchanged model."""
 
     def __init__(self, model: Loaded, sentences: list[str]) -> None:
         self.model, self.batches = model, model.batches(sentences, tokens=1024)
@@ -201,7 +201,7 @@ class Similarity:
 
 
 class Translation:
-    """How much larger the loss on reference translations becomes."""
+    """Rise of the loss on reference translations."""
 
     def __init__(self, model: Loaded, sources: list[str], references: list[str]) -> None:
         self.model, self.sources, self.references = model, sources, references
@@ -271,7 +271,7 @@ def claims(each: pd.DataFrame, weights: pd.DataFrame) -> list[dict[str, object]]
 
 
 def _beyond(weights: pd.DataFrame, model: str) -> pd.Series:
-    """What sharing gains at half of the dimensions, by layer, minus the same of random weights."""
+    """Gain of sharing at half of the dimensions, by layer, minus that of random weights."""
     own = weights[(weights["model"] == model) & (weights["share"].map(_part) == "1/2")]
     wide = own.pivot(index=["weights", "layer"], columns="way", values="left")
     gain = wide[LARGEST] - wide[SHARED]

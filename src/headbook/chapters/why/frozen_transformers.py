@@ -36,7 +36,7 @@ FROZEN, FROZEN_REDRAWN = (Start.TRAINED, Trainable.POSITIONS), (Start.REDRAWN, T
 SCRATCH, FINE_TUNED = (Start.SCRATCH, Trainable.ALL), (Start.TRAINED, Trainable.ALL)
 NORMS = (Start.TRAINED, Trainable.NORMS)
 SWEPT = (FROZEN, FROZEN_REDRAWN, SCRATCH, FINE_TUNED, NORMS)
-"""Where weights come from and what is tuned, at every rate; the others at the one rate."""
+"""Sources of weights and tuned parts at every rate; the others at the one rate."""
 ONCE = (
     (Start.TRAINED, Trainable.OUTPUT),
     (Start.TRAINED, Trainable.INPUT),

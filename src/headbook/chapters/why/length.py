@@ -43,7 +43,7 @@ LINEAR = tuple(each for each in Mixing if each not in SQUARE)
 TASK = Sizes(length=64, window=8, block=4, tokens=2, drawn=1, step=4, keys=16)
 LAYERS = 2
 NEAR = LAYERS * TASK.window // 2
-"""How far two layers of windows reach."""
+"""Reach of two layers of windows."""
 TRAINED = (Mixing.FULL, Mixing.LINFORMER, Mixing.LINEAR, Mixing.LSTM, Mixing.WINDOW, Mixing.GLOBAL,
            Mixing.RANDOM, Mixing.BIGBIRD)  # fmt: skip
 REPAIRED = (Mixing.GLOBAL, Mixing.RANDOM, Mixing.BIGBIRD)
@@ -196,7 +196,7 @@ def saved(found: pd.DataFrame, length: int, kind: str = Mixing.LINFORMER) -> flo
 
 
 def repaired(retrieval: pd.DataFrame) -> pd.DataFrame:
-    """What is found far away beyond chance, as a share of full attention's, by kind and seed."""
+    """Accuracy on far tokens beyond chance, as a share of full attention's, by kind and seed."""
     first = retrieval[retrieval["asks"] == FIRST]
     full = first[first["kind"] == Mixing.FULL].set_index("seed")["far"] - CHANCE
     share = (first["far"] - CHANCE) / first["seed"].map(full)

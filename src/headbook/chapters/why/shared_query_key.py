@@ -30,7 +30,7 @@ KEYS = ("model",)
 THIRD = 1 / 3
 """Of the dimensions: with so many the paper's Figure 1 has nearly all energy."""
 SHARES = np.linspace(0, 1, 33)
-"""Where the curves are read, as shares of the dimensions."""
+"""Shares of the dimensions at which the curves are read."""
 RESAMPLES = 2000
 DRAWS = 5
 """Random projections per layer."""

@@ -343,7 +343,7 @@ def facts(tables: Tables) -> Facts:
 
 
 def _of_retrained(tables: Tables) -> Facts:
-    """What removal costs before and after fine-tuning; `whole` is the fine-tuned encoder."""
+    """Cost of removal before and after fine-tuning; `whole` is the fine-tuned encoder."""
     rows = tables["retrained"]
     mean = rows.groupby(["when", "removed"])[["accuracy", "nats"]].mean()
     whole = mean.loc[(pruning.AFTER, pruning.NONE)]

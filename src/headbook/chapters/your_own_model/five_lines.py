@@ -29,7 +29,7 @@ class Parameters:
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
-    """What the five lines of the page give: every head, and the heads that hold a role."""
+    """Result of the page's five lines: every head, and the heads that hold a role."""
     found = text(parameters.text, first=parameters.sentences)
     heads = measure(
         load(parameters.model), found, importance=False, nulls=parameters.nulls, progress=False
@@ -41,7 +41,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
 
 
 def facts(tables: Tables) -> Facts:
-    """How many heads of the model hold how many roles."""
+    """Number of the model's heads with each number of roles."""
     heads, held = tables["heads"], tables["roles"]
     at = held.drop_duplicates(["kind", "layer", "head"])
     previous = held[held["role"] == "previous token"]
