@@ -24,7 +24,7 @@ SMALL = {
     57: {"sentences": 2, "pairs": 1},
     58: {"sentences": 3},
 }
-NAMED = {**{page: SMALL[page] for page in (50, 52, 54, 57)}, 60: {"sentences": 5}}
+NAMED = {**{page: SMALL[page] for page in (50, 52, 54, 57, 58)}, 60: {"sentences": 5}}
 """Pages that run on a model that a reader names."""
 
 
