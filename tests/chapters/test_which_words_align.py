@@ -1,14 +1,21 @@
 """Page 53: links laid on a model's tokens, tables of links, and the students on planted links."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
+import torch
 
+from headbook.chapters.results import published
 from headbook.chapters.seeing import _parallel, which_words_align
 from headbook.chapters.seeing._parallel import Parallel, as_table, from_table, same, same_links
-from headbook.chapters.seeing.which_words_align import DIAGONAL, Parameters, compute
+from headbook.chapters.seeing.which_words_align import DIAGONAL, Parameters, compute, errors
+from headbook.corpora.subwords import Subwords
 from headbook.corpora.word_links import WordLinks
 from headbook.looking.load import load
+from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.store import Store
+from headbook.training import checkpoint
 from headbook.trees import ROOT, Tree
 from headbook.types import UserError
 
@@ -86,6 +93,44 @@ def test_the_head_that_was_trained_to_align_finds_word_for_word_links(
         assert best[model, "random head", "output"] > 0.5
         # here the order alone is right, which the measure has to see
         assert best[model, DIAGONAL, "output"] < 0.35
+
+
+@pytest.fixture
+def ours(text: Parallel, tmp_path: Path) -> str:
+    """A folder with a translation model of this package, to German, one head per layer."""
+    for name, side in (("source.json", text.sources), ("target.json", text.targets)):
+        subwords = Subwords.train([tree.text for tree in side], 90)
+        subwords.save(tmp_path / name)
+    torch.manual_seed(0)
+    config = TransformerConfig(len(subwords), len(subwords), 2, 2, 16, 24, 1, dropout=0.0)
+    checkpoint.save_model(Transformer(config), tmp_path / "best.safetensors")
+    (tmp_path / "run.json").write_text('{"ingredients": {"config": {"corpus": "tatoeba-de"}}}')
+    return str(tmp_path)
+
+
+def test_a_layer_of_one_head_aligns_as_the_head_does_in_a_model_of_ours(
+    text: Parallel, ours: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    languages = []
+    monkeypatch.setattr(
+        which_words_align, "parallel", lambda other, _: languages.append(other) or text
+    )
+    monkeypatch.setattr(which_words_align, "aligned", lambda *_: text.links)
+    tables = compute(Parameters(models=(ours,), aligner="eflomal", nulls=1), Store.default())
+    heads = tables["heads"].set_index(["matrix", "step", "layer", "head"])["error"]
+    assert languages == ["de"] and len(heads) == 2 * 4 * 2 + 2 and heads.between(0, 1).all()
+    for matrix in ("weights", "norms"):
+        assert heads[matrix].equals(heads[f"{matrix} of a layer"])
+    assert not heads["weights"].equals(heads["norms"])
+    assert set(tables["claims"]["model"]) == {ours}
+
+
+def test_the_works_values_stay_with_the_first_model_when_one_is_added() -> None:
+    tables = published("53_which_words_align", "released").tables
+    added = tables["best"].query("model == 'firefox-pt-en'").assign(model="another")
+    more = {**tables, "best": pd.concat([tables["best"], added], ignore_index=True)}
+    for each in (tables, more):
+        assert set(errors(each).dropna(subset="paper")["model"]) == {"Firefox en→pt"}
 
 
 def test_what_cannot_be_aligned_is_one_line() -> None:

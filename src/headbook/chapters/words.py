@@ -9,6 +9,7 @@ TITLES = {
     "firefox-pt-en": "Firefox pt→en",
     "minilm": "MiniLM",
     "mixture-fr-256-masked": "Our masked encoder",
+    "tatoeba-de-128-more-updates": "Our en→de model",
 }
 """Models as figures and tables name them."""
 

@@ -289,7 +289,7 @@ def errors(tables: Tables) -> pd.DataFrame:
     """
     rows = tables["best"].assign(step=tables["best"]["step"].fillna(""))
     keys = list(zip(rows["matrix"], rows["step"], strict=True))
-    first = rows["model"] == rows["model"].iloc[-1]
+    first = rows["model"] == rows.loc[rows["matrix"].isin(_READ), "model"].iloc[0]
     paper = [PAPER.get(key) if own else None for key, own in zip(keys, first, strict=True)]
     rows = rows.assign(read=[LABELS[key] for key in keys], model=rows["model"].map(title_of),
                        paper=np.array(paper, dtype=float))  # fmt: skip
