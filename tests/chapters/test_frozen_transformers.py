@@ -25,7 +25,7 @@ from headbook.chapters.why.frozen_transformers import (
     settings,
     sweep,
 )
-from headbook.corpora.small_tasks import DIGITS, XOR
+from headbook.corpora.small_tasks import DIGITS, LISTOPS, XOR
 from headbook.models.new_ends import Trainable
 from headbook.types import UserError
 
@@ -99,6 +99,14 @@ def test_claims_follow_the_rows():
     assert (value < 0).all()
 
 
+def test_a_task_without_all_sets_has_the_claims_of_its_networks():
+    rows = table(late).query("task == @LISTOPS")
+    assert set(rows["trainable"]) == {Trainable.POSITIONS, Trainable.ALL}
+    found = claims(rows)
+    assert "frozen-norms-suffice" not in set(found["claim"]) and len(found) > 3
+    assert sets_table(rows).set_index("start").loc["trained", "+ norms"] == ""
+
+
 def test_controls_are_no_row_of_a_figure():
     rows = table(late)
     control = rows["shuffled"] | (rows["updates"] == LONGER)
@@ -117,8 +125,9 @@ def test_tables_have_a_row_per_task_and_method():
     sets = sets_table(rows).set_index(["task", "start"])
     assert sets.loc[(XOR, "trained"), "output"] == "40"
     assert sets.loc[(XOR, "trained"), "+ positions"] == "70 / 80"
-    one = rows[rows["task"] == DIGITS]
-    assert set(compared(one)["task"]) == set(sets_table(one)["task"]) == {DIGITS}
+    for name in (DIGITS, LISTOPS):
+        one = rows[rows["task"] == name]
+        assert set(compared(one)["task"]) == set(sets_table(one)["task"]) == {name}
     rates = rates_table(rows).set_index(["task", "start", "trainable"])
     assert rates.loc[(XOR, "scratch", "all"), "0.0003"] == "90*"
     assert all(isinstance(value, str) and value for value in facts({"cells": rows}).values())
