@@ -49,13 +49,13 @@ def test_the_output_layer_alone_learns_the_same_from_states_computed_once(body, 
 
 def test_starts_differ_as_they_should_and_the_body_stays(body):
     before = {name: values.clone() for name, values in body.state_dict().items()}
-    key = "body.encoder.layer.0.attention.self.query.weight"
-    norm = "body.encoder.layer.0.output.LayerNorm.weight"
+    key = "body.bert.encoder.layer.0.attention.self.query.weight"
+    norm = "body.bert.encoder.layer.0.output.LayerNorm.weight"
     found = {}
     for start in Start:
         with network(replace(CELL, start=start), body) as model:
             found[start] = {name: model.state_dict()[name].clone() for name in (key, norm)}
-    own = before[key.removeprefix("body.")]
+    own = before[key.removeprefix("body.bert.")]
     assert torch.equal(found[Start.TRAINED][key], own)
     assert not torch.equal(found[Start.REDRAWN][key], own)
     assert float(found[Start.REDRAWN][key].std()) == pytest.approx(float(own.std()), rel=0.1)
@@ -65,8 +65,8 @@ def test_starts_differ_as_they_should_and_the_body_stays(body):
 
 
 def test_a_cell_is_trained_once_and_kept(body, monkeypatch, tmp_path):
-    monkeypatch.setattr(new_task, "_body", lambda: body)
-    monkeypatch.setattr(new_task, "_body_digest", lambda: "tiny")
+    monkeypatch.setattr(new_task, "_network", lambda _: body)
+    monkeypatch.setattr(new_task, "_digest", lambda _: "tiny")
     cell = replace(CELL, updates=2)
     found = tuned(cell, Store(tmp_path))
     monkeypatch.setattr(new_task, "train", None)
@@ -85,3 +85,10 @@ def test_a_rate_that_trains_nothing_is_refused_in_one_line(rate):
         replace(CELL, rate=rate)
     with pytest.raises(UserError, match="0 updates"):
         replace(CELL, updates=0)
+
+
+def test_another_body_is_refused_in_one_line():
+    with pytest.raises(
+        UserError, match="'bert' is none; choose from minilm, mixture-fr-256-masked"
+    ):
+        replace(CELL, body="bert")

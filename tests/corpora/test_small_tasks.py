@@ -5,7 +5,19 @@ import dataclasses
 import pytest
 import torch
 
-from headbook.corpora.small_tasks import NAMES, TASKS, Task, expression, task, value, written
+from headbook.corpora.small_tasks import (
+    AT_ONCE,
+    NAMES,
+    STRING,
+    STRINGS,
+    TASKS,
+    UNASKED,
+    Task,
+    expression,
+    task,
+    value,
+    written,
+)
 from headbook.types import UserError
 
 
@@ -53,6 +65,42 @@ def test_xor_by_hand():
     bits = found.inputs.argmax(-1).tolist()
     for row, labels in zip(bits, found.labels.tolist(), strict=True):
         assert labels == [int(one != other) for one, other in zip(row[:5], row[5:], strict=True)]
+
+
+def filled_in(read: torch.Tensor) -> torch.Tensor:
+    """Every bit of the string asked for, [row, bit]: that of the string that agrees most with the
+    bits that are shown."""
+    strings, shown = read[:, :-1], read[:, -1]
+    best = (strings * shown[:, None]).sum(2).argmax(1)
+    return (strings[torch.arange(len(read)), best] > 0).long()
+
+
+def test_hidden_bits_are_those_of_one_string_and_are_nowhere_else():
+    found = task("bit memory").test
+    read = found.inputs.reshape(len(found), STRINGS + 1, STRING)
+    asked, shown = found.labels != UNASKED, read[:, -1]
+    assert set(read[:, :-1].unique().tolist()) == {-1, 1}
+    # just what is not shown is asked for
+    assert torch.equal(shown == 0, asked) and 0.45 < float(asked.double().mean()) < 0.55
+    assert torch.equal(filled_in(read)[asked], found.labels[asked])
+    # one that cannot see the strings guesses; it is caught by the count of what is asked for
+    blind = read.clone()
+    blind[:, :-1] = blind[:, :-1].roll(1, 0)
+    assert 0.45 < float((filled_in(blind) == found.labels)[asked].double().mean()) < 0.55
+    assert found.inputs.shape[1:] == ((STRINGS + 1) * STRING // AT_ONCE, AT_ONCE)
+
+
+def test_bits_by_hand():
+    """The first row, by lists: shown bits are a string's, and labels its others."""
+    found = task("bit memory").train
+    bits = found.inputs[0].flatten().tolist()
+    strings = [bits[at : at + STRING] for at in range(0, STRINGS * STRING, STRING)]
+    shown, labels = bits[STRINGS * STRING :], found.labels[0].tolist()
+    agreeing = [each for each in strings
+                if all(bit in (0, own) for bit, own in zip(shown, each, strict=True))]  # fmt: skip
+    (only,) = agreeing
+    assert labels == [UNASKED if bit else int(own > 0)
+                      for bit, own in zip(shown, only, strict=True)]  # fmt: skip
 
 
 def test_listops_labels_are_the_values_of_what_is_read():

@@ -4,35 +4,51 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
-from headbook.models.new_ends import NewEnds, Trainable
+from headbook.corpora.small_tasks import UNASKED
+from headbook.models.bodies import EncoderBody, body_of
+from headbook.models.new_ends import NewEnds, Trainable, right
+from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
 from headbook.types import UserError
 
 
-def body() -> BertModel:
+def bert() -> BertModel:
     config = BertConfig(vocab_size=20, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
                         intermediate_size=32, max_position_embeddings=12)  # fmt: skip
     return BertModel(config)
 
 
-def network(answers: int | None = None) -> NewEnds:
+def ours() -> Transformer:
+    return Transformer(TransformerConfig(30, 30, 2, 0, 16, 32, 2, norm=NormPlacement.PRE))
+
+
+def network(positions: int | None = None, each: int = 1, make=bert) -> NewEnds:
     torch.manual_seed(0)
-    return NewEnds(body(), 3, 4, answers, 2).eval()
+    return NewEnds(body_of(make(), 2), 3, 4, positions, each).eval()
 
 
 NORMS = [
-    f"body.{place}LayerNorm.{part}"
+    f"body.bert.{place}LayerNorm.{part}"
     for place in ("embeddings.", *(f"encoder.layer.{layer}.{sublayer}output."
                                    for layer in (0, 1) for sublayer in ("attention.", "")))
     for part in ("weight", "bias")
 ]  # fmt: skip
 OUTPUT, INPUT = ["output.weight", "output.bias"], ["input.weight", "input.bias"]
-POSITIONS = ["body.embeddings.position_embeddings.weight"]
+POSITIONS = ["body.bert.embeddings.position_embeddings.weight"]
 EXPECTED = {
     Trainable.OUTPUT: OUTPUT,
     Trainable.NORMS: OUTPUT + NORMS,
     Trainable.INPUT: OUTPUT + NORMS + INPUT,
     Trainable.POSITIONS: OUTPUT + NORMS + INPUT + POSITIONS,
 }
+
+
+NORMS_OF_OURS = [
+    f"body.{place}norm.{part}"
+    for place in ("", *(f"layers.{layer}.around_{sublayer}." for layer in (0, 1)
+                        for sublayer in ("attention", "feed_forward")))
+    for part in ("weight", "bias")
+]  # fmt: skip
+OF_OURS = OUTPUT + NORMS_OF_OURS + INPUT + ["body.positions"]
 
 
 def stepped(model: NewEnds) -> dict[str, bool]:
@@ -55,15 +71,50 @@ def test_only_the_named_weights_are_trained(trainable):
     assert {name for name, moved in stepped(model).items() if moved} == set(EXPECTED[trainable])
 
 
+def test_of_our_encoder_the_same_weights_are_trained_and_positions_start_as_sinusoids():
+    model, plain = network(make=ours), ours()
+    assert sorted(model.train_only(Trainable.POSITIONS)) == sorted(OF_OURS)
+    assert {name for name, moved in stepped(model).items() if moved} == set(OF_OURS)
+    assert torch.equal(network(make=ours).body.positions, plain.source.positions)
+    assert set(model.train_only(Trainable.ALL)) == dict(model.named_parameters()).keys()
+
+
+def test_our_body_gives_the_states_of_its_encoder():
+    """Of vectors that are its own embeddings, padding among them."""
+    plain = ours().eval()
+    ids = torch.tensor([[5, 9, 4, 7], [8, 3, 0, 0]])
+    states, _ = plain.encode(ids)
+    found = EncoderBody(plain, 2)(plain.source.tokens(ids), ids != 0)
+    assert torch.allclose(found[ids != 0], states[ids != 0], atol=1e-6)
+    lowest = EncoderBody(plain, 1)(plain.source.tokens(ids), ids != 0)
+    assert not torch.allclose(lowest[ids != 0], states[ids != 0], atol=1e-3)
+
+
+def test_several_answers_stand_at_one_position():
+    inputs, real = torch.randn(1, 5, 3), torch.ones(1, 5, dtype=torch.bool)
+    model = network(positions=2, each=3)
+    logits, states = model(inputs, real), model.read(inputs, real)
+    assert logits.shape == (1, 6, 4)
+    assert torch.allclose(logits[0, 3:5].flatten(), model.output(states)[0, 1, :8])
+
+
+def test_what_is_not_asked_for_is_neither_right_nor_wrong():
+    logits = torch.eye(2)[torch.tensor([[0, 1, 1, 0]])]
+    assert right(logits, torch.tensor([[0, 0, 1, 0]])) == 0.75
+    assert right(logits, torch.tensor([[0, UNASKED, 1, UNASKED]])) == 1
+
+
 def test_all_weights_are_trained_and_a_thawed_one_is_seen():
     model = network()
     names = model.train_only(Trainable.ALL)
     assert set(names) == dict(model.named_parameters()).keys()
     assert not any("word_embeddings" in name or "pooler" in name for name in names)
     model.train_only(Trainable.NORMS)
-    model.body.encoder.layer[0].output.dense.weight.requires_grad_(True)
+    model.body.bert.encoder.layer[0].output.dense.weight.requires_grad_(True)
     moved = {name for name, changed in stepped(model).items() if changed}
-    assert moved - set(EXPECTED[Trainable.NORMS]) == {"body.encoder.layer.0.output.dense.weight"}
+    assert moved - set(EXPECTED[Trainable.NORMS]) == {
+        "body.bert.encoder.layer.0.output.dense.weight"
+    }
 
 
 def test_the_input_layer_is_orthogonal_with_its_gain():
@@ -73,7 +124,7 @@ def test_the_input_layer_is_orthogonal_with_its_gain():
 
 def test_answers_stand_at_the_last_positions_or_are_one_without_padding():
     inputs, real = torch.randn(1, 5, 3), torch.ones(1, 5, dtype=torch.bool)
-    assert network(answers=2).read(inputs, real).shape == (1, 2, 16)
+    assert network(positions=2).read(inputs, real).shape == (1, 2, 16)
     one = network().read(inputs[:, :3], real[:, :3])
     padded = network().read(inputs, torch.tensor([[True] * 3 + [False] * 2]))
     assert one.shape == (1, 1, 16) and torch.allclose(one, padded, atol=1e-6)
@@ -82,11 +133,12 @@ def test_answers_stand_at_the_last_positions_or_are_one_without_padding():
 
 def test_wrong_shapes_are_refused_in_one_line():
     for layers in (0, 3):
-        with pytest.raises(UserError, match=f"{layers} layers of a body that has 2"):
-            NewEnds(body(), 3, 4, None, layers)
+        for make in (bert, ours):
+            with pytest.raises(UserError, match=f"{layers} layers of a body that has 2"):
+                body_of(make(), layers)
     with pytest.raises(UserError, match="longer than the body's 12 positions"):
         network().read(torch.zeros(1, 13, 3), torch.ones(1, 13, dtype=torch.bool))
-    bare = body()
+    bare = bert()
     del bare.embeddings.position_embeddings
     with pytest.raises(UserError, match="no learnt positions"):
-        NewEnds(bare, 3, 4, None, 1)
+        body_of(bare, 1)

@@ -16,18 +16,22 @@ from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
-from headbook.corpora.small_tasks import Split, Task, task
+from headbook.artefacts.catalogue import weights_folder
+from headbook.corpora.small_tasks import UNASKED, Split, Task, task
 from headbook.heads.nulls import Null, without_knowledge
+from headbook.models.bodies import body_of
 from headbook.models.loaded import digest
 from headbook.models.new_ends import NewEnds, Trainable, right
 from headbook.released import hugging_face
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
+from headbook.training import checkpoint
 from headbook.training.precision import Precision
 from headbook.types import UserError
 
 NEW_TASK = Stage("new-task", version=1)
-BODY = "minilm"
+BODY, OURS = "minilm", "mixture-fr-256-masked"
+"""A released encoder, and one trained here, of the weights that come with the book."""
 BATCH, CLIP, EVERY = 16, 1.0, 50
 """Rows of an update, largest norm of a gradient, and updates between evaluations."""
 PRECISION = Precision.BF16
@@ -48,7 +52,7 @@ class Start(StrEnum):
 class Tuning:
     """One cell: what is tuned on what from where, at which rate, for how many updates.
 
-    UserError for a rate that is not above zero or no update.
+    UserError for a rate that is not above zero, no update, and a body that is none of both.
     """
 
     task: str
@@ -59,12 +63,15 @@ class Tuning:
     shuffled: bool = False  # the labels of the training rows, as a control
     layers: int = 2
     updates: int = 300
+    body: str = BODY
 
     def __post_init__(self) -> None:
         if not (self.rate > 0 and math.isfinite(self.rate)):
             raise UserError(f"a learning rate of {self.rate} trains nothing; give one above 0")
         if self.updates < 1:
             raise UserError(f"{self.updates} updates train nothing; give at least 1")
+        if self.body not in (BODY, OURS):
+            raise UserError(f"body: {self.body!r} is none; choose from {BODY}, {OURS}")
 
 
 @dataclass(frozen=True)
@@ -86,40 +93,42 @@ class Tuned:
 
 def tuned(cell: Tuning, store: Store) -> Tuned:
     """The outcome of a cell, from the store or trained now."""
-    made = Ingredients(NEW_TASK, cell, {"body": _body_digest()},
+    made = Ingredients(NEW_TASK, cell, {"body": _digest(cell.body)},
                        {"precision": str(PRECISION), "device": "cpu"})  # fmt: skip
     folder = store.get(made, lambda aside: _write(cell, aside))
     return Tuned(**json.loads((folder / "outcome.json").read_text()))
 
 
 def _write(cell: Tuning, folder: Path) -> None:
-    with network(cell, _body()) as model:
+    with network(cell, _network(cell.body)) as model:
         found = train(model, cell, task(cell.task))
     (folder / "outcome.json").write_text(json.dumps(asdict(found)))
 
 
 @cache
-def _body() -> nn.Module:
-    """The released encoder; its own attention, without the recorder, is faster."""
-    model = hugging_face.load(BODY).network.model
+def _network(name: str) -> nn.Module:
+    if name == OURS:
+        return checkpoint.load_transformer(weights_folder(name) / "best.safetensors")
+    model = hugging_face.load(name).network.model
+    # Its own attention, without the recorder, is faster.
     model.set_attn_implementation("sdpa")
     return model
 
 
 @cache
-def _body_digest() -> str:
-    return digest(_body())
+def _digest(name: str) -> str:
+    return digest(_network(name))
 
 
 @contextmanager
-def network(cell: Tuning, body: nn.Module) -> Iterator[NewEnds]:
-    """The network of a cell before its first update; `body` stays as it is."""
+def network(cell: Tuning, given: nn.Module) -> Iterator[NewEnds]:
+    """The network of a cell before its first update; the `given` one stays as it is."""
     found = task(cell.task)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived(cell.seed, "new layers"))
-        own = type(body)(body.config) if cell.start is Start.SCRATCH else copy.deepcopy(body)
-        answers = None if found.pooled else found.train.labels.shape[1]
-        model = NewEnds(own, found.features, found.classes, answers, cell.layers).eval()
+        own = type(given)(given.config) if cell.start is Start.SCRATCH else copy.deepcopy(given)
+        body = body_of(own, cell.layers)
+        model = NewEnds(body, found.features, found.classes, found.positions, found.each).eval()
     drawn = (
         without_knowledge(model.body, Null.DRAWN, derived(cell.seed, "matrices"))
         if cell.start is Start.REDRAWN
@@ -145,10 +154,10 @@ def train(model: NewEnds, cell: Tuning, found: Task) -> Tuned:
 
     def logits(part: Split, rows: Tensor) -> Tensor:
         if (states := read[id(part)]) is not None:
-            return model.output(states[rows])
+            return model.answer(states[rows])
         with _autocast():
             states = model.read(part.inputs[rows], part.real[rows])
-        return model.output(states)
+        return model.answer(states)
 
     optimiser = torch.optim.Adam(chosen, lr=cell.rate, fused=True)
     order = _order(len(split), cell.seed)
@@ -156,7 +165,7 @@ def train(model: NewEnds, cell: Tuning, found: Task) -> Tuned:
     last, scored = best, _evaluated(logits, test)
     for step in tqdm(range(1, cell.updates + 1), desc=_label(cell), unit="update", mininterval=5):
         rows = next(order)
-        loss = functional.cross_entropy(logits(split, rows).flatten(0, 1), labels[rows].flatten())
+        loss = _nats(logits(split, rows), labels[rows])
         optimiser.zero_grad()
         loss.backward()
         if not torch.isfinite(loss):
@@ -191,8 +200,12 @@ def _states(model: NewEnds, split: Split) -> Float[Tensor, "row answer width"]:
 def _evaluated(logits: Callable[[Split, Tensor], Tensor], part: Split) -> tuple[float, float]:
     """Accuracy and loss in nats."""
     given = torch.cat([logits(part, rows) for rows in torch.arange(len(part)).split(200)])
-    loss = functional.cross_entropy(given.flatten(0, 1), part.labels.flatten())
-    return right(given, part.labels), float(loss)
+    return right(given, part.labels), float(_nats(given, part.labels))
+
+
+def _nats(logits: Float[Tensor, "row answer class"], labels: Tensor) -> Tensor:
+    """Cross-entropy, the mean over what is asked for."""
+    return functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=UNASKED)
 
 
 def _order(rows: int, seed: int) -> Iterator[Tensor]:

@@ -1,4 +1,4 @@
-"""Small tasks that are no text, as sequences of vectors: XOR of bits, ListOps, digits.
+"""Small tasks that are no text, as sequences of vectors: memory and XOR of bits, ListOps, digits.
 
 Tasks of Lu et al. 2021, section 2.2, in small, with splits that share no row.
 """
@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from headbook.types import UserError
 
-XOR, LISTOPS, DIGITS = "XOR", "ListOps", "digits"
+XOR, LISTOPS, DIGITS, BIT_MEMORY = "XOR", "ListOps", "digits", "bit memory"
 SEED = 47
 """Draws rows and splits, the same ones for every network."""
 BITS = 5
@@ -28,11 +28,20 @@ NAMES = ("[MAX", "[MIN", "[MED", "[SM", "]", *map(str, range(10)))
 LONGEST, DEEPEST = 9, 2
 """Tokens of an expression, and operators inside each other."""
 ARGUMENTS = (2, 3)
+STRINGS, STRING, AT_ONCE = 5, 40, 20
+"""Of bit memory: strings, bits of each, and bits that stand at one position."""
+MEMORY_ROWS = (8000, 300, 300)
+"""As many for training as 500 updates read, so that no row is learnt by heart."""
+UNASKED = -100
+"""The label of a bit that is shown; a class of no task."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """Rows of a task: vectors, True where there is one, and the class of every answer."""
+    """Rows of a task: vectors, True where there is one, and the class of every answer.
+
+    The class is UNASKED where nothing is asked for.
+    """
 
     inputs: Float[Tensor, "row time feature"]
     real: Bool[Tensor, "row time"]
@@ -46,8 +55,8 @@ class Split:
 class Task:
     """Three splits without a common row.
 
-    There is one answer per position, read at the last ones, or one per row, of all its positions
-    together (`pooled`).
+    There are `each` answers per position, read at the last ones, or one per row, of all its
+    positions together (`pooled`).
     """
 
     train: Split
@@ -55,6 +64,12 @@ class Task:
     test: Split
     classes: int
     pooled: bool
+    each: int = 1
+
+    @property
+    def positions(self) -> int | None:
+        """How many of the last positions answers are read at; None where they are pooled."""
+        return None if self.pooled else self.train.labels.shape[1] // self.each
 
     @property
     def features(self) -> int:
@@ -63,8 +78,8 @@ class Task:
     @property
     def majority(self) -> float:
         """Accuracy on the test split of the most frequent class of the training split."""
-        most_frequent = self.train.labels.flatten().bincount().argmax()
-        return float((self.test.labels == most_frequent).double().mean())
+        train, test = (part.labels[part.labels != UNASKED] for part in (self.train, self.test))
+        return float((test == train.bincount().argmax()).double().mean())
 
 
 @cache
@@ -82,6 +97,24 @@ def xor() -> Task:
     whole = _split(functional.one_hot(rows, 2).float(), labels)
     counts = [round(share * len(rows)) for share in SHARES[:2]]
     return _task(whole, [*counts, len(rows) - sum(counts)], 2, pooled=False)
+
+
+def bit_memory() -> Task:
+    """Five strings of bits, then one of them in which half of the bits are hidden and asked for.
+
+    A bit is −1 or 1, a hidden one 0. The authors count shown bits as answers, too, so that
+    guessing is right in three quarters of cases; here it is in half.
+    """
+    generator = torch.Generator().manual_seed(SEED)
+    rows = sum(MEMORY_ROWS)
+    strings = torch.randint(2, (rows, STRINGS, STRING), generator=generator)
+    chosen = torch.randint(STRINGS, (rows,), generator=generator)
+    asked = strings[torch.arange(rows), chosen]
+    hidden = torch.randint(2, asked.shape, generator=generator).bool()
+    shown = (2 * asked - 1).masked_fill(hidden, 0)
+    read = torch.cat([2 * strings - 1, shown[:, None]], dim=1)
+    whole = _split(read.reshape(rows, -1, AT_ONCE).float(), asked.masked_fill(~hidden, UNASKED))
+    return _task(whole, MEMORY_ROWS, 2, pooled=False, each=AT_ONCE)
 
 
 def digits() -> Task:
@@ -112,7 +145,9 @@ def listops() -> Task:
                  10, pooled=True)  # fmt: skip
 
 
-TASKS: dict[str, Callable[[], Task]] = {XOR: xor, LISTOPS: listops, DIGITS: digits}
+TASKS: dict[str, Callable[[], Task]] = {
+    XOR: xor, LISTOPS: listops, DIGITS: digits, BIT_MEMORY: bit_memory,
+}  # fmt: skip
 
 
 def expression(
@@ -169,11 +204,11 @@ def _split(inputs: Tensor, labels: Tensor) -> Split:
     return Split(inputs, torch.ones(inputs.shape[:2], dtype=torch.bool), labels)
 
 
-def _task(whole: Split, counts: Sequence[int], classes: int, pooled: bool) -> Task:
+def _task(whole: Split, counts: Sequence[int], classes: int, pooled: bool, each: int = 1) -> Task:
     """The rows in random order, divided."""
     order = torch.randperm(len(whole), generator=torch.Generator().manual_seed(SEED))
     parts = [
         Split(whole.inputs[rows], whole.real[rows], whole.labels[rows])
         for rows in order.split(list(counts))
     ]
-    return Task(*parts, classes, pooled)
+    return Task(*parts, classes, pooled, each)

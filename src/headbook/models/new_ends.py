@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from headbook.corpora.small_tasks import UNASKED
+from headbook.models.bodies import Body
 from headbook.models.loaded import pooled
 from headbook.types import UserError
 
@@ -28,50 +30,45 @@ class Trainable(StrEnum):
 
 
 class NewEnds(nn.Module):
-    """A BERT-like encoder that reads vectors instead of words and gives classes.
+    """A body that reads vectors instead of words and gives classes.
 
-    `body` is an encoder of `transformers` with learnt positions, whose word embeddings and pooler
-    are taken away; it is changed. Answers are read at the last positions, or one from the mean of
-    all. UserError for more layers than the body has, fewer than one, or one without positions.
+    Answers are read at the last `positions`, `each` of them from every position, or from the mean
+    of all where `positions` is None.
     """
 
     def __init__(
-        self, body: nn.Module, features: int, classes: int, answers: int | None, layers: int
+        self, body: Body, features: int, classes: int, positions: int | None, each: int = 1
     ) -> None:
         super().__init__()
-        given = len(body.encoder.layer)
-        if not 1 <= layers <= given:
-            raise UserError(f"{layers} layers of a body that has {given}; give 1 to {given}")
-        if getattr(body.embeddings, "position_embeddings", None) is None:
-            raise UserError("the body has no learnt positions to train; choose one that has")
-        body.encoder.layer = body.encoder.layer[:layers]
-        body.embeddings.word_embeddings = nn.Identity()
-        body.pooler = None
-        width = body.config.hidden_size
-        self.body, self.answers = body, answers
-        self.input, self.output = nn.Linear(features, width), nn.Linear(width, classes)
+        width = body.positions.shape[1]
+        self.body, self.positions, self.classes = body, positions, classes
+        self.input, self.output = nn.Linear(features, width), nn.Linear(width, each * classes)
         nn.init.orthogonal_(self.input.weight, gain=GAIN)
 
     def read(
         self, inputs: Float[Tensor, "row time feature"], real: Bool[Tensor, "row time"]
-    ) -> Float[Tensor, "row answer width"]:
+    ) -> Float[Tensor, "row position width"]:
         """States behind the body that answers are read from, in float32."""
-        longest = self.body.config.max_position_embeddings
+        longest = len(self.body.positions)
         if inputs.shape[1] > longest:
             raise UserError(
                 f"a sequence of {inputs.shape[1]} is longer than the body's {longest} positions"
             )
-        states = self.body(
-            inputs_embeds=self.input(inputs), attention_mask=real.long()
-        ).last_hidden_state.float()
-        if self.answers is not None:
-            return states[:, -self.answers :]
+        states = self.body(self.input(inputs), real).float()
+        if self.positions is not None:
+            return states[:, -self.positions :]
         return pooled(states, real)[:, None]
+
+    def answer(
+        self, states: Float[Tensor, "row position width"]
+    ) -> Float[Tensor, "row answer class"]:
+        """Logits of all answers, those of one position beside each other."""
+        return self.output(states).reshape(len(states), -1, self.classes)
 
     def forward(
         self, inputs: Float[Tensor, "row time feature"], real: Bool[Tensor, "row time"]
     ) -> Float[Tensor, "row answer class"]:
-        return self.output(self.read(inputs, real))
+        return self.answer(self.read(inputs, real))
 
     def train_only(self, trainable: Trainable) -> list[str]:
         """Freezes everything else; the names of what is trained, in the order of parameters."""
@@ -89,14 +86,16 @@ class NewEnds(nn.Module):
             Trainable.OUTPUT: [name for name in every if name.startswith("output.")],
             Trainable.NORMS: [name for name in every if name.rpartition(".")[0] in norms],
             Trainable.INPUT: [name for name in every if name.startswith("input.")],
-            Trainable.POSITIONS: [name for name in every if "position_embeddings" in name],
-        }
+            Trainable.POSITIONS: [name for name, each in self.named_parameters()
+                                  if each is self.body.positions],
+        }  # fmt: skip
         kinds = list(groups)
         return [name for kind in kinds[: kinds.index(trainable) + 1] for name in groups[kind]]
 
 
 def right(logits: Float[Tensor, "row answer class"], labels: Tensor) -> float:
-    """Share of answers that are right; NaN where the network gives no number."""
+    """Share of what is asked for that is right; NaN where the network gives no number."""
     if not torch.isfinite(logits).all():
         return math.nan
-    return float((logits.argmax(-1) == labels).double().mean())
+    asked = labels != UNASKED
+    return float((logits.argmax(-1) == labels)[asked].double().mean())
