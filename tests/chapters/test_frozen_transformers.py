@@ -5,18 +5,21 @@ from dataclasses import asdict
 import pandas as pd
 import pytest
 
-from headbook.artefacts.new_task import Start
+from headbook.artefacts.new_task import OURS, Start
 from headbook.chapters.why.frozen_transformers import (
     BEST_RATE,
     FROZEN,
     LONGER,
+    OF_OURS,
     ONE_RATE,
     SCRATCH,
     TASKS,
     UNTUNED,
     Parameters,
+    bodies_table,
     chosen,
     claims,
+    claims_of_ours,
     compared,
     facts,
     further,
@@ -101,10 +104,23 @@ def test_claims_follow_the_rows():
 
 def test_a_task_without_all_sets_has_the_claims_of_its_networks():
     rows = table(late).query("task == @LISTOPS")
-    assert set(rows["trainable"]) == {Trainable.POSITIONS, Trainable.ALL}
+    assert set(rows["trainable"]) == {Trainable.OUTPUT, Trainable.POSITIONS, Trainable.ALL}
     found = claims(rows)
     assert "frozen-norms-suffice" not in set(found["claim"]) and len(found) > 3
     assert sets_table(rows).set_index("start").loc["trained", "+ norms"] == ""
+
+
+def test_our_encoder_is_a_second_body_whose_claims_are_not_counted():
+    cells = [cell for name in TASKS for cell in sweep(name, OURS)]
+    assert {(cell.start, cell.trainable) for cell in cells} == set(OF_OURS)
+    ours = pd.DataFrame([row(cell, late(cell)) for cell in cells])
+    found = claims_of_ours(ours)
+    assert found["closed"].str.startswith("converged").all() and (found["value"] > 0).all()
+    assert set(found["claim"]) == {"frozen-trained-over-redrawn"}
+    assert len(found) == 2 * (len(TASKS) - 1) and found["model"].str.startswith("our").all()
+    beside = bodies_table(table(lambda cell: late(cell) / 2), ours).set_index(["task", "body"])
+    assert beside.loc[(XOR, "ours")].to_list() == ["70 / 80", "60 / 70"]
+    assert beside.loc[(XOR, "MiniLM")].to_list() == ["35 / 40", "30 / 35"]
 
 
 def test_controls_are_no_row_of_a_figure():
@@ -138,3 +154,5 @@ def test_wrong_parameters_are_refused_in_one_line():
         Parameters(cells=-1)
     with pytest.raises(UserError, match="'parity' is none; choose from digits"):
         Parameters(("parity",))
+    with pytest.raises(UserError, match="bodies: 'bert' is none; choose from minilm, mixture"):
+        Parameters(bodies=("bert",))

@@ -4,9 +4,8 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
-from headbook.corpora.small_tasks import UNASKED
 from headbook.models.bodies import EncoderBody, body_of
-from headbook.models.new_ends import NewEnds, Trainable, right
+from headbook.models.new_ends import NewEnds, Trainable
 from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
 from headbook.types import UserError
 
@@ -96,12 +95,6 @@ def test_several_answers_stand_at_one_position():
     logits, states = model(inputs, real), model.read(inputs, real)
     assert logits.shape == (1, 6, 4)
     assert torch.allclose(logits[0, 3:5].flatten(), model.output(states)[0, 1, :8])
-
-
-def test_what_is_not_asked_for_is_neither_right_nor_wrong():
-    logits = torch.eye(2)[torch.tensor([[0, 1, 1, 0]])]
-    assert right(logits, torch.tensor([[0, 0, 1, 0]])) == 0.75
-    assert right(logits, torch.tensor([[0, UNASKED, 1, UNASKED]])) == 1
 
 
 def test_all_weights_are_trained_and_a_thawed_one_is_seen():

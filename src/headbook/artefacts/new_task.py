@@ -21,7 +21,7 @@ from headbook.corpora.small_tasks import UNASKED, Split, Task, task
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.models.bodies import body_of
 from headbook.models.loaded import digest
-from headbook.models.new_ends import NewEnds, Trainable, right
+from headbook.models.new_ends import NewEnds, Trainable
 from headbook.released import hugging_face
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage, Store
@@ -52,7 +52,7 @@ class Start(StrEnum):
 class Tuning:
     """One cell: what is tuned on what from where, at which rate, for how many updates.
 
-    UserError for a rate that is not above zero, no update, and a body that is none of both.
+    UserError for a rate that is not above zero or no update.
     """
 
     task: str
@@ -63,15 +63,12 @@ class Tuning:
     shuffled: bool = False  # the labels of the training rows, as a control
     layers: int = 2
     updates: int = 300
-    body: str = BODY
 
     def __post_init__(self) -> None:
         if not (self.rate > 0 and math.isfinite(self.rate)):
             raise UserError(f"a learning rate of {self.rate} trains nothing; give one above 0")
         if self.updates < 1:
             raise UserError(f"{self.updates} updates train nothing; give at least 1")
-        if self.body not in (BODY, OURS):
-            raise UserError(f"body: {self.body!r} is none; choose from {BODY}, {OURS}")
 
 
 @dataclass(frozen=True)
@@ -91,16 +88,16 @@ class Tuned:
     tuned: float
 
 
-def tuned(cell: Tuning, store: Store) -> Tuned:
-    """The outcome of a cell, from the store or trained now."""
-    made = Ingredients(NEW_TASK, cell, {"body": _digest(cell.body)},
+def tuned(cell: Tuning, store: Store, body: str = BODY) -> Tuned:
+    """The outcome of a cell, from the store or trained now, with BODY or OURS between the ends."""
+    made = Ingredients(NEW_TASK, cell, {"body": _digest(body)},
                        {"precision": str(PRECISION), "device": "cpu"})  # fmt: skip
-    folder = store.get(made, lambda aside: _write(cell, aside))
+    folder = store.get(made, lambda aside: _write(cell, body, aside))
     return Tuned(**json.loads((folder / "outcome.json").read_text()))
 
 
-def _write(cell: Tuning, folder: Path) -> None:
-    with network(cell, _network(cell.body)) as model:
+def _write(cell: Tuning, body: str, folder: Path) -> None:
+    with network(cell, _network(body)) as model:
         found = train(model, cell, task(cell.task))
     (folder / "outcome.json").write_text(json.dumps(asdict(found)))
 
@@ -201,6 +198,14 @@ def _evaluated(logits: Callable[[Split, Tensor], Tensor], part: Split) -> tuple[
     """Accuracy and loss in nats."""
     given = torch.cat([logits(part, rows) for rows in torch.arange(len(part)).split(200)])
     return right(given, part.labels), float(_nats(given, part.labels))
+
+
+def right(logits: Float[Tensor, "row answer class"], labels: Tensor) -> float:
+    """Share of what is asked for that is right; NaN where the network gives no number."""
+    if not torch.isfinite(logits).all():
+        return math.nan
+    asked = labels != UNASKED
+    return float((logits.argmax(-1) == labels)[asked].double().mean())
 
 
 def _nats(logits: Float[Tensor, "row answer class"], labels: Tensor) -> Tensor:

@@ -3,14 +3,11 @@
 Lu et al. 2021, section 2.1: everything between the ends may stay frozen.
 """
 
-import math
 from enum import StrEnum
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from headbook.corpora.small_tasks import UNASKED
 from headbook.models.bodies import Body
 from headbook.models.loaded import pooled
 from headbook.types import UserError
@@ -91,11 +88,3 @@ class NewEnds(nn.Module):
         }  # fmt: skip
         kinds = list(groups)
         return [name for kind in kinds[: kinds.index(trainable) + 1] for name in groups[kind]]
-
-
-def right(logits: Float[Tensor, "row answer class"], labels: Tensor) -> float:
-    """Share of what is asked for that is right; NaN where the network gives no number."""
-    if not torch.isfinite(logits).all():
-        return math.nan
-    asked = labels != UNASKED
-    return float((logits.argmax(-1) == labels)[asked].double().mean())
