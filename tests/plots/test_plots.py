@@ -117,6 +117,21 @@ def test_the_papers_values_take_the_colour_of_their_line() -> None:
     assert mark.get_color() == plots.KINDS[Kind.CROSS]
 
 
+def test_panels_share_axes_colours_and_one_legend() -> None:
+    rows = [(model, order, left, left + (model == "b"))
+            for model in "ab" for order in ("one", "two") for left in (1, 8)]  # fmt: skip
+    frame = pd.DataFrame(rows, columns=["model", "order", "left", "value"])
+    figure = plots.pruning(frame, hue="order", panel="model").figure
+    first, second = figure.axes
+    assert [axis.get_title(loc="left") for axis in figure.axes] == ["a", "b"]
+    assert [axis.xaxis_inverted() for axis in figure.axes] == [True, True]
+    assert first.get_ylim() == second.get_ylim() and first.get_xlim() == second.get_xlim()
+    colours = [[line.get_color() for line in axis.lines] for axis in figure.axes]
+    assert colours[0] == colours[1] and len(set(colours[0])) == 2
+    assert second.lines[0].get_ydata().tolist() == [2, 9]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["one", "two"]
+
+
 def test_colours_are_fixed_and_differ() -> None:
     for palette in (plots.KINDS, plots.ROLES):
         assert len(set(palette.values())) == len(palette)

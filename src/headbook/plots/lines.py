@@ -25,20 +25,26 @@ def curves(
     marks: pd.DataFrame | None = None,
     marks_label: str = "paper",
     markers: bool = True,
+    panel: str | None = None,
     alt: str = "",
 ) -> Drawing:
     """One line per value of `hue`, with its interval as a band where the table has one.
 
+    With `panel` one panel per value of that column, one below the other, all with the same axes.
     `markers` shows each point of a line. `marks` are the paper's values, or what `marks_label`
     says, in the same columns, as open diamonds, in the colours of the lines where they have the
     column `hue`. With `log` the horizontal axis is logarithmic from the smallest positive value on,
     linear below. With `log_y` the vertical one is logarithmic; its values are above zero.
     """
+    panels = list(frame.groupby(panel, sort=False)) if panel else [("", frame)]
     with matplotlib.rc_context(STYLE):
-        figure, grid = canvas(300)
+        figure, grid = canvas(90 + 210 * len(panels), len(panels), sharex=True, sharey=True)
+        for axis, (name, rows) in zip(grid[:, 0], panels, strict=True):
+            _lines(axis, rows, x, y, hue, low, high, "o" if markers else None)
+            _marks(axis, marks, x, y, hue, marks_label)
+            _frame(axis, xlabel or x if axis is grid[-1, 0] else "", ylabel or y)
+            axis.set_title(name, loc="left")
         axis = grid[0, 0]
-        _lines(axis, frame, x, y, hue, low, high, "o" if markers else None)
-        _marks(axis, marks, x, y, hue, marks_label)
         if pd.api.types.is_integer_dtype(frame[x]):  # there is no layer 1.5
             axis.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
         if log:
@@ -47,9 +53,8 @@ def curves(
         if log_y:
             axis.set_yscale("log")
             axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
-        _frame(axis, xlabel or x, ylabel or y)
         if hue:
-            figure.legend(loc="outside upper left", ncols=2)
+            figure.legend(*axis.get_legend_handles_labels(), loc="outside upper left", ncols=2)
     return Drawing(figure, alt or f"{ylabel or y} over {xlabel or x}")
 
 
@@ -63,10 +68,11 @@ def pruning(
     xlabel: str = "heads left",
     ylabel: str = "BLEU",
     marks: pd.DataFrame | None = None,
+    panel: str | None = None,
     alt: str = "",
 ) -> Drawing:
     """Dose and response: quality over the number of heads left, most heads on the left."""
-    drawing = curves(frame, left, y, hue, low, high, xlabel, ylabel, marks=marks,
+    drawing = curves(frame, left, y, hue, low, high, xlabel, ylabel, marks=marks, panel=panel,
                      alt=alt or f"{ylabel} over {xlabel}")  # fmt: skip
     drawing.figure.axes[0].invert_xaxis()
     return drawing
