@@ -269,11 +269,12 @@ def with_removal(tables: Tables, weights: str = RELEASED) -> pd.DataFrame:
     rows = []
     found = tables["said"].query("weights == @weights").dropna(subset="added")
     for (model, kind), own in found.groupby(LABELS, sort=False):
+        title = words.TITLES.get(str(model), str(model))
         others = {name: correlations(own, name) for name in MEASURES}
         every = {INFORMATION: others.pop(INFORMATION), "within": _within(own), **others}
         for name, each in every.items():
             value, low, high = interval(each)
             rows.append({"key": name, "measure": MEASURES.get(name, "the same, within layers"),
-                         "heads": f"{words.TITLES.get(str(model), model)}, {kind}", "value": value,
+                         "heads": f"{title}, {kind}", "model": title, "kind": kind, "value": value,
                          "low": low, "high": high, "count": len(own)})  # fmt: skip
     return pd.DataFrame(rows)
