@@ -28,8 +28,10 @@ from headbook.chapters.sixteen._released import (
     TEST,
     Scores,
     Subject,
+    by_model,
     claim,
     losses_added,
+    titled,
     whole,
 )
 from headbook.chapters.tables import claims_table
@@ -182,11 +184,12 @@ NAMES = {
 
 
 def joint(tables: Tables) -> pd.DataFrame:
-    """BLEU over heads left, one curve per order of all heads; of random orders mean and range."""
-    rows = tables["released"].query("scope == @EVERY")
+    """BLEU over heads left, per model one curve per order of all heads; of random orders mean and
+    range."""
+    rows = titled(tables["released"].query("scope == @EVERY"))
     heads = int((rows["pruned"] / rows["share"].where(rows["share"] > 0)).max().round())
     frame = rows.assign(left=heads - rows["pruned"], order=rows["order"].map(NAMES))
-    at = frame.groupby(["order", "left"], sort=False)["bleu"]
+    at = frame.groupby(["model", "order", "left"], sort=False)["bleu"]
     drawn = at.agg(value="mean", low="min", high="max").reset_index()
     single = drawn["order"] != NAMES[Order.RANDOM]
     drawn.loc[single, ["low", "high"]] = np.nan
@@ -194,18 +197,20 @@ def joint(tables: Tables) -> pd.DataFrame:
 
 
 def alone(tables: Tables) -> pd.DataFrame:
-    """BLEU over the share pruned of one kind's heads, the other kind left whole."""
-    rows = tables["released"].query("scope != @EVERY")
-    return rows.assign(value=rows["bleu"], share=100 * rows["share"])[["scope", "share", "value"]]
+    """BLEU over the share pruned of one kind's heads, the other kind left whole, per model."""
+    rows = titled(tables["released"].query("scope != @EVERY"))
+    found = rows.assign(value=rows["bleu"], share=100 * rows["share"])
+    return found[["model", "scope", "share", "value"]]
 
 
 def means(tables: Tables) -> pd.DataFrame:
-    """One row per order: mean BLEU kept, and the share pruned without significant loss."""
-    rows = tables["means"]
+    """One row per model and order: mean BLEU kept, the share pruned without significant loss."""
+    rows = titled(tables["means"])
     kept = zip(rows["kept"], rows["low"], rows["high"], strict=True)
     lead = zip(rows["above_low"], rows["above_high"], strict=True)
     return pd.DataFrame(
         {
+            "model": rows["model"],
             "heads": rows["scope"].replace({EVERY: "all", "cross": "cross-attention"}),
             "order": rows["order"].map(NAMES),
             "BLEU kept": [words.estimate(*each) for each in kept],
@@ -217,10 +222,10 @@ def means(tables: Tables) -> pd.DataFrame:
 
 
 def taken(tables: Tables) -> pd.DataFrame:
-    """Kinds of attention from which the order of importance takes heads."""
-    rows = tables["released"].query("scope == @EVERY and order == @Order.POSITION")
+    """Kinds of attention from which the order of importance takes heads, model by model."""
+    rows = titled(tables["released"].query("scope == @EVERY and order == @Order.POSITION"))
     return pd.DataFrame(
-        {"pruned": [words.percent(each) for each in rows["share"]],
+        {"model": rows["model"], "pruned": [words.percent(each) for each in rows["share"]],
          "encoder heads": rows["encoder_pruned"], "cross-attention heads": rows["cross_pruned"],
          "BLEU": [f"{each:.1f}" for each in rows["bleu"]],
          "change": [words.between(*pair) for pair in zip(rows["low"], rows["high"], strict=True)]}
@@ -242,7 +247,7 @@ def facts(tables: Tables) -> Facts:
     """The numbers of the prose."""
     found: Facts = {}
     if "released" in tables:
-        found |= _of_test(tables)
+        found |= by_model(tables, _of_test)
     if "kept" in tables:
         young = tables["kept"].query("scope == @EVERY").set_index(["order", "model"])["kept"]
         for name, order in (("young_importance", Order.POSITION), ("young_random", Order.RANDOM),
@@ -271,6 +276,9 @@ def _of_test(tables: Tables) -> Facts:
         "fifth_share": words.tenths(by.loc[0.2, "kept"] - 1),
         "fifth_random": f"{chance.mean().loc[0.2]:.1f}",
         "free": words.percent(mean.loc[(EVERY, Order.POSITION), "harmless_share"]),
+        "three_tenths": f"{by.loc[0.3, 'bleu']:.1f}",
+        "three_tenths_share": words.percent(0.3),
+        "three_tenths_random": f"{chance.mean().loc[0.3]:.1f}",
         "half": f"{by.loc[0.5, 'bleu']:.1f}",
         "half_random": f"{chance.mean().loc[0.5]:.1f}",
         "half_ablation": f"{single.loc[0.5]:.1f}",
