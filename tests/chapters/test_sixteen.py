@@ -174,7 +174,28 @@ def test_page_21_chooses_on_other_sentences(pretended: Subject) -> None:
     assert (blocks["change"] == 0).all() and set(blocks["head"]) == {1, 6, 7}
     assert tables["at_once"]["heads_left"].tolist() == [6 + 16, 48 + 2, 8]
     checked(ledger(), tables["claims"], "21_one_head_left", "test")
-    assert one_head_left.facts(tables)["blocks"] == "8"
+    assert one_head_left.facts(tables)["en_blocks"] == "8"
+
+
+def test_page_21_tells_two_models_apart(pretended: Subject) -> None:
+    """The second's fourth encoder layer breaks down; the first's facts and the paper's stay."""
+    first = one_head_left.compute(
+        one_head_left.Parameters(heads=(), tested=SENTENCES), pretended.store
+    )
+    second = {name: table.assign(model="firefox-pt-en") for name, table in first.items()}
+    rows = second["released"]
+    rows.loc[(rows["kind"] == "encoder") & (rows["layer"] == 4), "change"] = -9.0
+    both = {name: pd.concat([first[name], second[name]], ignore_index=True) for name in first}
+    facts, alone = one_head_left.facts(both), one_head_left.facts(first)
+    assert facts == facts | alone
+    assert (facts["en_encoder_worst"], facts["pt_encoder_worst"]) == ("0.00", "−9.00")
+    assert (facts["pt_encoder_worst_layer"], facts["pt_encoder_lower"]) == ("4", "0.00")
+    assert facts["pt_encoder_alone"] == "−2.95"  # of page 20, the fourth layer of pt→en
+    drawn = one_head_left.drawn(both).set_index(["model", "block"])["paper"]
+    assert drawn["Firefox en→pt", "encoder, layer 1"] == -1.96
+    assert drawn["Firefox en→pt", "cross-attention, layer 2"] == -18.89
+    assert drawn["Firefox pt→en"].isna().all()
+    assert one_head_left.mapped(both, "firefox-pt-en")["model"].unique() == ["firefox-pt-en"]
 
 
 def test_the_best_head_is_the_one_whose_block_loses_least() -> None:
@@ -203,8 +224,16 @@ def test_page_22_orders_and_levels(pretended: Subject, monkeypatch: pytest.Monke
     assert first["difference"].max() < -5
     checked(ledger(), tables["claims"], "22_pruning_by_importance", "test")
     facts = pruning.facts(tables)
-    assert facts["fifth"] == "0.00" and "importance" in facts
+    assert facts["en_fifth"] == "0.00" and "en_importance" in facts
     assert pruning.joint(tables)["left"].max() == 64
+    second = {name: table.assign(model="firefox-pt-en") for name, table in tables.items()}
+    second["released"].loc[second["released"]["level"] == 0.3, "bleu"] = 9.0
+    both = {name: pd.concat([tables[name], second[name]], ignore_index=True) for name in tables}
+    apart = pruning.facts(both)
+    assert apart == apart | facts and apart["pt_three_tenths"] == "9.0" != apart["en_three_tenths"]
+    curves = pruning.joint(both).set_index(["model", "order", "left"])["value"]
+    assert curves["Firefox pt→en", "by importance (gradient)", 45] == 9.0
+    assert curves["Firefox en→pt", "by importance (gradient)", 45] > 9.0
 
 
 def test_without_a_test_set_the_pages_measure_the_sample_alone(subject: Subject) -> None:
