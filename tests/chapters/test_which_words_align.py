@@ -9,7 +9,13 @@ import torch
 from headbook.chapters.results import published
 from headbook.chapters.seeing import _parallel, which_words_align
 from headbook.chapters.seeing._parallel import Parallel, as_table, from_table, same, same_links
-from headbook.chapters.seeing.which_words_align import DIAGONAL, Parameters, compute, errors
+from headbook.chapters.seeing.which_words_align import (
+    DIAGONAL,
+    Parameters,
+    beside,
+    compute,
+    errors,
+)
 from headbook.corpora.subwords import Subwords
 from headbook.corpora.word_links import WordLinks
 from headbook.looking.load import load
@@ -131,6 +137,12 @@ def test_the_works_values_stay_with_the_first_model_when_one_is_added() -> None:
     more = {**tables, "best": pd.concat([tables["best"], added], ignore_index=True)}
     for each in (tables, more):
         assert set(errors(each).dropna(subset="paper")["model"]) == {"Firefox en→pt"}
+    columns = beside(tables), beside(more)
+    assert list(columns[1]) == [*columns[0], "another"] and columns[0].equals(
+        columns[1].iloc[:, :4]
+    )
+    assert columns[1]["another"].equals(columns[0]["Firefox pt→en"].rename("another"))
+    assert columns[0].iloc[0, 1] == "48\N{NO-BREAK SPACE}%"
 
 
 def test_what_cannot_be_aligned_is_one_line() -> None:

@@ -53,6 +53,8 @@ LAYER_WEIGHTS, LAYER_NORMS = "weights of a layer", "norms of a layer"
 PAPER = {(LAYER_WEIGHTS, "output"): 0.4774, (LAYER_NORMS, "output"): 0.4136,
          (LAYER_WEIGHTS, "input"): 0.2977, (LAYER_NORMS, "input"): 0.2498}  # fmt: skip
 """Best layer, German to English, mean of five seeds; from the run that the authors released."""
+PAPER_MATRICES = (LAYER_WEIGHTS, LAYER_NORMS)
+BEST_HEAD = "head, weights, predicting / reading"
 DIAGONAL, RANDOM, AGAIN = "diagonal", "random head", "the aligner again"
 PUBLISHED, EFLOMAL = "published", "eflomal"
 PORTUGUESE = "pt"
@@ -297,8 +299,28 @@ def errors(tables: Tables) -> pd.DataFrame:
     return rows.sort_values("read", key=lambda names: names.map(order.index), kind="stable")
 
 
+def beside(tables: Tables) -> pd.DataFrame:
+    """Errors in per cent: the work's beside those of every model measured, a column each."""
+    own = tables["best"].assign(step=tables["best"]["step"].fillna(""))
+    own = own[own["matrix"].isin((WEIGHTS, *PAPER_MATRICES))].set_index(["model", "matrix", "step"])
+    shown = [LABELS[key] for key in PAPER]
+    columns = {
+        "read off": [*shown, BEST_HEAD],
+        "Kobayashi et al., de→en": [*map(words.percent, PAPER.values()), "not compared"],
+    }
+    for model in own.index.unique("model"):
+        of = own.loc[model]
+        cells = [words.estimate(*of.loc[key, ["error", "low", "high"]]) for key in PAPER]
+        ends = (
+            words.percent(of.loc[(WEIGHTS, str(step)), "error"])
+            for step in (Step.OUTPUT, Step.INPUT)
+        )
+        columns[title_of(model)] = [*cells, " / ".join(ends)]
+    return pd.DataFrame(columns)
+
+
 def summary(tables: Tables) -> pd.DataFrame:
-    """The same in per cent, with the head and its precision on words written alike."""
+    """`errors` in per cent, with the head and its precision on words written alike."""
     rows = errors(tables)
     heads = [words.head(row.layer, row.head) if row.matrix in (WEIGHTS, NORMS)
              else f"L{row.layer}" if row.matrix in _READ else ""
