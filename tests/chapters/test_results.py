@@ -221,6 +221,18 @@ def test_rows_of_further_parameters_leave_the_others_to_the_letter(tables: Table
         extend(STUDY, "smoke", other, ("model",), {"lists": 3}, {}, tmp_path)
 
 
+def test_a_measurement_of_several_rows_is_replaced_as_a_whole(tables: Tables, tmp_path: Path):
+    """Of one key, a row that came out the same is not lost with those that did not."""
+    twice = pd.concat([rows_of("a", tables)["scores"]] * 2, ignore_index=True).assign(layer=[1, 2])
+    write(STUDY, "smoke", {"scores": twice, "none": pd.DataFrame({"n": [1, 2]})}, MADE_BY, tmp_path)
+    before = lines(tmp_path)
+    new = {"scores": twice.assign(value=[twice["value"][0], 0.75]),
+           "none": pd.DataFrame({"n": [1, 3]})}  # fmt: skip
+    extend(STUDY, "smoke", new, ("model",), {"lists": 3}, {}, tmp_path)
+    assert lines(tmp_path)[:2] == before[:2] and lines(tmp_path)[2] == "a,2,-1,0,0.75,-1234.6"
+    assert lines(tmp_path, "none") == ["n", "1", "3"]
+
+
 def test_what_the_published_tables_lack_is_refused_and_changes_nothing(
     tables: Tables, tmp_path: Path
 ):

@@ -125,8 +125,9 @@ def extend(
 ) -> Path:  # fmt: skip
     """Adds to published tables what was measured with the parameters `given` alone.
 
-    A row that differs takes the place of a published one that agrees in all of `keys` that the
-    table has, and in what names a claim; others stay to the letter. A new table is added.
+    Rows are one measurement where they agree in all of `keys` that the table has, and in what names
+    a claim. One that differs anywhere takes the place of the published one, all its rows; others
+    stay to the letter. A new table is added.
     In the record, `added` says with which parameters and when these rows were measured. UserError
     where the page was never published, and for a table whose columns are not the published ones.
     """
@@ -139,17 +140,22 @@ def extend(
         if set(new) != set(known):
             raise UserError(f"{study} has other columns in {name!r}: publish the whole page")
         new = new[list(known)]
-        there = set(known.itertuples(index=False, name=None))
-        new = new[[row not in there for row in new.itertuples(index=False, name=None)]]
         same = [each for each in (*keys, *CLAIM) if each in new]
-        rows = set(new[same].itertuples(index=False, name=None))
-        stays = [row not in rows for row in known[same].itertuples(index=False, name=None)]
-        cells[name] = pd.concat([known[stays], new], ignore_index=True)
+        there, named = set(_rows(known)), _rows(new[same])
+        differ = {key for key, row in zip(named, _rows(new), strict=True) if row not in there}
+        stays = [key not in differ for key in _rows(known[same])]
+        comes = [key in differ for key in named]
+        cells[name] = pd.concat([known[stays], new[comes]], ignore_index=True)
         text = {name: _text_columns(table)} | text
     earlier = [each for each in before.run.get("added", []) if each.get("given") != given]
     record_of = {"given": dict(given), **_circumstances(), **described}
     kept = before.run | {"text_columns": text, "added": [*earlier, record_of]}
     return _replace(folder(study, profile, root), {n: _csv(t) for n, t in cells.items()}, kept)
+
+
+def _rows(table: pd.DataFrame) -> list[tuple]:
+    """Its rows; of a table without columns as many empty ones."""
+    return [tuple(row) for row in table.to_numpy().tolist()]
 
 
 def _circumstances() -> dict[str, Any]:
