@@ -1,11 +1,13 @@
 """Page 53: links laid on a model's tokens, tables of links, and the students on planted links."""
 
+import json
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import torch
 
+from headbook.artefacts.catalogue import weights_folder
 from headbook.chapters.results import published
 from headbook.chapters.seeing import _parallel, which_words_align
 from headbook.chapters.seeing._parallel import Parallel, as_table, from_table, same, same_links
@@ -131,18 +133,19 @@ def test_a_layer_of_one_head_aligns_as_the_head_does_in_a_model_of_ours(
     assert set(tables["claims"]["model"]) == {ours}
 
 
-def test_the_works_values_stay_with_the_first_model_when_one_is_added() -> None:
+def test_a_model_of_ours_joins_the_table_with_its_updates() -> None:
+    """And the work's values stay with the first model."""
     tables = published("53_which_words_align", "released").tables
-    added = tables["best"].query("model == 'firefox-pt-en'").assign(model="another")
+    added = tables["best"].query("model == 'firefox-pt-en'").assign(model="mixture-fr-256-masked")
     more = {**tables, "best": pd.concat([tables["best"], added], ignore_index=True)}
     for each in (tables, more):
         assert set(errors(each).dropna(subset="paper")["model"]) == {"Firefox en→pt"}
-    columns = beside(tables), beside(more)
-    assert list(columns[1]) == [*columns[0], "another"] and columns[0].equals(
-        columns[1].iloc[:, :4]
-    )
-    assert columns[1]["another"].equals(columns[0]["Firefox pt→en"].rename("another"))
-    assert columns[0].iloc[0, 1] == "48\N{NO-BREAK SPACE}%"
+    before, after = beside(tables), beside(more)
+    record = json.loads((weights_folder("mixture-fr-256-masked") / "run.json").read_text())
+    name = f"Our masked encoder, {record['updates']:,} of {record['planned']:,} updates"
+    assert list(after) == [*before, name] and before.equals(after.iloc[:, :-1])
+    assert after[name].tolist() == before["Firefox pt→en"].tolist()
+    assert before["Kobayashi et al., de→en"].iloc[0] == "48\N{NO-BREAK SPACE}%"
 
 
 def test_what_cannot_be_aligned_is_one_line() -> None:

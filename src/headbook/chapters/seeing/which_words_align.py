@@ -1,5 +1,6 @@
 """Page 53: word alignment read off cross-attention, by weights and by norms."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from headbook.artefacts.catalogue import weights_folder
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.seeing._parallel import (
@@ -315,8 +317,17 @@ def beside(tables: Tables) -> pd.DataFrame:
             words.percent(of.loc[(WEIGHTS, str(step)), "error"])
             for step in (Step.OUTPUT, Step.INPUT)
         )
-        columns[title_of(model)] = [*cells, " / ".join(ends)]
+        columns[title_of(model) + _trained_for(model)] = [*cells, " / ".join(ends)]
     return pd.DataFrame(columns)
+
+
+def _trained_for(model: str) -> str:
+    """`, 512 of 6,000 updates` where the record beside the weights of a model of ours says so."""
+    record = weights_folder(model) / "run.json"
+    made = json.loads(record.read_text()) if record.is_file() else {}
+    if "updates" not in made:
+        return ""
+    return f", {words.count(made['updates'])} of {words.count(made['planned'])} updates"
 
 
 def summary(tables: Tables) -> pd.DataFrame:
