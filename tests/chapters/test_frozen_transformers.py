@@ -13,9 +13,11 @@ from headbook.chapters.why.frozen_transformers import (
     OF_OURS,
     ONE_RATE,
     SCRATCH,
+    SEEDS,
     TASKS,
     UNTUNED,
     Parameters,
+    arithmetic,
     bodies_table,
     chosen,
     claims,
@@ -24,6 +26,7 @@ from headbook.chapters.why.frozen_transformers import (
     facts,
     further,
     rates_table,
+    repeated,
     sets_table,
     settings,
     sweep,
@@ -114,13 +117,29 @@ def test_our_encoder_is_a_second_body_whose_claims_are_not_counted():
     cells = [cell for name in TASKS for cell in sweep(name, OURS)]
     assert {(cell.start, cell.trainable) for cell in cells} == set(OF_OURS)
     ours = pd.DataFrame([row(cell, late(cell)) for cell in cells])
+    others = [row(cell, late(cell)) for name in TASKS for cell in repeated(name, ours)]
+    assert {each["seed"] for each in others} == {1, 2}
+    ours = pd.concat([ours, pd.DataFrame(others)])
     found = claims_of_ours(ours)
     assert found["closed"].str.startswith("converged").all() and (found["value"] > 0).all()
     assert set(found["claim"]) == {"frozen-trained-over-redrawn"}
-    assert len(found) == 2 * (len(TASKS) - 1) and found["model"].str.startswith("our").all()
+    assert len(found) == 2 * SEEDS * (len(TASKS) - 1) and found["model"].str.startswith("our").all()
+    stated = facts({"cells": table(late), "ours": ours})
+    assert stated["ours_xor_trained_positions_best"] == "80\N{NO-BREAK SPACE}%"
     beside = bodies_table(table(lambda cell: late(cell) / 2), ours).set_index(["task", "body"])
     assert beside.loc[(XOR, "ours")].to_list() == ["70 / 80", "60 / 70"]
     assert beside.loc[(XOR, "MiniLM")].to_list() == ["35 / 40", "30 / 35"]
+
+
+def test_the_arithmetic_is_that_of_every_recorded_training():
+    def run(name: str = "new-task", **hardware: bool) -> dict:
+        return {"ingredients": {"stage": {"name": name}}, "hardware": {"cores": 2, **hardware}}
+
+    record = {"runs": [run(), run("another", bfloat16=False)]}
+    assert arithmetic(record) == {"bfloat16"}
+    added = [{"runs": [run(bfloat16=True)]}, {"runs": [run(bfloat16=False)]}]
+    assert arithmetic(record | {"added": added[:1]}) == {"bfloat16"}
+    assert arithmetic(record | {"added": added}) == {"bfloat16", "float32"}
 
 
 def test_controls_are_no_row_of_a_figure():

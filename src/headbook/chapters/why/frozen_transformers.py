@@ -1,12 +1,13 @@
 """Page 47: frozen networks with tuned norms on other tasks (Lu et al. 2021; Rothermel et al.)."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from headbook.artefacts.new_task import BODY, OURS, Start, Tuning, tuned
+from headbook.artefacts.new_task import BODY, NEW_TASK, OURS, Start, Tuning, tuned
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.tables import claims_table, released_claim, stacked
@@ -39,7 +40,7 @@ NORMS = (Start.TRAINED, Trainable.NORMS)
 COMPARED = (FROZEN, FROZEN_REDRAWN, SCRATCH, FINE_TUNED)
 """Networks of the figure: sources of weights and tuned parts."""
 OF_OURS = (FROZEN, FROZEN_REDRAWN)
-"""Those whose body is our encoder, too, with the first seed."""
+"""Those whose body is our encoder, too."""
 SWEPT = (*COMPARED, NORMS)
 """At every rate; the others at the one rate."""
 ONCE = (
@@ -123,7 +124,14 @@ def further(name: str, rows: pd.DataFrame) -> Iterator[Tuning]:
     if name == XOR:
         for rate in dict.fromkeys((UNTUNED, float(best[name, *NORMS]))):
             yield Tuning(name, *NORMS, rate, updates=LONGER)
-    for pair in REPEATED[name]:
+    yield from repeated(name, rows, REPEATED[name])
+
+
+def repeated(name: str, rows: pd.DataFrame, pairs: Iterable[tuple[Start, Trainable]] = OF_OURS
+             ) -> Iterator[Tuning]:  # fmt: skip
+    """These networks with the other seeds, at the one and the chosen rate."""
+    best = chosen(rows).set_index(["task", "start", "trainable"])["rate"]
+    for pair in pairs:
         for rate in dict.fromkeys((UNTUNED, float(best[name, *pair]))):
             cell = Tuning(name, *pair, rate, updates=UPDATES[name])
             yield from (replace(cell, seed=seed) for seed in range(1, SEEDS))
@@ -145,6 +153,8 @@ def compute(parameters: Parameters, store: Store) -> Tables:
         tables["cells"] = pd.concat([tables["cells"], *others], ignore_index=True)
         found.append(claims(tables["cells"]))
     if "ours" in tables:
+        others = [_rows(repeated(name, tables["ours"]), store, OURS) for name in parameters.tasks]
+        tables["ours"] = pd.concat([tables["ours"], *others], ignore_index=True)
         found.append(claims_of_ours(tables["ours"]))
     return {**tables, "claims": stacked(found)}
 
@@ -222,13 +232,13 @@ def sets_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def bodies_table(cells: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy of frozen networks of the first seed in per cent at the one rate, / at the best one;
-    a row per task and body."""
+    """Accuracy of frozen networks in per cent at the one rate, / at the best one, means over seeds
+    where there are several; a row per task and body."""
     found = []
     for name in _tasks(ours):
         for body, rows in (("MiniLM", cells), ("ours", ours)):
             of = _accuracy(rows)
-            shown = {LABELS[pair]: " / ".join(f"{100 * of(setting, name, pair)[0]:.0f}"
+            shown = {LABELS[pair]: " / ".join(f"{100 * of(setting, name, pair).mean():.0f}"
                                               for setting in (ONE_RATE, BEST_RATE))
                      for pair in OF_OURS}  # fmt: skip
             found.append({"task": name, "body": body, **shown})
@@ -314,13 +324,17 @@ def _by_seed(
 
 
 def facts(tables: Tables) -> Facts:
-    """The numbers of the prose, in per cent: means over seeds where there are several."""
+    """The numbers of the prose, in per cent: means over seeds, their least and their most."""
     rows = tables["cells"]
     found: Facts = {"seeds": str(SEEDS), "layers": str(int(rows["layers"].iloc[0]))}
     short = {ONE_RATE: "one", BEST_RATE: "best"}
-    at = settings(rows).groupby(["task", "start", "trainable", "setting"])["test"].mean()
-    for (name, start, each, setting), value in at.items():
-        found[_key(name, start, each, short[setting])] = words.percent(value)
+    for body, own in (("", rows), ("ours ", tables.get("ours", rows.iloc[:0]))):
+        at = settings(own).groupby(["task", "start", "trainable", "setting"])["test"]
+        for (name, start, each, setting), values in at:
+            key = _key(f"{body}{name}", start, each, short[setting])
+            found[key] = words.percent(values.mean())
+            found |= {f"{key}_least": words.percent(values.min()),
+                      f"{key}_most": words.percent(values.max())}  # fmt: skip
     for (setting, name), known in PAPER.items():
         for pair, value in known.items():
             found[_key("paper", name, *pair, short[setting])] = words.percent(value)
@@ -339,6 +353,18 @@ def facts(tables: Tables) -> Facts:
     for each, value in rows.drop_duplicates("trainable").set_index("trainable")["tuned"].items():
         found[_key("share", each)] = f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
     return found
+
+
+def arithmetic(record: Mapping[str, Any]) -> set[str]:
+    """Of all products of a published record's trainings: bfloat16, float32, or both.
+
+    Trainings whose hardware says nothing of bfloat16 are older than the way out of a processor
+    that lacks it: they had it emulated.
+    """
+    parts = [record, *record.get("added", ())]
+    machines = [each["hardware"] for part in parts for each in part["runs"]
+                if each["ingredients"]["stage"]["name"] == NEW_TASK.name]  # fmt: skip
+    return {"bfloat16" if each.get("bfloat16", True) else "float32" for each in machines}
 
 
 def _key(*names: str) -> str:
