@@ -168,15 +168,24 @@ def test_a_page_says_how_to_reproduce_it(toy: Chapter, home: str, tmp_path: Path
     assert "equal (12 values)" in text
 
 
-def test_a_model_is_added_to_a_published_page(toy: Chapter, home: str, tmp_path: Path) -> None:
+def test_a_model_is_added_to_a_published_page(
+    toy: Chapter, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     published(toy, tmp_path)
+    weights = {"updates": 512, "planned": 6000, "sha256": "0"}
+    monkeypatch.setattr("headbook.chapters.page.of_the_book", {"c": weights}.get)
     add_model(toy, {"models": ["a", "b"]}, "c", tmp_path)
     page = opened(home, tmp_path, {"models": ["a", "c"]})
     assert page.comparison.equal and page.comparison.cells == 12
     assert page.published["released"]["model"].tolist() == ["a", "a", "b", "b", "c", "c"]
     assert page.facts["top"] == "2.099"
     text = page.reproduce()._repr_html_()
-    assert "Rows of c: <code>headbook publish 98 --model c</code>, commit " in text
+    assert (
+        "Rows of c, weights after 512 of 6,000 updates: <code>headbook publish 98 --model c<"
+        in text
+    )
+    add_model(toy, {}, "b", tmp_path)
+    assert "Rows of b: <code>" in opened(home, tmp_path).reproduce()._repr_html_()
 
 
 def test_a_model_is_added_only_to_published_pages_that_measure_models(

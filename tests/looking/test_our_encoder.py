@@ -15,6 +15,7 @@ from headbook.corpora.pairs import Pairs
 from headbook.corpora.readers import ParallelCorpus
 from headbook.corpora.report import Report
 from headbook.corpora.subwords import Subwords
+from headbook.looking.load import of_the_book
 from headbook.looking.on_the_way import OnTheWay
 from headbook.looking.ours import HIDDEN, OurEncoder, RunFolder
 from headbook.models.transformer import Transformer, TransformerConfig
@@ -150,6 +151,11 @@ def test_published_weights_give_the_tables_of_the_model_they_come_from(
     assert (folder / "best.safetensors").stat().st_size < 0.6 * whole
     monkeypatch.setenv("HEADBOOK_RUNS", str(store.root / "elsewhere"))
     loaded = hb.load(NAME)
+    assert of_the_book(NAME) == {each: made[each] for each in ("updates", "planned", "sha256")}
+    assert of_the_book("minilm") == of_the_book("msdocs-ru-256") == {}
+    with monkeypatch.context() as trained:
+        trained.setattr("headbook.looking.load.folder_of", lambda *_: folder)
+        assert of_the_book(NAME) == {}, "a finished training is loaded instead"
     assert isinstance(loaded, OurEncoder) and "mixture-fr" in loaded.origin
     again = RunFolder(folder).model()
     tables = [hb.measure(each, sample, nulls=0, importance=False, progress=False)

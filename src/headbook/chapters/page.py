@@ -27,6 +27,7 @@ from headbook.chapters.results import (
 from headbook.chapters.tables import stacked
 from headbook.claims.gates import RELEASED
 from headbook.claims.verdict import COLUMNS, Verdict
+from headbook.looking.load import of_the_book
 from headbook.runs.store import Store
 from headbook.types import UserError
 
@@ -180,12 +181,15 @@ def add_model(
 ) -> Path:
     """Adds one model to a chapter's published tables, measured with these parameters.
 
+    The record says which weights were measured, where they are those that come with the book.
     UserError for a page that has no parameter `models`, or no published tables.
     """
     if "models" not in {field.name for field in fields(chapter.parameters)}:
         raise UserError(f"page {chapter.number} measures no models by name: leave --model out")
     published(chapter.name, RELEASED, root)  # Said before it is measured, not after.
     tables, described = _computed(chapter, {**given, "models": [model]})
+    if weights := of_the_book(model):
+        described["weights"] = weights
     return add(chapter.name, RELEASED, tables, model, described, root)
 
 
@@ -206,6 +210,8 @@ def _added(number: int, own: Mapping[str, Any]) -> str:
     if "model" in own:
         subject = escape(own["model"])
         option = f"--model {subject}"
+        if made := own.get("weights"):
+            subject += f", weights after {made['updates']:,} of {made['planned']:,} updates"
     else:
         given = [f"{name}={json.dumps(value)}" for name, value in own["given"].items()]
         subject = escape(", ".join(given))

@@ -1,8 +1,10 @@
 """`hb.load`: a model by its name, folder or Hugging Face id."""
 
 import difflib
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from headbook.artefacts import catalogue as trained_here
 from headbook.artefacts.encoders import EncoderRun
@@ -65,6 +67,20 @@ def _trained_here(name: str) -> Loaded:
     if folder is None:
         raise UserError(f"{name} is not trained here yet: `headbook train {name}` trains it")
     return replace(RunFolder(folder).model(), name=name)
+
+
+def of_the_book(name: str) -> dict[str, Any]:
+    """Which weights `load` gives where they are those that come with the book, else nothing.
+
+    `updates`, those `planned`, and `sha256` of the file.
+    """
+    record = trained_here.weights_folder(name) / "run.json"
+    if not (trained_here.is_named(name) and record.is_file()):
+        return {}
+    if folder_of(trained_here.run(name), Store.default()):
+        return {}
+    made = json.loads(record.read_text())
+    return {each: made[each] for each in ("updates", "planned", "sha256")}
 
 
 def _in_folder(folder: Path) -> Loaded:

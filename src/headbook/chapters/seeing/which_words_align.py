@@ -1,7 +1,6 @@
 """Page 53: word alignment read off cross-attention, by weights and by norms."""
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +9,6 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from headbook.artefacts.catalogue import weights_folder
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.seeing._parallel import (
@@ -301,8 +299,12 @@ def errors(tables: Tables) -> pd.DataFrame:
     return rows.sort_values("read", key=lambda names: names.map(order.index), kind="stable")
 
 
-def beside(tables: Tables) -> pd.DataFrame:
-    """Errors in per cent: the work's beside those of every model measured, a column each."""
+def beside(tables: Tables, added: Sequence[Mapping] = ()) -> pd.DataFrame:
+    """Errors in per cent: the work's beside those of every model measured, a column each.
+
+    `added` are the records of rows added later, which say how long a model of ours was trained.
+    """
+    weights = {each.get("model"): each.get("weights") for each in added}
     own = tables["best"].assign(step=tables["best"]["step"].fillna(""))
     own = own[own["matrix"].isin((WEIGHTS, *PAPER_MATRICES))].set_index(["model", "matrix", "step"])
     shown = [LABELS[key] for key in PAPER]
@@ -317,17 +319,11 @@ def beside(tables: Tables) -> pd.DataFrame:
             words.percent(of.loc[(WEIGHTS, str(step)), "error"])
             for step in (Step.OUTPUT, Step.INPUT)
         )
-        columns[title_of(model) + _trained_for(model)] = [*cells, " / ".join(ends)]
+        title = title_of(model)
+        if made := weights.get(model):
+            title += f", {words.count(made['updates'])} of {words.count(made['planned'])} updates"
+        columns[title] = [*cells, " / ".join(ends)]
     return pd.DataFrame(columns)
-
-
-def _trained_for(model: str) -> str:
-    """`, 512 of 6,000 updates` where the record beside the weights of a model of ours says so."""
-    record = weights_folder(model) / "run.json"
-    made = json.loads(record.read_text()) if record.is_file() else {}
-    if "updates" not in made:
-        return ""
-    return f", {words.count(made['updates'])} of {words.count(made['planned'])} updates"
 
 
 def summary(tables: Tables) -> pd.DataFrame:
