@@ -105,14 +105,6 @@ def test_claims_follow_the_rows():
     assert (value < 0).all()
 
 
-def test_a_task_without_all_sets_has_the_claims_of_its_networks():
-    rows = table(late).query("task == @LISTOPS")
-    assert set(rows["trainable"]) == {Trainable.OUTPUT, Trainable.POSITIONS, Trainable.ALL}
-    found = claims(rows)
-    assert "frozen-norms-suffice" not in set(found["claim"]) and len(found) > 3
-    assert sets_table(rows).set_index("start").loc["trained", "+ norms"] == ""
-
-
 def test_our_encoder_is_a_second_body_whose_claims_are_not_counted():
     cells = [cell for name in TASKS for cell in sweep(name, OURS)]
     assert {(cell.start, cell.trainable) for cell in cells} == set(OF_OURS)

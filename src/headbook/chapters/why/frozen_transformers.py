@@ -37,20 +37,16 @@ LONGER = 2500
 FROZEN, FROZEN_REDRAWN = (Start.TRAINED, Trainable.POSITIONS), (Start.REDRAWN, Trainable.POSITIONS)
 SCRATCH, FINE_TUNED = (Start.SCRATCH, Trainable.ALL), (Start.TRAINED, Trainable.ALL)
 NORMS = (Start.TRAINED, Trainable.NORMS)
-COMPARED = (FROZEN, FROZEN_REDRAWN, SCRATCH, FINE_TUNED)
-"""Networks of the figure: sources of weights and tuned parts."""
 OF_OURS = (FROZEN, FROZEN_REDRAWN)
 """Those whose body is our encoder, too."""
-SWEPT = (*COMPARED, NORMS)
-"""At every rate; the others at the one rate."""
+SWEPT = (FROZEN, FROZEN_REDRAWN, SCRATCH, FINE_TUNED, NORMS)
+"""Sources of weights and tuned parts at every rate; the others at the one rate."""
 ONCE = (
     (Start.TRAINED, Trainable.OUTPUT),
     (Start.TRAINED, Trainable.INPUT),
     (Start.REDRAWN, Trainable.OUTPUT),
     (Start.REDRAWN, Trainable.NORMS),
 )
-EVERY_SET = (DIGITS, XOR)
-"""Tasks on which each set is trained; on the others the output layer and networks of the figure."""
 REPEATED = {
     DIGITS: (FROZEN, FROZEN_REDRAWN, SCRATCH),
     XOR: (),
@@ -108,8 +104,7 @@ class Parameters:
 
 def sweep(name: str, body: str = BODY) -> Iterator[Tuning]:
     """Every cell of a task with the first seed."""
-    wanted = ONCE[:1] + (SWEPT + ONCE[1:] if name in EVERY_SET else COMPARED)
-    for pair in wanted if body == BODY else OF_OURS:
+    for pair in ONCE[:1] + SWEPT + ONCE[1:] if body == BODY else OF_OURS:
         full = RATES_OF_ALL if pair[1] is Trainable.ALL else RATES
         for rate in full if pair in SWEPT else (UNTUNED,):
             yield Tuning(name, *pair, rate, updates=UPDATES[name])
@@ -269,13 +264,12 @@ def claims(rows: pd.DataFrame) -> pd.DataFrame:
                      for each in (ONE_RATE, BEST_RATE))  # fmt: skip
         found += _by_seed("frozen-matches-full", name, one)
         found += _by_seed("frozen-rate-makes-claim", name, one - best)
-        if name in EVERY_SET:
-            norms = of(BEST_RATE, name, NORMS)
-            longer = rows[(rows["task"] == name) & (rows["updates"] == LONGER)]
-            if len(longer):
-                norms = longer.sort_values("validation").set_index("seed")["test"].tail(1)
-            enough = norms - of(BEST_RATE, name, FINE_TUNED)
-            found += _by_seed("frozen-norms-suffice", name, enough)
+        norms = of(BEST_RATE, name, NORMS)
+        longer = rows[(rows["task"] == name) & (rows["updates"] == LONGER)]
+        if len(longer):
+            norms = longer.sort_values("validation").set_index("seed")["test"].tail(1)
+        enough = norms - of(BEST_RATE, name, FINE_TUNED)
+        found += _by_seed("frozen-norms-suffice", name, enough)
         if name in (DIGITS, LISTOPS):
             found += _by_seed("frozen-less-when-tuned", name, -best)
         found += _over_redrawn(rows, name)
