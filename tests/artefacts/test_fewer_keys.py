@@ -60,7 +60,7 @@ def test_one_key_is_not_all_keys():
 
 
 @pytest.mark.parametrize(
-    ("sharing", "count"), [("layers", 1), ("keys and values", 2), ("heads", 4)]
+    ("sharing", "count"), [("layers", 1), ("keys and values", 2), ("heads", 4), ("nothing", 4)]
 )
 def test_learned_mixtures_start_as_means_and_are_trained_once_each(sharing, count):
     chosen = fewer(Fewer.LINFORMER, 2, Sharing(sharing))
@@ -72,7 +72,8 @@ def test_learned_mixtures_start_as_means_and_are_trained_once_each(sharing, coun
     net = model()
     learn(net, going(chosen, 25), pairs(100), pairs(4))
     assert all((each - means(2, LENGTH)).abs().max() > 0.1 for each in mixing(net))
-    assert sum(each.numel() for each in mixing(net)) == count * 2 * LENGTH
+    heads = 2 if chosen.sharing is Sharing.NOTHING else 1
+    assert sum(each.numel() for each in mixing(net)) == heads * count * 2 * LENGTH
 
 
 def test_means_of_neighbours_are_not_trained():

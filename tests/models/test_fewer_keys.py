@@ -77,6 +77,20 @@ def test_linformer_by_its_formula_one_query_at_a_time(length, path):
     torch.testing.assert_close(found[:, some(length)], wanted[:, some(length)])
 
 
+@pytest.mark.parametrize("length", LENGTHS)
+def test_matrices_of_every_head_mix_its_own_keys(length):
+    """Each head's context is that of an attention in which all heads have its matrices."""
+    matrices, (states, mask), plain = drawn(HEADS, KEYS, LONGEST), ragged(length), attention()
+    found = Mixed(plain, matrices, -matrices)(states, states, mask)
+    apart = []
+    for head in range(HEADS):
+        whole = Mixed(plain, matrices[head], -matrices[head])
+        context = whole._context(plain._queries(states), *plain._project(states), mask)
+        apart.append(context[:, head])
+    wanted = plain.output(torch.cat(apart, -1))
+    torch.testing.assert_close(found, wanted)
+
+
 @pytest.mark.parametrize("keys", [1, 2, 5, 8])
 @pytest.mark.parametrize("length", LENGTHS)
 def test_the_window_by_its_formula_one_query_at_a_time(length, keys):
@@ -129,6 +143,8 @@ def test_projections_are_shared_as_the_paper_counts_them():
         model = encoder(FewerKeys(Fewer.LINFORMER, 3, 9, sharing))
         matrices = {id(each) for each in model.parameters() if each.shape == (3, 9)}
         assert len(matrices) == count
+    own = encoder(FewerKeys(Fewer.LINFORMER, 3, 9, Sharing.NOTHING)).parameters()
+    assert len({id(each) for each in own if each.shape == (2, 3, 9)}) == 4  # 2 heads, 2 layers
     pooled = encoder(FewerKeys(Fewer.POOLED, 3, 9))
     assert not any(each.requires_grad for each in pooled.parameters() if each.shape == (3, 9))
 

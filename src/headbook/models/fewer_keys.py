@@ -19,6 +19,7 @@ from headbook.types import UserError
 class Sharing(StrEnum):
     """Sharing of Linformer's projections (section 4, "additional efficiency")."""
 
+    NOTHING = "nothing"  # two per head
     HEADS = "heads"  # of a layer: one for keys and one for values
     KEY_VALUE = "keys and values"  # one per layer
     LAYERS = "layers"  # one in all
@@ -51,6 +52,8 @@ class FewerKeys:
 class Mixed(Reprojected):
     """softmax(Q (E K)ᵀ / √d) F V with mixing matrices E and F (Wang et al. 2020, equation 7).
 
+    E and F are those of all heads, or one of each per head.
+
     Keys and values of padding are zero before they are mixed, and a text shorter than the matrices
     are wide uses their first columns. UserError for a longer one, and where what a query may see
     depends on the query: the mixtures hold later positions too.
@@ -59,14 +62,14 @@ class Mixed(Reprojected):
     def __init__(
         self,
         attention: Attention,
-        keys: Float[Tensor, "mixture length"],
-        values: Float[Tensor, "mixture length"],
+        keys: Float[Tensor, "*head mixture length"],
+        values: Float[Tensor, "*head mixture length"],
     ) -> None:
         super().__init__(attention)
         self.of_keys, self.of_values = keys, values
 
     def _seen(self, key: Tensor, value: Tensor, mask: Mask | None) -> tuple[Tensor, Tensor, None]:
-        length, longest = key.shape[2], self.of_keys.shape[1]
+        length, longest = key.shape[2], self.of_keys.shape[-1]
         if length > longest:
             raise UserError(
                 f"a Linformer for {longest} tokens cannot read {length}: cut the text, or build it "
@@ -80,7 +83,7 @@ class Mixed(Reprojected):
                 )
             real = mask.transpose(2, 3)
             key, value = key * real, value * real
-        return self.of_keys[:, :length] @ key, self.of_values[:, :length] @ value, None
+        return self.of_keys[..., :length] @ key, self.of_values[..., :length] @ value, None
 
 
 class Windowed(Reprojected):
@@ -128,23 +131,28 @@ class Matrices:
         self.fewer = fewer
         self.shared = self._new() if fewer.sharing is Sharing.LAYERS else None
 
-    def pair(self) -> tuple[Tensor, Tensor]:
+    def into(self, attention: Attention) -> Mixed:
+        """The attention with the matrices of the next layer."""
+        return Mixed(attention, *self._pair(attention.heads))
+
+    def _pair(self, heads: int) -> tuple[Tensor, Tensor]:
         """Projections of the next layer's keys and values."""
         if self.shared is not None:
             return self.shared, self.shared
-        keys = self._new()
-        return keys, keys if self.fewer.sharing is Sharing.KEY_VALUE else self._new()
+        own = (heads,) if self.fewer.sharing is Sharing.NOTHING else ()
+        keys = self._new(*own)
+        return keys, keys if self.fewer.sharing is Sharing.KEY_VALUE else self._new(*own)
 
-    def into(self, attention: Attention) -> Mixed:
-        """The attention with the matrices of the next layer."""
-        return Mixed(attention, *self.pair())
-
-    def _new(self) -> nn.Parameter:
+    def _new(self, *heads: int) -> nn.Parameter:
+        shape = (*heads, self.fewer.keys, self.fewer.length)
         if self.fewer.kind is not Fewer.LINFORMER:
-            return nn.Parameter(means(self.fewer.keys, self.fewer.length), requires_grad=False)
-        drawn = torch.empty(self.fewer.keys, self.fewer.length)
-        # as the authors' code in fairseq starts them
-        return nn.Parameter(nn.init.xavier_uniform_(drawn, gain=2**-0.5))
+            pooled = means(*shape[-2:]).expand(shape).clone()
+            return nn.Parameter(pooled, requires_grad=False)
+        drawn = torch.empty(shape)
+        for each in drawn.view(-1, *shape[-2:]):
+            # as the authors' code in fairseq starts them
+            nn.init.xavier_uniform_(each, gain=2**-0.5)
+        return nn.Parameter(drawn)
 
 
 def means(keys: int, length: int) -> Float[Tensor, "mixture length"]:
