@@ -5,21 +5,18 @@ import pandas as pd
 import pytest
 import torch
 
+from headbook.artefacts.encoder_costs import ALL
+from headbook.chapters.why import _going_on
 from headbook.chapters.why import fewer_keys as page
+from headbook.chapters.why._going_on import ALL_KEYS, BY_HEAD, BY_LAYER, MEANS, plan
 from headbook.chapters.why.fewer_keys import (
-    ALL_KEYS,
-    BY_LAYER,
     LENGTH,
-    MEANS,
     SHARED,
     claims,
     error,
     fit,
-    going_on,
-    going_on_claims,
     mixed,
     of_rank,
-    plan,
     weights,
     windowed,
 )
@@ -110,26 +107,69 @@ def test_memory_grows_with_the_square_of_the_length_and_linformers_does_not():
 
 
 def gone_on(end: dict[tuple[str, int], float], moved: float = 0.0) -> dict:
-    """Losses of every encoder on 40 texts, which differ alike; `moved` in the second half."""
+    """Losses of every encoder on 40 texts, which differ alike; `moved` in the second half.
+
+    A later seed has a hundredth more wherever there is something to lose.
+    """
     texts = np.linspace(-1, 1, 40)
-    return {each: pd.DataFrame({"before": 6 + texts, "end": 3 + end.get(each, 0.0) + texts,
-                                "half": 3 + texts + end.get(each, 0.0) * (1 + moved)})
-            for each in plan(2)}  # fmt: skip
+    found = {}
+    for name, parts, seed in plan(2):
+        more = end.get((name, parts), 0.0) + 0.01 * seed * ((name, parts) in end)
+        columns = {"before": 6.0, "half": 3 + more * (1 + moved), "end": 3 + more}
+        found[name, parts, seed] = pd.DataFrame({k: texts + at for k, at in columns.items()})
+    return found
+
+
+LOST = {(BY_LAYER, 4): 0.2, (MEANS, 4): 0.28, (BY_HEAD, 4): 0.1, (SHARED, 4): 0.14}
 
 
 def test_encoders_are_compared_with_all_keys_text_by_text():
-    found = gone_on({(BY_LAYER, 4): 0.2, (MEANS, 4): 0.3})
-    table = going_on(found).set_index(["keys", "parts"])
+    found = gone_on(LOST)
+    table = _going_on.rows(found, 2).set_index(["keys", "parts", "seed"])
     assert len(table) == len(plan(2)) == len({*plan(2).values()})
-    row = table.loc[BY_LAYER, 4]
-    assert row[["value", "low", "high"]].tolist() == pytest.approx([0.2] * 3)
-    assert table.loc[ALL_KEYS, 1][["low", "high"]].isna().all()
-    rows = pd.DataFrame(going_on_claims(found)).set_index("claim")
-    assert rows["value"].tolist() == pytest.approx([0.2, 0.1])
-    assert set(rows["closed"]) == {"none"}
+    row = table.loc[BY_LAYER, 4, 1]
+    assert row[["value", "low", "high"]].tolist() == pytest.approx([0.21] * 3)
+    assert table.loc[(ALL_KEYS, 1, 0), ["low", "high"]].isna().all()
+    rows = pd.DataFrame(_going_on.claims(found)).set_index(["claim", "seed"])["value"]
+    quarter = rows["linformer-trained-quarter-is-enough"]
+    assert quarter.tolist() == pytest.approx([0.2, 0.21, 0.22])
+    assert rows["linformer-trained-beats-means"].tolist() == pytest.approx([0.08] * 3)
+    assert rows["linformer-trained-sharing-costs-little"].tolist() == pytest.approx([0.04] * 3)
 
 
 def test_a_difference_that_still_moves_is_not_judged():
-    rows = list(going_on_claims(gone_on({(BY_LAYER, 4): 0.2, (MEANS, 4): 0.2}, moved=0.5)))
-    assert rows[0]["closed"] == "converged: the second half of the updates moved it by −0.10 nats"
-    assert rows[1]["closed"] == "none"
+    rows = pd.DataFrame(_going_on.claims(gone_on(LOST, moved=0.5))).set_index(["claim", "seed"])
+    told = "converged: the second half of the updates moved it by −0.10 nats"
+    assert rows["closed"]["linformer-trained-quarter-is-enough", 0] == told
+    assert rows["closed"]["linformer-trained-beats-means", 0] == "none"
+    assert set(rows["closed"]["linformer-trained-sharing-costs-little"]) == {"none"}
+
+
+def test_a_table_row_is_the_mean_over_seeds():
+    gone = _going_on.rows(gone_on(LOST), 2)
+    shown = _going_on.table(gone).set_index(["keys", "of 64"])
+    assert shown.loc[(BY_LAYER, 16), "more than all keys"] == "+0.21 [+0.19, +0.23]"
+    assert shown.loc[(BY_LAYER, 32), "seeds"] == 1 and shown.loc[(ALL_KEYS, 64), "seeds"] == 3
+    assert _going_on.less(gone, SHARED, BY_HEAD)[0] == pytest.approx(0.04)
+    assert _going_on.facts(gone, {name: name for name, _ in _going_on.ENCODERS})["on_means"] == (
+        "+0.08 [+0.08, +0.08]"
+    )
+
+
+def steps() -> pd.DataFrame:
+    """All keys take as long as the text is, a Linformer as long as at 128 tokens."""
+    return pd.DataFrame([
+        {"kind": kind, "length": length, "tokens": 1024, "round": number,
+         "seconds": number * (length if kind == ALL else 128),
+         "bytes": 10 * length if kind == ALL else 640}
+        for kind in (ALL, "Linformer, 1 for 4 tokens") for length in (128, 512) for number in (1, 2)
+    ])  # fmt: skip
+
+
+def test_steps_are_compared_round_by_round():
+    found = page.quicker(steps()).set_index("length")
+    assert found["value"].tolist() == found["low"].tolist() == [1, 4]
+    assert found["memory"].tolist() == [2, 8]
+    shown = page.steps_table(steps())
+    assert shown["tokens/s, all keys"].tolist() == ["5", "1"]
+    assert shown["Linformer, 1 for 4 tokens: speed, memory"].tolist() == ["1.0, 2.0", "4.0, 8.0"]

@@ -9,51 +9,40 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from headbook.artefacts.fewer_keys import MODEL, GoingOn, gone_on, updates_before
+from headbook.artefacts.encoder_costs import ALL, FUSED, EncoderCosts
+from headbook.artefacts.encoder_costs import costs as encoder_costs
 from headbook.bench.rounds import interleaved, ratio
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.tables import released_claim
+from headbook.chapters.why import _going_on
+from headbook.chapters.why._going_on import BY_HEAD, BY_LAYER, MEANS, ONE_BY_LAYER, QUARTER
 from headbook.chapters.why._texts import of_length
 from headbook.claims.gates import NONE, RELEASED
 from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.looking.load import load
 from headbook.models.attention import Attention, AttentionPath
 from headbook.models.capture import Point, capture
-from headbook.models.fewer_keys import Fewer, FewerKeys, Mixed, Sharing, means
+from headbook.models.fewer_keys import Mixed, means
 from headbook.models.kept_bytes import kept_bytes
 from headbook.models.loaded import Loaded
 from headbook.runs.store import Store
 from headbook.runs.timing import seconds
-from headbook.statistics import over_seeds, resampled_mean
+from headbook.statistics import over_seeds
 from headbook.types import Kind, UserError
 
 NUMBER = 43
 TITLE = "Does attending to fewer keys cost much?"
 WORK = "wang2020"
-KEYS = ("model", "texts", "seed")
+KEYS = ("model", "texts", "seed", "keys", "parts", "attention", "length")
 
 LENGTH = 128
 PARTS = (2, 4, 8, 16)  # tokens per key
-QUARTER = 4
-MEANS, WINDOW, RANK = "means of neighbours", "window", "best weights of that rank"
-SHARED, BY_LAYER = "Linformer, one matrix", "Linformer, two per layer"
+WINDOW, RANK = "window", "best weights of that rank"
+SHARED = _going_on.ONE
 LEARNED = (4, 16)  # of these numbers the mixtures are learned, too
 SEEDS, BATCH, RATE, NOISE = 3, 2, 3e-3, 0.01
 SIZES, KEPT = (128, 256, 512, 1024, 2048), 128
 """Lengths whose cost is measured, and Linformer's keys at all of them."""
-ALL_KEYS = "all keys"
-GONE_ON = {
-    (ALL_KEYS, 1): None,
-    (BY_LAYER, 4): (Fewer.LINFORMER, Sharing.HEADS),
-    (MEANS, 4): (Fewer.POOLED, Sharing.LAYERS),
-    (BY_LAYER, 2): (Fewer.LINFORMER, Sharing.HEADS),
-    (BY_LAYER, 8): (Fewer.LINFORMER, Sharing.HEADS),
-}
-"""Encoders that go on learning, by the name of their keys and tokens per key."""
-TEXT = 64  # tokens of the texts that they go on with: longer ones are unlike those learnt from
-STILL = 0.05
-"""Nats that a difference may move in the second half of the updates, to be called converged."""
 PAPER_SPEED, PAPER_MEMORY = 1.5, 1.7
 """Wang et al., table 3: 512 tokens, 128 keys, a whole model on a GPU."""
 
@@ -62,10 +51,10 @@ Heads = tuple[Tensor, Tensor, Tensor]  # queries, keys, values of a text, [layer
 
 @dataclass(frozen=True)
 class Parameters:
-    """Models, texts measured, updates of learned mixtures (0: none) and rounds of timing (0: none).
+    """Models, texts measured, updates of learned mixtures and rounds of timing (0: neither).
 
     Mixtures are learned on `training` further texts. `going_on` is the updates that our encoder
-    goes on for (0: it does not).
+    goes on for (0: it does not), `steps` the rounds in which steps of encoders are timed.
     """
 
     models: tuple[str, ...] = ("minilm", "firefox-en-pt")
@@ -74,6 +63,7 @@ class Parameters:
     updates: int = 0
     rounds: int = 0
     going_on: int = 0
+    steps: int = 0
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
@@ -89,19 +79,21 @@ def compute(parameters: Parameters, store: Store) -> Tables:
         for seed in range(SEEDS if parameters.updates else 0):
             found = _learned(tested, training, parameters.updates, seed)
             learned += [{**row, "seed": seed} for row in _rows(name, found)]
-    tables = {"fixed": pd.DataFrame(fixed).assign(texts=parameters.texts)}
-    tables["memory"] = pd.DataFrame(_memory())
+    tables = {"memory": pd.DataFrame(_memory())}
+    if fixed:
+        tables["fixed"] = pd.DataFrame(fixed).assign(texts=parameters.texts)
     if learned:
         tables["learned"] = pd.DataFrame(learned).assign(texts=parameters.texts)
         tables["claims"] = claims(tables)
     if parameters.going_on:
-        found = {each: gone_on(run, store) for each, run in plan(parameters.going_on).items()}
-        tables["gone_on"] = going_on(found).assign(updates=parameters.going_on,
-                                                   updates_before=updates_before())  # fmt: skip
-        more = pd.DataFrame(going_on_claims(found))
+        found = _going_on.trained(parameters.going_on, store)
+        tables["gone_on"] = _going_on.rows(found, parameters.going_on)
+        more = pd.DataFrame(_going_on.claims(found))
         tables["claims"] = pd.concat([tables["claims"], more]) if learned else more
     if parameters.rounds:
         tables["speed"] = pd.DataFrame(_speed(parameters.rounds))
+    if parameters.steps:
+        tables["steps"] = encoder_costs(EncoderCosts(parameters.steps), store)
     return tables
 
 
@@ -244,44 +236,6 @@ def _speed(rounds: int) -> Iterator[dict[str, object]]:
                    "low": spread.lowest, "high": spread.highest}  # fmt: skip
 
 
-def plan(updates: int) -> dict[tuple[str, int], GoingOn]:
-    """Every encoder that goes on for so many updates."""
-    return {
-        (name, parts): GoingOn(
-            chosen and FewerKeys(chosen[0], TEXT // parts, TEXT, chosen[1]), TEXT, updates
-        )
-        for (name, parts), chosen in GONE_ON.items()
-    }
-
-
-def going_on(found: dict[tuple[str, int], pd.DataFrame]) -> pd.DataFrame:
-    """One row per encoder: nats per hidden token, and how much more than with all keys."""
-    rows = []
-    for (name, parts), losses in found.items():
-        more = losses - found[ALL_KEYS, 1]
-        low, high = resampled_mean(more["end"], seed=0) if parts > 1 else (np.nan, np.nan)
-        rows.append({"keys": name, "parts": parts, **losses.mean(), "value": more["end"].mean(),
-                     "low": low, "high": high, "value_half": more["half"].mean(),
-                     "texts": len(losses)})  # fmt: skip
-    return pd.DataFrame(rows)
-
-
-def going_on_claims(found: dict[tuple[str, int], pd.DataFrame]) -> Iterator[dict[str, object]]:
-    """At a quarter of the keys: differences over held-out texts, with the gate `converged`."""
-    pairs = {
-        "linformer-trained-quarter-is-enough": ((BY_LAYER, QUARTER), (ALL_KEYS, 1)),
-        "linformer-trained-beats-means": ((MEANS, QUARTER), (BY_LAYER, QUARTER)),
-    }
-    for claim, (one, other) in pairs.items():
-        more = found[one] - found[other]
-        moved = more["end"].mean() - more["half"].mean()
-        told = f"converged: the second half of the updates moved it by {words.signed(moved)} nats"
-        closed = NONE if abs(moved) <= STILL else told
-        yield released_claim(claim, MODEL, more["end"].mean(),
-                             *resampled_mean(more["end"], seed=0), corpus="mixture-fr",
-                             closed=closed)  # fmt: skip
-
-
 def claims(tables: Tables) -> pd.DataFrame:
     """One row per claim, model and seed: at a quarter as many keys as tokens."""
     quarter = {name: tables[name].query("parts == @QUARTER") for name in ("fixed", "learned")}
@@ -334,21 +288,6 @@ def summary(tables: Tables) -> pd.DataFrame:
     return joined[["model", "keys", *(f"{LENGTH // parts} keys" for parts in PARTS)]]
 
 
-def going_on_table(tables: Tables) -> pd.DataFrame:
-    """One row per encoder that went on: nats per hidden token, and how much more than all keys."""
-    rows = tables["gone_on"].rename(columns={"half": "halfway", "end": "at the end"})
-    shown = {"keys": rows["keys"], f"of {TEXT}": TEXT // rows["parts"]}
-    shown |= {name: rows[name].map("{:.2f}".format) for name in ("before", "halfway", "at the end")}
-    shown["more than all keys"] = [
-        "" if row.parts == 1 else _more(row) for row in rows.itertuples()
-    ]
-    return pd.DataFrame(shown)
-
-
-def _more(row: object) -> str:
-    return f"{words.signed(row.value)} {words.between(row.low, row.high)}"
-
-
 def costs(tables: Tables) -> pd.DataFrame:
     """Memory and time of all keys over those of Linformer, by length."""
     rows = []
@@ -363,13 +302,42 @@ def costs(tables: Tables) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def quicker(steps: pd.DataFrame) -> pd.DataFrame:
+    """A step with all keys over one of each other kind: median and extremes of rounds, memory."""
+    wide = steps.pivot(index=["length", "round"], columns="kind")
+    rows = []
+    for kind in steps["kind"].unique():
+        if kind != ALL:
+            times = (wide["seconds"][ALL] / wide["seconds"][kind]).groupby("length")
+            memory = (wide["bytes"][ALL] / wide["bytes"][kind]).groupby("length").first()
+            found = times.agg(value="median", low="min", high="max").assign(memory=memory)
+            rows.append(found.reset_index().assign(kind=kind))
+    return pd.concat(rows, ignore_index=True)
+
+
+def steps_table(steps: pd.DataFrame) -> pd.DataFrame:
+    """Tokens per second with all keys by length, and of other kinds how much quicker and smaller.
+
+    Medians of rounds; memory is the most held at once.
+    """
+    full = steps[steps["kind"] == ALL].groupby("length").median(numeric_only=True)
+    shown = pd.DataFrame({"tokens of a text": full.index.map(words.count),
+                          "tokens/s, all keys": (full["tokens"] / full["seconds"]).map(words.count),
+                          "MB, all keys": (full["bytes"] / 1e6).map(words.count)},
+                         index=full.index)  # fmt: skip
+    for kind, own in quicker(steps).set_index("length").groupby("kind", sort=False):
+        times, memory = (own[name].map("{:.1f}".format) for name in ("value", "memory"))
+        shown[f"{kind}: speed, memory"] = times + ", " + memory
+    return shown.reset_index(drop=True)
+
+
 def facts(tables: Tables) -> Facts:
     """The numbers of the prose: at a quarter as many keys as tokens, and of one attention."""
     found: Facts = {"length": str(LENGTH), "quarter": str(LENGTH // QUARTER),
                     "texts": str(int(tables["fixed"]["texts"].iloc[0])), "kept": str(KEPT),
                     "seeds": str(SEEDS)}  # fmt: skip
     names = {MEANS: "means", WINDOW: "window", RANK: "rank", SHARED: "shared",
-             BY_LAYER: "by_layer"}  # fmt: skip
+             BY_LAYER: "by_layer", BY_HEAD: "by_head", ONE_BY_LAYER: "one_by_layer"}  # fmt: skip
     for model in tables["fixed"]["model"].unique():
         mean = curves(tables, model).set_index(["keys", "parts"])["value"]
         for (name, parts), value in mean.items():
@@ -382,19 +350,10 @@ def facts(tables: Tables) -> Facts:
             name = "fused" if "fused" in row.attention else "speed"
             found[f"{name}_{row.length}"] = f"{row.value:.1f}"
     if "gone_on" in tables:
-        found |= _gone_on(tables["gone_on"], names)
-        claim = tables["claims"].set_index("claim").loc["linformer-trained-beats-means"]
-        found["on_means"] = _more(claim)
+        found |= _going_on.facts(tables["gone_on"], names)
+    if "steps" in tables:
+        for row in quicker(tables["steps"]).itertuples():
+            key = "fused" if row.kind == FUSED else row.kind.split()[3]
+            found |= {f"step_{key}_{row.length}": f"{row.value:.1f}",
+                      f"step_memory_{key}_{row.length}": f"{row.memory:.1f}"}  # fmt: skip
     return {**found, "paper_speed": str(PAPER_SPEED), "paper_memory": str(PAPER_MEMORY)}
-
-
-def _gone_on(rows: pd.DataFrame, names: dict[str, str]) -> Facts:
-    """Nats at the end and, of fewer keys, how much more than all, at the end and halfway."""
-    first = rows.iloc[0]
-    found = {"on_texts": str(first["texts"]), "on_updates": words.count(first["updates"]),
-             "on_from": words.count(first["updates_before"]), "on_length": str(TEXT),
-             "on_end": f"{first['end']:.2f}"}  # fmt: skip
-    for row in rows[rows["parts"] > 1].itertuples():
-        key = f"on_{names[row.keys]}_{row.parts}"
-        found |= {key: _more(row), f"{key}_half": words.signed(row.value_half)}
-    return found
