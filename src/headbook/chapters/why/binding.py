@@ -53,7 +53,7 @@ TRAINED_MODEL = "2 layers, width 32"
 class Parameters:
     """Models whose heads are read, sentences of the sample, updates of small models (0: none)."""
 
-    models: tuple[str, ...] = ("minilm", "firefox-en-pt")
+    models: tuple[str, ...] = ("firefox-en-pt",)
     sentences: int = 200
     updates: int = 0
 
