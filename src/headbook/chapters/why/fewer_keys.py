@@ -327,7 +327,8 @@ def steps_table(steps: pd.DataFrame) -> pd.DataFrame:
                          index=full.index)  # fmt: skip
     for kind, own in quicker(steps).set_index("length").groupby("kind", sort=False):
         times, memory = (own[name].map("{:.1f}".format) for name in ("value", "memory"))
-        shown[f"{kind}: speed, memory"] = times + ", " + memory
+        name = kind.removeprefix("Linformer, ").removeprefix("all keys, ")
+        shown[f"{name}: speed, memory"] = times + ", " + memory
     return shown.reset_index(drop=True)
 
 
