@@ -47,6 +47,10 @@ def test_a_young_model_is_no_evidence_for_or_against_a_work():
     assert {int(study[:2]) for study in own["study"]} >= {50, 51, 52, 54, 55, 57, 58}
     assert set(own["outcome"]) == {Outcome.CLOSED} and set(own["corpus"]) == {"mixture-fr"}
     assert own["closed"].str.contains("converged|present|diagnostic").all()
+    translating = rows[rows["model"] == "tatoeba-de-128-more-updates"]
+    assert {study[:2] for study in translating["study"]} == {"53"}
+    assert set(translating["outcome"]) == {Outcome.CLOSED}
+    assert set(translating["corpus"]) == {"tatoeba-de"}
 
 
 @pytest.fixture(scope="module")
