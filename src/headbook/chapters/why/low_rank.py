@@ -97,7 +97,7 @@ def claims(heads: pd.DataFrame) -> pd.DataFrame:
     """One row per claim and model at its longest texts, intervals over heads."""
     rows = []
     for model, own in heads.groupby("model", sort=False):
-        longest = own[own["length"] == own["length"].max()]
+        longest = at_longest(own)
         wide = longest.pivot(index=["layer", "head"], columns="matrix", values="quarter")
         upper = longest["layer"].max() // 2
         layer = wide[WEIGHTS].groupby("layer").mean()
@@ -121,10 +121,15 @@ def by_length(tables: Tables, model: str) -> pd.DataFrame:
     return found.reset_index().rename(columns={"mean": "value", "min": "low", "max": "high"})
 
 
+def at_longest(heads: pd.DataFrame) -> pd.DataFrame:
+    """The rows of each model at its own longest texts; a run of some models may have shorter ones
+    than the published rows of others."""
+    return heads[heads["length"] == heads.groupby("model")["length"].transform("max")]
+
+
 def summary(tables: Tables) -> pd.DataFrame:
     """The same at the longest texts, one row per model, a column per matrix."""
-    heads = tables["heads"]
-    longest = heads[heads["length"] == heads.groupby("model")["length"].transform("max")]
+    longest = at_longest(tables["heads"])
     mean = longest.groupby(["model", "length", "matrix"], sort=False)["share"].mean().unstack()
     frame = mean.map(words.percent).reset_index().rename_axis(columns=None)
     return frame.assign(model=frame["model"].replace(words.TITLES))
@@ -144,8 +149,8 @@ def facts(tables: Tables) -> Facts:
     span = heads["length"].max(), heads["length"].min()
     found |= {"log_growth": f"{np.log(span[0]) / np.log(span[1]):.1f}",
               "linear_growth": f"{span[0] / span[1]:.0f}"}  # fmt: skip
-    for model, own in heads.groupby("model", sort=False):
-        longest = own[own["length"] == own["length"].max()].groupby("matrix")
+    for model, own in at_longest(heads).groupby("model", sort=False):
+        longest = own.groupby("matrix")
         name = str(model).replace("-", "_")
         for matrix, key in keys.items():
             found[f"{name}_{key}"] = words.percent(longest["share"].mean()[matrix])
