@@ -29,6 +29,7 @@ from headbook.chapters.specialised_heads._kept import (
 from headbook.chapters.specialised_heads._sweep import (
     FROZEN,
     GATES,
+    IMPORTANCE,
     LONGER,
     PENALTIES,
     RANDOM,
@@ -128,17 +129,17 @@ def test_without_or_with_only_labelled_heads_there_is_no_test() -> None:
 
 
 def test_a_training_s_test_counts_the_choices_that_keep_as_many() -> None:
-    rows = survival_tests(sweep(), before()).set_index("penalty")
+    rows = survival_tests(kept_heads(sweep()), before()).set_index("penalty")
     assert rows.loc[0.3, "p"] == pytest.approx(1 / comb(12, 2))
     assert rows.loc[0.2, "p"] == pytest.approx(comb(5, 2) / comb(12, 2))
     assert (rows.loc[[0.1, 0.2, 0.3], "p_holm"] >= rows.loc[[0.1, 0.2, 0.3], "p"]).all()
-    overall = survival_tests(sweep(), before()).set_index("test").loc["all"]
+    overall = survival_tests(kept_heads(sweep()), before()).set_index("test").loc["all"]
     assert overall["with_role"] == 1 and overall["without"] == pytest.approx((6 + 3 + 0) / 30)
 
 
 def test_heads_that_are_closed_first_are_not_kept_more_often() -> None:
     spoilt = [point(GATES, HEADS[:4], 0), point(GATES, HEADS[:2], 0, 0.2)]
-    rows = survival_tests(spoilt, before()).set_index("test")
+    rows = survival_tests(kept_heads(spoilt), before()).set_index("test")
     assert rows.loc["all", "with_role"] == 0 and rows.loc["all", "p"] == 1
 
 
@@ -158,7 +159,8 @@ def test_controls_stand_beside_the_gates_of_their_penalty_and_seed() -> None:
 
 def test_claims_are_of_the_ledger_and_of_the_longest_sweeps() -> None:
     points = [*sweep(0), *sweep(1)[:3], point(RANDOM, HEADS[:5], 4, 0.2)]
-    found = pd.DataFrame(list(claims_of(points, before(), {"model": "m", "target": "pt"})))
+    of = {"model": "m", "target": "pt"}
+    found = pd.DataFrame(list(claims_of(points, before(), of, "none")))
     rows = checked(ledger(), found[[*COLUMNS, *OPTIONAL]], "18_pruning_the_encoder", "claims")
     assert set(rows["seed"]) == {"0"}
     rows = rows.set_index("claim")
@@ -170,17 +172,21 @@ def test_claims_are_of_the_ledger_and_of_the_longest_sweeps() -> None:
     assert rows.loc["voita-f7-four-fifths", "value"] == pytest.approx(fifth)
     gap = corpus_bleu(counts(2)) - corpus_bleu(counts(4))
     assert rows.loc["voita-s6-choice-matters", "value"] == pytest.approx(gap)
-    whole = [*sweep(0), *sweep(1)]
-    both = pd.DataFrame(list(claims_of(whole, before(), {"model": "m", "target": "pt"})))
+    whole = [*sweep(0), *sweep(1), point(RANDOM, HEADS[:5], 4, 0.2, seed=1, draw=1)]
+    both = pd.DataFrame(list(claims_of(whole, before(), of, "shut")))
     assert set(both["seed"]) == {"0", "1"}
+    chosen = both.query("claim == 'voita-s6-choice-matters'")
+    assert chosen["seed"].tolist() == ["1"]  # beside random heads of its own seed
+    assert chosen["value"].tolist() == [pytest.approx(gap)]
+    assert chosen["closed"].tolist() == ["shut"]
 
 
 @pytest.mark.parametrize(("wrong", "closed"), [(2, False), (9, True)])
 def test_pruned_models_count_where_more_updates_hardly_move_them(wrong: int, closed: bool) -> None:
     short = sweep()
-    assert trained_enough(short).startswith("converged: ")
+    assert trained_enough(results(short)).startswith("converged: ")
     longer = point(GATES, HEADS[7:], wrong, 0.2, updates=LONGER)
-    assert (trained_enough([*short, longer]) != "none") is closed
+    assert (trained_enough(results([*short, longer])) != "none") is closed
     assert len(rivals([*short, longer, point(RANDOM, HEADS[:5], 4, 0.2)])) == 1
 
 
@@ -260,8 +266,50 @@ def test_stored_reads_and_trains_nothing(trained_here, tmp_path) -> None:
     assert [each.way for each in points] == [WHOLE, *[GATES] * len(PENALTIES)]
     assert all(Store(tmp_path).has(run) for run in trained_here)
     everything = Sweep("firefox-en-pt", Store(tmp_path))
-    assert len(list(everything.points())) == len(points) + sweep.missing
-    assert everything.missing == 0
+    assert [label(each) for each in everything.points()] == list(sweep.plan)
+
+
+def test_the_plan_has_three_seeds_controls_and_a_fifth_more_updates() -> None:
+    plan = Sweep("firefox-en-pt", Store(Path("nowhere"))).plan
+    plan = pd.DataFrame(list(plan), columns=["way", "penalty", "seed", "draw", "updates"])
+    gates = plan[(plan["way"] == GATES) & (plan["updates"] == UPDATES)]
+    assert gates.groupby("seed")["penalty"].apply(set).tolist() == [set(PENALTIES)] * 3
+    random = plan[(plan["way"] == RANDOM) & (plan["updates"] == UPDATES)]
+    assert random.groupby("penalty")["draw"].apply(list).tolist() == [[0, 1, 2]] * 2
+    assert set(plan[plan["updates"] == LONGER]["way"]) == {WHOLE, GATES, RANDOM}
+    assert {FROZEN, IMPORTANCE} < set(plan["way"])
+
+
+def label(each: Point) -> tuple:
+    return each.way, each.penalty, each.seed, each.draw, each.updates
+
+
+def test_trainings_that_the_store_lacks_keep_their_published_rows() -> None:
+    labels = {"model": "firefox-en-pt", "gated": "encoder"}
+    known = published("18_pruning_the_encoder", RELEASED).tables["released"]
+    known = known.query("model == 'firefox-en-pt' and gated == 'encoder'").reset_index(drop=True)
+    keys = ["way", "penalty", "seed", "draw", "updates"]
+    again = known.query("way == @GATES and penalty == 0.06").head(1).assign(bleu=99.0)
+    another = again.assign(seed=9, bleu=98.0)
+    new = pd.concat([another, again])
+    found = page._with_published("released", new, labels).set_index(keys)
+    assert not found.index.duplicated().any()
+    assert found["bleu"].head(2).tolist() == [98.0, 99.0]
+    others = known.set_index(keys).drop(again.set_index(keys).index)
+    pd.testing.assert_frame_equal(found.iloc[2:], others)
+    nothing = page._with_published("released", new.head(0), labels)
+    pd.testing.assert_frame_equal(nothing, known)
+    pd.testing.assert_frame_equal(page._with_published("unknown", again, labels), again)
+
+
+def test_what_the_plan_has_and_nobody_ran_is_counted() -> None:
+    sweep = Sweep("firefox-en-pt", Store(Path("nowhere")))
+    known = published("18_pruning_the_encoder", RELEASED).tables["released"]
+    known = known.query("model == 'firefox-en-pt' and gated == 'encoder'")
+    counts = page._counts(sweep, known.iloc[1:]).set_index("way")["trainings"]
+    assert counts.sum() == len(sweep.plan)
+    assert counts[page.MISSING] == len(sweep.plan) - len(known) + 1
+    assert page._counts(sweep, known.head(0))["trainings"].tolist() == [len(sweep.plan)]
 
 
 def test_controls_close_as_many_heads_and_the_whole_model_none(trained_here, tmp_path) -> None:

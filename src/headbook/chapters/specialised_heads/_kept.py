@@ -33,18 +33,11 @@ PERMUTATIONS = 20_000
 FEWEST = 3
 """Values of λ without which a sweep is none."""
 NO_ROLE = "none"
-Kept = Bool[np.ndarray, "point head"]
 
 
 def usual(points: Sequence[Point]) -> list[Point]:
     """Trainings with the usual number of updates."""
     return [each for each in points if each.updates == UPDATES]
-
-
-def kept_matrix(points: Sequence[Point]) -> Kept:
-    """Heads that each training keeps, in the order of blocks."""
-    closed = [set(each.made.closed) for each in points]
-    return np.array([[head not in shut for head in points[0].heads] for shut in closed])
 
 
 # ------------------------------------------------------------------ controls
@@ -67,14 +60,18 @@ def rivals(points: Sequence[Point]) -> pd.DataFrame:
                      "bleu": corpus_bleu(mine.made.statistics),
                      "bleu_beside": corpus_bleu(each.made.statistics), "gap": test.difference,
                      "low": test.low, "high": test.high, "p": test.p})  # fmt: skip
-    frame = pd.DataFrame(rows)
-    return frame.assign(p_holm=holm(frame["p"])) if rows else frame
+    return adjusted(pd.DataFrame(rows))
+
+
+def adjusted(found: pd.DataFrame) -> pd.DataFrame:
+    """The table of `rivals` with its p-values adjusted together."""
+    return found.assign(p_holm=holm(found["p"])) if len(found) else found
 
 
 def lead(points: Sequence[Point], way: str) -> Float[np.ndarray, " replicate"] | None:
-    """BLEU of the gates of seed 0 minus that of a control, mean over the draws and then over the
+    """BLEU of the gates of one seed minus that of a control, mean over the draws and then over the
     numbers of heads that have one; the first value is of all sentences, the others resampled."""
-    gates = {each.penalty: each for each in usual(points) if each.way == GATES and each.seed == 0}
+    gates = {each.penalty: each for each in usual(points) if each.way == GATES}
     gaps: dict[float, list] = {}
     for each in usual(points):
         if each.way == way and each.penalty in gates:
@@ -92,24 +89,28 @@ def _bleu(statistics: np.ndarray) -> np.ndarray:
 # ------------------------------------------------------------------ tests over heads
 
 
-def survival_tests(points: Sequence[Point], before: pd.DataFrame) -> pd.DataFrame:
+def survival_tests(kept: pd.DataFrame, before: pd.DataFrame) -> pd.DataFrame:
     """Whether heads that had a role are kept more often than others, one row per test.
 
+    `kept` has one row per training and head (`kept_heads` of _sweep.py), `before` one per head.
     Per training with gates a hypergeometric test, adjusted together (Holm). Trainings of one
     student choose among the same heads, so over all of them the head is the unit: the role's label
     is permuted over the heads, and once within their layers. One-sided.
     """
-    gates = [
-        each for each in usual(points) if each.way == GATES and 0 < each.kept < len(each.heads)
-    ]
+    own = kept[(kept["way"] == GATES) & (kept["updates"] == UPDATES)]
+    wide = own.pivot(index=["seed", "penalty"], columns=["layer", "head"], values="kept")
+    wide = wide.astype(bool).sort_index(axis=1)
+    wide = wide[wide.any(axis=1) & ~wide.all(axis=1)]
     columns = ["test", "penalty", "seed", "kept", "with_role", "without", "p", "p_holm"]
-    if not gates:
+    if wide.empty:
         return pd.DataFrame(columns=columns)
-    has_role, layers = with_role(before), before["layer"].to_numpy()
-    kept = kept_matrix(gates)
-    rows = [_hypergeometric(each, row, has_role) for each, row in zip(gates, kept, strict=True)]
+    has_role, layers = with_role(before), wide.columns.get_level_values("layer").to_numpy()
+    rows = [
+        {"test": "one", "penalty": penalty, "seed": seed, **_hypergeometric(row, has_role)}
+        for (seed, penalty), row in zip(wide.index, wide.to_numpy(), strict=True)
+    ]
     frame = pd.DataFrame(rows).assign(p_holm=holm([row["p"] for row in rows]))
-    shares = kept.mean(0)
+    shares = wide.to_numpy().mean(0)
     overall = {"with_role": shares[has_role].mean(), "without": shares[~has_role].mean()}
     whole = [
         {"test": name, **overall, "p": permutation_p(shares, has_role, blocks)}
@@ -124,11 +125,11 @@ def with_role(before: pd.DataFrame) -> Bool[np.ndarray, " head"]:
 
 
 def _hypergeometric(
-    point: Point, kept: Bool[np.ndarray, " head"], has_role: Bool[np.ndarray, " head"]
+    kept: Bool[np.ndarray, " head"], has_role: Bool[np.ndarray, " head"]
 ) -> dict[str, object]:
     both = int((kept & has_role).sum())
     p = stats.hypergeom.sf(both - 1, len(kept), int(has_role.sum()), int(kept.sum()))
-    return {"test": "one", "penalty": point.penalty, "seed": point.seed, "kept": int(kept.sum()),
+    return {"kept": int(kept.sum()),
             "with_role": kept[has_role].mean() if has_role.any() else np.nan,
             "without": kept[~has_role].mean(), "p": float(p)}  # fmt: skip
 
@@ -157,16 +158,15 @@ def permutation_p(
 
 
 def claims_of(
-    points: Sequence[Point], before: pd.DataFrame, labels: Mapping[str, object]
+    points: Sequence[Point], before: pd.DataFrame, labels: Mapping[str, object], shut: str
 ) -> Iterator[dict[str, object]]:
-    """One row per claim and seed; controls are of the first seed.
+    """One row per claim and seed; `shut` is the gate `converged` of pruned models.
 
     Seeds whose sweep is not as long as the longest have no row: means over other λ would stand
     beside each other as if they differed in their seed alone.
     """
-    shut = trained_enough(points)
     sweeps = {
-        seed: [each for each in usual(points) if each.seed == seed and each.way in (GATES, WHOLE)]
+        seed: [each for each in usual(points) if each.seed == seed]
         for seed in dict.fromkeys(each.seed for each in points)
     }
     tried = {seed: sum(e.way == GATES for e in mine) for seed, mine in sweeps.items()}
@@ -176,26 +176,24 @@ def claims_of(
         of = {**labels, "corpus": RELEASED, "seed": str(seed)}
         yield from _losses(mine, of, shut)
         yield from _survivals(mine, before, of)
-    gap = lead(points, RANDOM)
-    if gap is not None:
-        of = {**labels, "corpus": RELEASED, "seed": "0", "closed": shut}
-        for claim in ("voita-s6-choice-matters", "budhraja-random-hardly-worse"):
-            yield _row(claim, of, gap)
+        gap = lead(mine, RANDOM)
+        if gap is not None:
+            for claim in ("voita-s6-choice-matters", "budhraja-random-hardly-worse"):
+                yield _row(claim, {**of, "closed": shut}, gap)
 
 
-def trained_enough(points: Sequence[Point]) -> str:
+def trained_enough(results: pd.DataFrame) -> str:
     """The gate `converged` of pruned models, in the ledger's words: whether a fifth more updates
-    move BLEU by less than a quarter, for gates and for random heads."""
-    short = {(each.way, each.penalty, each.draw): each for each in usual(points) if each.seed == 0}
-    moved = [
-        corpus_bleu(each.made.statistics)
-        - corpus_bleu(short[each.way, each.penalty, each.draw].made.statistics)
-        for each in points
-        if each.updates == LONGER and each.way in (GATES, RANDOM)
-    ]
-    if not moved:
+    move BLEU by less than a quarter, for gates and for random heads.
+
+    `results` has one row per training of one student, see `results` of _sweep.py.
+    """
+    keys = ["way", "penalty", "seed", "draw"]
+    own = results[results["way"].isin([GATES, RANDOM])]
+    bleu = own.pivot(index=keys, columns="updates", values="bleu")
+    if not {UPDATES, LONGER} <= set(bleu) or (moved := bleu[LONGER] - bleu[UPDATES]).isna().all():
         return f"converged: pruned models were trained for {UPDATES} updates alone"
-    most = max(moved, key=abs)
+    most = moved[moved.abs().idxmax()]
     if abs(most) < SMALL_BLEU:
         return NONE
     return f"converged: a fifth more updates moved BLEU of a pruned model by {most:.1f}"
@@ -228,7 +226,9 @@ def _survivals(
     gates = [each for each in points if each.way == GATES and 0 < each.kept < len(each.heads)]
     if not gates:
         return
-    kept, ordered = kept_matrix(gates), before.sort_values(["layer", "head"])
+    closed = [set(each.made.closed) for each in gates]
+    kept = np.array([[head not in shut for head in gates[0].heads] for shut in closed])
+    ordered = before.sort_values(["layer", "head"])
     has_role, shares = with_role(before), kept.mean(0)
     of = {**of, "closed": NONE}
     first, second = group_means([shares[has_role], shares[~has_role]])

@@ -35,14 +35,24 @@ TEXTS = {"en": ENGLISH, "pt": DistilledRun((("firefox-en-pt", 22_000),))}
 """By source language. No Portuguese text of that size is at hand: translations of the English."""
 PENALTIES = (0.004, 0.008, 0.015, 0.03, 0.06, 0.12)
 SEEDS = (0, 1, 2)
-DRAWS = (0, 1, 2)
-"""Random sets of heads per count."""
+CONTROLLED = (0.015, 0.06)
+"""Values of λ whose gates have controls: a third of the heads stay, and an eighth."""
+OTHER_SEED = 1
+"""Of controls that need one seed alone, and of the sweeps in `FEWER`."""
+FEWER = (0.004, 0.015, 0.06)
+"""Values of λ for heads of cross-attention, and for the student of the other direction."""
+WIDEST = ("firefox-en-pt", Kind.ENCODER)
+"""The sweep with all seeds and controls."""
 WHOLE, GATES, FROZEN = "whole", "gates", "gates, weights frozen"
 RANDOM, IMPORTANCE = "random", "importance"
 LEARNED = (GATES, FROZEN)
 UPDATES, LONGER = 600, 720
 """Of a training, and a fifth more: whether BLEU still moves with more of them."""
 LONGER_PENALTY = 0.015
+
+
+Labels = tuple[str, float, int, int, int]
+"""Way, λ, seed, draw and updates of a training."""
 
 
 class NotStoredError(Exception):
@@ -83,14 +93,13 @@ def training(seed: int, updates: int = UPDATES) -> TrainingConfig:
 class Sweep:
     """The trainings of one student whose heads of one kind are gated, from the store or run now.
 
-    With `train` False only those that the store has; `missing` counts the others.
+    With `train` False only those that the store has.
     """
 
     def __init__(
         self, name: str, store: Store, kind: Kind = Kind.ENCODER, *, train: bool = True
     ) -> None:
         self.name, self.store, self.kind, self.train = name, store, kind, train
-        self.missing = 0
 
     @cached_property
     def text(self) -> Distilled:
@@ -114,36 +123,45 @@ class Sweep:
         """As released, loaded anew."""
         return load(self.name)
 
-    def points(self, further: bool = True) -> Iterator[Point]:
-        """Gates of one seed, their controls, then further seeds, frozen weights, a fifth longer."""
-        planned = list(self._planned(further))
+    def points(self) -> Iterator[Point]:
+        """The trainings of the plan, in its order."""
         try:
             self.text  # noqa: B018 (read once: without it there is no training at all)
         except NotStoredError:
-            self.missing = len(planned)
             return
-        for make in planned:
+        for make in self.plan.values():
             try:
                 yield make()
             except NotStoredError:
-                self.missing += 1
+                continue
 
-    def _planned(self, further: bool) -> Iterator[Callable[[], Point]]:
-        yield self.whole
-        for penalty in PENALTIES:
-            yield partial(self.learned, penalty)
-        for penalty in PENALTIES:
-            yield partial(self.by_importance, penalty)
-        for draw in DRAWS:
-            yield from (partial(self.drawn, penalty, draw) for penalty in PENALTIES)
-        if further:
-            yield from (partial(self.learned, penalty, frozen=True) for penalty in PENALTIES)
-            for seed in SEEDS[1:]:
-                yield partial(self.whole, seed)
-                yield from (partial(self.learned, penalty, seed) for penalty in PENALTIES)
-            yield partial(self.whole, updates=LONGER)
-            yield partial(self.learned, LONGER_PENALTY, updates=LONGER)
-            yield partial(self.drawn, LONGER_PENALTY, 0, updates=LONGER)
+    @cached_property
+    def plan(self) -> dict[Labels, Callable[[], Point]]:
+        """Gates of every seed with the whole model, controls, trainings a fifth longer.
+
+        Random heads are drawn anew with every seed of the gates that they stand beside.
+        """
+        widest = (self.name, self.kind) == WIDEST
+        seeds, penalties = (SEEDS, PENALTIES) if widest else ((OTHER_SEED,), FEWER)
+        controlled = CONTROLLED if widest else (LONGER_PENALTY,)
+        found: dict[Labels, Callable[[], Point]] = {}
+        for seed in seeds:
+            found[WHOLE, 0.0, seed, 0, UPDATES] = partial(self.whole, seed)
+            for each in penalties:
+                found[GATES, each, seed, 0, UPDATES] = partial(self.learned, each, seed)
+        for seed in seeds:
+            for each in controlled:
+                found[RANDOM, each, seed, seed, UPDATES] = partial(self.drawn, each, seed)
+        if widest:
+            for each in controlled:
+                labels = each, OTHER_SEED, 0, UPDATES
+                found[IMPORTANCE, *labels] = partial(self.by_importance, each, OTHER_SEED)
+                found[FROZEN, *labels] = partial(self.learned, each, OTHER_SEED, frozen=True)
+            for way, make in ((WHOLE, self.whole), (GATES, partial(self.learned, LONGER_PENALTY)),
+                              (RANDOM, partial(self.drawn, LONGER_PENALTY))):  # fmt: skip
+                penalty = 0.0 if way == WHOLE else LONGER_PENALTY
+                found[way, penalty, 0, 0, LONGER] = partial(make, updates=LONGER)
+        return found
 
     def whole(self, seed: int = 0, updates: int = UPDATES) -> Point:
         """No head closed, trained as long."""
@@ -158,21 +176,21 @@ class Sweep:
         )
         return self._point(FROZEN if frozen else GATES, penalty, seed, 0, run)
 
-    def by_importance(self, penalty: float) -> Point:
+    def by_importance(self, penalty: float, seed: int = 0) -> Point:
         """As many heads as the gates keep, the most important ones."""
-        closed = first_of(self._by_importance, self._closed_at(penalty))
-        return self._fixed(IMPORTANCE, closed, penalty, 0)
+        closed = first_of(self._by_importance, self._closed_at(penalty, seed))
+        return self._fixed(IMPORTANCE, closed, penalty, 0, seed)
 
-    def drawn(self, penalty: float, draw: int, updates: int = UPDATES) -> Point:
-        """As many heads as the gates keep, at random, whichever layer they are of."""
-        closed = first_of(random_order(self.heads, draw), self._closed_at(penalty))
-        return self._fixed(RANDOM, closed, penalty, draw, updates=updates)
+    def drawn(self, penalty: float, seed: int = 0, updates: int = UPDATES) -> Point:
+        """As many heads as the gates of this seed keep, at random, whichever layer they are of."""
+        closed = first_of(random_order(self.heads, seed), self._closed_at(penalty, seed))
+        return self._fixed(RANDOM, closed, penalty, seed, seed, updates)
 
-    def _closed_at(self, penalty: float) -> int:
-        return len(self.learned(penalty).made.closed)
+    def _closed_at(self, penalty: float, seed: int) -> int:
+        return len(self.learned(penalty, seed).made.closed)
 
     def _fixed(
-        self, way: str, closed: tuple[HeadId, ...], penalty: float, draw: int, seed: int = 0,
+        self, way: str, closed: tuple[HeadId, ...], penalty: float, draw: int, seed: int,
         updates: int = UPDATES,
     ) -> Point:  # fmt: skip
         run = ReleasedPruning(Choice.FIXED, training(seed, updates), closed=tuple(sorted(closed)))

@@ -1,6 +1,7 @@
 """Page 18: encoder heads pruned by learned gates (Voita et al. 2019, section 6.2, Figures 7, 8)."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,11 +9,14 @@ import pandas as pd
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.results import published
 from headbook.chapters.specialised_heads._kept import (
+    adjusted,
     claims_of,
     paper,
     rivals,
     survival_tests,
+    trained_enough,
 )
 from headbook.chapters.specialised_heads._released import Reading, read, trees_of
 from headbook.chapters.specialised_heads._roles import Roles, role_measures
@@ -31,6 +35,7 @@ from headbook.chapters.specialised_heads._sweep import (
 )
 from headbook.chapters.tables import claims_table
 from headbook.chapters.words import TITLES
+from headbook.claims.gates import RELEASED
 from headbook.looking.load import load
 from headbook.runs.store import Store
 from headbook.types import Kind, UserError
@@ -38,7 +43,9 @@ from headbook.types import Kind, UserError
 NUMBER = 18
 TITLE = "Which encoder heads can be pruned?"
 WORK = "voita2019"
-KEYS = ("model", "text", "sentences")
+STUDY = "18_pruning_the_encoder"
+KEYS = ("model", "text", "sentences", "gated", "test", "way", "penalty", "seed", "draw", "updates")
+MISSING = "not run"
 NO_TRAININGS, STORED, ALL = "none", "stored", "all"
 READS = {"firefox-en-pt": "ewt-sample", "firefox-pt-en": "ud-pud-pt"}
 """Gold trees in the language a student reads."""
@@ -68,12 +75,12 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     tables = {"heads": pd.concat(roles.values(), ignore_index=True)}
     if parameters.trained == NO_TRAININGS:
         return tables
+    train = parameters.trained == ALL
     found = [
-        _pruned(Sweep(name, store, Kind(kind), train=parameters.trained == ALL), reading,
-                roles[name])
+        _pruned(Sweep(name, store, Kind(kind), train=train), reading, roles[name])
         for name, reading in before.items()
         for kind in parameters.kinds
-    ]  # fmt: skip
+    ]
     names = dict.fromkeys(name for each in found for name in each)
     joined = {n: pd.concat([e[n] for e in found if n in e], ignore_index=True) for n in names}
     return tables | joined
@@ -96,27 +103,56 @@ def _reading(name: str, sentences: int | None) -> Reading:
 
 
 def _pruned(sweep: Sweep, reading: Reading, before: pd.DataFrame) -> Tables:
-    """The tables of one sweep; only the count of trainings where the store has none."""
+    """The tables of one sweep: of trainings that the store has or that are run now, and published
+    rows of others, whose weights nobody keeps."""
     points = list(sweep.points())
-    labels = {"model": sweep.name, "gated": str(sweep.kind)}
-    ways = pd.Series([point.way for point in points], dtype=str).value_counts()
-    stored = [{"way": way, "trainings": int(count)} for way, count in ways.sort_index().items()]
-    stored.append({"way": "not in the store", "trainings": sweep.missing})
-    tables = {"trainings": pd.DataFrame(stored)}
     if not any(point.way == GATES for point in points):
         points = []  # the whole model is the same training whatever is gated
-    if points:
-        tables |= {"released": results(points), "kept": kept_heads(points),
-                   "rivals": rivals(points)}  # fmt: skip
-    if points and sweep.kind is Kind.ENCODER:
+    of_encoder = sweep.kind is Kind.ENCODER
+    labels = {"model": sweep.name, "gated": str(sweep.kind)}
+    tables = {"released": results(points), "kept": kept_heads(points), "rivals": rivals(points)}
+    if of_encoder:
         tables["roles"] = pd.DataFrame([row for point in points for row in _roles(point, reading)])
-        tables["tests"] = survival_tests(points, before)
     tables = {name: table.assign(**labels) for name, table in tables.items()}
-    if points and sweep.kind is Kind.ENCODER:
-        target = reading.model.languages[1]
-        rows = claims_of(points, before, {"model": sweep.name, "target": target})
-        tables["claims"] = claims_table(rows)
-    return tables
+    tables = {name: _with_published(name, table, labels) for name, table in tables.items()}
+    trainings = {"trainings": _counts(sweep, tables["released"]).assign(**labels)}
+    if tables["released"].empty:
+        return trainings
+    tables["rivals"] = adjusted(tables["rivals"])
+    if of_encoder:
+        tables["tests"] = survival_tests(tables["kept"], before).assign(**labels)
+        shut = trained_enough(tables["released"])
+        of = {"model": sweep.name, "target": reading.model.languages[1]}
+        rows = claims_table(claims_of(points, before, of, shut))
+        tables["claims"] = _with_published("claims", rows, {"model": sweep.name})
+    return tables | trainings
+
+
+def _with_published(name: str, table: pd.DataFrame, labels: Mapping[str, str]) -> pd.DataFrame:
+    """The rows, and behind them those that are published of other trainings with these labels."""
+    try:
+        known = published(STUDY, RELEASED).tables.get(name, pd.DataFrame())
+    except UserError:  # never published
+        known = pd.DataFrame()
+    if known.empty:
+        return table
+    for column, value in labels.items():
+        known = known[known[column] == value]
+    if table.empty:
+        return known.reset_index(drop=True)
+    keys = [key for key in (*KEYS, "claim") if key in table and key not in labels]
+    new = pd.MultiIndex.from_frame(table[keys].astype(known[keys].dtypes))
+    others = known[~pd.MultiIndex.from_frame(known[keys]).isin(new)]
+    return pd.concat([table, others], ignore_index=True)[list(known)]
+
+
+def _counts(sweep: Sweep, found: pd.DataFrame) -> pd.DataFrame:
+    """One row per way of choosing heads with its number of trainings; then those not run yet."""
+    labels = ["way", "penalty", "seed", "draw", "updates"]
+    known = set() if found.empty else set(found[labels].itertuples(index=False, name=None))
+    ways = Counter(way for way, *_ in known)
+    rows = [{"way": way, "trainings": ways[way]} for way in sorted(ways)]
+    return pd.DataFrame([*rows, {"way": MISSING, "trainings": len(sweep.plan.keys() - known)}])
 
 
 def _roles(point: Point, reading: Reading) -> Iterator[dict[str, object]]:
@@ -294,7 +330,7 @@ def _of_trainings(tables: Tables) -> Facts:
     tests = of_first(tables["tests"]).set_index("test")
     over, within = tests.loc["all"], tests.loc["all, within layers"]
     planned = of_first(tables["trainings"])["trainings"].sum()
-    gated = tables["trainings"].query("way != 'not in the store'")
+    gated = tables["trainings"].query("way != @MISSING")
     found: Facts = {
         "whole": f"{whole['bleu']:.1f}",
         "gates": str(len(gates)), "seeds": str(gates["seed"].nunique()),
