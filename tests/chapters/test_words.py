@@ -13,6 +13,7 @@ def test_numbers_are_formatted_once() -> None:
     assert words.points(-0.127) == "−13 points"
     assert words.count(4078) == "4,078"
     assert words.head(6, 5) == "L6H5"
+    assert words.span([17, 15, 17]) == "15 to 17" and words.span([4]) == "4"
     assert words.difference(-0.534, -1.2, 0.001) == "−0.53 [−1.20, 0.00]"
     assert words.difference(1.25, 0.5, 2.0, digits=1) == "+1.2 [+0.5, +2.0]"
 

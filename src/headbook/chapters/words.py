@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Iterable
 from typing import SupportsInt
 
 TITLES = {
@@ -42,6 +43,12 @@ def head(layer: int, number: int) -> str:
 def count(number: SupportsInt) -> str:
     """3945 as `3,945`."""
     return f"{int(number):,}"
+
+
+def span(counts: Iterable[int]) -> str:
+    """Whole numbers by their ends: `17`, or `15 to 17`."""
+    low, high = min(counts), max(counts)
+    return str(int(low)) if low == high else f"{int(low)} to {int(high)}"
 
 
 def _whole(number: float | int) -> str:

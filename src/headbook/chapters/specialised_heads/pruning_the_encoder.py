@@ -11,6 +11,7 @@ from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.results import published
 from headbook.chapters.specialised_heads._kept import (
+    NO_ROLE,
     adjusted,
     claims_of,
     paper,
@@ -18,13 +19,19 @@ from headbook.chapters.specialised_heads._kept import (
     survival_tests,
     trained_enough,
 )
+from headbook.chapters.specialised_heads._pruning_views import (
+    agreement,
+    change,
+    near,
+    of_first,
+    usual,
+)
 from headbook.chapters.specialised_heads._released import Reading, read, trees_of
 from headbook.chapters.specialised_heads._roles import Roles, role_measures
 from headbook.chapters.specialised_heads._sweep import (
-    FROZEN,
     GATES,
-    IMPORTANCE,
     LEARNED,
+    LONGER_PENALTY,
     RANDOM,
     UPDATES,
     WHOLE,
@@ -38,6 +45,7 @@ from headbook.chapters.words import TITLES
 from headbook.claims.gates import RELEASED
 from headbook.looking.load import load
 from headbook.runs.store import Store
+from headbook.statistics import over_seeds
 from headbook.types import Kind, UserError
 
 NUMBER = 18
@@ -49,7 +57,6 @@ MISSING = "not run"
 NO_TRAININGS, STORED, ALL = "none", "stored", "all"
 READS = {"firefox-en-pt": "ewt-sample", "firefox-pt-en": "ud-pud-pt"}
 """Gold trees in the language a student reads."""
-NO_ROLE = "none"
 
 
 @dataclass(frozen=True)
@@ -172,140 +179,6 @@ def _roles(point: Point, reading: Reading) -> Iterator[dict[str, object]]:
             yield {**point.labels, "updates": point.updates, **row}
 
 
-NAMES = {
-    GATES: "gates",
-    FROZEN: "gates, weights frozen",
-    IMPORTANCE: "most important heads",
-    RANDOM: "random heads",
-}
-
-
-def of_first(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of the first student's encoder, which the page tells of."""
-    return rows[(rows["model"] == rows["model"].iloc[0]) & (rows["gated"] == Kind.ENCODER)]
-
-
-def _usual(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of the first student's encoder, trained for the usual number of updates."""
-    return of_first(rows[rows["updates"] == UPDATES])
-
-
-def curve(tables: Tables) -> pd.DataFrame:
-    """BLEU minus that of the whole model, over heads left, one line per way of choosing heads.
-
-    Gates of further seeds and further random draws are averaged per λ, with their range.
-    """
-    rows = _usual(tables["released"]).query("way != @WHOLE").dropna(subset="difference")
-    by = rows.groupby(["way", "penalty"], sort=False)
-    mean = by.agg(left=("kept", "mean"), value=("difference", "mean"), least=("difference", "min"),
-                  most=("difference", "max"), low=("difference_low", "min"),
-                  high=("difference_high", "max"), trainings=("difference", "size"))  # fmt: skip
-    return mean.reset_index().assign(way=lambda frame: frame["way"].map(NAMES))
-
-
-def survival(tables: Tables) -> pd.DataFrame:
-    """Share of the heads kept over heads left, of those with a role before and of those without."""
-    kept = _usual(tables["kept"]).query("way == @GATES")
-    before = tables["heads"].query("model == @kept['model'].iloc[0]")
-    merged = kept.merge(before[["layer", "head", "role"]], on=["layer", "head"])
-    merged["group"] = np.where(merged["role"] == NO_ROLE, "heads without a role",
-                               "heads with a role")  # fmt: skip
-    merged["left"] = merged.groupby(["penalty", "seed"])["kept"].transform("sum")
-    return merged.groupby(["group", "left"], sort=False)["kept"].mean().reset_index(name="value")
-
-
-def lifetimes(tables: Tables) -> pd.DataFrame:
-    """One row per encoder head: the share of the trainings with gates that keep it, and the short
-    name of the role that it had before."""
-    kept = _usual(tables["kept"]).query("way == @GATES")
-    before = tables["heads"].query("model == @kept['model'].iloc[0]")
-    shares = kept.groupby(["layer", "head"])["kept"].mean().reset_index(name="kept_share")
-    merged = shares.merge(before[["layer", "head", "role", "relation"]], on=["layer", "head"])
-    short = {"previous token": "−1", "next token": "+1", "rare words": "rare", NO_ROLE: ""}
-    merged["short"] = [
-        "synt." if role == "syntactic" else short[role] for role in merged["role"]
-    ]  # fmt: skip
-    return merged
-
-
-def functions(tables: Tables) -> pd.DataFrame:
-    """One row per training: heads left, and how many have which role, measured anew after it."""
-    rows = _usual(tables["roles"]).query("way in [@GATES, @FROZEN, @WHOLE]")
-    keys = ["way", "penalty", "seed"]
-    counts = rows.groupby([*keys, "role"], sort=False).size().unstack("role", fill_value=0)
-    wanted = ["previous token", "next token", "syntactic", "rare words", NO_ROLE]
-    counts = counts.reindex(columns=wanted, fill_value=0)
-    counts.insert(0, "left", rows.groupby(keys, sort=False).size())
-    frame = counts.reset_index().sort_values(["way", "left"], ascending=[True, False])
-    return frame.rename(columns={"penalty": "λ", NO_ROLE: "no role"}).rename_axis(columns=None)
-
-
-def rivals_table(tables: Tables) -> pd.DataFrame:
-    """One row per control: BLEU of the gates minus its own, with intervals and Holm's p."""
-    rows = of_first(tables["rivals"])
-    gap = zip(rows["gap"], rows["low"], rows["high"], strict=True)
-    return pd.DataFrame({
-        "heads": rows["kept"], "beside": rows["way"].map(NAMES),
-        "heads there": rows["kept_beside"], "draw": rows["draw"] + 1,
-        "BLEU, gates": rows["bleu"].map("{:.1f}".format),
-        "BLEU, beside": rows["bleu_beside"].map("{:.1f}".format),
-        "gates minus it": [words.difference(*ends) for ends in gap],
-        "p (Holm)": rows["p_holm"].map("{:.3f}".format),
-    })  # fmt: skip
-
-
-def tests_table(tables: Tables) -> pd.DataFrame:
-    """Whether heads with a role are kept more often: per training and over all of them."""
-    rows = of_first(tables["tests"])
-    return pd.DataFrame({
-        "trainings": rows["test"], "λ": rows["penalty"].map(_number), "seed": rows["seed"].map(
-            lambda seed: "" if pd.isna(seed) else str(int(seed))),
-        "heads left": rows["kept"].map(_number),
-        "with a role kept": [f"{words.percent(each)}" for each in rows["with_role"]],
-        "others kept": [f"{words.percent(each)}" for each in rows["without"]],
-        "p": rows["p"].map("{:.4f}".format),
-        "p (Holm)": ["" if pd.isna(p) else f"{p:.4f}" for p in rows["p_holm"]],
-    })  # fmt: skip
-
-
-def _number(value: float) -> str:
-    return "" if pd.isna(value) else f"{value:g}"
-
-
-def young(tables: Tables) -> pd.DataFrame:
-    """Models trained here: BLEU minus the whole model's, by heads kept."""
-    rows = tables["points"].query("arm in ['gates', 'random heads']").dropna(subset="to_further")
-    gap = zip(rows["to_further"], rows["to_further_low"], rows["to_further_high"], strict=True)
-    return pd.DataFrame({
-        "model": rows["model"], "heads": rows["arm"], "λ": rows["penalty"].map(_number),
-        "left": rows["kept"], "of": rows["of"],
-        "BLEU minus whole": [words.difference(*ends) for ends in gap],
-    })  # fmt: skip
-
-
-def near(rows: pd.DataFrame, left: int) -> pd.Series:
-    """The row of the first seed's gates whose number of heads left is nearest."""
-    mine = _usual(rows).query("way == @GATES and seed == 0")
-    return mine.loc[(mine["kept"] - left).abs().idxmin()]
-
-
-def roles_kept(tables: Tables, training: pd.Series) -> float:
-    """Share of the heads with a role before pruning that one training with gates keeps."""
-    kept = _usual(tables["kept"])
-    for name in ("way", "penalty", "seed"):
-        kept = kept[kept[name] == training[name]]
-    heads = tables["heads"][["model", "layer", "head", "role"]]
-    merged = kept.merge(heads, on=["model", "layer", "head"])
-    return float(merged.query("role != @NO_ROLE")["kept"].mean())
-
-
-def layers_with_roles(tables: Tables) -> int:
-    """In how many layers the first student has a head with a role."""
-    heads = tables["heads"]
-    first = heads[heads["model"] == heads["model"].iloc[0]]
-    return first.query("role != @NO_ROLE")["layer"].nunique()
-
-
 def facts(tables: Tables) -> Facts:
     """The numbers of the prose."""
     heads = tables["heads"]
@@ -324,43 +197,68 @@ def facts(tables: Tables) -> Facts:
 
 
 def _of_trainings(tables: Tables) -> Facts:
-    rows = _usual(tables["released"])
-    whole = rows.query("way == @WHOLE and seed == 0").iloc[0]
+    rows = usual(tables["released"])
     gates = rows.query("way == @GATES")
     tests = of_first(tables["tests"]).set_index("test")
     over, within = tests.loc["all"], tests.loc["all, within layers"]
     planned = of_first(tables["trainings"])["trainings"].sum()
     gated = tables["trainings"].query("way != @MISSING")
     found: Facts = {
-        "whole": f"{whole['bleu']:.1f}",
+        "whole": f"{rows.query('way == @WHOLE')['bleu'].mean():.1f}",
         "gates": str(len(gates)), "seeds": str(gates["seed"].nunique()),
         "stored": str(of_first(gated)["trainings"].sum()), "planned": str(planned),
-        "cross": str(gated.query("gated == 'cross' and way != @WHOLE")["trainings"].sum()),
-        "reverse": str(gated.query("model == 'firefox-pt-en'")["trainings"].sum()),
         "kept_with": words.percent(over["with_role"]),
         "kept_without": words.percent(over["without"]),
         "survival_gap": f"{over['with_role'] - over['without']:.2f}",
         "p": f"{over['p']:.3f}", "p_within": f"{within['p']:.2f}",
     }  # fmt: skip
+    agreed = agreement(tables).set_index("penalty")
     for name, left in (("some", 17), ("few", 6)):
         row = near(rows, left)
+        own = gates[gates["penalty"] == row["penalty"]]
+        moved = change(tables, row["penalty"])
         beside = rows[(rows["way"] == RANDOM) & (rows["penalty"] == row["penalty"])]
+        same = agreed["same"].get(row["penalty"], np.nan)
         found |= {
-            name: str(int(row["kept"])), f"{name}_bleu": f"{row['bleu']:.1f}",
-            f"{name}_gone": str(int(row["of"] - row["kept"])),
-            f"{name}_change": words.signed(row["difference"], 1),
-            f"{name}_interval": words.between(row["difference_low"], row["difference_high"], 1),
+            name: words.span(own["kept"]), f"{name}_gone": words.span(own["of"] - own["kept"]),
+            f"{name}_bleu": f"{own['bleu'].mean():.1f}",
+            f"{name}_change": words.signed(moved.mean, 1),
+            f"{name}_interval": words.between(moved.low, moved.high, 1),
             f"{name}_random": f"{beside['bleu'].mean():.1f}" if len(beside) else "not trained",
-            f"{name}_draws": str(len(beside)), f"{name}_saturated": words.percent(row["saturated"]),
+            f"{name}_draws": str(len(beside)), f"{name}_same": words.percent(same),
+            f"{name}_chance": words.percent(agreed["chance"].get(row["penalty"], np.nan)),
+            f"{name}_saturated": words.percent(own["saturated"].mean()),
         }  # fmt: skip
     claims = tables["claims"].query("corpus == 'released' and claim == 'voita-s6-choice-matters'")
+    claims = claims[claims["model"] == rows["model"].iloc[0]]
     if len(claims):
-        gap = claims.iloc[0]
-        found["random_gap"] = words.signed(gap["value"], 1)
-        found["random_gap_interval"] = words.between(gap["low"], gap["high"], 1)
+        gap = over_seeds(claims["value"])
+        found["random_gap"] = words.signed(gap.mean, 1)
+        found["random_gap_interval"] = words.between(gap.low, gap.high, 1)
     for each in paper().query("text == 'WMT'").to_dict("records"):
         found[f"paper_{each['left']}"] = words.signed(each["value"])
-    return found | (_of_young(tables) if "points" in tables else {})
+    return found | _of_others(tables) | (_of_young(tables) if "points" in tables else {})
+
+
+def _of_others(tables: Tables) -> Facts:
+    """Heads left and change of BLEU at the middle λ, of cross-attention and the other direction."""
+    rows = tables["released"]
+    rows = rows[(rows["penalty"] == LONGER_PENALTY) & (rows["updates"] == UPDATES)]
+    kinds = {
+        "cross": rows["gated"] == Kind.CROSS,
+        "reverse": (rows["model"] == "firefox-pt-en") & (rows["gated"] == Kind.ENCODER),
+    }
+    found: Facts = {}
+    for name, which in kinds.items():
+        for way, suffix in ((GATES, ""), (RANDOM, "_random")):
+            own = rows[which & (rows["way"] == way)]
+            left, lost = (
+                ("not run", "not run")
+                if own.empty
+                else (words.span(own["kept"]), words.signed(own["difference"].mean(), 1))
+            )
+            found |= {f"{name}{suffix}": left, f"{name}{suffix}_change": lost}
+    return found
 
 
 def _of_young(tables: Tables) -> Facts:
