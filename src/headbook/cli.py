@@ -324,11 +324,11 @@ def pack(
     names: ModelNames = None,
     profile: ProfileOrNone = None,
 ) -> None:
-    """Collects what a machine without network or spaCy needs.
+    """Collects the data for a machine without network or spaCy.
 
     Corpora and subwords of models by name; or of a profile (full by default), and its treebanks and
-    parses. What the run store lacks of subwords and parses is made now. The same command continues
-    and mends a pack.
+    parses. Subwords and parses that the run store lacks are computed now. Run it again to resume or
+    repair a pack.
     """
     with _one_line_errors():
         from headbook.chapters.config import Config

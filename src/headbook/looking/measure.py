@@ -94,7 +94,7 @@ def measure(
 
 @dataclass
 class _Run:
-    """One call: what is computed once and used several times."""
+    """One call: results that are computed once and used several times."""
 
     model: Loaded
     text: Text
