@@ -14,7 +14,7 @@ from headbook.types import UserError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
                   rich_markup_mode=None, help=__doc__)  # fmt: skip
-corpora = typer.Typer(no_args_is_help=True, help="What text there is, and fetching it.")
+corpora = typer.Typer(no_args_is_help=True, help="Lists, fetches and checks corpora.")
 app.add_typer(corpora, name="corpora")
 
 Names = Annotated[
@@ -32,12 +32,12 @@ ProfileOrNone = Annotated[
 Corpus = Annotated[str | None, typer.Option(help="Instead of the profile's corpora.")]
 SizeName = Annotated[str | None, typer.Option(help="Instead of the profile's size.")]
 Seed = Annotated[int | None, typer.Option(help="Instead of the profile's seeds.")]
-Minutes = Annotated[float | None, typer.Option(help="Stop before so many have passed.")]
+Minutes = Annotated[float | None, typer.Option(help="Stop within so many minutes.")]
 
 
 @contextmanager
 def _one_line_errors() -> Iterator[None]:
-    """Prints what the user can mend as one line and leaves with status 2."""
+    """Reports user errors on one line and exits with status 2."""
     try:
         yield
     except UserError as error:
@@ -64,7 +64,7 @@ def _alone(command: str) -> None:
 
 
 def _named(names: list[str] | None, **others: object) -> list[str]:
-    """The models named on the command line; UserError beside a profile or what changes one."""
+    """The models named on the command line; UserError beside a profile or its options."""
     if not names:
         return []
     from headbook.artefacts.catalogue import select
@@ -75,7 +75,7 @@ def _named(names: list[str] | None, **others: object) -> list[str]:
 
 
 def _from_anywhere(corpus: str | None) -> str | None:
-    """A corpus by name, or a user's folder by its whole path: notebooks run in their own folder."""
+    """A corpus by name, or a user's folder by its absolute path, as notebooks run in their own."""
     from headbook.corpora.registry import is_path, registry
 
     if not corpus or corpus in registry() or not is_path(corpus):
@@ -147,7 +147,7 @@ def run(
     """Executes notebooks with papermill.
 
     At `published` released models are measured now, and pages about models trained here read
-    their published tables. At the other profiles what the run store lacks is computed.
+    their published tables. At the other profiles results that the run store lacks are computed.
     """
     with _one_line_errors():
         from headbook.chapters import PUBLISHED
@@ -213,13 +213,13 @@ def publish(
     ] = None,
     given: Annotated[
         list[str] | None,
-        typer.Option(help="Adds what this parameter alone measures: lists=3, 'tasks=[\"XOR\"]'."),
+        typer.Option(help="Adds the rows that this parameter gives: lists=3, 'tasks=[\"XOR\"]'."),
     ] = None,
     minutes: Minutes = None,
 ) -> None:
     """Computes pages and writes their tables to data/results.
 
-    With --minutes it stops in time and names the command that goes on from there.
+    With --minutes it stops in time and prints the command that continues.
 
     Status: 0 when all are published, 3 when time ran out, 2 for a mistake.
     """
@@ -245,7 +245,7 @@ def publish(
             at = f" --profile {profile}" if profile else f" --model {model}" if model else ""
             at += "".join(f" --given {shlex.quote(each)}" for each in given or ())
             same = f"headbook publish {' '.join(left)}{at} --minutes {minutes:g}"
-            typer.echo(f"time is up; this goes on: {same}")
+            typer.echo(f"time is up; to continue: {same}")
             raise typer.Exit(3) from None
 
 
@@ -257,9 +257,9 @@ def explain(
     size: SizeName = None,
     seed: Seed = None,
 ) -> None:
-    """Says which models, by name or a profile's, are kept.
+    """Says which models, by name or a profile's, are stored.
 
-    And of the others, why they would be trained again.
+    For the others, it says why they would be trained again.
     """
     with _one_line_errors():
         from headbook.artefacts.catalogue import runs
@@ -320,15 +320,15 @@ def plan(
 
 @app.command()
 def pack(
-    folder: Annotated[Path, typer.Argument(help="Where to; it may be there already.")],
+    folder: Annotated[Path, typer.Argument(help="Folder to write to, new or existing.")],
     names: ModelNames = None,
     profile: ProfileOrNone = None,
 ) -> None:
-    """Collects what a machine without network or spaCy needs.
+    """Collects the data for a machine without network or spaCy.
 
     Corpora and subwords of models by name; or of a profile (full by default), and its treebanks and
-    parses. What the run store lacks of subwords and parses is made now. The same command continues
-    and mends a pack.
+    parses. Subwords and parses that the run store lacks are computed now. Run it again to resume or
+    repair a pack.
     """
     with _one_line_errors():
         from headbook.chapters.config import Config
@@ -347,7 +347,7 @@ def weights(
     name: Annotated[str, typer.Argument(help="A model trained here, see `headbook models`.")],
     update: Annotated[
         int | None,
-        typer.Option(help="A snapshot; the best model, or the last snapshot of one under way."),
+        typer.Option(help="A snapshot; by default the best model, or the last one of a training."),
     ] = None,
 ) -> None:
     """Writes the weights of a model trained here to data/models.
@@ -366,7 +366,7 @@ def weights(
 def look(
     model: Annotated[str, typer.Argument(help="Catalogue name, folder or Hugging Face id.")],
     text: Annotated[str, typer.Option(help="Treebank, CoNLL-U file or text.")] = "ewt-sample",
-    out: Annotated[Path | None, typer.Option(help="Folder to write to; look/MODEL.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder; look/MODEL by default.")] = None,
     first: Annotated[int | None, typer.Option(help="Only so many sentences.")] = None,
 ) -> None:
     """Measures every head of a model.

@@ -175,7 +175,7 @@ def partial_spearman(
     second: Float[np.ndarray, " head"],
     taken_out: Float[np.ndarray, "measure head"],
 ) -> float:
-    """Correlation of what is left of two measures' ranks behind a least-squares fit to others'.
+    """Correlation of two measures' ranks after the part that others' ranks explain is removed.
 
     NaN where nothing is left of one of them.
     """
@@ -275,7 +275,7 @@ def block_matched_share(
 ) -> float:
     """Expected `pair_share` where each block's kept heads are drawn at random.
 
-    The number of kept heads stays what it is in every block: what is left is the blocks' doing.
+    The number of kept heads stays the same in every block, so that only the blocks' effect is left.
     """
     known = ~np.isnan(scores)
     scores, kept, block = scores[known], kept[:, known], np.asarray(blocks)[known]

@@ -1,4 +1,4 @@
-"""Dependency trees as plain data: what every floor of the package may speak of."""
+"""Dependency trees as plain data, which every layer of the package may use."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -138,7 +138,7 @@ def test_heads_are_dropped_on_schedule(
     ("changed", "said"),
     [
         ({"key_value_heads": 3}, "cannot share 3"),
-        ({"layer_heads": (4, 4, 4)}, "heads of 3 layers are told of 2"),
+        ({"layer_heads": (4, 4, 4)}, "for 3 layers and the model has 2"),
     ],
 )
 def test_heads_that_cannot_be_so_are_refused(changed: dict[str, object], said: str, tmp_path: Path):

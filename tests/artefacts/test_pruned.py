@@ -127,7 +127,7 @@ def test_a_pruned_model_holds_its_heads_curve_and_translations(base: TrainedMode
     assert len(made.translations) == len(primary_translations(base)) == 6
     assert made.bleu["test"].tolist() == ["test", "test"] and made.asked.key != base.asked.key
     assert made.source.encode(["the dog"]) == base.source.encode(["the dog"])
-    with pytest.raises(UserError, match="kept at its last update alone"):
+    with pytest.raises(UserError, match="saved at its last update only"):
         made.model(3)
 
 

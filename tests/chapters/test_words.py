@@ -20,6 +20,7 @@ def test_numbers_are_formatted_once() -> None:
 
 def test_a_model_of_ours_by_its_width_and_seed():
     assert words.model("multi30k-de w128 s0") == "multi30k-de (width 128, seed 0)"
+    assert words.model("wikitext-2 8 heads s1") == "wikitext-2 8 heads (seed 1)"
     assert words.model("MiniLM") == "MiniLM"
 
 

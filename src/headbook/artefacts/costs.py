@@ -31,8 +31,8 @@ AIM = 0.35
 TRAINED_BYTES = 4 + 4 + 8 + 2
 """A parameter in training: itself, its gradient, two moments, and a copy in 16 bits."""
 WIDTH_BYTES, SCORE_BYTES, LOGIT_BYTES = 120, 18, 16
-"""Kept for the way back, as counted in steps in bfloat16: a token, layer of both stacks and unit of
-width; a token, layer, head and key; a token and word of the vocabulary."""
+"""Stored for the backward pass, as counted in steps in bfloat16: a token, layer of both stacks and
+unit of width; a token, layer, head and key; a token and word of the vocabulary."""
 
 
 @dataclass(frozen=True)

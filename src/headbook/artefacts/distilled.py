@@ -1,7 +1,7 @@
 """The stage `distilled`: a released model's own translations, for training it without its corpus.
 
-Sequence-level distillation (Kim and Rush 2016) of a model into itself: what it learns to give is
-what it gave before heads were closed, so no parallel text is needed.
+Sequence-level distillation (Kim and Rush 2016) of a model into itself: its targets are its own
+translations from before heads were closed, so no parallel text is needed.
 """
 
 import json

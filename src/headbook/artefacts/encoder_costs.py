@@ -69,7 +69,7 @@ def kinds(length: int) -> dict[str, FewerKeys | None]:
 def encoder(run: EncoderCosts, kind: str, length: int) -> tuple[Transformer, Batch]:
     """An encoder without dropout, and the texts of a step.
 
-    Weights and texts are drawn at random: what a step costs does not depend on them.
+    Weights and texts are drawn at random: the cost of a step does not depend on them.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -85,7 +85,7 @@ def encoder(run: EncoderCosts, kind: str, length: int) -> tuple[Transformer, Bat
 
 
 def step(model: Transformer, batch: Batch) -> None:
-    """A training step without its update: the loss of hidden tokens, there and back."""
+    """A training step without its update: the loss of hidden tokens, forward and backward."""
     hidden_nats(model, batch).mean().backward()
 
 

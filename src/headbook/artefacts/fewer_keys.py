@@ -74,7 +74,7 @@ def gone_on(run: GoingOn, store: Store) -> pd.DataFrame:
 
 
 def updates_before() -> int:
-    """Number of updates behind the weights that training continues from."""
+    """Number of updates of the weights that training continues from."""
     return _record()["updates"]
 
 
@@ -134,7 +134,7 @@ def _joined(
 def learn(
     model: Transformer, run: GoingOn, train: list[EncodedPair], tested: list[EncodedPair]
 ) -> dict[str, Tensor]:
-    """Adam at a constant rate behind a warm-up; nats per hidden token of every held-out text.
+    """Adam at a constant rate after a warm-up; nats per hidden token of every held-out text.
 
     Changes the model. Learned mixtures start as means of neighbours, which the heads know better
     what to do with than with mixtures drawn at random.

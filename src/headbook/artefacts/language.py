@@ -181,11 +181,13 @@ def initial(run: LanguageRun, vocabulary: int) -> Transformer:
 
 
 def _shared(config: TransformerConfig, run: SharingRun) -> TransformerConfig:
-    """UserError where the heads do not divide, or another number of layers is told."""
+    """UserError where the heads do not divide, or are given for another number of layers."""
     if run.layer_heads is None:
         return replace(config, key_value_heads=run.key_value_heads)
     if len(run.layer_heads) != run.size.layers:
-        raise UserError(f"heads of {len(run.layer_heads)} layers are told of {run.size.layers}")
+        raise UserError(
+            f"heads are given for {len(run.layer_heads)} layers and the model has {run.size.layers}"
+        )
     counts = HeadCounts((), run.layer_heads, ())
     return replace(config, head_counts=counts, key_value_heads=run.key_value_heads)
 

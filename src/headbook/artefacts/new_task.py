@@ -50,7 +50,7 @@ class Start(StrEnum):
 
 @dataclass(frozen=True)
 class Tuning:
-    """One cell: what is tuned on what from where, at which rate, for how many updates.
+    """One cell: parameters tuned, task, initial weights, learning rate and number of updates.
 
     UserError for a rate that is not above zero or no update.
     """
@@ -138,7 +138,7 @@ def network(cell: Tuning, given: nn.Module) -> Iterator[NewEnds]:
 def train(model: NewEnds, cell: Tuning, found: Task) -> Tuned:
     """Adam at a constant rate without dropout, until the validation split is perfect or the end.
 
-    Where only the output layer is trained, what it reads is computed once.
+    Where only the output layer is trained, its inputs are computed once.
     """
     names = model.train_only(cell.trainable)
     chosen = [each for each in model.parameters() if each.requires_grad]
@@ -214,7 +214,7 @@ def _nats(logits: Float[Tensor, "row answer class"], labels: Tensor) -> Tensor:
 
 
 def _order(rows: int, seed: int) -> Iterator[Tensor]:
-    """Rows of one update after the other, epoch by epoch; what is left over is drawn anew."""
+    """Rows of one update after the other, epoch by epoch; rows left over are drawn again."""
     generator = torch.Generator().manual_seed(derived(seed, "order"))
     while True:
         for batch in torch.randperm(rows, generator=generator).split(BATCH):

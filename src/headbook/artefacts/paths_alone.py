@@ -87,7 +87,7 @@ def train(run: PathsRun) -> AttentionOnly:
 
 
 def _drawn(run: PathsRun, rows: int, purpose: str) -> Labelled:
-    """Rows of the task; what is memorised is asked again, anything else is fresh."""
+    """Rows of the task: for memorising the training rows, for any other task fresh ones."""
     draw, _ = task(run.task)
     return draw(rows, torch.Generator().manual_seed(derived(run.seed, purpose)))
 

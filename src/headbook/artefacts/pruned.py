@@ -117,7 +117,7 @@ class PrunedModel(TrainedModel):
     def model(self, update: int | None = None) -> Transformer:
         """The model with its heads closed, in eval mode; a pruned one has no other updates."""
         if update is not None:
-            raise UserError("a pruned model is kept at its last update alone")
+            raise UserError("a pruned model is saved at its last update only")
         model = checkpoint.load_transformer(self.folder / "model.safetensors")
         if model.config.head_counts is None:
             close_heads(model, self.closed)

@@ -67,7 +67,7 @@ def reestimated(
 ) -> Heads:
     """The order that grows level by level, importance measured anew before every step.
 
-    It ends at the highest level: what would go after it was never measured.
+    It ends at the highest level: heads beyond it were never ranked.
     """
     order: Heads = ()
     for count in sorted(set(counts(len(heads_of(trained)), levels))):

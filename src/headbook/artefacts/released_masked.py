@@ -59,7 +59,7 @@ class ReleasedMasked:
 
     Losses are nats per sentence, summed over its `tokens` target pieces, EOS among them; `own` are
     those of the whole model's greedy translations. Probabilities are among the shortlist's
-    candidates for the sentence's batch and the batch's targets. What was not computed is None.
+    candidates for the sentence's batch and the batch's targets. Results not computed are None.
     """
 
     run: ReleasedMaskedRun

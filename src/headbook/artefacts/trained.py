@@ -57,7 +57,7 @@ class Trained:
 
 @runtime_checkable
 class Trainable(Protocol):
-    """A run of any task: what `train_missing` needs of it."""
+    """A run of any task, as `train_missing` reads it."""
 
     @property
     def training(self) -> TrainingConfig: ...

@@ -74,7 +74,7 @@ MAKERS: dict[Contestant, Callable[[TransformerConfig], nn.Module]] = {
 
 
 def build(contestant: Contestant, config: TransformerConfig) -> nn.Module:
-    """A fresh model on the accelerator where there is one; LeftOutError where it cannot be had."""
+    """A fresh model on the accelerator where there is one; LeftOutError where it cannot run."""
     return MAKERS[contestant](config).to(device())
 
 

@@ -46,7 +46,7 @@ NOTEBOOK_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython"}
 
 @dataclass(frozen=True)
 class Chapter:
-    """One page: what its module declares."""
+    """One page, as its module declares it."""
 
     name: str
     part: str

@@ -62,8 +62,8 @@ def beside_published(
 ) -> pd.DataFrame:
     """Published rows, and rows measured now that were never published, never two of one subject.
 
-    A subject is a model and a text, or the whole table where it names neither. What was measured
-    of one with other settings (fewer sentences) takes the place of its published rows.
+    A subject is a model and a text, or the whole table where it names neither. Rows of
+    a subject measured with other settings (fewer sentences) replace its published rows.
     """
     known = _groups(published, keys)
     new = [rows for key, rows in _groups(live, keys).items() if key not in known]

@@ -1,4 +1,4 @@
-"""The heads of models trained here, measured on a text: what tables are made of."""
+"""The heads of models trained here, measured on a text, from which tables are computed."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A page in its notebook: published tables, what is measured live, facts, guards."""
+"""A page in its notebook: published tables, live measurements, facts, guards."""
 
 import base64
 import json
@@ -69,7 +69,7 @@ class Page:
         return Table(judged(self.chapter.name, _claims(self.published))[0])
 
     def glue(self, name: str, shown: object) -> None:
-        """Keeps something for `{glue}` in a tab or below a fold, where no code can stand.
+        """Stores an object for `{glue}` in a tab or below a fold, where no code can stand.
 
         UserError for a name that a fact of the page has.
         """
@@ -140,7 +140,8 @@ def open_page(
     """Opens a page in its notebook, whose names are `namespace`, and glues its facts.
 
     Papermill injects any parameter it is given, so a name that the page does not read is a
-    UserError here. What the parameters name is measured now and compared with what is published.
+    UserError here. The models and texts that the parameters name are measured now
+    and compared with the published tables.
     """
     chapter = find(number, home) if home else find(number)
     if chapter is None:

@@ -55,7 +55,7 @@ def swept(base: TrainedModel, kinds: Kinds, config: Config, store: Store) -> Ite
 
 
 def further(base: TrainedModel, kinds: Kinds, config: Config, store: Store) -> Point:
-    """The whole model after the same further training: what pruning has to be compared with."""
+    """The unpruned model after the same further training, with which pruning is compared."""
     run = ControlRun(base.run, kinds, (), _training(base, config))
     return Point(FURTHER, NOT_LEARNED, control(base, run, store))
 

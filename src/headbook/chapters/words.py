@@ -80,7 +80,8 @@ def tenths(share: float) -> str:
 
 def model(name: str) -> str:
     """A model trained here, `multi30k-de w128 s0` as `multi30k-de (width 128, seed 0)`."""
-    return re.sub(r" w(\d+) s(\d+)", r" (width \1, seed \2)", name)
+    named = re.sub(r" w(\d+) s(\d+)", r" (width \1, seed \2)", name)
+    return re.sub(r" s(\d+)$", r" (seed \1)", named)
 
 
 def key(*names: str) -> str:

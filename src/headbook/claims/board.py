@@ -22,10 +22,10 @@ MEANINGS = {
     Verdict.REPLICATED: "some model passes the claim's rule and none fails it",
     Verdict.MIXED: "some pass and some fail",
     Verdict.CONTRADICTED: "some model fails the rule and none passes it",
-    Verdict.INCONCLUSIVE: "it cannot be told: intervals hold the threshold",
+    Verdict.INCONCLUSIVE: "undecided: intervals include the threshold",
     Verdict.ABSENT: "the phenomenon is not in these models: a gate is closed for each",
     Verdict.NOT_RUN: "no model that counts has been measured",
-    UNCOUNTED: "true by construction, of a text and not a model, or passed by untrained models too",
+    UNCOUNTED: "true by construction, about a text only, or passed by untrained models too",
 }
 SHAPES = {
     Verdict.REPLICATED: '<circle cx="8" cy="8" r="6"/>',
@@ -257,7 +257,7 @@ def _line(results: Sequence[Result], pages: str) -> str:
     inside = [
         f'{claim.where}. <a href="{pages}/{claim.study}.html">{claim.study.replace("_", " ")}</a> '
         f'· <a href="#{claim.id}">link</a>',
-        *(f"The work: {_text(printed(value))}" for value in claim.paper),
+        *(f"The paper: {_text(printed(value))}" for value in claim.paper),
         *(line for each in results for line in _at(each)),
         *map(_text, _ruled(claim)),
     ]

@@ -102,7 +102,7 @@ def _present(claim: Claim, row: Mapping, evidence: Evidence) -> str:
 
 
 def _diagnostic(claim: Claim, row: Mapping, evidence: Evidence) -> str:
-    """A rule that most untrained models pass tells nothing of the others' training either."""
+    """A rule that most untrained models pass says nothing about the others' training either."""
     before = untrained(claim.id, evidence).to_dict("index")
     passes = {model: judge(claim.rule, row) is Outcome.PASS for model, row in before.items()}
     if passes.get(row["model"]):

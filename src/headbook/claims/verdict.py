@@ -52,7 +52,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Result:
-    """A claim at one profile: what each model says, and the verdict over them."""
+    """A claim at one profile: the outcome of each model, and the verdict over them."""
 
     claim: Claim
     profile: str
@@ -100,7 +100,7 @@ def verdict(models: Iterable[Judged]) -> Verdict:
     """Replicated when some pass and none fails, contradicted the reverse, mixed when both.
 
     Where none does either: absent when a gate is closed for each, inconclusive otherwise. A closed
-    gate for power or diagnosis tells nothing of the phenomenon, so with these alone it is
+    gate for power or diagnosis says nothing about the phenomenon, so with these alone it is
     inconclusive, too. Models outside of the claim's domain do not count; without others the claim
     has not been run.
     """

@@ -26,7 +26,7 @@ BERT = Masking()
 
 
 def mask_id(vocabulary: int) -> int:
-    """The first id behind a vocabulary of that size."""
+    """The first id after a vocabulary of that size."""
     return vocabulary
 
 

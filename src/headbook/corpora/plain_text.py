@@ -62,7 +62,7 @@ def _digest(splits: Iterable[Sequence[str]]) -> str:
 
 
 def cut(encoded: Iterable[Sequence[int]], context: int) -> list[EncodedPair]:
-    """All lines as one text, cut into segments of `context` tokens; what is left over is dropped.
+    """All lines as one text, cut into segments of `context` tokens; the remainder is dropped.
 
     UserError for a text shorter than one segment.
     """

@@ -187,7 +187,7 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
 
 
 def collection(name: str) -> str:
-    """A corpus' name without its language: what corpora that share downloads have in common."""
+    """A corpus' name without its language, which corpora that share downloads have in common."""
     return name.rpartition("-")[0] or name
 
 

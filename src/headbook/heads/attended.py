@@ -41,7 +41,7 @@ class AttendedWeight(HeadMeasure):
         replicates: int = REPLICATES,
     ) -> None:
         if kind is not Kind.ENCODER:
-            raise UserError(f"kinds of key are told apart for encoders, not for {kind}")
+            raise UserError(f"kinds of key are distinguished for encoders, not for {kind}")
         super().__init__(kind, replicates)
         self.punctuation = punctuation
 

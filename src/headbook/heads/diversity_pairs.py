@@ -60,8 +60,8 @@ class PairCosine(HeadMeasure):
 class SliceCosine(HeadMeasure):
     """Mean cosine between slices of the block's output, one as wide as a head for each head.
 
-    What the X-raying article's notebook took for the heads' outputs: the output projection has
-    mixed all heads, so slice h is not head h's output. For that see `PairCosine`.
+    The X-raying article's notebook takes these slices for the heads' outputs, but the output
+    projection has mixed all heads, so slice h is not head h's output. For that see `PairCosine`.
     """
 
     point = Point.OUTPUT

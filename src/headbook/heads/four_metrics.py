@@ -1,6 +1,6 @@
 """The X-raying article's four metrics together, each raw and scale-free, for one kind of attention.
 
-What each of them is stands in diversity_grams.py, diversity_pairs.py and diversity_maps.py.
+They are defined in diversity_grams.py, diversity_pairs.py and diversity_maps.py.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -30,7 +30,7 @@ Found = Mapping[tuple[str, str], Float[Tensor, "layer head ..."]]
 
 
 def head_outputs(model: Capturable, kind: Kind) -> list[Float[Tensor, "head dim model"]] | None:
-    """W_O of every layer, split by head: what turns a head's context into its true output.
+    """W_O of every layer, split by head; it maps a head's context to its true output.
 
     None where the output projection of a block is out of reach.
     """

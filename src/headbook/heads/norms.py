@@ -82,7 +82,7 @@ TINY = 1e-30
 def layer_norms(
     tape: Recording, kind: Kind, parts: Parts
 ) -> list[Float[Tensor, "batch query key"]]:
-    """‖Σ_h α_ij^h f^h(x_j)‖ of every layer: what its heads take from a token together.
+    """‖Σ_h α_ij^h f^h(x_j)‖ of every layer: the norm of what its heads together take from a token.
 
     Kobayashi et al. 2020, section 5. Heads that pull in opposite directions cancel here. UserError
     as of `norm_weights`.

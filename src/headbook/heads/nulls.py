@@ -1,8 +1,9 @@
-"""Null models: the same architecture on the same text, with weights that know nothing.
+"""Null models: the same architecture on the same text, with permuted or redrawn weights.
 
 A head is selected as the best of as many as the model has, so its value is compared with the best
 of as many heads of a network whose matrices were permuted or drawn anew. Such a network still has
-the shapes, the token frequencies and any fixed position signal: what a head owes to these alone.
+the shapes, the token frequencies and any fixed position signal: its heads show the effect of these
+alone.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""W_O cut into each head's part: what turns a head's context into what the head adds."""
+"""W_O split by head: each part maps a head's context to the head's contribution."""
 
 from einops import rearrange
 from jaxtyping import Float

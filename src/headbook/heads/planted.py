@@ -101,7 +101,7 @@ def with_noise(batch: Batch, weights: Weights, share: float, seed: int = 0) -> W
 
 
 def _pointing(batch: Batch, keys: Int[Tensor, "batch query"]) -> Weights:
-    """All weight on one key; on EOS for NOWHERE and at EOS itself unless it is told otherwise."""
+    """All weight on one key; on EOS for NOWHERE and at EOS itself unless stated otherwise."""
     keys = torch.where(keys == NOWHERE, _eos(batch)[:, None], keys)
     keys = torch.where(batch.source_mask, keys, 0)
     return torch.nn.functional.one_hot(keys, batch.source.shape[1]).float()

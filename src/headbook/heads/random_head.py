@@ -1,4 +1,4 @@
-"""Heads of random weights: what a measure gives to a head that knows nothing."""
+"""Heads of random weights: the value of a measure for a head without information."""
 
 import torch
 from jaxtyping import Bool, Float, Int

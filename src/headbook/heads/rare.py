@@ -42,7 +42,7 @@ class RareUnit(StrEnum):
 class RareTokens:
     """For each sentence, where its rarest and its two rarest tokens stand, and whether it counts.
 
-    Tokens are told apart by rank: every occurrence of the rarest token is a place of it.
+    Tokens are distinguished by rank: every occurrence of the rarest token is a place of it.
     """
 
     places: Bool[Tensor, "batch 2 key"]

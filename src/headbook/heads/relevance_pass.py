@@ -28,7 +28,7 @@ Memory = Float[Tensor, "batch source model"]
 
 @dataclass(frozen=True)
 class AttentionStep:
-    """One attention block: what it read, what it computed, and the two terms of its residual."""
+    """One attention block: input, intermediate results, and the two terms of its residual."""
 
     block: Attention
     skip: States
@@ -68,7 +68,7 @@ class Linears:
 
 @dataclass(frozen=True)
 class FeedForwardStep:
-    """One feed-forward block: what it read, its neurons after the ReLU, and its residual."""
+    """One feed-forward block: its input, its neurons after the ReLU, and its residual."""
 
     block: FeedForward | Linears
     skip: States

@@ -1,7 +1,7 @@
 """Layer-wise relevance propagation: how one layer's relevance is shared among its inputs.
 
 Three methods go by this one name (Voita et al. 2019, appendix A, and its code); each is a `Rules`.
-A relevance tensor has an axis of predictions behind the batch: `[batch, prediction, token, dim]`
+A relevance tensor has an axis of predictions after the batch: `[batch, prediction, token, dim]`
 says how much every neuron contributed to each prediction. All share these: relevance passes an
 activation (ReLU, softmax) and a layer normalisation unchanged, and the gate of a head too.
 """

@@ -29,7 +29,7 @@ def load(name: str | Path) -> Loaded:
     Firefox translation model, a saved Hugging Face model), an installed Python package with such a
     model, or an id of the Hugging Face hub.
 
-    UserError, in one line, for a name nothing is known of, a model that is not trained yet, a
+    UserError, in one line, for an unknown name, a model that is not trained yet, a
     folder without configuration or weights, damaged files, an architecture that cannot be read, and
     a package or network that is missing.
     """

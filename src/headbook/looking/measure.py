@@ -76,14 +76,14 @@ def measure(
         1 - cosine of the mean-pooled sentence vector
 
     Suffixes: `_low`, `_high` bound a 95 % bootstrap interval over sentences; `_null` is the
-    largest value of any head over `nulls` networks with permuted or drawn weights; `_chance`
+    largest value of any head over `nulls` networks with permuted or redrawn weights; `_chance`
     a head that points at all tokens equally often; `_offset` the best fixed offset, `_tags` the
     best part-of-speech rule, both chosen on the same sentences (`hb.roles` uses halves).
 
     Translation models translate a subset of the sentences greedily; decoder and cross-attention
     and importance are measured on these. `ablated` sentences are used for ablation; by default
-    as many as a fixed budget of operations allows. `importance=False` and `nulls=0` leave out what
-    takes longest. `attrs["headbook"]` holds diversity per layer, counts and notes. Memory does not
+    as many as a fixed budget of operations allows. `importance=False` and `nulls=0` leave out the
+    slowest parts. `attrs["headbook"]` holds diversity per layer, counts and notes. Memory does not
     grow with the number of sentences, apart from the text itself.
 
     UserError for a text that the model cannot take, for heads that differ in number between layers,
@@ -94,7 +94,7 @@ def measure(
 
 @dataclass
 class _Run:
-    """One call: what is computed once and used several times."""
+    """One call: results that are computed once and used several times."""
 
     model: Loaded
     text: Text

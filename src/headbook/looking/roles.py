@@ -52,10 +52,10 @@ def roles(heads: pd.DataFrame, held: bool = True) -> pd.DataFrame:
     role: "previous token", "next token", "syntactic" or "rare words"
     detail: the offset, the relation and direction, or "one of two rarest"
     score, low, high: on the second half, with a 95 % bootstrap interval over its sentences
-    threshold: what score must reach there
-    baseline: best fixed offset (syntactic), or a head that points everywhere (rare words)
+    threshold: the score required on both halves
+    baseline: best fixed offset (syntactic), or a uniform head (rare words)
     tag_rule: best part-of-speech rule, which no threshold uses
-    null: largest score of any head of null networks with permuted or drawn weights
+    null: largest score of any head of null networks with permuted or redrawn weights
     chosen: the score on the first half
     held: whether both scores reach their thresholds
     source: where the threshold comes from

@@ -173,7 +173,7 @@ def _nearest(
 
 
 def _by_own(found: Pairs, split: Split) -> np.ndarray:
-    """The best guess from the later token alone: what it followed most often, else the majority."""
+    """The best guess from the later token: its most frequent predecessor, else the majority."""
     own = found.states["id"].numpy()
     fitted = np.concatenate([split.fitted, split.chosen])
     behind: dict[int, Counter] = {}

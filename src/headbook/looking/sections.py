@@ -60,7 +60,7 @@ def _answer(held: pd.DataFrame, every: pd.DataFrame) -> str:
     return (
         "<p><strong>No head reaches a published threshold.</strong> Nearest: "
         f"{name_of(row.layer, row.head)}, {escape(in_words(row))}, {percent(row.score)} where "
-        f"{percent(row.threshold)} are asked for.</p>"
+        f"{percent(row.threshold)} are required.</p>"
     )
 
 
@@ -97,8 +97,8 @@ def roles(every: pd.DataFrame) -> str:
     ]
     caption = (
         "Chosen on one half of the sentences, scored on the other; brackets: 95 % interval over "
-        "sentences. Baseline: best fixed offset (syntax), pointing everywhere alike (rare words). "
-        "Null: best head of networks with permuted or drawn weights."
+        "sentences. Baseline: best fixed offset (syntax), a uniform head (rare words). "
+        "Null: best head of networks with permuted or redrawn weights."
     )
     columns = ("role", "head", "reached", "score", "threshold", "baseline", "null")
     sources = "; ".join(dict.fromkeys(shown["source"]))
@@ -179,8 +179,8 @@ def diversity(of: Measured) -> str:
         + html_table(
             ("layer", *(name.removesuffix(", scale-free") for name in metrics)),
             _diversity_rows(table, metrics),
-            "Scale-free forms, means over pairs of heads. High orthogonality values mean alike "
-            "heads; high dissimilarity and attention diversity mean unlike ones.",
+            "Scale-free forms, means over pairs of heads. High orthogonality values mean "
+            "similar heads; high dissimilarity and attention diversity mean different ones.",
         )
         + "<details><summary>Raw forms, as published</summary>"
         + html_table(
@@ -247,10 +247,10 @@ def notes(of: Measured) -> str:
     lines = [f"{of.sentences[name]:,} sentences were {what}."
              for name, what in counts.items() if name in of.sentences]  # fmt: skip
     if of.importance:
-        lines.append(f"Importance of a removed head is in {of.importance}.")
+        lines.append(f"The effect of removing a head is measured in {of.importance}.")
     lines += [
         *of.notes,
-        "Ranks of rare words are of counts in this text. Positions are counted in tokens, "
+        "Ranks of rare words come from counts in this text. Positions are counted in tokens, "
         "relations in words, with attention to a word summed over its pieces.",
         f"Written by headbook {record.versions()['headbook']}.",
     ]

@@ -73,7 +73,7 @@ class Attention(nn.Module):
         self.value = _linear(width, shared)
         self.output = _linear(inner, width)
         self.dropout = Dropout(dropout)
-        self.gate: nn.Module | None = None  # gives one multiplier a head, see gates.py
+        self.gate: nn.Module | None = None  # gives one multiplier per head, see gates.py
         self.drop_head: nn.Module | None = None  # leaves heads out in training, see drop_head.py
         self.record: Recorder | None = None
         self.edits: Mapping[Point, Edit] = {}  # replace weights or contexts, see edits.py
@@ -90,7 +90,7 @@ class Attention(nn.Module):
         mask: Mask | None = None,
         cache: KeyValues | None = None,
     ) -> Float[Tensor, "batch query added"]:
-        """Attends from `queries` to `memory`; what it adds is as wide as W_O makes it.
+        """Attends from `queries` to `memory`; the result is as wide as W_O's output.
 
         With a cache, self-attention appends this step's keys and values to it, and cross-attention
         computes them once: the second time `memory` is not looked at. A block whose heads were all
@@ -132,7 +132,7 @@ class Attention(nn.Module):
     def _spread(self, shared: Tensor) -> Tensor:
         """Keys or values as every head sees them: the heads of a group are neighbours.
 
-        What is recorded is this, [batch head key dim], whoever shares it.
+        These are recorded, [batch head key dim], shared or not.
         """
         if self.key_value_heads == self.heads:
             return shared

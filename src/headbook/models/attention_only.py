@@ -77,7 +77,7 @@ class AttentionOnly(nn.Module):
     def states(
         self, inputs: Float[Tensor, "batch time feature"]
     ) -> Float[Tensor, "batch time width"]:
-        """States behind the last layer."""
+        """States after the last layer."""
         states = self.embedded(inputs)
         for layer in self.layers:
             states = states + layer.apply_weights(layer.weights(states), states)
@@ -86,7 +86,7 @@ class AttentionOnly(nn.Module):
     def by_length(
         self, inputs: Float[Tensor, "batch time feature"]
     ) -> Float[Tensor, "length batch time width"]:
-        """States behind the last layer, split by the number of heads that a path takes: 0 … L.
+        """States after the last layer, split by the number of heads that a path takes: 0 … L.
 
         Every layer's weights are those of the whole network, so the parts add up to `states`.
         """
@@ -114,7 +114,7 @@ class AttentionOnly(nn.Module):
         return states
 
     def read(self, states: Float[Tensor, "batch time width"]) -> Float[Tensor, "batch time class"]:
-        """Logits of states behind the last layer, or of a part of them."""
+        """Logits of states after the last layer, or of a part of them."""
         return self.output(functional.layer_norm(states, states.shape[-1:]))
 
     def forward(

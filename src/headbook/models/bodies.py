@@ -22,7 +22,7 @@ class Body(Protocol):
     def __call__(
         self, vectors: Float[Tensor, "row time width"], real: Bool[Tensor, "row time"]
     ) -> Float[Tensor, "row time width"]:
-        """States behind the layers; vectors that are not real are read by no other."""
+        """States after the layers; vectors that are not real are read by no other."""
 
 
 def body_of(network: nn.Module, layers: int) -> Body:

@@ -20,8 +20,8 @@ def edited(
 ) -> Iterator[None]:
     """Edits the blocks of these kinds and layers (from zero) for as long as the block lasts.
 
-    Weights are [batch head query key] behind the softmax, contexts [batch head query dim] before
-    the gate. What is recorded meanwhile is what an edit gave. UserError for a block that the model
+    Weights are [batch head query key] after the softmax, contexts [batch head query dim] before
+    the gate. Meanwhile the edited values are recorded. UserError for a block that the model
     lacks, one whose weights are out of reach, and a point that cannot be edited.
     """
     blocks = {(kind, layer): block for kind, layer, block in model.attentions()}

@@ -1,4 +1,4 @@
-"""Gates: one multiplier a head, on what it gives before W_O; absent unless somebody sets one."""
+"""Gates: one multiplier per head, on its output before W_O; absent unless one is set."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

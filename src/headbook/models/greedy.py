@@ -1,4 +1,4 @@
-"""Greedy search for many sentences at once: what has ended leaves the batch."""
+"""Greedy search for many sentences at once: finished sentences leave the batch."""
 
 import torch
 from jaxtyping import Float, Int

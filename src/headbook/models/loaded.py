@@ -1,4 +1,4 @@
-"""The contract of a model that can be looked at, whoever trained it: what `hb.load` gives."""
+"""The contract of a model that can be looked at, whoever trained it, as `hb.load` returns it."""
 
 import hashlib
 from collections.abc import Sequence

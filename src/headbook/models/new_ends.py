@@ -45,7 +45,7 @@ class NewEnds(nn.Module):
     def read(
         self, inputs: Float[Tensor, "row time feature"], real: Bool[Tensor, "row time"]
     ) -> Float[Tensor, "row position width"]:
-        """States behind the body that answers are read from, in float32."""
+        """States after the body that answers are read from, in float32."""
         longest = len(self.body.positions)
         if inputs.shape[1] > longest:
             raise UserError(

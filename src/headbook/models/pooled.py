@@ -24,7 +24,7 @@ class Reader(StrEnum):
     LSTM = "BiLSTM"
     TRANSFORMER = "transformer"
     WORDS = "MLP"
-    """Each word by itself: a state knows nothing of the others."""
+    """Each word by itself: a state depends on no other word."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class PooledClassifier(nn.Module):
 def without(
     ids: Int[Tensor, "batch word"], removed: Bool[Tensor, "batch word"]
 ) -> Int[Tensor, "batch word"]:
-    """The sentences without these words: what is left closes up, and PAD follows it.
+    """The sentences without these words: the remaining ones move together, followed by PAD.
 
     Where nothing is left stands one unknown word, so that every sentence has a state.
     """

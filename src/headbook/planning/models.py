@@ -1,4 +1,4 @@
-"""The catalogue as a list: every model of the book, what is published of it, and what is here."""
+"""The catalogue as a list: every model of the book, its published results, where it is."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence

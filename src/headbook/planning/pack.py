@@ -1,4 +1,4 @@
-"""Packing: what a machine without network and spaCy needs to train and publish a profile."""
+"""Packing: data for a machine without network and spaCy, to train and publish a profile."""
 
 import shlex
 import shutil
@@ -38,7 +38,7 @@ python3 -m headbook plan {models}
 python3 -m headbook train {models} --minutes 30\
 """
 PUBLISH = "\npython3 -m headbook publish {models} --minutes 30"
-"""Such a machine is had for so many minutes: `train` and `publish` go on the next time."""
+"""Such a machine is rented for so many minutes: `train` and `publish` continue the next time."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _packed(names: Sequence[str], made: Iterable[Item], folder: Path) -> Iterato
     packed: dict[Path, Path] = {}
     for item in (*here, *made):
         if item.bytes > LARGEST:
-            yield f"{item.name}: left out, {_megabytes(item.bytes)} is too large; made anew there"
+            yield f"{item.name}: left out, {_megabytes(item.bytes)} is too large; computed there"
             continue
         yield item.line(sum([_copied(file, folder / to) for to, file in item.files.items()]))
         packed |= item.files

@@ -80,7 +80,7 @@ def execute(
     """Execute the named notebooks (all for None), up to `workers` at a time.
 
     Raises UserError for an unknown notebook or parameter, and after the last notebook when any
-    failed: what failed keeps its previous copy, and what it got to stands in NAME.failed.ipynb.
+    failed: a failed page keeps its previous copy, and NAME.failed.ipynb holds it as far as it got.
     """
     done = attempt(select(names), profile, parameters, workers, destination=destination)
     print(summary(done), file=sys.stderr)

@@ -97,9 +97,9 @@ def status(copies: list[Path], results: Path) -> str:
     return "\n\n".join(
         [
             "# Status",
-            "What made this copy of the book.",
+            "Versions, machine and runs behind this copy of the book.",
             "## This machine",
-            table(("what", "value"), [*record.hardware().items(), ("commit", record.commit())]),
+            table(("property", "value"), [*record.hardware().items(), ("commit", record.commit())]),
             "## Versions",
             table(("package", "version"), list(versions.items())),
             "## Pages",

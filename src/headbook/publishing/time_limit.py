@@ -19,8 +19,8 @@ class TimeUpError(BaseException):
 def stopped_after(seconds: float) -> Iterator[None]:
     """Raises TimeUpError in the block, which runs in the main thread, when so many have passed.
 
-    What the run store is making then goes on from its last checkpoint. UserError where the system
-    has no such clock, unless there is no limit.
+    A run that was under way continues from its last checkpoint the next time. UserError where the
+    system has no such clock, unless there is no limit.
     """
     if math.isinf(seconds):
         yield

@@ -139,7 +139,7 @@ def _fetched(entry: Entry) -> Path:
 
 
 def _fetch(address: str, file: Remote, folder: Path) -> None:
-    """One file, checked by its digest; what is there and right is not fetched again."""
+    """One file, checked by its digest; a file that is there and right is not fetched again."""
     digest = None if file.sha256 == UNKNOWN else file.sha256
     try:
         pooch.retrieve(address, digest, fname=file.name, path=folder, progressbar=True)

@@ -25,7 +25,7 @@ class Candidates:
 def greedy(network: Student, batch: Batch, allowed: Candidates | None) -> list[list[int]]:
     """Each row's likeliest next pieces until EOS, among those allowed for the batch and the row.
 
-    What has ended leaves the batch.
+    Finished rows leave the batch.
     """
     memory, mask = network.encode(batch.source, batch.source_mask)
     return greedy_from(network, memory, mask, batch.source_mask, allowed)

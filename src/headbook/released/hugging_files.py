@@ -69,7 +69,7 @@ def _digest(file: Path) -> str:
 
 
 def only_cached(name: str, identity: str) -> bool:
-    """Whether a hub id has to be read from the library's cache; UserError where it cannot be had.
+    """Whether a hub id has to be read from the library's cache; UserError where it is out of reach.
 
     Tried here once: the library itself would retry for half a minute before it gives up.
     """
@@ -148,7 +148,7 @@ def _reader(config: Any) -> str:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without the library's warnings and bars: what matters of them is an error here."""
+    """Without the library's warnings and bars: those that matter are errors here."""
     from transformers.utils import logging as library
 
     level, bars = library.get_verbosity(), library.is_progress_bar_enabled()

@@ -1,4 +1,4 @@
-"""A student's sizes and weights from a Marian file; what is another architecture is refused."""
+"""A student's sizes and weights from a Marian file; other architectures are refused."""
 
 from collections.abc import Iterator
 from typing import NoReturn

@@ -70,7 +70,7 @@ class HuggingNetwork(nn.Module):
             layers[kind] += 1
 
     def module_of(self, block: TappedBlock) -> nn.Module:
-        """The model's own attention module behind a block; UserError where it is out of reach."""
+        """The model's own attention module of a block; UserError where it is out of reach."""
         for module, blocks in self._uses.items():
             if any(each is block for each in blocks):
                 return module

@@ -1,8 +1,8 @@
 """Architectures outside the attention interface: eager attentions and a hook on W_O.
 
-What goes into the output projection is the heads' contexts side by side, so a hook before it can
+The input of the output projection is the heads' contexts side by side, so a hook before it can
 record and gate them; weights come from `output_attentions`. Queries, keys, values and scores are
-out of reach. The family is known by name: there is no other way to tell W_O from other layers.
+out of reach. The family is known by name: W_O cannot be distinguished from other layers otherwise.
 """
 
 from typing import ClassVar

@@ -151,7 +151,7 @@ class Call:
 def readers(model: nn.Module, calls: list[Call], found: dict[int, nn.Module]) -> Iterator[None]:
     """Notes in `found`, by place in `calls`, the first linear layer that reads a call's contexts.
 
-    Whatever the architecture calls it, that layer is W_O: what goes in are the heads' contexts side
+    Whatever the architecture calls it, that layer is W_O: its input is the heads' contexts side
     by side. Where something else stands between (a norm, a gate) nothing is found.
     """
 

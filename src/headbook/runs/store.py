@@ -1,4 +1,4 @@
-"""The run store: what a stage made from the same ingredients is made once and kept."""
+"""The run store: a stage's results are computed once per set of ingredients and cached."""
 
 import json
 import os
@@ -122,7 +122,7 @@ class Store:
             )
 
     def records(self) -> list[dict[str, Any]]:
-        """The records of all runs that were got from this object: what was read, or made."""
+        """The records of all runs that this object has read or computed."""
         return [json.loads((folder / "run.json").read_text()) for folder in self.handed]
 
     def finished(self, stage: Stage) -> Iterator[tuple[Path, dict[str, Any]]]:

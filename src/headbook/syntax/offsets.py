@@ -13,7 +13,7 @@ from headbook.types import UserError
 
 @dataclass(frozen=True)
 class OffsetCount:
-    """So many arcs of a relation have their dependent `offset` words behind the head."""
+    """So many arcs of a relation have their dependent `offset` words after the head."""
 
     relation: str
     offset: int

@@ -1,4 +1,4 @@
-"""Trees from spaCy: one sentence a line, parsed once and kept as a DocBin."""
+"""Trees from spaCy: one sentence per line, parsed once and cached as a DocBin."""
 
 import json
 import zlib

@@ -35,7 +35,7 @@ class Gender:
 def gender_at(text: str, place: int) -> Gender | None:
     """The gender of the noun at a character of the text; None where no word stands.
 
-    A determiner there belongs to the noun behind it. The word right before the noun says the gender
+    A determiner there belongs to the noun after it. The word right before the noun says the gender
     if it is a determiner; else the noun's ending, unless it is the same in both genders.
     """
     words = [each.span() for each in WORD.finditer(text)]

@@ -40,7 +40,7 @@ Work = Callable[[Path], None]
 
 
 class ProcessGoneError(UserError):
-    """Another process is gone, so this one cannot go on; what is kept up to then is whole."""
+    """Another process is gone, so this one cannot go on; everything saved by then is complete."""
 
     def __init__(self, then: str = "it goes on from what is kept") -> None:
         super().__init__(f"another process stopped; start the same command again, {then}")

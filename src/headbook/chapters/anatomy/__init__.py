@@ -1,1 +1,1 @@
-"""Part 0: what a head is, and whether the measures work."""
+"""Part 0: the parts of a head, and whether the measures work."""

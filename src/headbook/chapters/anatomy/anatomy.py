@@ -191,7 +191,7 @@ def _claims(
 
 
 def _closed(subject: Subject, nulls: int) -> str:
-    """Whether networks of redrawn weights pass the rule, too: then it tells nothing of training."""
+    """Whether networks of redrawn weights pass the rule, too: it then says nothing of training."""
     found = null_values(
         subject.model.network, subject.batches, lambda: {"scores": TokenAsymmetry(replicates=0)},
         nulls,

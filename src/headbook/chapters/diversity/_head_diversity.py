@@ -50,7 +50,7 @@ def diversities(model: Transformer, batches: Sequence[Batch]) -> dict[str, Grid]
 
 
 def _measures(model: Transformer, kind: Kind) -> dict[str, Metric]:
-    """Without replicates over sentences: what varies here are the heads."""
+    """Without replicates over sentences: the heads vary here."""
     return {
         DISSIMILARITY: PairCosine(kind, projections=head_outputs(model, kind), replicates=0),
         QUERIES: HeadGrams(kind, Point.QUERIES),
@@ -88,14 +88,14 @@ def grid_of(heads: Heads, values: Float[np.ndarray, " each"], size: Size) -> Gri
 def drawn_again(grid: Grid) -> Grids:
     """First as it is, then with the heads of every block drawn again, with replacement.
 
-    Grids of one shape are drawn alike: what is made of two of them is paired.
+    Grids of one shape are drawn alike, so statistics of two of them are paired.
     """
     blocks = np.arange(grid.size) // grid.shape[-1]
     return grid.ravel()[drawn_within(blocks.tolist())].reshape(-1, *grid.shape)
 
 
 def shuffled_heads(grid: Grid) -> Grids:
-    """The heads of every block in random order: what layer and kind do is left as it is."""
+    """The heads of every block in random order: effects of layer and kind stay."""
     noise = np.random.default_rng(derived(0, "heads shuffled in their blocks"))
     return noise.permuted(np.repeat(grid[None], REPLICATES, axis=0), axis=-1)
 

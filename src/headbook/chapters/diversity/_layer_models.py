@@ -111,7 +111,7 @@ class Text:
         return flat([[0, *[1] * (len(row) - 2), 0] for row in self.sentences]) > 0
 
     def occurrences(self) -> Int[Tensor, " chosen"]:
-        """Places of frequent tokens, none at a sentence's start: what precedes predicts them."""
+        """Places of frequent tokens, none at a sentence's start, where nothing predicts them."""
         most, seed = self.sample.occurrences, derived(0, "occurrences")
         return occurrences(self.tokens, self.frequent, most, seed, self.behind_another)
 

@@ -176,5 +176,5 @@ def _row(
 
 
 def _labels(name: str, corpus: str) -> dict[str, object]:
-    """Rows are of several seeds, and a contrast of two tasks: neither is told."""
+    """Rows are of several seeds, and a contrast is of two tasks: both columns are empty."""
     return {"model": name, "corpus": corpus, "target": "", "seed": ""}

@@ -112,7 +112,7 @@ def models(tables: Tables) -> pd.DataFrame:
     rows = article.model_rows(tables, SETTING).drop(columns=["loss, nats"]).set_index("model")
     rows.insert(0, "perplexity", quality["test_perplexity"].map("{:,.0f}".format))
     rows.insert(1, "loss over frequencies", shares(tables).map("{:.2f}".format))
-    return rows.reset_index()
+    return rows.rename(index=words.model).reset_index()
 
 
 def parts(tables: Tables) -> dict[str, list[str]]:

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from headbook.artefacts.language import Setting
+from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.config import Config
 from headbook.chapters.diversity import _article as article
@@ -47,7 +48,8 @@ def aligned(tables: Tables) -> pd.DataFrame:
 
 def models(tables: Tables) -> pd.DataFrame:
     """One row per model: loss, first layer over the others, shares of layers, changed logits."""
-    return article.model_rows(tables, SETTING)
+    rows = article.model_rows(tables, SETTING)
+    return rows.assign(model=rows["model"].map(words.model))
 
 
 def facts(tables: Tables) -> Facts:

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from scipy.stats import spearmanr
 
 from headbook.artefacts.language import LanguageModel, Setting
+from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.config import Config
 from headbook.chapters.diversity._training_claims import KEYS as SETTING_KEYS
@@ -236,7 +237,7 @@ def courses(tables: Tables) -> pd.DataFrame:
 def models(tables: Tables) -> pd.DataFrame:
     """Shares explained by the first layer, one row per model."""
     rows = first_layer(tables)[["setting", "model", *SHOWN]]
-    return rows.round(2).rename(columns=SHOWN)
+    return rows.assign(model=rows["model"].map(words.model)).round(2).rename(columns=SHOWN)
 
 
 def facts(tables: Tables) -> Facts:

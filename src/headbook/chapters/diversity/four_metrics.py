@@ -63,7 +63,7 @@ VERSIONS = {"trained": None, "untrained": 0}
 
 @dataclass(frozen=True)
 class Parameters(Trained):
-    """Released models, their text and its first sentences; what is trained here at a profile."""
+    """Released models, their text and its first sentences; the profile of models trained here."""
 
     models: tuple[str, ...] = ("firefox-en-pt", "minilm")
     text: str = "ewt-sample"
@@ -106,7 +106,7 @@ def _released(parameters: Parameters) -> Iterator[pd.DataFrame]:
 
 
 def _known() -> Iterator[dict[str, object]]:
-    """One row per pair of heads: what every form gives where the answer is known."""
+    """One row per pair of heads: the value of every form where the answer is known."""
     noise = torch.Generator().manual_seed(0)
     one, other = torch.randn(2, TOKENS, WIDTH, generator=noise)
     turn = torch.linalg.qr(torch.randn(WIDTH, WIDTH, generator=noise)).Q
@@ -154,7 +154,7 @@ def _scales() -> Iterator[dict[str, object]]:
 def _start(model: TrainedModel, sentences: int) -> pd.DataFrame:
     """A post-norm decoder before training, with both kinds of embeddings; logarithms of raw forms.
 
-    What is read are the model's target sentences; nothing of its weights is used.
+    It reads the model's target sentences; the model's weights are not used.
     """
     pairs = model.encode(model.corpus.valid.first(sentences))
     batches = list(in_order(pairs, BATCH_TOKENS))
@@ -248,6 +248,15 @@ def before_training(tables: Tables) -> pd.DataFrame:
     values = np.log(found[f"{ORTHOGONALITY}, {RAW}"])
     found = found.assign(value=values - values.groupby(found["model"]).transform(_above))
     return _between_released(found, decoders)
+
+
+def scaled(tables: Tables) -> pd.DataFrame:
+    """Metrics of two unrelated heads, one row per property and value, for readers."""
+    rows = tables["scales"].round(2)
+    return rows.assign(to=rows["to"].map("{:g}".format)).rename(columns={
+        "orthogonality": "orthogonality, raw", "non_orthogonality": "non-orthogonality, raw",
+        "scale_free": "both, scale-free",
+    })  # fmt: skip
 
 
 def scale_free(tables: Tables) -> pd.DataFrame:

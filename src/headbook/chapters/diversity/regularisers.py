@@ -123,7 +123,7 @@ def _quality(each: Reading, chosen: bool) -> dict[str, object]:
 
 
 def changes(tables: Tables) -> pd.DataFrame:
-    """One row per task, variant and seed: what it gains over the base of its seed, and buys.
+    """One row per task, variant and seed: gain over the base of its seed, and changes in diversity.
 
     Gains are positive where the variant is better. `rise_at_half` is by how much more the loss
     rises without half of the heads; `own_term` the change of the term that was made small, empty of
@@ -151,7 +151,7 @@ def changes(tables: Tables) -> pd.DataFrame:
 
 
 def explained_rows(changes: pd.DataFrame) -> pd.DataFrame:
-    """One row per task and metric: whether what is bought of it goes with the gain in nats."""
+    """One row per task and metric: whether its change correlates with the gain in nats."""
     found = []
     for task, rows in changes.groupby("task", sort=False):
         gain = rows.pivot(index="variant", columns="seed", values="gain_nats")
@@ -196,7 +196,7 @@ def explained(bought: Grid, gain: Grid) -> dict[str, float]:
 
     The mean over seeds: all models of a seed are compared with one base, whose own luck is no part
     of their order. `low` and `high` by drawing variants again, each with all of its seeds;
-    `null_low` and `null_high` hold 95 % of what comes of giving one variant's gains to another.
+    `null_low` and `null_high` hold 95 % of the correlations when gains are shuffled among variants.
     """
     noise = np.random.default_rng(derived(0, "variants drawn again"))
     own = np.arange(len(gain))
@@ -221,7 +221,7 @@ def _over_seeds(
 def effects(
     tables: Tables, task: str = Task.TRANSLATION, column: str = "gain_bleu"
 ) -> pd.DataFrame:
-    """One row per regulariser: mean gain over seeds, interval, the work's gain, what is selected.
+    """One row per regulariser: mean gain over seeds, interval, the work's gain, selection.
 
     Gains are over the base of the same seed, in nats per token or in BLEU; `paper` is the gain in
     BLEU that a work reports. `selected` says whether validation prefers the regulariser to λ = 0,

@@ -1,4 +1,4 @@
-"""Page 39: what layers know of tokens, and how they change them (Voita et al. 2019)."""
+"""Page 39: information of layers about tokens, and how layers change them (Voita et al. 2019)."""
 
 import pandas as pd
 
@@ -171,7 +171,7 @@ def _seeds(tables: Tables) -> list[int]:
 
 
 def _shares(nats: pd.Series) -> pd.Series:
-    """Of what the layers gain over the embedding; 1 behind the last layer."""
+    """Of what the layers gain over the embedding; 1 after the last layer."""
     return (nats - nats.iloc[0]) / (nats.iloc[-1] - nats.iloc[0])
 
 

@@ -1,4 +1,4 @@
-"""Heads that matter in a sentence, and gates that read it: what page 58 measures."""
+"""Heads that matter in a sentence, and gates that read it, as page 58 measures them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager

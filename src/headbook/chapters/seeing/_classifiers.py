@@ -1,4 +1,4 @@
-"""Small sentiment classifiers of page 56: their text, their training, what they give for it."""
+"""Small sentiment classifiers of page 56: their text, their training, their outputs."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Heads of a layer made to share one map, against removing as many: what page 51 compares."""
+"""Heads of a layer made to share one map, against removing as many: the comparison of page 51."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager

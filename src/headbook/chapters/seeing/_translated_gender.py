@@ -122,7 +122,7 @@ class Choice:
 class Read:
     """log p(masculine) − log p(feminine) of each determiner, and the translation's own loss.
 
-    The loss is the mean over tokens, in nats: what a head is worth to the translation as a whole.
+    The loss is the mean over tokens, in nats, and shows a head's value to the whole translation.
     """
 
     odds: Float[np.ndarray, "row occupation"]
@@ -190,7 +190,7 @@ def _choice(model: Loaded, text: str, noun: Gender | None) -> Choice | None:
 def effects(
     cases: Sequence[Case], rows: Sequence[Translated], read: Read
 ) -> dict[str, Shaped[np.ndarray, " case"]]:
-    """Per case with both versions: what moves the log-odds of the masculine determiner.
+    """Per case with both versions: effects on the log-odds of the masculine determiner.
 
     stereotype: of the male-stereotyped occupation minus the female-stereotyped one, mean over both
     pronouns. agreement: of the referent, male minus female pronoun; leak: the same of the other.

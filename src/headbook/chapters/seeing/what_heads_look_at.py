@@ -1,4 +1,4 @@
-"""Page 50: what the weights of encoder heads fall on (Clark et al. 2019), and norms beside them."""
+"""Page 50: tokens on which the weights of encoder heads fall (Clark et al. 2019), and norms."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -231,7 +231,7 @@ def moments(ways: pd.DataFrame) -> pd.DataFrame:
         "training": own["objective"],
         "nats": own["nats"].map("{:.2f}".format),
         "own token": own[Score.OWN].map(words.percent),
-        "neighbour": [f"{words.percent(row.neighbour)} ({row.neighbour_offset:+.0f}, "
+        "neighbour": [f"{words.percent(row.neighbour)} ({words.signed(row.neighbour_offset, 0)}, "
                       f"{words.head(row.neighbour_layer, row.neighbour_head)})"
                       for row in own.itertuples()],
         "rarest": own[Score.RARE].map(words.percent),

@@ -48,7 +48,7 @@ from headbook.statistics import (
 from headbook.types import Kind, UserError
 
 CLUSTERS, TYPES = 32, 50
-"""Clusters of a head's outputs; tokens that are told apart, the last of them being all others."""
+"""Clusters of a head's outputs; tokens that are distinguished, the last being all others."""
 INFORMATION, SHUFFLED, ENTROPY = "information", "shuffled", "entropy"
 CONFIDENCE, OTHER_HALF = "confidence", "added_second"
 MEASURES = {
@@ -113,7 +113,7 @@ class Subject:
         return own_batches(self.model, self.sentences)
 
     def rows(self, weights: str, ablated: int) -> pd.DataFrame:
-        """One row per head of every kind: what it says, and its removal on so many sentences.
+        """One row per head of every kind: its mutual information, and the effect of removing it.
 
         With 0 of them it is that of the published tables, where these have the model.
         """

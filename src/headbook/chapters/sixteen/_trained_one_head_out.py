@@ -88,7 +88,7 @@ def _agreement(each: Subject) -> pd.DataFrame:
 
 
 def _blocks(each: Subject) -> pd.DataFrame:
-    """One row a block: what taking out all its heads costs, and the sum of what each costs."""
+    """One row per block: the cost of removing all its heads, and the sum of the costs of each."""
     single = head_columns(each.heads).assign(change=changes(each.found))
     sums = single.groupby(["kind", "layer"], sort=False)["change"].sum().rename("sum_of_changes")
     together = compared(each.blocks)

@@ -212,10 +212,11 @@ def young(tables: Tables) -> pd.DataFrame:
         lowered = blocks["significant"] & (blocks["change"] < 0)
         rows.append(
             {
-                "model": model, "blocks": f"{len(blocks)} {kind}", "p < 0.01": int(lowered.sum()),
+                "model": words.model(model), "blocks": f"{len(blocks)} {kind}",
+                "p < 0.01": int(lowered.sum()),
                 "worst layer": worst["layer"], "change": words.signed(worst["change"]),
                 "95 %": words.between(worst["low"], worst["high"]),
-                "whole model, BLEU": f"{worst['whole_bleu']:.1f}",
+                "BLEU, all heads": f"{worst['whole_bleu']:.1f}",
             }
         )  # fmt: skip
     return pd.DataFrame(rows)

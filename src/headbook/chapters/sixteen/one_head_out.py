@@ -161,8 +161,8 @@ def young(tables: Tables) -> pd.DataFrame:
         worst = heads.loc[heads["change"].idxmin()]
         rows.append(
             {
-                "model": model, "heads": f"{len(heads)} {kind}",
-                "whole model, BLEU": f"{worst['whole_bleu']:.1f}",
+                "model": words.model(model), "heads": f"{len(heads)} {kind}",
+                "BLEU, all heads": f"{worst['whole_bleu']:.1f}",
                 "p < 0.01": int(heads["significant"].sum()),
                 "most missed": f"L{worst['layer']}H{worst['head']}",
                 "change": words.signed(worst["change"]),

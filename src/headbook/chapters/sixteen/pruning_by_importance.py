@@ -237,7 +237,7 @@ def young(tables: Tables) -> pd.DataFrame:
     rows = tables["kept"].query("scope == @EVERY")
     kept = zip(rows["kept"], rows["low"], rows["high"], strict=True)
     return pd.DataFrame(
-        {"model": rows["model"], "order": rows["order"],
+        {"model": rows["model"].map(words.model), "order": rows["order"],
          "BLEU kept": [words.estimate(*each) for each in kept],
          "free": [words.percent(each) for each in rows["harmless_share"]]}
     )  # fmt: skip

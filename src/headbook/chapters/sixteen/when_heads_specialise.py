@@ -289,7 +289,7 @@ def moments(tables: Tables) -> pd.DataFrame:
     never = rows["update"].isna()
     return pd.DataFrame(
         {
-            "model": rows["model"],
+            "model": rows["model"].map(words.model),
             "moment": rows["moment"],
             "update": ["never" if none else words.count(at)
                        for at, none in zip(rows["update"].fillna(0), never, strict=True)],
@@ -304,9 +304,9 @@ def told(tables: Tables) -> pd.DataFrame:
     rows = tables["offsets_told"]
     return pd.DataFrame(
         {
-            "model": rows["model"],
+            "model": rows["model"].map(words.model),
             "head": [words.head(*each) for each in zip(rows["layer"], rows["head"], strict=True)],
-            "offset": rows["offset"],
+            "offset": [words.signed(float(each), 0) for each in rows["offset"]],
             "share": rows["share"].map(words.percent),
         }
     )  # fmt: skip

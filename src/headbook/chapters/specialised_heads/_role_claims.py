@@ -83,7 +83,7 @@ def _rare_over_mean(roles: Roles) -> Float[Tensor, " replicate"]:
 
 
 def diagnostic(reading: Reading, nulls: pd.DataFrame | None) -> str:
-    """Why the claim that most heads have no role tells nothing, by the null networks."""
+    """Why the claim that most heads have no role is not diagnostic, by the null networks."""
     if nulls is None:
         return "diagnostic: no null network was measured"
     of = (nulls["score"] == WITH_ROLE) & (nulls["model"] == reading.model.name)

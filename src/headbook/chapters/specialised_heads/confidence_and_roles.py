@@ -111,11 +111,11 @@ def _counts(roles: Roles) -> Iterator[dict[str, object]]:
         yield row | {"first_half": int(first.sum()), "again": int((first & second).sum())}
 
 
-# ------------------------------------------------------------------ what knows nothing
+# ------------------------------------------------------------------ nulls
 
 
 def _nulls(reading: Reading, count: int) -> pd.DataFrame:
-    """The largest score of any head, in networks that know nothing and in as many random heads."""
+    """The largest score of any head, in null networks and in as many random heads."""
     offsets = reading.sums({"offsets": OffsetShare(reading.trees, replicates=0)})["offsets"]
     baseline = offsets.ratio().nan_to_num(-1).amax(0)
     make = partial(_null_measures, reading)
@@ -270,7 +270,8 @@ def young_table(tables: Tables) -> pd.DataFrame:
     """The same for readers."""
     rows = young(tables)
     return pd.DataFrame({
-        "trained here": rows["model"], "mean confidence": rows["mean"].map(words.percent),
+        "trained here": rows["model"].map(words.model),
+        "mean confidence": rows["mean"].map(words.percent),
         "sharpest": rows["head"] + " " + rows["confidence"].map(words.percent),
         "most at one offset": rows["steady"] + " " + rows["share"].map(words.percent),
         "which": rows["place"].replace({"own": "own token", "other": "farther away"}),

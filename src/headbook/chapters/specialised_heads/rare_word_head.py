@@ -71,7 +71,7 @@ class Parameters:
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
-    """The best heads, every head, what the best point at, splits, nulls, claims."""
+    """The best heads, every head, the best heads' targets, splits, nulls, claims."""
     given = in_their_language(parameters.models, parameters.texts, parameters.sentences)
     found = [(reading, reading.sums(_measures(reading))) for reading in given]
     tables = {
@@ -276,8 +276,9 @@ def summary(tables: Tables) -> pd.DataFrame:
 
 
 def pointed_at(tables: Tables) -> pd.DataFrame:
-    """The best head's targets / those of a head that points everywhere, in per cent."""
-    return _wide(tables["targets"], "target")
+    """The best head's targets / those of a uniform head, in per cent."""
+    targets = tables["targets"]["target"].str.replace("commonest", "most frequent")
+    return _wide(tables["targets"].assign(target=targets), "target")
 
 
 def split_up(tables: Tables) -> pd.DataFrame:

@@ -128,8 +128,8 @@ def _agreement(each: Subject) -> Iterator[dict[str, object]]:
 
 
 def _rules(each: Subject) -> pd.DataFrame:
-    """One row per rule and encoder layer: what the network holds below it, of 1 that it started
-    with; the same of absolute values; and how alike the rule and `MAIN` order the layer's heads."""
+    """One row per rule and encoder layer: the relevance left below it, of 1 at the start; the same
+    of absolute values; and how alike the rule and `MAIN` order the layer's heads."""
     frames = []
     for variant in Variant:
         sums = each.main if variant is MAIN else propagated(each.model, each.batches, variant)
@@ -144,7 +144,7 @@ def _rules(each: Subject) -> pd.DataFrame:
 
 
 def _nulls(each: Subject) -> pd.DataFrame:
-    """Largest part over an even one by layer, in networks that know nothing; targets as above."""
+    """Largest part over an even one by layer, in null networks; targets as above."""
     frames, batches = [], each.batches  # translated before the weights go
     for number in range(NULL_NETWORKS):
         null = list(Null)[number % len(Null)]

@@ -182,7 +182,7 @@ def summary(tables: Tables) -> pd.DataFrame:
 
 
 def controls(tables: Tables, text: str = EWT) -> pd.DataFrame:
-    """The first model's best heads beside what knows nothing, in per cent, and the rule's name."""
+    """The first model's best heads beside nulls, in per cent, and the rule's name."""
     rows = tables["released"].query("text == @text")
     rows = rows[rows["model"] == rows["model"].iloc[0]].set_index("relation")
     nulls = tables["nulls"].query("text == @text").set_index(["model", "relation"])["largest"]

@@ -1,4 +1,4 @@
-"""Page 49: what heads route, and heads that bind it to roles (Schlag et al. 2019)."""
+"""Page 49: content that heads route, and heads that bind it to roles (Schlag et al. 2019)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class Parameters:
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
-    """The reduction, what heads route, and, with updates, what trained models get right."""
+    """The reduction, the content that heads route, and, with updates, trained models' accuracy."""
     sentences = text("ewt-sample", first=parameters.sentences).sentences
     if len(sentences) < 8:
         raise UserError(f"sentences is {parameters.sentences}; give 8 or more")

@@ -71,7 +71,7 @@ def maps(dim: int, seed: int = 0) -> dict[str, Features]:
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
-    """The identity, what is read after keys were written again, heads' weights by feature maps."""
+    """The identity, values read after keys were written again, heads' weights by feature maps."""
     numbers = {
         "identity": pd.DataFrame(identity_rows(parameters.seed)),
         "rewriting": pd.DataFrame(rewriting_rows(parameters.seed)),

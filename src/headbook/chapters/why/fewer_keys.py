@@ -211,7 +211,7 @@ def _blocks(length: int) -> dict[str, Attention]:
 
 
 def _memory() -> Iterator[dict[str, object]]:
-    """Bytes that one attention of width 256 keeps for the way back, per token of one text."""
+    """Bytes that one attention of width 256 stores for the backward pass, per token of one text."""
     for length in SIZES:
         states = torch.randn(1, length, 256, requires_grad=True)
         for name, block in _blocks(length).items():
@@ -220,7 +220,7 @@ def _memory() -> Iterator[dict[str, object]]:
 
 
 def _speed(rounds: int) -> Iterator[dict[str, object]]:
-    """Seconds with all keys over seconds with fewer, there and back, round by round."""
+    """Seconds with all keys over seconds with fewer, forward and backward, round by round."""
     for length in SIZES:
         states = torch.randn(1, length, 256, requires_grad=True)
         works = {

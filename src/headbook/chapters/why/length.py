@@ -1,4 +1,4 @@
-"""Page 48: what length costs (Longformer, BigBird, Linformer and others side by side)."""
+"""Page 48: the cost of length (Longformer, BigBird, Linformer and others side by side)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -80,7 +80,7 @@ class Parameters:
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
-    """Bytes and seconds by kind and length, what is retrieved from where, and claims."""
+    """Bytes and seconds by kind and length, values retrieved by distance, and claims."""
     if min(parameters.rounds, parameters.seeds, parameters.lists) < 0:
         raise UserError("rounds, seeds and lists count what is measured: give 0 or more")
     tables = {"memory": pd.DataFrame(memory(parameters.longest))}
@@ -136,7 +136,7 @@ def slope(own: pd.DataFrame, of: str) -> float:
 
 
 def slopes(tables: Tables) -> pd.DataFrame:
-    """Exponents of time, with their interval over rounds, and of memory, there and back."""
+    """Exponents of time, with their interval over rounds, and of memory, forward and backward."""
     both = {name: tables[name].query("direction == @BACK") for name in ("times", "memory")}
     rows = []
     for kind, own in both["memory"].groupby("kind", sort=False):
@@ -165,7 +165,7 @@ def quicker(times: pd.DataFrame, direction: str = FORWARD) -> pd.DataFrame:
 
 
 def crossover(times: pd.DataFrame, kind: str) -> float:
-    """Length from which the kind is quicker than full attention, there and back, by medians.
+    """Length from which the kind is quicker than full attention, forward and backward, by medians.
 
     Between two lengths it is read off the straight line of logarithms; NaN where it never is.
     """
@@ -293,7 +293,7 @@ def paper() -> pd.DataFrame:
 
 
 def per_token(tables: Tables) -> pd.DataFrame:
-    """Kilobytes held at once for each token of the text, there and back."""
+    """Kilobytes held at once for each token of the text, forward and backward."""
     own = tables["memory"].query("direction == @BACK and kind != @FEEDING")
     return own.assign(value=own["bytes"] / own["length"] / 1000)
 

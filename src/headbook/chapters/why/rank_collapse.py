@@ -148,7 +148,7 @@ def paper(variant: str) -> pd.DataFrame:
 
 
 def last_layers(tables: Tables) -> pd.DataFrame:
-    """Residual behind the last layer, one row per model and weights, a column per variant."""
+    """Residual after the last layer, one row per model and weights, a column per variant."""
     rows = tables["residual"]
     last = rows[rows["layer"] == rows.groupby("model")["layer"].transform("max")]
     wide = last.pivot(index=["model", "weights"], columns="variant", values="value")
