@@ -186,6 +186,13 @@ def test_one_head_does_not_stand_for_the_upper_half():
     assert (found.drop("tuning-specialised-later") == "none").all()
 
 
+def test_heads_of_the_upper_half_alone_have_nothing_to_be_compared_with():
+    own = tables()
+    own["roles"] = pd.DataFrame({"layer": [2, 2, 3], "head": [1, 2, 1], "role": "syntactic"})
+    found = claims(own, 0.5).set_index("claim").loc["tuning-specialised-later"]
+    assert found["closed"] == "present: no head of the lower half holds a role"
+
+
 def test_what_taught_nothing_is_asked_for_movement_alone():
     """Accuracy is 0.8 in every training: above 0.79, not above 0.8."""
     assert (claims(tables(), 0.79).set_index("claim")["closed"].drop(

@@ -61,10 +61,8 @@ def claims(tables: Tables, chance: float) -> pd.DataFrame:
     ratios = contributions(after, tables["roles"])
     add("tuning-specialised-contribute", ratios["all"])
     special = tables["roles"].drop_duplicates(["layer", "head"])
-    above = int((special["layer"] > after["layer"].max() // 2).sum())
-    few = f"{Gate.PRESENT}: {above} of the upper half's heads hold a role, {FEWEST} are needed"
     add("tuning-specialised-later", ratios["upper"] - ratios["lower"],
-        few if above < FEWEST else "")  # fmt: skip
+        _few(special["layer"], after["layer"].max() // 2))  # fmt: skip
     add("tuning-polar-heads", ratios["polar"])
     if "retrained" in tables:
         cost = gained(tables, "nats")
@@ -76,6 +74,15 @@ def claims(tables: Tables, chance: float) -> pd.DataFrame:
         worst = thirds_alone[thirds_alone.mean().idxmin()]
         add("tuning-any-third", worst - accuracy[pruning.DRAWN])
     return claims_table(rows)
+
+
+def _few(layers: pd.Series, half: int) -> str:
+    """Closes the gate where a half of the layers has too few heads with a role to be compared."""
+    above = int((layers > half).sum())
+    if above < FEWEST:
+        return (f"{Gate.PRESENT}: {above} of the upper half's heads hold a role, "
+                f"{FEWEST} are needed")  # fmt: skip
+    return "" if above < len(layers) else f"{Gate.PRESENT}: no head of the lower half holds a role"
 
 
 def gained(tables: Tables, score: str) -> pd.DataFrame:
