@@ -62,7 +62,7 @@ def claims(tables: Tables, chance: float) -> pd.DataFrame:
     add("tuning-specialised-contribute", ratios["all"])
     special = tables["roles"].drop_duplicates(["layer", "head"])
     add("tuning-specialised-later", ratios["upper"] - ratios["lower"],
-        _few(special["layer"], after["layer"].max() // 2))  # fmt: skip
+        _few(special["layer"], int(after["layer"].max()) // 2))  # fmt: skip
     add("tuning-polar-heads", ratios["polar"])
     if "retrained" in tables:
         cost = gained(tables, "nats")
