@@ -1,12 +1,15 @@
 """Page 51: who is grouped with whom, sharing maps, and a model whose heads are twins."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
+from headbook.chapters.seeing import _merged_scores
+from headbook.chapters.seeing._merged_scores import BLEU, PARAPHRASES, WHOLE, scores
 from headbook.chapters.seeing._merging import (
     ALIKE,
     ANY,
@@ -26,8 +29,10 @@ from headbook.chapters.seeing.alike_heads import (
     Parameters,
     claims,
     compute,
+    halved,
     mapped,
     statistics,
+    tasks,
 )
 from headbook.looking.effects import VECTORS, effects
 from headbook.looking.load import load
@@ -162,3 +167,54 @@ def test_a_live_page_has_distances_and_a_map_but_no_claims(tmp_path) -> None:
 def test_too_few_sentences_are_refused(tmp_path) -> None:
     with pytest.raises(UserError, match="2 or more sentences"):
         compute(Parameters(sentences=1), Store(tmp_path))
+
+
+TEXTS = [
+    "The cat sat on the mat.",
+    "Where did all the heads go?",
+    "We saw a red house.",
+    "It rains.",
+]
+
+
+@pytest.mark.parametrize(("name", "score"), [("minilm", PARAPHRASES), ("firefox-en-pt", BLEU)])
+def test_a_models_own_task_is_done_with_half_of_the_maps(
+    name: str, score: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each text is its own paraphrase, and the model's translations are the references."""
+    model = load(name)
+    own = {"ud-pud-en": TEXTS}
+    own["ud-pud-pt"] = model.translate(TEXTS) if score == BLEU else []
+    monkeypatch.setattr(_merged_scores, "text", lambda each: SimpleNamespace(sentences=own[each]))
+    monkeypatch.setattr(_merged_scores, "paraphrases", lambda: [(each, each) for each in TEXTS])
+    heads = [head for head in all_heads(model.network) if head.kind is Kind.ENCODER]
+    noise = np.random.default_rng(0).uniform(1, 2, (len(heads), len(heads)))
+    count = halved(np.array([head.layer for head in heads]))
+    assert abs(count - len(heads) / 2) <= 2
+    found = scores(model, heads, (noise + noise.T) * (1 - np.eye(len(heads))), count, 2, 4)
+    assert found["way"].value_counts().to_dict() == {
+        WHOLE: 1, ALIKE: 1, REDUNDANT: 1, RANDOM: 2, ANY: 2,
+    }  # fmt: skip
+    whole, others = found.iloc[0], found.iloc[1:]
+    most = 100 if score == BLEU else 1
+    assert whole["value"] == pytest.approx(most) and (found["score"] == score).all()
+    assert (others["value"] - most).to_numpy() == pytest.approx(others["change"].to_numpy())
+    # A text stays its own paraphrase; a translation without half of its maps is another one.
+    assert others["change"].max() < 0 if score == BLEU else (others["change"] == 0).all()
+
+
+def test_the_table_of_tasks_by_hand() -> None:
+    rows = [
+        ("MiniLM", WHOLE, 0.9, np.nan, np.nan, np.nan),
+        ("MiniLM", ALIKE, 0.8, -0.1, -0.2, 0),
+        ("MiniLM", RANDOM, 0.6, -0.3, -0.4, -0.2),
+        ("MiniLM", RANDOM, 0.4, -0.5, -0.6, -0.4),
+    ]
+    columns = ["model", "way", "value", "change", "low", "high"]
+    shown = tasks({"scores": pd.DataFrame(rows, columns=columns).assign(score=PARAPHRASES)})
+    assert shown["value"].str.replace("\N{NO-BREAK SPACE}", " ").tolist() == [
+        "90 %",
+        "80 %",
+        "50 %",
+    ]
+    assert shown["change"].tolist() == ["", "−10 [−20, 0]", "−40 [−50, −30]"]

@@ -8,8 +8,10 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from headbook import paths
 from headbook.chapters.chapter import find
+from headbook.chapters.seeing.languages_and_bias import EXAMPLES, pronouns
 from headbook.claims import scorecard
 from headbook.claims.rule import Outcome
+from headbook.corpora import winobias
 from headbook.looking.text import SAMPLE, text
 from headbook.runs.store import Store
 from headbook.types import UserError
@@ -23,6 +25,7 @@ SMALL = {
     55: {"sentences": 60},
     57: {"sentences": 2, "pairs": 1},
     58: {"sentences": 3},
+    61: {"corpus": "planted", "seeds": 2, "train": 12, "sentences": 6},
 }
 NAMED = {**{page: SMALL[page] for page in (50, 52, 54, 57, 58)}, 60: {"sentences": 5}}
 """Pages that run on a model that a reader names."""
@@ -38,6 +41,21 @@ def test_a_page_measures_our_own_model(
     tables = chapter.compute(parameters, Store.default())
     named = {model for table in tables.values() if "model" in table for model in table["model"]}
     assert named == set(OURS)
+
+
+@pytest.mark.parametrize("name", ["minilm", *OURS])
+def test_the_page_for_your_model_takes_another_released_one_and_ours(name: str, tmp_path: Path):
+    chapter = find(60)
+    parameters = chapter.parameters_from({"model": name, "sentences": 5, "nulls": 0})
+    tables = chapter.compute(parameters, Store(tmp_path))
+    assert all(set(table["model"]) == {name} for table in tables.values() if len(table))
+    assert len(tables["heads"]) == (72 if name == "minilm" else 48)
+
+
+def test_the_pronouns_of_our_encoder_are_measured_as_those_of_released_ones():
+    found = pronouns(OURS, list(winobias.cases(EXAMPLES)))
+    assert found.groupby(["weights", "measure"]).size().tolist() == [48] * 4
+    assert found["value"].between(-1, 1).all()
 
 
 def test_a_young_model_is_no_evidence_for_or_against_a_work():

@@ -1,6 +1,6 @@
 """Importance of a head by gradient: how much the loss would feel it go, to first order."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import StrEnum
 
 import torch
@@ -75,15 +75,18 @@ def contributions(
 
 
 def block_products(
-    model: Capturable, batch: Batch, losses: Losses | None = None
-) -> Iterator[tuple[Kind, Float[Tensor, "batch head query"]]]:
-    """Att_h(x)ᵀ ∂L/∂Att_h(x) of every block, with its kind, in the order of `attentions`.
+    model: Capturable, batch: Batch, losses: Losses | None = None,
+    kinds: Collection[Kind] = tuple(Kind),
+) -> Iterator[tuple[Kind, Float[Tensor, "batch head query"]]]:  # fmt: skip
+    """Att_h(x)ᵀ ∂L/∂Att_h(x) of every block of these kinds, in the order of `attentions`.
 
     Its sum over positions is ∂L/∂ξ_h of the sentence. Blocks may differ in their number of heads.
+    Losses that read the encoder alone have no part in the other kinds.
     """
     with torch.enable_grad(), capture(model, {Point.CONTEXT}) as tape:
         loss = _loss(model(batch), batch) if losses is None else losses(batch).sum()
-        blocks = [(kind, tape[kind, Point.CONTEXT][at]) for kind, at, _ in model.attentions()]
+        blocks = [(kind, tape[kind, Point.CONTEXT][at]) for kind, at, _ in model.attentions()
+                  if kind in kinds]  # fmt: skip
         gradients = torch.autograd.grad(loss, [context for _, context in blocks])
     for (kind, context), gradient in zip(blocks, gradients, strict=True):
         yield kind, products_of(context, gradient, _real(batch, kind))

@@ -1,6 +1,6 @@
 """Importance of every head of any loaded model: by gradient, and with the head removed."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 import torch
@@ -14,6 +14,7 @@ from headbook.looking.effects import Progress, effects
 from headbook.models.capture import Capturable
 from headbook.models.gates import all_heads, closed
 from headbook.models.loaded import Loaded
+from headbook.types import Kind
 
 OPERATIONS = 1e12
 """Budget of all ablations together: multiplications and additions, some 15 seconds on two cores."""
@@ -40,15 +41,17 @@ def by_gradient(
     batches: Sequence[Batch],
     progress: Progress = iter,
     losses: Losses | None = None,
+    kinds: Collection[Kind] = tuple(Kind),
 ) -> Float[Tensor, " head"]:
     """Mean over sentences of |∂L/∂ξ_h|, in nats per sentence, in the order of `all_heads`.
 
     Michel et al. 2019, equation 2: L is the cross-entropy of a sentence, summed over its tokens, or
-    the sum of other `losses` of it.
+    the sum of other `losses` of it. With `kinds`, the heads of these kinds alone.
     """
-    total, count = torch.zeros(len(all_heads(model.network)), dtype=torch.float64), 0
+    heads = [head for head in all_heads(model.network) if head.kind in kinds]
+    total, count = torch.zeros(len(heads), dtype=torch.float64), 0
     for batch in progress(batches):
-        products = block_products(model.network, batch, losses or model.losses)
+        products = block_products(model.network, batch, losses or model.losses, kinds)
         total += torch.cat([each.sum(-1).abs() for _, each in products], dim=1).sum(0).cpu()
         count += len(batch)
     return total / count

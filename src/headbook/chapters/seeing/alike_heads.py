@@ -13,6 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.seeing._merged_scores import PARAPHRASES, WHOLE, scores
 from headbook.chapters.seeing._merging import (
     ALIKE,
     ANY,
@@ -62,21 +63,24 @@ POINTS = 7
 @dataclass(frozen=True)
 class Parameters:
     """Models and a text that all of them read, sentences that distances are measured on, and
-    sentences behind them on which heads are merged (0: not) with so many random draws."""
+    sentences behind them on which heads are merged (0: not) with so many random draws; sentences of
+    the models' own tasks that are done with half of the maps (0: none)."""
 
     models: tuple[str, ...] = ("minilm", "firefox-en-pt")
     text: str = "ewt-sample"
     sentences: int = 150
     merged: int = 0
     draws: int = 5
+    tested: int = 0
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """Distances of every two heads, statistics of layers with nulls, and merging where asked."""
-    if parameters.sentences < 2 or parameters.merged < 0 or parameters.draws < 2:
-        raise UserError("give 2 or more sentences, 0 or more merged ones, and 2 or more draws")
+    given = parameters
+    if given.sentences < 2 or min(given.merged, given.tested) < 0 or given.draws < 2:
+        raise UserError("give 2 or more sentences and draws, 0 or more merged and tested ones")
     every = text(parameters.text).sentences
-    pairs, layers, merged = [], [], []
+    pairs, layers, merged, tested = [], [], [], []
     for name in parameters.models:
         model = load(name)
         distances: dict[str, np.ndarray] = {}
@@ -92,7 +96,13 @@ def compute(parameters: Parameters, store: Store) -> Tables:
         if held:
             rows = merging(model, distances[TRAINED], held, parameters.draws)
             merged.append(rows.assign(model=name, text=parameters.text, sentences=len(held)))
+        if parameters.tested:
+            rows = scores(model, _heads(model), distances[TRAINED], halved(_layers(model)),
+                          parameters.draws, parameters.tested)  # fmt: skip
+            tested.append(rows.assign(model=name))
     tables = {"pairs": pd.concat(pairs, ignore_index=True), "layers": pd.DataFrame(layers)}
+    if tested:
+        tables["scores"] = pd.concat(tested, ignore_index=True)
     if merged:
         tables["merged"] = pd.concat(merged, ignore_index=True)
         tables["claims"] = claims(tables["layers"], tables["merged"])
@@ -159,13 +169,23 @@ def statistics(
         yield {"statistic": f"gap {gap}", "value": own.mean()}
 
 
+def steps(layers: np.ndarray) -> list[int]:
+    """Numbers of saved maps that are compared, up to one map left per layer."""
+    most = len(layers) - len(set(layers))
+    return sorted({round(most * (at + 1) / POINTS) for at in range(POINTS)} - {0})
+
+
+def halved(layers: np.ndarray) -> int:
+    """The one of these numbers that is nearest to half of the heads."""
+    return min(steps(layers), key=lambda count: abs(count / len(layers) - 0.5))
+
+
 def merging(
     model: Loaded, distances: np.ndarray, sentences: Sequence[str], draws: int
 ) -> pd.DataFrame:
     """Loss added, or distance of the sentence vector, by way and number of maps saved."""
     heads, batches = _heads(model), own_batches(model, sentences)
-    most = len(heads) - len(set(_layers(model)))
-    merges = sorted({round(most * (at + 1) / POINTS) for at in range(POINTS)} - {0})
+    merges = steps(_layers(model))
     single = effects(model, batches, [partial(closed, model.network, [head]) for head in heads])
     ways = list(settings(model.network, heads, distances, single.mean.numpy(), merges, draws))
     show = partial(bar, what="merging heads", unit="setting")
@@ -267,6 +287,24 @@ def summary(tables: Tables) -> pd.DataFrame:
     wide = wide[[CONTRAST, PERMUTED, MATCHED, NEAREST, RAND]].map("{:.3f}".format)
     wide = wide.reset_index().rename_axis(columns=None)
     return wide.assign(model=wide["model"].replace(words.TITLES))
+
+
+def tasks(tables: Tables) -> pd.DataFrame:
+    """Scores of the models' own tasks with half of the maps; of draws the mean, and their range."""
+    rows = []
+    for (model, way), own in tables["scores"].groupby(["model", "way"], sort=False):
+        show = words.percent if own["score"].iloc[0] == PARAPHRASES else "{:.1f}".format
+        mean, drawn = own[["value", "change"]].mean(), way in DRAWN
+        low, high = ((own["change"].min(), own["change"].max()) if drawn
+                     else own[["low", "high"]].iloc[0])  # fmt: skip
+        scale, digits = (100, 0) if own["score"].iloc[0] == PARAPHRASES else (1, 1)
+        rows.append({
+            "model": words.TITLES.get(model, model), "score": own["score"].iloc[0],
+            "maps": "its own" if way == WHOLE else way, "value": show(mean["value"]),
+            "change": "" if way == WHOLE else words.difference(
+                *(scale * each for each in (mean["change"], low, high)), digits),
+        })  # fmt: skip
+    return pd.DataFrame(rows)
 
 
 def gaps(tables: Tables, weights: str = TRAINED) -> pd.DataFrame:

@@ -10,9 +10,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from headbook.chapters.your_own_model._tuned import Sentences, scored, thirds, tuned
+from headbook.chapters.your_own_model._tuned import (
+    Sentences,
+    encoder_heads,
+    scored,
+    thirds,
+    tuned,
+)
 from headbook.looking.load import load
-from headbook.models.gates import all_heads, closed
+from headbook.models.gates import closed
 from headbook.models.loaded import Loaded, digest
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.types import HeadId
@@ -39,7 +45,7 @@ class Retraining:
 def sets(model: Loaded, seed: int) -> dict[str, list[HeadId]]:
     """The heads of the lower, middle and upper third of the layers, and as many at random."""
     parts = thirds(model)
-    drawn = random.Random(seed).sample(all_heads(model.network), len(parts["early"]))
+    drawn = random.Random(seed).sample(encoder_heads(model), len(parts["early"]))
     return {NONE: [], **parts, DRAWN: drawn}
 
 

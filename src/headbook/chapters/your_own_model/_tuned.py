@@ -18,7 +18,7 @@ from headbook.heads.marked import MarkedWeight
 from headbook.looking.importance import by_gradient
 from headbook.models.capture import Point, capture
 from headbook.models.gates import all_heads, closed
-from headbook.models.loaded import Loaded
+from headbook.models.loaded import Loaded, pooled
 from headbook.syntax.alignment import NO_WORD, align_all
 from headbook.trees import ROOT, Tree
 from headbook.types import HeadId, Kind
@@ -63,20 +63,25 @@ class Classifier:
     output: nn.Linear
 
     def logits(self, batch: Batch) -> Float[Tensor, " batch"]:
-        return self.output(self.model.vectors(batch))[:, 0]
+        return self.output(vectors(self.model, batch))[:, 0]
+
+
+def vectors(model: Loaded, batch: Batch) -> Float[Tensor, "batch width"]:
+    """The encoder's last states averaged over each sentence's tokens; UserError without one."""
+    return pooled(model.encoded(batch), batch.source_mask)
 
 
 def probed(model: Loaded, train: Sentences) -> Classifier:
     """The encoder as it is, with logistic regression on its vectors."""
-    vectors = torch.empty(0)
+    read = torch.empty(0)
     for batch in model.batches(train.texts):
         with torch.no_grad():
-            found = model.vectors(batch)
-        if not len(vectors):
-            vectors = found.new_empty(len(train.texts), found.shape[1])
-        vectors[batch.sentences] = found
-    fitted = LogisticRegression(C=10.0, max_iter=1000).fit(vectors.numpy(), train.labels.numpy())
-    output = nn.Linear(vectors.shape[1], 1)
+            found = vectors(model, batch)
+        if not len(read):
+            read = found.new_empty(len(train.texts), found.shape[1])
+        read[batch.sentences] = found
+    fitted = LogisticRegression(C=10.0, max_iter=1000).fit(read.numpy(), train.labels.numpy())
+    output = nn.Linear(read.shape[1], 1)
     output.weight.data = torch.from_numpy(fitted.coef_).float()
     output.bias.data = torch.from_numpy(fitted.intercept_).float()
     return Classifier(model, output)
@@ -88,13 +93,13 @@ def tuned(model: Loaded, train: Sentences, seed: int, epochs: int) -> Classifier
     AdamW without dropout; the seed draws the layer and the order of sentences.
     """
     torch.manual_seed(seed)
-    output = nn.Linear(len(model.vectors(model.batches(train.texts[:1])[0])[0]), 1)
+    output = nn.Linear(len(vectors(model, model.batches(train.texts[:1])[0])[0]), 1)
     found = Classifier(model, output)
     optimiser = torch.optim.AdamW(
         [{"params": list(model.network.parameters()), "lr": RATE},
          {"params": list(output.parameters()), "lr": OF_HEAD}], weight_decay=0.01,
     )  # fmt: skip
-    pairs: list[EncodedPair] = [(model.text.encoded(text).ids, [0]) for text in train.texts]
+    pairs: list[EncodedPair] = [([0] * len(model.spans(text)), [0]) for text in train.texts]
     order = [rows for number in range(epochs) for rows in epoch(pairs, TOKENS, seed, number)]
     falling = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, len(order))
     for rows in tqdm(order, f"fine-tuning, seed {seed}", unit="batch"):
@@ -126,8 +131,8 @@ def importance(classifier: Classifier, test: Sentences) -> np.ndarray:
             classifier.logits(batch), test.labels[batch.sentences], reduction="none"
         )
 
-    found = by_gradient(model, model.batches(test.texts), losses=losses)
-    layers = sum(1 for _ in model.network.attentions())
+    found = by_gradient(model, model.batches(test.texts), losses=losses, kinds={Kind.ENCODER})
+    layers = sum(kind is Kind.ENCODER for kind, _, _ in model.network.attentions())
     return found.unflatten(0, (layers, -1)).numpy()
 
 
@@ -144,9 +149,14 @@ def scored(classifier: Classifier, test: Sentences, removed: Sequence[HeadId]) -
     return right / len(test.texts), nats / len(test.texts)
 
 
+def encoder_heads(model: Loaded) -> list[HeadId]:
+    """Those that a sentence vector depends on: a translator's other heads have no part in it."""
+    return [head for head in all_heads(model.network) if head.kind is Kind.ENCODER]
+
+
 def thirds(model: Loaded) -> dict[str, list[HeadId]]:
-    """The heads of the lower, middle and upper third of the layers."""
-    heads = all_heads(model.network)
+    """The encoder heads of the lower, middle and upper third of the layers."""
+    heads = encoder_heads(model)
     layers = max(head.layer for head in heads) + 1
     names = ("early", "middle", "late")
     return {
