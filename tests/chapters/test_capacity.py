@@ -14,8 +14,10 @@ from headbook.chapters.why.capacity import (
     HEADS,
     PAPER,
     ROW,
+    Parameters,
     bound,
     claims,
+    compute,
     heads_table,
     losses_table,
     over,
@@ -25,6 +27,7 @@ from headbook.chapters.why.capacity import (
 )
 from headbook.models.recall import Memory, Rule
 from headbook.runs.store import Store
+from headbook.types import UserError
 
 
 def test_the_bound_is_the_loss_of_the_best_matrix_of_that_rank():
@@ -109,3 +112,9 @@ def test_nan_ends_a_training_and_stays_nan():
     run = RecallRun(Memory(Rule.DELTA, "FAVOR+ 4", dim=64), 400, again=True)
     found = train(run)
     assert math.isnan(found.loss) and found.steps == 1
+
+
+def test_fewer_keys_than_any_memory_has_are_refused(tmp_path):
+    for keys in (0, 19):
+        with pytest.raises(UserError, match=f"keys is {keys}; give 20 or more"):
+            compute(Parameters(keys), Store(tmp_path))

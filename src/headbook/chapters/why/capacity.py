@@ -15,6 +15,7 @@ from headbook.claims.gates import NONE
 from headbook.models.recall import Memory, Rule, Split
 from headbook.runs.store import Store
 from headbook.statistics import over_seeds
+from headbook.types import UserError
 
 NUMBER = 45
 TITLE = "How much does a head remember?"
@@ -97,7 +98,13 @@ def plan() -> Iterator[tuple[str, RecallRun]]:
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
-    """One row per trained memory; and claims, where all of them were trained."""
+    """One row per trained memory; and claims, where all of them were trained.
+
+    UserError for fewer keys than any memory has.
+    """
+    least = min(run.keys for _, run in plan())
+    if parameters.keys < least:
+        raise UserError(f"keys is {parameters.keys}; give {least} or more")
     asked = [(setting, run) for setting, run in plan() if run.keys <= parameters.keys]
     rows = [_row(setting, run, store) for setting, run in asked]
     tables = {"recall": pd.DataFrame(rows, columns=list(ROW))}
