@@ -10,9 +10,8 @@ import torch
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.tables import claims_table, mean_claim, stacked
+from headbook.chapters.tables import claims_table, mean_claim, released_claim, stacked
 from headbook.chapters.why import _path_lengths as path_lengths
-from headbook.claims.gates import NONE
 from headbook.corpora.batches import Batch
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.layers.collapse import paths, residual_norm, residual_ratio
@@ -159,9 +158,8 @@ def exponents(powers: pd.DataFrame) -> pd.Series:
 def _power_claim(powers: pd.DataFrame) -> dict[str, object]:
     """The exponent over 3^layers that is farthest from one."""
     shares = exponents(powers) / 3.0 ** exponents(powers).index
-    labels = {"corpus": "", "target": "", "seed": "", "low": None, "high": None, "closed": NONE}
-    return {"claim": "collapse-cubed", "model": "64-bit numbers", **labels,
-            "value": shares[(shares - 1).abs().idxmax()]}  # fmt: skip
+    worst = float(shares[(shares - 1).abs().idxmax()])
+    return released_claim("collapse-cubed", "64-bit numbers", worst, corpus="")
 
 
 def claims(each: pd.DataFrame) -> pd.DataFrame:
