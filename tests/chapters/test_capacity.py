@@ -7,15 +7,18 @@ import pandas as pd
 import pytest
 import torch
 
-from headbook.artefacts.recall import RecallRun, recalled, train
+from headbook.artefacts.recall import Recalled, RecallRun, recalled, train
 from headbook.chapters.why.capacity import (
     CAPACITY,
     ELU,
     HEADS,
     PAPER,
     ROW,
+    UPDATE,
+    Parameters,
     bound,
     claims,
+    compute,
     heads_table,
     losses_table,
     over,
@@ -25,6 +28,7 @@ from headbook.chapters.why.capacity import (
 )
 from headbook.models.recall import Memory, Rule
 from headbook.runs.store import Store
+from headbook.types import UserError
 
 
 def test_the_bound_is_the_loss_of_the_best_matrix_of_that_rank():
@@ -83,7 +87,7 @@ def test_tables_have_a_row_per_memory_and_number_of_keys():
     one = table[table["setting"] == CAPACITY].drop_duplicates(["memory", "keys"])
     assert len(losses_table(table)) == len(one)
     table.loc[table["keys"] == 400, "best"] = np.nan
-    assert update_table(table)["best loss here"].tolist()[-1] == "NaN"
+    assert update_table(table).query("keys == 400")["best loss here"].tolist() == ["NaN"]
     shown = heads_table(table)
     assert shown["heads"].tolist() == [1, 2, 4, 8] and len(shown.columns) == 5
     assert (table["setting"] == HEADS).any()
@@ -109,3 +113,30 @@ def test_nan_ends_a_training_and_stays_nan():
     run = RecallRun(Memory(Rule.DELTA, "FAVOR+ 4", dim=64), 400, again=True)
     found = train(run)
     assert math.isnan(found.loss) and found.steps == 1
+
+
+def test_fewer_keys_than_any_memory_has_are_refused(tmp_path):
+    for keys in (0, 19):
+        with pytest.raises(UserError, match=f"keys is {keys}; give 20 or more"):
+            compute(Parameters(keys), Store(tmp_path))
+    with pytest.raises(UserError, match="keys is 40; give 100 or more"):
+        compute(Parameters(40, HEADS), Store(tmp_path))
+    with pytest.raises(UserError, match="setting is 'head'; give one of capacity, update, heads"):
+        Parameters(setting="head")
+
+
+def test_a_setting_alone_has_its_own_claims_and_the_head_that_several_are_compared_with(
+    monkeypatch, tmp_path
+):
+    outcome = Recalled(0.25, 0.25, 0.5, 100)
+    monkeypatch.setattr("headbook.chapters.why.capacity.recalled", lambda *_: outcome)
+    found = compute(Parameters(100, HEADS), Store(tmp_path))
+    one = found["recall"].query("heads == 1")
+    assert set(one["memory"]) == {ELU} and len(one) == 3
+    assert found["claims"]["model"].tolist() == [f"ELU + 1, {heads} heads" for heads in (2, 4, 8)]
+    again = compute(Parameters(600, UPDATE), Store(tmp_path))
+    assert set(again["recall"]["setting"]) == {UPDATE}
+    assert set(again["claims"]["claim"]) == {"capacity-delta-updates"}
+    assert "claims" not in compute(Parameters(40, UPDATE), Store(tmp_path))
+    every = compute(Parameters(600), Store(tmp_path))["claims"]
+    assert set(every["claim"]) > {"capacity-delta-updates", "capacity-several-heads-more"}

@@ -81,11 +81,12 @@ def test_lists_come_as_papermill_gives_them(
 
 @pytest.mark.parametrize(
     "given", [{"models": 3}, {"models": "[a"}, {"models": [1]}, {"models": []}, {"models": "[]"},
-              {"sentences": "x"}, {"sentences": True}]
+              {"sentences": "x"}, {"sentences": True}, {"sentences": -1}]
 )  # fmt: skip
 def test_a_parameter_of_the_wrong_kind_is_refused(given: dict, toy: Chapter) -> None:
-    with pytest.raises(UserError, match=next(iter(given))):
+    with pytest.raises(UserError, match=next(iter(given))) as fault:
         toy.parameters_from(given)
+    assert "\n" not in str(fault.value)
 
 
 def test_names_of_a_notebook_that_are_no_parameters_are_left_out() -> None:

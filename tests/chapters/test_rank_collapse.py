@@ -4,7 +4,16 @@ import pandas as pd
 import pytest
 import torch
 
-from headbook.chapters.why.rank_collapse import ALONE, FULL, MLP, SKIP, claims, residuals
+from headbook.chapters.why.rank_collapse import (
+    ALONE,
+    FULL,
+    MLP,
+    SKIP,
+    claims,
+    exponents,
+    power_rows,
+    residuals,
+)
 from headbook.corpora.batches import in_order
 from headbook.looking.sublayers import Encoder, Layer
 
@@ -33,3 +42,10 @@ def test_claims_read_the_last_layer_and_for_the_feed_forward_part_all_layers(row
     value = rows.groupby(["variant", "layer"])["value"].mean()
     assert found["collapse-skip-prevents"] == pytest.approx(value[SKIP, 2])
     assert found["collapse-feed-forward-slows"] == pytest.approx(0, abs=1e-6)
+
+
+def test_drawn_attention_cubes_what_sets_tokens_apart_in_every_layer():
+    found = exponents(pd.DataFrame(power_rows()))
+    assert found.to_numpy() == pytest.approx([3, 9], rel=0.05)
+    powers = pd.DataFrame({"layers": 1, "before": [0.1, 0.2], "behind": [0.01, 0.04]})
+    assert exponents(powers)[1] == pytest.approx(2)

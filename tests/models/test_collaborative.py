@@ -56,8 +56,8 @@ def slowly(block: Attention, factors: Factors, states, mask) -> torch.Tensor:
             form = factors.queries @ torch.diag(factors.mixing[head]) @ factors.keys.T
             part = slice(head * 4, (head + 1) * 4)
             for place in some(states.shape[1]):
-                scores = [(states[row, place] @ form @ key + factors.content[head] @ key) / 2
-                          for key in known]  # fmt: skip
+                scores = [(states[row, place] @ form @ key + factors.content[head] @ key)
+                          / factors.width**0.5 for key in known]  # fmt: skip
                 weights = torch.stack(scores).softmax(0)
                 context[row, place, part] = weights @ values[row, : len(known), part]
     return block.output(context)
@@ -85,6 +85,19 @@ def test_block_one_hot_mixing_is_ordinary_attention(length, path):
     states, mask = ragged(length)
     found = Collaborative.of(ordinary, whole)(states, states, mask)
     torch.testing.assert_close(found, ordinary(states, states, mask))
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("length", LENGTHS)
+def test_narrow_heads_by_the_slow_formula(length, path):
+    """With six dimensions for three heads; none of the values'."""
+    torch.manual_seed(0)
+    narrow = Narrow(WIDTH, HEADS, 6, path=path).double()
+    whole = concatenated(narrow.query, narrow.key, HEADS)
+    states, mask = ragged(length)
+    found = narrow(states, states, mask)
+    wanted = slowly(narrow, whole, states, mask)
+    torch.testing.assert_close(found[:, some(length)], wanted[:, some(length)])
 
 
 def test_the_querys_bias_is_kept_and_the_keys_drops_out():

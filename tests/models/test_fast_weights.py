@@ -18,6 +18,7 @@ from headbook.models.fast_weights import (
 from headbook.types import UserError
 
 DIM = 4
+LENGTHS = (1, 2, 9, 33, 129)
 MAPS = {
     "ELU + 1": elu_plus_one,
     "DPFP-1": dpfp,
@@ -34,7 +35,7 @@ def sequences(length: int) -> list[torch.Tensor]:
     return [drawn(2, 3, length, DIM, seed=seed) for seed in range(3)]
 
 
-@pytest.mark.parametrize("length", [1, 2, 9, 33, 129])
+@pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("name", MAPS)
 def test_the_recurrent_form_equals_the_quadratic_one(name, length):
     queries, keys, values = sequences(length)
@@ -46,11 +47,12 @@ def test_the_recurrent_form_equals_the_quadratic_one(name, length):
     )  # fmt: skip
 
 
-def test_linear_attention_by_loops():
-    queries, keys, values = (each[0, 0] for each in sequences(9))
+@pytest.mark.parametrize("length", LENGTHS)
+def test_linear_attention_by_loops(length):
+    queries, keys, values = (each[0, 0] for each in sequences(length))
     queries, keys = elu_plus_one(queries), elu_plus_one(keys)
     found = linear_attention(queries, keys, values)
-    for i in range(9):
+    for i in range(length):
         weights = [float(queries[i] @ keys[j]) for j in range(i + 1)]
         wanted = sum(w * values[j] for j, w in enumerate(weights)) / sum(weights)
         torch.testing.assert_close(found[i], wanted)
@@ -69,14 +71,15 @@ def test_a_later_position_changes_nothing_before_it():
         assert not torch.allclose(first[..., -1, :], second[..., -1, :])
 
 
-def test_the_delta_rule_by_its_closed_form():
+@pytest.mark.parametrize("length", LENGTHS)
+def test_the_delta_rule_by_its_closed_form(length):
     """W_i = W_{i-1}(I − β φ φᵀ) + β v φᵀ, multiplied out."""
-    queries, keys, values = (each[0, 0] for each in sequences(9))
+    queries, keys, values = (each[0, 0] for each in sequences(length))
     queries, keys = elu_plus_one(queries), elu_plus_one(keys)
-    strengths = drawn(9, seed=7).sigmoid()
+    strengths = drawn(length, seed=7).sigmoid()
     found = delta_memory(queries, keys, values, strengths)
     memory = torch.zeros(DIM, DIM, dtype=torch.float64)
-    for i in range(9):
+    for i in range(length):
         key = keys[i] / keys[i].sum()
         memory = memory @ (torch.eye(DIM).double() - strengths[i] * torch.outer(key, key))
         memory = memory + strengths[i] * torch.outer(values[i], key)

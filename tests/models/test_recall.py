@@ -37,7 +37,7 @@ def test_the_value_of_a_repeated_key_is_its_last_by_loops():
     assert (drawn.last < 0).any() and not drawn.keys.equal(drawn.keys.sort(1).values)
 
 
-@pytest.mark.parametrize("length", [1, 2, 9, 33])
+@pytest.mark.parametrize("length", [1, 2, 9, 33, 129])
 def test_weights_of_the_delta_rule_are_those_of_its_memory(length):
     queries, keys = (torch.rand(2, 3, length, 5, generator=generator(s), dtype=torch.float64)
                      for s in (0, 1))  # fmt: skip

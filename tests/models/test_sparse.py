@@ -170,34 +170,33 @@ def test_peak_bytes_by_hand():
     assert peak_bytes(lambda: [given + given for _ in range(3)]) == 120_000
 
 
-def test_linear_attention_by_its_sums_one_query_at_a_time():
+@pytest.mark.parametrize("length", LENGTHS)
+def test_linear_attention_by_its_sums_one_query_at_a_time(length):
     plain = attention()
-    block = mix(Mixing.LINEAR, plain, Sizes(9))
-    states, mask = ragged(9)
-    found = block(states, states, mask)
-    parts = [each(states).unflatten(-1, (HEADS, -1))
-             for each in (plain.query, plain.key, plain.value)]  # fmt: skip
-    parts = [each.detach() for each in parts]
-    query, key = (torch.where(each > 0, each + 1, each.exp()) for each in parts[:2])
-    for row in range(3):
-        for place in range(9):
-            context = torch.zeros(HEADS, WIDTH // HEADS, dtype=torch.float64)
+    block = mix(Mixing.LINEAR, plain, Sizes(length))
+    states, mask = ragged(length)
+    found = block(states, states, mask).detach()
+    query, key, value = (each(states).detach().unflatten(-1, (HEADS, -1))
+                         for each in (plain.query, plain.key, plain.value))  # fmt: skip
+    query, key = (torch.where(each > 0, each + 1, each.exp()) for each in (query, key))
+    for row, real in enumerate(mask[:, 0, 0]):
+        for place in {0, length // 2, length - 1}:
+            context = []
             for head in range(HEADS):
-                alike = [float(query[row, place, head] @ key[row, at, head]) *
-                         bool(mask[row, 0, 0, at]) for at in range(9)]  # fmt: skip
-                values = parts[2][row, :, head]
-                context[head] = sum(one * value for one, value in zip(alike, values, strict=True))
-                context[head] /= sum(alike)
-            torch.testing.assert_close(found[row, place], plain.output(context.flatten()))
+                alike = [query[row, place, head] @ known for known in key[row, real, head]]
+                weighted = zip(alike, value[row, real, head], strict=True)
+                context.append(sum(weight * known for weight, known in weighted) / sum(alike))
+            torch.testing.assert_close(found[row, place], plain.output(torch.cat(context)))
 
 
-def test_an_lstm_reads_ragged_texts_as_it_reads_each_alone():
-    block = mix(Mixing.LSTM, attention(), Sizes(9)).double()
-    states, mask = ragged(9)
+@pytest.mark.parametrize("length", LENGTHS)
+def test_an_lstm_reads_ragged_texts_as_it_reads_each_alone(length):
+    block = mix(Mixing.LSTM, attention(), Sizes(length)).double()
+    states, mask = ragged(length)
     found = block(states, states, mask)
-    for row, length in enumerate((9, 4, 1)):
-        alone = states[row : row + 1, :length]
-        torch.testing.assert_close(found[row : row + 1, :length], block(alone, alone))
+    for row, real in enumerate(mask[:, 0, 0]):
+        alone = states[row : row + 1, real]
+        torch.testing.assert_close(found[row : row + 1, real], block(alone, alone))
 
 
 def test_sizes_that_cannot_be_are_refused_in_one_line():

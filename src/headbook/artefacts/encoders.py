@@ -122,8 +122,7 @@ class EncoderModel(Trained):
 
     def untrained(self) -> Transformer:
         """The model before its first update, in eval mode."""
-        torch.manual_seed(derived(self.run.training.seed, "initial weights"))
-        return Transformer(self.run.config(len(self.subwords))).eval()
+        return initial_encoder(self.run, len(self.subwords)).eval()
 
     def pairs(self, sentences: Sequence[str], copies: int, use: str) -> list[EncodedPair]:
         """Sentences as the objective reads them, without those over LONGEST subwords.
@@ -135,6 +134,12 @@ class EncoderModel(Trained):
             return [(NO_SOURCE, row) for row in encoded]
         seed = derived(self.run.training.seed, f"masks of {use}")
         return masked_copies(encoded, len(self.subwords), copies, seed)
+
+
+def initial_encoder(run: EncoderRun, vocabulary: int) -> Transformer:
+    """The run's model before its first update, for so many subwords: the same for the same seed."""
+    torch.manual_seed(derived(run.training.seed, "initial weights"))
+    return Transformer(run.config(vocabulary))
 
 
 def ingredients(run: EncoderRun, corpus: ParallelCorpus) -> Ingredients:

@@ -71,7 +71,8 @@ class Chapter:
     def parameters_from(self, given: Mapping[str, Any]) -> Any:
         """The page's parameters with these set.
 
-        UserError for an unknown name, a wrong kind, or models or texts that are none.
+        UserError for an unknown name, a wrong kind, a negative number, or models or texts that are
+        none.
         """
         hints = get_type_hints(self.parameters)
         for name in given:
@@ -175,6 +176,8 @@ def _value(name: str, value: Any, hint: Any) -> Any:
     if (isinstance(value, bool) and bool not in kinds) or not isinstance(value, kinds):
         wanted = " or ".join(kind.__name__.removesuffix("Type") for kind in kinds)
         raise UserError(f"{name} is {value!r}; give {wanted}")
+    if isinstance(value, int) and value < 0:
+        raise UserError(f"{name} is {value}; give 0 or more")
     return value
 
 

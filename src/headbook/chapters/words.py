@@ -10,6 +10,9 @@ TITLES = {
     "firefox-pt-en": "Firefox pt→en",
     "minilm": "MiniLM",
     "mixture-fr-256-masked": "Our masked encoder",
+    "multi30k-de-64": "Our en→de model, width 64",
+    "multi30k-de-128-short": "Our en→de model, width 128",
+    "multi30k-de-256-short": "Our en→de model, width 256",
     "tatoeba-de-128-more-updates": "Our en→de model",
 }
 """Models as figures and tables name them."""

@@ -12,8 +12,13 @@ def residual_ratio(states: Float[Tensor, "token model"]) -> float:
 
     0 when all tokens have the same state. The mean stands for the nearest such matrix.
     """
+    return residual_norm(states) / float(composite_norm(states.double()))
+
+
+def residual_norm(states: Float[Tensor, "token model"]) -> float:
+    """‖X − 1 x̄ᵀ‖ alone."""
     states = states.double()
-    return float(composite_norm(states - states.mean(0)) / composite_norm(states))
+    return float(composite_norm(states - states.mean(0)))
 
 
 def composite_norm(matrix: Float[Tensor, "row column"]) -> Float[Tensor, ""]:

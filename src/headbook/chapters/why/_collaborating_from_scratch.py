@@ -109,11 +109,14 @@ def claim_rows(scratch: pd.DataFrame) -> list[dict[str, object]]:
 
 
 def summary(scratch: pd.DataFrame) -> pd.DataFrame:
-    """Share of keys recalled by dimensions, beside the paper's BLEU at the same share."""
+    """Share of keys recalled by dimensions, with the parameters of query and key, beside the
+    paper's BLEU at the same share."""
     right = best(scratch).groupby(["heads", "dims"])["right"].apply(over_seeds)
+    parameters = scratch.groupby(["heads", "dims"])["parameters"].first()
     rows = []
     for place, dims in enumerate(DIMS):
         row = {"dimensions": f"{dims} of {WIDTH}"}
+        row["parameters"] = " / ".join(words.count(parameters[kind, dims]) for kind in KINDS)
         row |= {kind: words.estimate(own.mean, own.low, own.high)
                 for kind in KINDS for own in [right[kind, dims]]}  # fmt: skip
         paper = {f"BLEU, {kind}": f"{PAPER_BLEU[kind][place]:.1f}" for kind in KINDS}
@@ -122,11 +125,12 @@ def summary(scratch: pd.DataFrame) -> pd.DataFrame:
 
 
 def facts(scratch: pd.DataFrame) -> dict[str, str]:
-    """Shares of keys recalled, by kind of heads and dimensions."""
+    """Shares of keys recalled and parameters of query and key, by kind of heads and dimensions."""
     found = {"updates": str(int(scratch["updates"].iloc[0])), "seeds": str(SEEDS),
              "recalled_keys": str(COUNT), "recalled_dims": str(WIDTH)}  # fmt: skip
-    for (kind, dims), own in best(scratch).groupby(["heads", "dims"])["right"]:
-        found[f"{kind}_{dims}"] = words.percent(own.mean())
+    for (kind, dims), own in best(scratch).groupby(["heads", "dims"]):
+        found[f"{kind}_{dims}"] = words.percent(own["right"].mean())
+        found[f"{kind}_{dims}_parameters"] = words.count(own["parameters"].iloc[0])
     for kind, bleu in PAPER_BLEU.items():
         found[f"paper_{kind}"] = f"{bleu[-1]:.1f}"
     return found

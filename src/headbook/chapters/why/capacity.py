@@ -1,6 +1,6 @@
 """Page 45: how many keys a head's memory holds (Schlag, Irie and Schmidhuber 2021, section 6.1)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
 
@@ -15,13 +15,14 @@ from headbook.claims.gates import NONE
 from headbook.models.recall import Memory, Rule, Split
 from headbook.runs.store import Store
 from headbook.statistics import over_seeds
+from headbook.types import UserError
 
 NUMBER = 45
 TITLE = "How much does a head remember?"
 WORK = "schlag2021"
 KEYS = ("setting", "memory", "heads", "split", "keys", "seed")
 
-CAPACITY, UPDATE, HEADS = "capacity", "update", "heads"
+SETTINGS = CAPACITY, UPDATE, HEADS = "capacity", "update", "heads"
 SOFTMAX, ELU, DPFP = "softmax", "ELU + 1", "DPFP-1"
 FAVOR, MENDED = "FAVOR+ 64", "FAVOR+ 64, scaled, once"
 SEEDS = 3
@@ -38,15 +39,16 @@ ONE_HEAD = {
     MENDED: {40: 1, 60: SEEDS},
 }
 """Seeds by map and number of keys, all keys unique."""
-AGAIN = {
-    (Rule.SUM, DPFP): {40: SEEDS},
-    (Rule.DELTA, DPFP): {40: SEEDS},
-    (Rule.DELTA, FAVOR): {400: 1},
-}
-"""The same where keys are written again."""
 WRITTEN = 40
-"""Keys of the claim about them."""
-SEVERAL, SEVERAL_KEYS = (2, 8), 100
+"""Keys that are written again."""
+AGAIN = {
+    (rule, name): {WRITTEN: SEEDS if name == DPFP else 1}
+    for name in (ELU, DPFP, "DPFP-2", "DPFP-3", FAVOR, MENDED)
+    for rule in (Rule.SUM, Rule.DELTA)
+} | {(Rule.SOFTMAX, SOFTMAX): {WRITTEN: 1}}
+AGAIN[Rule.DELTA, FAVOR][400] = 1
+"""Seeds by rule, map and number of keys where keys are written again."""
+SEVERAL, SEVERAL_KEYS = (2, 4, 8), 100
 SPLIT_HEADS = 4
 """Splits of values as well."""
 
@@ -68,26 +70,36 @@ PAPER = {
 PAPER_AGAIN = {
     (Rule.SUM, DPFP): {40: 0.1039},
     (Rule.DELTA, DPFP): {40: 0.0010},
+    (Rule.DELTA, ELU): {40: 0.0010},
 }
 """The same, setting 2."""
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """Memories are trained for as many keys as this, of the numbers on the page; 600 is all."""
+    """Memories are trained for as many keys as this, of the numbers on the page; 600 is all.
+
+    With a `setting` (capacity, update or heads) those alone that its claims need. UserError for
+    another one.
+    """
 
     keys: int = 20
+    setting: str = ""
+
+    def __post_init__(self) -> None:
+        if self.setting not in ("", *SETTINGS):
+            raise UserError(f"setting is {self.setting!r}; give one of {', '.join(SETTINGS)}")
 
 
 def plan() -> Iterator[tuple[str, RecallRun]]:
     """Every run of the page with its setting, by kind."""
     for name, seeds in ONE_HEAD.items():
-        memory = Memory(Rule.SOFTMAX) if name == SOFTMAX else Memory(map=name)
+        memory = _memory(Rule.SUM, name)
         for keys, count in seeds.items():
             yield from ((CAPACITY, RecallRun(memory, keys, seed=seed)) for seed in range(count))
     for (rule, name), seeds in AGAIN.items():
         for keys, count in seeds.items():
-            runs = (RecallRun(Memory(rule, name), keys, True, seed) for seed in range(count))
+            runs = (RecallRun(_memory(rule, name), keys, True, seed) for seed in range(count))
             yield from ((UPDATE, run) for run in runs)
     for rule, heads in product((Rule.SUM, Rule.SOFTMAX), SEVERAL):
         yield HEADS, RecallRun(Memory(rule, ELU, heads=heads), SEVERAL_KEYS)
@@ -96,14 +108,30 @@ def plan() -> Iterator[tuple[str, RecallRun]]:
         yield HEADS, RecallRun(memory, SEVERAL_KEYS)
 
 
+def _memory(rule: Rule, name: str) -> Memory:
+    return Memory(Rule.SOFTMAX) if name == SOFTMAX else Memory(rule, name)
+
+
+def needed(setting: str) -> list[tuple[str, RecallRun]]:
+    """The runs of a setting, of several heads also those of one beside them; without one all."""
+    one = (CAPACITY, SEVERAL_KEYS, Memory(map=ELU)) if setting == HEADS else None
+    return [(each, run) for each, run in plan()
+            if setting in ("", each) or (each, run.keys, run.memory) == one]  # fmt: skip
+
+
 def compute(parameters: Parameters, store: Store) -> Tables:
-    """One row per trained memory; and claims, where all of them were trained."""
-    asked = [(setting, run) for setting, run in plan() if run.keys <= parameters.keys]
-    rows = [_row(setting, run, store) for setting, run in asked]
-    tables = {"recall": pd.DataFrame(rows, columns=list(ROW))}
-    if len(asked) < len(list(plan())):
-        return tables
-    return {**tables, "claims": claims(tables["recall"])}
+    """One row per trained memory; and claims of settings of which all were trained.
+
+    UserError for fewer keys than any memory has.
+    """
+    runs = needed(parameters.setting)
+    least = min(run.keys for _, run in runs)
+    if parameters.keys < least:
+        raise UserError(f"keys is {parameters.keys}; give {least} or more")
+    asked = [each for each in runs if each[1].keys <= parameters.keys]
+    rows = pd.DataFrame([_row(*each, store) for each in asked], columns=list(ROW))
+    whole = [name for name in SETTINGS if {*needed(name)} <= {*asked}]
+    return {"recall": rows} | ({"claims": claims(rows, whole)} if whole else {})
 
 
 ROW = ("setting", "memory", "rule", "features", "heads", "split", "keys", "seed", "best", "loss",
@@ -222,11 +250,21 @@ def _known(value: float) -> str:
     return "" if np.isnan(value) else f"{value:.4f}"
 
 
-def claims(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per claim, memory and seed."""
+def claims(rows: pd.DataFrame, settings: Iterable[str] = SETTINGS) -> pd.DataFrame:
+    """One row per claim, memory and seed, of claims about these settings."""
+    of = {CAPACITY: _of_one_head, UPDATE: _of_updates, HEADS: _of_several_heads}
+    return claims_table([row for setting in settings for row in of[setting](rows)])
+
+
+def _kept(rows: pd.DataFrame) -> pd.Series:
+    """Keys remembered by one head, by memory, number of keys and seed."""
     one = rows[rows["setting"] == CAPACITY]
     kept = one.assign(value=remembered(one["keys"], one["best"]))
-    kept = kept.set_index(["memory", "keys", "seed"])["value"].sort_index()
+    return kept.set_index(["memory", "keys", "seed"])["value"].sort_index()
+
+
+def _of_one_head(rows: pd.DataFrame) -> list[dict[str, object]]:
+    one, kept = rows[rows["setting"] == CAPACITY], _kept(rows)
     found = [*_fits(one), _below(one)]
     found += _differences("capacity-grows-with-features", "DPFP-1 over ELU + 1",
                           kept[DPFP, 100] - kept[ELU, 100])  # fmt: skip
@@ -234,17 +272,24 @@ def claims(rows: pd.DataFrame) -> pd.DataFrame:
         found += _differences("capacity-random-features-less", f"FAVOR+ {label}",
                               kept[DPFP, 60] - kept[name, 60])  # fmt: skip
     soft = one[(one["memory"] == SOFTMAX) & (one["keys"] == 300)]
-    found += _differences("capacity-softmax-more", SOFTMAX, soft.set_index("seed")["best"])
+    return found + _differences("capacity-softmax-more", SOFTMAX, soft.set_index("seed")["best"])
+
+
+def _of_updates(rows: pd.DataFrame) -> list[dict[str, object]]:
     again = rows[(rows["setting"] == UPDATE) & (rows["keys"] == WRITTEN) & (rows["memory"] == DPFP)]
     best = again.set_index(["rule", "seed"])["best"]
-    found += _differences("capacity-delta-updates", DPFP, best[Rule.SUM] - best[Rule.DELTA])
+    return _differences("capacity-delta-updates", DPFP, best[Rule.SUM] - best[Rule.DELTA])
+
+
+def _of_several_heads(rows: pd.DataFrame) -> list[dict[str, object]]:
+    found, kept = [], _kept(rows)
     several = rows[(rows["setting"] == HEADS) & (rows["memory"] == ELU)
                    & (rows["split"] == Split.FEATURES)]  # fmt: skip
     for heads, own in several.groupby("heads"):
         together = own.assign(value=remembered(own["keys"], own["best"])).set_index("seed")["value"]
         found += _differences("capacity-several-heads-more", f"{ELU}, {heads} heads",
                               together - kept[ELU, SEVERAL_KEYS])  # fmt: skip
-    return claims_table(found)
+    return found
 
 
 LABELS = {"corpus": "", "target": "", "low": np.nan, "high": np.nan, "baseline": np.nan,

@@ -4,19 +4,21 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 import torch
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.tables import claims_table, mean_claim, stacked
+from headbook.chapters.tables import claims_table, mean_claim, released_claim, stacked
 from headbook.chapters.why import _path_lengths as path_lengths
 from headbook.corpora.batches import Batch
 from headbook.heads.nulls import Null, without_knowledge
-from headbook.layers.collapse import paths, residual_ratio
+from headbook.layers.collapse import paths, residual_norm, residual_ratio
 from headbook.looking.load import load
 from headbook.looking.sublayers import Encoder, encoder, of_ours
 from headbook.looking.text import text
+from headbook.models.attention import Attention, AttentionPath
 from headbook.models.loaded import Loaded
 from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
 from headbook.runs.store import Store
@@ -46,6 +48,8 @@ LEAST_TOKENS = 15
 """Shorter sentences say little about tokens becoming alike."""
 MODELS = {"BERT-base": (12, 12), "MiniLM": (6, 12), "GPT-3": (96, 96)}
 """Layers and heads whose paths are counted."""
+SPREADS = (0.1, 0.13, 0.17, 0.22, 0.3)
+"""What sets tokens apart, as a share of what they have in common."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class Parameters:
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
-    """Residual by layer, model, weights and variant; numbers of paths; claims."""
+    """Residual by layer, model, weights and variant; its powers; numbers of paths; claims."""
     sentences = [each for each in text("ewt-sample").sentences if len(each.split()) >= LEAST_TOKENS]
     sentences = sentences[: parameters.sentences]
     if len(sentences) < 2:
@@ -67,8 +71,9 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     rows = [row for name in parameters.models for row in _of(load(name), sentences)]
     rows += list(_untrained(sentences))
     each = pd.DataFrame(rows).assign(sentences=len(sentences))
-    tables = {"residual": _summed(each), "paths": pd.DataFrame(_path_rows())}
-    found = claims(each)
+    tables = {"residual": _summed(each), "paths": pd.DataFrame(_path_rows()),
+              "powers": pd.DataFrame(power_rows())}  # fmt: skip
+    found = stacked([claims(each), claims_table([_power_claim(tables["powers"])])])
     if parameters.updates:
         tables["answers"] = path_lengths.answers(parameters.updates, store)
         found = stacked([found, claims_table(path_lengths.claim_rows(tables["answers"]))])
@@ -126,6 +131,37 @@ def _path_rows() -> Iterator[dict[str, object]]:
             yield {"of": name, "layers": layers, "heads": heads, "length": length, "share": share}
 
 
+def power_rows(layers: int = 2) -> Iterator[dict[str, object]]:
+    """Residual behind layers of drawn attention alone over that before them, in 64-bit numbers.
+
+    Without skips and norms. Tokens have one part in common and `spread` times a part of their own.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        blocks = [Attention(32, 4, 0.0, AttentionPath.EXPLICIT).double() for _ in range(layers)]
+        common, own = (torch.randn(1, size, 32, dtype=torch.float64) for size in (1, 16))
+    for spread in SPREADS:
+        before = states = common + spread * own
+        for layer, block in enumerate(blocks, start=1):
+            states = block(states, states).detach()
+            yield {"layers": layer, "spread": spread, "before": residual_norm(before[0]),
+                   "behind": residual_norm(states[0])}  # fmt: skip
+
+
+def exponents(powers: pd.DataFrame) -> pd.Series:
+    """The power of the residual before the layers that it is behind them, by their number."""
+    logs = powers.assign(before=np.log(powers["before"]), behind=np.log(powers["behind"]))
+    return pd.Series({layers: np.polyfit(own["before"], own["behind"], 1)[0]
+                      for layers, own in logs.groupby("layers")})  # fmt: skip
+
+
+def _power_claim(powers: pd.DataFrame) -> dict[str, object]:
+    """The exponent over 3^layers that is farthest from one."""
+    shares = exponents(powers) / 3.0 ** exponents(powers).index
+    worst = float(shares[(shares - 1).abs().idxmax()])
+    return released_claim("collapse-cubed", "64-bit numbers", worst, corpus="")
+
+
 def claims(each: pd.DataFrame) -> pd.DataFrame:
     """One row per claim and released model, intervals over sentences."""
     rows = []
@@ -171,4 +207,7 @@ def facts(tables: Tables) -> Facts:
     lengths = tables["paths"].query("of == 'BERT-base'").set_index("length")["share"]
     read_off = {"paper_skip": str(PAPER[SKIP][-1]), "paper_full": str(PAPER[FULL][-1])}
     answers = path_lengths.facts(tables["answers"]) if "answers" in tables else {}
-    return {**found, **read_off, **answers, "short_paths": f"{lengths[:4].sum():.0e}"}
+    powers = {f"power_{layers}": f"{value:.1f}"
+              for layers, value in exponents(tables["powers"]).items()}  # fmt: skip
+    short = {"short_paths": f"{lengths[:4].sum():.0e}"}
+    return {**found, **read_off, **answers, **powers, **short}

@@ -3,6 +3,7 @@
 Cordonnier et al. 2020, section 3 and Figure 1, which the seed article's third insight rests on.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,12 +12,15 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from headbook.artefacts.catalogue import is_named, run
+from headbook.artefacts.model import ModelRun
+from headbook.artefacts.trained import folder_of
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.tables import claims_table, released_claim
 from headbook.claims.gates import NONE
 from headbook.heads.query_key import dimensions, energy, spectra
-from headbook.looking.load import load
+from headbook.looking.load import load, untrained
 from headbook.looking.weights import QueryKey, query_key
 from headbook.runs.store import Store
 from headbook.statistics import percentile_interval
@@ -34,6 +38,10 @@ SHARES = np.linspace(0, 1, 33)
 RESAMPLES = 2000
 DRAWS = 5
 """Random projections per layer."""
+UNTRAINED = ", untrained"
+"""Behind the name of a model trained here: the same before its first update."""
+BY_WIDTH = ("multi30k-de-64", "multi30k-de-128-short", "multi30k-de-256-short")
+"""Translation models that differ in width alone."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,10 @@ class Parameters:
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
-    """Curves of cumulative energy, dimensions per layer and per head, and claims."""
+    """Curves of cumulative energy, dimensions per layer and per head, and claims.
+
+    Of models trained here also the layers before the first update, and how well they translate.
+    """
     curves, layers, heads = [], [], []
     for name in parameters.models:
         for block in query_key(load(name)):
@@ -55,13 +66,39 @@ def compute(parameters: Parameters, store: Store) -> Tables:
             counts = enumerate(dimensions(alone).tolist(), start=1)
             heads += [labels | {"head": head, "dimensions": count} for head, count in counts]
             curves += [labels | row for row in _curves(alone, together, random, turned)]
+        layers += _untrained(name) if is_named(name) else []
     mean = pd.DataFrame(curves).groupby(["model", "kind", "of", "share"], sort=False)["energy"]
     tables = {
         "curves": mean.agg(["mean", "min", "max"]).reset_index(),
         "layers": pd.DataFrame(layers),
         "heads": pd.DataFrame(heads),
+        "trained": pd.DataFrame(
+            [row for name in parameters.models for row in _trained(name, store)],
+            columns=["model", "width", "updates", "validation_nats", "bleu"],
+        ),
     }
     return {**tables, "claims": claims(tables["layers"])}
+
+
+def _untrained(name: str) -> list[dict[str, object]]:
+    """The layers of a model trained here before its first update."""
+    rows = []
+    for block in query_key(untrained(name)):
+        found = (*spectra(block.queries, block.keys), random_spectra(block), turned_spectrum(block))
+        labels = {"model": name + UNTRAINED, "kind": str(block.kind), "layer": block.layer + 1}
+        rows.append(labels | _layer(*found))
+    return rows
+
+
+def _trained(name: str, store: Store) -> Iterator[dict[str, object]]:
+    """Width, updates, best validation loss and BLEU of a translation model in the store."""
+    made = run(name) if is_named(name) else None
+    folder = folder_of(made, store) if isinstance(made, ModelRun) else None
+    if folder:
+        losses = pd.read_csv(folder / "curve.csv")["valid_loss_nats"]
+        yield {"model": name, "width": made.size.width, "updates": made.training.updates,
+               "validation_nats": losses.min(),
+               "bleu": pd.read_csv(folder / "bleu.csv")["score"].iloc[0]}  # fmt: skip
 
 
 def random_spectra(block: QueryKey) -> tuple[Tensor, Tensor]:
@@ -127,7 +164,8 @@ def _at(values: Tensor, share: float) -> float:
 def claims(layers: pd.DataFrame) -> pd.DataFrame:
     """One row per claim and model, over its layers of self-attention in the encoder."""
     rows = []
-    for model, own in layers[layers["kind"] == Kind.ENCODER].groupby("model", sort=False):
+    judged = (layers["kind"] == Kind.ENCODER) & ~layers["model"].str.endswith(UNTRAINED)
+    for model, own in layers[judged].groupby("model", sort=False):
         # Random projections of the same shape are what the rule must not be passed by.
         passed = own["random_third"].mean() >= 0.9
         closed = "diagnostic: random projections of this shape pass too" if passed else NONE
@@ -147,13 +185,31 @@ def _over_layers(values: pd.Series) -> dict[str, float]:
 
 
 def summary(tables: Tables) -> pd.DataFrame:
-    """Share of the dimensions for nine tenths of the energy, one row per model and kind."""
-    mean = tables["layers"].groupby(["model", "kind"], sort=False)
+    """Share of the dimensions for nine tenths of the energy, one row per model and kind.
+
+    Without the models of `by_width`.
+    """
+    layers = tables["layers"]
+    mean = layers[~layers["model"].str.startswith(BY_WIDTH)].groupby(["model", "kind"], sort=False)
     columns = {"alone": "one head", "random_alone": "one head, random", "together": "all heads",
                "turned_together": "all heads, each turned",
                "random_together": "all heads, random"}  # fmt: skip
     frame = mean[list(columns)].mean().map(words.percent).rename(columns=columns).reset_index()
     return frame.assign(model=frame["model"].replace(words.TITLES))
+
+
+def by_width(tables: Tables) -> pd.DataFrame:
+    """The same of encoders that differ in width alone, trained and before training."""
+    mean = tables["layers"].query("kind == 'encoder'").groupby("model").mean(numeric_only=True)
+    lines = []
+    for row in tables["trained"].query("model in @BY_WIDTH").sort_values("width").itertuples():
+        own, before = mean.loc[row.model], mean.loc[row.model + UNTRAINED]
+        shares = {"one head": own["alone"], "all heads": own["together"],
+                  "all heads, each turned": own["turned_together"],
+                  "all heads, untrained": before["together"]}  # fmt: skip
+        lines.append({"width": row.width, "BLEU": f"{row.bleu:.1f}"}
+                     | {name: words.percent(share) for name, share in shares.items()})  # fmt: skip
+    return pd.DataFrame(lines)
 
 
 def facts(tables: Tables) -> Facts:
@@ -163,6 +219,6 @@ def facts(tables: Tables) -> Facts:
                                     "turned_together", "third", "random_third"]].mean()  # fmt: skip
     found: Facts = {"draws": str(DRAWS)}
     for model, row in mean.iterrows():
-        key = str(model).replace("-", "_")
+        key = re.sub(r"\W+", "_", str(model))
         found |= {f"{key}_{name}": words.percent(value) for name, value in row.items()}
     return found
