@@ -18,6 +18,8 @@ from headbook.publishing.templates import literals, read
 # one that is not there, when there is none: a test that does not run could not fail
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb")) or [paths.NOTEBOOKS / "no_notebooks.ipynb"]
 MOST_CODE_LINES = 70
+MOST_WORDS = 600
+"""Of prose: four screens. Titles, tables, formulas and what is glued in as a whole do not count."""
 DRAWING = {"pandas", "numpy"}
 """A notebook selects and draws; whatever measures or decides lives in the package."""
 LOGIC = {
@@ -33,7 +35,7 @@ ABSOLUTE = re.compile(r"^(/|~|[A-Za-z]:[\\/])")
 
 def complaints(notebook: NotebookNode) -> list[str]:
     """What a template breaks of the contract, one line each."""
-    return [*_cells(notebook), *_parameters(notebook), *_code(notebook)]
+    return [*_cells(notebook), *_parameters(notebook), *_code(notebook), *_prose(notebook)]
 
 
 def _cells(notebook: NotebookNode) -> Iterator[str]:
@@ -48,6 +50,21 @@ def _cells(notebook: NotebookNode) -> Iterator[str]:
             yield f"cell {number} has outputs"
         if cell.get("execution_count") is not None:
             yield f"cell {number} has an execution count"
+
+
+def _prose(notebook: NotebookNode) -> Iterator[str]:
+    count = words("\n".join(c.source for c in notebook.cells if c.cell_type == "markdown"))
+    if count > MOST_WORDS:
+        yield f"{count} words of prose, more than {MOST_WORDS}"
+
+
+def words(markdown: str) -> int:
+    """Words of prose; a number that is glued into a sentence is one."""
+    for left_out in (r"```.*?```", r"\$\$.*?\$\$"):
+        markdown = re.sub(left_out, "", markdown, flags=re.DOTALL)
+    markdown = re.sub(r"\{[a-z:]+\}`[^`]*`|\$[^$\n]*\$", "x", markdown)
+    lines = [line for line in markdown.splitlines() if not line.startswith(("#", ":", "|"))]
+    return sum(len(line.split()) for line in lines)
 
 
 def _parameters(notebook: NotebookNode) -> Iterator[str]:
@@ -177,3 +194,13 @@ def test_outputs_counts_and_doubled_ids_are_seen() -> None:
     notebook.cells[2].execution_count = 3
     notebook.cells[2]["id"] = notebook.cells[1]["id"]
     assert len(complaints(notebook)) == 3
+
+
+def test_words_of_prose_are_counted_and_more_than_four_screens_of_them_are_seen() -> None:
+    page = (
+        "# A title\n\nOf {glue:text}`heads` heads, $a_{ij} + b$ is\n\n$$\na b c\n$$\n\n| a | b |\n"
+    )
+    assert words(page + "\n```{glue} map\n```\n:::{note}\ntwo more\n:::\n") == 7
+    notebook = _plain()
+    notebook.cells.append(new_markdown_cell("word " * MOST_WORDS))
+    assert [each for each in complaints(notebook) if "words of prose" in each]
