@@ -202,5 +202,5 @@ def test_words_of_prose_are_counted_and_more_than_four_screens_of_them_are_seen(
     )
     assert words(page + "\n```{glue} map\n```\n:::{note}\ntwo more\n:::\n") == 7
     notebook = _plain()
-    notebook.cells.append(new_markdown_cell("word " * MOST_WORDS))
+    notebook.cells.append(new_markdown_cell("word " * (MOST_WORDS + 1)))
     assert [each for each in complaints(notebook) if "words of prose" in each]
