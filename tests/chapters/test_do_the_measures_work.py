@@ -277,7 +277,7 @@ def test_tables_of_the_page(tables) -> None:
     assert given.loc["previous token", "0\N{NO-BREAK SPACE}%"] == "positional (−1)"
     assert (given.loc["own token"] == "none").all() and len(given) == 9
     faults = page.seen_faults(tables)
-    assert len(faults) == 5 and all(" of " in cell for cell in faults["wrong"])
+    assert len(faults) == 5 and all(" of " in cell for cell in faults["wrong values"])
     random = page.random_beside_thresholds(tables).set_index("measure")
     assert random.loc["neighbour", "threshold"] == "90\N{NO-BREAK SPACE}%"
     assert len(random) == 3 + 8 + 1

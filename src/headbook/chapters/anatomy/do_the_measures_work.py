@@ -213,8 +213,8 @@ def seen_faults(tables: Tables) -> pd.DataFrame:
     rows = tables["faults"]
     return pd.DataFrame({
         "fault": rows["fault"],
-        "wrong": [f"{row.wrong} of {row.values}" for row in rows.itertuples(index=False)],
-        "of these without noise": rows["wrong_without_noise"],
+        "wrong values": [f"{row.wrong} of {row.values}" for row in rows.itertuples(index=False)],
+        "wrong without noise": rows["wrong_without_noise"],
     })  # fmt: skip
 
 

@@ -261,7 +261,7 @@ def nearest_pairs(tables: Tables, count: int = 6) -> pd.DataFrame:
         for at in (0, 2)
     )
     return pd.DataFrame({
-        "model": rows["model"].replace(words.TITLES), "head": one, "and": other,
+        "model": rows["model"].replace(words.TITLES), "head": one, "other head": other,
         "divergence": rows["divergence"].map("{:.3f}".format),
         "of offsets": rows["profile"].map("{:.3f}".format),
     })  # fmt: skip

@@ -312,8 +312,8 @@ def apart(tables: Tables) -> pd.DataFrame:
 def composed(tables: Tables) -> pd.DataFrame:
     """`apart` as text."""
     rows = apart(tables).map("{:.2f}".format).reset_index()
-    rows.columns = [f"{name} up" if isinstance(name, int) else name for name in rows.columns]
-    return rows.replace({"model": words.TITLES})
+    rows.columns = [f"layers up: {name}" if isinstance(name, int) else name for name in rows]
+    return rows.rename(columns={"by": "read by"}).replace({"model": words.TITLES})
 
 
 def repaired(tables: Tables) -> pd.DataFrame:

@@ -277,7 +277,7 @@ LABELS = {
     (REDRAWN, "output"): "drawn anew",
     (AGAIN, ""): AGAIN,
 }
-"""Rows of the figure: what links are read off, and the step of the decoder."""
+"""Rows of the figure: source of the links, and the step of the decoder."""
 _READ = (WEIGHTS, NORMS, LAYER_WEIGHTS, LAYER_NORMS)
 _KEYS = {WEIGHTS: "weights", NORMS: "norms", DIAGONAL: "diagonal", RANDOM: "random",
          REDRAWN: "redrawn", AGAIN: "again", LAYER_WEIGHTS: "layer_weights",
@@ -309,7 +309,7 @@ def beside(tables: Tables, added: Sequence[Mapping] = ()) -> pd.DataFrame:
     own = own[own["matrix"].isin((WEIGHTS, *PAPER_MATRICES))].set_index(["model", "matrix", "step"])
     shown = [LABELS[key] for key in PAPER]
     columns = {
-        "read off": [*shown, BEST_HEAD],
+        "links from": [*shown, BEST_HEAD],
         "Kobayashi et al., de→en": [*map(words.percent, PAPER.values()), "not compared"],
     }
     for model in own.index.unique("model"):

@@ -187,7 +187,7 @@ def sizes(tables: Tables) -> pd.DataFrame:
     return pd.DataFrame(
         {"heads": rows["heads"], "chosen": rows["chosen"],
          "parameters": rows["parameters"].map(words.count),
-         "of the whole": rows["share_of_parameters"].map(words.percent),
+         "share of all": rows["share_of_parameters"].map(words.percent),
          "MiB on disk": (rows["bytes"] / 2**20).map("{:.1f}".format),
          f"gain, batches of {largest}":
              rows["mask"].map(gains["gain_percent"] / 100).map(words.percent),

@@ -274,7 +274,7 @@ def young_table(tables: Tables) -> pd.DataFrame:
         "mean confidence": rows["mean"].map(words.percent),
         "sharpest": rows["head"] + " " + rows["confidence"].map(words.percent),
         "most at one offset": rows["steady"] + " " + rows["share"].map(words.percent),
-        "which": rows["place"].replace({"own": "own token", "other": "farther away"}),
+        "place": rows["place"].replace({"own": "own token", "other": "farther away"}),
     })  # fmt: skip
 
 

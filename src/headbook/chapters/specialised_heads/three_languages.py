@@ -137,7 +137,7 @@ def counted(tables: Tables) -> pd.DataFrame:
     frame = pd.concat(frames, ignore_index=True)[shown]
     for role in shown[1:4]:
         frame[role] = frame[role].map("{:g}".format)
-    return frame.rename(columns={"heads": "of"})
+    return frame
 
 
 def summary(tables: Tables) -> pd.DataFrame:

@@ -230,7 +230,7 @@ def losses_table(rows: pd.DataFrame) -> pd.DataFrame:
              for each in mean.itertuples()]  # fmt: skip
     possible = pd.Series(least, dtype=float).map(_known)
     columns = {"memory": mean["memory"], "features": mean["features"].map(_whole),
-               "keys": mean["keys"], "authors": pd.Series(theirs, dtype=float).map(_known),
+               "keys": mean["keys"], "authors' best": pd.Series(theirs, dtype=float).map(_known),
                "best here": mean["best"].map(_loss), "least possible": possible,
                "untrained": mean["untrained"].map(_loss),
                "keys remembered": [_estimate(each) for each in mean.itertuples()],

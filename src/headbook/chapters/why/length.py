@@ -331,7 +331,8 @@ def found_where(retrieval: pd.DataFrame) -> pd.DataFrame:
     for (kind, asks), own in retrieval.groupby(["kind", "asks"], sort=False):
         near, far = over_seeds(own["near"]), over_seeds(own["far"])
         reached = own["reached"].mean()
-        rows.append({"kind": kind, "asks": asks, "near": words.percent(near.mean),
+        rows.append({"kind": kind, "asking token": asks.removesuffix(" token"),
+                     "near": words.percent(near.mean),
                      "far": words.estimate(far.mean, max(far.low, 0), min(far.high, 1)),
                      "far places in reach": words.percent(reached),
                      "far, at most": words.percent(reached + (1 - reached) * CHANCE)})  # fmt: skip
@@ -339,7 +340,7 @@ def found_where(retrieval: pd.DataFrame) -> pd.DataFrame:
 
 
 def lists_table(lists: pd.DataFrame) -> pd.DataFrame:
-    """Lists solved by kind, and the share kept of what full attention knows beyond guessing.
+    """Lists solved by kind, and their share of full attention's gain over guessing.
 
     Means over seeds with Student's interval.
     """
@@ -349,7 +350,7 @@ def lists_table(lists: pd.DataFrame) -> pd.DataFrame:
         full = kind == Mixing.FULL
         rows.append({
             "kind": kind, "lists solved": words.estimate(right.mean, right.low, right.high),
-            "kept of what full attention knows":
+            "share of full attention's gain over guessing":
             "" if full else words.estimate(share.mean, share.low, share.high),
             "Tay et al.": words.percent(PAPER_LISTS[Mixing(kind)]) if kind in PAPER_LISTS else "",
         })  # fmt: skip
