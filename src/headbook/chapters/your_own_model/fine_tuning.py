@@ -246,8 +246,8 @@ def held(tables: Tables) -> pd.DataFrame:
     detail = rows["detail"].str.replace("_dependent_to_head", ", dependent → head")
     detail = detail.str.replace("_head_to_dependent", ", head → dependent").str.replace("-", "−")
     names = [words.head(*each) for each in zip(rows["layer"], rows["head"], strict=True)]
-    return pd.DataFrame({"model": rows["model"].replace(words.TITLES), "head": names, "role": rows["role"],
-                         "detail": detail})  # fmt: skip
+    return pd.DataFrame({"model": rows["model"].replace(words.TITLES), "head": names,
+                         "role": rows["role"], "detail": detail})  # fmt: skip
 
 
 def facts(tables: Tables) -> Facts:
