@@ -27,7 +27,7 @@ SMALL = {
     58: {"sentences": 3},
     61: {"corpus": "planted", "seeds": 2, "train": 12, "sentences": 6},
 }
-NAMED = {**{page: SMALL[page] for page in (50, 52, 54, 57, 58)}, 60: {"sentences": 5}}
+NAMED = {**{page: SMALL[page] for page in (50, 52, 54, 57, 58, 61)}, 60: {"sentences": 5}}
 """Pages that run on a model that a reader names."""
 
 
