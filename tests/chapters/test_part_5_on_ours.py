@@ -27,7 +27,7 @@ SMALL = {
     58: {"sentences": 3},
     61: {"corpus": "planted", "seeds": 2, "train": 12, "sentences": 6},
 }
-NAMED = {**{page: SMALL[page] for page in (50, 52, 54, 57, 58)}, 60: {"sentences": 5}}
+NAMED = {**{page: SMALL[page] for page in (50, 52, 54, 57, 58, 61)}, 60: {"sentences": 5}}
 """Pages that run on a model that a reader names."""
 
 
@@ -62,9 +62,11 @@ def test_a_young_model_is_no_evidence_for_or_against_a_work():
     """Its published rows are of its own corpus, and the gate for convergence is closed to each."""
     rows = scorecard.tidy(paths.RESULTS)
     own = rows[rows["model"].isin(OURS) & rows["study"].str.startswith("5")]
-    assert {int(study[:2]) for study in own["study"]} >= {50, 51, 52, 54, 55, 57, 58}
+    assert {int(study[:2]) for study in own["study"]} >= {50, 51, 52, 54, 55, 57, 58, 59}
     assert set(own["outcome"]) == {Outcome.CLOSED} and set(own["corpus"]) == {"mixture-fr"}
     assert own["closed"].str.contains("converged|present|diagnostic").all()
+    tuned = rows[rows["model"].isin(OURS) & (rows["study"] == "61_fine_tuning")]
+    assert len(tuned) >= 9 and set(tuned["outcome"]) == {Outcome.CLOSED}
     translating = rows[rows["model"] == "tatoeba-de-128-more-updates"]
     assert {study[:2] for study in translating["study"]} == {"53"}
     assert set(translating["outcome"]) == {Outcome.CLOSED}

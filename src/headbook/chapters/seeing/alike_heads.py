@@ -293,18 +293,21 @@ def tasks(tables: Tables) -> pd.DataFrame:
     """Scores of the models' own tasks with half of the maps; of draws the mean, and their range."""
     rows = []
     for (model, way), own in tables["scores"].groupby(["model", "way"], sort=False):
-        show = words.percent if own["score"].iloc[0] == PARAPHRASES else "{:.1f}".format
         mean, drawn = own[["value", "change"]].mean(), way in DRAWN
         low, high = ((own["change"].min(), own["change"].max()) if drawn
                      else own[["low", "high"]].iloc[0])  # fmt: skip
         scale, digits = (100, 0) if own["score"].iloc[0] == PARAPHRASES else (1, 1)
         rows.append({
             "model": words.TITLES.get(model, model), "score": own["score"].iloc[0],
-            "maps": "its own" if way == WHOLE else way, "value": show(mean["value"]),
+            "maps": "its own" if way == WHOLE else way, "value": _shown(own, mean["value"]),
             "change": "" if way == WHOLE else words.difference(
                 *(scale * each for each in (mean["change"], low, high)), digits),
         })  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def _shown(rows: pd.DataFrame, value: float) -> str:
+    return words.percent(value) if rows["score"].iloc[0] == PARAPHRASES else f"{value:.1f}"
 
 
 def gaps(tables: Tables, weights: str = TRAINED) -> pd.DataFrame:
@@ -338,8 +341,14 @@ def facts(tables: Tables) -> Facts:
         found |= {f"{name}_most": str(own["saved"].max()),
                   f"{name}_most_least": f"{last[LEAST]:.2f}"}  # fmt: skip
         found |= {f"{name}_unit": "nats per token" if own["unit"].iloc[0] == NATS else "cosine"}
+    for (model, way), own in tables.get("scores", NO_SCORES).groupby(["model", "way"]):
+        name = str(model).replace("-", "_")
+        key = "whole" if way == WHOLE else WAYS[way]
+        found[f"{name}_task_{key}"] = _shown(own, own["value"].mean())
+        found["tested"] = words.count(own["tested"].iloc[0])
     return found
 
 
 FACTS = {CONTRAST: "contrast", MATCHED: "matched", NEAREST: "nearest", RAND: "rand"}
+NO_SCORES = pd.DataFrame({"model": [], "way": []})
 WAYS = {ALIKE: "alike", RANDOM: "random", REDUNDANT: "redundant", ANY: "any", LEAST: "least"}

@@ -211,7 +211,8 @@ def removals(tables: Tables) -> pd.DataFrame:
     mean = tables["removed"].groupby(by, sort=False)[["accuracy", "nats"]].mean()
     found = mean.unstack("labels", sort=False)
     found.columns = [f"{name}, {labels}" for name, labels in found.columns]
-    return found.map("{:.2f}".format).reset_index().rename(columns={"removed": "heads removed"})
+    shown = found.map("{:.2f}".format).reset_index().replace({"model": words.TITLES})
+    return shown.rename(columns={"removed": "heads removed"})
 
 
 def before_and_after(tables: Tables) -> pd.DataFrame:
@@ -221,7 +222,8 @@ def before_and_after(tables: Tables) -> pd.DataFrame:
     """
     found = []
     for model in tables["retrained"]["model"].unique():
-        rows = {name: {"model": model, "heads removed": name} for name in pruning.SETS}
+        title = words.TITLES.get(model, model)
+        rows = {name: {"model": title, "heads removed": name} for name in pruning.SETS}
         for score, shown in (("accuracy", words.points), ("nats", words.signed)):
             for (when, name), own in gained(of_model(tables, model), score).items():
                 mean = over_seeds(own)
@@ -234,7 +236,8 @@ def before_and_after(tables: Tables) -> pd.DataFrame:
 def turned(tables: Tables) -> pd.DataFrame:
     """Preference for polar words and negators, mean over heads and trainings."""
     mean = tables["heads"].groupby(["model", "labels"], sort=False)[["polar", "negators"]].mean()
-    return mean.map("{:.2f}".format).reset_index().rename(columns={"labels": "fine-tuning"})
+    shown = mean.map("{:.2f}".format).reset_index().replace({"model": words.TITLES})
+    return shown.rename(columns={"labels": "fine-tuning"})
 
 
 def held(tables: Tables) -> pd.DataFrame:
@@ -243,8 +246,8 @@ def held(tables: Tables) -> pd.DataFrame:
     detail = rows["detail"].str.replace("_dependent_to_head", ", dependent → head")
     detail = detail.str.replace("_head_to_dependent", ", head → dependent").str.replace("-", "−")
     names = [words.head(*each) for each in zip(rows["layer"], rows["head"], strict=True)]
-    return pd.DataFrame({"model": rows["model"], "head": names, "role": rows["role"],
-                         "detail": detail})  # fmt: skip
+    return pd.DataFrame({"model": rows["model"].replace(words.TITLES), "head": names,
+                         "role": rows["role"], "detail": detail})  # fmt: skip
 
 
 def facts(tables: Tables) -> Facts:
