@@ -41,6 +41,7 @@ DRAWS = 5
 """Random projections per layer."""
 UNTRAINED = ", untrained"
 """Behind the name of a model trained here: the same before its first update."""
+TRAINED = {"model": str, "width": int, "updates": int, "validation_nats": float, "bleu": float}
 BY_WIDTH = ("multi30k-de-64", "multi30k-de-128-short", "multi30k-de-256-short")
 """Translation models that differ in width alone."""
 
@@ -74,9 +75,8 @@ def compute(parameters: Parameters, store: Store) -> Tables:
         "layers": pd.DataFrame(layers),
         "heads": pd.DataFrame(heads),
         "trained": pd.DataFrame(
-            [row for name in parameters.models for row in _trained(name, store)],
-            columns=["model", "width", "updates", "validation_nats", "bleu"],
-        ),
+            [row for name in parameters.models for row in _trained(name, store)], columns=[*TRAINED]
+        ).astype(TRAINED),  # where it is empty, too
     }
     return {**tables, "claims": claims(tables["layers"])}
 
