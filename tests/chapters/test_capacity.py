@@ -133,7 +133,7 @@ def test_a_setting_alone_has_its_own_claims_and_the_head_that_several_are_compar
     found = compute(Parameters(100, HEADS), Store(tmp_path))
     one = found["recall"].query("heads == 1")
     assert set(one["memory"]) == {ELU} and len(one) == 3
-    assert found["claims"]["model"].tolist() == [f"ELU + 1, {heads} heads" for heads in (2, 4, 8)]
+    assert found["claims"]["model"].tolist() == [f"ELU + 1, {heads} heads" for heads in (2, 8)]
     again = compute(Parameters(600, UPDATE), Store(tmp_path))
     assert set(again["recall"]["setting"]) == {UPDATE}
     assert set(again["claims"]["claim"]) == {"capacity-delta-updates"}
