@@ -39,14 +39,15 @@ ONE_HEAD = {
     MENDED: {40: 1, 60: SEEDS},
 }
 """Seeds by map and number of keys, all keys unique."""
-AGAIN = {
-    (Rule.SUM, DPFP): {40: SEEDS},
-    (Rule.DELTA, DPFP): {40: SEEDS},
-    (Rule.DELTA, FAVOR): {400: 1},
-}
-"""The same where keys are written again."""
 WRITTEN = 40
-"""Keys of the claim about them."""
+"""Keys that are written again, of the claim about them."""
+AGAIN = {
+    (rule, name): {WRITTEN: SEEDS if name == DPFP else 1}
+    for name in (ELU, DPFP, "DPFP-2", "DPFP-3", FAVOR, MENDED)
+    for rule in (Rule.SUM, Rule.DELTA)
+} | {(Rule.SOFTMAX, SOFTMAX): {WRITTEN: 1}}
+AGAIN[Rule.DELTA, FAVOR][400] = 1
+"""Seeds by rule, map and number of keys where keys are written again."""
 SEVERAL, SEVERAL_KEYS = (2, 4, 8), 100
 SPLIT_HEADS = 4
 """Splits of values as well."""
@@ -69,6 +70,7 @@ PAPER = {
 PAPER_AGAIN = {
     (Rule.SUM, DPFP): {40: 0.1039},
     (Rule.DELTA, DPFP): {40: 0.0010},
+    (Rule.DELTA, ELU): {40: 0.0010},
 }
 """The same, setting 2."""
 
