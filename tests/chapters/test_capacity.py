@@ -123,6 +123,8 @@ def test_fewer_keys_than_any_memory_has_are_refused(tmp_path):
         compute(Parameters(40, HEADS), Store(tmp_path))
     with pytest.raises(UserError, match="setting is 'head'; give one of capacity, update, heads"):
         Parameters(setting="head")
+    with pytest.raises(UserError, match="heads is 3; give one of"):
+        Parameters(heads=3)
 
 
 def test_a_setting_alone_has_its_own_claims_and_the_head_that_several_are_compared_with(
@@ -134,6 +136,9 @@ def test_a_setting_alone_has_its_own_claims_and_the_head_that_several_are_compar
     one = found["recall"].query("heads == 1")
     assert set(one["memory"]) == {ELU} and len(one) == 3
     assert found["claims"]["model"].tolist() == [f"ELU + 1, {heads} heads" for heads in (2, 4, 8)]
+    four = compute(Parameters(100, HEADS, 4), Store(tmp_path))
+    assert set(four["recall"]["heads"]) == {1, 4}
+    assert four["claims"]["model"].tolist() == ["ELU + 1, 4 heads"]
     again = compute(Parameters(600, UPDATE), Store(tmp_path))
     assert set(again["recall"]["setting"]) == {UPDATE}
     assert set(again["claims"]["claim"]) == {"capacity-delta-updates"}

@@ -6,6 +6,7 @@ import pytest
 
 from headbook import paths
 from headbook.chapters.chapter import find
+from headbook.chapters.why.shared_query_key import BY_WIDTH
 from headbook.claims import scorecard
 from headbook.claims.rule import Outcome
 from headbook.runs.store import Store
@@ -31,3 +32,7 @@ def test_a_young_model_is_no_evidence_for_or_against_a_work():
     assert {int(study[:2]) for study in own["study"]} == SMALL.keys()
     assert set(own["outcome"]) == {Outcome.CLOSED} and set(own["corpus"]) == {"mixture-fr"}
     assert own["closed"].str.contains("converged").all()
+    by_width = rows[rows["study"].str.startswith("40_") & rows["model"].isin(BY_WIDTH)]
+    assert set(by_width["model"]) == {*BY_WIDTH} and set(by_width["corpus"]) == {"multi30k-de"}
+    assert set(by_width["outcome"]) == {Outcome.CLOSED}
+    assert by_width["closed"].str.contains("converged").all()

@@ -43,19 +43,22 @@ def test_turning_keeps_each_heads_spectrum_and_destroys_a_shared_space():
 def test_models_before_training_stand_beside_those_by_width_and_are_no_evidence():
     """One encoder layer per model; before training all of them need 0.375 of the dimensions."""
     shares = {"minilm": 0.15, BY_WIDTH[1]: 0.25, BY_WIDTH[0]: 0.3}
-    shares |= {name + UNTRAINED: 0.375 for name in BY_WIDTH[:2]}
+    shares |= {name + UNTRAINED: 0.375 for name in (*BY_WIDTH[:2], "mixture-fr-256-masked")}
     layers = pd.DataFrame(
         {"model": name, "kind": "encoder", "layer": 1, "alone": 0.7, "random_alone": 0.8,
          "together": share, "turned_together": 0.35, "random_together": 0.38, "third": 0.95,
          "random_third": 0.87}
         for name, share in shares.items()
     )  # fmt: skip
-    trained = pd.DataFrame({"model": BY_WIDTH[1::-1], "width": [128, 64], "bleu": [20.0, 10.04]})
+    trained = pd.DataFrame(
+        {"model": BY_WIDTH[1::-1], "width": [128, 64], "updates": 400, "bleu": [20.0, 10.04]}
+    )
     tables = {"layers": layers, "trained": trained}
     found = by_width(tables)
     assert found["width"].tolist() == [64, 128] and found["BLEU"].tolist() == ["10.0", "20.0"]
     assert found["all heads"].tolist() == ["30\N{NO-BREAK SPACE}%", "25\N{NO-BREAK SPACE}%"]
     assert set(found["all heads, untrained"]) == {"38\N{NO-BREAK SPACE}%"}
-    assert summary(tables)["model"].tolist() == ["MiniLM"]
+    assert summary(tables)["model"].tolist() == ["MiniLM", "Our masked encoder, untrained"]
     assert set(claims(layers)["model"]) == {"minilm", *BY_WIDTH[:2]}
     assert facts(tables)["multi30k_de_64_untrained_together"] == "38\N{NO-BREAK SPACE}%"
+    assert facts(tables)["width_updates"] == "400"

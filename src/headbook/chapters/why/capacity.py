@@ -40,7 +40,7 @@ ONE_HEAD = {
 }
 """Seeds by map and number of keys, all keys unique."""
 WRITTEN = 40
-"""Keys that are written again."""
+"""Keys that are written again, of the claim about them."""
 AGAIN = {
     (rule, name): {WRITTEN: SEEDS if name == DPFP else 1}
     for name in (ELU, DPFP, "DPFP-2", "DPFP-3", FAVOR, MENDED)
@@ -79,16 +79,19 @@ PAPER_AGAIN = {
 class Parameters:
     """Memories are trained for as many keys as this, of the numbers on the page; 600 is all.
 
-    With a `setting` (capacity, update or heads) those alone that its claims need. UserError for
-    another one.
+    With a `setting` (capacity, update or heads) those alone that its claims need, with `heads`
+    those of so many heads and of one. UserError for another setting or number of heads.
     """
 
     keys: int = 20
     setting: str = ""
+    heads: int = 0
 
     def __post_init__(self) -> None:
         if self.setting not in ("", *SETTINGS):
             raise UserError(f"setting is {self.setting!r}; give one of {', '.join(SETTINGS)}")
+        if self.heads not in (0, *SEVERAL):
+            raise UserError(f"heads is {self.heads}; give one of {SEVERAL}, or 0 for all")
 
 
 def plan() -> Iterator[tuple[str, RecallRun]]:
@@ -112,11 +115,12 @@ def _memory(rule: Rule, name: str) -> Memory:
     return Memory(Rule.SOFTMAX) if name == SOFTMAX else Memory(rule, name)
 
 
-def needed(setting: str) -> list[tuple[str, RecallRun]]:
+def needed(setting: str, heads: int = 0) -> list[tuple[str, RecallRun]]:
     """The runs of a setting, of several heads also those of one beside them; without one all."""
     one = (CAPACITY, SEVERAL_KEYS, Memory(map=ELU)) if setting == HEADS else None
     return [(each, run) for each, run in plan()
-            if setting in ("", each) or (each, run.keys, run.memory) == one]  # fmt: skip
+            if (setting in ("", each) or (each, run.keys, run.memory) == one)
+            and (not heads or run.memory.heads in (1, heads))]  # fmt: skip
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
@@ -124,13 +128,14 @@ def compute(parameters: Parameters, store: Store) -> Tables:
 
     UserError for fewer keys than any memory has.
     """
-    runs = needed(parameters.setting)
+    runs = needed(parameters.setting, parameters.heads)
     least = min(run.keys for _, run in runs)
     if parameters.keys < least:
         raise UserError(f"keys is {parameters.keys}; give {least} or more")
     asked = [each for each in runs if each[1].keys <= parameters.keys]
     rows = pd.DataFrame([_row(*each, store) for each in asked], columns=list(ROW))
-    whole = [name for name in SETTINGS if {*needed(name)} <= {*asked}]
+    whole = [name for name in SETTINGS
+             if {*needed(name, parameters.heads * (name == HEADS))} <= {*asked}]  # fmt: skip
     return {"recall": rows} | ({"claims": claims(rows, whole)} if whole else {})
 
 

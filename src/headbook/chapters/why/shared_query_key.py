@@ -6,6 +6,7 @@ Cordonnier et al. 2020, section 3 and Figure 1, which the seed article's third i
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -40,6 +41,7 @@ DRAWS = 5
 """Random projections per layer."""
 UNTRAINED = ", untrained"
 """Behind the name of a model trained here: the same before its first update."""
+TRAINED = {"model": str, "width": int, "updates": int, "validation_nats": float, "bleu": float}
 BY_WIDTH = ("multi30k-de-64", "multi30k-de-128-short", "multi30k-de-256-short")
 """Translation models that differ in width alone."""
 
@@ -73,9 +75,8 @@ def compute(parameters: Parameters, store: Store) -> Tables:
         "layers": pd.DataFrame(layers),
         "heads": pd.DataFrame(heads),
         "trained": pd.DataFrame(
-            [row for name in parameters.models for row in _trained(name, store)],
-            columns=["model", "width", "updates", "validation_nats", "bleu"],
-        ),
+            [row for name in parameters.models for row in _trained(name, store)], columns=[*TRAINED]
+        ).astype(TRAINED),  # where it is empty, too
     }
     return {**tables, "claims": claims(tables["layers"])}
 
@@ -103,8 +104,13 @@ def _trained(name: str, store: Store) -> Iterator[dict[str, object]]:
 
 def random_spectra(block: QueryKey) -> tuple[Tensor, Tensor]:
     """The same of independent normal entries, mean over draws: rank alone bends these curves."""
-    generator = torch.Generator().manual_seed(block.layer)
-    shape = (DRAWS, *block.queries.shape)
+    return _random_spectra(block.layer, tuple(block.queries.shape))
+
+
+@cache
+def _random_spectra(layer: int, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(layer)
+    shape = (DRAWS, *shape)
     drawn = [torch.randn(shape, generator=generator, dtype=torch.float64) for _ in range(2)]
     pairs = [spectra(queries, keys) for queries, keys in zip(*drawn, strict=True)]
     alone, together = (torch.stack(each).mean(0) for each in zip(*pairs, strict=True))
@@ -195,7 +201,8 @@ def summary(tables: Tables) -> pd.DataFrame:
                "turned_together": "all heads, each turned",
                "random_together": "all heads, random"}  # fmt: skip
     frame = mean[list(columns)].mean().map(words.percent).rename(columns=columns).reset_index()
-    return frame.assign(model=frame["model"].replace(words.TITLES))
+    before = {name + UNTRAINED: title + UNTRAINED for name, title in words.TITLES.items()}
+    return frame.assign(model=frame["model"].replace(words.TITLES | before))
 
 
 def by_width(tables: Tables) -> pd.DataFrame:
@@ -217,7 +224,8 @@ def facts(tables: Tables) -> Facts:
     layers = tables["layers"].query("kind == 'encoder'")
     mean = layers.groupby("model")[["alone", "together", "random_together", "random_alone",
                                     "turned_together", "third", "random_third"]].mean()  # fmt: skip
-    found: Facts = {"draws": str(DRAWS)}
+    updates = tables["trained"].query("model in @BY_WIDTH")["updates"].unique()
+    found: Facts = {"draws": str(DRAWS), "width_updates": ", ".join(map(words.count, updates))}
     for model, row in mean.iterrows():
         key = re.sub(r"\W+", "_", str(model))
         found |= {f"{key}_{name}": words.percent(value) for name, value in row.items()}
