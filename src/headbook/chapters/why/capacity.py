@@ -43,10 +43,9 @@ WRITTEN = 40
 """Keys that are written again, of the claim about them."""
 AGAIN = {
     (rule, name): {WRITTEN: SEEDS if name == DPFP else 1}
-    for name in (ELU, DPFP, "DPFP-2", "DPFP-3", FAVOR, MENDED)
+    for name in (ELU, DPFP, "DPFP-2", "DPFP-3")
     for rule in (Rule.SUM, Rule.DELTA)
-} | {(Rule.SOFTMAX, SOFTMAX): {WRITTEN: 1}}
-AGAIN[Rule.DELTA, FAVOR][400] = 1
+} | {(Rule.SUM, FAVOR): {WRITTEN: 1}, (Rule.DELTA, FAVOR): {400: 1}}
 """Seeds by rule, map and number of keys where keys are written again."""
 SEVERAL, SEVERAL_KEYS = (2, 4, 8), 100
 SPLIT_HEADS = 4
