@@ -14,6 +14,8 @@ def test_numbers_are_formatted_once() -> None:
     assert words.count(4078) == "4,078"
     assert words.head(6, 5) == "L6H5"
     assert words.span([17, 15, 17]) == "15 to 17" and words.span([4]) == "4"
+    assert words.percents([0.48, 0.497, 0.49]) == "48 to 50\N{NO-BREAK SPACE}%"
+    assert words.percents([0.999, 1.0]) == "100\N{NO-BREAK SPACE}%"
     assert words.difference(-0.534, -1.2, 0.001) == "−0.53 [−1.20, 0.00]"
     assert words.difference(1.25, 0.5, 2.0, digits=1) == "+1.2 [+0.5, +2.0]"
 

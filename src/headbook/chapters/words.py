@@ -23,6 +23,13 @@ def percent(share: float | int) -> str:
     return "none" if math.isnan(share) else f"{_whole(100 * share)}\N{NO-BREAK SPACE}%"
 
 
+def percents(shares: Iterable[float]) -> str:
+    """Least and most of several, of seeds or trainings: 0.48 and 0.497 as `48 to 50 %`."""
+    low, high = min(shares), max(shares)
+    one = _whole(100 * low) == _whole(100 * high)
+    return percent(high) if one else f"{_whole(100 * low)} to {percent(high)}"
+
+
 def points(difference: float | int) -> str:
     """A difference of shares, 0.293 as `29 points`; with its sign where it is negative."""
     return f"{_whole(100 * difference)} points".replace("-", "−")
@@ -36,6 +43,12 @@ def interval(low: float, high: float | int) -> str:
 def estimate(value: float, low: float, high: float | int) -> str:
     """`64 % [62, 66]`."""
     return f"{percent(value)} {interval(low, high)}"
+
+
+def exact_estimate(value: float, low: float, high: float | int) -> str:
+    """A share with its interval, to a tenth of a per cent: `2.5 % [2.3, 2.6]`."""
+    shown, *ends = (f"{100 * each:.1f}" for each in (value, low, high))
+    return f"{shown}\N{NO-BREAK SPACE}% [{', '.join(ends)}]"
 
 
 def head(layer: int, number: int) -> str:
