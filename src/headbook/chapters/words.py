@@ -51,9 +51,9 @@ def exact_estimate(value: float, low: float, high: float | int) -> str:
     return f"{shown}\N{NO-BREAK SPACE}% [{', '.join(ends)}]"
 
 
-def head(layer: int, number: int) -> str:
+def head(layer: SupportsInt, number: SupportsInt) -> str:
     """`L6H5`: layer and head counted from one."""
-    return f"L{layer}H{number}"
+    return f"L{int(layer)}H{int(number)}"
 
 
 def count(number: SupportsInt) -> str:

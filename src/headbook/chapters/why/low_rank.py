@@ -144,8 +144,8 @@ def facts(tables: Tables) -> Facts:
                     "shortest": str(int(heads["length"].min()))}  # fmt: skip
     for row in tables["claims"].query("claim == 'low-rank-log-length'").itertuples():
         key = f"{row.model.replace('-', '_')}_growth"
-        found |= {key: f"{row.value:.1f}",
-                  f"{key}_estimate": f"{row.value:.1f} [{row.low:.1f}, {row.high:.1f}]"}  # fmt: skip
+        found[key] = f"{row.value:.1f}"
+        found[f"{key}_estimate"] = f"{row.value:.1f} [{row.low:.1f}, {row.high:.1f}]"
     span = heads["length"].max(), heads["length"].min()
     found |= {"log_growth": f"{np.log(span[0]) / np.log(span[1]):.1f}",
               "linear_growth": f"{span[0] / span[1]:.0f}"}  # fmt: skip

@@ -52,6 +52,6 @@ def facts(tables: Tables) -> Facts:
     }
     if len(previous):
         best = previous.iloc[0]
-        found |= {"previous_head": words.head(int(best["layer"]), int(best["head"])),
+        found |= {"previous_head": words.head(best["layer"], best["head"]),
                   "previous": words.estimate(best["score"], best["low"], best["high"])}  # fmt: skip
     return found
