@@ -60,8 +60,7 @@ def test_an_interval_in_an_answer_is_that_of_the_claim(place: tuple[str, str, st
     chapter, answer, facts = opened(name)
     rows = published_tables(chapter)["claims"].set_index(["claim", "model"])
     value, low, high = rows.loc[(claim, model), ["value", "low", "high"]]
-    plain = "{:.2f} [{:.2f}, {:.2f}]".format
-    forms = (words.estimate, words.exact_estimate, words.difference, plain)
+    forms = (words.estimate, words.exact_estimate, words.difference, words.number)
     assert facts[OF_CLAIMS[place]] in [form(value, low, high) for form in forms]
     assert OF_CLAIMS[place] in FACT.findall(answer)
 

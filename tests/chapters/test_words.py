@@ -11,6 +11,7 @@ def test_numbers_are_formatted_once() -> None:
     assert words.percent(nan) == "none"
     assert words.estimate(0.658, 0.63, 0.687) == "66\N{NO-BREAK SPACE}% [63, 69]"
     assert words.exact_estimate(0.0247, 0.0233, 0.026) == "2.5\N{NO-BREAK SPACE}% [2.3, 2.6]"
+    assert words.number(2.011, 1.961, 2.075) == "2.01 [1.96, 2.08]"
     assert words.points(-0.127) == "−13 points"
     assert words.count(4078) == "4,078"
     assert words.head(6, 5) == "L6H5"

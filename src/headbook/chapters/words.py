@@ -51,6 +51,12 @@ def exact_estimate(value: float, low: float, high: float | int) -> str:
     return f"{shown}\N{NO-BREAK SPACE}% [{', '.join(ends)}]"
 
 
+def number(value: float, low: float, high: float | int, digits: int = 2) -> str:
+    """A number that is no share, with its interval: `2.01 [1.96, 2.08]`."""
+    shown, *ends = (f"{each:.{digits}f}" for each in (value, low, high))
+    return f"{shown} [{', '.join(ends)}]"
+
+
 def head(layer: SupportsInt, number: SupportsInt) -> str:
     """`L6H5`: layer and head counted from one."""
     return f"L{int(layer)}H{int(number)}"

@@ -348,7 +348,7 @@ def _ranges(rows: pd.DataFrame, name: str) -> Facts:
     (alike,) = rows[rows["way"] == ALIKE][["value", "low", "high"]].to_numpy()
     drawn = {WAYS[way]: rows.loc[rows["way"] == way, "value"] for way in (RANDOM, ANY)}
     return {
-        f"{name}_alike_estimate": "{:.2f} [{:.2f}, {:.2f}]".format(*alike),
+        f"{name}_alike_estimate": words.number(*alike),
         **{f"{name}_{key}_range": f"{values.min():.2f} to {values.max():.2f}"
            for key, values in drawn.items()},
     }  # fmt: skip

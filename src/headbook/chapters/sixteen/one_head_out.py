@@ -255,4 +255,4 @@ def _of_test(tables: Tables) -> Facts:
 
 def _lost(row: pd.Series) -> str:
     """The fall of BLEU by removing a head, with its interval over sentences: `9.1 [7.0, 11.2]`."""
-    return f"{-row['change']:.1f} [{-row['high']:.1f}, {-row['low']:.1f}]"
+    return words.number(-row["change"], -row["high"], -row["low"], 1)

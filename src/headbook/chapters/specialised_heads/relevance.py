@@ -341,6 +341,6 @@ def _estimates(claims: pd.DataFrame, model: str, title: str) -> Facts:
     rows = claims.query("model == @model").set_index("claim")[["value", "low", "high"]]
     dominating, rare = rows.loc[DOMINANCE_CLAIM], rows.loc[RARE_CLAIM]
     return {
-        f"{title}_largest_estimate": "{:.2f} [{:.2f}, {:.2f}]".format(*dominating),
+        f"{title}_largest_estimate": words.number(*dominating),
         f"{title}_rare_estimate": words.exact_estimate(*rare),
     }

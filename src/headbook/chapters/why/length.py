@@ -371,10 +371,7 @@ def facts(tables: Tables) -> Facts:
             if row.kind != FEEDING:
                 key = keys[row.kind]
                 found |= {f"time_{key}": f"{row.time:.2f}", f"memory_{key}": f"{row.memory:.2f}"}
-        for row in tables["claims"].query("claim == 'length-full-quadratic'").itertuples():
-            found[f"time_{keys[row.model]}_estimate"] = (
-                f"{row.value:.2f} [{row.low:.2f}, {row.high:.2f}]"
-            )
+                found[f"time_{key}_estimate"] = words.number(row.time, row.low, row.high)
         for row in quicker(tables["times"]).itertuples():
             found[f"{keys[row.kind]}_{row.length}"] = f"{row.value:.1f}"
         for length in PAPER_MEMORY:
@@ -398,7 +395,6 @@ def facts(tables: Tables) -> Facts:
                   "lists_known": f"{100 * lists['known'].mean():.0f}"}  # fmt: skip
         for kind, own in lists.groupby("kind"):
             found[f"lists_{keys[kind]}"] = words.percent(own["right"].mean())
-            found[f"kept_{keys[kind]}"] = words.percent(own["share"].mean())
             found[f"kept_{keys[kind]}_range"] = words.percents(own["share"])
         found |= {f"paper_lists_{keys[k]}": words.percent(v) for k, v in PAPER_LISTS.items()}
     return found

@@ -145,7 +145,7 @@ def facts(tables: Tables) -> Facts:
     for row in tables["claims"].query("claim == 'low-rank-log-length'").itertuples():
         key = f"{row.model.replace('-', '_')}_growth"
         found[key] = f"{row.value:.1f}"
-        found[f"{key}_estimate"] = f"{row.value:.1f} [{row.low:.1f}, {row.high:.1f}]"
+        found[f"{key}_estimate"] = words.number(row.value, row.low, row.high, 1)
     span = heads["length"].max(), heads["length"].min()
     found |= {"log_growth": f"{np.log(span[0]) / np.log(span[1]):.1f}",
               "linear_growth": f"{span[0] / span[1]:.0f}"}  # fmt: skip
