@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from headbook.artefacts.new_task import OURS, Start
+from headbook.chapters import words
 from headbook.chapters.why.frozen_transformers import (
     BEST_RATE,
     FROZEN,
@@ -33,6 +34,7 @@ from headbook.chapters.why.frozen_transformers import (
 )
 from headbook.corpora.small_tasks import DIGITS, LISTOPS, XOR
 from headbook.models.new_ends import Trainable
+from headbook.statistics import binomial_interval
 from headbook.types import UserError
 
 
@@ -118,6 +120,10 @@ def test_our_encoder_is_a_second_body_whose_claims_are_not_counted():
     assert len(found) == 2 * SEEDS * (len(TASKS) - 1) and found["model"].str.startswith("our").all()
     stated = facts({"cells": table(late), "ours": ours})
     assert stated["ours_xor_trained_positions_best"] == "80\N{NO-BREAK SPACE}%"
+    low, high = binomial_interval(480, 600)  # one training, 600 examples
+    assert stated["listops_trained_norms_best_estimate"] == words.estimate(0.8, low, high)
+    assert "listops_trained_positions_one_estimate" not in stated  # of seeds
+    assert stated["listops_scratch_all_one_range"] == "50\N{NO-BREAK SPACE}%"
     beside = bodies_table(table(lambda cell: late(cell) / 2), ours).set_index(["task", "body"])
     assert beside.loc[(XOR, "ours")].to_list() == ["70 / 80", "60 / 70"]
     assert beside.loc[(XOR, "MiniLM")].to_list() == ["35 / 40", "30 / 35"]

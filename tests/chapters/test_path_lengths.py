@@ -55,4 +55,7 @@ def test_what_untrained_networks_pass_proves_nothing():
 
 def test_the_prose_has_each_tasks_shares():
     assert facts(found())["sorting_alone"] == "70\N{NO-BREAK SPACE}%"
+    spread = found()
+    spread.loc[(spread["seed"] == 1) & (spread["by"] == UP_TO), "right"] = 0.8
+    assert facts(spread)["sorting_short_range"] == "80 to 95\N{NO-BREAK SPACE}%"
     assert summary(found()).set_index("task").loc[SORTING, "one layer, alone"].startswith("70")

@@ -194,8 +194,9 @@ def test_every_checkpoint_is_a_row(tables: Tables):
 def test_claims_are_rows_the_scorecard_takes(tables: Tables):
     known = ledger.load()
     claims = checked(known, tables["claims"].astype({"seed": str}), NAME, "test")
-    mine = {each.id for each in known.claims if each.study == NAME}
-    mine -= {"emergence-neighbour-own-domain", *study.SUPERSEDED}  # one text: no other domain
+    # superseded claims are published and not measured again
+    mine = {each.id for each in known.claims if each.study == NAME and not each.superseded}
+    mine -= {"emergence-neighbour-own-domain"}  # one text: no other domain
     mine -= {study.long.BEFORE, study.long.FIRST, study.long.SOONER}  # of long trainings
     assert set(claims["claim"]) == mine
 

@@ -114,6 +114,9 @@ def test_optional_fields_are_read_and_have_defaults(tmp_path):
         (changed(history=[{"until": "2026-11-23", "was": "x"}]), "missing because"),
         (changed(history=[CHANGE | {"until": "soon"}]), "'soon' is no date"),
         (changed(history=[CHANGE, CHANGE | {"until": "2026-01-01"}]), "oldest change first"),
+        (changed(superseded="no-such-claim"), "superseded names 'no-such-claim'"),
+        (changed(superseded="a-claim"), "superseded names 'a-claim'"),
+        (changed(superseded=["a-claim"]), "superseded: must be text"),
     ],
 )
 def test_a_fault_is_one_line_naming_the_claim(tmp_path, entry, said):

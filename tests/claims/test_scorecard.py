@@ -192,6 +192,21 @@ def test_what_is_not_counted_says_why(tmp_path):
     assert 'data-mark="not counted"' in shown and "identity</span>" in shown
 
 
+def test_a_superseded_claim_is_shown_and_not_counted(tmp_path):
+    told = ("needs-width", "tatoeba-de w128", "tatoeba-de", "de", None, 0.2, 0.1, 0.3, None)
+    publish(tmp_path, told, study="27_what_specialising_needs")
+    shown = line(scorecard.page(tmp_path), "needs-width")
+    assert 'data-mark="not counted"' in shown and "superseded</span>" in shown
+    assert "● replicated (superseded, not counted)" in shown
+    assert 'Superseded by <a href="#neighbour-needs-width">' in shown
+    assert verdict_of(tmp_path, "needs-width") == Verdict.REPLICATED
+
+
+def test_a_line_says_what_is_measured_in_which_unit(tmp_path):
+    shown = line(scorecard.page(tmp_path), "xray-first-layer-embedding")
+    assert "Unit: natural logarithm, or nats. Counts when" in shown
+
+
 def test_a_changed_rule_tells_its_history(tmp_path):
     shown = line(scorecard.page(tmp_path), "michel-t1-few-significant")
     assert "Until 2026-11-23: At most 0.183" in shown and "Changed because:" in shown

@@ -65,8 +65,11 @@ class Page:
         return Table(frame, download, self.tables[download] if download else None)
 
     def claims(self) -> "Table":
-        """One row per claim of this page, with its verdict over all published models."""
-        return Table(judged(self.chapter.name, _claims(self.published))[0])
+        """One row per claim of this page, with its verdict over all published models; below, what
+        each claim means.
+        """
+        found = judged(self.chapter.name, _claims(self.published))
+        return Table(found.table, below=found.definitions)
 
     def glue(self, name: str, shown: object) -> None:
         """Stores an object for `{glue}` in a tab or below a fold, where no code can stand.
@@ -113,21 +116,25 @@ class Lines:
 
 @dataclass(frozen=True)
 class Table:
-    """A table as HTML, and where it was cut from a published one, that one to download."""
+    """A table as HTML, and where it was cut from a published one, that one to download.
+
+    `below` is HTML that stands under it.
+    """
 
     frame: pd.DataFrame
     name: str = ""
     whole: pd.DataFrame | None = None
+    below: str = ""
 
     def _repr_html_(self) -> str:
         body = self.frame.to_html(index=False, border=0, na_rep="", escape=True,
                                   classes="table headbook-table")  # fmt: skip
         scroll = f'<div class="headbook-scroll" tabindex="0">{body}</div>'
         if self.whole is None:
-            return scroll
+            return scroll + self.below
         data = base64.b64encode(self.whole.to_csv(index=False).encode()).decode()
         link = f'<a download="{self.name}.csv" href="data:text/csv;base64,{data}">'
-        return f"{scroll}<p>{link}{self.name}.csv</a>, {len(self.whole):,} rows</p>"
+        return f"{scroll}<p>{link}{self.name}.csv</a>, {len(self.whole):,} rows</p>{self.below}"
 
 
 def open_page(
@@ -155,7 +162,7 @@ def open_page(
     comparison = compare(live, known, chapter.keys) if released else Comparison(0)
     tables = _joined(known, trained.tables if trained else {})
     facts = chapter.facts(tables)
-    facts |= {"verdicts": _counted(judged(chapter.name, _claims(tables))[1])}
+    facts |= {"verdicts": _counted(judged(chapter.name, _claims(tables)).counted)}
     of_released = live.keys() & known.keys() - (trained.tables.keys() if trained else set())
     beside = {n: beside_published(live[n], known[n], chapter.keys) for n in of_released}
     with_new = {**tables, **beside}

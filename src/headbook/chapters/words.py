@@ -23,6 +23,13 @@ def percent(share: float | int) -> str:
     return "none" if math.isnan(share) else f"{_whole(100 * share)}\N{NO-BREAK SPACE}%"
 
 
+def percents(shares: Iterable[float]) -> str:
+    """Least and most of several, of seeds or trainings: 0.48 and 0.497 as `48 to 50 %`."""
+    low, high = min(shares), max(shares)
+    one = _whole(100 * low) == _whole(100 * high)
+    return percent(high) if one else f"{_whole(100 * low)} to {percent(high)}"
+
+
 def points(difference: float | int) -> str:
     """A difference of shares, 0.293 as `29 points`; with its sign where it is negative."""
     return f"{_whole(100 * difference)} points".replace("-", "−")
@@ -38,9 +45,21 @@ def estimate(value: float, low: float, high: float | int) -> str:
     return f"{percent(value)} {interval(low, high)}"
 
 
-def head(layer: int, number: int) -> str:
+def exact_estimate(value: float, low: float, high: float | int) -> str:
+    """A share with its interval, to a tenth of a per cent: `2.5 % [2.3, 2.6]`."""
+    shown, *ends = (f"{100 * each:.1f}" for each in (value, low, high))
+    return f"{shown}\N{NO-BREAK SPACE}% [{', '.join(ends)}]"
+
+
+def number(value: float, low: float, high: float | int, digits: int = 2) -> str:
+    """A number that is no share, with its interval: `2.01 [1.96, 2.08]`."""
+    shown, *ends = (f"{each:.{digits}f}" for each in (value, low, high))
+    return f"{shown} [{', '.join(ends)}]"
+
+
+def head(layer: SupportsInt, number: SupportsInt) -> str:
     """`L6H5`: layer and head counted from one."""
-    return f"L{layer}H{number}"
+    return f"L{int(layer)}H{int(number)}"
 
 
 def count(number: SupportsInt) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from headbook.claims.ledger import Claim, Ledger
-from headbook.claims.render import changes, models, named, printed, summary
+from headbook.claims.render import models, named, printed, ruled, summary
 from headbook.claims.verdict import Result, Verdict
 
 OWN = "headbook"
@@ -25,7 +25,8 @@ MEANINGS = {
     Verdict.INCONCLUSIVE: "undecided: intervals include the threshold",
     Verdict.ABSENT: "the phenomenon is not in these models: a gate is closed for each",
     Verdict.NOT_RUN: "no model that counts has been measured",
-    UNCOUNTED: "true by construction, about a text only, or passed by untrained models too",
+    UNCOUNTED: "true by construction, about a text only, passed by untrained models too, or "
+    "superseded by a later claim",
 }
 SHAPES = {
     Verdict.REPLICATED: '<circle cx="8" cy="8" r="6"/>',
@@ -259,7 +260,8 @@ def _line(results: Sequence[Result], pages: str) -> str:
         f'· <a href="#{claim.id}">link</a>',
         *(f"The paper: {_text(printed(value))}" for value in claim.paper),
         *(line for each in results for line in _at(each)),
-        *map(_text, _ruled(claim)),
+        *map(_text, ruled(claim)),
+        *_successor(claim),
     ]
     text = "".join(f"<p>{line}</p>" for line in inside)
     return (
@@ -278,14 +280,11 @@ def _at(result: Result) -> Iterator[str]:
     yield "<br>".join(map(_text, [said, *models(result)]))
 
 
+def _successor(claim: Claim) -> Iterator[str]:
+    if claim.superseded:
+        yield f'Superseded by <a href="#{claim.superseded}">another claim</a>.'
+
+
 def _text(text: str) -> str:
     """Escaped and on one line, so that none can end the block of HTML."""
     return escape(" ".join(text.split()))
-
-
-def _ruled(claim: Claim) -> Iterator[str]:
-    yield f"Measure: {claim.measure}"
-    yield f"Counts when {claim.rule.in_words()}. {claim.because}"
-    if claim.gates:
-        yield f"Gates: {', '.join(sorted(claim.gates))}."
-    yield from changes(claim)

@@ -52,7 +52,7 @@ _FIELDS = {
     "id", "source", "claim", "paper", "unit", "study", "domain", "measure", "rule", "because",
     "profile",
 }  # fmt: skip
-_OPTIONAL = frozenset({"kind", "gates", "role", "effect", "rows", "seeds", "history"})
+_OPTIONAL = frozenset({"kind", "gates", "role", "effect", "rows", "seeds", "history", "superseded"})
 ROLES = ("any", "positional", "syntactic", "rare")
 
 
@@ -81,7 +81,8 @@ class Claim:
     `role` is what a head must have for the gate `present`, None where the value alone tells.
     `effect` is the size that the work reports, in the unit of the value, for the gate `power`.
     `seeds` is the number of seeds behind each published interval, None for an interval within one
-    model. `history` is in the order of the dates.
+    model. `history` is in the order of the dates. `superseded` is the id of the claim that now asks
+    the question in its place: it is shown and not counted.
     """
 
     id: str
@@ -103,6 +104,7 @@ class Claim:
     rows: Rows = Rows.MODELS
     seeds: int | None = None
     history: tuple[Change, ...] = ()
+    superseded: str | None = None
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ def load(path: Path | None = None) -> Ledger:
     works = {key: work for file in files.values() for key, work in file.get("works", {}).items()}
     claims = tuple(_claim(entry, name) for name, file in files.items() for entry in file["claims"])
     ledger = Ledger(claims, works, domains)
-    for check in (_unique, _known_words):
+    for check in (_unique, _known_words, _known_successors):
         check(ledger, path.name)
     return ledger
 
@@ -206,6 +208,7 @@ def _claim(entry: object, file: str) -> Claim:
         rows=_member(Rows, entry.get("rows", "models"), f"{where}, rows"),
         seeds=_seeds(entry.get("seeds"), f"{where}, seeds"),
         history=_history(entry.get("history", []), f"{where}, history"),
+        superseded=_successor(entry, f"{where}, superseded"),
     )
 
 
@@ -226,6 +229,10 @@ def _seeds(value: object, where: str) -> int | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 2):
         raise UserError(f"{where}: {value!r} is no number of seeds; an interval needs two or more")
     return value
+
+
+def _successor(entry: dict, where: str) -> str | None:
+    return _text(entry["superseded"], where) if "superseded" in entry else None
 
 
 def _history(entries: object, where: str) -> tuple[Change, ...]:
@@ -327,3 +334,14 @@ def _known_words(ledger: Ledger, file: str) -> None:
                     f"{file}, {claim.id}: {field} {getattr(claim, field)!r} is not known;"
                     f" use one of {', '.join(words)}"
                 )
+
+
+def _known_successors(ledger: Ledger, file: str) -> None:
+    """A claim is superseded by one of its own page that is in force."""
+    in_force = {claim.id: claim.study for claim in ledger.claims if claim.superseded is None}
+    for claim in ledger.claims:
+        if claim.superseded is not None and in_force.get(claim.superseded) != claim.study:
+            raise UserError(
+                f"{file}, {claim.id}: superseded names {claim.superseded!r}, which is no claim in "
+                f"force of {claim.study}"
+            )

@@ -17,6 +17,15 @@ SYMBOLS = {
     Verdict.ABSENT: "□",
     Verdict.NOT_RUN: "·",
 }
+UNITS = {
+    "share": "share (0.1 is ten per cent, or ten points)",
+    "count": "count",
+    "layer": "layer",
+    "ratio": "ratio",
+    "bleu": "BLEU points",
+    "correlation": "correlation",
+    "log": "natural logarithm, or nats",
+}
 
 
 def named(result: Result) -> str:
@@ -61,6 +70,15 @@ def models(result: Result) -> Iterator[str]:
         if model.seeds > 1:
             own = ", ".join(number(row["value"], result.claim.unit) for row in model.rows)
             yield f"– its seeds: {own}"
+
+
+def ruled(claim: Claim) -> Iterator[str]:
+    """One line each: measure, unit, rule with its reason, gates, former forms."""
+    yield f"Measure: {claim.measure}"
+    yield f"Unit: {UNITS[claim.unit]}. Counts when {claim.rule.in_words()}. {claim.because}"
+    if claim.gates:
+        yield f"Gates: {', '.join(sorted(claim.gates))}."
+    yield from changes(claim)
 
 
 def changes(claim: Claim) -> Iterator[str]:

@@ -62,6 +62,8 @@ class Result:
     @property
     def uncounted(self) -> str:
         """Why the claim is not counted among the findings; empty where it is."""
+        if self.claim.superseded:
+            return "superseded"
         if self.claim.kind is not Kind.FINDING:
             return {Kind.IDENTITY: "identity", Kind.TEXT: "property of a text"}[self.claim.kind]
         said = [each for each in self.models if each.outcome is not Outcome.OUTSIDE]

@@ -295,7 +295,11 @@ def facts(tables: Tables) -> Facts:
                 f"{key}_previous": words.percent(best["previous_points"]),
                 f"{key}_symmetric": words.percent(best["previous_symmetric"]),
                 f"{key}_energy": words.tenths(best["scores"]).lstrip("+"),
+                f"{key}_energy_estimate": words.exact_estimate(*best[["scores", "low", "high"]]),
             }
+            for column in ("previous_points", "previous_symmetric"):
+                three = best[[column, f"{column}_low", f"{column}_high"]]
+                found[f"{key}_{column}_estimate"] = words.estimate(*three)
     if "asymmetry" in tables:
         own = tables["asymmetry"].set_index("version")
         trained, before = own.loc["trained"], own.loc["untrained"]

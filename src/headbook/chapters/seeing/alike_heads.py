@@ -328,6 +328,7 @@ def facts(tables: Tables) -> Facts:
             plain = row["statistic"] in (NEAREST,)
             found[name] = words.percent(row["value"]) if plain else words.signed(row["value"])
             if plain:
+                found[f"{name}_estimate"] = words.estimate(row["value"], row["low"], row["high"])
                 found[f"{name}_chance"] = words.percent(row["baseline"])
             elif pd.notna(row["low"]):
                 found[f"{name}_interval"] = words.between(row["low"], row["high"])
@@ -335,6 +336,7 @@ def facts(tables: Tables) -> Facts:
         name, count = str(model).replace("-", "_"), halfway(own)
         middle = own[own["saved"] == count].groupby("way")["value"].mean()
         found |= {f"{name}_{key}": f"{middle[way]:.3f}" for way, key in WAYS.items()}
+        found |= _ranges(own[own["saved"] == count], name)
         found |= {f"{name}_saved": str(count), "draws": str(own["draw"].max() + 1),
                   "merged_sentences": words.count(own["sentences"].max())}  # fmt: skip
         last = own[own["saved"] == own["saved"].max()].groupby("way")["value"].mean()
@@ -347,6 +349,17 @@ def facts(tables: Tables) -> Facts:
         found[f"{name}_task_{key}"] = _shown(own, own["value"].mean())
         found["tested"] = words.count(own["tested"].iloc[0])
     return found
+
+
+def _ranges(rows: pd.DataFrame, name: str) -> Facts:
+    """The loss added, with its interval over sentences for one choice, with its range for draws."""
+    (alike,) = rows[rows["way"] == ALIKE][["value", "low", "high"]].to_numpy()
+    drawn = {WAYS[way]: rows.loc[rows["way"] == way, "value"] for way in (RANDOM, ANY)}
+    return {
+        f"{name}_alike_estimate": words.number(*alike),
+        **{f"{name}_{key}_range": f"{values.min():.2f} to {values.max():.2f}"
+           for key, values in drawn.items()},
+    }  # fmt: skip
 
 
 FACTS = {CONTRAST: "contrast", MATCHED: "matched", NEAREST: "nearest", RAND: "rand"}

@@ -189,9 +189,9 @@ def facts(tables: Tables) -> Facts:
         found[f"{key}_best"] = str(int(row["best"]))
     for row in tables["layers"].to_dict("records"):
         if row["weights"] == RELEASED:
-            found[words.key(row["model"], row["property"], "at") + str(row["layer"])] = (
-                words.percent(row["value"])
-            )
+            key = words.key(row["model"], row["property"], "at") + str(row["layer"])
+            found[key] = words.percent(row["value"])
+            found[f"{key}_estimate"] = words.estimate(row["value"], row["low"], row["high"])
     for row in tables["claims"].to_dict("records"):
         if row["corpus"] == CORPUS:
             key = words.key(row["model"], row["claim"].removeprefix("pipeline-"))

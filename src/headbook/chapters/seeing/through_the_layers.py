@@ -286,6 +286,7 @@ def facts(tables: Tables) -> Facts:
             names = (row.form, row.effect, row.weights, row.method)
             name = "_".join([row.model.replace("-", "_"), *(SHORT[each] for each in names)])
             found[f"{name}_{row.layer}"] = words.signed(row.value)
+            found[f"{name}_{row.layer}_estimate"] = words.difference(row.value, row.low, row.high)
     for effect, methods in PAPER.items():
         for method, values in methods.items():
             for layer in (1, len(values)):

@@ -285,6 +285,9 @@ def facts(tables: Tables) -> Facts:
         key = f"{str(model).replace('-', '_')}_{_KEYS[str(matrix)]}"
         found |= {f"{key}_{quantity.replace(' ', '_')}": words.percent(means[quantity])
                   for quantity in ("special", "first special", "last special")}  # fmt: skip
+    for row in tables["claims"].query("claim == 'clark-half-on-special'").itertuples():
+        key = f"{str(row.model).replace('-', '_')}_{_KEYS[WEIGHTS]}_special_estimate"
+        found[key] = words.exact_estimate(row.value, row.low, row.high)
     weights = main_rows(tables["heads"]).query("matrix == @WEIGHTS")
     for model, rows in weights.groupby("model", sort=False):
         key = str(model).replace("-", "_")

@@ -275,6 +275,10 @@ def facts(tables: Tables) -> Facts:
         "both": words.count(both),
         "both_masked": words.percent(at_both.loc[MASKED, Score.NEIGHBOUR]),
         "both_translating": words.percent(at_both.loc[TRANSLATION, Score.NEIGHBOUR]),
+        "both_masked_estimate": words.estimate(*_three(at_both.loc[MASKED], Score.NEIGHBOUR)),
+        "both_translating_estimate": words.estimate(
+            *_three(at_both.loc[TRANSLATION], Score.NEIGHBOUR)
+        ),
         "untrained_neighbour": words.percent(masked[Score.NEIGHBOUR].iloc[0]),
         "masked_gold": words.percent(gold[Score.NEIGHBOUR].iloc[-1]),
         "masked_gold_own": words.percent(gold[Score.OWN].iloc[-1]),

@@ -270,6 +270,7 @@ def _of_test(tables: Tables) -> Facts:
     encoder, cross = rows[rows["kind"] == "encoder"], rows[rows["kind"] == "cross"]
     lowered = rows["significant_holm"] & (rows["change"] < 0)
     lower = encoder[encoder["layer"] <= LOWER]
+    least, most = (own.loc[own["change"].idxmin()] for own in (lower, encoder))
     spread = tables["left"].query("kind == 'encoder'").groupby("layer")["own_added"]
     worst_layer = encoder.loc[encoder["change"].idxmin(), "layer"]
     other = encoder["change"].min()
@@ -291,6 +292,8 @@ def _of_test(tables: Tables) -> Facts:
         "encoder_worst": words.signed(other),
         "encoder_best": words.signed(encoder["change"].max()),
         "encoder_lower": words.signed(lower["change"].min()),
+        "encoder_lower_change": words.difference(*least[["change", "low", "high"]], 1),
+        "encoder_worst_change": words.difference(*most[["change", "low", "high"]], 1),
         "encoder_worst_layer": str(worst_layer),
         "encoder_alone": words.signed(alone(tables)),
         "all_bleu": f"{at_once.loc['all', 'bleu']:.1f}",

@@ -231,6 +231,7 @@ def _of_test(tables: Tables) -> Facts:
         "harmless": str(int(rows["harmless"].sum())),
         "harmless_encoder": str(int(encoder["harmless"].sum())),
         "worst_points": f"{-worst['change']:.1f}",
+        "worst_lost": _lost(worst),
         "harmful": str(int(rows["harmful"].sum())),
         "open": str(int((~rows["harmless"] & ~rows["harmful"]).sum())),
         "better": str(int((rows["significant_holm"] & (rows["change"] > 0)).sum())),
@@ -242,6 +243,7 @@ def _of_test(tables: Tables) -> Facts:
         "reference_falls": str(int((rows["reference_high"] < 0).sum())),
         "worst_encoder": str(worst_encoder["label"]),
         "worst_encoder_points": f"{-worst_encoder['change']:.1f}",
+        "worst_encoder_lost": _lost(worst_encoder),
         "worst_encoder_change": words.signed(worst_encoder["change"]),
         "range": words.tenths(worst_encoder["change"] / one["bleu"]),
         "loudest": ", ".join(f"{row['label']} {words.signed(row['own_added'], 3)}"
@@ -249,3 +251,8 @@ def _of_test(tables: Tables) -> Facts:
         "louder": str(int((rows["own_low"] > 0).sum())),
         "agreement": f"{agreement(tables, one['model']):.2f}",
     }  # fmt: skip
+
+
+def _lost(row: pd.Series) -> str:
+    """The fall of BLEU by removing a head, with its interval over sentences: `9.1 [7.0, 11.2]`."""
+    return words.number(-row["change"], -row["high"], -row["low"], 1)

@@ -280,6 +280,8 @@ def _of_test(tables: Tables) -> Facts:
         "three_tenths_share": words.percent(0.3),
         "three_tenths_random": f"{chance.mean().loc[0.3]:.1f}",
         "half": f"{by.loc[0.5, 'bleu']:.1f}",
+        "half_change": words.difference(*by.loc[0.5, ["difference", "low", "high"]], 1),
+        "three_tenths_change": words.difference(*by.loc[0.3, ["difference", "low", "high"]], 1),
         "half_random": f"{chance.mean().loc[0.5]:.1f}",
         "half_ablation": f"{single.loc[0.5]:.1f}",
         "encoder_80": f"{scopes['encoder'].loc[0.8]:.1f}",

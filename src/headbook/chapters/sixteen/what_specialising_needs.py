@@ -39,8 +39,6 @@ CLAIMS = {
     "neighbour-needs-width": (Change.WIDTH, Change.NONE),
     "neighbour-needs-updates-over-width": (Change.UPDATES, Change.WIDTH),
 }
-SUPERSEDED = tuple(claim.removeprefix("neighbour-") for claim in CLAIMS)
-"""Claims about the best of all offsets, the own token's among them: published, not asked again."""
 RECIPE = ["updates", "tokens", "pairs", "width"]
 SHARES = (ANY_OFFSET, *map(str, Score), CONFIDENCE)
 """Columns that are shares of tokens, or differences of such; published tables have some of them."""

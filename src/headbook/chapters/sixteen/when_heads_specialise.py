@@ -70,9 +70,6 @@ CLAIMS = {
     Score.MARGIN: "emergence-syntactic",
     Score.RARE: "emergence-rare",
 }
-SUPERSEDED = ("emergence-positional", "emergence-after-quality", "emergence-own-domain",
-              "emergence-width")  # fmt: skip
-"""Claims about the best of all offsets, the own token's among them: published, not asked again."""
 
 
 @dataclass(frozen=True)

@@ -287,6 +287,9 @@ def facts(tables: Tables) -> Facts:
             column = _place(row)
             found[f"{key}_head_{place}"] = words.head(row["layer"], row["head"])
             found[f"{key}_confidence_{place}"] = words.percent(row["confidence"])
+            found[f"{key}_confidence_{place}_estimate"] = words.estimate(
+                row["confidence"], row["confidence_low"], row["confidence_high"]
+            )
             found[f"{key}_place_{place}"] = SCORES[column]
             found[f"{key}_share_{place}"] = words.percent(row[column])
         held = rows[rows["role"] != "none"]

@@ -139,6 +139,7 @@ def facts(tables: Tables) -> Facts:
     for row in tables["trees"].to_dict("records"):
         key = f"{_SHORT.get(row['text'], row['text'])}_{row['relation']}"
         found[key] = words.percent(row["value"])
+        found[f"{key}_estimate"] = words.estimate(row["value"], row["low"], row["high"])
         found[f"{key}_at"] = f"{row['offset']:+.0f}".replace("-", "−")
         found[f"{key}_range"] = words.percent(row["in_range_value"])
         found[f"{_SHORT.get(row['text'], row['text'])}_sentences"] = words.count(row["sentences"])

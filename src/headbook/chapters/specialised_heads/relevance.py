@@ -308,6 +308,7 @@ def facts(tables: Tables) -> Facts:
         for row in _shown(tables["agreement"]).query("model == @model").to_dict("records"):
             name = row["with"].split()[0].rstrip(",")
             found[f"{title}_{name}"] = f"{row['value']:+.2f}".replace("-", "−")
+        found |= _estimates(tables["claims"], model, title)
     values = [PAPER_HEADS * each for each in PAPER]
     follows = ledger().claim("voita-f1a-follows-confidence")
     for name, claim in (("rare", RARE_CLAIM), ("with_role", ROLES_CLAIM)):
@@ -329,6 +330,17 @@ def facts(tables: Tables) -> Facts:
     if "null_layers" in tables:
         nulls = tables["null_layers"].query("model == 'firefox-en-pt'")
         found["null_largest"] = f"{nulls['largest'].mean():.2f}"
+        found["null_most"] = f"{nulls.groupby('network')['largest'].mean().max():.2f}"
         found["null_count"] = str(NULL_NETWORKS)
         found["control_sentences"] = str(int(tables["rules"]["sentences"].iloc[0]))
     return found
+
+
+def _estimates(claims: pd.DataFrame, model: str, title: str) -> Facts:
+    """The numbers of the answer with their intervals over sentences."""
+    rows = claims.query("model == @model").set_index("claim")[["value", "low", "high"]]
+    dominating, rare = rows.loc[DOMINANCE_CLAIM], rows.loc[RARE_CLAIM]
+    return {
+        f"{title}_largest_estimate": words.number(*dominating),
+        f"{title}_rare_estimate": words.exact_estimate(*rare),
+    }

@@ -105,7 +105,8 @@ def summary(found: pd.DataFrame) -> pd.DataFrame:
 
 def facts(found: pd.DataFrame) -> Facts:
     """Shares of right labels by task, as `sorting_whole`, `sorting_alone`, `sorting_held`."""
-    right = found.groupby(["task", "by", "length"])["right"].mean()
+    seeds = found.groupby(["task", "by", "length"])["right"]
+    right = seeds.mean()
     given: Facts = {"path_updates": f"{found['updates'].iloc[0]:,}", "path_seeds": str(SEEDS)}
     for task in found["task"].unique():
         name = task.replace(" ", "_")
@@ -115,6 +116,8 @@ def facts(found: pd.DataFrame) -> Facts:
         given[f"{name}_deep"] = words.percent(right[task, ALONG, LAYERS])
         given[f"{name}_held"] = words.percent(right[task, HELD, 1])
         given[f"{name}_short"] = words.percent(right[task, UP_TO, SHORT])
+        of_seeds = seeds.get_group((task, UP_TO, SHORT))
+        given[f"{name}_short_range"] = words.percents(of_seeds)
         if task in PAPER:
             given[f"{name}_paper"] = words.percent(PAPER[task])
     return given

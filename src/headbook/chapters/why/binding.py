@@ -258,6 +258,7 @@ def facts(tables: Tables) -> Facts:
         model = words.key(row.model)
         if name := names.get((row.reading, row.of)):
             found[f"{model}_{name}"] = words.percent(row.value)
+            found[f"{model}_{name}_estimate"] = words.estimate(row.value, row.low, row.high)
         found |= {f"{model}_head": words.head(row.layer, row.head),
                   f"{model}_weight": words.percent(row.weight),
                   f"{model}_types": words.count(row.types)}  # fmt: skip

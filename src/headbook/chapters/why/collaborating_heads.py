@@ -354,7 +354,9 @@ def facts(tables: Tables) -> Facts:
         if row.way == ORDINARY:
             continue
         key = f"{name}_{keys[row.way]}_{part[_part(row.share)]}"
-        found |= {key: _percent(row.value), f"{key}_similarity": f"{1 - row.value:.2f}"}
+        found |= {key: _percent(row.value), f"{key}_similarity": f"{1 - row.value:.2f}",
+                  f"{key}_similarity_estimate": words.number(
+                      1 - row.value, 1 - row.high, 1 - row.low)}  # fmt: skip
         found[f"{name}_sentences"] = str(row.sentences)
     mean = tables["weights"].groupby(["model", "weights", "way", "share"])["left"].mean()
     for (model, weights, way, share), value in mean.items():

@@ -12,10 +12,18 @@ from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.tables import claims_table, released_claim, stacked
 from headbook.claims.gates import NONE
-from headbook.corpora.small_tasks import BIT_MEMORY, DIGITS, LISTOPS, XOR, task
+from headbook.corpora.small_tasks import (
+    BIT_MEMORY,
+    DIGIT_ROWS,
+    DIGITS,
+    LISTOPS,
+    LISTOPS_ROWS,
+    XOR,
+    task,
+)
 from headbook.models.new_ends import Trainable
 from headbook.runs.store import Store
-from headbook.statistics import over_seeds
+from headbook.statistics import binomial_interval, over_seeds
 from headbook.types import UserError
 
 NUMBER = 47
@@ -31,6 +39,8 @@ RATES = (UNTUNED, 3e-4, 3e-3, 1e-2)
 RATES_OF_ALL = (UNTUNED, 3e-4, 1e-4)
 """Swept ones of frozen networks, and of those that train all weights, which want lower ones."""
 SEEDS = 3
+TESTED = {DIGITS: DIGIT_ROWS[-1], LISTOPS: LISTOPS_ROWS[-1]}
+"""Examples of the test split, of tasks with one answer per example."""
 UPDATES = {DIGITS: 250, XOR: 500, LISTOPS: 250, BIT_MEMORY: 350}
 LONGER = 2500
 """Updates of further networks whose norms are tuned on XOR, at the one rate and at the best."""
@@ -328,7 +338,10 @@ def facts(tables: Tables) -> Facts:
             key = _key(f"{body}{name}", start, each, short[setting])
             found[key] = words.percent(values.mean())
             found |= {f"{key}_least": words.percent(values.min()),
-                      f"{key}_most": words.percent(values.max())}  # fmt: skip
+                      f"{key}_most": words.percent(values.max()),
+                      f"{key}_range": words.percents(values)}  # fmt: skip
+            if len(values) == 1 and name in TESTED:
+                found[f"{key}_estimate"] = _over_examples(values.iloc[0], TESTED[name])
     for (setting, name), known in PAPER.items():
         for pair, value in known.items():
             found[_key("paper", name, *pair, short[setting])] = words.percent(value)
@@ -359,6 +372,12 @@ def arithmetic(record: Mapping[str, Any]) -> set[str]:
     machines = [each["hardware"] for part in parts for each in part["runs"]
                 if each["ingredients"]["stage"]["name"] == NEW_TASK.name]  # fmt: skip
     return {"bfloat16" if each.get("bfloat16", True) else "float32" for each in machines}
+
+
+def _over_examples(accuracy: float, examples: int) -> str:
+    """The accuracy of one training with its exact interval over the examples of the test split."""
+    ends = binomial_interval(round(accuracy * examples), examples)
+    return words.estimate(accuracy, *ends)
 
 
 def _key(*names: str) -> str:

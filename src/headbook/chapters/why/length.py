@@ -371,6 +371,7 @@ def facts(tables: Tables) -> Facts:
             if row.kind != FEEDING:
                 key = keys[row.kind]
                 found |= {f"time_{key}": f"{row.time:.2f}", f"memory_{key}": f"{row.memory:.2f}"}
+                found[f"time_{key}_estimate"] = words.number(row.time, row.low, row.high)
         for row in quicker(tables["times"]).itertuples():
             found[f"{keys[row.kind]}_{row.length}"] = f"{row.value:.1f}"
         for length in PAPER_MEMORY:
@@ -384,6 +385,7 @@ def facts(tables: Tables) -> Facts:
         for (kind, asks), own in tables["retrieval"].groupby(["kind", "asks"]):
             key = f"{keys[kind]}_last" if asks == LAST else keys[kind]
             found |= {f"far_{key}": words.percent(own["far"].mean()),
+                      f"far_{key}_range": words.percents(own["far"]),
                       f"near_{key}": words.percent(own["near"].mean()),
                       f"reached_{key}": words.percent(own["reached"].mean())}  # fmt: skip
     if "lists" in tables:
@@ -393,6 +395,6 @@ def facts(tables: Tables) -> Facts:
                   "lists_known": f"{100 * lists['known'].mean():.0f}"}  # fmt: skip
         for kind, own in lists.groupby("kind"):
             found[f"lists_{keys[kind]}"] = words.percent(own["right"].mean())
-            found[f"kept_{keys[kind]}"] = words.percent(own["share"].mean())
+            found[f"kept_{keys[kind]}_range"] = words.percents(own["share"])
         found |= {f"paper_lists_{keys[k]}": words.percent(v) for k, v in PAPER_LISTS.items()}
     return found

@@ -142,10 +142,10 @@ def facts(tables: Tables) -> Facts:
             REDRAWN: "redrawn"}  # fmt: skip
     found: Facts = {"length": str(int(heads["length"].max())), "texts": str(heads["texts"].iloc[0]),
                     "shortest": str(int(heads["length"].min()))}  # fmt: skip
-    growth = tables["claims"].query("claim == 'low-rank-log-length'").set_index("model")["value"]
-    found |= {
-        f"{model.replace('-', '_')}_growth": f"{value:.1f}" for model, value in growth.items()
-    }
+    for row in tables["claims"].query("claim == 'low-rank-log-length'").itertuples():
+        key = f"{row.model.replace('-', '_')}_growth"
+        found[key] = f"{row.value:.1f}"
+        found[f"{key}_estimate"] = words.number(row.value, row.low, row.high, 1)
     span = heads["length"].max(), heads["length"].min()
     found |= {"log_growth": f"{np.log(span[0]) / np.log(span[1]):.1f}",
               "linear_growth": f"{span[0] / span[1]:.0f}"}  # fmt: skip

@@ -200,7 +200,9 @@ def facts(tables: Tables) -> Facts:
     found: Facts = {"sentences": str(int(rows["sentences"].iloc[0]))}
     for row in last.itertuples():
         digits = "{:.2f}" if row.value >= 0.005 else "{:.0e}"
-        found[f"{row.model.replace('-', '_')}_{keys[row.variant]}"] = digits.format(row.value)
+        name = f"{row.model.replace('-', '_')}_{keys[row.variant]}"
+        value, *ends = (digits.format(each) for each in (row.value, row.low, row.high))
+        found |= {name: value, f"{name}_estimate": f"{value} [{', '.join(ends)}]"}
     first = rows.query("layer == 0").drop_duplicates("model")
     for row in first.itertuples():
         found[f"{row.model.replace('-', '_')}_embedded"] = f"{row.value:.2f}"

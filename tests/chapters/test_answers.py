@@ -1,0 +1,72 @@
+"""The answer on each page's first screen: its numbers are facts, and it says how sure they are."""
+
+import re
+
+import nbformat
+import pytest
+
+from headbook import paths
+from headbook.chapters import words
+from headbook.chapters.chapter import Chapter, Facts, find
+from headbook.chapters.page import published_tables
+
+PAGES = sorted(paths.NOTEBOOKS.glob("[0-9]*.ipynb"))
+ANSWER = re.compile(r":::\{admonition\} Answer\n:class: answer\n(.*?)\n:::", re.S)
+FACT = re.compile(r"\{glue:text\}`(\w+)`")
+SURE = re.compile(r"\[[+−]?[\d.]+, [+−]?[\d.]+\]|\d to [+−]?\d|p = 0|\d of \d")
+"""An interval, a range over seeds or trainings, a p-value, or a count of all."""
+WITHOUT = {
+    17: "shares of all gates, and a formula",
+    31: "shares of all cells, and the largest change of a logit",
+    44: "exact",
+    40: "numbers without a published interval",
+    56: "numbers without a published interval",
+    59: "numbers without a published interval",
+}
+"""Pages whose answers need none or have none yet, and why."""
+OF_CLAIMS = {
+    ("16_relevance", "voita-f1a-few-dominate", "firefox-en-pt"): "en_largest_estimate",
+    ("46_rank_collapse", "collapse-skip-prevents", "minilm"): "minilm_skip_estimate",
+    ("48_length", "length-full-quadratic", "full"): "time_full_estimate",
+    ("46_rank_collapse", "collapse-skip-prevents", "firefox-en-pt"): "firefox_en_pt_skip_estimate",
+    ("49_binding", "binding-affine-nearest", "minilm"): "minilm_nearest_estimate",
+    ("50_what_heads_look_at", "clark-half-on-special", "minilm"): "minilm_weights_special_estimate",
+    ("52_through_the_layers", "rollout-blank-out", "firefox-en-pt"): (
+        "firefox_en_pt_translation_blank_released_rollout_2_estimate"
+    ),
+}
+"""Facts that are the interval of a published claim."""
+
+
+def opened(name: str) -> tuple[Chapter, str, Facts]:
+    """A page's chapter, its answer and its facts, `verdicts` left out."""
+    chapter = find(name)
+    cells = nbformat.read(paths.NOTEBOOKS / f"{name}.ipynb", as_version=4).cells
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    answer = ANSWER.search(text).group(1).partition("\n\n")[0]
+    return chapter, answer, chapter.facts(published_tables(chapter))
+
+
+@pytest.mark.parametrize("name", [path.stem for path in PAGES])
+def test_an_answer_says_how_sure_it_is(name: str) -> None:
+    chapter, answer, facts = opened(name)
+    shown = FACT.sub(lambda found: facts[found.group(1)], answer)
+    assert SURE.search(shown) or chapter.number in WITHOUT, shown
+
+
+@pytest.mark.parametrize("place", OF_CLAIMS)
+def test_an_interval_in_an_answer_is_that_of_the_claim(place: tuple[str, str, str]) -> None:
+    name, claim, model = place
+    chapter, answer, facts = opened(name)
+    rows = published_tables(chapter)["claims"].set_index(["claim", "model"])
+    value, low, high = rows.loc[(claim, model), ["value", "low", "high"]]
+    forms = (words.estimate, words.exact_estimate, words.difference, words.number)
+    assert facts[OF_CLAIMS[place]] in [form(value, low, high) for form in forms]
+    assert OF_CLAIMS[place] in FACT.findall(answer)
+
+
+@pytest.mark.parametrize(
+    "shown", ["64 % [62, 66]", "−0.5 [−0.6, +0.1]", "53 to 63 %", "p = 0.008", "4 of 48"]
+)
+def test_ways_to_say_how_sure_are_known(shown: str) -> None:
+    assert SURE.search(shown) and not SURE.search("64 %, from update 512 on {cite}`a2020`")
