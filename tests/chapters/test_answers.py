@@ -19,11 +19,8 @@ WITHOUT = {
     17: "shares of all gates, and a formula",
     31: "shares of all cells, and the largest change of a logit",
     44: "exact",
-    40: "numbers without a published interval",
-    56: "numbers without a published interval",
-    59: "numbers without a published interval",
 }
-"""Pages whose answers need none or have none yet, and why."""
+"""Pages whose answers need none, and why."""
 OF_CLAIMS = {
     ("16_relevance", "voita-f1a-few-dominate", "firefox-en-pt"): "en_largest_estimate",
     ("46_rank_collapse", "collapse-skip-prevents", "minilm"): "minilm_skip_estimate",

@@ -357,5 +357,11 @@ def facts(tables: Tables) -> Facts:
     mlp = tables["imposed"].groupby("weights")["accuracy"].mean()
     pooled = {"uniform": EQUAL, "own": OWN, "lstm": OF_LSTM, "adversary": OF_ADVERSARY}
     found |= {f"mlp_{k}": words.tenths(mlp[name]).lstrip("+") for k, name in pooled.items()}
+    claims = tables["claims"].set_index(["claim", "model"])[["value", "low", "high"]]
+    for key, claim in {"attention": ("explain-erasure-attention", LSTM),
+                       "integrated": ("explain-erasure-others", f"{LSTM}, integrated gradients"),
+                       }.items():  # fmt: skip
+        value, *ends = claims.loc[claim]
+        found[f"lstm_{key}_estimate"] = f"{words.points(value)} {words.interval(*ends)}"
     far = distances(tables).set_index("other")["divergence"]
     return found | {"seeds_apart": f"{far['another training']:.3f}"}

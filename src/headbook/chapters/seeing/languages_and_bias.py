@@ -322,6 +322,9 @@ def facts(tables: Tables) -> Facts:
     for name, key in {SAME: "same", MATCHED: "matched", LAYER: "layer", UNTRAINED: "untrained",
                       CEILING: "ceiling"}.items():  # fmt: skip
         found[f"roles_{key}"] = words.signed(mean["value"][name])
+    claims = tables["claims"].drop_duplicates("claim").set_index("claim")[NUMBERS]
+    for key, claim in {"same": "roles-same-number", "matched": "roles-matched"}.items():
+        found[f"roles_{key}_estimate"] = words.difference(*claims.loc[claim])
     found["roles_chance"] = words.signed(mean["chance"][SAME])
     return found | _head_facts(tables)
 
