@@ -81,7 +81,7 @@ LATER = ("trained, output", "trained, + input", "redrawn, output", "redrawn, + n
 
 
 def test_networks_and_rates_select_the_cells_that_are_added_to_published_ones():
-    later = Parameters(TASKS, networks=LATER, rates=(3e-4, 3e-3, 1e-2), cells=0)
+    later = Parameters(TASKS, networks=LATER, rates=("0.0003", "0.003", "0.01"), cells=0)
     cells = selected(later)
     pairs = {(str(cell.start), str(cell.trainable)) for cell in cells}
     assert pairs == {tuple(each.split(", ")) for each in LATER}
@@ -90,7 +90,7 @@ def test_networks_and_rates_select_the_cells_that_are_added_to_published_ones():
     assert selected(later, OURS) == []
     assert selected(Parameters((XOR,), cells=0)) == list(sweep(XOR))
     assert selected(Parameters((XOR,), cells=3)) == list(sweep(XOR))[:3]
-    lowest = selected(Parameters((XOR,), rates=(1e-4,), cells=0))
+    lowest = selected(Parameters((XOR,), rates=("0.0001",), cells=0))
     assert {(cell.start, cell.trainable) for cell in lowest} == {SCRATCH, FINE_TUNED}
 
 
@@ -102,7 +102,7 @@ def test_selected_cells_make_rows_and_no_claims(monkeypatch, tmp_path):
         return pd.DataFrame()
 
     monkeypatch.setattr(frozen_transformers, "_rows", rows)
-    later = Parameters((XOR,), networks=LATER[:1], rates=(1e-2,), cells=0)
+    later = Parameters((XOR,), networks=LATER[:1], rates=("0.01",), cells=0)
     assert set(compute(later, Store(tmp_path))) == {"cells"}
     assert [(cell.trainable, cell.rate) for (cell,) in asked] == [(Trainable.OUTPUT, 1e-2)]
 
@@ -231,7 +231,7 @@ def test_wrong_parameters_are_refused_in_one_line():
         Parameters(("parity",))
     with pytest.raises(UserError, match="networks: 'drawn, output' is none; choose from trained"):
         Parameters(networks=("drawn, output",))
-    with pytest.raises(UserError, match=r"rates: 0\.1 is none; choose from 0\.001, 0\.0003"):
-        Parameters(rates=(0.1,))
+    with pytest.raises(UserError, match=r"rates: '0\.1' is none; choose from 0\.001, 0\.0003"):
+        Parameters(rates=("0.1",))
     with pytest.raises(UserError, match="bodies: 'bert' is none; choose from minilm, mixture"):
         Parameters(bodies=("bert",))

@@ -30,6 +30,7 @@ UNTUNED = 1e-3
 RATES = (UNTUNED, 3e-4, 3e-3, 1e-2)
 RATES_OF_ALL = (UNTUNED, 3e-4, 1e-4)
 """Swept ones of frozen networks, and of those that train all weights, which want lower ones."""
+BY_RATE = {f"{rate:g}": rate for rate in (*RATES, *RATES_OF_ALL)}
 SEEDS = 3
 UPDATES = {DIGITS: 250, XOR: 500, LISTOPS: 250, BIT_MEMORY: 350}
 LONGER = 2500
@@ -93,16 +94,15 @@ class Parameters:
     tasks: tuple[str, ...] = (DIGITS,)
     bodies: tuple[str, ...] = (BODY,)
     networks: tuple[str, ...] = ()
-    rates: tuple[float, ...] = ()
+    rates: tuple[str, ...] = ()
     cells: int = 2
 
     def __post_init__(self) -> None:
         choices = {"tasks": TASKS, "bodies": BODIES, "networks": NETWORKS,
-                   "rates": dict.fromkeys((*RATES, *RATES_OF_ALL))}  # fmt: skip
+                   "rates": BY_RATE}  # fmt: skip
         for name, known in choices.items():
             if unknown := [each for each in getattr(self, name) if each not in known]:
-                choose = ", ".join(map(str, known))
-                raise UserError(f"{name}: {unknown[0]!r} is none; choose from {choose}")
+                raise UserError(f"{name}: {unknown[0]!r} is none; choose from {', '.join(known)}")
         if self.cells < 0:
             raise UserError(
                 f"{self.cells} cells cannot be trained; give their number, or 0 for all"
@@ -122,7 +122,7 @@ def sweep(name: str, body: str = BODY) -> Iterator[Tuning]:
 def selected(parameters: Parameters, body: str = BODY) -> list[Tuning]:
     """Cells of the sweeps that are asked for; without `networks` and `rates` of all."""
     networks = [NETWORKS[each] for each in parameters.networks or NETWORKS]
-    rates = parameters.rates or (*RATES, *RATES_OF_ALL)
+    rates = [BY_RATE[each] for each in parameters.rates or BY_RATE]
     found = [cell for each in parameters.tasks for cell in sweep(each, body)
              if (cell.start, cell.trainable) in networks and cell.rate in rates]  # fmt: skip
     return found[: parameters.cells or None]
@@ -268,7 +268,7 @@ def rates_table(rows: pd.DataFrame) -> pd.DataFrame:
     kinds = list(map(str, Trainable))
     order = {"task": TASKS.index, "start": list(map(str, Start)).index, "trainable": kinds.index}
     wide = wide.sort_values(index, key=lambda names: names.map(order[names.name]))
-    named = {rate: f"{rate:g}" for rate in {*RATES, *RATES_OF_ALL}}
+    named = {rate: name for name, rate in BY_RATE.items()}
     return wide.rename(columns=named).rename_axis(columns=None)
 
 
