@@ -7,10 +7,15 @@ import pytest
 
 from headbook.artefacts.new_task import OURS, Start
 from headbook.chapters import words
+from headbook.chapters.results import extend, write
+from headbook.chapters.why import frozen_transformers
 from headbook.chapters.why.frozen_transformers import (
     BEST_RATE,
+    FINE_TUNED,
     FROZEN,
+    KEYS,
     LONGER,
+    NETWORKS,
     OF_OURS,
     ONE_RATE,
     SCRATCH,
@@ -24,16 +29,19 @@ from headbook.chapters.why.frozen_transformers import (
     claims,
     claims_of_ours,
     compared,
+    compute,
     facts,
     further,
     rates_table,
     repeated,
+    selected,
     sets_table,
     settings,
     sweep,
 )
 from headbook.corpora.small_tasks import DIGITS, LISTOPS, XOR
 from headbook.models.new_ends import Trainable
+from headbook.runs.store import Store
 from headbook.statistics import binomial_interval
 from headbook.types import UserError
 
@@ -66,7 +74,63 @@ def test_no_cell_is_planned_twice_and_each_sweep_holds_the_one_rate():
     assert len(set(cells)) == len(cells)
     rates = pd.DataFrame(map(asdict, cells)).groupby(["task", "start", "trainable"])["rate"]
     assert rates.apply(lambda own: UNTUNED in set(own)).all()
-    assert set(rates.nunique()) == {1, 3, 4}
+    assert set(rates.nunique()) == {3, 4}
+    # a few first cells are several networks, not one at several rates
+    assert [cell.rate for cell in sweep(XOR)][: len(NETWORKS)] == [UNTUNED] * len(NETWORKS)
+
+
+LATER = ("trained, output", "trained, + input", "redrawn, output", "redrawn, + norms")
+
+
+def test_networks_and_rates_select_the_cells_that_are_added_to_published_ones():
+    later = Parameters(TASKS, networks=LATER, rates=("0.0003", "0.003", "0.01"), cells=0)
+    cells = selected(later)
+    pairs = {(str(cell.start), str(cell.trainable)) for cell in cells}
+    assert pairs == {tuple(each.split(", ")) for each in LATER}
+    assert len(cells) == len(set(cells)) == 4 * 4 * 3
+    assert {cell.rate for cell in cells} == {3e-4, 3e-3, 1e-2}
+    assert selected(later, OURS) == []
+    assert selected(Parameters((XOR,), cells=0)) == list(sweep(XOR))
+    assert selected(Parameters((XOR,), cells=3)) == list(sweep(XOR))[:3]
+    lowest = selected(Parameters((XOR,), rates=("0.0001",), cells=0))
+    assert {(cell.start, cell.trainable) for cell in lowest} == {SCRATCH, FINE_TUNED}
+
+
+def test_selected_cells_make_rows_and_no_claims(monkeypatch, tmp_path):
+    asked = []
+
+    def rows(cells, *_) -> pd.DataFrame:
+        asked.append(cells)
+        return pd.DataFrame()
+
+    monkeypatch.setattr(frozen_transformers, "_rows", rows)
+    later = Parameters((XOR,), networks=LATER[:1], rates=("0.01",), cells=0)
+    assert set(compute(later, Store(tmp_path))) == {"cells"}
+    assert [(cell.trainable, cell.rate) for (cell,) in asked] == [(Trainable.OUTPUT, 1e-2)]
+
+
+def test_no_claim_reads_a_rate_of_the_networks_that_were_swept_later():
+    rows = table(late)
+    names = rows["start"].astype(str) + ", " + rows["trainable"].astype(str)
+    later = names.isin(LATER) & (rows["rate"] != UNTUNED)
+    assert later.sum() == 4 * 4 * 3
+    rows.loc[later, ["test", "validation"]] = 0.99
+    without = rows[~later]
+    pd.testing.assert_frame_equal(claims(rows), claims(without))
+    # views do: of the best rate
+    sets = (sets_table(each).set_index(["task", "start"]) for each in (rows, without))
+    assert [each.loc[(XOR, "redrawn"), "output"] for each in sets] == ["30 / 99", "30"]
+
+
+def test_published_cells_keep_their_row_where_others_are_added(tmp_path):
+    rows = table(late)
+    later = rows["rate"].eq(1e-2) & rows["trainable"].eq(Trainable.OUTPUT)
+    write("page", "released", {"cells": rows[~later]}, {}, tmp_path)
+    before = (tmp_path / "released/page/cells.csv").read_text()
+    extend("page", "released", {"cells": rows[later]}, KEYS, {"rates": [1e-2]}, {}, tmp_path)
+    after = (tmp_path / "released/page/cells.csv").read_text()
+    assert after.startswith(before) and later.sum() == 8
+    assert len(after.splitlines()) == len(before.splitlines()) + 8
 
 
 def test_the_rate_is_chosen_on_validation_and_not_on_test():
@@ -156,7 +220,7 @@ def test_tables_have_a_row_per_task_and_method():
     assert drawn.loc[(DIGITS, "from scratch", BEST_RATE), "value"] == pytest.approx(0.901)
     assert drawn.loc[(XOR, "from scratch", ONE_RATE), ["low", "high"]].isna().all()
     sets = sets_table(rows).set_index(["task", "start"])
-    assert sets.loc[(XOR, "trained"), "output"] == "40"
+    assert sets.loc[(XOR, "trained"), "output"] == "40 / 50"
     assert sets.loc[(XOR, "trained"), "+ positions"] == "70 / 80"
     for name in (DIGITS, LISTOPS):
         one = rows[rows["task"] == name]
@@ -171,5 +235,9 @@ def test_wrong_parameters_are_refused_in_one_line():
         Parameters(cells=-1)
     with pytest.raises(UserError, match="'parity' is none; choose from digits"):
         Parameters(("parity",))
+    with pytest.raises(UserError, match="networks: 'drawn, output' is none; choose from trained"):
+        Parameters(networks=("drawn, output",))
+    with pytest.raises(UserError, match=r"rates: '0\.1' is none; choose from 0\.001, 0\.0003"):
+        Parameters(rates=("0.1",))
     with pytest.raises(UserError, match="bodies: 'bert' is none; choose from minilm, mixture"):
         Parameters(bodies=("bert",))

@@ -38,6 +38,7 @@ UNTUNED = 1e-3
 RATES = (UNTUNED, 3e-4, 3e-3, 1e-2)
 RATES_OF_ALL = (UNTUNED, 3e-4, 1e-4)
 """Swept ones of frozen networks, and of those that train all weights, which want lower ones."""
+BY_RATE = {f"{rate:g}": rate for rate in (*RATES, *RATES_OF_ALL)}
 SEEDS = 3
 TESTED = {DIGITS: DIGIT_ROWS[-1], LISTOPS: LISTOPS_ROWS[-1]}
 """Examples of the test split, of tasks with one answer per example."""
@@ -49,14 +50,15 @@ SCRATCH, FINE_TUNED = (Start.SCRATCH, Trainable.ALL), (Start.TRAINED, Trainable.
 NORMS = (Start.TRAINED, Trainable.NORMS)
 OF_OURS = (FROZEN, FROZEN_REDRAWN)
 """Those whose body is our encoder, too."""
-SWEPT = (FROZEN, FROZEN_REDRAWN, SCRATCH, FINE_TUNED, NORMS)
-"""Sources of weights and tuned parts at every rate; the others at the one rate."""
-ONCE = (
-    (Start.TRAINED, Trainable.OUTPUT),
-    (Start.TRAINED, Trainable.INPUT),
-    (Start.REDRAWN, Trainable.OUTPUT),
-    (Start.REDRAWN, Trainable.NORMS),
-)
+NETWORKS = {
+    f"{start}, {part}": (start, part)
+    for start, part in (
+        (Start.TRAINED, Trainable.OUTPUT), FROZEN, FROZEN_REDRAWN, SCRATCH, FINE_TUNED, NORMS,
+        (Start.TRAINED, Trainable.INPUT), (Start.REDRAWN, Trainable.OUTPUT),
+        (Start.REDRAWN, Trainable.NORMS),
+    )
+}  # fmt: skip
+"""Sources of weights and tuned parts by name ("redrawn, + norms"), each at every rate."""
 REPEATED = {
     DIGITS: (FROZEN, FROZEN_REDRAWN, SCRATCH),
     XOR: (),
@@ -95,15 +97,20 @@ PAPER_SETS = {
 class Parameters:
     """The first so many cells of these tasks' sweeps are trained, or found in the store; 0 is all.
 
-    UserError for another task than TASKS, another body than BODIES, and a negative number.
+    With `networks` or `rates` the cells of these alone, which adds them to published ones.
+    UserError for a task, body, network or rate that is none of this page's, and a negative number.
     """
 
     tasks: tuple[str, ...] = (DIGITS,)
     bodies: tuple[str, ...] = (BODY,)
+    networks: tuple[str, ...] = ()
+    rates: tuple[str, ...] = ()
     cells: int = 2
 
     def __post_init__(self) -> None:
-        for name, known in (("tasks", TASKS), ("bodies", BODIES)):
+        choices = {"tasks": TASKS, "bodies": BODIES, "networks": NETWORKS,
+                   "rates": BY_RATE}  # fmt: skip
+        for name, known in choices.items():
             if unknown := [each for each in getattr(self, name) if each not in known]:
                 raise UserError(f"{name}: {unknown[0]!r} is none; choose from {', '.join(known)}")
         if self.cells < 0:
@@ -113,11 +120,22 @@ class Parameters:
 
 
 def sweep(name: str, body: str = BODY) -> Iterator[Tuning]:
-    """Every cell of a task with the first seed."""
-    for pair in ONCE[:1] + SWEPT + ONCE[1:] if body == BODY else OF_OURS:
-        full = RATES_OF_ALL if pair[1] is Trainable.ALL else RATES
-        for rate in full if pair in SWEPT else (UNTUNED,):
-            yield Tuning(name, *pair, rate, updates=UPDATES[name])
+    """Every cell of a task with the first seed; those at the one rate come first."""
+    pairs = [pair for pair in NETWORKS.values() if body == BODY or pair in OF_OURS]
+    for one in (True, False):
+        for pair in pairs:
+            for rate in RATES_OF_ALL if pair[1] is Trainable.ALL else RATES:
+                if (rate == UNTUNED) is one:
+                    yield Tuning(name, *pair, rate, updates=UPDATES[name])
+
+
+def selected(parameters: Parameters, body: str = BODY) -> list[Tuning]:
+    """Cells of the sweeps that are asked for; without `networks` and `rates` of all."""
+    networks = [NETWORKS[each] for each in parameters.networks or NETWORKS]
+    rates = [BY_RATE[each] for each in parameters.rates or BY_RATE]
+    found = [cell for each in parameters.tasks for cell in sweep(each, body)
+             if (cell.start, cell.trainable) in networks and cell.rate in rates]  # fmt: skip
+    return found[: parameters.cells or None]
 
 
 def further(name: str, rows: pd.DataFrame) -> Iterator[Tuning]:
@@ -148,9 +166,8 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     tables: Tables = {}
     for body, name in ((BODY, "cells"), (OURS, "ours")):
         if body in parameters.bodies:
-            asked = [cell for each in parameters.tasks for cell in sweep(each, body)]
-            tables[name] = _rows(asked[: parameters.cells or None], store, body)
-    if parameters.cells:
+            tables[name] = _rows(selected(parameters, body), store, body)
+    if parameters.cells or parameters.networks or parameters.rates:
         return tables
     found = []
     if "cells" in tables:
@@ -217,13 +234,13 @@ def compared(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def sets_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy of the first seed in per cent at the one rate, / at the best one where rates were
-    swept; a column per set that is trained."""
+    """Accuracy of the first seed in per cent at the one rate, / at the best one where there are
+    others; a column per set that is trained."""
     first = settings(rows[rows["seed"] == 0])
     wide = first.pivot(index=["task", "start", "trainable"], columns="setting", values="test")
     one, best = ((100 * wide[each]).map("{:.0f}".format) for each in (ONE_RATE, BEST_RATE))
-    swept = [(start, each) in SWEPT for _, start, each in wide.index]
-    shown = (one + " / " + best).where(swept, one)
+    rates = _planned(rows).groupby(["task", "start", "trainable"])["rate"].nunique()
+    shown = (one + " / " + best).where(rates > 1, one)
     table = shown.unstack().reindex(columns=list(map(str, Trainable)))
     order = [(name, str(start)) for name in _tasks(rows) for start in Start]
     table = table.loc[order].reset_index().rename_axis(columns=None)
@@ -261,7 +278,7 @@ def rates_table(rows: pd.DataFrame) -> pd.DataFrame:
     kinds = list(map(str, Trainable))
     order = {"task": TASKS.index, "start": list(map(str, Start)).index, "trainable": kinds.index}
     wide = wide.sort_values(index, key=lambda names: names.map(order[names.name]))
-    named = {rate: f"{rate:g}" for rate in {*RATES, *RATES_OF_ALL}}
+    named = {rate: name for name, rate in BY_RATE.items()}
     return wide.rename(columns=named).rename_axis(columns=None)
 
 
