@@ -53,7 +53,7 @@ TITLE = "Which encoder heads can be pruned?"
 WORK = "voita2019"
 STUDY = "18_pruning_the_encoder"
 KEYS = ("model", "text", "sentences", "gated", "test", "way", "penalty", "seed", "draw", "updates")
-MISSING = "not run"
+MISSING = "not in the store"
 NO_TRAININGS, STORED, ALL = "none", "stored", "all"
 READS = {"firefox-en-pt": "ewt-sample", "firefox-pt-en": "ud-pud-pt"}
 """Gold trees in the language a student reads."""
