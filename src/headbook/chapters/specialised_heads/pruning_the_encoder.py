@@ -30,6 +30,7 @@ from headbook.chapters.specialised_heads._released import Reading, read, trees_o
 from headbook.chapters.specialised_heads._roles import Roles, role_measures
 from headbook.chapters.specialised_heads._sweep import (
     GATES,
+    IMPORTANCE,
     LEARNED,
     LONGER_PENALTY,
     RANDOM,
@@ -212,6 +213,8 @@ def _of_trainings(tables: Tables) -> Facts:
         "survival_gap": f"{over['with_role'] - over['without']:.2f}",
         "p": f"{over['p']:.3f}", "p_within": f"{within['p']:.2f}",
     }  # fmt: skip
+    beside_gates = of_first(tables["rivals"])
+    important = beside_gates[beside_gates["way"] == IMPORTANCE].set_index("penalty")
     agreed = agreement(tables).set_index("penalty")
     for name, left in (("some", 17), ("few", 6)):
         row = near(rows, left)
@@ -228,6 +231,10 @@ def _of_trainings(tables: Tables) -> Facts:
             f"{name}_draws": str(len(beside)), f"{name}_same": words.percent(same),
             f"{name}_chance": words.percent(agreed["chance"].get(row["penalty"], np.nan)),
             f"{name}_saturated": words.percent(own["saturated"].mean()),
+            f"{name}_important": (
+                words.difference(*important.loc[row["penalty"], ["gap", "low", "high"]], digits=1)
+                if row["penalty"] in important.index else "not run"
+            ),
         }  # fmt: skip
     claims = tables["claims"].query("corpus == 'released' and claim == 'voita-s6-choice-matters'")
     claims = claims[claims["model"] == rows["model"].iloc[0]]
