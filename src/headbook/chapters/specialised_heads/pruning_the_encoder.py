@@ -32,9 +32,7 @@ from headbook.chapters.specialised_heads._sweep import (
     GATES,
     IMPORTANCE,
     LEARNED,
-    LONGER_PENALTY,
     RANDOM,
-    UPDATES,
     WHOLE,
     Point,
     Sweep,
@@ -248,24 +246,21 @@ def _of_trainings(tables: Tables) -> Facts:
 
 
 def _of_others(tables: Tables) -> Facts:
-    """Heads left and change of BLEU at the middle λ, of cross-attention and the other direction."""
+    """Heads of cross-attention: the fewest that gates leave, and the fewest at random."""
     rows = tables["released"]
-    rows = rows[(rows["penalty"] == LONGER_PENALTY) & (rows["updates"] == UPDATES)]
-    kinds = {
-        "cross": rows["gated"] == Kind.CROSS,
-        "reverse": (rows["model"] == "firefox-pt-en") & (rows["gated"] == Kind.ENCODER),
-    }
+    rows = rows[(rows["gated"] == Kind.CROSS) & (rows["model"] == rows["model"].iloc[0])]
     found: Facts = {}
-    for name, which in kinds.items():
-        for way, suffix in ((GATES, ""), (RANDOM, "_random")):
-            own = rows[which & (rows["way"] == way)]
-            left, lost = (
-                ("not run", "not run")
-                if own.empty
-                else (words.span(own["kept"]), words.signed(own["difference"].mean(), 1))
-            )
-            found |= {f"{name}{suffix}": left, f"{name}{suffix}_change": lost}
-    return found
+    for way, name in ((GATES, "cross"), (RANDOM, "cross_random")):
+        own = rows[rows["way"] == way].sort_values("kept")
+        numbers = ["difference", "difference_low", "difference_high"]
+        found[name] = "not run" if own.empty else f"{own['kept'].iloc[0]} of {own['of'].iloc[0]}"
+        found[f"{name}_change"] = (
+            "not run" if own.empty else words.difference(*own[numbers].iloc[0], digits=1)
+        )
+    kept = tables["kept"]
+    drawn = kept[(kept["gated"] == Kind.CROSS) & (kept["way"] == RANDOM) & ~kept["kept"]]
+    closed = [words.head(*pair) for pair in drawn[["layer", "head"]].to_numpy().tolist()]
+    return found | {"cross_random_closed": ", ".join(closed) or "not run"}
 
 
 def _of_young(tables: Tables) -> Facts:
