@@ -21,6 +21,7 @@ WITHOUT = {
     44: "exact",
 }
 """Pages whose answers need none, and why."""
+OF_EVERY_PAGE = {"verdicts", "measured_again"}
 OF_CLAIMS = {
     ("16_relevance", "voita-f1a-few-dominate", "firefox-en-pt"): "en_largest_estimate",
     ("46_rank_collapse", "collapse-skip-prevents", "minilm"): "minilm_skip_estimate",
@@ -49,6 +50,17 @@ def test_an_answer_says_how_sure_it_is(name: str) -> None:
     chapter, answer, facts = opened(name)
     shown = FACT.sub(lambda found: facts[found.group(1)], answer)
     assert SURE.search(shown) or chapter.number in WITHOUT, shown
+
+
+@pytest.mark.parametrize("name", [path.stem for path in PAGES])
+def test_every_number_in_the_text_and_the_captions_is_glued(name: str) -> None:
+    """The book's build finds one that is not, minutes later."""
+    chapter = find(name)
+    cells = nbformat.read(paths.NOTEBOOKS / f"{name}.ipynb", as_version=4).cells
+    text = "\n".join(f"{cell.source} {cell.metadata}" for cell in cells)
+    glued = set(re.findall(r"page\.glue\(\s*\"(\w+)\"", text))
+    known = chapter.facts(published_tables(chapter)).keys() | glued | OF_EVERY_PAGE
+    assert set(FACT.findall(text)) <= known
 
 
 @pytest.mark.parametrize("place", OF_CLAIMS)
