@@ -129,11 +129,11 @@ def others(tables: Tables) -> pd.DataFrame:
 
 def rivals_table(tables: Tables) -> pd.DataFrame:
     """One row per control: BLEU of the gates minus its own, with intervals and Holm's p."""
-    rows = of_first(tables["rivals"])
+    rows = of_first(tables["rivals"]).sort_values(["way", "penalty", "seed"])
     gap = zip(rows["gap"], rows["low"], rows["high"], strict=True)
     return pd.DataFrame({
         "heads": rows["kept"], "beside": rows["way"].map(NAMES),
-        "heads there": rows["kept_beside"], "draw": rows["draw"] + 1,
+        "heads there": rows["kept_beside"], "seed": rows["seed"],
         "BLEU, gates": rows["bleu"].map("{:.1f}".format),
         "BLEU, beside": rows["bleu_beside"].map("{:.1f}".format),
         "gates minus it": [words.difference(*ends) for ends in gap],

@@ -239,6 +239,7 @@ def _of_trainings(tables: Tables) -> Facts:
     if len(claims):
         gap = over_seeds(claims["value"])
         found["random_gap"] = words.signed(gap.mean, 1)
+        found["random_loses"] = words.number(gap.mean, gap.low, gap.high, 1)
         found["random_gap_interval"] = words.between(gap.low, gap.high, 1)
     for each in paper().query("text == 'WMT'").to_dict("records"):
         found[f"paper_{each['left']}"] = words.signed(each["value"])
