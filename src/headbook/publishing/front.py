@@ -110,6 +110,14 @@ def guards() -> Iterator[tuple[str, bool]]:
         and kept["firefox-en-pt", "random", 0.5] < 0.3,
     )
     yield "three tenths of pt→en's can", kept["firefox-pt-en", "importance", 0.3] > 0.9
+    seeds = _of_page(18)
+    same, chance, special = (
+        float(seeds[f"some_{name}"].split()[0]) for name in ("same", "chance", "roles")
+    )
+    yield (
+        "gates of other seeds keep the same heads, and all with a role",
+        same > 2 * chance and special == 100,
+    )
     alone = _tables(20)["released"].query("kind == 'cross'")
     lost = (alone["high"] / alone["whole_bleu"]).groupby(alone["model"]).min()
     yield "without one cross-attention head a student loses half of BLEU", lost.max() < -0.5

@@ -24,6 +24,7 @@ from headbook.chapters.specialised_heads._pruning_views import (
     change,
     near,
     of_first,
+    roles_kept,
     usual,
 )
 from headbook.chapters.specialised_heads._released import Reading, read, trees_of
@@ -228,6 +229,7 @@ def _of_trainings(tables: Tables) -> Facts:
             f"{name}_random": f"{beside['bleu'].mean():.1f}" if len(beside) else "not trained",
             f"{name}_draws": str(len(beside)), f"{name}_same": words.percent(same),
             f"{name}_chance": words.percent(agreed["chance"].get(row["penalty"], np.nan)),
+            f"{name}_roles": words.percent(roles_kept(tables, row["penalty"])),
             f"{name}_saturated": words.percent(own["saturated"].mean()),
             f"{name}_important": (
                 words.difference(*important.loc[row["penalty"], ["gap", "low", "high"]], digits=1)

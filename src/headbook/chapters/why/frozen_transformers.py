@@ -352,7 +352,7 @@ def facts(tables: Tables) -> Facts:
     for body, own in (("", rows), ("ours ", tables.get("ours", rows.iloc[:0]))):
         at = settings(own).groupby(["task", "start", "trainable", "setting"])["test"]
         for (name, start, each, setting), values in at:
-            key = _key(f"{body}{name}", start, each, short[setting])
+            key = words.key(f"{body}{name}", start, each, short[setting])
             found[key] = words.percent(values.mean())
             found |= {f"{key}_least": words.percent(values.min()),
                       f"{key}_most": words.percent(values.max()),
@@ -361,21 +361,21 @@ def facts(tables: Tables) -> Facts:
                 found[f"{key}_estimate"] = _over_examples(values.iloc[0], TESTED[name])
     for (setting, name), known in PAPER.items():
         for pair, value in known.items():
-            found[_key("paper", name, *pair, short[setting])] = words.percent(value)
+            found[words.key("paper", name, *pair, short[setting])] = words.percent(value)
     for name, values in PAPER_SETS.items():
         for each, value in zip(Trainable, values, strict=False):
-            found[_key("paper", name, each)] = words.percent(value)
+            found[words.key("paper", name, each)] = words.percent(value)
     for row in rows[rows["updates"] == LONGER].itertuples():
         rate = "one" if row.rate == UNTUNED else "best"
         found[f"longer_{rate}"] = words.percent(row.test)
         found[f"longer_{rate}_steps"] = words.count(row.steps)
     shuffled = rows[rows["shuffled"].astype(bool)].set_index("task")
     for name, row in rows.drop_duplicates("task").set_index("task").iterrows():
-        found[_key(name, "majority")] = words.percent(row["majority"])
+        found[words.key(name, "majority")] = words.percent(row["majority"])
         if name in shuffled.index:
-            found[_key(name, "shuffled")] = words.percent(shuffled.loc[name, "test"])
+            found[words.key(name, "shuffled")] = words.percent(shuffled.loc[name, "test"])
     for each, value in rows.drop_duplicates("trainable").set_index("trainable")["tuned"].items():
-        found[_key("share", each)] = f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
+        found[words.key("share", each)] = f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
     return found
 
 
@@ -395,7 +395,3 @@ def _over_examples(accuracy: float, examples: int) -> str:
     """The accuracy of one training with its exact interval over the examples of the test split."""
     ends = binomial_interval(round(accuracy * examples), examples)
     return words.estimate(accuracy, *ends)
-
-
-def _key(*names: str) -> str:
-    return words.key(*names)
