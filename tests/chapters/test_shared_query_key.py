@@ -53,12 +53,12 @@ def test_models_before_training_stand_beside_those_by_width_and_are_no_evidence(
     trained = pd.DataFrame(
         {"model": BY_WIDTH[1::-1], "width": [128, 64], "updates": 400, "bleu": [20.0, 10.04]}
     )
-    tables = {"layers": layers, "trained": trained}
+    tables = {"layers": layers, "trained": trained, "claims": claims(layers)}
     found = by_width(tables)
     assert found["width"].tolist() == [64, 128] and found["BLEU"].tolist() == ["10.0", "20.0"]
     assert found["all heads"].tolist() == ["30\N{NO-BREAK SPACE}%", "25\N{NO-BREAK SPACE}%"]
     assert set(found["all heads, untrained"]) == {"38\N{NO-BREAK SPACE}%"}
     assert summary(tables)["model"].tolist() == ["MiniLM", "Our masked encoder, untrained"]
-    assert set(claims(layers)["model"]) == {"minilm", *BY_WIDTH[:2]}
+    assert set(tables["claims"]["model"]) == {"minilm", *BY_WIDTH[:2]}
     assert facts(tables)["multi30k_de_64_untrained_together"] == "38\N{NO-BREAK SPACE}%"
     assert facts(tables)["width_updates"] == "400"

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -38,9 +39,10 @@ def kill_training(run: subprocess.Popen, name: str) -> None:
     """kill -9 to the process that trains this model, as soon as there is one."""
     while run.poll() is None:
         for each in psutil.Process(run.pid).children(recursive=True):
-            if each.is_running() and [*each.cmdline()[-4:-2]] == ["train", name]:
-                each.kill()
-                return
+            with suppress(psutil.NoSuchProcess):  # one that has just ended, waited for or not yet
+                if [*each.cmdline()[-4:-2]] == ["train", name]:
+                    each.kill()
+                    return
         time.sleep(0.05)
     raise AssertionError(f"{name} was not trained:\n{run.stdout.read()}")
 
