@@ -13,6 +13,7 @@ def test_numbers_are_formatted_once() -> None:
     assert words.exact_estimate(0.0247, 0.0233, 0.026) == "2.5\N{NO-BREAK SPACE}% [2.3, 2.6]"
     assert words.number(2.011, 1.961, 2.075) == "2.01 [1.96, 2.08]"
     assert words.points(-0.127) == "−13 points"
+    assert words.points_estimate(0.155, -0.002, 0.177) == "16 points [0, 18]"
     assert words.count(4078) == "4,078"
     assert words.head(6, 5) == "L6H5"
     assert words.span([17, 15, 17]) == "15 to 17" and words.span([4]) == "4"

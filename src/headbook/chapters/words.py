@@ -45,6 +45,11 @@ def estimate(value: float, low: float, high: float | int) -> str:
     return f"{percent(value)} {interval(low, high)}"
 
 
+def points_estimate(value: float, low: float, high: float | int) -> str:
+    """A difference of shares with its interval: `15 points [13, 18]`."""
+    return f"{points(value)} {interval(low, high)}"
+
+
 def exact_estimate(value: float, low: float, high: float | int) -> str:
     """A share with its interval, to a tenth of a per cent: `2.5 % [2.3, 2.6]`."""
     shown, *ends = (f"{100 * each:.1f}" for each in (value, low, high))

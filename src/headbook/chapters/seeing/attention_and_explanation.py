@@ -361,7 +361,6 @@ def facts(tables: Tables) -> Facts:
     for key, claim in {"attention": ("explain-erasure-attention", LSTM),
                        "integrated": ("explain-erasure-others", f"{LSTM}, integrated gradients"),
                        }.items():  # fmt: skip
-        value, *ends = claims.loc[claim]
-        found[f"lstm_{key}_estimate"] = f"{words.points(value)} {words.interval(*ends)}"
+        found[f"lstm_{key}_estimate"] = words.points_estimate(*claims.loc[claim])
     far = distances(tables).set_index("other")["divergence"]
     return found | {"seeds_apart": f"{far['another training']:.3f}"}

@@ -231,7 +231,5 @@ def facts(tables: Tables) -> Facts:
         found |= {f"{key}_{name}": words.percent(value) for name, value in row.items()}
     for row in tables["claims"].query("claim == 'why-query-key-shared'").itertuples():
         key = re.sub(r"\W+", "_", row.model)
-        found[f"{key}_shared_estimate"] = (
-            f"{words.points(row.value)} {words.interval(row.low, row.high)}"
-        )
+        found[f"{key}_shared_estimate"] = words.points_estimate(row.value, row.low, row.high)
     return found
