@@ -347,12 +347,12 @@ def weights(
     name: Annotated[str, typer.Argument(help="A model trained here, see `headbook models`.")],
     update: Annotated[
         int | None,
-        typer.Option(help="A snapshot; by default the best model, or the last one of a training."),
+        typer.Option(help="A snapshot; by default the best model, or a training's checkpoint."),
     ] = None,
 ) -> None:
     """Writes the weights of a model trained here to data/models.
 
-    In 16 bits, with its subwords and its record, so that others load it by its name.
+    In 16 bits, with its subwords and record: others load it by its name, or train it further.
     """
     with _one_line_errors():
         from headbook.publishing.weights import publish_weights

@@ -4,6 +4,7 @@ import hashlib
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
@@ -22,19 +23,21 @@ from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.publishing.weights import publish_weights
 from headbook.runs.store import Store
 from headbook.training import checkpoint
-from headbook.training.loop import snapshot_name
+from headbook.training.loop import STATE, snapshot_name
 from headbook.types import UserError
 
 NAME = "mixture-fr-256-masked"
 PLANNED = catalogue.run(NAME).training.updates
 
 
-def saved(folder: Path, subwords: Subwords, seed: int, name: str, decoder: int = 0) -> None:
+def saved(folder: Path, subwords: Subwords, seed: int, name: str, decoder: int = 0) -> Transformer:
     torch.manual_seed(seed)
     ids = len(subwords) + 1
     encoder = 0 if decoder else 2
     config = TransformerConfig(ids, ids, encoder, decoder, 16, 24, 2, dropout=0.0)
-    checkpoint.save_model(Transformer(config), folder / name)
+    model = Transformer(config)
+    checkpoint.save_model(model, folder / name)
+    return model
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +123,10 @@ def under_way(tmp_path: Path, subwords: Subwords, monkeypatch: pytest.MonkeyPatc
     subwords.save(folder / "source.json")
     for update in (64, 91):
         saved(folder, subwords, update, snapshot_name(update))
+    model = saved(folder, subwords, 100, "aside.safetensors")
+    rows = [{"update": update, "valid_loss_nats": 1.0} for update in (50, 100)]
+    note = {"update": 100, "curve": rows}
+    checkpoint.save_state(folder / STATE, model, torch.optim.Adam(model.parameters()), note)
     return store
 
 
@@ -143,7 +150,8 @@ def test_published_weights_give_the_tables_of_the_model_they_come_from(
     under_way: Store, sample: Text, monkeypatch: pytest.MonkeyPatch
 ):
     store = under_way
-    folder = publish_weights(NAME, store)
+    folder = publish_weights(NAME, store, 91)
+    assert pd.read_csv(folder / "curve.csv")["update"].tolist() == [50]
     made = json.loads((folder / "run.json").read_text())
     assert made["updates"] == 91 and made["planned"] == PLANNED
     assert made["sha256"] == hashlib.sha256((folder / "best.safetensors").read_bytes()).hexdigest()
@@ -168,6 +176,18 @@ def test_published_weights_give_the_tables_of_the_model_they_come_from(
     columns = ["confidence", "own", "neighbour"]
     assert again.network.config == loaded.network.config
     assert tables[0][columns].equals(tables[1][columns])
+
+
+def test_of_a_training_under_way_the_checkpoint_is_published(under_way: Store):
+    """What a machine without it goes on from, and not the snapshot before."""
+    folder = publish_weights(NAME, under_way)
+    training = OnTheWay.of(NAME, under_way)
+    kept = checkpoint.load_transformer(training.trained.folder / "aside.safetensors")
+    published = checkpoint.load_transformer(folder / "best.safetensors")
+    for one, two in zip(kept.parameters(), published.parameters(), strict=True):
+        assert torch.equal(one.bfloat16().float(), two)
+    assert json.loads((folder / "run.json").read_text())["updates"] == 100
+    assert pd.read_csv(folder / "curve.csv")["update"].tolist() == [50, 100]
 
 
 def replaced(model: OurEncoder) -> OurEncoder:

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from headbook.corpora.batches import EOS, collate
+from headbook.corpora.batches import EOS, Batch, collate
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.training import checkpoint
 from headbook.training.config import TrainingConfig
-from headbook.training.loop import Trainer
+from headbook.training.loop import RISE, Start, Trainer, snapshot_name
 from headbook.training.precision import Precision
 from headbook.training.scoring import nats
 from headbook.types import UserError
@@ -187,6 +187,65 @@ def test_impossible_configs_are_refused(wrong: dict):
 def test_nothing_to_train_on_is_said(tmp_path: Path):
     with pytest.raises(UserError, match="at least one training and one validation pair"):
         Trainer(tiny(), TrainingConfig(1), [], copies(1), tmp_path)
+
+
+def seen(made: Trainer) -> list[tuple[int, float, list[int]]]:
+    """Of every update its number, rate and sentences."""
+    found, update = [], made._update
+
+    def watched(batch: Batch) -> float:
+        loss = update(batch)
+        rate = made.optimiser.param_groups[0]["lr"]
+        found.append((made.progress.update, rate, batch.sentences.tolist()))
+        return loss
+
+    made._update = watched
+    made.run()
+    return found
+
+
+def test_a_training_goes_on_from_weights_with_the_batches_that_follow(tmp_path: Path):
+    """Five updates an epoch: twelve end within the third; the rate rises anew behind them."""
+    folders = [tmp_path / name for name in ("whole", "first", "second")]
+    for folder in folders:
+        folder.mkdir()
+    whole = seen(trainer(folders[0], updates=15, validate_every=4))
+    first = trainer(folders[1], updates=12, validate_every=4)
+    curve = first.run().curve
+    weights = folders[1] / snapshot_name(12)
+    second = trainer(folders[2], updates=15, validate_every=4)
+    second.start = Start(weights, 12, curve)
+    went_on = seen(second)
+    assert [each[2] for each in went_on] == [each[2] for each in whole[12:]]
+    rising = [rate * since / RISE for (_, rate, _), since in zip(whole[12:], (1, 2, 3), strict=True)]
+    assert [each[1] for each in went_on] == pytest.approx(rising)
+    assert [row["update"] for row in second.progress.curve] == [4, 8, 12, 15]
+    assert second.progress.curve[:3] == curve and second.progress.curve[3]["restarted"] == 12
+    kept = [tiny(), tiny()]
+    checkpoint.load_model(kept[0], weights)
+    checkpoint.load_model(kept[1], folders[2] / snapshot_name(12))
+    assert all(map(torch.equal, *(each.state_dict().values() for each in kept)))
+
+
+def test_a_checkpoint_comes_before_the_weights_to_go_on_from(tmp_path: Path):
+    """Killed behind a restart it ends bit for bit as if it had not been."""
+    folders = [tmp_path / name for name in ("first", "whole", "killed")]
+    for folder in folders:
+        folder.mkdir()
+    trainer(folders[0], updates=4).run()
+
+    def going_on(folder: Path, updates: int) -> Trainer:
+        made = trainer(folder, updates, dropout=0.2)
+        made.start = Start(folders[0] / snapshot_name(4), 4)
+        return made
+
+    whole = going_on(folders[1], 9)
+    whole.run()
+    going_on(folders[2], 6).run()
+    killed = going_on(folders[2], 9)
+    killed.run()
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(value, killed.model.state_dict()[name]), name
 
 
 class Squares:

@@ -19,7 +19,7 @@ import torch
 
 from headbook.artefacts.model import LONGEST, ModelRun, Size, corpus_of
 from headbook.artefacts.tokenised import tokenised
-from headbook.artefacts.trained import Trained, numeric_policy, trained_folder
+from headbook.artefacts.trained import Trained, numeric_policy, published_start, trained_folder
 from headbook.corpora.batches import EncodedPair
 from headbook.corpora.masked import mask_id, masked_copies
 from headbook.corpora.plain_text import NO_SOURCE
@@ -160,7 +160,10 @@ def _train(
     train = made.pairs(corpus.train.source, COPIES, "training")
     valid = made.pairs(corpus.valid.source, 1, "validation")
     training = replace(run.training, seed=derived(run.training.seed, "training"))
-    trainer = Trainer(made.untrained(), training, train, valid, folder, deadline=deadline)
+    start = published_start(made.asked, folder)
+    trainer = Trainer(
+        made.untrained(), training, train, valid, folder, start=start, deadline=deadline
+    )
     pd.DataFrame(trainer.run().curve).to_csv(folder / "curve.csv", index=False)
     checkpoint.load_model(trainer.model, folder / "best.safetensors")
     test = next(iter(corpus.tests.values()))

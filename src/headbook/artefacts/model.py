@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 
 from headbook.artefacts.tokenised import tokenised
-from headbook.artefacts.trained import Trained, numeric_policy, trained_folder
+from headbook.artefacts.trained import Trained, numeric_policy, published_start, trained_folder
 from headbook.corpora.batches import EOS, EncodedPair
 from headbook.corpora.readers import Pairs, ParallelCorpus, load
 from headbook.corpora.subwords import Subwords
@@ -203,7 +203,10 @@ def _train(
         for line in _changes(made, len(train)):
             print(f"{run.corpus}: {line}")
     training = replace(run.training, seed=derived(run.training.seed, "training"))
-    trainer = Trainer(made.untrained(), training, train, valid, folder, deadline=deadline)
+    start = published_start(made.asked, folder)
+    trainer = Trainer(
+        made.untrained(), training, train, valid, folder, start=start, deadline=deadline
+    )
     run.equip(trainer)
     progress = trainer.run()
     if processes.is_first():

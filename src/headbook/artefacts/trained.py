@@ -11,12 +11,16 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import pandas as pd
 import torch
 
+from headbook import paths
 from headbook.models.transformer import Transformer
 from headbook.runs.canonical import plain
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.training import checkpoint, processes
 from headbook.training.config import TrainingConfig
-from headbook.training.loop import STATE, OutOfTimeError
+from headbook.training.loop import STATE, OutOfTimeError, Start
+
+WEIGHTS, CURVE, RECORD = "best.safetensors", "curve.csv", "run.json"
+"""Files of a folder of data/models, named as in a run's folder."""
 
 
 class Trained:
@@ -97,6 +101,27 @@ def trained_folder(store: Store, asked: Ingredients, train: processes.Work) -> P
         # Only now: a kill before the folder had its final name would else train everything again.
         (folder / STATE).unlink(missing_ok=True)
     return folder
+
+
+def published_start(asked: Ingredients, folder: Path) -> Start | None:
+    """Where a training begins that has no checkpoint in `folder` and whose weights data/models has
+    as they were on the way, with a line that says so. None for any other training.
+    """
+    if (folder / STATE).exists():
+        return None
+    for record in sorted((paths.DATA / "models").glob(f"*/{RECORD}")):
+        made, there = json.loads(record.read_text()), record.parent
+        if made["ingredients"] != plain(asked) or made["updates"] >= made["planned"]:
+            continue
+        if processes.is_first():
+            print(
+                f"going on from {there} after update {made['updates']}, with Adam's moments anew; "
+                "without that folder training starts from the beginning"
+            )
+        curve = there / CURVE
+        rows = pd.read_csv(curve).to_dict("records") if curve.is_file() else []
+        return Start(there / WEIGHTS, made["updates"], rows)
+    return None
 
 
 def folder_of(run: Keyed, store: Store) -> Path | None:

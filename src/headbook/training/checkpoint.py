@@ -1,7 +1,8 @@
 """Everything a training run needs to go on, in one safetensors file."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -33,12 +34,28 @@ def write(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors and note of a file `write` made; UserError where it is none."""
+    with _opened(path) as opened:
+        tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+        return tensors, _note(opened)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[safe_open]:
     try:
         with safe_open(path, framework="pt") as opened:
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-            return tensors, json.loads((opened.metadata() or {}).get("note", "{}"))
+            yield opened
     except (SafetensorError, OSError, ValueError) as error:
         raise UserError(f"{path} is no checkpoint ({error}); delete it or name another") from None
+
+
+def _note(opened: safe_open) -> dict[str, Any]:
+    return json.loads((opened.metadata() or {}).get("note", "{}"))
+
+
+def note_of(path: Path) -> dict[str, Any]:
+    """The note of a file `write` made, without its tensors; UserError where it is none."""
+    with _opened(path) as opened:
+        return _note(opened)
 
 
 def load_model(model: nn.Module, path: Path) -> None:
@@ -105,7 +122,7 @@ def _random(process: int) -> str:
 
 def kept_update(path: Path) -> int:
     """The update a training would go on after from what `save_state` saved; 0 without a file."""
-    return read(path)[1]["update"] if path.exists() else 0
+    return note_of(path)["update"] if path.exists() else 0
 
 
 def load_state(

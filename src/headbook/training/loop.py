@@ -24,6 +24,9 @@ from headbook.types import UserError
 
 STATE = "state.safetensors"
 """The checkpoint from which a killed training resumes, in its folder."""
+RISE = 100
+"""Updates over which the rate rises again where Adam's moments begin anew; of β₂ = .98 they hold
+the last fifty or so."""
 
 
 @runtime_checkable
@@ -62,6 +65,19 @@ class Progress:
     loss_tokens: int = 0
     best: float = math.inf
     curve: list[dict[str, int | float]] = field(default_factory=list)
+    restarted: int = 0  # the last update whose weights were gone on from without Adam's moments
+
+
+@dataclass(frozen=True)
+class Start:
+    """Weights after `update` updates, from which a training goes on that has no checkpoint here.
+
+    `curve` has the rows of its learning curve so far.
+    """
+
+    weights: Path
+    update: int
+    curve: Sequence[dict[str, int | float]] = ()
 
 
 class OutOfTimeError(Exception):
@@ -87,6 +103,10 @@ class Trainer:
     the order of sums, if there is no dropout: its masks are drawn by each process for itself.
     Killed and resumed with as many processes, a training on CPU ends bit for bit as if it had not
     been; with another number of them, up to the order of sums and the masks.
+
+    Where there is no checkpoint but a `start`, training goes on behind it: with the same batches,
+    other dropout masks, Adam's moments anew and a rate that rises again over RISE updates. Rows of
+    the curve behind it name it as `restarted`.
     """
 
     model: nn.Module
@@ -103,6 +123,7 @@ class Trainer:
     losses: Callable[[nn.Module, Batch], Float[Tensor, " token"]] | None = None
     prepare: Callable[[nn.Module, int], None] | None = None
     observer: Observer | None = None
+    start: Start | None = None
     deadline: float = math.inf  # of time.monotonic(); no part of what decides a model
 
     def __post_init__(self) -> None:
@@ -159,6 +180,18 @@ class Trainer:
             process = processes.rank()
             note = checkpoint.load_state(self.state_file, self.model, self.optimiser, process)
             self.progress = Progress(**note)
+        elif self.start is not None:
+            self._go_on_from(self.start)
+
+    def _go_on_from(self, start: Start) -> None:
+        checkpoint.load_model(self.model, start.weights)
+        torch.manual_seed(self.config.seed + processes.rank() + start.update)
+        self.progress = Progress(start.update, curve=list(start.curve), restarted=start.update)
+        left = start.update
+        while left > (length := len(self._plan(self.progress.epoch))):
+            self.progress.epoch, left = self.progress.epoch + 1, left - length
+        self.progress.batch = left
+        self._save_model(snapshot_name(start.update))
 
     def _save_if(self, due: processes.Due) -> None:
         if due is not processes.Due.NOTHING:
@@ -174,14 +207,17 @@ class Trainer:
 
     def _batches(self) -> Iterator[Batch]:
         while self.progress.update < self.config.updates:
-            plan = epoch(self.train, self.config.tokens, self.config.seed, self.progress.epoch)
-            for indices in plan[self.progress.batch :]:
+            for indices in self._plan(self.progress.epoch)[self.progress.batch :]:
                 if self.progress.update == self.config.updates:
                     return
                 # Counted before the batch is used: a checkpoint after its update goes on behind it.
                 self.progress.batch += 1
                 yield self.collate([self.train[index] for index in indices], indices)
             self.progress.epoch, self.progress.batch = self.progress.epoch + 1, 0
+
+    def _plan(self, number: int) -> list[list[int]]:
+        """The batches of an epoch as indices of pairs."""
+        return epoch(self.train, self.config.tokens, self.config.seed, number)
 
     def _update(self, batch: Batch) -> float:
         self.model.train()
@@ -220,7 +256,9 @@ class Trainer:
     def _rate(self, update: int) -> float:
         if self.rate is not None:
             return self.rate(update)
-        return learning_rate(update, self.model.config.width, self.config.scale, self.config.warmup)
+        width, since = self.model.config.width, update - self.progress.restarted
+        rate = learning_rate(update, width, self.config.scale, self.config.warmup)
+        return rate * min(since / RISE, 1.0) if self.progress.restarted else rate
 
     def _predicted(self, batch: Batch) -> int:
         """Number of the batch's targets over which the loss is a sum."""
@@ -288,6 +326,8 @@ class Trainer:
             "valid_loss_nats": valid_loss,
             "seconds": progress.seconds,
         }
+        if progress.restarted:
+            row["restarted"] = progress.restarted
         if self.addition is not None:
             row |= self.addition.row(self.model)
         progress.curve.append(row)

@@ -1,0 +1,66 @@
+"""Going on from published weights where a training has no checkpoint."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from headbook import paths
+from headbook.artefacts.trained import published_start
+from headbook.runs.canonical import plain
+from headbook.runs.store import Ingredients, Stage
+from headbook.training.loop import STATE
+
+ASKED = Ingredients(Stage("model", 1), {"width": (8, 16)}, {"corpus": "0123"}, {"device": "cpu"})
+
+
+@pytest.fixture
+def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model after 30 of 100 updates, in a folder of data/models."""
+    monkeypatch.setattr(paths, "DATA", tmp_path)
+    folder = tmp_path / "models" / "small"
+    folder.mkdir(parents=True)
+    recorded(folder, updates=30)
+    pd.DataFrame({"update": [10, 20], "restarted": [None, 10]}).to_csv(
+        folder / "curve.csv", index=False
+    )
+    return folder
+
+
+def recorded(folder: Path, updates: int, asked: Ingredients = ASKED) -> None:
+    record = {"ingredients": plain(asked), "updates": updates, "planned": 100}
+    (folder / "run.json").write_text(json.dumps(record))
+
+
+def test_the_weights_of_the_same_training_are_found(
+    published: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+):
+    start = published_start(ASKED, tmp_path)
+    assert start.update == 30 and start.weights == published / "best.safetensors"
+    assert [row["update"] for row in start.curve] == [10, 20]
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "after update 30" in line and str(published) in line
+
+
+def test_without_a_curve_it_begins_there(published: Path, tmp_path: Path):
+    (published / "curve.csv").unlink()
+    assert published_start(ASKED, tmp_path).curve == []
+
+
+@pytest.mark.parametrize("other", ["stage", "config", "inputs", "policy"])
+def test_those_of_another_training_are_not(published: Path, tmp_path: Path, other: str):
+    changed = {"stage": Stage("model", 2), "config": {"width": (8, 32)},
+               "inputs": {"corpus": "4567"}, "policy": {"device": "cuda"}}  # fmt: skip
+    recorded(published, 30, Ingredients(**vars(ASKED) | {other: changed[other]}))
+    assert published_start(ASKED, tmp_path) is None
+
+
+def test_those_of_its_end_are_not(published: Path, tmp_path: Path):
+    recorded(published, updates=100)
+    assert published_start(ASKED, tmp_path) is None
+
+
+def test_its_own_checkpoint_comes_first(published: Path, tmp_path: Path):
+    (tmp_path / STATE).touch()
+    assert published_start(ASKED, tmp_path) is None
