@@ -6,6 +6,7 @@ from scipy import stats
 
 from headbook.statistics import (
     binomial_interval,
+    difference,
     holm,
     of_type,
     over_seeds,
@@ -135,3 +136,13 @@ def test_partial_spearman_is_what_a_third_measure_leaves() -> None:
     plain = spearman(np.stack([first, own]))[0, 1]
     assert partial_spearman(first, own, nothing) == pytest.approx(plain)
     assert np.isnan(partial_spearman(shared, own, shared[None]))
+
+
+def test_a_difference_of_two_estimates_by_hand():
+    """Newcombe 1998, Table II, 56/70 - 48/80 by method 10: .2000 [.0524, .3339]."""
+    first, second = (
+        (hits / of, *stats.binomtest(hits, of).proportion_ci(method="wilson"))
+        for hits, of in ((56, 70), (48, 80))
+    )
+    assert difference(first, second) == pytest.approx((0.2, 0.0524, 0.3339), abs=5e-5)
+    assert difference(second, first) == pytest.approx((-0.2, -0.3339, -0.0524), abs=5e-5)

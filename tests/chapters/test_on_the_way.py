@@ -53,18 +53,28 @@ def test_a_share_is_there_when_it_is_half_of_its_last():
 
 
 def test_claims_say_when_each_came():
-    both = way(MASKED), way(TRANSLATION, until=3, less=0.1)
-    rows = {row["claim"]: row for row in long.claims(both)}
+    rows = {row["claim"]: row for row in long.claims([way(MASKED)])}
     assert rows[long.BEFORE]["value"] == pytest.approx(0.75)
     first = rows[long.FIRST]
     assert first["value"] == 1 and first["low"] <= 1 <= first["high"]
-    sooner = rows[long.SOONER]
-    assert sooner["value"] == pytest.approx(0.1), "after 91 updates, the last that both have"
-    assert sooner["low"] == pytest.approx(0.1) and sooner["model"] == MASKED
 
 
-def test_without_a_second_training_nothing_is_compared():
+def test_masking_and_translation_are_compared_at_the_last_update_that_both_have():
+    """Of published rows: the difference of .1 with squares of both distances added."""
+    rows = long.rows([way(MASKED), way(TRANSLATION, until=3, less=0.1)])
+    (row,) = long.sooner(rows)
+    assert row["claim"] == long.SOONER and row["model"] == MASKED
+    assert row["value"] == pytest.approx(0.1), "after 91 updates"
+    assert row["low"] < 0.1 <= row["high"]
+    narrow = rows.assign(neighbour_low=rows["neighbour"], neighbour_high=rows["neighbour"])
+    (row,) = long.sooner(narrow)
+    assert row["low"] == row["value"] == row["high"]
+
+
+def test_without_a_second_training_or_a_common_update_nothing_is_compared():
     assert {row["claim"] for row in long.claims([way(MASKED)])} == {long.BEFORE, long.FIRST}
+    assert not list(long.sooner(long.rows([way(MASKED)])))
+    assert not list(long.sooner(long.rows([way(MASKED), way(TRANSLATION, until=1)])))
 
 
 def test_rows_name_head_offset_and_relation():

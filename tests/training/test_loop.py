@@ -217,7 +217,7 @@ def test_a_training_goes_on_from_weights_with_the_batches_that_follow(tmp_path: 
     second.start = Start(weights, 12, curve)
     went_on = seen(second)
     assert [each[2] for each in went_on] == [each[2] for each in whole[12:]]
-    rising = [rate * since / RISE for (_, rate, _), since in zip(whole[12:], (1, 2, 3), strict=True)]
+    rising = [rate * since / RISE for since, (_, rate, _) in enumerate(whole[12:], 1)]
     assert [each[1] for each in went_on] == pytest.approx(rising)
     assert [row["update"] for row in second.progress.curve] == [4, 8, 12, 15]
     assert second.progress.curve[:3] == curve and second.progress.curve[3]["restarted"] == 12

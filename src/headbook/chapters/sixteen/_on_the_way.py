@@ -37,7 +37,7 @@ from headbook.looking.passes import aligned, pass_over, ranks_in
 from headbook.looking.text import text as text_of
 from headbook.models.loaded import Loaded
 from headbook.runs.store import Store
-from headbook.statistics import interval
+from headbook.statistics import difference, interval
 from headbook.trees import RELATION_DIRECTIONS
 from headbook.types import Kind
 
@@ -171,27 +171,33 @@ def rows(ways: Sequence[Way]) -> pd.DataFrame:
 
 
 def claims(ways: Sequence[Way]) -> Iterator[dict[str, object]]:
-    """When each came, and masking beside translation after as many updates."""
+    """When each came in the masked encoder."""
     for each in ways:
         if each.name == MASKED:
             neighbour = each.there(Score.NEIGHBOUR)
-            yield claim_row(BEFORE, _labels(each), *interval(each.learnt(neighbour)))
+            yield claim_row(BEFORE, _labels(each.name), *interval(each.learnt(neighbour)))
             later = (neighbour - each.there(Score.OWN)).double()
-            yield claim_row(FIRST, _labels(each), *interval(later))
-    by_name = {each.name: {moment.update: moment for moment in each.own} for each in ways}
-    if {MASKED, TRANSLATION} <= by_name.keys():
-        both = max(by_name[MASKED].keys() & by_name[TRANSLATION].keys())
+            yield claim_row(FIRST, _labels(each.name), *interval(later))
+
+
+def sooner(ways: pd.DataFrame) -> Iterator[dict[str, object]]:
+    """The claim about masking beside translation, of rows of both; one may be of another machine.
+
+    Nothing where the two have no number of updates in common.
+    """
+    own = ways[(ways["text"] == HELD_OUT) & (ways["update"] > 0)]
+    shares = {name: rows.set_index("update") for name, rows in own.groupby("model")}
+    if not {MASKED, TRANSLATION} <= shares.keys():
+        return
+    if both := set(shares[MASKED].index) & set(shares[TRANSLATION].index):
         masked, translating = (
-            by_name[name][both].sharpest(Score.NEIGHBOUR).replicates
-            for name in (MASKED, TRANSLATION)
+            _three(shares[name].loc[max(both)], Score.NEIGHBOUR) for name in (MASKED, TRANSLATION)
         )
-        labels = _labels(next(each for each in ways if each.name == MASKED))
-        yield claim_row(SOONER, labels, *interval(masked - translating))
+        yield claim_row(SOONER, _labels(MASKED), *difference(masked, translating))
 
 
-def _labels(each: Way) -> dict[str, object]:
-    return {"model": each.name, "corpus": recipe(each.name).corpus, "target": "",
-            "seed": recipe(each.name).seed}  # fmt: skip
+def _labels(name: str) -> dict[str, object]:
+    return {"model": name, "corpus": recipe(name).corpus, "target": "", "seed": recipe(name).seed}
 
 
 SCORES = {

@@ -16,6 +16,7 @@ from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.config import Config
 from headbook.chapters.measurements import Measurement, measure, text_of
+from headbook.chapters.results import published
 from headbook.chapters.sixteen import _on_the_way as long
 from headbook.chapters.sixteen._curves import score
 from headbook.chapters.sixteen._specialisation import (
@@ -32,17 +33,20 @@ from headbook.chapters.sixteen._specialisation import (
 )
 from headbook.chapters.tables import claim_row, claims_table, model_labels, stacked
 from headbook.chapters.trained import Parsed, at_profile
+from headbook.claims.gates import RELEASED
 from headbook.heads.importance import Form
 from headbook.heads.positional import Place, place_of
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
 from headbook.statistics import interval
-from headbook.types import Kind
+from headbook.types import Kind, UserError
 
 NUMBER = 26
 TITLE = "When do heads specialise?"
 WORK = "headbook"
-KEYS = ("model", "text", "sentences")
+STUDY = "26_when_heads_specialise"
+KEYS = ("model", "text", "sentences", "update")
+"""With the update: a training may go on where its first snapshots are no longer kept."""
 QUALITY = 0.9
 """Of the last checkpoint's BLEU: from where a model is said to translate."""
 MOMENTS = {
@@ -139,12 +143,22 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     if parameters.ways:
         sentences = parameters.sentences or long.SENTENCES
         found = [long.way(name, store, sentences) for name in parameters.ways]
-        asked = claims_table(long.claims(found))
+        rows = long.rows(found)
+        asked = claims_table([*long.claims(found), *long.sooner(_with_published(rows))])
         tables |= {
-            "ways": long.rows(found),
+            "ways": rows,
             "claims": stacked([tables.get("claims", asked[:0]), asked]),
         }
     return tables
+
+
+def _with_published(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows, and published ones of trainings that are not among them."""
+    try:
+        known = published(STUDY, RELEASED).tables.get("ways", rows[:0])
+    except UserError:  # never published
+        return rows
+    return pd.concat([rows, known[~known["model"].isin(rows["model"])]], ignore_index=True)
 
 
 def trained_here(config: Config, store: Store) -> Tables:
