@@ -16,6 +16,7 @@ from headbook.bench.config import BenchConfig
 from headbook.bench.contestants import Contestant, TrainingStep, build
 from headbook.bench.rounds import Spread, interleaved, ratio
 from headbook.bench.run import bench
+from headbook.bench.shares import KINDS, REST, step_shares
 from headbook.bench.speed import operations, training_batches, training_works
 from headbook.corpora.batches import EOS, collate, in_order
 from headbook.models.dropout import Dropout
@@ -51,6 +52,7 @@ def test_the_table_holds_every_row(uncompiled: None, capsys: pytest.CaptureFixtu
         "matrix product, bf16-mixed",
         "training: ours over matrix product",
         "training: ours, compiled over matrix product",
+        *(f"training: share of {kind}" for kind in (*KINDS, REST)),
         "measuring over a plain forward pass",
         "relevance: all predictions of a batch together",
         "relevance: one position of one sentence at a time",
@@ -266,6 +268,21 @@ def test_operations_by_hand():
     pairs = (9 + 4) + (3 + 6) + (3 + 4)
     model = Transformer(TransformerConfig(10, 10, 1, 1, 4, 8, 2))
     assert operations(model, batch) == 6 * dense + 48 * pairs
+
+
+def test_shares_of_a_step_name_its_work():
+    """They sum to one; without dropout no mask is drawn, and a wider vocabulary costs its part."""
+
+    def found(**changed: object) -> dict[str, float]:
+        config = replace(TINY, **changed)
+        model = build(Contestant.OURS, config.model(16))
+        return step_shares(TrainingStep(model, config.precision), training_batches(config)[0])
+
+    plain = found()
+    assert sum(plain.values()) == pytest.approx(1) and min(plain.values()) > 0
+    assert found(dropout=0.0)["dropout masks"] == 0
+    vocabulary = "loss over the vocabulary"
+    assert found(vocabulary=30_000)[vocabulary] > plain[vocabulary]
 
 
 def test_rounds_alternate_and_the_first_is_left_out():

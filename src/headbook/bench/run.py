@@ -8,6 +8,7 @@ from headbook.bench.config import BenchConfig
 from headbook.bench.contestants import device
 from headbook.bench.measuring import cost, memory
 from headbook.bench.relevance import relevance
+from headbook.bench.shares import shares
 from headbook.bench.speed import speed
 from headbook.bench.table import frame, text
 
@@ -31,6 +32,7 @@ def bench(config: BenchConfig) -> pd.DataFrame:
     rows = []
     for width in config.widths:
         rows += speed(config, width)
+        rows += shares(config, width)
         rows += cost(config, width)
         rows += relevance(config, width)
         rows += memory(config, width)
