@@ -3,18 +3,17 @@
 import math
 import shlex
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from headbook.cli_corpora import corpora
+from headbook.one_line import one_line_errors
 from headbook.types import UserError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
                   rich_markup_mode=None, help=__doc__)  # fmt: skip
-corpora = typer.Typer(no_args_is_help=True, help="Lists, fetches and checks corpora.")
 app.add_typer(corpora, name="corpora")
 
 Names = Annotated[
@@ -33,17 +32,6 @@ Corpus = Annotated[str | None, typer.Option(help="Instead of the profile's corpo
 SizeName = Annotated[str | None, typer.Option(help="Instead of the profile's size.")]
 Seed = Annotated[int | None, typer.Option(help="Instead of the profile's seeds.")]
 Minutes = Annotated[float | None, typer.Option(help="Stop within so many minutes.")]
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    """Reports user errors on one line and exits with status 2."""
-    try:
-        yield
-    except UserError as error:
-        line = " ".join(str(error).splitlines())
-        typer.secho(f"headbook: {line}", err=True, fg="red")
-        raise typer.Exit(2) from None
 
 
 def _seconds(minutes: float | None) -> float:
@@ -83,52 +71,6 @@ def _from_anywhere(corpus: str | None) -> str | None:
     return str(Path(corpus).expanduser().resolve())
 
 
-@corpora.command("list")
-def corpora_list() -> None:
-    """Every corpus, and where it is now.
-
-    With its languages, pairs, size and licence.
-    """
-    with _one_line_errors():
-        from headbook.corpora.registry import table
-
-        for row in table():
-            size = f"{row.bytes / 1e6:,.1f} MB" if row.bytes else "size unknown"
-            typer.echo(
-                f"{row.name:24} {row.languages:6} {row.pairs:>10,} {size:>14}  "
-                f"{row.place:14} {row.licence}"
-            )
-
-
-@corpora.command("fetch")
-def corpora_fetch(name: str) -> None:
-    """Finds a corpus in HEADBOOK_DATA, or downloads it.
-
-    Its digests are checked either way.
-    """
-    with _one_line_errors():
-        from headbook.corpora.download import fetch
-
-        for part, path in fetch(name).items():
-            typer.echo(f"{part}: {path}")
-
-
-@corpora.command("check")
-def corpora_check() -> None:
-    """Compares every file that is here with its digest.
-
-    Status 1 where one is wrong.
-    """
-    with _one_line_errors():
-        from headbook.corpora.download import State, check
-
-        found = check()
-        for each in found:
-            typer.echo(f"{each.corpus:24} {each.state:22} {each.file}")
-        if any(each.state is State.WRONG for each in found):
-            raise typer.Exit(1)
-
-
 @app.command()
 def run(
     names: Names = None,
@@ -149,7 +91,7 @@ def run(
     At `published` released models are measured now, and pages about models trained here read
     their published tables. At the other profiles results that the run store lacks are computed.
     """
-    with _one_line_errors():
+    with one_line_errors():
         from headbook.chapters import PUBLISHED
         from headbook.chapters.config import Config
         from headbook.publishing.notebooks import execute
@@ -165,6 +107,25 @@ def run(
 
 
 @app.command()
+def parameters(
+    name: Annotated[str, typer.Argument(help="A notebook by name or number.")],
+    profile: Annotated[
+        str | None,
+        typer.Option(help="A file of notebooks/profiles; the notebook's own by default."),
+    ] = None,
+) -> None:
+    """Prints a notebook's parameters as a file.
+
+    In YAML, as `papermill -f` reads it.
+    """
+    with one_line_errors():
+        from headbook.publishing.templates import as_yaml, select
+
+        (template,) = select([name])
+        typer.echo(as_yaml(template, profile), nl=False)
+
+
+@app.command()
 def train(
     names: ModelNames = None,
     profile: ProfileOrNone = None,
@@ -173,10 +134,10 @@ def train(
     seed: Seed = None,
     minutes: Minutes = None,
 ) -> None:
-    """Trains models, by name or a profile's, that the run store lacks.
+    """Trains the models that the run store lacks.
 
-    One after the other; of a profile (quick by default) all but λ sweeps. Its language models come
-    last, and under torchrun not at all: one process trains them.
+    By name or a profile's (quick by default), one after the other; of a profile all but λ sweeps.
+    Its language models come last, and under torchrun not at all: one process trains them.
 
     With --minutes it stops in time, a checkpoint saved; the same command continues. Time is kept
     between updates: the translation of a model's test sets, after its last update, is not cut.
@@ -185,7 +146,7 @@ def train(
     processes train each model together, and torchrun turns every status but 0 into 1.
     """
     began = time.monotonic()
-    with _one_line_errors():
+    with one_line_errors():
         limit = _seconds(minutes)
         from headbook.chapters.config import Config
         from headbook.planning.train import train_all_missing, train_named
@@ -223,7 +184,7 @@ def publish(
 
     Status: 0 when all are published, 3 when time ran out, 2 for a mistake.
     """
-    with _one_line_errors():
+    with one_line_errors():
         limit = _seconds(minutes)
         from headbook.publishing.results import chosen, parameters, published
         from headbook.publishing.time_limit import TimeUpError, stopped_after
@@ -261,7 +222,7 @@ def explain(
 
     For the others, it says why they would be trained again.
     """
-    with _one_line_errors():
+    with one_line_errors():
         from headbook.artefacts.catalogue import runs
         from headbook.chapters.config import Config
         from headbook.planning.explain import lines
@@ -285,7 +246,7 @@ def models(
     With its kind, size, corpus, published BLEU, whether it converged, and how many of its weights
     are here. A family of models, such as one recipe's seeds and variants, is one line.
     """
-    with _one_line_errors():
+    with one_line_errors():
         from headbook.planning.models import lines
 
         for line in lines(names or ()):
@@ -307,7 +268,7 @@ def plan(
 
     With operations, hours, memory and disk; of the profile full by default.
     """
-    with _one_line_errors():
+    with one_line_errors():
         from headbook.artefacts.catalogue import runs
         from headbook.chapters.config import Config
         from headbook.planning.plan import lines, named_lines
@@ -330,7 +291,7 @@ def pack(
     parses. Subwords and parses that the run store lacks are computed now. Run it again to resume or
     repair a pack.
     """
-    with _one_line_errors():
+    with one_line_errors():
         from headbook.chapters.config import Config
         from headbook.planning.pack import lines, named_lines
         from headbook.runs.store import Store
@@ -354,7 +315,7 @@ def weights(
 
     In 16 bits, with its subwords and record: others load it by its name, or train it further.
     """
-    with _one_line_errors():
+    with one_line_errors():
         from headbook.publishing.weights import publish_weights
         from headbook.runs.store import Store
 
@@ -373,7 +334,7 @@ def look(
 
     Writes one HTML page, which works offline, and a CSV table.
     """
-    with _one_line_errors():
+    with one_line_errors():
         from headbook.looking.look import look as looked
 
         for path in looked(model, text, out, first):
@@ -383,7 +344,7 @@ def look(
 @app.command()
 def book() -> None:
     """Builds the HTML book and prints where it is."""
-    with _one_line_errors():
+    with one_line_errors():
         from headbook.publishing.book import build
 
         typer.echo(build())
@@ -394,7 +355,7 @@ def bench(
     rounds: Annotated[int, typer.Option(help="Interleaved rounds; the median is printed.")] = 5,
 ) -> None:
     """Measures speed and memory, as ratios in one run."""
-    with _one_line_errors():
+    with one_line_errors():
         from headbook.bench import report
 
         report(rounds=rounds)

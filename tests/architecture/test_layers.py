@@ -12,6 +12,7 @@ PACKAGE = paths.REPOSITORY / "src" / "headbook"
 HOME = "headbook.chapters"
 FLOORS = (
     ("machine", "paths", "types", "trees"),
+    ("one_line",),
     ("statistics",),
     ("corpora",),
     ("models",),
@@ -25,6 +26,7 @@ FLOORS = (
     ("chapters",),
     ("planning", "workflow"),
     ("publishing",),
+    ("cli_corpora",),
     ("cli",),
     ("__main__",),
 )

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import yaml
 from nbformat.v4 import new_code_cell, new_notebook
 
+from headbook.chapters.chapter import find
 from headbook.publishing import templates
 from headbook.types import UserError
 
@@ -55,3 +57,22 @@ def test_a_notebook_without_parameters_is_refused(tmp_path: Path) -> None:
     nbformat.write(new_notebook(cells=[new_code_cell("a = 1")]), tmp_path / "10_bare.ipynb")
     with pytest.raises(UserError, match="0 cells tagged `parameters`"):
         templates.templates(tmp_path)
+
+
+@pytest.mark.parametrize("profile", [None, "smoke", "quick", "laptop", "released"])
+def test_parameters_as_a_file_are_those_that_the_page_reads(profile: str | None) -> None:
+    for template in templates.templates():
+        given = yaml.safe_load(templates.as_yaml(template, profile))
+        templates.check(template, given)
+        assert set(given) == set(template.parameters)
+        expected = template.parameters | templates.of_profile(template, profile or "none")
+        if "profile" in expected and profile not in (None, "released"):
+            expected |= {"profile": profile}
+        chapter = find(template.name)
+        assert chapter.parameters_from(given) == chapter.parameters_from(expected)
+
+
+def test_parameters_of_no_profile_are_refused() -> None:
+    template = templates.templates()[0]
+    with pytest.raises(UserError, match="'lptop': give one of full, laptop, quick"):
+        templates.as_yaml(template, "lptop")

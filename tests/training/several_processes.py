@@ -24,12 +24,12 @@ from torch import Tensor
 
 from headbook.artefacts import heads, importance, model, relevance
 from headbook.artefacts.trained import train_missing
-from headbook.cli import _one_line_errors
 from headbook.corpora.batches import EOS, Batch, EncodedPair
 from headbook.heads.relevance_rules import Variant
 from headbook.models.capture import Point
 from headbook.models.decoding import Search
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.one_line import one_line_errors
 from headbook.runs.store import Store
 from headbook.training import checkpoint, processes
 from headbook.training.config import TrainingConfig
@@ -104,7 +104,7 @@ def regularised(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     made = Trainer(network, config, pairs(40, 1), pairs(12, 2), folder)
     regularise(made, Regulariser(Term.OUTPUTS, 1.0, (Kind.ENCODER,)))
-    with _one_line_errors():
+    with one_line_errors():
         made.run()
 
 
@@ -160,7 +160,7 @@ def stage(folder: Path, store: str, *killed: str) -> None:
     model.Trainer = partial(Trainer, save_every=-1.0)
     if killed:
         strike(*map(int, killed))
-    with _one_line_errors():
+    with one_line_errors():
         train_missing((run,), Store(folder.parent / store), print)
 
 

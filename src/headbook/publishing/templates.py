@@ -93,6 +93,28 @@ def check(template: Template, parameters: dict[str, object]) -> None:
 
 def of_profile(template: Template, profile: str) -> dict[str, object]:
     """The page's parameters in notebooks/profiles/<profile>.yml; none where it has no entry."""
+    return _entries(profile).get(template.name, {})
+
+
+def as_yaml(template: Template, profile: str | None = None) -> str:
+    """The page's parameters, those of a profile in the place of its own, as papermill's -f reads
+    them; UserError for a profile without a file.
+
+    Only a profile with trained models is one that pages about such models can name.
+    """
+    parameters = dict(template.parameters)
+    if profile is not None:
+        entries = _entries(profile)
+        if not entries:
+            known = sorted(each.stem for each in (paths.NOTEBOOKS / "profiles").glob("*.yml"))
+            raise UserError(f"no profile is called {profile!r}: give one of {', '.join(known)}")
+        if "profile" in parameters and "trained" in entries:
+            parameters["profile"] = profile
+        parameters |= entries.get(template.name, {})
+    return yaml.safe_dump(parameters, sort_keys=False)
+
+
+def _entries(profile: str) -> dict[str, dict[str, object]]:
+    """What the file of a profile says, by page; nothing where there is no file."""
     file = paths.NOTEBOOKS / "profiles" / f"{profile}.yml"
-    given = yaml.safe_load(file.read_text("utf-8")) if file.exists() else {}
-    return (given or {}).get(template.name, {})
+    return (yaml.safe_load(file.read_text("utf-8")) if file.exists() else {}) or {}
