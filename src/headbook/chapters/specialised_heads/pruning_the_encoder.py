@@ -33,6 +33,7 @@ from headbook.chapters.specialised_heads._sweep import (
     GATES,
     IMPORTANCE,
     LEARNED,
+    LONGER_PENALTY,
     RANDOM,
     WHOLE,
     Point,
@@ -249,21 +250,31 @@ def _of_trainings(tables: Tables) -> Facts:
 
 
 def _of_others(tables: Tables) -> Facts:
-    """Heads of cross-attention: the fewest that gates leave, and the fewest at random."""
-    rows = tables["released"]
-    rows = rows[(rows["gated"] == Kind.CROSS) & (rows["model"] == rows["model"].iloc[0])]
+    """Of the sweeps with one seed: the fewest heads of cross-attention that gates leave, and of the
+    other direction's encoder those at the λ of its random control."""
+    rows, kept = tables["released"], tables["kept"]
+    first = rows["model"] == rows["model"].iloc[0]
+    cross = rows[first & (rows["gated"] == Kind.CROSS)]
+    back = rows[~first & (rows["gated"] == Kind.ENCODER) & (rows["penalty"] == LONGER_PENALTY)]
     found: Facts = {}
-    for way, name in ((GATES, "cross"), (RANDOM, "cross_random")):
-        own = rows[rows["way"] == way].sort_values("kept")
-        numbers = ["difference", "difference_low", "difference_high"]
-        found[name] = "not run" if own.empty else f"{own['kept'].iloc[0]} of {own['of'].iloc[0]}"
-        found[f"{name}_change"] = (
-            "not run" if own.empty else words.difference(*own[numbers].iloc[0], digits=1)
-        )
-    kept = tables["kept"]
+    for name, sweep in (("cross", cross), ("back", back)):
+        for way, suffix in ((GATES, ""), (RANDOM, "_random")):
+            found |= _fewest(sweep[sweep["way"] == way], f"{name}{suffix}")
     drawn = kept[(kept["gated"] == Kind.CROSS) & (kept["way"] == RANDOM) & ~kept["kept"]]
     closed = [words.head(*pair) for pair in drawn[["layer", "head"]].to_numpy().tolist()]
     return found | {"cross_random_closed": ", ".join(closed) or "not run"}
+
+
+def _fewest(rows: pd.DataFrame, name: str) -> Facts:
+    """The training that leaves the fewest heads: how many of which, and the change of BLEU."""
+    if rows.empty:
+        return {name: "not run", f"{name}_change": "not run"}
+    row = rows.sort_values("kept").iloc[0]
+    gap = row[["difference", "difference_low", "difference_high"]]
+    return {
+        name: f"{row['kept']} of {row['of']}",
+        f"{name}_change": words.difference(*gap, digits=1),
+    }
 
 
 def _of_young(tables: Tables) -> Facts:
