@@ -260,6 +260,16 @@ def _of_others(tables: Tables) -> Facts:
     for name, sweep in (("cross", cross), ("back", back)):
         for way, suffix in ((GATES, ""), (RANDOM, "_random")):
             found |= _fewest(sweep[sweep["way"] == way], f"{name}{suffix}")
+    tests, rivals = tables["tests"], tables["rivals"]
+    over = tests[(tests["model"] != rows["model"].iloc[0]) & (tests["test"] == "all")]
+    beside = rivals[(rivals["model"] != rows["model"].iloc[0]) & (rivals["gated"] == Kind.ENCODER)]
+    for name, column, form in (("back_with_role", "with_role", words.percent),
+                               ("back_without", "without", words.percent),
+                               ("back_p", "p", "{:.2f}".format)):  # fmt: skip
+        found[name] = form(over[column].iloc[0]) if len(over) else "not run"
+    found["back_random_loses"] = (
+        words.number(*beside[["gap", "low", "high"]].iloc[0], 1) if len(beside) else "not run"
+    )
     drawn = kept[(kept["gated"] == Kind.CROSS) & (kept["way"] == RANDOM) & ~kept["kept"]]
     closed = [words.head(*pair) for pair in drawn[["layer", "head"]].to_numpy().tolist()]
     return found | {"cross_random_closed": ", ".join(closed) or "not run"}
