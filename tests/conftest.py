@@ -16,9 +16,12 @@ from pathlib import Path
 # anything imports torch; processes that tests start inherit it.
 os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 
+import checked
 import pytest
 from filelock import FileLock
 from hypothesis import settings
+
+checked.install()  # before a test imports the package
 
 # no timed asserts: a busy machine must not make a property fail
 settings.register_profile("headbook", deadline=None, derandomize=True, max_examples=50)

@@ -76,9 +76,10 @@ DARK = """() => {
 
 @dataclass
 class Seen:
-    """One page: what is wrong with it, a line each, by kind."""
+    """One page: what is wrong with it, a line each, by kind, and the sheets it prints to."""
 
     complaints: dict[str, list[str]] = field(default_factory=dict)
+    sheets: int = 0
 
     def add(self, kind: str, found: list[str]) -> None:
         if found:
@@ -104,7 +105,7 @@ def chromium() -> Iterator[object]:
 
 
 def look(browser: object, file: Path, root: Path, accessible: bool = True) -> Seen:
-    """Load a page once and look at it: wide, in the dark, narrow, and as Axe sees it."""
+    """Load a page once and look at it: printed, wide, in the dark, narrow, and as Axe sees it."""
     seen, asked, errors = Seen(), [], []
     page = browser.new_page(viewport={"width": DESK, "height": HEIGHT})
     page.on("request", lambda request: asked.append(request.url))
@@ -113,6 +114,7 @@ def look(browser: object, file: Path, root: Path, accessible: bool = True) -> Se
     page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
     try:
         page.goto(file.as_uri(), wait_until="load")
+        seen.sheets = sheets(page)  # before folds and tabs are opened, as a reader prints it
         page.evaluate(OPENED)
         seen.add("stream output", page.evaluate(STREAMS))
         seen.add("escape codes", [found[0] for found in ESCAPES.finditer(page.inner_text("body"))])

@@ -1,6 +1,7 @@
 """The answer on each page's first screen: its numbers are facts, and it says how sure they are."""
 
 import re
+from functools import cache
 
 import nbformat
 import pytest
@@ -36,6 +37,7 @@ OF_CLAIMS = {
 """Facts that are the interval of a published claim."""
 
 
+@cache
 def opened(name: str) -> tuple[Chapter, str, Facts]:
     """A page's chapter, its answer and its facts, `verdicts` left out."""
     chapter = find(name)
@@ -55,11 +57,11 @@ def test_an_answer_says_how_sure_it_is(name: str) -> None:
 @pytest.mark.parametrize("name", [path.stem for path in PAGES])
 def test_every_number_in_the_text_and_the_captions_is_glued(name: str) -> None:
     """The book's build finds one that is not, minutes later."""
-    chapter = find(name)
     cells = nbformat.read(paths.NOTEBOOKS / f"{name}.ipynb", as_version=4).cells
     text = "\n".join(f"{cell.source} {cell.metadata}" for cell in cells)
     glued = set(re.findall(r"page\.glue\(\s*\"(\w+)\"", text))
-    known = chapter.facts(published_tables(chapter)).keys() | glued | OF_EVERY_PAGE
+    _, _, facts = opened(name)
+    known = facts.keys() | glued | OF_EVERY_PAGE
     assert set(FACT.findall(text)) <= known
 
 

@@ -2,11 +2,20 @@
 
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from headbook.runs import record
+
+
+@pytest.fixture(autouse=True)
+def asked_anew() -> Iterator[None]:
+    """A process asks once for its commit; a test for its own folder's."""
+    record.commit.cache_clear()
+    yield
+    record.commit.cache_clear()
 
 
 def test_versions_name_what_is_there_and_what_is_not(monkeypatch: pytest.MonkeyPatch):
@@ -31,6 +40,8 @@ def test_the_commit_says_when_the_source_differs(tmp_path: Path, monkeypatch: py
     clean = record.commit()
     assert len(clean) == 12 and int(clean, 16) >= 0
     (tmp_path / "src" / "a.py").write_text("2\n")
+    assert record.commit() == clean, "the code that this process has imported"
+    record.commit.cache_clear()
     assert record.commit() == clean + "+"
 
 

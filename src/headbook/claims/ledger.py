@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 
 import yaml
@@ -134,22 +135,37 @@ def load(path: Path | None = None) -> Ledger:
     file and claim.
     """
     path = path or DATA / "claims.yml"
-    raw = _read(path)
-    _keys(raw, {"domains", "works", "claims"}, path.name)
-    parts = {part.name: _read(part) for part in sorted(path.with_suffix("").glob("*.yml"))}
-    for name, part in parts.items():
-        _keys(part, {"claims"}, name, frozenset({"works"}))
-    files = {path.name: raw, **parts}
+    files = (path, *sorted(path.with_suffix("").glob("*.yml")))
+    return _loaded(files, tuple(map(_stamp, files)))
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """Changes with the file."""
+    try:
+        found = path.stat()
+    except OSError:  # said when it is read
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+@lru_cache(maxsize=4)
+def _loaded(paths: tuple[Path, ...], stamps: tuple[tuple[int, int] | None, ...]) -> Ledger:
+    first = paths[0].name
+    files = {path.name: _read(path) for path in paths}
     for name, file in files.items():
+        if name == first:
+            _keys(file, {"domains", "works", "claims"}, name)
+        else:
+            _keys(file, {"claims"}, name, frozenset({"works"}))
         for key, kind in (("domains", dict), ("works", dict), ("claims", list)):
             if key in file and not isinstance(file[key], kind):
                 raise UserError(f"{name}: {key} must be a {kind.__name__}")
-    domains = {name: tuple(collections) for name, collections in raw["domains"].items()}
+    domains = {name: tuple(collections) for name, collections in files[first]["domains"].items()}
     works = {key: work for file in files.values() for key, work in file.get("works", {}).items()}
     claims = tuple(_claim(entry, name) for name, file in files.items() for entry in file["claims"])
     ledger = Ledger(claims, works, domains)
     for check in (_unique, _known_words, _known_successors):
-        check(ledger, path.name)
+        check(ledger, first)
     return ledger
 
 

@@ -3,6 +3,7 @@
 import json
 import struct
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
@@ -44,7 +45,7 @@ class Pieces:
     def __len__(self) -> int:
         return self._tokenizer.get_vocab_size()
 
-    @property
+    @cached_property
     def unknown(self) -> int:
         """The id of the piece for text that no other piece spells."""
         return json.loads(self._tokenizer.to_str())["model"]["unk_id"]

@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -18,6 +19,7 @@ def versions() -> dict[str, str]:
     return {name: _version(name) for name in PACKAGES}
 
 
+@cache
 def _version(name: str) -> str:
     try:
         return version(name)
@@ -25,8 +27,12 @@ def _version(name: str) -> str:
         return "absent"
 
 
+@cache
 def commit() -> str:
-    """The repository's commit, with '+' where files differ from it; 'unknown' outside git."""
+    """The repository's commit, with '+' where files differ from it; 'unknown' outside git.
+
+    As first asked in this process: later commits do not change the code that it has imported.
+    """
     found = _git("rev-parse", "--short=12", "HEAD")
     return found + ("+" if _git("status", "--porcelain", "src") else "") if found else "unknown"
 

@@ -28,7 +28,7 @@ from headbook.training.precision import Precision
 from headbook.types import UserError
 
 if TYPE_CHECKING:
-    from lightning.fabric import Fabric
+    import lightning.fabric
 
 PATIENCE = timedelta(days=7)
 """How long one waits for the others. A process that is gone is noticed at once; a slow one may be
@@ -46,7 +46,7 @@ class ProcessGoneError(UserError):
         super().__init__(f"another process stopped; start the same command again, {then}")
 
 
-def fabric(precision: Precision) -> "Fabric":
+def fabric(precision: Precision) -> "lightning.fabric.Fabric":
     """Lightning Fabric on this process's device, connected to the others that torchrun started.
 
     Computes in float32 where this machine emulates bfloat16.

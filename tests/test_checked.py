@@ -1,0 +1,63 @@
+"""Calls of the package are checked, and an axis has one size within a call."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import checked
+import pytest
+import torch
+from beartype.roar import BeartypeCallHintViolation
+from jaxtyping import Float
+from torch import Tensor
+
+from headbook.claims.ledger import load
+from headbook.released.network import _kind
+
+
+@checked.once
+def joined(a: Float[Tensor, " row"], b: Float[Tensor, " row"]) -> Float[Tensor, " row"]:
+    return torch.cat([a, b])[: len(a) + (a[0] > 1).int()]
+
+
+@checked.once
+def doubled(number: int) -> int:
+    return 2 * number if number else "none"
+
+
+@checked.once
+@dataclass
+class Point:
+    x: float
+
+
+@checked.once
+@dataclass
+class Named(Point):
+    name: str
+
+
+ONES, TWOS = torch.ones(2), torch.full((2,), 2.0)
+
+
+def test_a_right_call_is_not_refused() -> None:
+    assert doubled(2) == 4 and joined(ONES, ONES).shape == (2,)
+    assert Named(1.0, "a").x == 1.0
+
+
+@pytest.mark.parametrize(
+    "call",
+    {
+        "another type": lambda: doubled("a"),
+        "a result of another type": lambda: doubled(0),
+        "another size of the same axis": lambda: joined(ONES, torch.ones(3)),
+        "a result of another size": lambda: joined(TWOS, ONES),
+        "a field": lambda: Point("a"),
+        "an inherited field": lambda: Named("a", "b"),
+        "a function of the package": lambda: load("claims.yml"),
+        "a shape in the package": lambda: _kind(torch.ones(3)),
+    }.items(),
+    ids=lambda each: each[0],
+)
+def test_a_planted_fault_is_seen(call: tuple[str, Callable]) -> None:
+    with pytest.raises(BeartypeCallHintViolation):
+        call[1]()
