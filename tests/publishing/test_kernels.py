@@ -179,8 +179,13 @@ def test_a_kernel_ends_with_a_command_that_is_killed(
 
 @pytest.fixture
 def command(asleep: Callable, folder: Path) -> Iterator[subprocess.Popen]:
-    """Executing the notebook as the command does, in a process group of its own."""
-    code = f"""from pathlib import Path
+    """Executing the notebook as the command does, in a process group of its own.
+
+    A shell's background jobs hand down that they ignore Ctrl-C; a command at a terminal does not.
+    """
+    code = f"""import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from pathlib import Path
 from headbook import paths
 from headbook.publishing import notebooks
 paths.NOTEBOOKS = Path({str(folder)!r})
