@@ -12,7 +12,10 @@ from headbook.publishing import contents
 sys.path.insert(0, str(Path(__file__).parent))
 import browser as looking
 
-pytestmark = pytest.mark.skipif(looking.executable() is None, reason="no Chromium: install it")
+pytestmark = [
+    pytest.mark.slow,  # a browser is many processes
+    pytest.mark.skipif(looking.executable() is None, reason="no Chromium: install it"),
+]
 SHEETS = 6
 CLEAN = "<title>t</title><main class='bd-article'><h1>t</h1><p>text</p></main>"
 PICTURE = (

@@ -20,6 +20,7 @@ from headbook.looking.measure import batches_of, chosen
 from headbook.looking.measured import measured
 from headbook.looking.ours import OurModel
 from headbook.looking.roles import NEXT, PREVIOUS, RARE, SYNTACTIC
+from headbook.looking.sections import diversity
 from headbook.models.gates import all_heads, close_heads, open_all
 from headbook.models.loaded import Loaded
 from headbook.syntax.alignment import align_all
@@ -208,6 +209,9 @@ def test_a_text_without_trees_or_in_another_language_has_no_syntax(ours: OurMode
     assert not [name for name in table if name.startswith("nsubj")]
     assert "no trees" in measured(table).notes[0] and "rare" in table
     assert set(hb.roles(table, held=False)["role"]) == {PREVIOUS, NEXT, RARE}
+    same = hb.measure(ours, bare, importance=False, nulls=0, diverse=False, progress=False)
+    assert same.equals(table) and measured(same).diversity.empty
+    assert diversity(measured(same)) == "" and "<h2>Diversity" in diversity(measured(table))
     foreign = replace(ours, languages=("pt", "en"))
     parsed = replace(few, parser="en_core_web_sm 3.8")
     table = hb.measure(foreign, parsed, importance=False, nulls=0, progress=False)

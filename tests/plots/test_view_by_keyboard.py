@@ -13,7 +13,10 @@ from headbook.types import Kind
 sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
 import browser as looking
 
-pytestmark = pytest.mark.skipif(looking.executable() is None, reason="no Chromium: install it")
+pytestmark = [
+    pytest.mark.slow,  # a browser is many processes
+    pytest.mark.skipif(looking.executable() is None, reason="no Chromium: install it"),
+]
 TOKENS, LAYERS, HEADS = 5, 2, 3
 NAMES = ("a", "rose", "is", "red", "</s>")
 

@@ -162,6 +162,7 @@ def test_a_folder_without_its_record_is_no_hit(store: Store):
 SCRIPT = Path(__file__).with_name("asking.py")
 
 
+@pytest.mark.slow
 def test_two_processes_compute_one_run_once(tmp_path: Path):
     counter, finish, notices = (tmp_path / name for name in ("counter", "finish", "notices"))
     command = [sys.executable, str(SCRIPT), str(tmp_path / "store"), str(counter), str(finish)]

@@ -78,6 +78,7 @@ def test_another_c_library_is_no_error(monkeypatch: pytest.MonkeyPatch):
     memory.give_back_freed_memory()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is asked")
 def test_a_large_tensor_lies_where_the_last_one_lay():
     done = subprocess.run([sys.executable, "-c", AGAIN], capture_output=True, text=True)

@@ -52,6 +52,7 @@ def measure(
     importance: bool = True,
     ablated: int | None = None,
     nulls: int = NULLS,
+    diverse: bool = True,
     progress: bool = True,
 ) -> pd.DataFrame:
     """One row per head: its confidence, roles' scores, baselines, nulls and importance.
@@ -82,14 +83,14 @@ def measure(
 
     Translation models translate a subset of the sentences greedily; decoder and cross-attention
     and importance are measured on these. `ablated` sentences are used for ablation; by default
-    as many as a fixed budget of operations allows. `importance=False` and `nulls=0` leave out the
-    slowest parts. `attrs["headbook"]` holds diversity per layer, counts and notes. Memory does not
-    grow with the number of sentences, apart from the text itself.
+    as many as a fixed budget of operations allows. `importance=False`, `nulls=0` and
+    `diverse=False` leave out the slowest parts. `attrs["headbook"]` holds diversity per layer,
+    counts and notes. Memory does not grow with the number of sentences, apart from the text itself.
 
     UserError for a text that the model cannot take, for heads that differ in number between layers,
     and for trees of another text.
     """
-    return _Run(model, text, progress).table(importance, ablated, nulls)
+    return _Run(model, text, progress).table(importance, ablated, nulls, diverse)
 
 
 @dataclass
@@ -102,7 +103,9 @@ class _Run:
     notes: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
-    def table(self, importance: bool, ablated: int | None, nulls: int) -> pd.DataFrame:
+    def table(
+        self, importance: bool, ablated: int | None, nulls: int, diverse: bool
+    ) -> pd.DataFrame:
         self._check(ablated, nulls)
         self.model.network.eval()  # dropout would move importance
         sentences = self.text.sentences
@@ -110,15 +113,18 @@ class _Run:
         self.counts["all"] = len(sentences)
         sums, found_nulls = self._first_pass(batches, nulls)
         (first,) = sums
-        probe = batches_of(batches, chosen(len(sentences), DIVERSE_SENTENCES))
-        spread = [diversity(self.model.network, [first], probe)]
+        spread = []
+        if diverse:
+            probe = batches_of(batches, chosen(len(sentences), DIVERSE_SENTENCES))
+            spread.append(diversity(self.model.network, [first], probe))
         targeted = None
         if Kind.CROSS in self._kinds:
             targeted, others = self._translated(), [k for k in self._kinds if k is not first]
             for kind in others:
                 measures = attention_measures(kind)
                 sums[kind] = pass_over(self.model.network, targeted, measures, self.shown)
-            spread.append(diversity(self.model.network, others, targeted))
+            if diverse:
+                spread.append(diversity(self.model.network, others, targeted))
         frames = [
             frame(kind, columns(kind, each, found_nulls if kind is first else None))
             for kind, each in sums.items()
@@ -137,7 +143,7 @@ class _Run:
             nulls=found_nulls,
             null_count=nulls,
             importance=unit,
-            diversity=pd.concat(spread, ignore_index=True),
+            diversity=pd.concat(spread, ignore_index=True) if spread else pd.DataFrame(),
             notes=tuple(self.notes),
         )
         return table

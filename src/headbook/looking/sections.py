@@ -172,6 +172,8 @@ def special(heads: pd.DataFrame, of: Measured) -> str:
 
 def diversity(of: Measured) -> str:
     table = of.diversity
+    if table.empty:  # left out
+        return ""
     metrics = [name for name in table if name.endswith("scale-free")]
     raw = [name for name in table if name.endswith("raw")]
     return (

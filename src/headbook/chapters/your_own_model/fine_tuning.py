@@ -175,7 +175,7 @@ def _moved(seen: dict, seeds: Sequence[int]) -> Iterator[dict[str, object]]:
 def _roles(name: str) -> pd.DataFrame:
     """The encoder heads that hold a role before fine-tuning, on sentences with gold trees."""
     found = measure(load(name), text("ewt-sample", first=PARSED), importance=False, nulls=0,
-                    progress=False)  # fmt: skip
+                    diverse=False, progress=False)  # fmt: skip
     rows = roles(found[found["kind"] == Kind.ENCODER])
     return pd.DataFrame(rows[["layer", "head", "role", "detail", "score"]].to_dict("list"))
 
