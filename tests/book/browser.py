@@ -16,6 +16,8 @@ from PIL import Image
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 DESK, PHONE = 1400, 390
 HEIGHT = 900
+SCALE = 0.5
+"""Pixels of a screenshot per CSS pixel: enough to see whether a picture is of one colour."""
 ESCAPES = re.compile(r"\x1b\[|(?<![\w\[])\[\d+(;\d+)*m")
 IDENTIFIER = re.compile(r"\b(?:id|name)=\"([^\"]+)\"")
 FLATTEST = 3.0
@@ -92,26 +94,34 @@ def executable() -> str | None:
 
 
 @contextmanager
-def chromium() -> Iterator[object]:
-    """A running browser; its sandbox needs rights that a container does not have."""
+def chromium(**options: object) -> Iterator[object]:
+    """A running browser, whose pages share a cache and Playwright's options of a context.
+
+    Its sandbox needs rights that a container does not have.
+    """
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=executable(), args=["--no-sandbox", "--disable-gpu"]
         )
-        yield browser
+        yield browser.new_context(device_scale_factor=SCALE, **options)
         browser.close()
 
 
 def look(browser: object, file: Path, root: Path, accessible: bool = True) -> Seen:
     """Load a page once and look at it: printed, wide, in the dark, narrow, and as Axe sees it."""
     seen, asked, errors = Seen(), [], []
-    page = browser.new_page(viewport={"width": DESK, "height": HEIGHT})
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("requestfailed", lambda request: errors.append(f"{request.url} was not loaded"))
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    page = browser.pages[0] if browser.pages else browser.new_page()  # a new one takes a process
+    page.set_viewport_size({"width": DESK, "height": HEIGHT})
+    listening = {
+        "request": lambda request: asked.append(request.url),
+        "requestfailed": lambda request: errors.append(f"{request.url} was not loaded"),
+        "pageerror": lambda error: errors.append(str(error)),
+        "console": lambda said: errors.append(said.text) if said.type == "error" else None,
+    }
+    for event, heard in listening.items():
+        page.on(event, heard)
     try:
         page.goto(file.as_uri(), wait_until="load")
         seen.sheets = sheets(page)  # before folds and tabs are opened, as a reader prints it
@@ -127,7 +137,8 @@ def look(browser: object, file: Path, root: Path, accessible: bool = True) -> Se
         page.set_viewport_size({"width": PHONE, "height": HEIGHT})
         seen.add(f"too wide at {PHONE} px", page.evaluate(WIDE))
     finally:
-        page.close()
+        for event, heard in listening.items():
+            page.remove_listener(event, heard)
     seen.add("requests to elsewhere", [url for url in asked if elsewhere(url)])
     seen.add("script errors", errors)
     return seen
@@ -169,7 +180,8 @@ def flat(page: object) -> list[str]:
     grey = np.asarray(shot, dtype=np.float32)
     found = []
     for x, y, width, height in boxes:
-        part = grey[max(0, round(y)) : round(y + height), max(0, round(x)) : round(x + width)]
+        left, top = max(0, round(x * SCALE)), max(0, round(y * SCALE))
+        part = grey[top : round((y + height) * SCALE), left : round((x + width) * SCALE)]
         if part.size and part.std() < FLATTEST:
             found.append(
                 f"the picture {round(width)} × {round(height)} px at {round(y)} px is flat"

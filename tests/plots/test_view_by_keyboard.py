@@ -37,8 +37,9 @@ def phone(tmp_path: Path) -> Iterator[object]:
     file = tmp_path / "view.html"
     shown = view([Series("first", (made(),)), Series("second", (made(),))], "alt").html()
     file.write_text(f"{head}<body>{shown}</body>", encoding="utf-8")
-    with looking.chromium() as browser:
-        page = browser.new_page(viewport={"width": looking.PHONE, "height": 900}, has_touch=True)
+    wide = {"width": looking.PHONE, "height": 900}
+    with looking.chromium(viewport=wide, has_touch=True) as browser:
+        page = browser.new_page()
         page.errors = []
         page.on("pageerror", lambda error: page.errors.append(str(error)))
         page.on("request", lambda asked: looking.elsewhere(asked.url)
