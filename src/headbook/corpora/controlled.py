@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from functools import lru_cache
 
-from headbook.corpora.controlled_grammar import draw, english, rare_place
+from headbook.corpora.controlled_grammar import Node, draw, english, rare_place
 from headbook.corpora.controlled_target import TargetOrder, translate
 from headbook.trees import Tree
 from headbook.types import UserError
@@ -47,25 +47,30 @@ def generate(order: TargetOrder, sentences: int, seed: int) -> ControlledCorpus:
 
     Raises UserError when the grammar yields too few distinct sentences.
     """
+    drawn = _drawn(sentences, seed)
+    if len(drawn) < sentences:
+        raise UserError(f"controlled-{order}: no {sentences} distinct sentences; ask for fewer")
+    return ControlledCorpus(
+        order=order,
+        source=tuple(tree.text for _, tree in drawn),
+        target=tuple(translate(root, order) for root, _ in drawn),
+        trees=tuple(tree for _, tree in drawn),
+        rare=tuple(rare_place(root) for root, _ in drawn),
+    )
+
+
+@lru_cache(maxsize=1)  # a page asks for one order after the other
+def _drawn(sentences: int, seed: int) -> tuple[tuple[Node, Tree], ...]:
+    """Distinct sentences, so many or as many as the grammar yields."""
     chance = random.Random(seed)
-    found: dict[str, tuple[Tree, str, int | None]] = {}
+    found: dict[str, tuple[Node, Tree]] = {}
     for _ in range(ATTEMPTS * sentences):
         if len(found) == sentences:
             break
         root = draw(chance)
         tree = english(root)
-        if tree.text not in found:
-            found[tree.text] = (tree, translate(root, order), rare_place(root))
-    if len(found) < sentences:
-        raise UserError(f"controlled-{order}: no {sentences} distinct sentences; ask for fewer")
-    rows = found.values()
-    return ControlledCorpus(
-        order=order,
-        source=tuple(found),
-        target=tuple(target for _, target, _ in rows),
-        trees=tuple(tree for tree, _, _ in rows),
-        rare=tuple(place for _, _, place in rows),
-    )
+        found.setdefault(tree.text, (root, tree))
+    return tuple(found.values())
 
 
 @lru_cache(maxsize=8)  # a page asks for its corpus many times over
