@@ -1,8 +1,8 @@
 """The grammar of the controlled corpus: random phrases as nodes, written out as English trees."""
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
 from headbook.corpora.controlled_lexicon import (
     PERIOD,
@@ -43,17 +43,18 @@ class Node:
         """Dependents that stand in one of these relations, in source order."""
         return [node for node in self.left + self.right if node.relation in relations]
 
-    def walk(self) -> Iterator["Node"]:
+    def walk(self) -> list["Node"]:
         """The node and all below it in the order they are said."""
-        pending = [(self, False)]
-        while pending:
-            node, opened = pending.pop()
-            if opened:
-                yield node
-                continue
-            pending += [(child, False) for child in reversed(node.right)]
-            pending.append((node, True))
-            pending += [(child, False) for child in reversed(node.left)]
+        said: list[Node] = []
+        self._say(said)
+        return said
+
+    def _say(self, said: list["Node"]) -> None:
+        for child in self.left:
+            child._say(said)
+        said.append(self)
+        for child in self.right:
+            child._say(said)
 
 
 @dataclass(frozen=True)
@@ -142,9 +143,9 @@ class Speaker:
         noun = Node(self.words.nouns.draw(self.chance), relation, inflected=self.likely(0.35))
         determiners = PLURAL_DETERMINERS if noun.inflected else SINGULAR_DETERMINERS
         if not noun.inflected or self.likely(0.5):
-            chosen = self.chance.choices(determiners, weights=(6, 3, 1, 1)[: len(determiners)])[0]
-            noun.left.append(Node(chosen, "det"))
-        for _ in range(self.chance.choices((0, 1, 2), weights=(50, 35, 15))[0]):
+            odds = (6, 9, 10, 11)[: len(determiners)]
+            noun.left.append(Node(self.chance.choices(determiners, cum_weights=odds)[0], "det"))
+        for _ in range(self.chance.choices((0, 1, 2), cum_weights=(50, 85, 100))[0]):
             noun.left.append(self.adjective())
         if depth == 0 and self.likely(0.15):
             noun.right.append(self.prepositional("nmod"))
@@ -196,8 +197,13 @@ def plant(root: Node, chance: random.Random) -> None:
     if not places:
         return
     node = chance.choice(places)
-    rare = lexicon().rare_nouns if node.lexeme.tag == "NOUN" else lexicon().rare_adjectives
-    node.lexeme = chance.choice([word for word in rare if word.gender == node.lexeme.gender])
+    node.lexeme = chance.choice(_rare(node.lexeme.tag, node.lexeme.gender))
+
+
+@cache
+def _rare(tag: str, gender: Gender) -> list[Lexeme]:
+    words = lexicon().rare_nouns if tag == "NOUN" else lexicon().rare_adjectives
+    return [word for word in words if word.gender == gender]
 
 
 def draw(chance: random.Random) -> Node:
@@ -205,7 +211,7 @@ def draw(chance: random.Random) -> Node:
     speaker = Speaker(chance)
     while True:
         root = speaker.sentence()
-        if SHORTEST <= sum(1 for _ in root.walk()) <= LONGEST:
+        if SHORTEST <= len(root.walk()) <= LONGEST:
             break
     if speaker.likely(RARE_SHARE):
         plant(root, chance)
@@ -214,7 +220,7 @@ def draw(chance: random.Random) -> Node:
 
 def english(root: Node) -> Tree:
     """The sentence as text with its gold tree."""
-    nodes = list(root.walk())
+    nodes = root.walk()
     position = {id(node): at for at, node in enumerate(nodes)}
     heads = [ROOT] * len(nodes)
     for node in nodes:
