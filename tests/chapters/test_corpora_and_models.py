@@ -20,8 +20,8 @@ CONFIG = Config("smoke", corpus="controlled-sov")
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return Store(tmp_path_factory.mktemp("models"))
+def store() -> Store:
+    return Store.default()
 
 
 @pytest.fixture(scope="module")

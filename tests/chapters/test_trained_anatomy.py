@@ -16,8 +16,8 @@ CONFIG = Config("smoke", corpus="controlled-svo")
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return Store(tmp_path_factory.mktemp("anatomy"))
+def store() -> Store:
+    return Store.default()
 
 
 @pytest.fixture(scope="module")

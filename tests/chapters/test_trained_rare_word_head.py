@@ -25,12 +25,12 @@ VOCABULARY = 2_000
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+def store() -> Iterator[Store]:
     profile = PROFILES["smoke"]
     models = tuple(replace(model, vocabulary=VOCABULARY) for model in profile.models)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(configs, "PROFILES", {"smoke": replace(profile, models=models)})
-        yield Store(tmp_path_factory.mktemp("runs"))
+        yield Store.default()
 
 
 @pytest.fixture(scope="module")

@@ -25,8 +25,8 @@ SMOKE = Config(profile="smoke", corpus="controlled-svo")
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return Store(tmp_path_factory.mktemp("runs"))
+def store() -> Store:
+    return Store.default()
 
 
 @pytest.fixture(scope="module")

@@ -142,9 +142,9 @@ def test_every_seed_is_of_every_change() -> None:
     assert len({run for _, run in runs}) == len(runs)
 
 
-def test_the_longer_training_begins_as_the_shorter_one(tmp_path: Path) -> None:
+def test_the_longer_training_begins_as_the_shorter_one() -> None:
     """What it has more is updates alone: order of the text, weights and schedule are the same."""
-    asked, store = Specialising(BASE, 200), Store(tmp_path)
+    asked, store = Specialising(BASE, 200), Store.default()
     last = BASE.training.updates
     files = [
         trained(asked.changed(change), store).snapshots[last]

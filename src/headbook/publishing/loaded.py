@@ -13,7 +13,8 @@ KERNELS_OWN = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 """ipykernel's default environment, which matplotlib reads when it is imported."""
 
 MORE = (
-    "headbook.chapters.page", "headbook.plots", "ipykernel.kernelapp", "papermill",
+    "headbook.chapters.page", "headbook.plots", "ipykernel.debugger", "ipykernel.kernelapp",
+    "myst_nb", "papermill",
     "headbook.released.hugging_text",  # the last, as transformers need not be installed
 )  # fmt: skip
 """Imports of notebooks and their runner besides chapters."""
