@@ -30,6 +30,7 @@ def test_a_random_path_takes_as_many_heads_as_it_is_long():
 
 def test_all_lengths_together_answer_as_the_network_does_and_a_run_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(paths_alone, "POOL", 200)
+    monkeypatch.setattr(paths_alone, "TESTED", 60)
     run = PathsRun(SORTING, updates=3)
     found = answered(run, Store(tmp_path))
     right = {(row["by"], row["length"]): row["right"] for row in found}

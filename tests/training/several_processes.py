@@ -178,4 +178,6 @@ if __name__ == "__main__":
         try:
             WORK[name](Path(place) / piece.replace(":", "-"), *how)
         except typer.Exit as end:
+            # torchrun tells the status of the first one alone that ended
+            print("process", processes.rank(), "ends with", end.exit_code, file=sys.stderr)
             sys.exit(end.exit_code)
