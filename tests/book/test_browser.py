@@ -50,6 +50,9 @@ PLANTED = {
     "a link to no place": ("<a href='#nowhere'>there</a>", "links that lead nowhere"),
     "a picture without a text": ("<img src='data:image/gif;base64,R0lGODlhAQABAAAAACw='>", "axe"),
     "grey on grey": ("<p style='color:#999;background:#aaa'>text</p>", "axe"),
+    "black in a dark box, last of many": (
+        "<p>text</p>" * 20 + "<div style='background:#222'><b><p>text</p></b></div>", "axe",
+    ),
 }  # fmt: skip
 
 
