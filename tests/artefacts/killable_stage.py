@@ -1,13 +1,11 @@
-"""The stage `model`, killed where it is told to, again and again.
+"""The stage `model`, killed where it is told to.
 
-`python killable_stage.py STORE CORPUS [PLACE ...] [finish]`: for each argument, one process after
-another asks STORE for the run; SIGKILL strikes it at that place. Prints how each process ended.
+`train(STORE, CORPUS, PLACE)` asks STORE for the run; SIGKILL strikes the process at that place, or
+nowhere where it is `finish`.
 """
 
 import os
 import signal
-import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -54,22 +52,8 @@ def strike(place: str) -> None:
         Path.rename = kill
 
 
-def train(store: Path, corpus: Path, place: str) -> None:
+def train(store: str, corpus: str, place: str) -> None:
     torch.set_num_threads(1)
     model.Trainer = partial(Trainer, save_every=0.0)
     strike(place)
-    model.trained(run(corpus), Store(store))
-
-
-def in_a_child(work: Callable[[], None]) -> int:
-    """How a process of its own ended: a fork, which need not import everything again."""
-    child = os.fork()
-    if not child:
-        work()
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-if __name__ == "__main__":
-    store, corpus, *places = sys.argv[1:]
-    print(*(in_a_child(lambda at=at: train(Path(store), Path(corpus), at)) for at in places))
+    model.trained(run(Path(corpus)), Store(Path(store)))

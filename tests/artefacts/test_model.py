@@ -1,14 +1,14 @@
 """The stage `model`: killed in any phase it ends the same, and numbers move with a version only."""
 
 import signal
-import subprocess
-import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import torch
+from forking import Program
 from golden import Golden
 from small import write_pairs
 
@@ -158,12 +158,11 @@ SCRIPT = HERE / "killable_stage.py"
 KILLED = -signal.SIGKILL
 
 
-def run_stage(store: Path, corpus: Path, *places: str) -> list[int]:
-    """How the processes ended that asked the store one after the other."""
-    command = [sys.executable, str(SCRIPT), str(store), str(corpus), *places]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return [int(status) for status in done.stdout.splitlines()[-1].split()]
+@pytest.fixture(scope="module")
+def stage_killed() -> Iterator[Program]:
+    loaded = f"import runpy\nscript = runpy.run_path({str(SCRIPT)!r})"
+    with Program(loaded, "(lambda given: script['train'](*given))") as program:
+        yield program
 
 
 def results(store: Path) -> dict[str, object]:
@@ -176,15 +175,19 @@ def results(store: Path) -> dict[str, object]:
     return files | {"curve.csv": curve.to_csv()}
 
 
-def test_killed_in_every_phase_it_ends_the_same(tmp_path: Path):
+def test_killed_in_every_phase_it_ends_the_same(tmp_path: Path, stage_killed: Program):
     corpus = write_corpus(tmp_path / "corpus")
-    assert run_stage(tmp_path / "unbroken", corpus, "finish") == [0]
-    broken = tmp_path / "broken"
+    unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
+
+    def status(store: Path, place: str) -> int:
+        return stage_killed.run([str(store), str(corpus), place], tmp_path).returncode
+
+    assert status(unbroken, "finish") == 0
     phases = ("subwords", "training", "scoring", "renaming")
-    assert run_stage(broken, corpus, *phases) == [KILLED] * len(phases)
+    assert [status(broken, phase) for phase in phases] == [KILLED] * len(phases)
     assert [path.suffix for path in (broken / "model").iterdir() if path.is_dir()] == [".partial"]
-    assert run_stage(broken, corpus, "finish") == [0]
-    assert results(broken) == results(tmp_path / "unbroken")
+    assert status(broken, "finish") == 0
+    assert results(broken) == results(unbroken)
     assert not list((broken / "model").glob("*.partial"))
 
 

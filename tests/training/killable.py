@@ -1,13 +1,11 @@
-"""A tiny training that is killed where it is told to, again and again.
+"""A tiny training that is killed where it is told to.
 
-`python killable.py FOLDER=ORDER ...`: for each argument, one process after the other trains in the
-folder, saving after every update. The order is `finish`, or PLACE:UPDATE, where SIGKILL strikes it
-at the place in that update. Prints how each process ended.
+`train(FOLDER, ORDER)` trains in the folder, saving after every update. The order is `finish`, or
+PLACE:UPDATE, where SIGKILL strikes the process at the place in that update.
 """
 
 import os
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,24 +77,11 @@ def half_written(trainer: Trainer, update: int) -> Callable:
     return write
 
 
-def train(folder: Path, order: str) -> None:
+def train(folder: str, order: str) -> None:
     torch.set_num_threads(1)
-    made = trainer(folder)
+    Path(folder).mkdir(exist_ok=True)
+    made = trainer(Path(folder))
     if order != "finish":
         place, update = order.split(":")
         strike(made, place, int(update))
     made.run()
-
-
-def in_a_child(work: Callable[[], None]) -> int:
-    """How a process of its own ended: a fork, which need not import everything again."""
-    child = os.fork()
-    if not child:
-        work()
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-if __name__ == "__main__":
-    work = [argument.rsplit("=", 1) for argument in sys.argv[1:]]
-    print(*(in_a_child(lambda at=at: train(Path(at[0]), at[1])) for at in work))

@@ -6,13 +6,9 @@ network.
 
 import json
 import math
-import os
 import re
 import runpy
-import signal
 import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
@@ -20,6 +16,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from forking import Program
 from safetensors import safe_open
 from small import write_corpus
 from torch import Tensor, nn
@@ -40,47 +37,19 @@ CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 GONE = "headbook: another process stopped; start the same command again, it resumes at update "
 
 
-STARTS = """
-import json, os, runpy, sys
-import lightning.fabric
+LOADED = f"""
+import lightning.fabric, runpy
 from torch.distributed.run import main
-runpy.run_path(sys.argv[1])
-for line in sys.stdin:
-    log, arguments = json.loads(line)
-    if not (process := os.fork()):
-        for number, name in (1, "stdout"), (2, "stderr"):
-            os.dup2(os.open(f"{log}.{name}", os.O_WRONLY | os.O_CREAT), number)
-        sys.exit(main(arguments))
-    print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+runpy.run_path({str(SCRIPT)!r})
 """
-"""torchrun's program, as often as it is asked to: all it needs is imported once, in seconds."""
 
 
 @pytest.fixture(scope="module")
 def torchrun() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
-    """Starts two processes of one thread each with torchrun; a hang becomes a failure."""
-    starts = subprocess.Popen(
-        [sys.executable, "-c", STARTS, SCRIPT], env=os.environ | {"OMP_NUM_THREADS": "1"},
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    late = threading.Timer(600, lambda: os.killpg(starts.pid, signal.SIGKILL))
-    late.start()
-
-    def run(folder: Path, *work: str) -> subprocess.CompletedProcess[str]:
-        arguments = [
-            "--standalone", "--nproc-per-node", "2", "--run-path", "--start-method", "fork",
-            str(SCRIPT), str(folder), *work,
-        ]  # fmt: skip
-        log = folder / f"log-{len(list(folder.glob('*.stderr')))}"
-        print(json.dumps([str(log), arguments]), file=starts.stdin, flush=True)
-        status = int(starts.stdout.readline() or 1)
-        said = [log.with_suffix(f".{name}").read_text() for name in ("stdout", "stderr")]
-        return subprocess.CompletedProcess(arguments, status, *said)
-
-    yield run
-    starts.stdin.close()
-    starts.wait()
-    late.cancel()
+    """Starts two processes of one thread each with torchrun's program."""
+    two = ("--standalone", "--nproc-per-node", "2", "--run-path", "--start-method", "fork")
+    with Program(LOADED, "main") as program:
+        yield lambda folder, *work: program.run([*two, str(SCRIPT), str(folder), *work], HERE)
 
 
 def contents(path: Path) -> tuple[dict[str, Tensor], dict]:

@@ -4,12 +4,11 @@ import json
 import random
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from forking import Program
 from safetensors import safe_open
 from safetensors.torch import save_file
 
@@ -22,16 +21,6 @@ UPDATES = 24
 
 
 KILLED = -signal.SIGKILL
-
-
-def run(*orders: tuple[Path, str]) -> list[int]:
-    """How the processes ended that trained in these folders one after the other."""
-    for folder, _ in orders:
-        folder.mkdir(exist_ok=True)
-    command = [sys.executable, str(SCRIPT), *(f"{folder}={order}" for folder, order in orders)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return [int(status) for status in done.stdout.split()]
 
 
 def contents(path: Path) -> tuple[dict[str, torch.Tensor], dict]:
@@ -70,25 +59,26 @@ def lose_the_random_state(state: Path) -> None:
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Trainings that ended, in folders by what happened to them; `aside` as a kill left it.
-
-    Two starts of Python for all of them.
-    """
+    """Trainings that ended, in folders by what happened to them; `aside` as a kill left it."""
     folder = tmp_path_factory.mktemp("ended")
     unbroken, struck, half, lost = (folder / name for name in ("unbroken", *BROKEN))
     chance = random.Random(0)
     updates = sorted(chance.sample(range(1, UPDATES), len(PLACES)))
     places = chance.sample(PLACES, len(PLACES))
     kills = [f"{place}:{update}" for place, update in zip(places, updates, strict=True)]
-    # Update 3 takes no snapshot and no validation: what is being written is the state.
-    statuses = run(
-        (unbroken, "finish"), (half, "half-written:3"), (lost, "forward:6"),
-        *((struck, order) for order in (*kills, "finish")),
-    )  # fmt: skip
-    assert statuses == [0, KILLED, KILLED, *[KILLED] * len(kills), 0]
-    shutil.copytree(half, folder / "aside")
-    lose_the_random_state(lost / "state.safetensors")
-    assert run((half, "finish"), (lost, "finish")) == [0, 0]
+    loaded = f"import runpy\nscript = runpy.run_path({str(SCRIPT)!r})"
+    with Program(loaded, "(lambda given: script['train'](*given))") as program:
+
+        def status(where: Path, order: str) -> int:
+            return program.run([str(where), order], folder).returncode
+
+        assert status(unbroken, "finish") == 0
+        # Update 3 takes no snapshot and no validation: what is being written is the state.
+        assert status(half, "half-written:3") == status(lost, "forward:6") == KILLED
+        assert [status(struck, order) for order in kills] == [KILLED] * len(kills)
+        shutil.copytree(half, folder / "aside")
+        lose_the_random_state(lost / "state.safetensors")
+        assert [status(where, "finish") for where in (struck, half, lost)] == [0, 0, 0]
     return folder
 
 

@@ -1,15 +1,13 @@
 """Snakemake trains what the store lacks, and goes on where a training was killed."""
 
-import json
-import os
-import subprocess
-import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
+from forking import Program
 
 import headbook.workflow as workflow
 from headbook.artefacts import catalogue
@@ -18,20 +16,6 @@ from headbook.runs.store import Store
 pytestmark = pytest.mark.slow
 HERE = Path(workflow.__file__).parent
 SHORT, KILLED = "controlled-sov-16-short", "controlled-sov-32-short"
-DRY = """
-import json, os, sys
-from snakemake.cli import main
-import headbook.artefacts.catalogue  # once, which takes seconds
-statuses = []
-for number, arguments in enumerate(json.load(sys.stdin)):
-    if not (process := os.fork()):
-        log = os.open(f"{number}.log", os.O_WRONLY | os.O_CREAT)
-        os.dup2(log, 1), os.dup2(log, 2)
-        main(arguments)
-    statuses.append(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
-print(json.dumps(statuses))
-"""
-"""Dry runs of snakemake with the arguments of each, forked from one process."""
 PLANNED = {
     "a family": ("{corpus}-16", "slurm"),
     "no name": ("", "local"),
@@ -44,63 +28,58 @@ def arguments(models: str, *more: str, profile: str = "local") -> list[str]:
     return ["--snakefile", str(HERE / "Snakefile"), "--profile", str(HERE / profile), *more, *given]
 
 
-def snakemake(store: Path, models: str) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "snakemake", *arguments(models)], env=variables(store), cwd=store,
-        text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-
-
-def variables(store: Path) -> dict[str, str]:
-    return os.environ | {"HEADBOOK_RUNS": str(store)}
-
-
-def plan(store: Path, *wanted: tuple[str, str]) -> list[tuple[int, str]]:
-    """How a dry run of these models with this profile ends, and what it says."""
-    given = [arguments(models, "--dry-run", profile=profile) for models, profile in wanted]
-    done = subprocess.run([sys.executable, "-c", DRY], input=json.dumps(given), cwd=store,
-                          env=variables(store), text=True, stdout=subprocess.PIPE)  # fmt: skip
-    statuses = json.loads(done.stdout)
-    return [
-        (status, (store / f"{number}.log").read_text()) for number, status in enumerate(statuses)
-    ]
+@pytest.fixture(scope="module")
+def snakemake() -> Iterator[Program]:
+    loaded = "from snakemake.cli import main\nimport headbook.artefacts.catalogue"
+    with Program(loaded, "main") as program:
+        yield program
 
 
 def has(store: Path, name: str) -> bool:
     return Store(store).has(catalogue.run(name).ingredients())
 
 
-def kill_training(run: subprocess.Popen, name: str) -> None:
+def kill_training(run: int, name: str) -> None:
     """kill -9 to the process that trains this model, as soon as there is one."""
-    while run.poll() is None:
-        for each in psutil.Process(run.pid).children(recursive=True):
+    snakemake = psutil.Process(run)
+    while snakemake.status() != psutil.STATUS_ZOMBIE:
+        for each in snakemake.children(recursive=True):
             with suppress(psutil.NoSuchProcess):  # one that has just ended, waited for or not yet
                 if [*each.cmdline()[-4:-2]] == ["train", name]:
                     each.kill()
                     return
         time.sleep(0.05)
-    raise AssertionError(f"{name} was not trained:\n{run.stdout.read()}")
 
 
-def test_a_killed_training_is_trained_by_the_same_command(tmp_path: Path) -> None:
+def test_a_killed_training_is_trained_by_the_same_command(
+    tmp_path: Path, snakemake: Program
+) -> None:
     store = tmp_path / "runs of two"
     store.mkdir()
-    first = snakemake(store, f"{SHORT} {KILLED}")
-    kill_training(first, KILLED)
-    said, _ = first.communicate()
-    assert first.returncode == 1, said
-    assert has(store, SHORT) and not has(store, KILLED)
-    again = snakemake(store, f"{SHORT} {KILLED}")
-    said, _ = again.communicate()
-    assert again.returncode == 0, said
+    both = arguments(f"{SHORT} {KILLED}")
+    with suppress(psutil.NoSuchProcess):  # it has ended: what it said is told below
+        kill_training(snakemake.start(both, store, HEADBOOK_RUNS=str(store)), KILLED)
+    first = snakemake.wait()
+    assert first.returncode == 1, first.stderr
+    assert has(store, SHORT) and not has(store, KILLED), first.stderr
+    again = snakemake.run(both, store, HEADBOOK_RUNS=str(store))
+    assert again.returncode == 0, again.stderr
     assert has(store, KILLED)
-    assert f"train_{KILLED}" in said and f"train_{SHORT}" not in said
+    assert f"train_{KILLED}" in again.stderr and f"train_{SHORT}" not in again.stderr
 
 
 @pytest.fixture(scope="module")
-def planned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]:
-    found = plan(tmp_path_factory.mktemp("empty store"), *PLANNED.values())
-    return dict(zip(PLANNED, found, strict=True))
+def planned(
+    snakemake: Program, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, tuple[int, str]]:
+    """How dry runs end, and what they say."""
+    store = tmp_path_factory.mktemp("empty store")
+    found = {}
+    for what, (models, profile) in PLANNED.items():
+        dry = arguments(models, "--dry-run", profile=profile)
+        done = snakemake.run(dry, store, HEADBOOK_RUNS=str(store))
+        found[what] = done.returncode, done.stdout + done.stderr
+    return found
 
 
 def test_a_queue_gets_a_job_per_model_of_a_family(planned: dict[str, tuple[int, str]]) -> None:
