@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from headbook.bench.config import BenchConfig
 from headbook.bench.contestants import Contestant, TrainingStep, build
 from headbook.bench.rounds import Spread, interleaved, ratio
 from headbook.bench.run import bench
-from headbook.bench.shares import KINDS, REST, step_shares
+from headbook.bench.shares import COPIES, KINDS, MATRICES, REST, shares_of
 from headbook.bench.speed import operations, training_batches, training_works
 from headbook.corpora.batches import EOS, collate, in_order
 from headbook.models.dropout import Dropout
@@ -57,6 +58,8 @@ def test_the_table_holds_every_row(uncompiled: None, capsys: pytest.CaptureFixtu
         "relevance: all predictions of a batch together",
         "relevance: one position of one sentence at a time",
         "relevance: together over one at a time",
+        "relevance: operations, one at a time over together",
+        *(f"relevance: share of {kind}" for kind in (MATRICES, COPIES, REST)),
         "peak memory, 8 sentences",
         "peak memory, 32 sentences",
         "peak memory, 4 times the sentences",
@@ -252,6 +255,16 @@ def test_both_ways_to_relevance_give_the_same(monkeypatch: pytest.MonkeyPatch):
     assert torch.allclose(*sums)
 
 
+def test_every_prediction_of_relevance_costs_a_way_down():
+    """A text eight times as long has eight times the predictions, each over eight times as much."""
+    model = build(Contestant.OURS, TINY.model(16)).eval()
+    costs = []
+    for length in (8, 64):
+        batch = collate([([5] * length, [5] * length)], [0])
+        costs.append(relevance._operations(partial(relevance.together, model, [batch])))
+    assert 50 < costs[1] / costs[0] < 120
+
+
 def test_a_batch_a_round_within_the_cap():
     batches = training_batches(TINY)
     assert len(batches) == TINY.rounds + 1
@@ -276,7 +289,8 @@ def test_shares_of_a_step_name_its_work():
     def found(**changed: object) -> dict[str, float]:
         config = replace(TINY, **changed)
         model = build(Contestant.OURS, config.model(16))
-        return step_shares(TrainingStep(model, config.precision), training_batches(config)[0])
+        step, batch = TrainingStep(model, config.precision), training_batches(config)[0]
+        return shares_of(lambda: step(batch))
 
     plain = found()
     assert sum(plain.values()) == pytest.approx(1) and min(plain.values()) > 0

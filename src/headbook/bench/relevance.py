@@ -1,12 +1,14 @@
 """Speed of batched relevance: all predictions together against one position at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from headbook.bench.config import BenchConfig
 from headbook.bench.contestants import Contestant, build, device
 from headbook.bench.rounds import Spread, interleaved, ratio
+from headbook.bench.shares import COPIES, MATRICES, REST, shares_of
 from headbook.bench.speed import pair
 from headbook.bench.table import Row
 from headbook.corpora.batches import Batch, EncodedPair, collate, in_order
@@ -57,7 +59,30 @@ def relevance(config: BenchConfig, width: int) -> list[Row]:
         for name in works
     ]
     over = ratio(taken[ALONE], taken[TOGETHER])
-    return [*rows, Row("relevance: together over one at a time", over, "times", width)]
+    rows.append(Row("relevance: together over one at a time", over, "times", width))
+    return rows + _bounds(lambda: together(model, batches), lambda: one_at_a_time(model, sentences),
+                          config.rounds, width)  # fmt: skip
+
+
+def _bounds(
+    together: Callable[[], None], alone: Callable[[], None], rounds: int, width: int
+) -> list[Row]:
+    """What bounds the gain: the arithmetic of both ways, and where the time of the faster goes."""
+    more = Spread.of([_operations(alone) / _operations(together)])
+    found = [shares_of(together) for _ in range(rounds)]
+    rows = [
+        Row(f"relevance: share of {kind}", Spread.of([each[kind] for each in found]),
+            "of the time", width)
+        for kind in (MATRICES, COPIES, REST)
+    ]  # fmt: skip
+    return [Row("relevance: operations, one at a time over together", more, "times", width), *rows]
+
+
+def _operations(work: Callable[[], None]) -> int:
+    """Floating-point operations of its matrix products."""
+    with FlopCounterMode(display=False) as counter:
+        work()
+    return counter.get_total_flops()
 
 
 def _pairs(config: BenchConfig) -> list[EncodedPair]:

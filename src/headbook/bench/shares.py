@@ -1,4 +1,7 @@
-"""Where a training step's time goes, by kind of operation."""
+"""Where the time of a training step, or of other work, goes by kind of operation."""
+
+from collections.abc import Callable
+from functools import partial
 
 from torch.autograd.profiler_util import FunctionEventAvg
 from torch.profiler import ProfilerActivity, profile
@@ -9,12 +12,12 @@ from headbook.bench.contestants import Contestant, TrainingStep, build, device
 from headbook.bench.rounds import Spread
 from headbook.bench.speed import training_batches
 from headbook.bench.table import Row
-from headbook.corpora.batches import Batch
 from headbook.training.memory import keep_freed_memory
 
+MATRICES, COPIES = "matrix products", "copies and casts"
 KINDS = {
-    "matrix products": ("mm", "addmm", "bmm", "baddbmm"),
-    "copies and casts": ("copy_",),
+    MATRICES: ("mm", "addmm", "bmm", "baddbmm"),
+    COPIES: ("copy_",),
     "dropout masks": ("random_", "lt", "logical_not_", "native_dropout", "bernoulli_"),
     "softmax": ("_softmax", "_softmax_backward_data"),
     "layer norms": ("native_layer_norm", "native_layer_norm_backward"),
@@ -27,15 +30,15 @@ REST = "everything else"
 KIND = {f"aten::{operator}": kind for kind, operators in KINDS.items() for operator in operators}
 
 
-def step_shares(step: TrainingStep, batch: Batch) -> dict[str, float]:
-    """Shares of the time that one step's operators take themselves, by kind; they sum to 1.
+def shares_of(work: Callable[[], object]) -> dict[str, float]:
+    """Shares of the time that its operators take themselves, by kind; they sum to 1.
 
     On an accelerator its time, on a processor that of the process, autograd's own included.
     """
     on_gpu = device().type == "cuda"
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
     with profile(activities=activities) as watched:
-        step(batch)
+        work()
 
     def taken(event: FunctionEventAvg) -> float:
         return event.self_device_time_total if on_gpu else event.self_cpu_time_total
@@ -54,7 +57,7 @@ def shares(config: BenchConfig, width: int) -> list[Row]:
     first, *batches = training_batches(config)
     step(first)
     bar = tqdm(batches, desc=f"shares of a step, width {width}", unit="round")
-    found = [step_shares(step, batch) for batch in bar]
+    found = [shares_of(partial(step, batch)) for batch in bar]
     return [
         Row(f"training: share of {kind}", Spread.of([each[kind] for each in found]),
             "of the step", width)
