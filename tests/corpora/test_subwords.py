@@ -117,6 +117,7 @@ Subwords.train(Path(sys.argv[1]).read_text().splitlines(), 150).save(Path(sys.ar
 """
 
 
+@pytest.mark.slow  # two processes that import the package
 def test_training_twice_gives_the_same_bytes(tmp_path: Path):
     """In two processes, whose hash seeds differ."""
     text = tmp_path / "corpus.txt"

@@ -31,6 +31,7 @@ def test_the_record_is_of_these_weights_and_of_the_catalogue(folder: Path):
     assert {str(each.dtype) for each in checkpoint.read(weights)[0].values()} == {"torch.bfloat16"}
 
 
+@pytest.mark.slow  # whole models are loaded
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda each: each.name)
 def test_they_load_by_name_where_no_run_is_kept(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -13,6 +13,8 @@ from headbook.released.catalogue import entry, folder_of
 from headbook.released.firefox import FirefoxModel, batches_of
 from headbook.types import Kind
 
+pytestmark = pytest.mark.slow  # every translation is made by the engine and by us
+
 ENOUGH = 48  # of 50
 FEW = 18  # sentences are enough to see that more than two of 50 differ,
 FEWER = 4  # and these where nothing comes out right and translations do not end
