@@ -160,8 +160,7 @@ KILLED = -signal.SIGKILL
 
 @pytest.fixture(scope="module")
 def stage_killed() -> Iterator[Program]:
-    loaded = f"import runpy\nscript = runpy.run_path({str(SCRIPT)!r})"
-    with Program(loaded, "(lambda given: script['train'](*given))") as program:
+    with Program.of_script(SCRIPT, "train") as program:
         yield program
 
 

@@ -66,8 +66,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     updates = sorted(chance.sample(range(1, UPDATES), len(PLACES)))
     places = chance.sample(PLACES, len(PLACES))
     kills = [f"{place}:{update}" for place, update in zip(places, updates, strict=True)]
-    loaded = f"import runpy\nscript = runpy.run_path({str(SCRIPT)!r})"
-    with Program(loaded, "(lambda given: script['train'](*given))") as program:
+    with Program.of_script(SCRIPT, "train") as program:
 
         def status(where: Path, order: str) -> int:
             return program.run([str(where), order], folder).returncode

@@ -1,5 +1,6 @@
 """Snakemake trains what the store lacks, and goes on where a training was killed."""
 
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -39,16 +40,22 @@ def has(store: Path, name: str) -> bool:
     return Store(store).has(catalogue.run(name).ingredients())
 
 
-def kill_training(run: int, name: str) -> None:
-    """kill -9 to the process that trains this model, as soon as there is one."""
-    snakemake = psutil.Process(run)
-    while snakemake.status() != psutil.STATUS_ZOMBIE:
-        for each in snakemake.children(recursive=True):
-            with suppress(psutil.NoSuchProcess):  # one that has just ended, waited for or not yet
-                if [*each.cmdline()[-4:-2]] == ["train", name]:
-                    each.kill()
-                    return
-        time.sleep(0.05)
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    return done.stdout + done.stderr
+
+
+def kill_training(run: int, name: str) -> bool:
+    """kill -9 to the process that trains this model, as soon as there is one; whether there was."""
+    with suppress(psutil.NoSuchProcess):  # snakemake has ended
+        snakemake = psutil.Process(run)
+        while snakemake.status() != psutil.STATUS_ZOMBIE:
+            for each in snakemake.children(recursive=True):
+                with suppress(psutil.NoSuchProcess):  # just ended, waited for or not yet
+                    if [*each.cmdline()[-4:-2]] == ["train", name]:
+                        each.kill()
+                        return True
+            time.sleep(0.05)
+    return False
 
 
 def test_a_killed_training_is_trained_by_the_same_command(
@@ -56,16 +63,20 @@ def test_a_killed_training_is_trained_by_the_same_command(
 ) -> None:
     store = tmp_path / "runs of two"
     store.mkdir()
-    both = arguments(f"{SHORT} {KILLED}")
-    with suppress(psutil.NoSuchProcess):  # it has ended: what it said is told below
-        kill_training(snakemake.start(both, store, HEADBOOK_RUNS=str(store)), KILLED)
+    both = f"{SHORT} {KILLED}"
+    struck = kill_training(
+        snakemake.start(arguments(both), store, HEADBOOK_RUNS=str(store)), KILLED
+    )
     first = snakemake.wait()
-    assert first.returncode == 1, first.stderr
-    assert has(store, SHORT) and not has(store, KILLED), first.stderr
-    again = snakemake.run(both, store, HEADBOOK_RUNS=str(store))
-    assert again.returncode == 0, again.stderr
+    assert struck and first.returncode == 1, said(first)
+    assert has(store, SHORT) and not has(store, KILLED)
+    again = snakemake.run(arguments(both), store, HEADBOOK_RUNS=str(store))
+    assert again.returncode == 0, said(again)
     assert has(store, KILLED)
-    assert f"train_{KILLED}" in again.stderr and f"train_{SHORT}" not in again.stderr
+    assert f"train_{KILLED}" in said(again) and f"train_{SHORT}" not in said(again)
+    dry = arguments(both, "--dry-run", profile="slurm")
+    planned = snakemake.run(dry, store, HEADBOOK_RUNS=str(store))
+    assert planned.returncode == 0 and "Nothing to be done" in said(planned)
 
 
 @pytest.fixture(scope="module")
@@ -78,15 +89,15 @@ def planned(
     for what, (models, profile) in PLANNED.items():
         dry = arguments(models, "--dry-run", profile=profile)
         done = snakemake.run(dry, store, HEADBOOK_RUNS=str(store))
-        found[what] = done.returncode, done.stdout + done.stderr
+        found[what] = done.returncode, said(done)
     return found
 
 
 def test_a_queue_gets_a_job_per_model_of_a_family(planned: dict[str, tuple[int, str]]) -> None:
-    status, said = planned["a family"]
-    assert status == 0, said
+    status, told = planned["a family"]
+    assert status == 0, told
     for corpus in ("sov", "svo", "vso"):
-        assert f"rule train_controlled-{corpus}-16:" in said
+        assert f"rule train_controlled-{corpus}-16:" in told
 
 
 @pytest.mark.parametrize(
@@ -99,6 +110,6 @@ def test_a_queue_gets_a_job_per_model_of_a_family(planned: dict[str, tuple[int, 
 def test_a_wrong_name_is_one_line(
     planned: dict[str, tuple[int, str]], which: str, line: str
 ) -> None:
-    status, said = planned[which]
+    status, told = planned[which]
     assert status == 1
-    assert line in said and "Traceback" not in said
+    assert line in told and "Traceback" not in told

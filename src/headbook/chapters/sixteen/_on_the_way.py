@@ -265,7 +265,6 @@ def facts(tables: Tables) -> Facts:
                 int(last["neighbour_layer"]), int(last["neighbour_head"])
             ),
             f"{short}_own": words.percent(last[Score.OWN]),
-            f"{short}_rare": words.percent(last[Score.RARE]),
             f"{short}_gold": words.percent(gold.iloc[-1][Score.NEIGHBOUR]),
             f"{short}_gold_own": words.percent(gold.iloc[-1][Score.OWN]),
             f"{short}_gold_rare": words.percent(gold.iloc[-1][Score.RARE]),
@@ -282,9 +281,6 @@ def facts(tables: Tables) -> Facts:
         "there_update": words.count(there["update"]),
         "there_nats": f"{there['nats']:.1f}",
         "both": words.count(both),
-        "both_masked": words.percent(at_both.loc[MASKED, Score.NEIGHBOUR]),
-        "both_translating": words.percent(at_both.loc[TRANSLATION, Score.NEIGHBOUR]),
-        "both_masked_estimate": words.estimate(*_three(at_both.loc[MASKED], Score.NEIGHBOUR)),
         "both_translating_estimate": words.estimate(
             *_three(at_both.loc[TRANSLATION], Score.NEIGHBOUR)
         ),
