@@ -88,6 +88,8 @@ def test_a_run_holds_its_subwords_models_curve_and_scores(made: model.TrainedMod
     assert len((made.folder / "test.txt").read_text().splitlines()) == 10
     assert made.bleu[["test", "casing"]].values.tolist() == [["test", "cased"], ["test", "lower"]]
     assert made.bleu["signature"].str.contains("tok:13a").all()
+    assert made.bleu["chrf_signature"].str.contains("nc:6").all()
+    assert made.bleu["chrf_score"].between(0, 100).all()
     assert made.curve["update"].tolist() == [1, 2, 3]
 
 

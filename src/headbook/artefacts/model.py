@@ -23,7 +23,7 @@ from headbook.runs.store import Ingredients, Stage, Store
 from headbook.training import processes
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
-from headbook.training.scoring import Casing, bleu, translate_corpus
+from headbook.training.scoring import Casing, bleu, chrf, translate_corpus
 from headbook.types import HeadId, UserError
 
 Heads = tuple[HeadId, ...]
@@ -130,7 +130,7 @@ class TrainedModel(Trained):
 
     @cached_property
     def bleu(self) -> pd.DataFrame:
-        """One row per test set and casing, with sacrebleu's signature."""
+        """One row per test set and casing, with sacrebleu's signatures."""
         return pd.read_csv(self.folder / "bleu.csv")
 
     def model(self, update: int | None = None) -> Transformer:
@@ -227,15 +227,17 @@ def _changes(made: TrainedModel, trained_on: int) -> Iterator[str]:
 
 
 def score(made: TrainedModel, model: Transformer, tests: Mapping[str, Pairs]) -> None:
-    """Translates test sets with the model; translations and BLEU go to the run's folder."""
+    """Translates test sets with the model; translations, BLEU and chrF go to the run's folder."""
     rows = []
     for name, pairs in tests.items():
         encoded = cut(made.source.encode(pairs.source))
         translations = translate_corpus(model, encoded, made.target, made.run.search)
         (made.folder / f"{name}.txt").write_text("\n".join(translations) + "\n")
         for casing in Casing:
-            found = bleu(translations, pairs.target, casing)
-            rows.append({"test": name, "casing": str(casing), **asdict(found)})
+            found = asdict(bleu(translations, pairs.target, casing))
+            letters = asdict(chrf(translations, pairs.target, casing))
+            found |= {f"chrf_{column}": value for column, value in letters.items()}
+            rows.append({"test": name, "casing": str(casing), **found})
     pd.DataFrame(rows).to_csv(made.folder / "bleu.csv", index=False)
 
 

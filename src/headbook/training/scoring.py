@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import torch
 from jaxtyping import Float, Int
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics import BLEU, CHRF
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from tqdm import tqdm
@@ -25,8 +25,8 @@ class Casing(StrEnum):
 
 
 @dataclass(frozen=True)
-class BleuScore:
-    """A corpus BLEU in percent, its 95 % bootstrap half-width, and sacrebleu's signature."""
+class CorpusScore:
+    """A score of a corpus in percent, its 95 % bootstrap half-width, and sacrebleu's signature."""
 
     score: float
     half_width: float
@@ -55,11 +55,21 @@ def translate_corpus(
     return translations
 
 
-def bleu(translations: Sequence[str], references: Sequence[str], casing: Casing) -> BleuScore:
+def bleu(translations: Sequence[str], references: Sequence[str], casing: Casing) -> CorpusScore:
     """Corpus BLEU with sacrebleu's 13a tokeniser; its interval over 1,000 resampled test sets."""
-    metric = BLEU(lowercase=casing is Casing.LOWER)
+    return _scored(BLEU(lowercase=casing is Casing.LOWER), translations, references)
+
+
+def chrf(translations: Sequence[str], references: Sequence[str], casing: Casing) -> CorpusScore:
+    """Corpus chrF (Popović 2015: characters' n-grams up to 6, β = 2); its interval likewise."""
+    return _scored(CHRF(lowercase=casing is Casing.LOWER), translations, references)
+
+
+def _scored(
+    metric: BLEU | CHRF, translations: Sequence[str], references: Sequence[str]
+) -> CorpusScore:
     result = metric.corpus_score(list(translations), [list(references)], n_bootstrap=1000)
-    return BleuScore(result.score, result._ci, str(metric.get_signature()))
+    return CorpusScore(result.score, float(result._ci), str(metric.get_signature()))
 
 
 @dataclass(frozen=True)

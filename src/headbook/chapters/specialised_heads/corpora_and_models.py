@@ -156,11 +156,14 @@ def corpora(tables: Tables) -> pd.DataFrame:
 
 
 def trained(tables: Tables) -> pd.DataFrame:
-    """One row per model trained here: size, length of training, cased BLEU per test set."""
+    """One row per model trained here: size, length of training, cased BLEU and chrF per test set.
+
+    Tables published before November 2026 have no chrF.
+    """
     rows = tables["models"].set_index("model")
     cased = tables["bleu"].query("casing == 'cased'")
-    scores = [f"{row.score:.1f} ± {row.half_width:.1f}" for row in cased.itertuples()]
-    bleu = pd.Series(scores, cased["model"]).groupby(level=0).agg("; ".join)
+    scores = {name: _per_test(cased, start) for name, start in (("BLEU", ""), ("chrF", "chrf_"))
+              if f"{start}score" in cased}  # fmt: skip
     return pd.DataFrame(
         {"model": rows.index.map(words.model),
          "parameters": rows["parameters"].map(words.count),
@@ -168,8 +171,15 @@ def trained(tables: Tables) -> pd.DataFrame:
          "hours": rows["hours"].map("{:.1f}".format),
          "validation loss": rows["best_valid_loss"].map("{:.2f}".format),
          "slope at the end": rows["slope"].map(words.signed),
-         "BLEU": bleu.reindex(rows.index)}
+         **{name: each.reindex(rows.index) for name, each in scores.items()}}
     )  # fmt: skip
+
+
+def _per_test(rows: pd.DataFrame, start: str) -> pd.Series:
+    """A score of every test set with its half-width, by model."""
+    columns = rows[[f"{start}score", f"{start}half_width"]].itertuples(index=False)
+    return pd.Series([f"{score:.1f} ± {half:.1f}" for score, half in columns], rows["model"]
+                     ).groupby(level=0).agg("; ".join)  # fmt: skip
 
 
 def losses(tables: Tables) -> pd.DataFrame:
