@@ -48,7 +48,7 @@ def of_profile(name: str) -> set[str]:
     """Digests of all runs that a profile's pages train, whatever validation chooses."""
     config = Config(name)
     runs = [*config.translation_models(), *config.language_models(), *config.variants()]
-    runs += config.encoder_models()
+    runs += [*config.encoder_models(), *config.masked_models()]
     asked = config.regularising()
     for task in Regularised:
         grid = asked.grid(task)

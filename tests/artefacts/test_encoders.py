@@ -84,15 +84,13 @@ def test_what_is_trained_is_what_the_objective_says(made: EncoderModel) -> None:
     pairs = made.pairs(made.corpus.train.source, 2, "training")
     config = made.model().config
     if made.run.objective is Objective.LEFT_TO_RIGHT:
-        assert [list(target) for _, target in pairs] == made.subwords.encode(
-            made.corpus.train.source
-        )
+        assert [list(target) for _, target in pairs] == made.source.encode(made.corpus.train.source)
         assert (config.encoder_layers, config.decoder_layers) == (0, 2)
         return
     assert len(pairs) == 2 * len(made.corpus.train)
     assert (config.encoder_layers, config.decoder_layers) == (2, 0)
-    assert config.source_vocabulary == len(made.subwords) + 1
-    hidden = sum(identity == len(made.subwords) for shown, _ in pairs for identity in shown)
+    assert config.source_vocabulary == len(made.source) + 1
+    hidden = sum(identity == len(made.source) for shown, _ in pairs for identity in shown)
     wanted = sum(identity != PAD for _, target in pairs for identity in target)
     assert 0.7 < hidden / wanted < 0.9
     assert pairs != made.pairs(made.corpus.train.source, 2, "validation")
@@ -101,7 +99,7 @@ def test_what_is_trained_is_what_the_objective_says(made: EncoderModel) -> None:
 def test_the_subwords_are_the_translation_model_s(made: EncoderModel, store: Store) -> None:
     translating = trained(TEXT, store)
     sentences = made.corpus.valid.source
-    assert made.subwords.encode(sentences) == translating.source.encode(sentences)
+    assert made.source.encode(sentences) == translating.source.encode(sentences)
 
 
 def test_smoothing_and_seed_are_its_own(made: EncoderModel) -> None:

@@ -1,11 +1,16 @@
 """A long training, of planted snapshots whose moments are known beforehand."""
 
+import pandas as pd
 import pytest
 import torch
 
+from headbook.artefacts import catalogue
+from headbook.artefacts.model import trained
 from headbook.chapters.sixteen import _on_the_way as long
-from headbook.chapters.sixteen._on_the_way import MASKED, TRANSLATION, Moment, Way
+from headbook.chapters.sixteen._on_the_way import MASKED, TRANSLATION, Moment, Translating, Way
 from headbook.heads.measure import RatioSums
+from headbook.runs.store import Store
+from headbook.training.scoring import Casing, bleu, chrf, translate_corpus
 from headbook.trees import RELATION_DIRECTIONS
 
 UPDATES = (0, 64, 91, 128)
@@ -98,3 +103,34 @@ def test_the_figure_holds_every_score_and_the_far_end():
     ends = rows[rows["text"] == long.SAMPLE].tail(1).assign(model=long.STUDENT)
     marks = long.far_end(ends, 256).set_index("looks at")
     assert marks.loc["a neighbour", "value"] == pytest.approx(0.6) and set(marks["update"]) == {256}
+
+
+def test_relevance_is_over_an_even_part_and_of_the_head_at_a_neighbour():
+    """Two layers of four heads; the head at a neighbour is the first of the first layer."""
+    parts = torch.tensor([[0.5, 0.25, 0.25, 0.0], [0.1, 0.7, 0.1, 0.1]]).expand(5, 2, 4)
+    neighbour = moment(TRANSLATION, 3, "held-out").sharpest(long.Score.NEIGHBOUR)
+    row = Translating({"bleu": 30.0}, parts).columns(neighbour)
+    assert row["bleu"] == 30
+    assert row["relevance"] == pytest.approx((2 + 2.8) / 2)
+    assert row["neighbour_relevance"] == row["neighbour_relevance_low"] == pytest.approx(2)
+
+
+def test_a_translation_model_is_scored_and_explained_at_every_snapshot():
+    name, store = "controlled-sov-16", Store.default()
+    made = trained(catalogue.run(name), store)
+    rows = long.rows([long.way(name, store, sentences=8)]).set_index(["text", "update"])
+    own, gold = rows.loc["held-out"], rows.loc[long.SAMPLE]
+    assert list(own.index) == [0, *made.snapshots] and gold["bleu"].isna().all()
+    last = max(made.snapshots)
+    pairs = next(iter(made.corpus.tests.values())).first(8)
+    encoded = made.source.encode(pairs.source)
+    said = translate_corpus(made.model(last), encoded, made.target, made.run.search)
+    for score in (bleu, chrf):
+        found = score(said, pairs.target, Casing.CASED)
+        row = own.loc[last, [score.__name__, f"{score.__name__}_signature"]]
+        assert list(row) == [pytest.approx(found.score), found.signature]
+    assert (own["relevance"] >= 1).all() and own["neighbour_relevance"].between(0, 2).all()
+
+
+def test_a_masked_language_model_translates_nothing():
+    assert "bleu" not in pd.DataFrame([moment(MASKED, 3, "held-out").row()])

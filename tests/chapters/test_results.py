@@ -216,9 +216,32 @@ def test_rows_of_further_parameters_leave_the_others_to_the_letter(tables: Table
     again = published(STUDY, "smoke", tmp_path)
     assert again.tables["lists"]["kind"].tolist() == ["7"]
     assert [each["given"] for each in again.run["added"]] == [{"lists": 4}, {"lists": 3}, {"c": 1}]
-    with pytest.raises(UserError, match="other columns in 'scores'"):
-        other = {"scores": first.assign(new=1)}
+    with pytest.raises(UserError, match="column 'value' in 'scores'"):
+        other = {"scores": first.drop(columns="value")}
         extend(STUDY, "smoke", other, ("model",), {"lists": 3}, {}, tmp_path)
+
+
+def test_a_further_column_is_empty_in_the_rows_that_stay(tables: Tables, tmp_path: Path):
+    write(STUDY, "smoke", tables, MADE_BY, tmp_path)
+    new = rows_of("c", tables)["scores"].assign(offset="+1", more=2.5)
+    extend(STUDY, "smoke", {"scores": new}, ("model",), {"d": 1}, {}, tmp_path)
+    again = published(STUDY, "smoke", tmp_path).tables["scores"].set_index("model")
+    assert again.loc["c", "more"] == 2.5 and again.loc["c", "offset"] == "+1"
+    assert again.drop("c")["more"].isna().all()
+
+
+def test_rows_of_superseded_claims_stay_with_what_made_them(tables: Tables, tmp_path: Path):
+    old = pd.DataFrame({"claim": ["old", "new"], "model": "m", "value": [0.25, 0.1]})
+    write(STUDY, "smoke", {"claims": old}, MADE_BY, tmp_path)
+    first = published(STUDY, "smoke", tmp_path).run
+    for value in (0.5, 0.75):
+        new = pd.DataFrame({"claim": ["new"], "model": "m", "value": value, "closed": "none"})
+        write(STUDY, "smoke", {"claims": new}, MADE_BY, tmp_path, stay={"old", "unknown"})
+        assert lines(tmp_path, "claims") == ["claim,model,value,closed", f"new,m,{value},none",
+                                             "old,m,0.25,"]  # fmt: skip
+    (kept,) = published(STUDY, "smoke", tmp_path).run["added"]
+    assert kept == {"claims": ["old"], **{name: first[name] for name in
+                                          ("commit", "versions", "hardware", "date")}}  # fmt: skip
 
 
 def test_a_measurement_of_several_rows_is_replaced_as_a_whole(tables: Tables, tmp_path: Path):

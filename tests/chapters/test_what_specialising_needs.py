@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from headbook.artefacts.costs import Device
+from headbook.artefacts.encoders import EncoderModel, EncoderRun, Objective
 from headbook.artefacts.model import ModelRun, TrainedModel, trained
 from headbook.artefacts.specialising import FACTOR, Change, Specialising
 from headbook.artefacts.texts import Text
@@ -20,7 +21,7 @@ from headbook.chapters.config import Config
 from headbook.chapters.profile import PROFILES
 from headbook.chapters.results import published
 from headbook.chapters.sixteen import what_specialising_needs as study
-from headbook.chapters.sixteen._specialisation import ANY_OFFSET, Score
+from headbook.chapters.sixteen._specialisation import ANY_OFFSET, Score, Sharpest
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.corpora.readers import Pairs, ParallelCorpus, load
@@ -39,6 +40,7 @@ AT_THE_END = {
     Change.BATCHES: 0.45,
     Change.PAIRS: 0.30,
     Change.WIDTH: 0.60,
+    Change.OBJECTIVE: 0.75,
 }
 LUCK = (0.0, 0.01, -0.04)
 """Of a seed, of every change but none."""
@@ -56,12 +58,17 @@ class Snapshots(TrainedModel):
         return dict.fromkeys((last // 2, last), self.folder)
 
 
-def kept(run: ModelRun) -> TrainedModel:
+class MaskedSnapshots(EncoderModel):
+    snapshots = Snapshots.snapshots
+
+
+def kept(run: ModelRun | EncoderRun, store: Store) -> TrainedModel | EncoderModel:
     text = Pairs(("a",) * (run.pairs or 500), ("b",) * (run.pairs or 500))
-    return Snapshots(run, Path(), ParallelCorpus(run.corpus, "xx", text, text, {}, "", Report()))
+    corpus = ParallelCorpus(run.corpus, "xx", text, text, {}, "", Report())
+    return (Snapshots if isinstance(run, ModelRun) else MaskedSnapshots)(run, Path(), corpus)
 
 
-def change_of(run: ModelRun) -> Change:
+def change_of(run: ModelRun | EncoderRun) -> Change:
     same = BASE.with_seed(run.training.seed)
     asked = Specialising(same, Config("smoke").specialising().pairs)
     (found,) = [change for change in Change if asked.changed(change) == run]
@@ -71,17 +78,19 @@ def change_of(run: ModelRun) -> Change:
 def compute(monkeypatch: pytest.MonkeyPatch, seeds: int, folder: Path) -> Tables:
     """Through `study.compute`, of planted models: half of the last score at half of the updates."""
 
-    def sharpest(at: tuple[TrainedModel, int], scored: Score) -> SimpleNamespace:
+    def sharpest(at: tuple[TrainedModel | EncoderModel, int], scored: Score) -> Sharpest:
         model, update = at
         run = model.run
         value = positional(change_of(run), run.training.seed, update / run.training.updates)
-        return SimpleNamespace(value=value if scored is Score.NEIGHBOUR else -value)
+        signed = value if scored is Score.NEIGHBOUR else -value
+        return Sharpest(0, 0, 1, signed, torch.tensor([signed], dtype=torch.float64))
 
     def bleu(model: TrainedModel, curves: tuple, count: int, store: Store, at: int) -> object:
         return SimpleNamespace(bleu=[100 * at / model.run.training.updates])
 
+    for run in ModelRun, EncoderRun:
+        monkeypatch.setattr(run, "trained", kept)
     fakes = {
-        "trained": lambda run, store: kept(run),
         "text_of": lambda model, name, config, store: Text(name, (), (), (), "gold"),
         "measure": lambda model, text, store, update: SimpleNamespace(sums=(model, update)),
         "sharpest": sharpest, "score": bleu,
@@ -117,7 +126,7 @@ def test_every_change_is_of_one_thing() -> None:
     asked = Specialising(BASE, 200)
     before = _flat(BASE)
     found = {}
-    for change in Change:
+    for change in set(Change) - {Change.OBJECTIVE}:
         after = _flat(asked.changed(change))
         found[change] = {name for name, value in after.items() if value != before[name]}
     assert found == {
@@ -127,6 +136,13 @@ def test_every_change_is_of_one_thing() -> None:
         Change.PAIRS: {"pairs"},
         Change.WIDTH: {"width", "feed_forward"},
     }
+
+
+def test_another_objective_is_of_the_same_encoder_text_and_updates() -> None:
+    seventh = Specialising(BASE.with_seed(7), 200).changed(Change.OBJECTIVE)
+    assert seventh == EncoderRun(
+        BASE, Objective.MASKED, replace(BASE.training, seed=7, label_smoothing=0.0)
+    )
 
 
 def test_small_batches_are_of_as_much_text() -> None:
@@ -178,7 +194,7 @@ def test_all_of_them_are_trained_and_planned() -> None:
     for profile in ("smoke", "quick", "laptop", "full"):
         config = Config(profile)
         runs = {run for _, run in config.specialising().runs()}
-        assert runs <= set(config.translation_models())
+        assert runs <= {*config.translation_models(), *config.masked_models()}
         stages = {each.name: each for each in plan.stages(config, Device(400.0))}
         assert stages["what specialising needs"].runs == len(runs)
 
@@ -189,7 +205,7 @@ def test_a_profile_without_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     config = Config("smoke")
     with pytest.raises(UserError, match="no model to change"):
         config.specialising()
-    assert config.translation_models() == config.emerging_models()
+    assert config.translation_models() == config.emerging_models() and not config.masked_models()
     stages = [each.name for each in plan.stages(config, Device(1.0))]
     assert "what specialising needs" not in stages
 
@@ -210,6 +226,7 @@ def test_claims_say_what_the_ledger_says_they_say(tables: Tables) -> None:
         "neighbour-needs-text": 0.1 - luck,  # less of the model with fewer pairs
         "neighbour-needs-width": 0.2 + luck,
         "neighbour-needs-updates-over-width": np.full(SEEDS, 0.1),
+        "neighbour-needs-masking": 0.35 + luck,
     }.items():
         summary, row = over_seeds(gains), value(tables, claim)
         found = row[["value", "low", "high"]].to_numpy(dtype=float)
@@ -238,6 +255,10 @@ def test_every_checkpoint_is_a_row_and_the_untrained_one_the_first(tables: Table
     first = rows[(rows["change"] == Change.NONE) & (rows["seed"] == 0)]
     last = BASE.training.updates
     assert list(first["update"]) == [0, last // 2, last]
+    assert list(first["neighbour_offset"]) == [1, 1, 1] and set(rows["neighbour_layer"]) == {1}
+    assert rows.groupby("change")["bleu"].count().eq(0).tolist() == [
+        change == Change.OBJECTIVE for change in sorted(Change)
+    ]
     assert first["tflop"].iloc[1] == pytest.approx(first["tflop"].iloc[2] / 2)
     longest = rows.loc[rows["change"] == Change.UPDATES, "tflop"].max()
     assert longest == pytest.approx(FACTOR * first["tflop"].max())

@@ -120,6 +120,16 @@ def work_of(run: ModelRun, training: TrainingConfig) -> float:
     return sentences * _work_of_sentence(run.size, run.vocabulary)
 
 
+def spent_by(run: ModelRun | EncoderRun, update: int) -> float:
+    """Operations of the training until that update; none before the first."""
+    if update == 0:
+        return 0.0
+    training = replace(run.training, updates=update)
+    if isinstance(run, EncoderRun):
+        return encoder_work(replace(run, training=training))
+    return work_of(run, training)
+
+
 def language_work(run: LanguageRun) -> float:
     """The same of a language model's whole training, in segments of its context."""
     batch = collate([(NO_SOURCE, [UNK] * run.context)], [0])

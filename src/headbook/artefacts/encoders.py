@@ -117,23 +117,23 @@ class EncoderModel(Trained):
         return ingredients(self.run, self.corpus)
 
     @cached_property
-    def subwords(self) -> Subwords:
+    def source(self) -> Subwords:
         return Subwords.load(self.folder / "source.json")
 
     def untrained(self) -> Transformer:
         """The model before its first update, in eval mode."""
-        return initial_encoder(self.run, len(self.subwords)).eval()
+        return initial_encoder(self.run, len(self.source)).eval()
 
     def pairs(self, sentences: Sequence[str], copies: int, use: str) -> list[EncodedPair]:
         """Sentences as the objective reads them, without those over LONGEST subwords.
 
         A masked language model reads each of them `copies` times, masked by the seed of that use.
         """
-        encoded = [row for row in self.subwords.encode(sentences) if len(row) <= LONGEST]
+        encoded = [row for row in self.source.encode(sentences) if len(row) <= LONGEST]
         if self.run.objective is Objective.LEFT_TO_RIGHT:
             return [(NO_SOURCE, row) for row in encoded]
         seed = derived(self.run.training.seed, f"masks of {use}")
-        return masked_copies(encoded, len(self.subwords), copies, seed)
+        return masked_copies(encoded, len(self.source), copies, seed)
 
 
 def initial_encoder(run: EncoderRun, vocabulary: int) -> Transformer:
@@ -171,14 +171,15 @@ def _train(
     (folder / "scores.json").write_text(json.dumps({"test_nats": trainer.validate()}))
 
 
-def encoder_runs(text: ModelRun, seeds: Sequence[int]) -> tuple[EncoderRun, ...]:
-    """Left to right and masked, of each seed, trained as the translation model is.
+def encoder_run(text: ModelRun, objective: Objective, seed: int) -> EncoderRun:
+    """Trained as the translation model is, but without label smoothing.
 
-    But without label smoothing; and whichever seed the translation model has, they are the same.
+    Whichever seed the translation model has, it is the same.
     """
-    training = replace(text.training, label_smoothing=0.0)
-    return tuple(
-        EncoderRun(text.with_seed(0), objective, replace(training, seed=seed))
-        for seed in seeds
-        for objective in Objective
-    )
+    training = replace(text.training, label_smoothing=0.0, seed=seed)
+    return EncoderRun(text.with_seed(0), objective, training)
+
+
+def encoder_runs(text: ModelRun, seeds: Sequence[int]) -> tuple[EncoderRun, ...]:
+    """Left to right and masked, of each seed."""
+    return tuple(encoder_run(text, objective, seed) for seed in seeds for objective in Objective)

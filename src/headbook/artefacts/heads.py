@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
+from headbook.artefacts.encoders import EncoderModel
 from headbook.artefacts.model import TrainedModel
 from headbook.artefacts.shares import bar, kept_or_made, share_of
 from headbook.artefacts.texts import Text
@@ -65,6 +66,7 @@ class HeadsRun:
     choices: Choices = DEFAULT
 
 
+WithEncoder = TrainedModel | EncoderModel
 Measured = Mapping[str, RatioSums]
 """Sums by name: `confidence/encoder`, `positional/encoder`, `syntactic`, `rare` and so on."""
 
@@ -78,11 +80,14 @@ class MeasureRun:
     run: HeadsRun
 
 
-def measured(trained: TrainedModel, text: Text, run: HeadsRun, store: Store) -> Measured:
+def measured(trained: WithEncoder, text: Text, run: HeadsRun, store: Store) -> Measured:
     """All measures of the model's heads on the text, from the store or measured now.
 
-    Under torchrun every process measures its share of the batches.
+    Of an encoder without a decoder those that need no translations. Under torchrun every process
+    measures its share of the batches.
     """
+    if isinstance(trained, EncoderModel):
+        text = replace(text, targets=None)
     asked = {name: _ingredients(name, trained, text, run) for name in sorted(_possible(text))}
     processes.connect()
     while missing := processes.firsts([n for n, each in asked.items() if not store.has(each)]):
@@ -94,7 +99,7 @@ def measured(trained: TrainedModel, text: Text, run: HeadsRun, store: Store) -> 
     return sums
 
 
-def _ingredients(name: str, trained: TrainedModel, text: Text, run: HeadsRun) -> Ingredients:
+def _ingredients(name: str, trained: WithEncoder, text: Text, run: HeadsRun) -> Ingredients:
     made_by, inputs = trained.asked, {"model": trained.asked.key, "text": text.digest}
     asked = MeasureRun(name, MEASURES[name].version, run)
     return Ingredients(MEASURED, asked, inputs, made_by.policy)
@@ -118,7 +123,7 @@ def write_sums(path: Path, sums: Measured) -> None:
 
 
 def _measure(
-    trained: TrainedModel,
+    trained: WithEncoder,
     text: Text,
     run: HeadsRun,
     store: Store,
@@ -162,15 +167,15 @@ def _sums(measures: Mapping[str, HeadMeasure], own_batches: int) -> Measured:
         return {name: measure.sums() for name, measure in measures.items()}
 
 
-def encoded(trained: TrainedModel, text: Text) -> list[EncodedPair]:
+def encoded(trained: WithEncoder, text: Text) -> list[EncodedPair]:
     """The text's ids; a text without translations is given empty ones."""
     sources = trained.source.encode(text.sentences)
-    if text.targets is None:
+    if text.targets is None or isinstance(trained, EncoderModel):
         return [(source, [EOS]) for source in sources]
     return list(zip(sources, trained.target.encode(text.targets), strict=True))
 
 
-def aligned(trained: TrainedModel, text: Text) -> list[AlignedTree]:
+def aligned(trained: WithEncoder, text: Text) -> list[AlignedTree]:
     """Every tree laid on the pieces of its sentence."""
     return [align(tree, trained.source.spans(tree.text)) for tree in text.trees]
 
@@ -179,7 +184,7 @@ def aligned(trained: TrainedModel, text: Text) -> list[AlignedTree]:
 class Given:
     """The material of measures: each part is made when a measure first needs it."""
 
-    trained: TrainedModel
+    trained: WithEncoder
     text: Text
     choices: Choices
 

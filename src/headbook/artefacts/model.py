@@ -24,7 +24,7 @@ from headbook.training import processes
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
 from headbook.training.scoring import Casing, bleu, chrf, translate_corpus
-from headbook.types import HeadId, UserError
+from headbook.types import HeadId
 
 Heads = tuple[HeadId, ...]
 
@@ -132,17 +132,6 @@ class TrainedModel(Trained):
     def bleu(self) -> pd.DataFrame:
         """One row per test set and casing, with sacrebleu's signatures."""
         return pd.read_csv(self.folder / "bleu.csv")
-
-    def model(self, update: int | None = None) -> Transformer:
-        """The model with the best validation loss, or the one kept at `update`, in eval mode.
-
-        The one at update 0 is the untrained one. UserError for an update that was not kept.
-        """
-        if update == 0:
-            return self.untrained()
-        if update is not None and update not in self.snapshots:
-            raise UserError(f"no model was kept at update {update}; kept: {list(self.snapshots)}")
-        return super().model() if update is None else self.kept(self.snapshots[update].name)
 
     def untrained(self) -> Transformer:
         """The model before its first update, in eval mode."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from headbook.artefacts.encoders import EncoderRun, Objective, encoder_run
 from headbook.artefacts.model import ModelRun, Size
 from headbook.types import UserError
 
@@ -19,6 +20,8 @@ class Change(StrEnum):
     BATCHES = f"{FACTOR} times the updates, small batches"
     PAIRS = "fewer pairs"
     WIDTH = "twice the width"
+    OBJECTIVE = "hidden words"
+    """The encoder alone, which learns to predict hidden tokens of the source side."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +41,26 @@ class Specialising:
         if self.model.training.tokens < FACTOR:
             raise UserError(f"a batch of {self.model.training.tokens} tokens cannot be divided")
 
-    def runs(self) -> Iterator[tuple[Change, ModelRun]]:
+    def runs(self) -> Iterator[tuple[Change, ModelRun | EncoderRun]]:
         """Every change with the first seed, then with the next one."""
         first = self.model.training.seed
         for seed in range(first, first + self.seeds):
             for change in Change:
                 yield change, self.changed(change).with_seed(seed)
 
-    def changed(self, change: Change) -> ModelRun:
-        """The base model with that change alone."""
+    def translation_models(self) -> list[ModelRun]:
+        """The runs of all changes but the objective's."""
+        return [run for _, run in self.runs() if isinstance(run, ModelRun)]
+
+    def masked_models(self) -> list[EncoderRun]:
+        """The runs of another objective."""
+        return [run for _, run in self.runs() if isinstance(run, EncoderRun)]
+
+    def changed(self, change: Change) -> ModelRun | EncoderRun:
+        """The base model with that change alone; label smoothing goes with the objective."""
         run = self.model
+        if change is Change.OBJECTIVE:
+            return encoder_run(run, Objective.MASKED, run.training.seed)
         if change is Change.PAIRS:
             return replace(run, pairs=self.pairs)
         if change is Change.WIDTH:

@@ -18,6 +18,7 @@ from headbook.runs.store import Ingredients, Stage, Store
 from headbook.training import checkpoint, processes
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import STATE, OutOfTimeError, Start
+from headbook.types import UserError
 
 WEIGHTS, CURVE, RECORD = "best.safetensors", "curve.csv", "run.json"
 """Files of a folder of data/models, named as in a run's folder."""
@@ -48,9 +49,18 @@ class Trained:
         """The model before its first update, in eval mode."""
         raise NotImplementedError
 
-    def model(self) -> Transformer:
-        """The model with the best validation loss, in eval mode."""
-        return self.kept("best.safetensors")
+    def model(self, update: int | None = None) -> Transformer:
+        """The model with the best validation loss, or the one kept at `update`, in eval mode.
+
+        The one at update 0 is the untrained one. UserError for an update that was not kept.
+        """
+        if update is None:
+            return self.kept(WEIGHTS)
+        if update == 0:
+            return self.untrained()
+        if update not in self.snapshots:
+            raise UserError(f"no model was kept at update {update}; kept: {list(self.snapshots)}")
+        return self.kept(self.snapshots[update].name)
 
     def kept(self, name: str) -> Transformer:
         """The model of one of its files, in eval mode."""

@@ -210,8 +210,12 @@ class Config:
 
     def translation_models(self) -> tuple[ModelRun, ...]:
         """All translation models that pages without pruning and regularisers train."""
-        changed = self.preset.specialising and [run for _, run in self.specialising().runs()]
+        changed = self.preset.specialising and self.specialising().translation_models()
         return tuple(dict.fromkeys((*self.emerging_models(), *(changed or ()))))
+
+    def masked_models(self) -> tuple[EncoderRun, ...]:
+        """The masked language models beside which translation models are put."""
+        return tuple(self.specialising().masked_models()) if self.preset.specialising else ()
 
     def one_model(self) -> ModelRun:
         """The first of the models, for tables of one."""

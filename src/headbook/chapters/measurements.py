@@ -3,7 +3,14 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from headbook.artefacts.heads import DEFAULT, Choices, HeadsRun, Measured, measured
+from headbook.artefacts.heads import (
+    DEFAULT,
+    Choices,
+    HeadsRun,
+    Measured,
+    WithEncoder,
+    measured,
+)
 from headbook.artefacts.model import ModelRun, TrainedModel, corpus_of, trained
 from headbook.artefacts.texts import HELD_OUT, Text, held_out, treebank
 from headbook.chapters.config import Config
@@ -16,7 +23,7 @@ from headbook.runs.store import Store
 class Measurement:
     """One model at one update, measured on one text."""
 
-    trained: TrainedModel
+    trained: WithEncoder
     text: Text
     run: HeadsRun
     sums: Measured
@@ -37,7 +44,7 @@ def models(config: Config, store: Store) -> list[TrainedModel]:
     return [trained(run, store) for run in config.models()]
 
 
-def text_of(model: TrainedModel, name: str, config: Config, store: Store) -> Text:
+def text_of(model: WithEncoder, name: str, config: Config, store: Store) -> Text:
     """A text by its name: the model's held-out sentences, or a gold treebank."""
     return _text(model.corpus, name, config, store)
 
@@ -71,7 +78,7 @@ def measurements(
 
 
 def measure(
-    model: TrainedModel,
+    model: WithEncoder,
     text: Text,
     store: Store,
     choices: Choices = DEFAULT,

@@ -214,20 +214,20 @@ def add_measured(chapter: Chapter, given: Mapping[str, Any], root: Path | None =
 
 
 def _added(number: int, own: Mapping[str, Any]) -> str:
-    """Additions to published tables, with the command of each."""
+    """Additions to published tables, with the command of each; and rows that stayed in them."""
+    made = f"commit {own['commit']}, {own['date'][:10]}, {machine(own['hardware'])}."
+    if "claims" in own:
+        return f"Rows of superseded claims, from before: {made}"
     if "model" in own:
         subject = escape(own["model"])
         option = f"--model {subject}"
-        if made := own.get("weights"):
-            subject += f", weights after {made['updates']:,} of {made['planned']:,} updates"
+        if weights := own.get("weights"):
+            subject += f", weights after {weights['updates']:,} of {weights['planned']:,} updates"
     else:
         given = [f"{name}={json.dumps(value)}" for name, value in own["given"].items()]
         subject = escape(", ".join(given))
         option = " ".join(f"--given '{escape(each)}'" for each in given)
-    return (
-        f"Rows of {subject}: <code>headbook publish {number} {option}</code>, commit "
-        f"{own['commit']}, {own['date'][:10]}, {machine(own['hardware'])}."
-    )
+    return f"Rows of {subject}: <code>headbook publish {number} {option}</code>, {made}"
 
 
 def _computed(chapter: Chapter, given: Mapping[str, Any]) -> tuple[Tables, dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -70,11 +70,13 @@ def largest_published(study: str, root: Path | None = None) -> Published | None:
 
 
 def write(
-    study: str, profile: str, tables: Tables, described: dict[str, Any], root: Path | None = None
-) -> Path:
+    study: str, profile: str, tables: Tables, described: dict[str, Any], root: Path | None = None,
+    stay: Collection[str] = (),
+) -> Path:  # fmt: skip
     """Writes tables, and beside them `described`, with commit, versions, machine and date.
 
-    An earlier publication is replaced, when all is written.
+    An earlier publication is replaced, when all is written, but for its rows of the claims in
+    `stay`: these go on under the circumstances of that publication, which the record names.
     """
     kept = {
         "study": study, **_circumstances(),
@@ -82,7 +84,24 @@ def write(
         "text_columns": {name: _text_columns(table) for name, table in tables.items()},
         **described,
     }  # fmt: skip
-    return _replace(folder(study, profile, root), {n: _csv(t) for n, t in tables.items()}, kept)
+    files = {name: _csv(table) for name, table in tables.items()}
+    if stay and "claims" in files and _record(study, profile, root).exists():
+        before = published(study, profile, root).run
+        claims = _written(folder(study, profile, root))["claims"]
+        old = claims[claims["claim"].isin(stay)]
+        files["claims"] = _csv(pd.concat([_cells(files["claims"]), old]).fillna(""))
+        kept["added"] = _records_of(sorted(set(old["claim"])), before)
+    return _replace(folder(study, profile, root), files, kept)
+
+
+def _records_of(claims: Sequence[str], before: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What made the rows of claims of an earlier publication: itself, or one before it."""
+    earlier = [each for each in before.get("added", []) if "claims" in each]
+    known = {claim for each in earlier for claim in each["claims"]}
+    if new := [claim for claim in claims if claim not in known]:
+        made = ("commit", "versions", "hardware", "date")
+        earlier.append({"claims": new, **{name: before[name] for name in made}})
+    return earlier
 
 
 def add(
@@ -127,9 +146,9 @@ def extend(
 
     Rows are one measurement where they agree in all of `keys` that the table has, and in what names
     a claim. One that differs anywhere takes the place of the published one, all its rows; others
-    stay to the letter. A new table is added.
+    stay to the letter. A new table is added; a new column is empty in the rows that stay.
     In the record, `added` says with which parameters and when these rows were measured. UserError
-    where the page was never published, and for a table whose columns are not the published ones.
+    where the page was never published, and for a table that lacks a published column.
     """
     before = published(study, profile, root)
     cells = _written(folder(study, profile, root))
@@ -137,8 +156,12 @@ def extend(
     for name, table in tables.items():
         new = _cells(_csv(table))
         known = cells.get(name, new.iloc[:0])
-        if set(new) != set(known):
-            raise UserError(f"{study} has other columns in {name!r}: publish the whole page")
+        if lacking := set(known) - set(new):
+            raise UserError(
+                f"{study} has a column {min(lacking)!r} in {name!r}: publish the whole page"
+            )
+        further = [each for each in new if each not in known]
+        known = known.reindex(columns=[*known, *further], fill_value="")
         new = new[list(known)]
         same = [each for each in (*keys, *CLAIM) if each in new]
         there, named = set(_rows(known)), _rows(new[same])
@@ -146,7 +169,8 @@ def extend(
         stays = [key not in differ for key in _rows(known[same])]
         comes = [key in differ for key in named]
         cells[name] = pd.concat([known[stays], new[comes]], ignore_index=True)
-        text = {name: _text_columns(table)} | text
+        of_further = [each for each in _text_columns(table) if each in further]
+        text |= {name: [*text[name], *of_further] if name in text else _text_columns(table)}
     earlier = [each for each in before.run.get("added", []) if each.get("given") != given]
     record_of = {"given": dict(given), **_circumstances(), **described}
     kept = before.run | {"text_columns": text, "added": [*earlier, record_of]}

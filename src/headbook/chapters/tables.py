@@ -7,13 +7,15 @@ import numpy as np
 import pandas as pd
 
 from headbook.artefacts.catalogue import is_named, run
-from headbook.artefacts.model import ModelRun, TrainedModel
+from headbook.artefacts.encoders import EncoderRun
+from headbook.artefacts.heads import WithEncoder
+from headbook.artefacts.model import ModelRun
 from headbook.claims.gates import NONE, RELEASED
 from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.statistics import over_seeds, resampled_mean
 
 
-def model_labels(trained_model: TrainedModel) -> dict[str, object]:
+def model_labels(trained_model: WithEncoder) -> dict[str, object]:
     """The columns model, corpus, target and seed."""
     run = trained_model.run
     return {
@@ -25,7 +27,7 @@ def model_labels(trained_model: TrainedModel) -> dict[str, object]:
     }
 
 
-def model_name(run: ModelRun) -> str:
+def model_name(run: ModelRun | EncoderRun) -> str:
     """A model's name in tables and figures: corpus, width and seed."""
     return f"{Path(run.corpus).name} w{run.size.width} s{run.training.seed}"
 
@@ -61,12 +63,24 @@ def released_claim(
     A model trained here, by its name in the catalogue, has its own corpus and seed, and unless a
     gate is given as `closed`, the ledger's gates are looked at.
     """
-    labels = {"model": model, "corpus": corpus, "target": target, "seed": ""}
-    if corpus == RELEASED and is_named(model):
+    labels = loaded_labels(model, target)
+    if corpus != RELEASED:
+        labels |= {"corpus": corpus, "seed": ""}
+    elif labels["corpus"] != RELEASED and closed == NONE:
+        closed = ""
+    return claim_row(claim, labels, value, low, high, baseline) | {"closed": closed}
+
+
+def loaded_labels(model: str, target: str | None = "") -> dict[str, object]:
+    """The columns model, corpus, target and seed of a model that can be loaded by its name.
+
+    A model trained here, by its name in the catalogue, has its own corpus and seed.
+    """
+    labels: dict[str, object] = {"model": model, "corpus": RELEASED, "target": target, "seed": ""}
+    if is_named(model):
         made = run(model)
         labels |= {"corpus": Path(made.corpus).name, "seed": made.training.seed}
-        closed = "" if closed == NONE else closed
-    return claim_row(claim, labels, value, low, high, baseline) | {"closed": closed}
+    return labels
 
 
 def mean_claim(

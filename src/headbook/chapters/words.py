@@ -9,6 +9,7 @@ TITLES = {
     "firefox-en-pt": "Firefox en→pt",
     "firefox-pt-en": "Firefox pt→en",
     "minilm": "MiniLM",
+    "mixture-fr-256": "Our en→fr model",
     "mixture-fr-256-masked": "Our masked encoder",
     "multi30k-de-64": "Our en→de model, width 64",
     "multi30k-de-128-short": "Our en→de model, width 128",

@@ -23,7 +23,8 @@ def train_all_missing(config: Config, store: Store, say: Say, deadline: float) -
     given = (store, say, deadline)
     if not train_missing(config.translation_models(), *given):
         return False
-    others = (*config.language_models(), *config.variants(), *config.encoder_models())
+    others = (*config.language_models(), *config.variants(), *config.encoder_models(),
+              *config.masked_models())  # fmt: skip
     return started_by_torchrun() or (
         train_missing(others, *given) and train_missing_regularised(config, *given)
     )

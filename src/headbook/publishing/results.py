@@ -10,6 +10,7 @@ from headbook.chapters.config import Config
 from headbook.chapters.page import add_measured, add_model, publish_chapter
 from headbook.chapters.results import write
 from headbook.claims.gates import RELEASED
+from headbook.claims.ledger import load as ledger
 from headbook.looking.load import load
 from headbook.publishing.templates import Template, of_profile, select
 from headbook.runs.canonical import plain
@@ -82,7 +83,12 @@ def _of_models_trained_here(chapter: Chapter, config: Config) -> Path:
     store = Store.default()
     tables = chapter.trained_here(config, store)
     described = {"config": plain(config), "runs": store.records()}
-    return write(chapter.name, config.profile, tables, described)
+    return write(chapter.name, config.profile, tables, described, stay=_superseded(chapter.name))
+
+
+def _superseded(study: str) -> set[str]:
+    """A page's claims that are published and not measured again."""
+    return {each.id for each in ledger().claims if each.study == study and each.superseded}
 
 
 def _chapter(template: Template) -> Chapter:

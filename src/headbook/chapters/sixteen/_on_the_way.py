@@ -1,6 +1,6 @@
 """Page 26, long trainings: a model's heads at every snapshot, and released ones as the far end."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import SupportsFloat
 
@@ -12,11 +12,14 @@ from torch import Tensor
 from tqdm import tqdm
 
 from headbook.artefacts.catalogue import recipe
+from headbook.artefacts.model import TrainedModel
 from headbook.artefacts.recipe import Task
+from headbook.artefacts.relevance import RelevanceRun, relevance
 from headbook.artefacts.texts import HELD_OUT, Text
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.sixteen._specialisation import (
+    BLEU,
     CONFIDENCE,
     Score,
     Sharpest,
@@ -30,14 +33,17 @@ from headbook.heads.measure import HeadMeasure, RatioSums
 from headbook.heads.offset_baseline import OffsetShare
 from headbook.heads.positional import Place, PositionalShare
 from headbook.heads.rare import RareShare
+from headbook.heads.relevance_rules import Variant
 from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.looking.load import load
 from headbook.looking.on_the_way import OnTheWay
+from headbook.looking.ours import OurModel
 from headbook.looking.passes import aligned, pass_over, ranks_in
 from headbook.looking.text import text as text_of
 from headbook.models.loaded import Loaded
 from headbook.runs.store import Store
 from headbook.statistics import difference, interval
+from headbook.training.scoring import Casing, bleu, chrf, translate_corpus
 from headbook.trees import RELATION_DIRECTIONS
 from headbook.types import Kind
 
@@ -47,6 +53,8 @@ MASKED, TRANSLATION = "mixture-fr-256-masked", "mixture-fr-256"
 """One encoder, two objectives, one text."""
 OBJECTIVES = {Task.MASKED: "hidden words", Task.TRANSLATION: "translation"}
 RELEASED, STUDENT = "released", "firefox-en-pt"
+EXPLAINED = 100
+"""Validation sentences at most whose translations relevance is measured on."""
 HALF = 0.5
 """Of its last value: from where a share counts as there."""
 SOONER, BEFORE, FIRST = (
@@ -54,6 +62,28 @@ SOONER, BEFORE, FIRST = (
     "emergence-before-quality",
     "emergence-own-before-neighbour",
 )
+
+
+@dataclass(frozen=True)
+class Translating:
+    """A translation model's BLEU and chrF, and each encoder head's part of its layer's relevance.
+
+    Scores are of the own held-out text, relevance of the first validation sentences.
+    """
+
+    scores: Mapping[str, object]
+    relevance: Float[Tensor, "replicate layer head"]
+
+    def columns(self, neighbour: Sharpest) -> dict[str, object]:
+        """With relevance over an even part: of a layer's most relevant head, mean over layers, and
+        of the head at a neighbour."""
+        over_even = self.relevance * self.relevance.shape[-1]
+        found = {"relevance": over_even.amax(-1).mean(-1),
+                 "neighbour_relevance": over_even[:, neighbour.layer, neighbour.head]}  # fmt: skip
+        row = dict(self.scores)
+        for name, values in found.items():
+            row[name], row[f"{name}_low"], row[f"{name}_high"] = interval(values)
+        return row
 
 
 @dataclass(frozen=True)
@@ -67,6 +97,7 @@ class Moment:
     sentences: int
     sums: dict[str, RatioSums]
     nats: float  # per predicted token of the training's own held-out text
+    translating: Translating | None = None
 
     def sharpest(self, scored: Score) -> Sharpest:
         return sharpest(self.sums, scored)
@@ -86,6 +117,8 @@ class Moment:
             if scored is Score.MARGIN:
                 relation, direction = RELATION_DIRECTIONS[found.cell]
                 row["relation"] = f"{relation}, {direction}"
+        if self.translating is not None:
+            row |= self.translating.columns(self.sharpest(Score.NEIGHBOUR))
         return row | _numbers(CONFIDENCE, most_confident(self.sums))
 
 
@@ -125,12 +158,13 @@ def way(name: str, store: Store, sentences: int = SENTENCES) -> Way:
     found: dict[str, list[Moment]] = {HELD_OUT: [], SAMPLE: []}
     with tqdm(training, desc=name, unit="model", total=len(training.updates)) as moments:
         for update, model in moments:
-            nats = _nats(model, own)
+            nats, translating = _nats(model, own), _translating(training, update, model, own, store)
             for text in (own, gold):
-                sums = measured(model, text)
-                found[text.name].append(
-                    Moment(name, objective, update, text.name, len(text.sentences), sums, nats)
-                )
+                moment = Moment(
+                    name, objective, update, text.name, len(text.sentences),
+                    measured(model, text), nats, translating if text is own else None,
+                )  # fmt: skip
+                found[text.name].append(moment)
     return Way(name, *map(tuple, found.values()))
 
 
@@ -138,6 +172,25 @@ def way(name: str, store: Store, sentences: int = SENTENCES) -> Way:
 def _nats(model: Loaded, text: Text) -> float:
     batches = model.batches(text.sentences, text.targets, 2048)
     return float(torch.cat([model.losses(batch) for batch in batches]).double().mean())
+
+
+def _translating(
+    training: OnTheWay, update: int, model: Loaded, text: Text, store: Store
+) -> Translating | None:
+    """None for a model that does not translate."""
+    made = training.trained
+    if not isinstance(model, OurModel) or not isinstance(made, TrainedModel):
+        return None
+    encoded = model.source.encode(text.sentences)
+    translations = translate_corpus(model.network, encoded, model.target, made.run.search)
+    scores: dict[str, object] = {}
+    for name, score in (("bleu", bleu), ("chrf", chrf)):
+        found = score(translations, text.targets, Casing.CASED)
+        scores |= {name: found.score, f"{name}_half": found.half_width,
+                   f"{name}_signature": found.signature}  # fmt: skip
+    run = RelevanceRun(Variant.CODE_2019, min(EXPLAINED, len(text.sentences)), update)
+    parts = relevance(made, run, store)[f"normalised/{Kind.ENCODER}"]
+    return Translating(scores, parts.replicates())
 
 
 def measured(model: Loaded, text: Text) -> dict[str, RatioSums]:
@@ -236,6 +289,7 @@ def moments(ways: pd.DataFrame) -> pd.DataFrame:
     frame = pd.DataFrame({
         "training": own["objective"],
         "nats": own["nats"].map("{:.2f}".format),
+        "BLEU": own[BLEU].map("{:.1f}".format, na_action="ignore").fillna("–"),
         "own token": own[Score.OWN].map(words.percent),
         "neighbour": [f"{words.percent(row.neighbour)} ({words.signed(row.neighbour_offset, 0)}, "
                       f"{words.head(row.neighbour_layer, row.neighbour_head)})"
@@ -272,12 +326,19 @@ def facts(tables: Tables) -> Facts:
             f"{short}_nats_first": f"{first['nats']:.1f}",
             f"{short}_nats": f"{last['nats']:.1f}",
         }
-    masked = own[own["model"] == MASKED].sort_values("update")
+    masked, translating = (
+        own[own["model"] == name].sort_values("update") for name in (MASKED, TRANSLATION)
+    )
+    end = translating.iloc[-1]
     both = min(own.groupby("model")["update"].max())
     at_both = own[own["update"] == both].set_index("model")
     there = masked[masked[Score.NEIGHBOUR] >= HALF * masked[Score.NEIGHBOUR].iloc[-1]].iloc[0]
     gold = ways[(ways["text"] == SAMPLE) & (ways["model"] == MASKED)].sort_values("update")
     return found | {
+        "translating_bleu": f"{end[BLEU]:.1f} ± {end['bleu_half']:.1f}",
+        "translating_chrf": f"{end['chrf']:.1f}",
+        "translating_relevance": words.number(*_three(end, "neighbour_relevance")),
+        "translating_top": f"{end['relevance']:.2f}",
         "there_update": words.count(there["update"]),
         "there_nats": f"{there['nats']:.1f}",
         "both": words.count(both),

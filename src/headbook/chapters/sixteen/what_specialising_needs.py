@@ -1,12 +1,13 @@
-"""Page 27: which of updates, batches, text and width makes heads specialise."""
+"""Page 27: which of updates, batches, text, width and objective makes heads specialise."""
 
+import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pandas as pd
 
-from headbook.artefacts.costs import work_of
-from headbook.artefacts.model import TrainedModel, trained
+from headbook.artefacts.costs import spent_by
+from headbook.artefacts.heads import WithEncoder
+from headbook.artefacts.model import TrainedModel
 from headbook.artefacts.specialising import Change
 from headbook.artefacts.texts import HELD_OUT
 from headbook.chapters import words
@@ -20,10 +21,12 @@ from headbook.chapters.sixteen._specialisation import (
     CONFIDENCE,
     Score,
     most_confident,
+    offset_of,
     sharpest,
 )
 from headbook.chapters.tables import claim_row, mean_claims, model_labels
 from headbook.chapters.trained import Parsed, at_profile
+from headbook.heads.positional import Place
 from headbook.runs.store import Store
 from headbook.statistics import over_seeds
 
@@ -38,6 +41,7 @@ CLAIMS = {
     "neighbour-needs-text": (Change.NONE, Change.PAIRS),
     "neighbour-needs-width": (Change.WIDTH, Change.NONE),
     "neighbour-needs-updates-over-width": (Change.UPDATES, Change.WIDTH),
+    "neighbour-needs-masking": (Change.OBJECTIVE, Change.NONE),
 }
 RECIPE = ["updates", "tokens", "pairs", "width"]
 SHARES = (ANY_OFFSET, *map(str, Score), CONFIDENCE)
@@ -67,16 +71,19 @@ def trained_here(config: Config, store: Store) -> Tables:
     rows = [
         row
         for change, run in config.specialising().runs()
-        for row in _rows(change, trained(run, store), config, store)
+        for row in _rows(change, run.trained(store), config, store)
     ]
     checkpoints = pd.DataFrame(rows)
     return {"checkpoints": checkpoints, "claims": _claims(checkpoints)}
 
 
 def _rows(
-    change: Change, model: TrainedModel, config: Config, store: Store
+    change: Change, model: WithEncoder, config: Config, store: Store
 ) -> Iterator[dict[str, object]]:
-    """One row per checkpoint, on the held-out sentences of the corpus."""
+    """One row per checkpoint, on the held-out sentences of the corpus; BLEU of translation alone.
+
+    With the head that is most at a neighbour, and at which.
+    """
     run, text = model.run, text_of(model, HELD_OUT, config, store)
     named = model_labels(model)
     named["model"] = f"{named['corpus']} {change}"
@@ -86,14 +93,24 @@ def _rows(
         "head_width": run.size.width // run.size.heads,
     }  # fmt: skip
     for update in (0, *model.snapshots):
-        measured = measure(model, text, store, update=update)
-        spent = work_of(run, replace(run.training, updates=update)) if update else 0.0
+        sums = measure(model, text, store, update=update).sums
+        found = {each: sharpest(sums, each) for each in Score}
+        neighbour = found[Score.NEIGHBOUR]
         yield {
-            **named, **recipe, "update": update, "tflop": spent / 1e12,
-            BLEU: float(score(model, (), config.preset.pruning.translated, store, update).bleu[0]),
-            **{str(each): sharpest(measured.sums, each).value for each in Score},
-            CONFIDENCE: most_confident(measured.sums).value,
+            **named, **recipe, "update": update, "tflop": spent_by(run, update) / 1e12,
+            BLEU: _bleu(model, update, config, store),
+            **{str(each): best.value for each, best in found.items()},
+            "neighbour_offset": offset_of(neighbour, Place.NEIGHBOUR),
+            "neighbour_layer": neighbour.layer + 1,
+            CONFIDENCE: most_confident(sums).value,
         }  # fmt: skip
+
+
+def _bleu(model: WithEncoder, update: int, config: Config, store: Store) -> float:
+    """NaN for a model that does not translate."""
+    if not isinstance(model, TrainedModel):
+        return math.nan
+    return float(score(model, (), config.preset.pruning.translated, store, update).bleu[0])
 
 
 def _last(checkpoints: pd.DataFrame) -> pd.DataFrame:
@@ -116,15 +133,14 @@ def _claims(checkpoints: pd.DataFrame) -> pd.DataFrame:
 def gains(tables: Tables) -> pd.DataFrame:
     """Each change minus the model as it is at the last update: change, score, value, low, high.
 
-    Mean over seeds and Student's interval; `score` is BLEU or one of SHARES.
+    Mean over seeds and Student's interval; `score` is BLEU, of translation, or one of SHARES.
     """
     rows = _last(tables["checkpoints"]).pivot(index="seed", columns="change")
     found = []
-    for change in map(str, Change):
-        if change == str(Change.NONE):
-            continue
-        for name in (BLEU, *_shares(tables["checkpoints"])):
-            summary = over_seeds((rows[name, change] - rows[name, str(Change.NONE)]).to_numpy())
+    for name in (BLEU, *_shares(tables["checkpoints"])):
+        of = rows[name].dropna(axis="columns")
+        for change in [str(each) for each in Change if each is not Change.NONE and each in of]:
+            summary = over_seeds((of[change] - of[str(Change.NONE)]).to_numpy())
             found.append({"change": change, "score": name, "value": summary.mean,
                           "low": summary.low, "high": summary.high})  # fmt: skip
     return pd.DataFrame(found)

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from headbook.chapters.specialised_heads._released import PARALLEL, Reading
 from headbook.chapters.specialised_heads._roles import ONE_OF_TWO, THRESHOLDS, Roles
-from headbook.chapters.tables import claim_row
-from headbook.claims.gates import NONE, RELEASED
+from headbook.chapters.tables import released_claim
+from headbook.claims.gates import NONE
 from headbook.heads.positional import Place, at_place
 from headbook.heads.roles import Role
 from headbook.statistics import interval
@@ -26,7 +26,6 @@ def role_claims(roles: Roles, nulls: pd.DataFrame | None) -> Iterator[dict[str, 
     model = roles.reading.model
     if roles.reading.text not in PARALLEL or not model.languages[1]:
         return
-    labels = {"model": model.name, "corpus": RELEASED, "target": model.languages[1], "seed": ""}
     held = roles.held
     there = {role: bool(each[0].any()) for role, each in held.items()}
     positional = "" if there[Role.POSITIONAL] else "present: no positional head"
@@ -53,7 +52,9 @@ def role_claims(roles: Roles, nulls: pd.DataFrame | None) -> Iterator[dict[str, 
         "voita-f1c-unclassified": (alone, diagnostic(roles.reading, nulls)),
     }
     for claim, (values, closed) in found.items():
-        yield claim_row(claim, labels, *interval(values)) | {"closed": closed or NONE}
+        yield released_claim(
+            claim, model.name, *interval(values), target=model.languages[1], closed=closed or NONE
+        )
 
 
 def _least_confident(roles: Roles) -> Float[Tensor, " replicate"]:

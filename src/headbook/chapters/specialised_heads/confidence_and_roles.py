@@ -329,7 +329,9 @@ def facts(tables: Tables) -> Facts:
     return found
 
 
-_SHORT = {"firefox-en-pt": "en", "firefox-pt-en": "pt", "minilm": "minilm"}
+_SHORT = {
+    "firefox-en-pt": "en", "firefox-pt-en": "pt", "minilm": "minilm", "mixture-fr-256": "ours",
+}  # fmt: skip
 _MARKS = {
     PREVIOUS: "−1", NEXT: "+1", "rare words": "rare",
     **dict(zip(NAMES, ("v→s", "s→v", "v→o", "o→v", "n→a", "a→n", "v→d", "d→v"), strict=True)),

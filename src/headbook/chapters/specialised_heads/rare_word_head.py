@@ -31,9 +31,9 @@ from headbook.chapters.specialised_heads._targets import (
     TargetChance,
     TargetShare,
 )
-from headbook.chapters.tables import claim_row, claims_table
+from headbook.chapters.tables import claims_table, released_claim
 from headbook.chapters.words import TITLES
-from headbook.claims.gates import NONE, RELEASED
+from headbook.claims.gates import NONE
 from headbook.claims.ledger import load as ledger
 from headbook.heads.measure import HeadMeasure, RatioSums
 from headbook.heads.nulls import null_values
@@ -205,18 +205,18 @@ def _claims(reading: Reading, sums: Sums) -> Iterator[dict[str, object]]:
     """One row per claim, by query, for each model on the treebank of its language."""
     if reading.text not in MAIN:
         return
-    labels = {"model": reading.model.name, "corpus": RELEASED,
-              "target": reading.model.languages[1] or "", "seed": ""}  # fmt: skip
+    model, target = reading.model.name, reading.model.languages[1] or ""
     rare, chance = (sums[_name(RareUnit.QUERY, TEXT, of)] for of in ("", "chance"))
     shares = rare.replicates()[..., ONE_OF_TWO]
     there = bool((shares[0] >= THRESHOLDS.rare).any())
     head = chosen_head(rare, 1)
     for claim, column in CLAIMS:
         name, baseline = f"voita-f5-{claim}", scored(chance, (0, 0), column)[0]
-        row = claim_row(name, labels, *scored(rare, head, column), baseline=baseline)
-        yield row | {"closed": _closed(name, there)}
+        yield released_claim(name, model, *scored(rare, head, column), baseline=baseline,
+                             target=target, closed=_closed(name, there))  # fmt: skip
     name, layers = "voita-f5-first-layer", shares.amax(-1).argmax(-1).double() + 1
-    yield claim_row(name, labels, *interval(layers)) | {"closed": _closed(name, there)}
+    yield released_claim(name, model, *interval(layers), target=target,
+                         closed=_closed(name, there))  # fmt: skip
 
 
 def _closed(claim: str, there: bool) -> str:

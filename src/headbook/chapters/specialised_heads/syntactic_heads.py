@@ -12,7 +12,7 @@ from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.specialised_heads._released import EWT, TEXTS, Reading, readings
 from headbook.chapters.specialised_heads._roles import NAMES, paper_accuracies
-from headbook.chapters.tables import claim_row
+from headbook.chapters.tables import claim_row, loaded_labels
 from headbook.chapters.words import TITLES
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.measure import HeadMeasure, RatioSums, best_head, percentiles
@@ -123,8 +123,7 @@ def _claims(reading: Reading, sums: dict[str, RatioSums]) -> Iterator[dict[str, 
     """One row per claim for each model on EWT; other texts are shown and not counted."""
     if reading.text != EWT:
         return
-    labels = {"model": reading.model.name, "corpus": "released",
-              "target": reading.model.languages[1] or "", "seed": ""}  # fmt: skip
+    labels = loaded_labels(reading.model.name, reading.model.languages[1] or "")
     best = _best(reading, sums)
     for row, (relation, direction) in zip(
         best.to_dict("records"), RELATION_DIRECTIONS, strict=True

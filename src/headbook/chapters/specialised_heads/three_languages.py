@@ -26,9 +26,8 @@ from headbook.chapters.specialised_heads._roles import (
     null_measures,
     paper_accuracies,
 )
-from headbook.chapters.tables import claim_row
+from headbook.chapters.tables import claim_row, loaded_labels
 from headbook.chapters.words import TITLES
-from headbook.claims.gates import RELEASED
 from headbook.claims.ledger import load as ledger
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.nulls import null_values
@@ -79,7 +78,7 @@ def _claims(roles: Roles) -> Iterator[dict[str, object]]:
     model = roles.reading.model
     if roles.reading.text not in PARALLEL or not model.languages[1]:
         return
-    labels = {"model": model.name, "corpus": RELEASED, "target": model.languages[1], "seed": ""}
+    labels = loaded_labels(model.name, model.languages[1])
     functions = torch.stack([each.any(-1).any(-1) for each in roles.held.values()]).sum(0)
     tracked = (roles.margins >= THRESHOLDS.syntactic_margin).sum(-1)
     for claim, values in (

@@ -1,0 +1,47 @@
+"""The pages of part 1 on the translation model trained here, from the weights in the book."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headbook import paths
+from headbook.chapters.chapter import find
+from headbook.chapters.specialised_heads._released import ENGLISH, read, trees_of
+from headbook.chapters.specialised_heads._role_claims import role_claims
+from headbook.chapters.specialised_heads._roles import Roles
+from headbook.claims import scorecard
+from headbook.claims.rule import Outcome
+from headbook.looking.load import load
+from headbook.runs.store import Store
+
+OURS = "mixture-fr-256"
+PAGES = (11, 13, 14)
+
+
+@pytest.mark.parametrize("number", PAGES)
+def test_a_page_measures_our_own_model(number: int, tmp_path: Path):
+    chapter = find(number)
+    tables = chapter.compute(
+        chapter.parameters_from({"models": [OURS], "sentences": 20}), Store(tmp_path)
+    )
+    rows = next(table for table in tables.values() if "model" in table)
+    assert set(rows["model"]) == {OURS}
+
+
+def test_rows_of_ours_are_of_its_corpus_and_seed_and_leave_the_gates_to_the_ledger():
+    reading = read(load(OURS), "ewt-sample", trees_of("ewt-sample", 20))
+    rows = list(role_claims(Roles.of(replace(reading, text=ENGLISH)), None))
+    assert {(row["corpus"], row["seed"], row["target"]) for row in rows} == {
+        ("mixture-fr", 0, "fr")
+    }
+    assert not {row["closed"] for row in rows} & {"none"}
+
+
+def test_a_model_under_way_is_no_evidence_for_or_against_a_work():
+    """Its published rows are of its own corpus, and a gate is closed to each."""
+    rows = scorecard.tidy(paths.RESULTS)
+    own = rows[(rows["model"] == OURS) & rows["study"].str.startswith("1")]
+    assert {int(study[:2]) for study in own["study"]} == set(PAGES)
+    assert set(own["outcome"]) == {Outcome.CLOSED} and set(own["corpus"]) == {"mixture-fr"}
+    assert own["closed"].str.contains("converged|present|diagnostic").all()
