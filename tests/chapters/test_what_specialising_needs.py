@@ -21,7 +21,7 @@ from headbook.chapters.config import Config
 from headbook.chapters.profile import PROFILES
 from headbook.chapters.results import published
 from headbook.chapters.sixteen import what_specialising_needs as study
-from headbook.chapters.sixteen._specialisation import ANY_OFFSET, Score, Sharpest
+from headbook.chapters.sixteen._specialisation import Score, Sharpest
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.corpora.readers import Pairs, ParallelCorpus, load
@@ -286,12 +286,29 @@ def test_lines_are_means_and_ranges_over_seeds(tables: Tables) -> None:
     assert end.drop("change").tolist() == pytest.approx([values.mean(), values.min(), values.max()])
 
 
-def test_facts_are_of_tables_that_do_not_tell_the_offset() -> None:
+def test_facts_are_gains_over_the_model_as_it_is() -> None:
     tables = published(NAME).tables
-    assert ANY_OFFSET in tables["checkpoints"], "a new measurement needs a new page"
     facts = study.facts(tables)
     assert "nan" not in " ".join(map(str, facts.values()))
+    assert facts["seeds"] == str(Config("laptop").specialising().seeds)
     raised = tables["checkpoints"].copy()
     changed = raised["change"] == Change.UPDATES
-    raised.loc[changed, ANY_OFFSET] += 0.5
-    assert study.facts(tables | {"checkpoints": raised})["updates_gain"].startswith("+")
+    raised.loc[changed, "neighbour"] += 0.5
+    planted = study.facts(tables | {"checkpoints": raised})
+    before, after = (
+        float(each["updates_neighbour_gain"].split()[0].replace("−", "-"))
+        for each in (facts, planted)
+    )
+    assert after - before == pytest.approx(50)
+    assert planted["base_share"] == facts["base_share"]
+
+
+def test_old_verdicts_stand_as_what_they_were() -> None:
+    """Of claims about one offset, published before neighbours were told from the own token."""
+    claims = published(NAME).tables["claims"]
+    superseded = {
+        each.id for each in ledger.load().claims if each.study == NAME and each.superseded
+    }
+    old = claims[claims["claim"].isin(superseded)]
+    assert set(old["claim"]) == superseded and len(superseded) == 5
+    assert set(published(NAME).run["added"][0]["claims"]) == superseded

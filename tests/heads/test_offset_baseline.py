@@ -1,5 +1,7 @@
 """The positional baseline of a relation, on arcs that stand where we put them."""
 
+import math
+
 import pytest
 import torch
 
@@ -8,10 +10,10 @@ from headbook.heads import planted
 from headbook.heads.arcs import PieceRule
 from headbook.heads.bootstrap import half_of
 from headbook.heads.measure import Selection
-from headbook.heads.offset_baseline import OffsetShare, offset_baseline
+from headbook.heads.offset_baseline import OffsetShare, first_word_accuracy, offset_baseline
 from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.syntax.alignment import AlignedTree
-from headbook.trees import RELATIONS
+from headbook.trees import RELATIONS, Direction, Tree
 
 
 def sentence(dependent: int, head: int, relation: str = "nsubj") -> AlignedTree:
@@ -49,6 +51,22 @@ def test_pieces_are_the_unit_where_they_are_the_heads_unit() -> None:
     # words 0 and 2 stand two words but three pieces apart
     best = offset_baseline(share([sentence(0, 2)], PieceRule.WHOLE).sums(), Selection.EVERYTHING)
     assert best.offset[:2].tolist() == [-3, 3]
+
+
+def test_the_first_word_is_a_partner_at_every_offset() -> None:
+    """Subjects of "a b c": first of its verb in two sentences, once far off, second in a third."""
+    words = ((0, 1), (2, 3), (4, 5))
+    trees = [
+        Tree("a b c", words, heads, ("nsubj", "nsubj", "nsubj"))
+        for heads in ((1, -1, 0), (2, 2, -1), (-1, 2, 1))
+    ]
+    down, up = Direction.HEAD_TO_DEPENDENT, Direction.DEPENDENT_TO_HEAD
+    assert first_word_accuracy(trees[:1], "nsubj", down) == first_word_accuracy(
+        trees[:1], "nsubj", up
+    )
+    assert first_word_accuracy(trees, "nsubj", down) == pytest.approx(2 / 6)
+    assert first_word_accuracy(trees, "nsubj", up) == pytest.approx(1 / 6)
+    assert math.isnan(first_word_accuracy(trees, "amod", up))
 
 
 def test_arcs_beyond_reach_count_as_missed() -> None:

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,7 +39,7 @@ class Text:
     trees: tuple[Tree, ...]
     parser: str  # "gold", or the pipeline's name and version
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of sentences, translations and trees."""
         whole = json.dumps([self.sentences, self.targets, [asdict(tree) for tree in self.trees]])

@@ -6,29 +6,32 @@ from collections.abc import Iterator
 import pandas as pd
 
 from headbook.artefacts.costs import spent_by
-from headbook.artefacts.heads import WithEncoder
+from headbook.artefacts.heads import Measured, WithEncoder
 from headbook.artefacts.model import TrainedModel
 from headbook.artefacts.specialising import Change
-from headbook.artefacts.texts import HELD_OUT
+from headbook.artefacts.texts import HELD_OUT, Text
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.config import Config
 from headbook.chapters.measurements import measure, text_of
 from headbook.chapters.sixteen._curves import score
 from headbook.chapters.sixteen._specialisation import (
-    ANY_OFFSET,
     BLEU,
     CONFIDENCE,
     Score,
+    Sharpest,
     most_confident,
     offset_of,
     sharpest,
+    threshold,
 )
 from headbook.chapters.tables import claim_row, mean_claims, model_labels
 from headbook.chapters.trained import Parsed, at_profile
+from headbook.heads.offset_baseline import first_word_accuracy, offset_baseline
 from headbook.heads.positional import Place
 from headbook.runs.store import Store
 from headbook.statistics import over_seeds
+from headbook.trees import RELATION_DIRECTIONS
 
 NUMBER = 27
 TITLE = "What does specialising need?"
@@ -44,10 +47,9 @@ CLAIMS = {
     "neighbour-needs-masking": (Change.OBJECTIVE, Change.NONE),
 }
 RECIPE = ["updates", "tokens", "pairs", "width"]
-SHARES = (ANY_OFFSET, *map(str, Score), CONFIDENCE)
-"""Columns that are shares of tokens, or differences of such; published tables have some of them."""
+SHARES = (*map(str, Score), CONFIDENCE)
+"""Columns that are shares of tokens, or differences of such."""
 NAMES = {
-    ANY_OFFSET: "one offset, own token among them",
     str(Score.NEIGHBOUR): "a neighbour",
     str(Score.OWN): "own token",
     str(Score.OTHER): "offset farther away",
@@ -82,7 +84,8 @@ def _rows(
 ) -> Iterator[dict[str, object]]:
     """One row per checkpoint, on the held-out sentences of the corpus; BLEU of translation alone.
 
-    With the head that is most at a neighbour, and at which.
+    With the neighbour and the layer of the head that is most at one, and the relation of the head
+    that is farthest over a fixed offset.
     """
     run, text = model.run, text_of(model, HELD_OUT, config, store)
     named = model_labels(model)
@@ -102,8 +105,19 @@ def _rows(
             **{str(each): best.value for each, best in found.items()},
             "neighbour_offset": offset_of(neighbour, Place.NEIGHBOUR),
             "neighbour_layer": neighbour.layer + 1,
+            **_relation(found[Score.MARGIN], sums, text),
             CONFIDENCE: most_confident(sums).value,
         }  # fmt: skip
+
+
+def _relation(best: Sharpest, sums: Measured, text: Text) -> dict[str, object]:
+    """Of a margin over the best offset: its relation, and the margin of the first word."""
+    if not text.trees:
+        return {"relation": "", "first_word": math.nan}
+    relation, direction = RELATION_DIRECTIONS[best.cell]
+    offset = float(offset_baseline(sums["offsets"]).accuracy[best.cell])
+    first = first_word_accuracy(text.trees, relation, direction)
+    return {"relation": f"{relation}, {direction}", "first_word": first - offset}
 
 
 def _bleu(model: WithEncoder, update: int, config: Config, store: Store) -> float:
@@ -137,7 +151,7 @@ def gains(tables: Tables) -> pd.DataFrame:
     """
     rows = _last(tables["checkpoints"]).pivot(index="seed", columns="change")
     found = []
-    for name in (BLEU, *_shares(tables["checkpoints"])):
+    for name in (BLEU, *SHARES):
         of = rows[name].dropna(axis="columns")
         for change in [str(each) for each in Change if each is not Change.NONE and each in of]:
             summary = over_seeds((of[change] - of[str(Change.NONE)]).to_numpy())
@@ -162,42 +176,46 @@ def last(tables: Tables) -> pd.DataFrame:
     """Trainings and their scores at the last update, means over seeds; untrained first."""
     rows = tables["checkpoints"]
     untrained = rows[(rows["change"] == Change.NONE) & (rows["update"] == 0)]
-    shares = _shares(rows)
     both = pd.concat([untrained.assign(change="untrained", updates=0, tflop=0.0), _last(rows)])
     groups = both.groupby("change", sort=False)
     table = groups[[*RECIPE, "tflop"]].first().map("{:,.0f}".format)
-    table["BLEU"] = groups[BLEU].mean().map("{:.1f}".format)
-    for name in shares:
+    table["BLEU"] = groups[BLEU].mean().map("{:.1f}".format, na_action="ignore").fillna("–")
+    for name in SHARES:
         table[NAMES[name]] = groups[name].mean().map("{:.2f}".format)
     return table.rename(columns={"tokens": "tokens per batch", "tflop": "TFLOP"}).reset_index()
 
 
 def facts(tables: Tables) -> Facts:
-    """The numbers of the prose: of tables that do not tell the offset, as they are published."""
+    """The numbers of the prose; gains are in points, with intervals over seeds."""
     rows = gains(tables).set_index(["change", "score"])
-    ends = _last(tables["checkpoints"]).groupby("change")
-    found: Facts = {"seeds": str(tables["checkpoints"]["seed"].nunique())}
-    for key, change in (("updates", Change.UPDATES), ("batches", Change.BATCHES),
-                        ("pairs", Change.PAIRS), ("width", Change.WIDTH)):  # fmt: skip
-        row = rows.loc[(str(change), ANY_OFFSET)]
-        found[f"{key}_gain"] = words.signed(100 * row["value"], 1)
-        found[f"{key}_interval"] = words.between(100 * row["low"], 100 * row["high"], 1)
-        found[f"{key}_bleu"] = words.signed(rows.loc[(str(change), BLEU), "value"], 1)
-        found[f"{key}_any"] = words.percent(float(ends[ANY_OFFSET].mean()[str(change)]))
-    as_it_is = str(Change.NONE)
-    both = tables["claims"].set_index("claim").loc["needs-updates-over-width"]
-    rare = rows.loc[(str(Change.UPDATES), Score.RARE)]
+    checkpoints = tables["checkpoints"]
+    ends = _last(checkpoints).groupby("change")[[str(Score.NEIGHBOUR), str(Score.OWN), BLEU]].mean()
+    found: Facts = {"seeds": str(checkpoints["seed"].nunique())}
+    for change, key in KEYS.items():
+        end = ends.loc[str(change)]
+        found[f"{key}_share"] = words.percent(end[Score.NEIGHBOUR])
+        found[f"{key}_own_share"] = words.percent(end[Score.OWN])
+        found[f"{key}_bleu"] = "none" if math.isnan(end[BLEU]) else f"{end[BLEU]:.1f}"
+        for scored in (Score.NEIGHBOUR, Score.OWN, Score.RARE, BLEU):
+            if (str(change), scored) in rows.index:
+                unit = 1 if scored == BLEU else 100
+                numbers = unit * rows.loc[(str(change), scored), ["value", "low", "high"]]
+                found[f"{key}_{scored}_gain"] = words.difference(*numbers, digits=1)
+    start = checkpoints[(checkpoints["update"] == 0) & (checkpoints["change"] == Change.NONE)]
+    both = tables["claims"].set_index("claim").loc["neighbour-needs-updates-over-width"]
+    hidden = _last(checkpoints)
+    hidden = hidden[hidden["change"] == Change.OBJECTIVE][["syntactic", "first_word"]].mean()
     return found | {
-        "base_any": words.percent(float(ends[ANY_OFFSET].mean()[as_it_is])),
-        "base_bleu": f"{ends[BLEU].mean()[as_it_is]:.1f}",
-        "long_bleu": f"{ends[BLEU].mean()[str(Change.UPDATES)]:.1f}",
-        "over_width": words.signed(100 * both["value"], 1),
-        "over_width_interval": words.between(100 * both["low"], 100 * both["high"], 1),
-        "rare_gain": words.signed(100 * rare["value"], 1),
-        "rare_interval": words.between(100 * rare["low"], 100 * rare["high"], 1),
+        "masking_margin": words.points(hidden["syntactic"]),
+        "masking_first_word": words.points(hidden["first_word"]),
+        "neighbour_threshold": words.percent(threshold(Score.NEIGHBOUR)),
+        "untrained_share": words.percent(start[Score.NEIGHBOUR].mean()),
+        "over_width": words.difference(*(100 * both[["value", "low", "high"]]), digits=1),
     }
 
 
-def _shares(checkpoints: pd.DataFrame) -> list[str]:
-    """The columns of SHARES that the table has."""
-    return [name for name in SHARES if name in checkpoints]
+KEYS = {
+    Change.NONE: "base", Change.UPDATES: "updates", Change.BATCHES: "batches",
+    Change.PAIRS: "pairs", Change.WIDTH: "width", Change.OBJECTIVE: "masking",
+}  # fmt: skip
+"""Starts of the names of facts."""
