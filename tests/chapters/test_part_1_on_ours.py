@@ -43,5 +43,7 @@ def test_a_model_under_way_is_no_evidence_for_or_against_a_work():
     rows = scorecard.tidy(paths.RESULTS)
     own = rows[(rows["model"] == OURS) & rows["study"].str.startswith("1")]
     assert {int(study[:2]) for study in own["study"]} == set(PAGES)
-    assert set(own["outcome"]) == {Outcome.CLOSED} and set(own["corpus"]) == {"mixture-fr"}
-    assert own["closed"].str.contains("converged|present|diagnostic").all()
+    assert set(own["corpus"]) == {"mixture-fr"}
+    assert not set(own["outcome"]) & {Outcome.PASS, Outcome.FAIL, Outcome.UNDECIDED}
+    closed = own[own["outcome"] == Outcome.CLOSED]
+    assert len(closed) > 10 and closed["closed"].str.contains("converged|present|diagnostic").all()

@@ -95,6 +95,7 @@ def compute(monkeypatch: pytest.MonkeyPatch, seeds: int, folder: Path) -> Tables
         "measure": lambda model, text, store, update: SimpleNamespace(sums=(model, update)),
         "sharpest": sharpest, "score": bleu,
         "most_confident": lambda at: SimpleNamespace(value=0.5),
+        "_relation": lambda best, sums, text: {"relation": "", "first_word": 0.0},
     }  # fmt: skip
     for name, fake in fakes.items():
         monkeypatch.setattr(study, name, fake)

@@ -32,6 +32,11 @@ def test_chrf_by_hand():
     assert longer.score == pytest.approx(100 * 5 * precision * recall / (4 * precision + recall))
 
 
+def test_resamples_without_a_letter_right_count_as_zero():
+    score = chrf(["a", "x"], ["a", "y"], Casing.CASED)
+    assert score.score == pytest.approx(50) and score.half_width == pytest.approx(50)
+
+
 @pytest.mark.parametrize("metric", [bleu, chrf])
 def test_a_perfect_translation_has_100_and_no_interval(metric: Callable):
     # Of sentences with quadruples: a resample of shorter ones alone would score 0.

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -62,7 +63,14 @@ def bleu(translations: Sequence[str], references: Sequence[str], casing: Casing)
 
 def chrf(translations: Sequence[str], references: Sequence[str], casing: Casing) -> CorpusScore:
     """Corpus chrF (Popović 2015: characters' n-grams up to 6, β = 2); its interval likewise."""
-    return _scored(CHRF(lowercase=casing is Casing.LOWER), translations, references)
+    return _scored(_Chrf(lowercase=casing is Casing.LOWER), translations, references)
+
+
+class _Chrf(CHRF):
+    """sacrebleu's own fails where a resample has no character right: zero is no float32."""
+
+    def _compute_f_score(self, statistics: Any) -> float:
+        return float(super()._compute_f_score(statistics))
 
 
 def _scored(
