@@ -170,7 +170,7 @@ def _sums(measures: Mapping[str, HeadMeasure], own_batches: int) -> Measured:
 def encoded(trained: WithEncoder, text: Text) -> list[EncodedPair]:
     """The text's ids; a text without translations is given empty ones."""
     sources = trained.source.encode(text.sentences)
-    if text.targets is None or isinstance(trained, EncoderModel):
+    if text.targets is None:
         return [(source, [EOS]) for source in sources]
     return list(zip(sources, trained.target.encode(text.targets), strict=True))
 

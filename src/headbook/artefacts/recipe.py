@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 
-from headbook.artefacts.encoders import EncoderRun, Objective
+from headbook.artefacts.encoders import EncoderRun, Objective, encoder_run
 from headbook.artefacts.language import (
     OFTEN,
     DelightRun,
@@ -156,6 +156,5 @@ class Recipe:
 
     def _encoder_run(self) -> EncoderRun:
         """Beside the translation model of seed 0 of the same recipe; without label smoothing."""
-        beside = replace(self, task=Task.TRANSLATION).with_seed(0)._model_run()
-        training = replace(self.training, label_smoothing=0.0)
-        return EncoderRun(beside, SOURCE_TASKS[self.task], training)
+        beside = replace(self, task=Task.TRANSLATION)._model_run()
+        return encoder_run(beside, SOURCE_TASKS[self.task], self.seed)
