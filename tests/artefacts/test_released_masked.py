@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from headbook.artefacts import released_masked as stage
 from headbook.artefacts.released_masked import ReleasedMaskedRun, Scorer, released_masked
+from headbook.looking.load import load
 from headbook.models.gates import all_heads, closed
 from headbook.released.firefox import FirefoxModel, load_firefox
 from headbook.runs.store import Store
@@ -88,18 +88,34 @@ def test_losses_and_translations_are_the_models_own(student: FirefoxModel, tmp_p
     assert found.reference_tokens.sum() == len(losses)
 
 
+def test_a_model_trained_here_gives_its_own_losses_and_translations(tmp_path: Path) -> None:
+    """Against `translate` and `losses`, which share neither the cached layers nor the drafts."""
+    model = load("mixture-fr-256")
+    heads = all_heads(model.network)
+    masks = ((), (HeadId(Kind.DECODER, 5, 7),), (HeadId(Kind.CROSS, 4, 1), IDLE), tuple(heads[::2]))
+    found = released_masked(model, SENTENCES, REFERENCES, ReleasedMaskedRun(masks), Store(tmp_path))
+    (batch,) = model.batches(SENTENCES, REFERENCES)
+    for number, mask in enumerate(masks):
+        with closed(model.network, mask), torch.inference_mode():
+            texts, losses = model.translate(SENTENCES), model.losses(batch).double()
+        assert np.array_equal(found.statistics[number], statistics(texts, REFERENCES))
+        # The padding's id is no candidate.
+        assert found.reference[number].sum() == pytest.approx(float(losses.sum()), rel=1e-4)
+    assert found.reference_tokens.sum() == len(losses)
+
+
 def test_only_what_changes_is_decoded_again(
     student: FirefoxModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoded = []
-    real = stage.greedy_from
+    real = FirefoxModel.greedy
     monkeypatch.setattr(
-        stage, "greedy_from", lambda *args: decoded.append(len(args[1])) or real(*args)
+        FirefoxModel, "greedy", lambda *args: decoded.append(len(args[1])) or real(*args)
     )
     scored(student, Store(tmp_path), ())
-    assert decoded == []
-    scored(student, Store(tmp_path), tuple(all_heads(student.network)))
-    assert sum(decoded) == len(SENTENCES)
+    assert decoded == [len(SENTENCES)]  # its own translations, once
+    scored(student, Store(tmp_path), (), tuple(all_heads(student.network)))
+    assert sum(decoded) == 3 * len(SENTENCES)
 
 
 def test_a_killed_run_goes_on(

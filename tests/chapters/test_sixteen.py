@@ -1,5 +1,6 @@
 """Pages 20 to 22: effects that are known beforehand, orders and choices, and what is refused."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,6 +27,7 @@ from headbook.claims.scorecard import checked
 from headbook.corpora.pairs import Pairs
 from headbook.heads.importance import Form, importance
 from headbook.models.gates import closed
+from headbook.released.firefox import FirefoxModel
 from headbook.runs.store import Store
 from headbook.training.paired import increase
 from headbook.types import HeadId, Kind, UserError
@@ -75,7 +77,10 @@ def cost(mask) -> float:
 @pytest.fixture
 def pretended(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> Subject:
     """The real model's heads, and made-up results of every mask."""
-    monkeypatch.setattr(Subject, "on_sample", lambda self, masks, sentences: made_up(masks, cost))
+    bare = {"reference": None, "reference_tokens": None, "statistics": None}
+    monkeypatch.setattr(
+        Subject, "on_sample", lambda self, masks, sentences: replace(made_up(masks, cost), **bare)
+    )
     monkeypatch.setattr(
         Subject, "on_test", lambda self, masks, sentences, referenced=True: made_up(masks, cost)
     )
@@ -225,15 +230,15 @@ def test_page_22_orders_and_levels(pretended: Subject, monkeypatch: pytest.Monke
     checked(ledger(), tables["claims"], "22_pruning_by_importance", "test")
     facts = pruning.facts(tables)
     assert facts["en_fifth"] == "0.00" and "en_importance" in facts
-    assert pruning.joint(tables)["left"].max() == 64
+    assert pruning.joint(tables)["left"].max() == 100
     second = {name: table.assign(model="firefox-pt-en") for name, table in tables.items()}
     second["released"].loc[second["released"]["level"] == 0.3, "bleu"] = 9.0
     both = {name: pd.concat([tables[name], second[name]], ignore_index=True) for name in tables}
     apart = pruning.facts(both)
     assert apart == apart | facts and apart["pt_three_tenths"] == "9.0" != apart["en_three_tenths"]
     curves = pruning.joint(both).set_index(["model", "order", "left"])["value"]
-    assert curves["Firefox pt→en", "by importance (gradient)", 45] == 9.0
-    assert curves["Firefox en→pt", "by importance (gradient)", 45] > 9.0
+    assert curves["Firefox pt→en", "by importance (gradient)", 100 * 45 / 64] == 9.0
+    assert curves["Firefox en→pt", "by importance (gradient)", 100 * 45 / 64] > 9.0
 
 
 def test_without_a_test_set_the_pages_measure_the_sample_alone(subject: Subject) -> None:
@@ -264,6 +269,41 @@ def test_importance_is_the_gradient_by_the_gates(subject: Subject) -> None:
     assert found == pytest.approx(abs(loss[1] - loss[0]) / 0.02, rel=0.05)
 
 
+# ------------------------------------------------------------------ a model trained here
+
+OURS = "mixture-fr-256"
+
+
+@pytest.mark.parametrize("page", [one_head_out, one_head_left, pruning])
+def test_a_page_reads_a_model_trained_here(page, tmp_path: Path) -> None:
+    """From its published weights, on the bundled sentences, which need no corpus."""
+    given = {"heads": ("L1H1", "decoder L6H8")} if page is not pruning else {}
+    parameters = page.Parameters(models=(OURS,), sentences=2, **given)
+    tables = page.compute(parameters, Store(tmp_path))
+    rows = tables["sample" if page is pruning else "left" if page is one_head_left else "released"]
+    assert set(rows["model"]) == {OURS} and set(rows["text"]) == {shared.SAMPLE}
+
+
+def test_a_model_trained_here_is_tested_on_its_own_corpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All three kinds of attention, the first test set, and claims that leave gates open."""
+    ours = Subject.of(OURS, Store(tmp_path))
+    assert (len(ours.heads), ours.kinds) == (3 * 6 * 8, tuple(Kind))
+    tests = {"first": Pairs(("One dog.", "Two cats."), ("Un chien.", "Deux chats."))}
+    read = []
+    monkeypatch.setattr(
+        shared, "corpus", lambda name: read.append(name) or SimpleNamespace(tests=tests)
+    )
+    found = ours.on_test(((), (HeadId(Kind.CROSS, 5, 0),)), 2)
+    assert read == ["mixture-fr"] and ours.test == "first" and len(found.bleu) == 2
+    row = shared.claim("michel-t1-range", ours, -0.1)
+    assert (row["corpus"], row["target"], row["closed"]) == ("mixture-fr", "fr", "")
+    unrecorded = Subject(replace(ours.model, corpus=""), ours.store)
+    with pytest.raises(UserError, match="no record of its corpus"):
+        unrecorded.on_test(((),), 1)
+
+
 # ------------------------------------------------------------------ what is refused
 
 
@@ -292,8 +332,11 @@ def test_the_other_direction_reads_the_other_side(
 def test_refused_in_one_line(
     subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    german = SimpleNamespace(languages=("en", "de"))
-    monkeypatch.setattr(shared, "load_firefox", lambda name: german)
+    german = FirefoxModel.__new__(FirefoxModel)
+    german.languages = ("en", "de")
+    known = {"firefox-en-de": german, "minilm": SimpleNamespace()}
+    monkeypatch.setattr(shared, "load", known.__getitem__)
+    left = one_head_left.Parameters(tested=5)
     for call, said in (
         (lambda: named(("L9H1",), HEADS), "no head 'L9H1'"),
         (lambda: subject.on_test(((),), 0), "tested is 0"),
@@ -301,6 +344,8 @@ def test_refused_in_one_line(
         (lambda: subject.sample(501), "the text has 500 sentences"),
         (lambda: pruning.compute(pruning.Parameters(draws=-1), subject.store), "draws is -1"),
         (lambda: Subject.of("firefox-en-de", Store(tmp_path)), "en to de"),
+        (lambda: Subject.of("minilm", Store(tmp_path)), "or a translation model trained here"),
+        (lambda: one_head_left.compute(left, subject.store), "leave heads empty"),
     ):
         with pytest.raises(UserError, match=said):
             call()

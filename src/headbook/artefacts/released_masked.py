@@ -1,4 +1,4 @@
-"""The stage `released-masked`: a released translation model under one set of closed heads after
+"""The stage `released-masked`: a loaded translation model under one set of closed heads after
 another, without training: losses on references and on its own translations, and BLEU.
 """
 
@@ -21,23 +21,18 @@ from headbook.corpora.batches import Batch, bucket
 from headbook.models.attention import MemoryMask
 from headbook.models.gates import closed
 from headbook.models.loaded import digest
-from headbook.released.firefox import FirefoxModel, batch_of
-from headbook.released.greedy import Candidates, greedy_from
-from headbook.released.student import EOS
+from headbook.models.translator import Candidates, Ids, Translator, TranslatorNetwork
 from headbook.runs.rows import finished
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.training.paired import corpus_bleu, statistics
 from headbook.types import HeadId, Kind, UserError
 
 RELEASED_MASKED = Stage("released-masked", version=1)
-TOKENS = 512
-"""Padded tokens per batch: the shortlists of more sentences have more candidates together."""
 OWN, ROWS = "own.json", "rows.jsonl"
 DIGITS = 5
 """Decimal places of a sentence's loss in the store."""
 
 Mask = tuple[HeadId, ...]
-Ids = Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -58,8 +53,9 @@ class ReleasedMasked:
     """Results per mask, in the order of the run's masks.
 
     Losses are nats per sentence, summed over its `tokens` target pieces, EOS among them; `own` are
-    those of the whole model's greedy translations. Probabilities are among the shortlist's
-    candidates for the sentence's batch and the batch's targets. Results not computed are None.
+    those of the whole model's greedy translations. Probabilities are among the candidates for the
+    sentence's batch (of a student those of its shortlist) and the batch's targets. Results not
+    computed are None.
     """
 
     run: ReleasedMaskedRun
@@ -90,7 +86,7 @@ class ReleasedMasked:
 
 
 def released_masked(
-    model: FirefoxModel,
+    model: Translator,
     sentences: Sequence[str],
     references: Sequence[str] | None,
     run: ReleasedMaskedRun,
@@ -148,33 +144,33 @@ class Scorer:
     """
 
     def __init__(
-        self, model: FirefoxModel, sources: Sequence[Ids], own: Sequence[Ids],
+        self, model: Translator, sources: Sequence[Ids], own: Sequence[Ids],
         references: Sequence[Ids] | None,
     ) -> None:  # fmt: skip
-        self.model, self.network = model, model.network.eval()
+        self.model, self.network = model, model.network
         pairs = list(zip(sources, own, strict=True))
         with torch.inference_mode():
             self.batches = [
                 self._prepared([pairs[index] for index in rows], rows, references)
-                for rows in bucket(pairs, TOKENS, range(len(pairs)))
+                for rows in bucket(pairs, model.batch_tokens, range(len(pairs)))
             ]
 
     def _prepared(
         self, pairs: list[tuple[Ids, Ids]], rows: list[int], references: Sequence[Ids] | None
     ) -> Sentences:
-        own = batch_of(pairs, rows)
+        own = self.model.one_batch(pairs, rows)
         targets, reference = [own.target_out[own.target_mask]], None
         if references is not None:
             sources = [source for source, _ in pairs]
-            reference = batch_of([*zip(sources, (references[i] for i in rows), strict=True)], rows)
+            both = [*zip(sources, (references[i] for i in rows), strict=True)]
+            reference = self.model.one_batch(both, rows)
             targets.append(reference.target_out[reference.target_mask])
         allowed = self.model.candidates(own)
         among = torch.cat([allowed.ids, *targets]).unique()
         barred = torch.ones(len(rows), len(among), dtype=torch.bool)
         barred[:, torch.searchsorted(among, allowed.ids)] = allowed.barred
-        real = own.source_mask
-        mask = None if bool(real.all()) else real[:, None, None, :]
-        states = [self.network.embedded_source(own.source)]
+        first, mask = _first(self.network, own)
+        states = [first]
         for layer in self.network.encoder:
             states.append(layer(states[-1], mask))
         return Sentences(own, reference, allowed, among, barred, states, mask)
@@ -202,10 +198,7 @@ class Scorer:
     ) -> Float[Tensor, "batch source model"]:
         layers = [head.layer for head in mask if head.kind is Kind.ENCODER]
         first = min(layers, default=len(self.network.encoder))
-        states = batch.states[first]
-        for layer in self.network.encoder[first:]:
-            states = layer(states, batch.mask)
-        return states
+        return self.network.encoded_from(first, batch.states[first], batch.mask)
 
     def _nats(
         self, batch: Sentences, target: Batch, memory: Tensor, scores
@@ -231,28 +224,27 @@ class Scorer:
         again = wrong.any(1).nonzero().squeeze(1)
         if len(again):
             mask = None if batch.mask is None else batch.mask[again]
-            source = batch.own.source_mask[again]
-            decoded = greedy_from(
-                self.network, memory[again], mask, source, _narrowed(batch.allowed, again)
-            )
+            some, allowed = batch.own.select(again), batch.allowed.of(again)
+            decoded = self.model.greedy(some, memory[again], mask, allowed)
             for place, ids in zip(again.tolist(), decoded, strict=True):
                 found[place] = ids
         return found
 
 
-def _narrowed(allowed: Candidates, rows: Int[Tensor, " row"]) -> Candidates:
-    """The candidates of these rows alone."""
-    barred = allowed.barred[rows]
-    some = ~barred.all(0)
-    return Candidates(allowed.ids[some], barred[:, some])
+def _first(network: TranslatorNetwork, batch: Batch) -> tuple[Tensor, MemoryMask | None]:
+    """The first encoder layer's input, and the mask of the padding."""
+    real = batch.source_mask
+    mask = None if bool(real.all()) else real[:, None, None, :]
+    return network.embedded_source(batch.source), mask
 
 
 def _score(
-    model: FirefoxModel, sentences: Sequence[str], references: Sequence[str] | None,
+    model: Translator, sentences: Sequence[str], references: Sequence[str] | None,
     run: ReleasedMaskedRun, folder: Path,
 ) -> None:  # fmt: skip
     """Appends a row for each mask that has none yet."""
     masks = distinct(run.masks)
+    model.network.eval()
     with closed(model.network, frozenset().union(*masks)):
         pass  # an unknown head is refused now and not after an hour
     sources, targets = _encoded(model, sentences, references if run.referenced else None)
@@ -273,7 +265,7 @@ def _score(
 
 
 def _row(
-    model: FirefoxModel, found: dict[str, dict[int, object]], references: Sequence[str] | None
+    model: Translator, found: dict[str, dict[int, object]], references: Sequence[str] | None
 ) -> dict[str, object]:
     """Stored results of a mask, one per sentence, in their order."""
     row: dict[str, object] = {
@@ -288,20 +280,24 @@ def _row(
     return row
 
 
-def _own(model: FirefoxModel, sources: Sequence[Ids]) -> list[list[int]]:
-    """Greedy translations of the whole model, ending in EOS."""
+@torch.inference_mode()
+def _own(model: Translator, sources: Sequence[Ids]) -> list[list[int]]:
+    """Greedy translations of the whole model, with their end."""
     found: dict[int, list[int]] = {}
-    order = [(source, [EOS]) for source in sources]
-    for rows in bucket(order, TOKENS, range(len(order))):
-        batch = batch_of([order[index] for index in rows], rows)
-        found |= zip(rows, model.translate_batch(batch, shortlist=True), strict=True)
-    return [[*found[index], EOS] for index in range(len(sources))]
+    network, order = model.network, [(source, [model.end]) for source in sources]
+    for rows in bucket(order, model.batch_tokens, range(len(order))):
+        batch = model.one_batch([order[index] for index in rows], rows)
+        states, mask = _first(network, batch)
+        memory = network.encoded_from(0, states, mask)
+        translations = model.greedy(batch, memory, mask, model.candidates(batch))
+        found |= zip(rows, translations, strict=True)
+    return [[*found[index], model.end] for index in range(len(sources))]
 
 
 def _encoded(
-    model: FirefoxModel, sentences: Sequence[str], references: Sequence[str] | None
+    model: Translator, sentences: Sequence[str], references: Sequence[str] | None
 ) -> tuple[list[list[int]], list[list[int]] | None]:
-    """Ids of both sides, in order; all end in EOS."""
+    """Ids of both sides, in order, with their ends."""
     sources: dict[int, list[int]] = {}
     targets: dict[int, list[int]] = {}
     for batch in model.batches(sentences, references):

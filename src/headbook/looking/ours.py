@@ -6,23 +6,28 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from headbook.corpora.batches import EOS, UNK, Batch, in_order
+from headbook.corpora.batches import EOS, PAD, UNK, Batch, collate, in_order
 from headbook.corpora.masked import mask_id
 from headbook.corpora.registry import registry
 from headbook.corpora.subwords import Subwords
+from headbook.models.attention import MemoryMask
 from headbook.models.decoding import Search
+from headbook.models.greedy import translate_greedily
 from headbook.models.loaded import Span
 from headbook.models.transformer import Transformer
+from headbook.models.translator import Candidates, Ids
 from headbook.training import checkpoint
 from headbook.training.scoring import translate_corpus
 from headbook.types import UserError
 
 WEIGHTS = "best.safetensors"
 SOURCE, TARGET = "source.json", "target.json"
+GREEDY = Search(beam=1)
 UNRECORDED = "an unrecorded corpus"
 HIDDEN = 7
 """Of so many tokens a masked language model is asked for one, about the share it was trained on."""
@@ -38,6 +43,11 @@ class OurModel:
     network: Transformer
     source: Subwords
     target: Subwords
+    corpus: str = ""
+    """The recorded name of its training text; empty where nothing was recorded."""
+
+    end = EOS
+    batch_tokens = 2048
 
     @property
     def unknown(self) -> int:
@@ -70,7 +80,24 @@ class OurModel:
 
     def translate(self, sentences: Sequence[str]) -> list[str]:
         encoded = self.source.encode(sentences)
-        return translate_corpus(self.network, encoded, self.target, Search(beam=1))
+        return translate_corpus(self.network, encoded, self.target, GREEDY)
+
+    def one_batch(self, pairs: Sequence[tuple[Ids, Ids]], sentences: Sequence[int]) -> Batch:
+        return collate(pairs, sentences)
+
+    def candidates(self, batch: Batch) -> Candidates:
+        """All target ids but the padding's."""
+        ids = torch.arange(PAD + 1, len(self.target))
+        return Candidates(ids, torch.zeros(len(batch), len(ids), dtype=torch.bool))
+
+    def greedy(
+        self, batch: Batch, memory: Float[Tensor, "batch source model"], mask: MemoryMask | None,
+        allowed: Candidates,
+    ) -> list[list[int]]:  # fmt: skip
+        return translate_greedily(self.network, memory, mask, GREEDY.limits(batch.source))
+
+    def text(self, ids: Ids) -> str:
+        return self.target.decode(ids)
 
 
 @dataclass(frozen=True)
@@ -158,7 +185,7 @@ class RunFolder:
         target = Subwords.load(self._file(TARGET))
         entry = registry().get(self.corpus)
         languages = "en", entry.target if entry else "unknown"
-        return OurModel(name, origin, languages, network, source, target)
+        return OurModel(name, origin, languages, network, source, target, self.corpus)
 
     def _file(self, name: str) -> Path:
         if not (self.path / name).is_file():

@@ -1,12 +1,13 @@
 """The transformer: encoder-decoder, encoder-only or decoder-only by its two layer counts."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
 from headbook.corpora.batches import PAD, Batch
 from headbook.models.attention import Attention, AttentionPath, KeyValues, Mask, MemoryMask
@@ -248,10 +249,19 @@ class Transformer(nn.Module):
         real = source != PAD
         # A mask costs a pass over the scores in every layer, and exact-length buckets need none.
         mask = None if bool(real.all()) else real[:, None, None, :]
-        states = self.source(source)
-        for layer in self.encoder:
-            states = layer(states, mask)
-        return self.encoder_norm(states), mask
+        return self.encoded_from(0, self.embedded_source(source), mask), mask
+
+    def embedded_source(self, source: Int[Tensor, "batch token"]) -> Float[Tensor, "batch token _"]:
+        """Source tokens as the first encoder layer reads them."""
+        return self.source(source)
+
+    def encoded_from(
+        self, layer: int, states: Float[Tensor, "batch source model"], mask: MemoryMask | None
+    ) -> Float[Tensor, "batch source model"]:
+        """The encoder's output, from the input of a layer on, counted from 0."""
+        for each in self.encoder[layer:]:
+            states = each(states, mask)
+        return self.encoder_norm(states)
 
     def decode(
         self,
@@ -275,6 +285,11 @@ class Transformer(nn.Module):
     def _seen(self, first: int, new: int, device: torch.device) -> Bool[Tensor, "new all"]:
         """True where a new position may look: at itself and all before it."""
         return torch.ones(new, first + new, dtype=torch.bool, device=device).tril(first)
+
+    def predictor(self, candidates: Int[Tensor, " candidate"]) -> Callable[[Tensor], Tensor]:
+        """`logits` of these target tokens alone, whose weights are gathered once for many calls."""
+        weight = self.logits.weight[candidates]
+        return lambda states: functional.linear(states, weight)
 
     def empty_cache(self) -> DecoderCache:
         """A cache with no positions yet."""

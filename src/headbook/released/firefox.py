@@ -14,9 +14,11 @@ from torch.nn import functional
 from tqdm import tqdm
 
 from headbook.corpora.batches import Batch, bucket, last
+from headbook.models.attention import MemoryMask
 from headbook.models.loaded import Span
+from headbook.models.translator import Candidates, Ids
 from headbook.released.catalogue import UNKNOWN, entry, folder_of
-from headbook.released.greedy import Candidates, greedy
+from headbook.released.greedy import greedy, greedy_from
 from headbook.released.marian_binary import read_marian
 from headbook.released.marian_student import read_student
 from headbook.released.pieces import Pieces
@@ -31,6 +33,10 @@ LICENCE = "licence not stated here (Mozilla's own models: MPL-2.0)"
 
 class FirefoxModel:
     """A loaded student: see models/loaded.py. EOS (id 0) ends source and target; nothing starts."""
+
+    end = EOS
+    batch_tokens = 512
+    """The shortlists of more sentences have more candidates together."""
 
     def __init__(
         self,
@@ -141,22 +147,29 @@ class FirefoxModel:
         """Target ids as text."""
         return self._target.decode(ids)
 
+    def one_batch(self, pairs: Sequence[tuple[Ids, Ids]], sentences: Sequence[int]) -> Batch:
+        return batch_of(pairs, sentences)
+
+    def greedy(
+        self, batch: Batch, memory: Float[Tensor, "batch source model"], mask: MemoryMask | None,
+        allowed: Candidates,
+    ) -> list[list[int]]:  # fmt: skip
+        return greedy_from(self.network, memory, mask, batch.source_mask, allowed)
+
     def translate_batch(self, batch: Batch, shortlist: bool) -> list[list[int]]:
         """Greedy target ids of each row, EOS left off; the batch's own target is not read."""
         allowed = self.candidates(batch) if shortlist else None
         return greedy(self.network, batch, allowed)
 
 
-def batches_of(
-    sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], tokens: int
-) -> list[Batch]:
+def batches_of(sources: Sequence[Ids], targets: Sequence[Ids], tokens: int) -> list[Batch]:
     """Ids that end in EOS as batches of at most `tokens` padded tokens a side."""
     pairs = list(zip(sources, targets, strict=True))
     indices = bucket(pairs, tokens, range(len(pairs)))
     return [batch_of([pairs[index] for index in each], each) for each in indices]
 
 
-def batch_of(pairs: Sequence[tuple[Sequence[int], Sequence[int]]], sentences: list[int]) -> Batch:
+def batch_of(pairs: Sequence[tuple[Ids, Ids]], sentences: Sequence[int]) -> Batch:
     """One batch of ids that end in EOS, its rows in this order."""
     source, source_real = _padded([source for source, _ in pairs])
     target, target_real = _padded([target for _, target in pairs])

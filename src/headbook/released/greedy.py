@@ -1,24 +1,15 @@
 """Greedy search with a student, over all target pieces or each sentence's own candidates."""
 
-from dataclasses import dataclass
-
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headbook.corpora.batches import Batch
 from headbook.models.attention import MemoryMask
+from headbook.models.translator import Candidates
 from headbook.released.student import EOS, DecoderState, Student
 
 GROWTH = 2.5  # a translation has at most so many times the source's pieces, as in Firefox
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """The target ids allowed for any row of a batch; `barred` is True where not for this row."""
-
-    ids: Int[Tensor, " candidate"]
-    barred: Bool[Tensor, "row candidate"]
 
 
 @torch.inference_mode()

@@ -194,10 +194,15 @@ class Student(nn.Module):
     ) -> tuple[Float[Tensor, "batch source model"], MemoryMask | None]:
         """The encoder's output and the mask of its padding; None where nothing is padded."""
         mask = None if bool(real.all()) else real[:, None, None, :]
-        states = self.embedded_source(source)
-        for layer in self.encoder:
-            states = layer(states, mask)
-        return states, mask
+        return self.encoded_from(0, self.embedded_source(source), mask), mask
+
+    def encoded_from(
+        self, layer: int, states: Float[Tensor, "batch source model"], mask: MemoryMask | None
+    ) -> Float[Tensor, "batch source model"]:
+        """The encoder's output, from the input of a layer on, counted from 0."""
+        for each in self.encoder[layer:]:
+            states = each(states, mask)
+        return states
 
     def decode(
         self,

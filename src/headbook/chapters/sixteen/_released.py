@@ -1,4 +1,4 @@
-"""A released translation model with heads closed: the texts and runs of this part's pages."""
+"""A loaded translation model with heads closed: the texts and runs of this part's pages."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,9 +21,13 @@ from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.tables import released_claim
 from headbook.chapters.words import TITLES
 from headbook.claims.published import EQUIVALENT
+from headbook.corpora.pairs import Pairs
 from headbook.corpora.readers import load as corpus
 from headbook.heads.importance import Form, importance, l2_normalised
+from headbook.looking.load import load
+from headbook.looking.ours import OurModel
 from headbook.models.gates import all_heads
+from headbook.models.translator import Translator
 from headbook.released.firefox import FirefoxModel, load_firefox
 from headbook.runs.store import Store
 from headbook.statistics import holm
@@ -39,8 +43,8 @@ SIGNIFICANT = 0.01
 STUDENTS = ("firefox-en-pt", "firefox-pt-en")
 FIRST = "firefox-en-pt"
 """The model of the pages' sentences, whose translations the other direction reads."""
-SHORT = {Kind.ENCODER: "", Kind.CROSS: "cross "}
-DIRECTION = {"firefox-en-pt": "en", "firefox-pt-en": "pt"}
+SHORT = {Kind.ENCODER: "", Kind.DECODER: "decoder ", Kind.CROSS: "cross "}
+DIRECTION = {"firefox-en-pt": "en", "firefox-pt-en": "pt", "mixture-fr-256": "fr"}
 """Prefix of the names of a model's facts."""
 
 Scores = Mapping[Kind, Float[Tensor, "layer head"]]
@@ -48,19 +52,27 @@ Scores = Mapping[Kind, Float[Tensor, "layer head"]]
 
 @dataclass(frozen=True)
 class Subject:
-    """A student of English and Portuguese, and the texts that its heads are closed on.
+    """A translation model and the texts that its heads are closed on.
 
-    English to Portuguese reads the bundled sentences, the other direction their translations by the
-    first; both read NTREX, each from its own side.
+    A student of English and Portuguese reads the bundled sentences, or from Portuguese their
+    translations by its twin, and NTREX, each from its own side. A model trained here reads the
+    bundled sentences and the first test set of its own corpus.
     """
 
-    model: FirefoxModel
+    model: Translator
     store: Store
 
     @classmethod
     def of(cls, name: str, store: Store) -> "Subject":
-        """UserError for a model of other languages: references are of these."""
-        model = load_firefox(name)
+        """UserError for a model of other languages or of another kind."""
+        model = load(name)
+        if isinstance(model, OurModel):
+            return cls(model, store)
+        if not isinstance(model, FirefoxModel):
+            raise UserError(
+                f"{name} is not translated with here: name {' or '.join(STUDENTS)}, or a "
+                "translation model trained here"
+            )
         if set(model.languages) != {"en", "pt"}:
             raise UserError(
                 f"{name} translates {' to '.join(model.languages)}, and references are known for "
@@ -71,6 +83,12 @@ class Subject:
     @cached_property
     def heads(self) -> tuple[HeadId, ...]:
         return tuple(all_heads(self.model.network))
+
+    @cached_property
+    def kinds(self) -> tuple[Kind, ...]:
+        """Kinds of attention that the model has."""
+        own = {head.kind for head in self.heads}
+        return tuple(kind for kind in Kind if kind in own)
 
     @property
     def one_out(self) -> tuple[Mask, ...]:
@@ -102,9 +120,9 @@ class Subject:
     def on_test(
         self, masks: Sequence[Mask], sentences: int, *, referenced: bool = True
     ) -> ReleasedMasked:
-        """BLEU and losses on the first sentences of NTREX."""
+        """BLEU and losses on the first sentences of the test text."""
         _check("tested", sentences)
-        pairs = next(iter(corpus(TEST).tests.values()))
+        pairs = self._tests[self.test]
         _check("tested", sentences, len(pairs))
         pairs = pairs.first(sentences)
         sides = [list(pairs.source), list(pairs.target)]
@@ -112,14 +130,26 @@ class Subject:
         run = ReleasedMaskedRun(tuple(masks), referenced=referenced)
         return released_masked(self.model, sources, references, run, self.store)
 
+    @cached_property
+    def test(self) -> str:
+        """The test text as tables name it; UserError where the model's corpus is not recorded."""
+        return next(iter(self._tests)) if isinstance(self.model, OurModel) else TEST
+
+    @cached_property
+    def _tests(self) -> Mapping[str, Pairs]:
+        if not isinstance(self.model, OurModel):
+            return {TEST: next(iter(corpus(TEST).tests.values()))}
+        if not self.model.corpus:
+            raise UserError(f"{self.model.name} has no record of its corpus: name another model")
+        return corpus(self.model.corpus).tests
+
     def importance(self, sentences: int) -> Scores:
         """Michel et al.'s importance in their code's form, on the model's own translations of the
         bundled sentences, at length 1 in every layer."""
         texts = self.sample(sentences)
         batches = self.model.batches(texts, self.model.translate(texts), tokens=1024)
         sums = importance(self.model.network, batches, 0, self.model.losses)
-        kinds = dict.fromkeys(head.kind for head in self.heads)
-        return {kind: l2_normalised(sums[f"{Form.POSITION}/{kind}"].ratio()) for kind in kinds}
+        return {kind: l2_normalised(sums[f"{Form.POSITION}/{kind}"].ratio()) for kind in self.kinds}
 
 
 def _check(name: str, given: int, most: int | None = None) -> None:
@@ -130,7 +160,7 @@ def _check(name: str, given: int, most: int | None = None) -> None:
 
 
 def label(head: HeadId) -> str:
-    """`L6H5`, or `cross L1H3` of cross-attention."""
+    """`L6H5`, `cross L1H3` of cross-attention, `decoder L1H1` of the decoder's self-attention."""
     return f"{SHORT[head.kind]}L{head.layer + 1}H{head.head + 1}"
 
 
@@ -139,7 +169,8 @@ def named(labels: Sequence[str], heads: Sequence[HeadId]) -> tuple[HeadId, ...]:
     known = {label(head): head for head in heads}
     if unknown := [each for each in labels if each not in known]:
         raise UserError(
-            f"the model has no head {unknown[0]!r}: heads are called L1H1, or cross L1H1"
+            f"the model has no head {unknown[0]!r}: heads are called L1H1, cross L1H1, or "
+            "decoder L1H1"
         )
     return tuple(known[each] for each in labels) or tuple(heads)
 
@@ -209,6 +240,11 @@ def whole(subject: Subject, found: ReleasedMasked, text: str) -> dict[str, objec
     if found.statistics is not None:
         row["bleu"] = float(found.bleu[0])
     return row
+
+
+def of_tests(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of test texts, on which BLEU is known; not those of the bundled sentences."""
+    return rows[rows["bleu"].notna()] if "bleu" in rows else rows.head(0)
 
 
 def of_model(tables: Tables, model: str) -> Tables:

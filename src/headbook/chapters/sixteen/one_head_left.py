@@ -11,7 +11,7 @@ from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.results import published
 from headbook.chapters.sixteen._released import (
-    TEST,
+    STUDENTS,
     Subject,
     bleu_changes,
     by_model,
@@ -19,6 +19,7 @@ from headbook.chapters.sixteen._released import (
     head_columns,
     losses_added,
     named,
+    of_tests,
     titled,
     whole,
 )
@@ -29,7 +30,7 @@ from headbook.claims.published import EQUIVALENT, harmless
 from headbook.pruning.ranking import keep_one
 from headbook.runs.store import Store
 from headbook.training.paired import paired
-from headbook.types import HeadId, Kind
+from headbook.types import HeadId, Kind, UserError
 
 NUMBER = 21
 TITLE = "Is one head per layer enough?"
@@ -39,12 +40,14 @@ CHOICE = "best on the validation set"
 """Rows of models trained here that stand beside ours: chosen on other sentences than tested."""
 PAPER = {
     Kind.ENCODER: (-1.96, -0.57, -0.45, -0.30, -0.32, -0.67),
+    Kind.DECODER: (0.03, -0.13, 0.00, -0.31, -0.66, -0.03),
     Kind.CROSS: (0.02, 0.09, -0.42, -0.60, -2.75, -18.89),
 }
 """Change of BLEU by layer, Table 5 of the paper: chosen on newstest2013, tested on newstest2014."""
 LOWER = 3
 """The first layers of the encoder, half of them."""
-SCOPES = {"encoder": "every encoder layer", "cross": "both cross-attentions", "all": "every block"}
+SCOPES = {"encoder": "every encoder layer", "decoder": "every decoder self-attention",
+          "cross": "every cross-attention", "all": "every block"}  # fmt: skip
 Block = tuple[Kind, int]
 
 
@@ -57,8 +60,8 @@ LIVE = (
 
 @dataclass(frozen=True)
 class Parameters:
-    """A translation model, the heads left alone on the bundled sentences (all for none), how many
-    of these sentences, and how many of NTREX the best heads are tested on (0: none)."""
+    """Translation models, the heads left alone on the bundled sentences (all for none), how many
+    of these sentences, and how many of the test text the best heads are tested on (0: none)."""
 
     models: tuple[str, ...] = ("firefox-en-pt",)
     heads: tuple[str, ...] = LIVE
@@ -68,6 +71,8 @@ class Parameters:
 
 def compute(parameters: Parameters, store: Store) -> Tables:
     """Loss with each head alone in its block, BLEU with the best of them, claims."""
+    if parameters.tested and parameters.heads:
+        raise UserError("tested needs the best of all heads: leave heads empty, []")
     heads, blocks, together, wholes, claims = [], [], [], [], []
     for name in parameters.models:
         subject = Subject.of(name, store)
@@ -110,16 +115,17 @@ def _cost(added: dict, head: HeadId) -> float:
 
 
 def _tested(subject: Subject, chosen: dict[Block, HeadId], sentences: int):
-    """Blocks one by one, all at once, the whole model, and the claims, on NTREX."""
+    """Blocks one by one, all at once, the whole model, and the claims, on the test text."""
     alone = {block: keep_one(subject.heads, head) for block, head in chosen.items()}
-    scopes = {"encoder": [Kind.ENCODER], "cross": [Kind.CROSS], "all": [*Kind]}
+    kinds = [kind for kind in Kind if any(block[0] is kind for block in chosen)]
+    scopes = {str(kind): [kind] for kind in kinds} | {"all": kinds}
     at_once: dict[str, Mask] = {
-        name: tuple(head for block, mask in alone.items() if block[0] in kinds for head in mask)
-        for name, kinds in scopes.items()
+        name: tuple(head for block, mask in alone.items() if block[0] in of for head in mask)
+        for name, of in scopes.items()
     }
     found = subject.on_test(((), *alone.values(), *at_once.values()), sentences)
     effects = pd.concat([losses_added(found), bleu_changes(found)], axis=1)
-    labels = {"model": subject.model.name, "text": TEST, "sentences": sentences}
+    labels = {"model": subject.model.name, "text": subject.test, "sentences": sentences}
     rows = pd.concat(
         [head_columns([*chosen.values()]), effects.iloc[: len(alone)].reset_index(drop=True)],
         axis=1,
@@ -129,7 +135,7 @@ def _tested(subject: Subject, chosen: dict[Block, HeadId], sentences: int):
     together.insert(0, "scope", list(at_once))
     claims = [*_claims(subject, list(alone), found, rows)]
     return (rows.assign(**labels), together.assign(heads_left=left, **labels),
-            whole(subject, found, TEST), claims)  # fmt: skip
+            whole(subject, found, subject.test), claims)  # fmt: skip
 
 
 def _claims(
@@ -162,7 +168,7 @@ def layers(tables: Tables) -> pd.DataFrame:
 
 
 def _blocks(rows: pd.DataFrame) -> list[str]:
-    kinds = rows["kind"].replace({"cross": "cross-attention"})
+    kinds = rows["kind"].replace({"cross": "cross-attention", "decoder": "decoder self-attention"})
     return [f"{kind}, layer {layer}" for kind, layer in zip(kinds, rows["layer"], strict=True)]
 
 
@@ -183,11 +189,12 @@ def together(tables: Tables) -> pd.DataFrame:
 
 
 def drawn(tables: Tables) -> pd.DataFrame:
-    """The change of BLEU per model and block, as the figure draws it; the paper's beside it once.
+    """The change of BLEU per student and block, as the figure draws it; the paper's beside it once.
 
-    The paper's cross-attention has six layers: its first and last stand beside ours.
+    The paper's cross-attention has six layers: its first and last stand beside the students'.
     """
-    frame = titled(tables["released"])
+    frame = tables["released"]
+    frame = titled(frame[frame["model"].isin(STUDENTS)])
     ends = {Kind.CROSS: (PAPER[Kind.CROSS][0], PAPER[Kind.CROSS][-1])}
     known = {(str(kind), layer): change for kind, of in (PAPER | ends).items()
              for layer, change in enumerate(of, start=1)}  # fmt: skip
@@ -260,12 +267,12 @@ def alone(tables: Tables) -> float:
     singles = published("20_one_head_out", RELEASED).tables["released"]
     for name in ("model", "kind", "layer"):
         singles = singles[singles[name] == worst[name]]
-    return float(singles.query("text == @TEST")["change"].min())
+    return float(of_tests(singles)["change"].min())
 
 
 def _of_test(tables: Tables) -> Facts:
     rows, at_once = tables["released"], tables["at_once"].set_index("scope")
-    (one,) = tables["wholes"].query("text == @TEST").to_dict("records")
+    (one,) = of_tests(tables["wholes"]).to_dict("records")
     worst = rows.loc[rows["change"].idxmin()]
     encoder, cross = rows[rows["kind"] == "encoder"], rows[rows["kind"] == "cross"]
     lowered = rows["significant_holm"] & (rows["change"] < 0)

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pandas as pd
+from scipy.stats import spearmanr
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.results import published
 from headbook.chapters.sixteen._ablations import improving
 from headbook.chapters.sixteen._released import (
-    TEST,
     Subject,
     bleu_changes,
     by_model,
@@ -18,6 +18,7 @@ from headbook.chapters.sixteen._released import (
     head_columns,
     losses_added,
     named,
+    of_tests,
     titled,
     whole,
 )
@@ -45,8 +46,8 @@ LIVE = (
 
 @dataclass(frozen=True)
 class Parameters:
-    """A translation model, the heads removed on the bundled sentences (all for none), how many of
-    these sentences, and how many of NTREX every head is removed on (0: none)."""
+    """Translation models, the heads removed on the bundled sentences (all for none), how many of
+    these sentences, and how many of the test text every head is removed on (0: none)."""
 
     models: tuple[str, ...] = ("firefox-en-pt",)
     heads: tuple[str, ...] = LIVE
@@ -69,8 +70,8 @@ def compute(parameters: Parameters, store: Store) -> Tables:
             found = pd.concat(
                 [head_columns(subject.heads), losses_added(test), bleu_changes(test)], axis=1
             )
-            rows.append(_labelled(subject, TEST, parameters.tested, found))
-            wholes.append(whole(subject, test, TEST))
+            rows.append(_labelled(subject, subject.test, parameters.tested, found))
+            wholes.append(whole(subject, test, subject.test))
             claims += _claims(subject, found)
     return {
         "released": pd.concat(rows, ignore_index=True),
@@ -94,8 +95,8 @@ def _claims(subject: Subject, found: pd.DataFrame) -> Iterator[dict[str, object]
 
 
 def tested(tables: Tables, model: str = "") -> pd.DataFrame:
-    """The rows of NTREX, of all models or one: every head's effect on BLEU and losses."""
-    rows = tables["released"].query("text == @TEST")
+    """The rows of test texts, of all models or one: every head's effect on BLEU and losses."""
+    rows = of_tests(tables["released"])
     rows = rows[rows["model"] == model] if model else rows
     # Empty in the rows of the bundled text, so that published tables hold them as words.
     return rows.assign(**{name: rows[name].astype(str) == "True" for name in FLAGS if name in rows})
@@ -131,11 +132,10 @@ def role_of(model: str, label: str) -> str:
 
 
 def agreement(tables: Tables, model: str) -> float:
-    """Rank correlation over heads of the losses that removing them adds on two texts, NTREX one."""
+    """Rank correlation over heads of the losses that removing them adds on the two texts."""
     rows = tables["released"].query("model == @model")
-    wide = rows.pivot_table(index="label", columns="text", values="own_added")
-    (other,) = wide.columns.drop(TEST)
-    return float(wide[other].corr(wide[TEST], method="spearman"))
+    one, other = rows.pivot_table(index="label", columns="text", values="own_added").T.to_numpy()
+    return float(spearmanr(one, other, nan_policy="omit").statistic)
 
 
 def extremes(tables: Tables) -> pd.DataFrame:
@@ -192,7 +192,7 @@ def paper() -> dict[str, float]:
 
 
 def facts(tables: Tables) -> Facts:
-    """The numbers of the prose; those of NTREX once it is measured."""
+    """The numbers of the prose; those of test texts once they are measured."""
     found: Facts = {"margin": words.percent(EQUIVALENT)}
     known = paper()
     found |= {"paper_share": words.percent(known["share"]),
@@ -211,8 +211,8 @@ def facts(tables: Tables) -> Facts:
 
 def _of_test(tables: Tables) -> Facts:
     rows = tested(tables)
-    (one,) = tables["wholes"].query("text == @TEST").to_dict("records")
-    encoder, cross = (rows[rows["kind"] == kind] for kind in (Kind.ENCODER, Kind.CROSS))
+    (one,) = of_tests(tables["wholes"]).to_dict("records")
+    encoder, decoder, cross = (rows[rows["kind"] == kind] for kind in Kind)
     worst = rows.loc[rows["change"].idxmin()]
     worst_encoder = encoder.loc[encoder["change"].idxmin()]
     second = rows.loc[rows["change"].nsmallest(2).index[1]]
@@ -228,6 +228,7 @@ def _of_test(tables: Tables) -> Facts:
         "significant_holm": str(int(rows["significant_holm"].sum())),
         "significant_holm_encoder": str(int(encoder["significant_holm"].sum())),
         "significant_holm_cross": str(int(cross["significant_holm"].sum())),
+        "significant_holm_decoder": str(int(decoder["significant_holm"].sum())),
         "harmless": str(int(rows["harmless"].sum())),
         "harmless_encoder": str(int(encoder["harmless"].sum())),
         "worst_points": f"{-worst['change']:.1f}",

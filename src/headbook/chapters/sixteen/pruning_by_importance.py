@@ -25,7 +25,6 @@ from headbook.chapters.sixteen._curves import (
     mean_kept,
 )
 from headbook.chapters.sixteen._released import (
-    TEST,
     Scores,
     Subject,
     by_model,
@@ -45,14 +44,14 @@ TITLE = "How many heads can go?"
 WORK = "michel2019"
 KEYS = ("model", "text", "sentences", "scope", "order", "number", "level")
 LEVELS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-FIFTH = 0.2
-ONE_KIND = (Kind.ENCODER, Kind.CROSS)
+FIFTH, MOST = 0.2, 0.8
+"""Of all heads, what the paper finds free; of one kind's, where its curves lie far apart."""
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """A translation model, how many bundled sentences orders are measured on, how many of NTREX
-    are translated under every mask (0: none), and how many random orders."""
+    """Translation models, how many bundled sentences orders are measured on, how many of the test
+    text are translated under every mask (0: none), and how many random orders."""
 
     models: tuple[str, ...] = ("firefox-en-pt",)
     sentences: int = 100
@@ -71,9 +70,10 @@ def compute(parameters: Parameters, store: Store) -> Tables:
         sample.append(_on_sample(subject, order, parameters.sentences))
         if parameters.tested:
             found, scored, row = _tested(subject, order, parameters)
-            labels = {"model": name, "text": TEST, "sentences": parameters.tested}
+            labels = {"model": name, "text": subject.test, "sentences": parameters.tested}
             rows = curve_rows(found, scored).rename(columns={"loss_nats": "own_loss"})
-            curves.append(rows.drop(columns="decoder_pruned").assign(**labels))
+            gone = [f"{kind}_pruned" for kind in Kind if kind not in subject.kinds]
+            curves.append(rows.drop(columns=gone).assign(**labels))
             kept.append(_kept(found, scored, rows).assign(**labels))
             wholes.append(row)
             claims += _claims(subject, found, scored)
@@ -101,7 +101,7 @@ def ablation_scores(subject: Subject, sentences: int) -> Scores:
     found = subject.on_sample(subject.one_out, sentences)
     added = dict(zip(subject.heads, found.own_loss[1:] - found.own_loss[0], strict=True))
     scores = {}
-    for kind in ONE_KIND:
+    for kind in subject.kinds:
         values = [value for head, value in added.items() if head.kind is kind]
         layers = 1 + max(head.layer for head in subject.heads if head.kind is kind)
         scores[kind] = torch.tensor(values, dtype=torch.float64).reshape(layers, -1)
@@ -111,7 +111,7 @@ def ablation_scores(subject: Subject, sentences: int) -> Scores:
 def _tested(
     subject: Subject, order: Heads, parameters: Parameters
 ) -> tuple[list[Curve], Scored, dict[str, object]]:
-    """All curves on NTREX: joint orders, random ones, one kind at a time; each a run of its own."""
+    """All curves on the test text: joint orders, random ones, one kind at a time; each a run."""
     groups = curve_groups(subject, order, parameters.sentences, parameters.draws)
     runs = []
     for curves in groups:
@@ -124,7 +124,8 @@ def _tested(
         np.concatenate([run.statistics for run in runs if run.statistics is not None]),
         np.concatenate([run.own_loss for run in runs]),
     )
-    return [each for group in groups for each in group], scored, whole(subject, runs[0], TEST)
+    every = [each for group in groups for each in group]
+    return every, scored, whole(subject, runs[0], subject.test)
 
 
 def curve_groups(
@@ -137,7 +138,7 @@ def curve_groups(
     random = [curve(each, LEVELS, Order.RANDOM, number=number)
               for number, each in enumerate(random_orders(subject.heads, draws))]  # fmt: skip
     alone = [curve(tuple(head for head in order if head.kind is kind), LEVELS, Order.POSITION, kind)
-             for kind in ONE_KIND]  # fmt: skip
+             for kind in subject.kinds]  # fmt: skip
     return measured, random, alone
 
 
@@ -160,7 +161,8 @@ def _kept(curves: Sequence[Curve], scored: Scored, rows: pd.DataFrame) -> pd.Dat
 def _claims(
     subject: Subject, curves: Sequence[Curve], scored: Scored
 ) -> Iterator[dict[str, object]]:
-    """Without those about decoder self-attention, which a recurrence stands in for here."""
+    """Those about decoder self-attention of a model that has it: in students a recurrence stands
+    in for it."""
 
     def mean(order: str) -> Replicates:
         return averaged(partial(mean_kept, scored=scored), curves, order)
@@ -173,6 +175,13 @@ def _claims(
                 float(alone[0]))  # fmt: skip
     yield claim("michel-f3-importance-beats-chance", subject, *interval(importance - chance),
                 float(chance[0]))  # fmt: skip
+    if Kind.DECODER in subject.kinds:
+        at = {kind: averaged(partial(kept_at, scored=scored, level=MOST), curves, Order.POSITION,
+                             kind) for kind in subject.kinds}  # fmt: skip
+        either = np.minimum(at[Kind.ENCODER], at[Kind.DECODER])
+        yield claim("michel-f4-cross-needs-heads", subject, *interval(either - at[Kind.CROSS]),
+                    float(at[Kind.CROSS][0]))  # fmt: skip
+        yield claim("michel-f4-self-survives", subject, *interval(either))
 
 
 NAMES = {
@@ -184,11 +193,10 @@ NAMES = {
 
 
 def joint(tables: Tables) -> pd.DataFrame:
-    """BLEU over heads left, per model one curve per order of all heads; of random orders mean and
-    range."""
+    """BLEU over the percentage of heads left, per model one curve per order of all heads; of random
+    orders mean and range."""
     rows = titled(tables["released"].query("scope == @EVERY"))
-    heads = int((rows["pruned"] / rows["share"].where(rows["share"] > 0)).max().round())
-    frame = rows.assign(left=heads - rows["pruned"], order=rows["order"].map(NAMES))
+    frame = rows.assign(left=100 * (1 - rows["share"]), order=rows["order"].map(NAMES))
     at = frame.groupby(["model", "order", "left"], sort=False)["bleu"]
     drawn = at.agg(value="mean", low="min", high="max").reset_index()
     single = drawn["order"] != NAMES[Order.RANDOM]
@@ -211,7 +219,8 @@ def means(tables: Tables) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "model": rows["model"],
-            "heads": rows["scope"].replace({EVERY: "all", "cross": "cross-attention"}),
+            "heads": rows["scope"].replace({EVERY: "all", "cross": "cross-attention",
+                                            "decoder": "decoder self-attention"}),
             "order": rows["order"].map(NAMES),
             "BLEU kept": [words.estimate(*each) for each in kept],
             "minus random, points": ["" if np.isnan(low) else words.interval(low, high)
@@ -224,9 +233,13 @@ def means(tables: Tables) -> pd.DataFrame:
 def taken(tables: Tables) -> pd.DataFrame:
     """Kinds of attention from which the order of importance takes heads, model by model."""
     rows = titled(tables["released"].query("scope == @EVERY and order == @Order.POSITION"))
+    heads = {f"{name} heads": rows[kind] for name, kind in
+             (("encoder", "encoder_pruned"), ("cross-attention", "cross_pruned"))}  # fmt: skip
+    if "decoder_pruned" in rows:
+        own = rows["decoder_pruned"].map("{:.0f}".format, na_action="ignore")
+        heads["decoder self-attention heads"] = own.fillna("–")
     return pd.DataFrame(
-        {"model": rows["model"], "pruned": [words.percent(each) for each in rows["share"]],
-         "encoder heads": rows["encoder_pruned"], "cross-attention heads": rows["cross_pruned"],
+        {"model": rows["model"], "pruned": [words.percent(each) for each in rows["share"]], **heads,
          "BLEU": [f"{each:.1f}" for each in rows["bleu"]],
          "change": [words.between(*pair) for pair in zip(rows["low"], rows["high"], strict=True)]}
     )  # fmt: skip
