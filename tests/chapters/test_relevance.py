@@ -1,12 +1,18 @@
 """Page 16: shares of layers, gates of its claims, and tables from known rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
 from headbook.chapters.specialised_heads import relevance as page
+from headbook.chapters.specialised_heads._released import read, trees_of
+from headbook.chapters.specialised_heads._roles import Roles
+from headbook.chapters.specialised_heads._subject import Subject
 from headbook.heads.roles import Role
+from headbook.looking.load import load
 from headbook.runs.store import Store
 from headbook.types import UserError
 
@@ -28,6 +34,25 @@ def test_parts_of_a_layer_sum_to_one_and_the_largest_is_shown(tables) -> None:
     two = heads[heads["rank"] <= 2].groupby("layer")["relevance"].sum()
     assert np.allclose(two, layers["two"])
     assert tables["claims"].empty  # of treebanks only
+
+
+def test_relevance_goes_back_through_a_model_trained_here() -> None:
+    """Six layers of eight heads, the share conserved by the rules of the code."""
+    model = load("mixture-fr-256")
+    found = page.compute(page.Parameters(models=(model.name,), sentences=1), Store.default())
+    heads = found["relevance"]
+    assert len(heads) == 48 and np.allclose(heads.groupby("layer")["relevance"].sum(), 1)
+    batches = model.batches(["The cat sleeps."], ["Le chat dort."])
+    sums = page.propagated(model, batches, page.MAIN)
+    assert torch.allclose(sums["conservation/encoder"].ratio(), torch.ones(6).double(), atol=1e-3)
+
+
+def test_claims_about_ours_leave_the_gates_to_the_ledger() -> None:
+    trees = trees_of("ewt-sample", 20)
+    own = replace(read(load("mixture-fr-256"), "ewt-sample", trees), text="ud-pud-en")
+    rows = list(page._claims(Subject(Roles.of(own), 1), {"mixture-fr-256": 1.0}))
+    assert {row["corpus"] for row in rows} == {"mixture-fr"} and len(rows) == 5
+    assert {row["closed"] for row in rows} <= {"", "present: no rare-word head"}
 
 
 def test_gradient_and_relevance_are_of_the_same_heads(tables) -> None:
@@ -67,7 +92,7 @@ def test_totals_that_blow_up_are_powers_of_ten() -> None:
 
 
 def test_other_models_and_too_few_sentences_are_refused() -> None:
-    with pytest.raises(UserError, match="Firefox students only"):
+    with pytest.raises(UserError, match="Firefox students and translation models trained here"):
         page.compute(page.Parameters(models=("minilm",)), Store.default())
     with pytest.raises(UserError, match="at least 1"):
         page.compute(page.Parameters(sentences=0), Store.default())

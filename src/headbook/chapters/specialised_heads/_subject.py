@@ -1,21 +1,25 @@
-"""Page 16's measurements of one student: relevance of its heads beside roles and importance."""
+"""Page 16's measurements of one model: relevance of its heads beside roles and importance."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from torch import nn
 
 from headbook.chapters.specialised_heads._roles import Roles
 from headbook.corpora.batches import Batch
 from headbook.heads.measure import RatioSums
+from headbook.heads.relevance_pass import Pass, forward_pass
 from headbook.heads.relevance_rules import Variant, rules_of
 from headbook.heads.relevance_sums import RelevanceSums, collect_relevance
 from headbook.looking.importance import by_gradient
 from headbook.looking.measure import chosen
+from headbook.looking.ours import OurModel
 from headbook.models.gates import all_heads
+from headbook.models.loaded import Loaded
 from headbook.released.firefox import FirefoxModel
 from headbook.released.student_relevance import student_pass
 from headbook.statistics import interval, resampled_within_layers, within_layers
@@ -29,13 +33,16 @@ Parts = Float[np.ndarray, "replicate layer head"]
 
 @dataclass(frozen=True)
 class Subject:
-    """A student that translates some sentences of a text, and the roles of its heads on all."""
+    """A model that translates some sentences of a text, and the roles of its heads on all.
+
+    `pass_of` says which models relevance is propagated through.
+    """
 
     roles: Roles
     sentences: int
 
     @property
-    def model(self) -> FirefoxModel:
+    def model(self) -> Loaded:
         return self.roles.reading.model
 
     @property
@@ -83,12 +90,22 @@ class Subject:
         }
 
 
+def pass_of(model: Loaded) -> Callable[[nn.Module, Batch], Pass] | None:
+    """The forward pass that relevance goes back through: of students and of translation models
+    trained here; None for other models."""
+    if isinstance(model, FirefoxModel):
+        return student_pass
+    return forward_pass if isinstance(model, OurModel) else None
+
+
 def propagated(
-    model: FirefoxModel, batches: Sequence[Batch], variant: Variant
+    model: Loaded, batches: Sequence[Batch], variant: Variant
 ) -> Mapping[str, RatioSums]:
     """Relevance of all heads over all predictions, see `RelevanceSums`."""
+    forward = pass_of(model)
+    assert forward is not None
     sums = RelevanceSums()
-    collect_relevance(model.network, batches, rules_of(variant), sums, forward=student_pass)
+    collect_relevance(model.network, batches, rules_of(variant), sums, forward=forward)
     return sums.sums()
 
 

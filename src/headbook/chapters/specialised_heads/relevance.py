@@ -1,4 +1,4 @@
-"""Page 16: relevance of heads by LRP (Voita et al. 2019, Figure 1a), in a released student."""
+"""Page 16: relevance of heads by LRP (Voita et al. 2019, Figure 1a), in translation models."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,8 +11,14 @@ from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.specialised_heads._released import read, trees_of
 from headbook.chapters.specialised_heads._roles import ONE_OF_TWO, Roles
-from headbook.chapters.specialised_heads._subject import MAIN, Subject, parts_of, propagated
-from headbook.chapters.tables import claims_table
+from headbook.chapters.specialised_heads._subject import (
+    MAIN,
+    Subject,
+    parts_of,
+    pass_of,
+    propagated,
+)
+from headbook.chapters.tables import claims_table, loaded_labels
 from headbook.chapters.words import TITLES
 from headbook.claims.gates import NONE, RELEASED
 from headbook.claims.ledger import load as ledger
@@ -23,7 +29,6 @@ from headbook.heads.relevance_rules import Variant
 from headbook.heads.roles import Role
 from headbook.looking.load import load
 from headbook.looking.text import SAMPLE
-from headbook.released.firefox import FirefoxModel
 from headbook.runs.store import Store
 from headbook.statistics import interval, within_layers
 from headbook.types import Kind, UserError
@@ -44,15 +49,16 @@ RULES = {
 PAPER = (0.184, 0.203, 0.188, 0.151, 0.174, 0.145)
 """Relevance of the most relevant head of each layer in Figure 1a (OpenSubtitles), read off."""
 PAPER_HEADS = 8
+OURS = "mixture-fr-256"
 DOMINANCE_CLAIM, RARE_CLAIM = "voita-f1a-few-dominate", "voita-f1a-rare-most-relevant"
 ROLES_CLAIM = "voita-f1a-top-heads-have-roles"
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """Firefox students, and how many sentences are explained: of the bundled sample, where a model
-    reads English; of the treebank of its language; and of that for other rules and null networks.
-    """
+    """Students or models trained here, and how many sentences are explained: of the bundled sample,
+    where a model reads English; of the treebank of its language; and of that for other rules and
+    null networks."""
 
     models: tuple[str, ...] = ("firefox-en-pt",)
     sentences: int = 8
@@ -84,8 +90,11 @@ def _subjects(parameters: Parameters) -> Iterator[Subject]:
         raise UserError(f"sentences is {parameters.sentences}; relevance needs at least 1")
     for name in parameters.models:
         model = load(name)
-        if not isinstance(model, FirefoxModel) or model.languages[0] not in TREEBANKS:
-            raise UserError(f"{name}: relevance is propagated through Firefox students only")
+        if pass_of(model) is None or model.languages[0] not in TREEBANKS:
+            raise UserError(
+                f"{name}: relevance is propagated through Firefox students and translation models "
+                f"trained here that read {' or '.join(TREEBANKS)}; name one of these"
+            )
         language = model.languages[0]
         texts = {SAMPLE: parameters.sentences} if language == "en" else {}
         if parameters.treebank:
@@ -160,8 +169,7 @@ def _claims(each: Subject, nulls: Mapping[str, float]) -> Iterator[dict[str, obj
     """One row per claim for each model on its treebank."""
     if each.roles.reading.text == SAMPLE:
         return
-    labels = {"model": each.model.name, "corpus": RELEASED,
-              "target": each.model.languages[1], "seed": ""}  # fmt: skip
+    labels = loaded_labels(each.model.name, each.model.languages[1])
     parts, held = each.parts, each.roles.held
     values = {
         DOMINANCE_CLAIM: interval((parts.max(-1) * parts.shape[-1]).mean(-1)),
@@ -180,7 +188,9 @@ def _claims(each: Subject, nulls: Mapping[str, float]) -> Iterator[dict[str, obj
     for claim, (value, low, high) in values.items():
         row = {"claim": claim, **labels, "value": value, "low": low, "high": high,
                "baseline": baselines.get(claim, float("nan"))}  # fmt: skip
-        yield row | {"closed": _closed(claim, row, nulls, held)}
+        closed = _closed(claim, row, nulls, held)
+        # Of a model trained here the ledger knows whether it has converged.
+        yield row | {"closed": "" if closed == NONE and labels["corpus"] != RELEASED else closed}
 
 
 def _closed(claim: str, row: Mapping, nulls: Mapping[str, float], held: Mapping) -> str:
@@ -288,7 +298,7 @@ def facts(tables: Tables) -> Facts:
     """The numbers of the prose: of treebanks where they are there."""
     found: Facts = {}
     layers, heads = _shown(tables["released"]), _shown(tables["relevance"])
-    for model, title in (("firefox-en-pt", "en"), ("firefox-pt-en", "pt")):
+    for model, title in (("firefox-en-pt", "en"), ("firefox-pt-en", "pt"), (OURS, "fr")):
         mine, rows = layers[layers["model"] == model], heads[heads["model"] == model]
         if mine.empty:
             continue
