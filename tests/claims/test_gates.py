@@ -93,6 +93,17 @@ def test_a_model_has_converged_when_a_fifth_more_updates_hardly_moved_it(evidenc
     assert bool(closed(gated(Gate.CONVERGED), row(), known)) is shut
 
 
+@pytest.mark.parametrize(("last", "shut"), [(30.2, False), (30.3, True)])
+def test_the_long_training_is_known_by_its_snapshots(tmp_path, last, shut):
+    """Those of page 26, which are published beside the profiles; some have no BLEU."""
+    ways = checkpoints(NAN, 10, 20, 25, 30.0, last)
+    folder = tmp_path / "released" / "26_when_heads_specialise"
+    folder.mkdir(parents=True)
+    pd.DataFrame(ways).to_csv(folder / "ways.csv", index=False)
+    found = closed(gated(Gate.CONVERGED), row(), Evidence(tmp_path / "laptop"))
+    assert bool(found) is shut
+
+
 def test_a_model_that_no_table_knows_is_not_shown_to_have_converged(evidence):
     known = evidence("26_when_heads_specialise", "checkpoints", checkpoints(*[30.0] * 6))
     found = closed(gated(Gate.CONVERGED), row(model="another"), known)

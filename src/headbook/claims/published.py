@@ -64,15 +64,21 @@ class Evidence:
 
 
 def curve(model: str, evidence: Evidence) -> pd.Series:
-    """Greedy BLEU of a translation model by update, from page 26; empty where unknown."""
+    """BLEU of a translation model by update, from page 26; empty where unknown.
+
+    Of a profile's models in greedy search, of the long training with its own beam.
+    """
     return evidence.once(("curve", model), lambda: _curve(model, evidence))
 
 
 def _curve(model: str, evidence: Evidence) -> pd.Series:
-    found = evidence.rows("26_when_heads_specialise", "checkpoints", model=model, text="held-out")
-    if found.empty:
-        return pd.Series(dtype=float)
-    return found.dropna(subset=["bleu"]).set_index("update")["bleu"].sort_index()
+    page = "26_when_heads_specialise"
+    short = evidence.rows(page, "checkpoints", model=model, text="held-out")
+    long = evidence.released.rows(page, "ways", model=model, text="held-out")
+    for found in (short, long):
+        if "bleu" in found and len(found):
+            return found.dropna(subset=["bleu"]).set_index("update")["bleu"].sort_index()
+    return pd.Series(dtype=float)
 
 
 def learnt_share(model: str, evidence: Evidence) -> float | None:
