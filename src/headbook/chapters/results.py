@@ -111,24 +111,27 @@ def add(
     """Adds one model's rows to published tables; the rows of others stay to the letter.
 
     Its rows are those of its name, and of parts of it ("minilm, encoder"); those of an earlier
-    publication are replaced. Tables without a column `model` are left alone. In the record, `added`
-    says how and when these rows were measured. UserError where the page was never published, and
-    for a table or column that the published ones lack.
+    publication are replaced. A new column is empty in the rows that stay. Tables without a column
+    `model` are left alone. In the record, `added` says how and when these rows were measured.
+    UserError where the page was never published, and for a table that it was published without.
     """
     before = published(study, profile, root)
     cells = _written(folder(study, profile, root))
+    text = before.run.get("text_columns", {})
     for name, table in tables.items():
         if "model" not in table:
             continue
         new = _cells(_csv(table[_of(table, model)]))
-        if name not in cells or (unknown := set(new) - set(cells[name])):
-            lacking = f"no column {min(unknown)!r}" if name in cells else f"no table {name!r}"
-            raise UserError(f"{lacking} is published of {study}: publish the whole page")
+        if name not in cells:
+            raise UserError(f"no table {name!r} is published of {study}: publish the whole page")
         others = cells[name][~_of(cells[name], model)]
-        cells[name] = pd.concat([others, new], ignore_index=True)[list(others)].fillna("")
+        cells[name] = pd.concat([others, new], ignore_index=True).fillna("")
+        further = set(new) - set(others)
+        of_further = [each for each in _text_columns(table) if each in further]
+        text[name] = [*text.get(name, ()), *of_further]
     earlier = [each for each in before.run.get("added", []) if each.get("model") != model]
     record_of = {"model": model, **_circumstances(), **described}
-    kept = before.run | {"added": [*earlier, record_of]}
+    kept = before.run | {"text_columns": text, "added": [*earlier, record_of]}
     return _replace(folder(study, profile, root), {n: _csv(t) for n, t in cells.items()}, kept)
 
 
