@@ -31,3 +31,10 @@ def test_a_model_of_ours_by_its_width_and_seed():
 
 def test_names_of_facts_are_letters_and_lines():
     assert words.key("firefox-en-pt", "weights + words") == "firefox_en_pt_weights_words"
+
+
+def test_facts_of_a_model_begin_alike_by_its_name_and_its_title():
+    assert {words.prefix(each) for each in (words.OURS, words.TITLES[words.OURS])} == {"ours"}
+    assert [words.prefix(each) for each in ("firefox-pt-en", "Firefox pt→en")] == ["pt", "pt"]
+    assert words.prefix("MiniLM") == words.prefix("minilm") == "minilm"
+    assert words.prefix("my-model") == "my_model"

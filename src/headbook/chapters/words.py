@@ -5,11 +5,13 @@ import re
 from collections.abc import Iterable
 from typing import SupportsInt
 
+OURS = "mixture-fr-256"
+"""The translation model trained here whose weights come with the book."""
 TITLES = {
     "firefox-en-pt": "Firefox en→pt",
     "firefox-pt-en": "Firefox pt→en",
     "minilm": "MiniLM",
-    "mixture-fr-256": "Our en→fr model",
+    OURS: "Our en→fr model",
     "mixture-fr-256-masked": "Our masked encoder",
     "multi30k-de-64": "Our en→de model, width 64",
     "multi30k-de-128-short": "Our en→de model, width 128",
@@ -17,6 +19,7 @@ TITLES = {
     "tatoeba-de-128-more-updates": "Our en→de model",
 }
 """Models as figures and tables name them."""
+PREFIXES = {"firefox-en-pt": "en", "firefox-pt-en": "pt", OURS: "ours", "trained here": "trained"}
 
 
 def percent(share: float | int) -> str:
@@ -110,6 +113,12 @@ def model(name: str) -> str:
     """A model trained here, `multi30k-de w128 s0` as `multi30k-de (width 128, seed 0)`."""
     named = re.sub(r" w(\d+) s(\d+)", r" (width \1, seed \2)", name)
     return re.sub(r" s(\d+)$", r" (seed \1)", named)
+
+
+def prefix(model: str) -> str:
+    """What the names of facts about a model begin with, by its name or its title: `en`, `ours`."""
+    titled = {TITLES[name]: short for name, short in PREFIXES.items() if name in TITLES}
+    return (PREFIXES | titled).get(model) or key(model)
 
 
 def key(*names: str) -> str:

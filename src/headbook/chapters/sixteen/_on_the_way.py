@@ -49,7 +49,7 @@ from headbook.types import Kind
 
 SAMPLE = "ewt-sample"
 SENTENCES = 500
-MASKED, TRANSLATION = "mixture-fr-256-masked", "mixture-fr-256"
+MASKED, TRANSLATION = "mixture-fr-256-masked", words.OURS
 """One encoder, two objectives, one text."""
 OBJECTIVES = {Task.MASKED: "hidden words", Task.TRANSLATION: "translation"}
 RELEASED, STUDENT = "released", "firefox-en-pt"

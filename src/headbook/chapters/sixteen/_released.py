@@ -44,8 +44,6 @@ STUDENTS = ("firefox-en-pt", "firefox-pt-en")
 FIRST = "firefox-en-pt"
 """The model of the pages' sentences, whose translations the other direction reads."""
 SHORT = {Kind.ENCODER: "", Kind.DECODER: "decoder ", Kind.CROSS: "cross "}
-DIRECTION = {"firefox-en-pt": "en", "firefox-pt-en": "pt", "mixture-fr-256": "fr"}
-"""Prefix of the names of a model's facts."""
 
 Scores = Mapping[Kind, Float[Tensor, "layer head"]]
 
@@ -257,7 +255,7 @@ def by_model(tables: Tables, facts: Callable[[Tables], Facts]) -> Facts:
     """The facts of every model of the table `released`: `en_bleu`, `pt_bleu`."""
     found: Facts = {}
     for model in dict.fromkeys(tables["released"]["model"]):
-        start = DIRECTION.get(model, words.key(model))
+        start = words.prefix(model)
         mine = facts(of_model(tables, model))
         found |= {f"{start}_{name}": value for name, value in mine.items()}
     return found

@@ -282,7 +282,7 @@ def facts(tables: Tables) -> Facts:
     """The numbers of the prose, by model: of the parallel text where it is there."""
     found: Facts = {}
     for model in dict.fromkeys(tables["heads"]["model"]):
-        key, rows = _SHORT.get(model, model), shown(tables, model)
+        key, rows = words.prefix(model), shown(tables, model)
         for place, row in enumerate(rows.nlargest(3, "confidence").to_dict("records"), start=1):
             column = _place(row)
             found[f"{key}_head_{place}"] = words.head(row["layer"], row["head"])
@@ -329,9 +329,6 @@ def facts(tables: Tables) -> Facts:
     return found
 
 
-_SHORT = {
-    "firefox-en-pt": "en", "firefox-pt-en": "pt", "minilm": "minilm", "mixture-fr-256": "ours",
-}  # fmt: skip
 _MARKS = {
     PREVIOUS: "−1", NEXT: "+1", "rare words": "rare",
     **dict(zip(NAMES, ("v→s", "s→v", "v→o", "o→v", "n→a", "a→n", "v→d", "d→v"), strict=True)),

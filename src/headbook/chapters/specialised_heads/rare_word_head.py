@@ -305,13 +305,13 @@ def facts(tables: Tables) -> Facts:
     found: Facts = {}
     shown = beside(tables)
     for row in shown.to_dict("records"):
-        key = f"{_SHORT.get(row['model'], row['model'])}_{_KEYS[row['pointing']]}_{row['unit']}"
+        key = f"{words.prefix(row['model'])}_{_KEYS[row['pointing']]}_{row['unit']}"
         found[key] = words.percent(row["value"])
         found[f"{key}_chance"] = words.percent(row["baseline"])
         if row["model"] != "trained here":
             found[f"{key}_long"] = words.estimate(row["value"], row["low"], row["high"])
             found[f"{key}_head"] = words.head(int(row["layer"]), int(row["head"]))
-            found[f"{_SHORT.get(row['model'], row['model'])}_sentences"] = words.count(row["kept"])
+            found[f"{words.prefix(row['model'])}_sentences"] = words.count(row["kept"])
         else:
             found["trained_models"] = words.count(row["models"])
         if pd.notna(row.get("largest")):
@@ -321,7 +321,7 @@ def facts(tables: Tables) -> Facts:
         title = TITLES.get(row["model"], row["model"])
         if row["text"] == texts.get(title):
             name = _TARGET_KEYS[TARGETS.index(row["target"])]
-            key = f"{_SHORT.get(title, title)}_at_{name}_{row['unit']}"
+            key = f"{words.prefix(title)}_at_{name}_{row['unit']}"
             found[key] = words.percent(row["value"])
             found[f"{key}_chance"] = words.percent(row["baseline"])
     for pointing, value in paper().items():
@@ -333,8 +333,6 @@ def facts(tables: Tables) -> Facts:
     return found
 
 
-_SHORT = {"Firefox en→pt": "en", "Firefox pt→en": "pt", "MiniLM": "minilm",
-          "trained here": "trained"}  # fmt: skip
 _KEYS = {"the rarest": "rarest", "one of the two rarest": "two"}
 _TARGET_KEYS = ("near", "near_rarest", "near_commonest", "noun", "noun_rarest", "noun_commonest",
                 "longest", "rare_not_long", "long_not_rare")  # fmt: skip

@@ -49,7 +49,6 @@ RULES = {
 PAPER = (0.184, 0.203, 0.188, 0.151, 0.174, 0.145)
 """Relevance of the most relevant head of each layer in Figure 1a (OpenSubtitles), read off."""
 PAPER_HEADS = 8
-OURS = "mixture-fr-256"
 DOMINANCE_CLAIM, RARE_CLAIM = "voita-f1a-few-dominate", "voita-f1a-rare-most-relevant"
 ROLES_CLAIM = "voita-f1a-top-heads-have-roles"
 
@@ -298,10 +297,9 @@ def facts(tables: Tables) -> Facts:
     """The numbers of the prose: of treebanks where they are there."""
     found: Facts = {}
     layers, heads = _shown(tables["released"]), _shown(tables["relevance"])
-    for model, title in (("firefox-en-pt", "en"), ("firefox-pt-en", "pt"), (OURS, "fr")):
+    for model in dict.fromkeys(layers["model"]):
+        title = words.prefix(model)
         mine, rows = layers[layers["model"] == model], heads[heads["model"] == model]
-        if mine.empty:
-            continue
         tops = rows[rows["rank"] == 1]
         found |= {
             f"{title}_sentences": words.count(mine["sentences"].iloc[0]),

@@ -29,7 +29,6 @@ TITLE = "Do heads follow syntax?"
 WORK = "voita2019"
 KEYS = ("model", "text", "sentences", "nulls")
 
-OURS = "mixture-fr-256"
 OF_VERBS = torch.tensor([relation in ("nsubj", "dobj") for relation, _ in RELATION_DIRECTIONS])
 NULL_SENTENCES = 500
 """Sentences of a text that null networks are measured on."""
@@ -211,7 +210,7 @@ def facts(tables: Tables) -> Facts:
         found[f"{key}_offset"] = words.percent(row["baseline"])
         found[f"{key}_rule"] = words.percent(row["rule"])
         found[f"{key}_head"] = words.head(row["layer"], row["head"])
-    for row in released.query("text == @text and model == @OURS").to_dict("records"):
+    for row in released.query("text == @text and model == @words.OURS").to_dict("records"):
         found[f"{_key(row['relation'])}_ours"] = words.percent(row["value"])
     for row in paper_accuracies().query("text == 'WMT en-ru'").to_dict("records"):
         found[f"{_key(row['relation'])}_paper"] = words.percent(row["value"])

@@ -172,7 +172,7 @@ def facts(tables: Tables) -> Facts:
     """The numbers of the prose, by model and role: of the parallel text where it is there."""
     found: Facts = {}
     for row in beside(tables).to_dict("records"):
-        key = f"{_SHORT.get(row['model'], row['model'])}_{_key(row['role'])}"
+        key = f"{words.prefix(row['model'])}_{_key(row['role'])}"
         found[key] = words.estimate(row["value"], row["low"], row["high"])
         found[f"{key}_short"] = words.percent(row["value"])
         found[f"{key}_head"] = words.head(row["layer"], row["head"])
@@ -181,7 +181,7 @@ def facts(tables: Tables) -> Facts:
             found[f"{key}_over"] = words.points(row["over"]) if pd.notna(row["over"]) else ""
     counts = tables["role_counts"]
     for row in counts[counts["text"].isin(PARALLEL)].to_dict("records"):
-        found[f"{_SHORT[TITLES[row['model']]]}_heads_{row['role']}"] = str(row["count"])
+        found[f"{words.prefix(row['model'])}_heads_{row['role']}"] = str(row["count"])
     found["paper_any"] = ", ".join(map(str, PAPER_ROLES["any"]))
     for row in paper_accuracies().query("text == 'WMT en-ru'").to_dict("records"):
         found[f"paper_{_key(row['relation'])}"] = words.percent(row["value"])
@@ -196,9 +196,6 @@ def facts(tables: Tables) -> Facts:
         found["null_count"] = str(int(nulls["nulls"].iloc[0]))
         found["null"] = words.percent(nulls.query("role != @RAREST")["largest"].max())
     return found
-
-
-_SHORT = {"Firefox en→pt": "en", "Firefox pt→en": "pt", "MiniLM": "minilm"}
 
 
 def _key(role: str) -> str:
