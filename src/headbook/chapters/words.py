@@ -88,7 +88,9 @@ def _whole(number: float | int) -> str:
 
 
 def signed(difference: float, digits: int = 2) -> str:
-    """−0.53 as `−0.53`, 0.24 as `+0.24`; without a sign where it rounds to zero."""
+    """−0.53 as `−0.53`, 0.24 as `+0.24`; without a sign where it rounds to zero, `none` for NaN."""
+    if math.isnan(difference):
+        return "none"
     rounded = round(float(difference), digits)
     text = f"{abs(rounded):.{digits}f}"
     return text if not rounded else f"{'+' if rounded > 0 else '−'}{text}"

@@ -241,7 +241,8 @@ def facts(tables: Tables) -> Facts:
     encoder, cross = PAPER[Kind.ENCODER], PAPER[Kind.CROSS]
     found |= {"paper_share": words.percent(suffices), "paper_last": words.signed(cross[-1]),
               "paper_first": words.signed(cross[0]),
-              "paper_encoder": words.signed(min(encoder))}  # fmt: skip
+              "paper_encoder": words.signed(min(encoder)),
+              "paper_decoder": words.signed(min(PAPER[Kind.DECODER]))}  # fmt: skip
     if "released" in tables:
         found |= by_model(tables, _of_test)
     if "blocks" in tables:
@@ -297,6 +298,7 @@ def _of_test(tables: Tables) -> Facts:
         "exception": words.signed(_last(cross) - other),
         "first_cross": words.signed(cross["change"].iloc[0]),
         "encoder_worst": words.signed(other),
+        "decoder_worst": words.signed(rows.loc[rows["kind"] == "decoder", "change"].min()),
         "encoder_best": words.signed(encoder["change"].max()),
         "encoder_lower": words.signed(lower["change"].min()),
         "encoder_lower_change": words.difference(*least[["change", "low", "high"]], 1),
