@@ -62,7 +62,7 @@ def exact_estimate(value: float, low: float, high: float | int) -> str:
 
 def number(value: float, low: float, high: float | int, digits: int = 2) -> str:
     """A number that is no share, with its interval: `2.01 [1.96, 2.08]`."""
-    shown, *ends = (f"{each:.{digits}f}" for each in (value, low, high))
+    shown, *ends = (f"{each:.{digits}f}".replace("-", "−") for each in (value, low, high))
     return f"{shown} [{', '.join(ends)}]"
 
 

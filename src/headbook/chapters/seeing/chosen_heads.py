@@ -241,9 +241,8 @@ def summary(tables: Tables) -> pd.DataFrame:
              for model in dict.fromkeys(tables["gates"]["model"])]  # fmt: skip
     rows = pd.concat(parts, ignore_index=True)
     return pd.DataFrame({
-        "model": rows["model"], "gate": rows["gate"], "effect": rows["value"].map("{:.3f}".format),
-        "95 %": [words.between(low, high, 3) for low, high in zip(rows["low"], rows["high"],
-                                                                  strict=True)],
+        "model": rows["model"], "gate": rows["gate"],
+        "effect": [words.number(*each, 3) for each in rows[["value", "low", "high"]].to_numpy()],
         "different sets of heads": rows["different"].map("{:.0f}".format),
     })  # fmt: skip
 
@@ -281,8 +280,8 @@ def facts(tables: Tables) -> Facts:
         found |= {"seeds": str(gates["seed"].nunique()), "train": str(gates["learnt"].max())}
         for row in bars(tables, model).to_dict("records"):
             key = f"{model}_{GATES[row['gate']]}".replace("-", "_")
-            found[key] = f"{row['value']:.3f}"
-            found[f"{key}_interval"] = words.between(row["low"], row["high"], 3)
+            estimate = words.number(row["value"], row["low"], row["high"], 3)
+            found[key], found[f"{key}_interval"] = estimate.split(" ", 1)
             found[f"{key}_sets"] = f"{row['different']:.0f}"
     for row in tables.get("claims", pd.DataFrame(columns=COLUMNS)).to_dict("records"):
         key = f"{row['model']}_{CLAIMS[row['claim']]}".replace("-", "_")

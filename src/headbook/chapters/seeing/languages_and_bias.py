@@ -332,8 +332,9 @@ def facts(tables: Tables) -> Facts:
 def _head_facts(tables: Tables) -> Facts:
     rows = tables["heads"]
     found: Facts = {"ablated": str(int(rows["ablated"].iloc[0]))}
-    whole = rows[rows["kind"] == "whole"].set_index("effect")["value"]
-    found |= {f"{effect}_whole": f"{value:.1f}" for effect, value in whole.items()}
+    for row in rows[rows["kind"] == "whole"].itertuples():
+        found[f"{row.effect}_whole"] = f"{row.value:.1f}"
+        found[f"{row.effect}_whole_interval"] = words.between(row.low, row.high, 1)
     each = shares(tables).set_index(["kind", "layer", "head"])
     for effect in (STEREOTYPE, AGREEMENT):
         row = chosen_head(tables, effect)

@@ -41,8 +41,9 @@ def compute(parameters: Parameters, store: Store) -> Tables:
 
 
 def facts(tables: Tables) -> Facts:
-    """Number of the model's heads with each number of roles."""
+    """Heads and roles of the first model of the tables, the page's own."""
     heads, held = tables["heads"], tables["roles"]
+    heads, held = (each[each["model"] == heads["model"].iloc[0]] for each in (heads, held))
     at = held.drop_duplicates(["kind", "layer", "head"])
     previous = held[held["role"] == "previous token"]
     found: Facts = {
