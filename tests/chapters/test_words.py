@@ -38,3 +38,7 @@ def test_facts_of_a_model_begin_alike_by_its_name_and_its_title():
     assert [words.prefix(each) for each in ("firefox-pt-en", "Firefox pt→en")] == ["pt", "pt"]
     assert words.prefix("MiniLM") == words.prefix("minilm") == "minilm"
     assert words.prefix("my-model") == "my_model"
+
+
+def test_a_number_of_any_sign_has_the_minus_of_print_and_zero_none():
+    assert words.number(-0.304, -0.45, -0.0) == "−0.30 [−0.45, 0.00]"

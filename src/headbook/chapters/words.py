@@ -62,7 +62,9 @@ def exact_estimate(value: float, low: float, high: float | int) -> str:
 
 def number(value: float, low: float, high: float | int, digits: int = 2) -> str:
     """A number that is no share, with its interval: `2.01 [1.96, 2.08]`."""
-    shown, *ends = (f"{each:.{digits}f}".replace("-", "−") for each in (value, low, high))
+    # Adding zero takes the sign from a zero that has one.
+    rounded = (round(float(each), digits) + 0.0 for each in (value, low, high))
+    shown, *ends = (f"{each:.{digits}f}".replace("-", "−") for each in rounded)
     return f"{shown} [{', '.join(ends)}]"
 
 
