@@ -302,6 +302,9 @@ def moments(ways: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(update=frame["update"].map(words.count))
 
 
+_PLACE = [f"{Score.MARGIN}_layer", f"{Score.MARGIN}_head"]
+
+
 def facts(tables: Tables) -> Facts:
     """The numbers of the prose about long trainings."""
     ways, ends = tables["ways"], tables["ends"].set_index("model")
@@ -323,6 +326,8 @@ def facts(tables: Tables) -> Facts:
             f"{short}_gold_own": words.percent(gold.iloc[-1][Score.OWN]),
             f"{short}_gold_rare": words.percent(gold.iloc[-1][Score.RARE]),
             f"{short}_margin": words.points(gold.iloc[-1][Score.MARGIN]),
+            f"{short}_margin_estimate": words.points_estimate(*_three(gold.iloc[-1], Score.MARGIN)),
+            f"{short}_margin_head": words.head(*gold.iloc[-1][_PLACE]),
             f"{short}_nats_first": f"{first['nats']:.1f}",
             f"{short}_nats": f"{last['nats']:.1f}",
         }

@@ -283,6 +283,7 @@ def _of_test(tables: Tables) -> Facts:
               for kind in ("encoder", "cross")}  # fmt: skip
     found: Facts = {
         "sentences": words.count(one["sentences"]),
+        "heads": str(round(by["pruned"].iloc[-1] / by["share"].iloc[-1])),
         "bleu": f"{one['bleu']:.1f}",
         "fifth": words.signed(by.loc[0.2, "difference"]),
         "fifth_interval": words.between(by.loc[0.2, "low"], by.loc[0.2, "high"]),

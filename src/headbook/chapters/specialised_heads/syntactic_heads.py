@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.specialised_heads._released import EWT, TEXTS, Reading, readings
+from headbook.chapters.specialised_heads._released import ENGLISH, EWT, TEXTS, Reading, readings
 from headbook.chapters.specialised_heads._roles import NAMES, paper_accuracies
 from headbook.chapters.tables import claim_row, loaded_labels
 from headbook.chapters.words import TITLES
@@ -210,8 +210,18 @@ def facts(tables: Tables) -> Facts:
         found[f"{key}_offset"] = words.percent(row["baseline"])
         found[f"{key}_rule"] = words.percent(row["rule"])
         found[f"{key}_head"] = words.head(row["layer"], row["head"])
-    for row in released.query("text == @text and model == @words.OURS").to_dict("records"):
-        found[f"{_key(row['relation'])}_ours"] = words.percent(row["value"])
+    ours = released[released["model"] == words.OURS]
+    for row in ours.query("text == @text").to_dict("records"):
+        key = f"{_key(row['relation'])}_ours"
+        found[key] = words.percent(row["value"])
+        found[f"{key}_head"] = words.head(row["layer"], row["head"])
+        found[f"{key}_margin"] = words.points_estimate(
+            row["margin"], row["margin_low"], row["margin_high"]
+        )
+    for row in ours[ours["text"] == ENGLISH].to_dict("records"):
+        found[f"{_key(row['relation'])}_ours_parallel"] = words.points_estimate(
+            row["margin"], row["margin_low"], row["margin_high"]
+        )
     for row in paper_accuracies().query("text == 'WMT en-ru'").to_dict("records"):
         found[f"{_key(row['relation'])}_paper"] = words.percent(row["value"])
         found[f"{_key(row['relation'])}_paper_offset"] = words.percent(row["baseline"])
