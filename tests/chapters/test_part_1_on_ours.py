@@ -7,6 +7,7 @@ import pytest
 
 from headbook import paths
 from headbook.chapters.chapter import find
+from headbook.chapters.page import published_tables
 from headbook.chapters.specialised_heads._released import ENGLISH, read, trees_of
 from headbook.chapters.specialised_heads._role_claims import role_claims
 from headbook.chapters.specialised_heads._roles import Roles
@@ -49,3 +50,17 @@ def test_a_model_under_way_is_no_evidence_about_roles():
     assert not set(own["outcome"]) & {Outcome.PASS, Outcome.FAIL, Outcome.UNDECIDED}
     closed = own[own["outcome"] == Outcome.CLOSED]
     assert len(closed) > 10 and closed["closed"].str.contains("converged|present|diagnostic").all()
+
+
+@pytest.mark.parametrize("number", [16, 22])
+def test_small_models_are_not_averaged_with_the_long_training(number: int):
+    """Its rows change its own facts alone."""
+    chapter = find(number)
+    tables = published_tables(chapter)
+    without = {
+        name: rows[rows["model"] != OURS] if "model" in rows else rows
+        for name, rows in tables.items()
+    }
+    every, others = chapter.facts(tables), chapter.facts(without)
+    assert {name: every[name] for name in others} == others
+    assert {name for name in every.keys() - others.keys() if not name.startswith("ours_")} == set()

@@ -10,6 +10,7 @@ from headbook.artefacts.catalogue import is_named, run
 from headbook.artefacts.encoders import EncoderRun
 from headbook.artefacts.heads import WithEncoder
 from headbook.artefacts.model import ModelRun
+from headbook.chapters.words import OURS
 from headbook.claims.gates import NONE, RELEASED
 from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.statistics import over_seeds, resampled_mean
@@ -81,6 +82,11 @@ def loaded_labels(model: str, target: str | None = "") -> dict[str, object]:
         made = run(model)
         labels |= {"corpus": Path(made.corpus).name, "seed": made.training.seed}
     return labels
+
+
+def small_models(claims: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a profile's models trained here, without released ones and the long training."""
+    return claims[(claims["corpus"] != RELEASED) & (claims["model"] != OURS)]
 
 
 def mean_claim(

@@ -33,7 +33,7 @@ from headbook.chapters.sixteen._released import (
     titled,
     whole,
 )
-from headbook.chapters.tables import claims_table
+from headbook.chapters.tables import claims_table, small_models
 from headbook.pruning.ranking import ascending
 from headbook.runs.store import Store
 from headbook.statistics import interval
@@ -266,7 +266,7 @@ def facts(tables: Tables) -> Facts:
         for name, order in (("young_importance", Order.POSITION), ("young_random", Order.RANDOM),
                             ("young_ablation", Order.ABLATION)):  # fmt: skip
             found[name] = words.percent(young.loc[str(order)].mean())
-        fifth = tables["claims"].query("claim == 'michel-f3-fifth-free' and corpus != 'released'")
+        fifth = small_models(tables["claims"]).query("claim == 'michel-f3-fifth-free'")
         found["young_fifth"] = words.tenths(fifth["value"].mean())
         found["young_models"] = str(tables["kept"]["model"].nunique())
     return found

@@ -18,9 +18,9 @@ from headbook.chapters.specialised_heads._subject import (
     pass_of,
     propagated,
 )
-from headbook.chapters.tables import claims_table, loaded_labels
+from headbook.chapters.tables import claims_table, released_claim, small_models
 from headbook.chapters.words import TITLES
-from headbook.claims.gates import NONE, RELEASED
+from headbook.claims.gates import NONE
 from headbook.claims.ledger import load as ledger
 from headbook.claims.rule import Outcome, judge
 from headbook.heads.measure import percentiles
@@ -168,7 +168,7 @@ def _claims(each: Subject, nulls: Mapping[str, float]) -> Iterator[dict[str, obj
     """One row per claim for each model on its treebank."""
     if each.roles.reading.text == SAMPLE:
         return
-    labels = loaded_labels(each.model.name, each.model.languages[1])
+    name, target = each.model.name, each.model.languages[1]
     parts, held = each.parts, each.roles.held
     values = {
         DOMINANCE_CLAIM: interval((parts.max(-1) * parts.shape[-1]).mean(-1)),
@@ -185,11 +185,10 @@ def _claims(each: Subject, nulls: Mapping[str, float]) -> Iterator[dict[str, obj
         RARE_CLAIM: float(each.roles.sums["rare_chance"].ratio()[0, 0, ONE_OF_TWO]),
     }
     for claim, (value, low, high) in values.items():
-        row = {"claim": claim, **labels, "value": value, "low": low, "high": high,
-               "baseline": baselines.get(claim, float("nan"))}  # fmt: skip
-        closed = _closed(claim, row, nulls, held)
-        # Of a model trained here the ledger knows whether it has converged.
-        yield row | {"closed": "" if closed == NONE and labels["corpus"] != RELEASED else closed}
+        baseline = baselines.get(claim, float("nan"))
+        closed = _closed(claim, {"model": name, "baseline": baseline}, nulls, held)
+        yield released_claim(claim, name, value, low, high, baseline=baseline, target=target,
+                             closed=closed)  # fmt: skip
 
 
 def _closed(claim: str, row: Mapping, nulls: Mapping[str, float], held: Mapping) -> str:
@@ -328,7 +327,7 @@ def facts(tables: Tables) -> Facts:
     }  # fmt: skip
     if "layers" in tables:
         young = trained(tables)
-        claims = tables["claims"].query("corpus != @RELEASED").groupby("claim")["value"].mean()
+        claims = small_models(tables["claims"]).groupby("claim")["value"].mean()
         found |= {"trained_largest": f"{young['value'].mean():.2f}",
                   "trained_top_mean": words.percent(young["value"].mean() / PAPER_HEADS),
                   "trained_models": str(young["models"].iloc[0]),
