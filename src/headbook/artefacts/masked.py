@@ -16,7 +16,7 @@ from headbook.artefacts.model import TrainedModel, corpus_of, heads_of
 from headbook.corpora.batches import Batch, EncodedPair, in_order
 from headbook.corpora.readers import Pairs, ParallelCorpus
 from headbook.models.attention import MemoryMask
-from headbook.models.decoding import Search, translate
+from headbook.models.decoding import GREEDY, Search, translate
 from headbook.models.gates import closed
 from headbook.models.greedy import translate_greedily
 from headbook.models.transformer import Transformer
@@ -26,7 +26,6 @@ from headbook.training.paired import corpus_bleu, statistics
 from headbook.types import HeadId, Kind, UserError
 
 MASKED = Stage("masked", version=1)
-GREEDY = Search(beam=1)
 TOKENS = 4096
 """Padded tokens a batch."""
 ROWS = "rows.jsonl"

@@ -16,7 +16,7 @@ from headbook.corpora.masked import mask_id
 from headbook.corpora.registry import registry
 from headbook.corpora.subwords import Subwords
 from headbook.models.attention import MemoryMask
-from headbook.models.decoding import Search
+from headbook.models.decoding import GREEDY
 from headbook.models.greedy import translate_greedily
 from headbook.models.loaded import Span
 from headbook.models.transformer import Transformer
@@ -27,7 +27,6 @@ from headbook.types import UserError
 
 WEIGHTS = "best.safetensors"
 SOURCE, TARGET = "source.json", "target.json"
-GREEDY = Search(beam=1)
 UNRECORDED = "an unrecorded corpus"
 HIDDEN = 7
 """Of so many tokens a masked language model is asked for one, about the share it was trained on."""

@@ -25,6 +25,9 @@ class Search:
         return (self.longest * (source != PAD).sum(1)).long() + 10
 
 
+GREEDY = Search(beam=1)
+
+
 def length_penalty(length: Float[Tensor, "*shape"], exponent: float) -> Float[Tensor, "*shape"]:
     """((5 + length) / 6)^exponent; a hypothesis' log probability is divided by it."""
     return ((5 + length) / 6) ** exponent
