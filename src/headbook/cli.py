@@ -25,7 +25,8 @@ ModelNames = Annotated[
 ProfileOrNone = Annotated[
     str | None,
     typer.Option(
-        help="A file of notebooks/profiles, where no model is named: smoke, quick, laptop, full."
+        help="Where no model is named, a file of notebooks/profiles: smoke, quick, laptop, long, "
+        "full."
     ),
 ]
 Corpus = Annotated[str | None, typer.Option(help="Instead of the profile's corpora.")]
@@ -77,7 +78,7 @@ def run(
     profile: Annotated[
         str | None,
         typer.Option(
-            help="published, smoke, quick, laptop or full; published by default, and quick where "
+            help="published, smoke, quick, laptop, long or full; published, or quick where "
             "a corpus, size or seed is given."
         ),
     ] = None,
@@ -167,7 +168,9 @@ def publish(
     names: Names = None,
     profile: Annotated[
         str | None,
-        typer.Option(help="released, smoke, quick, laptop or full; each page's own by default."),
+        typer.Option(
+            help="released, smoke, quick, laptop, long or full; each page's own by default."
+        ),
     ] = None,
     model: Annotated[
         str | None, typer.Option(help="Adds rows of this model to the released ones.")

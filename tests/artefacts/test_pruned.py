@@ -131,6 +131,13 @@ def test_a_pruned_model_holds_its_heads_curve_and_translations(base: TrainedMode
         made.model(3)
 
 
+def test_only_the_first_sentences_are_translated_where_the_run_says_so(base: TrainedModel) -> None:
+    whole, part = learned(base), learned(base, tested=2)
+    assert part.translations == whole.translations[:2]
+    run = ControlRun(base.run, EVERYTHING, CLOSED, TRAINING, tested=3)
+    assert len(control(base, run, Store(base.folder.parents[1])).translations) == 3
+
+
 def logits(made: Transformer, base: TrainedModel) -> torch.Tensor:
     pairs = base.training_pairs[:3]
     return made(collate(pairs, range(3))).detach()

@@ -176,6 +176,17 @@ def test_every_model_has_a_row_with_its_distances(encoder: Sweep):
     assert rows.loc[BEFORE, "valid_loss_nats"] == 2.0 and (gates["valid_loss_nats"] == 3.0).all()
 
 
+def test_the_model_before_is_scored_on_as_many_sentences_as_the_pruned_ones(encoder: Sweep):
+    for point in (*encoder.points, encoder.whole, *encoder.random, *encoder.scratch):
+        file = point.made.folder / "test.txt"
+        file.write_text("\n".join(file.read_text().splitlines()[:20]) + "\n")
+    rows = point_rows(encoder).set_index("arm")
+    metric = BLEU()
+    first = metric.corpus_score(translations(8)[:20], [list(references()[:20])]).score
+    assert rows.loc[BEFORE, "bleu"] == pytest.approx(first) and first < bleu(8)
+    assert np.isfinite(rows.loc[FURTHER, "to_before"])
+
+
 def test_equal_translations_are_not_called_different(encoder: Sweep):
     again = Translated("again", NOT_LEARNED, encoder.base)
     test = compared(again, encoder.before)

@@ -177,6 +177,19 @@ def test_an_added_model_leaves_the_other_rows_to_the_letter(tables: Tables, tmp_
     assert run["config"] == MADE_BY["config"] and run["text_columns"]["scores"]
 
 
+def test_of_a_table_without_models_the_rows_of_the_corpus_are_added(tmp_path: Path):
+    def made(model: str, corpus: str, pairs: int) -> Tables:
+        return {"scores": pd.DataFrame({"model": [model], "corpus": [corpus]}),
+                "splits": pd.DataFrame({"corpus": [corpus], "pairs": [pairs]}),
+                "machine": pd.DataFrame({"cores": [pairs]})}  # fmt: skip
+
+    write(STUDY, "smoke", made("a", "x", 1), MADE_BY, tmp_path)
+    for pairs in (2, 3):
+        add(STUDY, "smoke", made("b", "y", pairs), "b", {}, tmp_path)
+    assert lines(tmp_path, "splits") == ["corpus,pairs", "x,1", "y,3"]
+    assert lines(tmp_path, "machine") == ["cores", "1"]
+
+
 def test_a_model_added_twice_is_replaced(tables: Tables, tmp_path: Path):
     write(STUDY, "smoke", tables, MADE_BY, tmp_path)
     before = lines(tmp_path)

@@ -11,10 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from headbook import paths
+from headbook.artefacts.catalogue import run
 from headbook.artefacts.model import corpus_of, ingredients
 from headbook.chapters import config as configs
 from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
+from headbook.chapters.page import _added
 from headbook.chapters.profile import PROFILES
 from headbook.chapters.results import folder, published
 from headbook.chapters.specialised_heads import (
@@ -23,6 +25,7 @@ from headbook.chapters.specialised_heads import (
 from headbook.chapters.specialised_heads import (
     _trained_relative_positions as relative_positions,
 )
+from headbook.chapters.tables import model_name
 from headbook.cli import app
 from headbook.publishing.results import chosen
 from headbook.publishing.results import published as computed
@@ -66,6 +69,30 @@ def test_each_named_page_gets_its_tables(root: Path):
         assert published(name, "smoke").tables["numbers"]["number"].tolist() == [number]
 
 
+def test_the_model_of_a_profile_that_joins_another_is_added_to_its_tables_by_name(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+):
+    model = run("controlled-svo-16")
+    joined = replace(PROFILES["smoke"], models=(model,), joins="smoke")
+    both = {"smoke": configs.PROFILES["smoke"], "later": joined}
+    monkeypatch.setattr(configs, "PROFILES", MappingProxyType(both))
+
+    def trained_here(config: Config, store: Store) -> Tables:
+        names = ["other"] if config.profile == "smoke" else [model_name(model), "a stranger"]
+        return {"numbers": pd.DataFrame({"model": names, "number": range(len(names))}),
+                "splits": pd.DataFrame({"corpus": names})}  # fmt: skip
+
+    monkeypatch.setattr(confidence_and_roles, "trained_here", trained_here)
+    publish(["11"], "smoke")
+    assert publish(["11"], "later") == [root / "results" / "smoke" / "11_confidence_and_roles"]
+    found = published("11_confidence_and_roles", "smoke")
+    assert found.tables["numbers"]["model"].tolist() == ["other", "controlled-svo-16"]
+    assert found.run["config"]["profile"] == "smoke"
+    (added,) = found.run["added"]
+    assert (added["model"], added["profile"]) == ("controlled-svo-16", "later")
+    assert "headbook publish 11 --profile later" in _added(11, added)
+
+
 def test_what_a_page_read_is_recorded_with_it_and_nothing_else(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -74,11 +101,11 @@ def test_what_a_page_read_is_recorded_with_it_and_nothing_else(
     monkeypatch.setattr(relative_positions, "trained_here", lambda config, store: {})
     where, unread = publish(["11", "12"], "smoke")
     assert json.loads((unread / "run.json").read_text())["runs"] == []
-    run = json.loads((where / "run.json").read_text())
-    assert run["config"]["profile"] == "smoke"
-    assert [made["ingredients"]["config"]["training"]["seed"] for made in run["runs"]] == [0]
-    assert run["runs"][0]["ingredients"]["stage"]["name"] == "model"
-    assert str(root) not in json.dumps(run)
+    record = json.loads((where / "run.json").read_text())
+    assert record["config"]["profile"] == "smoke"
+    assert [made["ingredients"]["config"]["training"]["seed"] for made in record["runs"]] == [0]
+    assert record["runs"][0]["ingredients"]["stage"]["name"] == "model"
+    assert str(root) not in json.dumps(record)
 
 
 def test_publishing_stops_in_time_and_goes_on_from_there(

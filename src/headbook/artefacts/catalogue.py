@@ -105,6 +105,14 @@ def run(name: str) -> Run:
     return recipe(name).run
 
 
+def name_of(wanted: Run) -> str:
+    """The name of the model that this run trains; UserError where the catalogue has none."""
+    for name, each in catalogue().items():
+        if each.recipe.run == wanted:
+            return name
+    raise UserError("this training has no name: add it to data/models.toml")
+
+
 def runs(*names: str) -> tuple[Run, ...]:
     """The runs of several models."""
     return tuple(map(run, names))

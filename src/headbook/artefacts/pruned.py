@@ -59,6 +59,7 @@ class PruningRun:
     training: TrainingConfig
     source: Source = Source.CODE
     gate_factor: float = 1.0
+    tested: int | None = None  # sentences of the primary test set that are translated; all if None
 
     def __post_init__(self) -> None:
         HeadPenalty(self.penalty)  # refuses what is no λ, before anything is trained
@@ -73,6 +74,7 @@ class ControlRun:
     closed: tuple[HeadId, ...]
     training: TrainingConfig
     start: Start = Start.TRAINED
+    tested: int | None = None
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class PrunedModel(TrainedModel):
 
     @property
     def translations(self) -> list[str]:
-        """Of the primary test set."""
+        """Of the primary test set, or of its first sentences."""
         return primary_translations(self)
 
     def model(self, update: int | None = None) -> Transformer:
@@ -169,7 +171,7 @@ def _learn(made: PrunedModel, run: PruningRun) -> None:
         for kind, layer, gate in gates(model)
         for head, value in enumerate(gate.log_alpha.tolist())
     ]
-    _finish(made, model, decided_closed(model), learned)
+    _finish(made, model, decided_closed(model), learned, run.tested)
 
 
 def _train_control(made: PrunedModel, run: ControlRun) -> None:
@@ -181,7 +183,7 @@ def _train_control(made: PrunedModel, run: ControlRun) -> None:
     elif run.kinds == ENCODER_ONLY:
         freeze_decoder(model)
     _train(made, model, run.training, groups=parameter_groups(model, 1.0)[:1])
-    _finish(made, model, run.closed, [])
+    _finish(made, model, run.closed, [], run.tested)
 
 
 def _train(made: PrunedModel, model: Transformer, training: TrainingConfig, **more: object) -> None:
@@ -193,7 +195,11 @@ def _train(made: PrunedModel, model: Transformer, training: TrainingConfig, **mo
 
 
 def _finish(
-    made: PrunedModel, model: Transformer, closed: tuple[HeadId, ...], learned: list[tuple]
+    made: PrunedModel,
+    model: Transformer,
+    closed: tuple[HeadId, ...],
+    learned: list[tuple],
+    tested: int | None,
 ) -> None:
     """Keeps the weights without gates, which heads are closed, and the translations."""
     notes = {
@@ -204,7 +210,7 @@ def _finish(
     open_all(model)
     checkpoint.save_model(model, made.folder / "model.safetensors")
     name, pairs = next(iter(made.corpus.tests.items()))
-    score(made, take_out(made.model()), {name: pairs})
+    score(made, take_out(made.model()), {name: pairs.first(tested)})
     for kept in (*made.folder.glob("snapshot-*"), made.folder / "best.safetensors"):
         kept.unlink(missing_ok=True)
 

@@ -220,7 +220,7 @@ def _added(number: int, own: Mapping[str, Any]) -> str:
         return f"Rows of superseded claims, from before: {made}"
     if "model" in own:
         subject = escape(own["model"])
-        option = f"--model {subject}"
+        option = f"--profile {own['profile']}" if "profile" in own else f"--model {subject}"
         if weights := own.get("weights"):
             subject += f", weights after {weights['updates']:,} of {weights['planned']:,} updates"
     else:

@@ -43,6 +43,7 @@ class Pruning:
     scratch_encoder_corpora: tuple[str, ...] | None = None  # with gates in the encoder; or those
     encoder_corpora: tuple[str, ...] | None = None  # swept with gates in the encoder alone; or all
     examined_corpora: tuple[str, ...] | None = None  # whose heads are scored singly; all if None
+    tested: int | None = None  # sentences of a test set that pruned models translate; all if None
     translated: int = 500  # sentences of a test set that masks are scored on, greedily
     examined: int = 500  # sentences that importance and relevance are measured on
     levels: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -86,6 +87,7 @@ class Profile:
     varied_seeds: int = 1  # of that one and of its variants, from its own seed on
     layers: LayerSample | None = None  # for language models of the first model's source side
     regularising: Regularising | None = None
+    joins: str | None = None  # the profile to whose published tables those of this one are added
 
 
 def read(file: Path) -> Profile | None:

@@ -111,20 +111,25 @@ def add(
     """Adds one model's rows to published tables; the rows of others stay to the letter.
 
     Its rows are those of its name, and of parts of it ("minilm, encoder"); those of an earlier
-    publication are replaced. A new column is empty in the rows that stay. Tables without a column
-    `model` are left alone. In the record, `added` says how and when these rows were measured.
+    publication are replaced. A new column is empty in the rows that stay. Of a table without a
+    column `model` the rows of its corpus are added; one without either is left alone. In the
+    record, `added` says how and when these rows were measured.
     UserError where the page was never published, and for a table that it was published without.
     """
     before = published(study, profile, root)
     cells = _written(folder(study, profile, root))
     text = before.run.get("text_columns", {})
     for name, table in tables.items():
-        if "model" not in table:
+        if not {"model", "corpus"} & set(table):
             continue
-        new = _cells(_csv(table[_of(table, model)]))
         if name not in cells:
             raise UserError(f"no table {name!r} is published of {study}: publish the whole page")
-        others = cells[name][~_of(cells[name], model)]
+        if "model" in table:
+            new = _cells(_csv(table[_of(table, model)]))
+            others = cells[name][~_of(cells[name], model)]
+        else:
+            new = _cells(_csv(table))
+            others = cells[name][~cells[name]["corpus"].isin(new["corpus"])]
         cells[name] = pd.concat([others, new], ignore_index=True).fillna("")
         further = set(new) - set(others)
         of_further = [each for each in _text_columns(table) if each in further]

@@ -49,14 +49,17 @@ def swept(base: TrainedModel, kinds: Kinds, config: Config, store: Store) -> Ite
     """The models of the sweep, one per penalty."""
     pruning = config.preset.pruning
     for penalty in pruning.penalties:
-        factor = pruning.gate_factor
-        run = PruningRun(base.run, kinds, penalty, _training(base, config), gate_factor=factor)
+        run = PruningRun(
+            base.run, kinds, penalty, _training(base, config), gate_factor=pruning.gate_factor,
+            tested=pruning.tested,
+        )  # fmt: skip
         yield Point(GATES, penalty, pruned(base, run, store))
 
 
 def further(base: TrainedModel, kinds: Kinds, config: Config, store: Store) -> Point:
     """The unpruned model after the same further training, with which pruning is compared."""
-    run = ControlRun(base.run, kinds, (), _training(base, config))
+    tested = config.preset.pruning.tested
+    run = ControlRun(base.run, kinds, (), _training(base, config), tested=tested)
     return Point(FURTHER, NOT_LEARNED, control(base, run, store))
 
 
@@ -66,7 +69,8 @@ def random_controls(
     """Random heads, as many in each block as the gates kept, with the same further training."""
     for point in controlled(points, config.preset.pruning.controls):
         closed = shuffled(point.closed, base.run.size.heads, base.run.training.seed)
-        run = ControlRun(base.run, kinds, closed, _training(base, config))
+        tested = config.preset.pruning.tested
+        run = ControlRun(base.run, kinds, closed, _training(base, config), tested=tested)
         yield Point(RANDOM, point.penalty, control(base, run, store))
 
 

@@ -5,10 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from headbook.artefacts.catalogue import name_of
 from headbook.chapters.chapter import Chapter, find
 from headbook.chapters.config import Config
 from headbook.chapters.page import add_measured, add_model, publish_chapter
-from headbook.chapters.results import write
+from headbook.chapters.results import add, write
+from headbook.chapters.tables import model_name
 from headbook.claims.gates import RELEASED
 from headbook.claims.ledger import load as ledger
 from headbook.looking.load import load
@@ -62,8 +64,8 @@ def published(
     Without a profile a page with released models is published as `released`, and one of models
     trained here alone as `laptop`. With a `model`, by a name that `hb.load` knows, its rows alone
     are measured and added to those of `released`; with parameters `given`, what these alone
-    measure. Beside the tables stand the records of all runs
-    that the page got from the store.
+    measure. The one model of a profile that joins another is added to the tables of that one, by
+    its name. Beside the tables stand the records of all runs that the page got from the store.
     """
     if model:
         load(model)  # A wrong name is said before anything is measured.
@@ -83,6 +85,13 @@ def _of_models_trained_here(chapter: Chapter, config: Config) -> Path:
     store = Store.default()
     tables = chapter.trained_here(config, store)
     described = {"config": plain(config), "runs": store.records()}
+    if joined := config.preset.joins:
+        (run,) = config.models()
+        name = name_of(run)
+        for table in tables.values():
+            if "model" in table:
+                table["model"] = table["model"].replace(model_name(run), name)
+        return add(chapter.name, joined, tables, name, {"profile": config.profile, **described})
     return write(chapter.name, config.profile, tables, described, stay=_superseded(chapter.name))
 
 

@@ -43,11 +43,13 @@ Replicates = Float[np.ndarray, " replicate"]
 
 @dataclass(frozen=True)
 class Translated:
-    """One model of a sweep, or the model before it, and how it translates the primary test set."""
+    """One model of a sweep, or the model before it, and how it translates the primary test set, or
+    its first `sentences`."""
 
     arm: str
     penalty: float
     made: TrainedModel
+    sentences: int | None = None
 
     @property
     def closed_heads(self) -> tuple[HeadId, ...]:
@@ -60,8 +62,9 @@ class Translated:
 
     @cached_property
     def statistics(self) -> Statistics:
+        found = primary_translations(self.made)[: self.sentences]
         references = next(iter(self.made.corpus.tests.values())).target
-        return statistics(primary_translations(self.made), references)
+        return statistics(found, references[: len(found)])
 
     @cached_property
     def bleu(self) -> Replicates:
@@ -92,7 +95,8 @@ class Sweep:
 
     @cached_property
     def before(self) -> Translated:
-        return Translated(BEFORE, NOT_LEARNED, self.base)
+        tested = len(self.whole.made.translations)
+        return Translated(BEFORE, NOT_LEARNED, self.base, tested)
 
     @cached_property
     def further(self) -> Translated:

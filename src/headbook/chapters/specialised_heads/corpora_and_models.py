@@ -112,6 +112,9 @@ def _model(model: TrainedModel) -> dict[str, object]:
     """
     curve, shape = model.curve, model.run.size
     last, best = curve.iloc[-1], curve.loc[curve["valid_loss_nats"].idxmin()]
+    # a training that went on from published weights counts tokens and seconds from there
+    restarts = curve["restarted"].fillna(0) if "restarted" in curve else np.zeros(len(curve))
+    sums = curve.groupby(restarts)[["target_tokens", "seconds"]].max().sum()
     end = curve.tail(LAST_ROWS)
     slope = np.polyfit(end["update"], end["valid_loss_nats"], 1)[0] if len(end) > 1 else np.nan
     return {
@@ -119,7 +122,7 @@ def _model(model: TrainedModel) -> dict[str, object]:
         "layers": shape.layers, "width": shape.width, "heads": shape.heads,
         "parameters": sum(each.numel() for each in model.untrained().parameters()),
         "updates": int(last["update"]), "epochs": int(last["epoch"]),
-        "target_tokens": int(last["target_tokens"]), "hours": last["seconds"] / 3600,
+        "target_tokens": int(sums["target_tokens"]), "hours": sums["seconds"] / 3600,
         "best_update": int(best["update"]), "best_valid_loss": best["valid_loss_nats"],
         "still_improving": bool(best["update"] == last["update"]), "slope": 1000 * slope,
     }  # fmt: skip
