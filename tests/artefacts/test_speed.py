@@ -60,6 +60,13 @@ def test_sizes_are_counted(found: Speed, model: TrainedModel) -> None:
     assert sizes["bytes"][0] - sizes["bytes"][1] == pytest.approx(4 * 6 * 536, abs=200)
 
 
+def test_keys_and_values_are_counted(found: Speed, model: TrainedModel) -> None:
+    """Of 4 sentences and 2 layers, 16 numbers of 4 bytes per position, and as many values."""
+    length = max(len(source) for source, _ in stage._sentences(model, 4))
+    whole = 4 * 2 * 2 * 16 * 4 * (RUN.tokens + length)
+    assert found.sizes["cached_bytes"].tolist() == [whole, whole // 2, 0]
+
+
 def test_cut_and_gated_models_agree_and_the_heads_mattered(found: Speed) -> None:
     sizes = found.sizes
     assert (sizes["largest_difference"] <= 1e-5 * sizes["largest_logit"]).all()

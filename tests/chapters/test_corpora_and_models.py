@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -10,6 +11,7 @@ from headbook.artefacts.model import TrainedModel, trained
 from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.specialised_heads import corpora_and_models as page
+from headbook.chapters.words import OURS
 from headbook.claims.ledger import load
 from headbook.claims.scorecard import checked
 from headbook.corpora.controlled import TargetOrder, split
@@ -84,6 +86,17 @@ def test_a_model_that_got_worse_is_not_still_improving(model: TrainedModel) -> N
     assert row["slope"] == pytest.approx(-25)
 
 
+def test_what_a_training_took_before_it_went_on_elsewhere_is_counted(model: TrainedModel) -> None:
+    changed = replace(model)
+    changed.__dict__["curve"] = pd.DataFrame(
+        {"update": [10, 20, 30, 40], "epoch": 0, "target_tokens": [5, 10, 4, 8],
+         "train_loss_nats": 1.0, "valid_loss_nats": [3.0, 2.0, 1.5, 1.2],
+         "seconds": [1800.0, 3600.0, 900.0, 1800.0], "restarted": [np.nan, np.nan, 20, 20]}
+    )  # fmt: skip
+    row = page._model(changed)
+    assert (row["updates"], row["target_tokens"], row["hours"]) == (40, 18, 1.5)
+
+
 def test_bleu_is_kept_with_signature_for_both_casings(tables: Tables) -> None:
     bleu = tables["bleu"].set_index("casing")
     assert set(bleu.index) == {"cased", "lower"}
@@ -126,6 +139,21 @@ def test_facts_are_of_all_models(tables: Tables) -> None:
     assert found["heads"] == str(3 * 2 * 2)
     assert len(page.trained(two)) == len(page.corpora(two)) == 2
     assert len(page.losses(two)) == 4
+
+
+def test_the_long_training_is_no_small_model(tables: Tables) -> None:
+    long = {"model": OURS, "corpus": "mixture-fr"}
+    both = {}
+    for name, table in tables.items():
+        copy = table.assign(**{key: value for key, value in long.items() if key in table})
+        both[name] = pd.concat([table, copy], ignore_index=True)
+    both["models"].loc[1, ["width", "updates", "hours"]] = [256, 20_000, 9.4]
+    small, found = page.facts(tables), page.facts(both)
+    assert small.items() < found.items() and small["models"] == "1"
+    assert (found["ours_updates"], found["ours_hours"], found["ours_width"]) == (
+        "20,000", "9", "256"
+    )  # fmt: skip
+    assert set(page.losses(both)["model"]) == {"controlled-sov", "Our en→fr model"}
 
 
 def test_every_released_model_has_a_place() -> None:

@@ -6,6 +6,8 @@ import pytest
 from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.specialised_heads import pruning_everything as page
+from headbook.chapters.tables import of_ours
+from headbook.chapters.words import OURS
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.runs.store import Store
@@ -83,6 +85,27 @@ def test_the_papers_points_add_up_to_its_counts():
     """Figure 9's points by heads pruned of 144."""
     shares = page.paper()["pruned"].unique() * 1.44
     assert shares.round(6).tolist() == [16, 41, 63, 76, 91, 108, 118]
+
+
+def test_the_long_training_stands_beside_the_small_models_and_not_among_them(tables: Tables):
+    claims = tables["claims"].fillna({"value": 0.25, "low": 0.1, "high": 0.4})
+    points = tables["points"].copy()
+    gates = points["arm"] == "gates"
+    # the second point keeps 4 of 12 heads
+    points.loc[gates, ["kept", "to_further", "to_further_low", "to_further_high"]] = [
+        [8, -0.5, -1.0, 0.1], [4, -2.0, -3.0, -1.0],
+    ]  # fmt: skip
+    small = tables | {"claims": claims, "points": points}
+    long = {n: each.assign(model=OURS) for n, each in small.items()}
+    long["claims"] = long["claims"].assign(value=0.5)
+    both = {name: pd.concat([small[name], long[name]], ignore_index=True) for name in small}
+    alone, found = page.facts(small), page.facts(both)
+    assert alone.items() < found.items()
+    assert found["ours_half"] == "−2.0 [−3.0, −1.0]" and found["ours_half_kept"] == "4"
+    assert found["ours_encoder"] == "+50 [10, 40]" and found["encoder"] == "25 points"
+    assert found["ours_points"] == "2" and int(found["ours_draws"]) == len(tables["controls"]) / 2
+    lines = page.by_kind(of_ours(both)).query("kind == 'encoder'")
+    assert len(lines) == 1 + tables["layers"]["pruned"].nunique()  # the whole model, its points
 
 
 def test_facts_and_tables_of_a_run(tables: Tables):

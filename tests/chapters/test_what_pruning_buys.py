@@ -12,6 +12,7 @@ from headbook.artefacts.speed import Speed, SpeedRun, Task
 from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.sixteen import what_pruning_buys as page
+from headbook.chapters.words import OURS
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.runs.store import Store
@@ -99,7 +100,7 @@ def test_masks_are_the_fixed_shares_and_the_sweeps(tables: Tables) -> None:
     assert even["share_pruned"].tolist() == [0, 0.5]
     assert len(sizes) <= 2 + len(SMOKE.preset.pruning.penalties)
     rows = tables["speed"]
-    assert len(rows) == len(sizes) * 4 * len(Task)
+    assert len(rows) == len(sizes) * 5 * len(Task)
     whole = rows[rows["mask"] == 0]
     assert (whole[["gain_percent", "low_percent", "high_percent"]] == 0).all(axis=None)
 
@@ -118,14 +119,34 @@ def test_a_redraw_measures_nothing(tables: Tables, monkeypatch: pytest.MonkeyPat
 def test_rows_of_the_figure_are_those_of_half_the_heads(tables: Tables) -> None:
     rows = page.halved(tables)
     assert rows["batch"].tolist() == [
-        name for name in ("1 sentence", "4 sentences", "16 sentences", "64 sentences") for _ in Task
-    ]
+        name for size in ("1", "4", "16", "32", "64") for _ in Task
+        for name in [f"{size} sentence{'s' if size != '1' else ''}"]
+    ]  # fmt: skip
     paper = rows.dropna(subset="paper")
     assert set(paper["task"]) == {page.NAMES[Task.FORWARD]}
     assert paper["paper"].tolist() == list(page.PAPER.values())
     speed = tables["speed"].query("task == 'decoding' and mask == 1")
     shown = rows.loc[rows["task"] == page.NAMES[Task.DECODING], "value"]
     assert np.allclose(shown, speed.sort_values("batch")["gain_percent"])
+
+
+def test_keys_and_values_stand_in_the_table_where_they_were_counted(tables: Tables) -> None:
+    column = "MiB of keys and values"
+    shown = page.sizes(tables)
+    assert float(shown[column].iloc[0]) >= float(shown[column].iloc[-1])
+    earlier = tables | {"sizes": tables["sizes"].drop(columns="cached_bytes")}
+    pd.testing.assert_frame_equal(page.sizes(earlier), shown.drop(columns=column))
+
+
+def test_the_long_training_is_told_of_and_the_small_model_beside_it(tables: Tables) -> None:
+    named = tables["sizes"].assign(attention_share=0.5), tables["speed"]
+    ours = {name: table.assign(model=OURS, corpus="c") for name, table in
+            zip(("sizes", "speed"), named, strict=True)}  # fmt: skip
+    both = {name: pd.concat([tables[name], ours[name]], ignore_index=True) for name in ours}
+    found, small = page.facts(tables | both), page.facts(tables)
+    assert found["model"] == "Our en→fr model" and found["attention"].startswith("50")
+    assert found["small_attention"] == small["attention"]
+    assert found["small_decoding_64"] == small["decoding_64"]
 
 
 def test_facts_of_a_planted_measurement() -> None:

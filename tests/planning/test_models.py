@@ -71,6 +71,20 @@ def test_bleu_is_the_published_one(store: Store):
     assert row["BLEU"] == f"{float(line.split(',')[2]):.1f}" and row["converged"] == "no"
 
 
+def test_a_model_that_was_added_to_the_published_ones_has_its_bleu_too(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = tmp_path / "results" / "laptop" / "10_corpora_and_models"
+    folder.mkdir(parents=True)
+    made = {"ingredients": {"stage": {"name": "model"}, "config": plain(run("mixture-fr-256"))}}
+    record = {"runs": [], "added": [{"model": "mixture-fr-256", "runs": [made]}]}
+    (folder / "run.json").write_text(json.dumps(record))
+    (folder / "bleu.csv").write_text("model,casing,score\nmixture-fr-256,cased,61.25\n")
+    monkeypatch.setattr(paths, "RESULTS", tmp_path / "results")
+    row = rows(store, "mixture-fr-256")["mixture-fr-256"]
+    assert (row["BLEU"], row["converged"]) == ("61.2", "–")
+
+
 def test_weights_are_counted_and_loaded_by_name(store: Store):
     with pytest.raises(UserError, match=f"`headbook train {NAME}`") as caught:
         hb.load(NAME)

@@ -42,7 +42,7 @@ class SpeedRun:
     """
 
     masks: tuple[tuple[HeadId, ...], ...]
-    batches: tuple[int, ...] = (1, 4, 16, 64)
+    batches: tuple[int, ...] = (1, 4, 16, 32, 64)
     tokens: int = 20
     rounds: int = 15
 
@@ -57,7 +57,8 @@ class Speed:
 
     `times`: one row per task, batch size, mask (its place in the run) and round, with the seconds,
     sentences and decoded tokens. `sizes`: one row per mask, with heads, parameters, those in
-    attention, bytes on disk, and the largest logits of the gated model and of the difference.
+    attention, bytes on disk, bytes of keys and values at the end of decoding the largest batch, and
+    the largest logits of the gated model and of the difference.
     """
 
     run: SpeedRun
@@ -82,7 +83,12 @@ def _measure(trained: TrainedModel, run: SpeedRun, folder: Path) -> None:
     pairs = _sentences(trained, max(run.batches))
     cut = [_without(model, mask) for mask in run.masks]
     sizes = [
-        {"mask": number, **_size(smaller, folder), **_difference(model, mask, smaller, pairs)}
+        {
+            "mask": number,
+            **_size(smaller, folder),
+            "cached_bytes": _cached(smaller, pairs, run),
+            **_difference(model, mask, smaller, pairs),
+        }
         for number, (mask, smaller) in enumerate(zip(run.masks, cut, strict=True))
     ]
     pd.DataFrame(sizes).to_csv(folder / "sizes.csv", index=False)
@@ -113,6 +119,20 @@ def _size(model: Transformer, folder: Path) -> dict[str, int]:
         "attention_parameters": sum(p.numel() for block in attention for p in block.parameters()),
         "bytes": size,
     }
+
+
+@torch.inference_mode()
+def _cached(model: Transformer, pairs: Sequence[EncodedPair], run: SpeedRun) -> int:
+    """Bytes of keys and values that the decoder holds when it has decoded the pairs as one batch.
+
+    None are held of a block without heads.
+    """
+    source = collate(pairs, range(len(pairs))).to(next(model.parameters()).device).source
+    memory, mask = model.encode(source)
+    cache = model.empty_cache()
+    model.decode(source.new_full((len(source), run.tokens), PAD), memory, mask, cache)
+    held = [each for kept in (*cache.own, *cache.cross) for each in (kept.keys, kept.values)]
+    return sum(each.nbytes for each in held if each is not None)
 
 
 @torch.inference_mode()

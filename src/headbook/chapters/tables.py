@@ -10,6 +10,7 @@ from headbook.artefacts.catalogue import is_named, run
 from headbook.artefacts.encoders import EncoderRun
 from headbook.artefacts.heads import WithEncoder
 from headbook.artefacts.model import ModelRun
+from headbook.chapters.chapter import Tables
 from headbook.chapters.words import OURS
 from headbook.claims.gates import NONE, RELEASED
 from headbook.claims.verdict import COLUMNS, OPTIONAL
@@ -84,9 +85,21 @@ def loaded_labels(model: str, target: str | None = "") -> dict[str, object]:
     return labels
 
 
-def small_models(claims: pd.DataFrame) -> pd.DataFrame:
+def small_models(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of a profile's models trained here, without released ones and the long training."""
-    return claims[(claims["corpus"] != RELEASED) & (claims["model"] != OURS)]
+    if "corpus" in rows:
+        rows = rows[rows["corpus"] != RELEASED]
+    return rows[rows["model"] != OURS]
+
+
+def of_small(tables: Tables) -> Tables:
+    """The same of every table that names models."""
+    return {n: small_models(each) if "model" in each else each for n, each in tables.items()}
+
+
+def of_ours(tables: Tables) -> Tables:
+    """Of every table that names models the rows of the long training."""
+    return {n: t[t["model"] == OURS] if "model" in t else t for n, t in tables.items()}
 
 
 def mean_claim(

@@ -114,7 +114,12 @@ def tenths(share: float) -> str:
 
 
 def model(name: str) -> str:
-    """A model trained here, `multi30k-de w128 s0` as `multi30k-de (width 128, seed 0)`."""
+    """A model trained here, `multi30k-de w128 s0` as `multi30k-de (width 128, seed 0)`.
+
+    One that has a title, by that.
+    """
+    if name in TITLES:
+        return TITLES[name]
     named = re.sub(r" w(\d+) s(\d+)", r" (width \1, seed \2)", name)
     return re.sub(r" s(\d+)$", r" (seed \1)", named)
 

@@ -48,14 +48,18 @@ class Known:
 def _published(profile: str) -> Iterator[tuple[str, float, str]]:
     """Config, cased BLEU of the first test set, and convergence of a profile's models."""
     evidence = Evidence(paths.RESULTS / profile)
-    record = evidence.folder / TRAINED_PAGE / "run.json"
-    made = json.loads(record.read_text())["runs"] if record.exists() else []
-    for each in made:
+    file = evidence.folder / TRAINED_PAGE / "run.json"
+    record = json.loads(file.read_text()) if file.exists() else {"runs": []}
+    added = record.get("added", [])
+    made = [(each, "") for each in record["runs"]]
+    made += [(each, one["model"]) for one in added for each in one.get("runs", [])]
+    for each, name in made:
         ingredients = each["ingredients"]
         if ingredients["stage"]["name"] != TRAINED.name:
             continue
         config = ingredients["config"]
-        name = f"{config['corpus']} w{config['size']['width']} s{config['training']['seed']}"
+        if not name:
+            name = f"{config['corpus']} w{config['size']['width']} s{config['training']['seed']}"
         scores = evidence.rows(TRAINED_PAGE, "bleu", model=name, casing="cased")
         change = moved(name, evidence)
         ended = UNKNOWN if change is None else "yes" if change < SMALL_BLEU else "no"

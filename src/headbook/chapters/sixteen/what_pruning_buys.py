@@ -12,7 +12,7 @@ from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.config import Config
 from headbook.chapters.sweeps import shuffled, swept
-from headbook.chapters.tables import claim_row, model_labels
+from headbook.chapters.tables import claim_row, model_labels, of_ours, of_small
 from headbook.chapters.trained import Trained, at_profile
 from headbook.claims.ledger import load as ledger
 from headbook.models.gates import all_heads
@@ -184,19 +184,26 @@ def sizes(tables: Tables) -> pd.DataFrame:
     largest = tables["speed"]["batch"].max()
     gains = tables["speed"].query("task == 'decoding' and batch == @largest").set_index("mask")
     rows = tables["sizes"].sort_values("heads", ascending=False)
-    return pd.DataFrame(
+    held = rows.get("cached_bytes", pd.Series(np.nan, rows.index))  # timed later than the rest
+    found = pd.DataFrame(
         {"heads": rows["heads"], "chosen": rows["chosen"],
          "parameters": rows["parameters"].map(words.count),
          "share of all": rows["share_of_parameters"].map(words.percent),
          "MiB on disk": (rows["bytes"] / 2**20).map("{:.1f}".format),
          f"gain, batches of {largest}":
              rows["mask"].map(gains["gain_percent"] / 100).map(words.percent),
+         "MiB of keys and values": (held / 2**20).map("{:.1f}".format),
          "largest difference of logits": rows["largest_difference"].map("{:.0e}".format)}
     ).replace({"largest difference of logits": {"0e+00": "0"}})  # fmt: skip
+    return found if held.notna().all() else found.drop(columns="MiB of keys and values")
 
 
 def facts(tables: Tables) -> Facts:
-    """The numbers of the prose."""
+    """The numbers of the prose: of the long training where it was timed, and of the small model."""
+    if tables["sizes"]["model"].nunique() > 1:
+        small = facts(of_small(tables))
+        named = ("model", "attention", "half_parameters", "decoding_1", "decoding_64")
+        return facts(of_ours(tables)) | {f"small_{name}": small[name] for name in named}
     rows, machine = tables["sizes"].set_index("mask"), tables["machine"].iloc[0]
     whole, half = rows.loc[0], rows.loc[_half_of(tables)]
     fewest = rows.loc[rows["heads"].idxmin()]
@@ -214,14 +221,13 @@ def facts(tables: Tables) -> Facts:
         "threads": str(machine["threads"]),
         "rounds": str(tables["speed"]["rounds"].iloc[0]),
     }
-    speed = tables["speed"].set_index(["mask", "task", "batch"])
+    found |= {f"paper_{batch}": f"{gain}\N{NO-BREAK SPACE}%" for batch, gain in PAPER.items()}
+    speed = tables["speed"].set_index(["mask", "task", "batch"]).sort_index()
     for task in Task:
-        for batch, paper in PAPER.items():
-            row = speed.loc[(half.name, task, batch)]
+        for batch, row in speed.loc[(half.name, task)].iterrows():
             gains = (row[f"{name}_percent"] / 100 for name in ("gain", "low", "high"))
             found[f"{task}_{batch}"] = words.estimate(*gains)
-            found[f"paper_{batch}"] = f"{paper}\N{NO-BREAK SPACE}%"
-        largest = speed.loc[(fewest.name, task, batch), "gain_percent"]
+        largest = speed.loc[(fewest.name, task, max(PAPER)), "gain_percent"]
         found[f"fewest_{task}"] = words.percent(largest / 100)
     return found
 

@@ -11,7 +11,7 @@ from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.config import Config
 from headbook.chapters.measurements import models
-from headbook.chapters.tables import model_labels, stacked
+from headbook.chapters.tables import model_labels, of_ours, of_small, stacked
 from headbook.chapters.trained import Trained, at_profile
 from headbook.claims.verdict import COLUMNS
 from headbook.corpora.readers import Pairs
@@ -190,9 +190,8 @@ def losses(tables: Tables) -> pd.DataFrame:
     curves = tables["curves"]
     seeds = curves["corpus"] + ", seed " + curves["seed"].astype(str)
     several = curves.groupby("corpus")["seed"].transform("nunique") > 1
-    return curves.assign(
-        model=seeds.where(several, curves["corpus"]), value=curves["valid_loss_nats"]
-    )
+    names = curves["model"].map(words.TITLES).fillna(seeds.where(several, curves["corpus"]))
+    return curves.assign(model=names, value=curves["valid_loss_nats"])
 
 
 def released() -> pd.DataFrame:
@@ -209,11 +208,13 @@ def _place(entry: Entry) -> str:
 
 
 def facts(tables: Tables) -> Facts:
-    """The numbers of the prose."""
-    rows, cased = tables["models"], tables["bleu"].query("casing == 'cased'")
-    train = tables["splits"].query("split == 'train'")["pairs"]
+    """The numbers of the prose: of the small models, and of the long training."""
+    small, ours = of_small(tables), of_ours(tables)
+    rows, cased = small["models"], small["bleu"].query("casing == 'cased'")
+    splits = tables["splits"].query("split == 'train'").set_index("corpus")
+    train = splits.loc[rows["corpus"].unique(), "pairs"]
     known = catalogue().values()
-    return {
+    found: Facts = {
         "models": str(len(rows)),
         "corpora": str(len(train)),
         "improving": str(int(rows["still_improving"].sum())),
@@ -233,3 +234,13 @@ def facts(tables: Tables) -> Facts:
         "released": str(len(known)),
         "packaged": str(sum(bool(each.package) for each in known)),
     }
+    for row in ours["models"].to_dict("records"):  # one at most
+        scores = ours["bleu"].query("casing == 'cased'").set_index("test")["score"]
+        found |= {
+            "ours_pairs": words.count(int(splits.loc[row["corpus"], "pairs"])),
+            "ours_width": str(row["width"]),
+            "ours_updates": words.count(row["updates"]), "ours_hours": f"{row['hours']:.0f}",
+            "ours_epochs": str(row["epochs"]), "ours_slope": words.signed(row["slope"]),
+            "ours_bleu_low": f"{scores.min():.1f}", "ours_bleu_high": f"{scores.max():.1f}",
+        }  # fmt: skip
+    return found

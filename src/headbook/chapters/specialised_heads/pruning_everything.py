@@ -22,8 +22,8 @@ from headbook.chapters.specialised_heads._pruned_tables import (
     sweeps,
     under_half,
 )
-from headbook.chapters.sweeps import GATES, RANDOM, SCRATCH
-from headbook.chapters.tables import stacked
+from headbook.chapters.sweeps import FURTHER, GATES, RANDOM, SCRATCH
+from headbook.chapters.tables import of_ours, of_small, stacked
 from headbook.chapters.trained import Trained, at_profile
 from headbook.claims.ledger import load as ledger
 from headbook.runs.store import Store
@@ -163,10 +163,13 @@ def _third(layer: int, count: int) -> str:
 
 
 def _averaged(rows: pd.DataFrame, group: str) -> pd.DataFrame:
-    """Mean, smallest and largest per cent left over the models, on a grid that all reach."""
+    """Mean, smallest and largest per cent left over the models, on a grid that all reach; of one
+    model alone at its own points."""
     pruned = rows["pruned"] / rows["pruned_of"]
     most = pruned.groupby(rows["model"]).max().min()
     grid = np.arange(0, most + 1e-9, STEP)
+    if rows["model"].nunique() == 1:
+        grid = np.unique([0, *pruned])
     frames = []
     for name, of_group in rows.assign(share=pruned).groupby(group, sort=False):
         lines = np.array([_left(each, grid) for _, each in of_group.groupby("model", sort=False)])
@@ -193,7 +196,7 @@ def paper() -> pd.DataFrame:
 
 
 def bleu(tables: Tables) -> pd.DataFrame:
-    """BLEU minus that of the whole model trained as long, over heads left: the first model."""
+    """BLEU minus that of the whole model trained as long, over heads left: of the first model."""
     points = tables["points"]
     rows = points[(points["model"] == points["model"].iloc[0]) & points["arm"].isin(list(ARMS))]
     names = {"to_further": "value", "to_further_low": "low", "to_further_high": "high"}
@@ -232,14 +235,15 @@ def orders(tables: Tables) -> pd.DataFrame:
 
 
 def facts(tables: Tables) -> Facts:
-    """The numbers of the prose: means and ranges over models."""
-    claims, layers = tables["claims"].set_index("claim"), tables["layers"]
+    """The numbers of the prose: of the small models means and ranges, and of the long training."""
+    small, ours = of_small(tables), of_ours(tables)
+    claims, layers = small["claims"].set_index("claim"), small["layers"]
     values = claims["value"]
     found: Facts = {
         "models": str(layers["model"].nunique()),
         "heads": str(layers["pruned_of"].max()),
         "cross_clear": str(int((claims.loc[[ORDERS["cross"]], "low"] > 0).sum())),
-        "first_model": words.model(tables["points"]["model"].iloc[0]),
+        "first_model": words.model(small["points"]["model"].iloc[0]),
     }
     for name, claim in ORDERS.items():
         own, paper = 100 * values[[claim]], ledger().claim(claim).paper[0].values[0]
@@ -254,4 +258,27 @@ def facts(tables: Tables) -> Facts:
     scratch = ledger().claim("voita-t2-trained-beats-scratch").paper[0].values
     found["half_paper"] = words.signed(small)
     found["scratch_paper"] = f"{words.signed(min(scratch))} to {words.signed(max(scratch))}"
+    return found | (_of_ours(ours) if len(ours["layers"]) else {})
+
+
+def _of_ours(tables: Tables) -> Facts:
+    """Of the long training: each order with its interval, and what pruning costs."""
+    claims, points = tables["claims"].set_index("claim"), tables["points"].set_index("arm")
+    gates = points.loc[[GATES]]
+    half = gates[2 * gates["kept"] < gates["of"]].sort_values("kept").iloc[-1]
+    gap = half[["to_further", "to_further_low", "to_further_high"]]
+    random = claims.loc["budhraja-random-everywhere", ["value", "low", "high"]]
+    found: Facts = {
+        "ours_whole": f"{points.loc[FURTHER, 'bleu']:.1f}",
+        "ours_points": str(len(gates)),
+        "ours_half_kept": str(half["kept"]),
+        "ours_half": words.difference(*gap, digits=1),
+        "ours_random": words.difference(*random, digits=1),
+        "ours_draws": str(len(tables["controls"].query("control == @RANDOM"))),
+    }
+    for name, claim in ORDERS.items():
+        value, low, high = claims.loc[claim, ["value", "low", "high"]]
+        found[f"ours_{name}"] = f"{words.signed(100 * value, 0)} {words.interval(low, high)}"
+    for kind in EVERYTHING:
+        found[f"ours_half_{kind}"] = str(half[f"{kind}_kept"])
     return found
