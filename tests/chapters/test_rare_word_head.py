@@ -24,6 +24,7 @@ from headbook.chapters.specialised_heads._targets import (
     TargetChance,
     TargetShare,
 )
+from headbook.chapters.words import SMALL
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.corpora.batches import Batch
@@ -183,7 +184,7 @@ def test_tables_stand_beside_the_papers_and_those_trained_here() -> None:
     tables = {"released": pd.DataFrame(rows, columns=columns), "chosen": chosen}
     shown = page.beside(tables)
     assert set(shown["text"].dropna()) == {page.EWT}
-    own = shown[shown["model"] == "trained here"].iloc[0]
+    own = shown[shown["model"] == SMALL].iloc[0]
     assert (own["value"], own["low"], own["high"]) == (pytest.approx(0.3), 0.2, 0.4)
     assert own["pointing"] == page.POINTING[1]
     first = shown.dropna(subset="paper")

@@ -7,6 +7,8 @@ from typing import SupportsInt
 
 OURS = "mixture-fr-256"
 """The translation model trained here whose weights come with the book."""
+SMALL = "small models"
+"""The young models trained here, averaged."""
 TITLES = {
     "firefox-en-pt": "Firefox en→pt",
     "firefox-pt-en": "Firefox pt→en",
@@ -19,7 +21,7 @@ TITLES = {
     "tatoeba-de-128-more-updates": "Our en→de model",
 }
 """Models as figures and tables name them."""
-PREFIXES = {"firefox-en-pt": "en", "firefox-pt-en": "pt", OURS: "ours", "trained here": "trained"}
+PREFIXES = {"firefox-en-pt": "en", "firefox-pt-en": "pt", OURS: "ours", SMALL: "trained"}
 
 
 def percent(share: float | int) -> str:

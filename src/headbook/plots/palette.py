@@ -33,7 +33,7 @@ MODELS = {
     "Firefox en→pt": EVIDENCE["released"],
     "Firefox pt→en": "#56b4e9",
     "MiniLM": "#aa4fa0",
-    "trained here": EVIDENCE["young"],
+    "small models": EVIDENCE["young"],
 }
 """Models that stand on several pages, by the names they have in figures."""
 

@@ -32,7 +32,7 @@ from headbook.chapters.specialised_heads._targets import (
     TargetShare,
 )
 from headbook.chapters.tables import claims_table, released_claim
-from headbook.chapters.words import TITLES
+from headbook.chapters.words import SMALL, TITLES
 from headbook.claims.gates import NONE
 from headbook.claims.ledger import load as ledger
 from headbook.heads.measure import HeadMeasure, RatioSums
@@ -240,7 +240,7 @@ def trained(tables: Tables) -> pd.DataFrame:
     groups = rows.groupby(["unit", "pointing"], sort=False)
     frame = groups["value"].agg(value="mean", low="min", high="max")
     frame["baseline"] = groups["chance"].mean()
-    return frame.reset_index().assign(model="trained here", models=rows["model"].nunique())
+    return frame.reset_index().assign(model=SMALL, models=rows["model"].nunique())
 
 
 def beside(tables: Tables) -> pd.DataFrame:
@@ -308,7 +308,7 @@ def facts(tables: Tables) -> Facts:
         key = f"{words.prefix(row['model'])}_{_KEYS[row['pointing']]}_{row['unit']}"
         found[key] = words.percent(row["value"])
         found[f"{key}_chance"] = words.percent(row["baseline"])
-        if row["model"] != "trained here":
+        if row["model"] != SMALL:
             found[f"{key}_long"] = words.estimate(row["value"], row["low"], row["high"])
             found[f"{key}_head"] = words.head(int(row["layer"]), int(row["head"]))
             found[f"{words.prefix(row['model'])}_sentences"] = words.count(row["kept"])

@@ -19,7 +19,7 @@ from headbook.chapters.specialised_heads._subject import (
     propagated,
 )
 from headbook.chapters.tables import claims_table, released_claim, small_models
-from headbook.chapters.words import TITLES
+from headbook.chapters.words import SMALL, TITLES
 from headbook.claims.gates import NONE
 from headbook.claims.ledger import load as ledger
 from headbook.claims.rule import Outcome, judge
@@ -216,7 +216,7 @@ def trained(tables: Tables) -> pd.DataFrame:
     """Models trained here: largest part over an even one by layer, mean, smallest and largest."""
     rows = tables["layers"].query("kind == 'encoder' and variant == @MAIN and update == 'best'")
     found = rows.groupby("layer")["largest"].agg(value="mean", low="min", high="max")
-    return found.reset_index().assign(model="trained here", models=rows["model"].nunique())
+    return found.reset_index().assign(model=SMALL, models=rows["model"].nunique())
 
 
 def beside(tables: Tables) -> pd.DataFrame:

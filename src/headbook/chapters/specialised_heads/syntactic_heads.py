@@ -13,7 +13,7 @@ from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.specialised_heads._released import ENGLISH, EWT, TEXTS, Reading, readings
 from headbook.chapters.specialised_heads._roles import NAMES, paper_accuracies
 from headbook.chapters.tables import claim_row, loaded_labels
-from headbook.chapters.words import TITLES
+from headbook.chapters.words import SMALL, TITLES
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.measure import HeadMeasure, RatioSums, best_head, percentiles
 from headbook.heads.nulls import null_values
@@ -145,7 +145,7 @@ def trained(tables: Tables) -> pd.DataFrame:
     best = rows[rows["update"] == "best"].groupby("relation", sort=False)["value"]
     untrained = rows[rows["update"] != "best"].groupby("relation", sort=False)["value"]
     frame = best.agg(value="mean", low="min", high="max").assign(untrained=untrained.mean())
-    return frame.reset_index().assign(model="trained here", models=rows["model"].nunique())
+    return frame.reset_index().assign(model=SMALL, models=rows["model"].nunique())
 
 
 def beside(tables: Tables, text: str = EWT) -> pd.DataFrame:
