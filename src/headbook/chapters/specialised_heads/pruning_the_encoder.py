@@ -41,7 +41,7 @@ from headbook.chapters.specialised_heads._sweep import (
     kept_heads,
     results,
 )
-from headbook.chapters.tables import claims_table
+from headbook.chapters.tables import claims_table, of_small
 from headbook.chapters.words import TITLES
 from headbook.claims.gates import RELEASED
 from headbook.looking.load import load
@@ -288,9 +288,10 @@ def _fewest(rows: pd.DataFrame, name: str) -> Facts:
 
 
 def _of_young(tables: Tables) -> Facts:
-    """Ranges over the models trained here."""
-    claims = tables["claims"].query("corpus != 'released'").set_index("claim")["value"]
-    found: Facts = {"young_models": str(tables["points"]["model"].nunique())}
+    """Ranges over the small models trained here."""
+    small = of_small(tables)
+    claims = small["claims"].set_index("claim")["value"]
+    found: Facts = {"young_models": str(small["points"]["model"].nunique())}
     for name, claim in (("half", "voita-f7-half"), ("fifth", "voita-f7-four-fifths"),
                         ("random", "voita-s6-choice-matters")):  # fmt: skip
         values = claims.loc[claim]
