@@ -8,6 +8,7 @@ import torch
 from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.specialised_heads import gates as page
+from headbook.chapters.words import OURS
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.pruning.hard_concrete import CONSTANTS, Constants, HardConcrete, Source
@@ -102,6 +103,20 @@ def test_facts_are_of_the_tables(tables: Tables) -> None:
     assert found["middle"] == "0.232 / 0.232" and found["middle_code"] == "0.312 / 0.312"
     assert found["gates"] == "4"
     assert len(page.deciding(tables)) == (tables["curve"]["sweep"] == "encoder only").sum()
+
+
+def test_the_long_training_is_told_of_apart(tables: Tables) -> None:
+    claims = tables["claims"].copy()
+    saturate = claims["claim"] == "voita-s6-gates-saturate"
+    claims.loc[saturate, "value"] = 0.5
+    long = {name: tables[name].assign(model=OURS) for name in ("curve", "gates")}
+    long["curve"]["update"] *= 100
+    long["claims"] = claims[saturate].assign(value=0.75, model=OURS, corpus="mixture-fr")
+    small = tables | {"claims": claims}
+    both = small | {n: pd.concat([small[n], long[n]], ignore_index=True) for n in long}
+    alone, found = page.facts(small), page.facts(both)
+    assert alone.items() < found.items()
+    assert found["ours_decided"].startswith("75") and found["ours_updates"] == "600"
 
 
 def test_computing_again_gives_the_same_tables(tables: Tables) -> None:

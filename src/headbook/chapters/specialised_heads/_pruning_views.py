@@ -164,7 +164,8 @@ def young(tables: Tables) -> pd.DataFrame:
     rows = tables["points"].query("arm in ['gates', 'random heads']").dropna(subset="to_further")
     gap = zip(rows["to_further"], rows["to_further_low"], rows["to_further_high"], strict=True)
     return pd.DataFrame({
-        "model": rows["model"].map(words.model), "heads": rows["arm"], "λ": rows["penalty"].map(_number),
+        "model": rows["model"].map(words.model), "heads": rows["arm"],
+        "λ": rows["penalty"].map(_number),
         "left": rows["kept"], "of": rows["of"],
         "BLEU minus whole": [words.difference(*ends) for ends in gap],
     })  # fmt: skip

@@ -11,7 +11,7 @@ from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.config import Config
 from headbook.chapters.sweeps import Point, swept
-from headbook.chapters.tables import claim_row, model_labels, stacked
+from headbook.chapters.tables import claim_row, model_labels, of_ours, of_small, stacked
 from headbook.chapters.trained import Trained, at_profile
 from headbook.pruning.hard_concrete import CONSTANTS, Constants, Decision, HardConcrete, Source
 from headbook.runs.store import Store
@@ -209,7 +209,8 @@ def decided(tables: Tables) -> pd.Series:
 
 
 def facts(tables: Tables) -> Facts:
-    """The numbers of the prose."""
+    """The numbers of the prose: of the small models, and of the long training."""
+    ours, tables = of_ours(tables), of_small(tables)
     figure, code = (_chances(tables, source) for source in (Source.FIGURE, Source.CODE))
     apart = [(figure[name] - figure[f"printed_{name}"]).abs().max() for name in ("zero", "one")]
     found: Facts = {
@@ -230,4 +231,7 @@ def facts(tables: Tables) -> Facts:
     shares = decided(tables)
     for place, share in enumerate(shares, start=1):
         found[f"decided_{place}"] = words.percent(share)
+    for share in decided(ours):  # of one model at most
+        found["ours_decided"] = words.percent(share)
+        found["ours_updates"] = words.count(int(ours["curve"]["update"].max()))
     return found
