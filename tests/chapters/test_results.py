@@ -190,6 +190,16 @@ def test_of_a_table_without_models_the_rows_of_the_corpus_are_added(tmp_path: Pa
     assert lines(tmp_path, "machine") == ["cores", "1"]
 
 
+def test_a_table_that_named_no_model_names_the_added_one(tmp_path: Path):
+    write(STUDY, "smoke", {"machine": pd.DataFrame({"cores": [1]})}, MADE_BY, tmp_path)
+    for cores in (2, 3):
+        new = {"machine": pd.DataFrame({"cores": [cores], "model": ["b"]})}
+        add(STUDY, "smoke", new, "b", {}, tmp_path)
+    assert lines(tmp_path, "machine") == ["cores,model", "1,", "3,b"]
+    kept = published(STUDY, "smoke", tmp_path).tables["machine"]
+    assert kept["cores"].tolist() == [1, 3] and kept["model"].isna().tolist() == [True, False]
+
+
 def test_a_model_added_twice_is_replaced(tables: Tables, tmp_path: Path):
     write(STUDY, "smoke", tables, MADE_BY, tmp_path)
     before = lines(tmp_path)

@@ -139,9 +139,9 @@ def test_keys_and_values_stand_in_the_table_where_they_were_counted(tables: Tabl
 
 
 def test_the_long_training_is_told_of_and_the_small_model_beside_it(tables: Tables) -> None:
-    named = tables["sizes"].assign(attention_share=0.5), tables["speed"]
-    ours = {name: table.assign(model=OURS, corpus="c") for name, table in
-            zip(("sizes", "speed"), named, strict=True)}  # fmt: skip
+    names = ("sizes", "speed", "machine")
+    ours = {name: tables[name].assign(model=OURS) for name in names}
+    ours["sizes"] = ours["sizes"].assign(attention_share=0.5)
     both = {name: pd.concat([tables[name], ours[name]], ignore_index=True) for name in ours}
     found, small = page.facts(tables | both), page.facts(tables)
     assert found["model"] == "Our en→fr model" and found["attention"].startswith("50")

@@ -126,7 +126,8 @@ def add(
             raise UserError(f"no table {name!r} is published of {study}: publish the whole page")
         if "model" in table:
             new = _cells(_csv(table[_of(table, model)]))
-            others = cells[name][~_of(cells[name], model)]
+            known = cells[name]
+            others = known[~_of(known, model)] if "model" in known else known
         else:
             new = _cells(_csv(table))
             others = cells[name][~cells[name]["corpus"].isin(new["corpus"])]

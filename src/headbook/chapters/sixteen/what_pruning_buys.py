@@ -61,7 +61,7 @@ def trained_here(config: Config, store: Store) -> Tables:
         "sizes": sizes,
         "speed": _speed(timed, sizes),
         "claims": pd.DataFrame(_claims(model_labels(model), timed, _half(model, run.masks))),
-        "machine": pd.DataFrame([timed.hardware]),
+        "machine": pd.DataFrame([{**timed.hardware, "model": model_labels(model)["model"]}]),
     }
 
 
