@@ -202,12 +202,49 @@ def test_search_stops_when_all_living_hypotheses_are_finished(
     assert len(steps) == 1
 
 
+@pytest.mark.parametrize(
+    ("growing", "limit", "settled"),
+    [(-3.2, 13, False), (-3.2, 3, True), (-6.0, 13, True), (-torch.inf, 13, True)],
+)
+def test_a_sentence_is_settled_when_nothing_can_overtake(
+    growing: float, limit: int, settled: bool
+) -> None:
+    """A finished hypothesis of one token has −2; −3.2 over ((5 + 13) / 6)^0.6 = 1.93 is more."""
+    beams = Beams.start(torch.tensor([limit]), beam=2)
+    beams.scores, beams.lengths = torch.tensor([[-2.0, growing]]), torch.tensor([[1.0, 2.0]])
+    beams.finished = torch.tensor([[True, False]])
+    assert beams.settled(Search(beam=2)).tolist() == [settled]
+    beams.finished = torch.tensor([[False, False]])
+    assert not beams.settled(Search(beam=2)).any()
+
+
+def test_a_search_that_ends_with_the_first_finished_hypothesis_is_seen(
+    monkeypatch: pytest.MonkeyPatch, tiny: Callable, ragged: Callable
+) -> None:
+    monkeypatch.setattr(Beams, "settled", lambda self, _: (self.finished | self.closed).any(1))
+    different = 0
+    for seed in range(4):
+        model, rows = tiny(seed, **SMALL).eval(), sources(ragged, seed)
+        expected = [naive_beam(model, row, Search()) for row in rows]
+        different += translate(model, stack(rows), Search()) != expected
+    assert different
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sentences_that_leave_the_batch_change_no_other(
+    seed: int, tiny: Callable, ragged: Callable
+) -> None:
+    model, rows = tiny(seed, **SMALL).eval(), sources(ragged, seed)
+    expected = [naive_beam(model, row, Search()) for row in rows]
+    assert translate(model, stack(rows), Search()) == expected
+
+
 def test_tokens_end_at_the_first_end_token() -> None:
     """Living hypotheses are words, then EOS if finished, then nothing but padding."""
     torch.manual_seed(0)
     search = Search(beam=4, spread=torch.inf)
     beams = Beams.start(torch.full((5,), 9), beam=4)
-    while not beams.done:
+    while not bool((beams.closed | (beams.scores == -torch.inf)).all()):
         log_probabilities = torch.randn(5, 4, 6)
         log_probabilities[..., PAD] = -torch.inf
         beams.advance(log_probabilities.log_softmax(-1), search)
@@ -225,7 +262,7 @@ def test_planted_cache_fault_is_seen(
     monkeypatch: pytest.MonkeyPatch, tiny: Callable, ragged: Callable
 ) -> None:
     """A search that forgets to reorder its cache differs from the plain one somewhere."""
-    monkeypatch.setattr("headbook.models.transformer.DecoderCache.select", lambda *_: None)
+    monkeypatch.setattr("headbook.models.transformer.DecoderCache.reorder", lambda *_: None)
     model, rows = tiny(3, **SMALL).eval(), sources(ragged)
     expected = [naive_beam(model, row, Search()) for row in rows]
     assert translate(model, stack(rows), Search()) != expected

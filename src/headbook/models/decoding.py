@@ -26,6 +26,8 @@ class Search:
 
 
 GREEDY = Search(beam=1)
+LEAVING = 16
+"""One sentence in so many must be settled before any are taken out, which copies all others."""
 
 
 def length_penalty(length: Float[Tensor, "*shape"], exponent: float) -> Float[Tensor, "*shape"]:
@@ -60,10 +62,21 @@ class Beams:
         """Hypotheses that grow no more: finished, or cut by the limit of their own sentence."""
         return self.finished | (self.lengths >= self.limits[:, None])
 
-    @property
-    def done(self) -> bool:
-        """True when every hypothesis is closed or dropped."""
-        return bool((self.closed | (self.scores == -torch.inf)).all())
+    def settled(self, search: Search) -> Bool[Tensor, " batch"]:
+        """Sentences whose best hypothesis is known.
+
+        No other is growing, or none of those can overtake the best finished one: log probabilities
+        fall, and the penalty is largest at the sentence's limit.
+        """
+        ended = self._normalised(search).masked_fill(~self.finished, -torch.inf).amax(1)
+        largest = length_penalty(self.limits.float(), search.length_exponent)
+        growing = (self.scores / largest[:, None]).masked_fill(self.closed, -torch.inf).amax(1)
+        return (growing == -torch.inf) | (ended > growing)
+
+    def narrowed(self, stay: Int[Tensor, " sentence"], rows: Int[Tensor, " row"]) -> "Beams":
+        """These sentences, whose hypotheses are these rows."""
+        each = (self.scores, self.lengths, self.finished, self.limits)
+        return Beams(self.tokens[rows], *(values[stay] for values in each))
 
     def candidates(self, log_probabilities: Tensor) -> Tensor:
         """Scores of all continuations; a closed hypothesis continues with PAD alone, for free."""
@@ -93,7 +106,7 @@ class Beams:
 
     def best(self, search: Search) -> list[list[int]]:
         """The best hypothesis of each sentence, without start, EOS and padding."""
-        normalised = self.scores / length_penalty(self.lengths, search.length_exponent)
+        normalised = self._normalised(search)
         # A hypothesis the length limit cut is taken only where no finished one is left.
         finished = normalised.masked_fill(~self.finished, -torch.inf)
         # Dropped ones may carry an EOS as well, hence the comparison of scores and not of flags.
@@ -105,18 +118,26 @@ class Beams:
         rows = tokens[torch.arange(len(chosen)), chosen, 1:].tolist()
         return [[token for token in row if token not in (PAD, EOS)] for row in rows]
 
+    def _normalised(self, search: Search) -> Float[Tensor, "batch beam"]:
+        return self.scores / length_penalty(self.lengths, search.length_exponent)
+
 
 @torch.inference_mode()
 def translate(
     model: Transformer, source: Int[Tensor, "batch source"], search: Search
 ) -> list[list[int]]:
-    """Target ids of each sentence's best translation, EOS left off. The model must be in eval."""
-    batch, beam = len(source), search.beam
+    """Target ids of each sentence's best translation, EOS left off. The model must be in eval.
+
+    Sentences leave the batch when they are settled.
+    """
+    beam = search.beam
     memory, mask = model.encode(source)
-    spread = torch.arange(batch, device=source.device).repeat_interleave(beam)
-    memory, mask = memory[spread], None if mask is None else mask[spread]
+    places = torch.arange(len(source), device=source.device)
+    found: list[list[int]] = [[] for _ in places]
     beams, cache = Beams.start(search.limits(source), beam), model.empty_cache()
-    while not beams.done:
+    rows = places.repeat_interleave(beam)
+    memory, mask = memory[rows], None if mask is None else mask[rows]
+    while len(places):
         states = model.decode(beams.tokens[:, -1:], memory, mask, cache)
         # In 32 bits whatever the model's own: sums of log probabilities round badly in 16.
         logits = model.logits(states[:, -1]).float()
@@ -124,5 +145,19 @@ def translate(
         shaped = rearrange(
             logits.log_softmax(-1), "(batch beam) word -> batch beam word", beam=beam
         )
-        cache.select(beams.advance(shaped, search))
-    return beams.best(search)
+        cache.lay_out()
+        cache.reorder(beams.advance(shaped, search))
+        settled = beams.settled(search)
+        if LEAVING * int(settled.sum()) < len(places):
+            continue
+        for place, over, best in zip(
+            places.tolist(), settled.tolist(), beams.best(search), strict=True
+        ):
+            if over:
+                found[place] = best
+        stay = (~settled).nonzero().squeeze(1)
+        rows = (beam * stay[:, None] + torch.arange(beam, device=stay.device)).flatten()
+        beams, places = beams.narrowed(stay, rows), places[stay]
+        memory, mask = memory[rows], None if mask is None else mask[rows]
+        cache.select(rows)
+    return found

@@ -6,10 +6,8 @@ from torch import Tensor
 
 from headbook.corpora.batches import EOS, PAD
 from headbook.models.attention import MemoryMask
-from headbook.models.transformer import DecoderCache, Transformer
-
-LEAVING = 16
-"""One row in so many must have ended before rows are taken out, which copies all others."""
+from headbook.models.decoding import LEAVING
+from headbook.models.transformer import Transformer
 
 
 @torch.inference_mode()
@@ -36,7 +34,7 @@ def translate_greedily(
             memory, mask = memory[stay], None if mask is None else mask[stay]
             cache.select(stay)
         states = model.decode(tokens[:, None], memory, mask, cache)
-        _contiguous(cache)
+        cache.lay_out()
         tokens, length = _likeliest(model, states[:, -1]), length + 1
         for row, token, over in zip(rows.tolist(), tokens.tolist(), ended.tolist(), strict=True):
             if not over and token != EOS:
@@ -49,10 +47,3 @@ def _likeliest(model: Transformer, states: Float[Tensor, "row model"]) -> Int[Te
     logits = model.logits(states)
     logits[:, PAD] = -torch.inf
     return logits.argmax(-1)
-
-
-def _contiguous(cache: DecoderCache) -> None:
-    """Lays the source's keys and values out once: a product would copy them at every step."""
-    for kept in cache.cross:
-        if kept.keys is not None:
-            kept.keys, kept.values = kept.keys.contiguous(), kept.values.contiguous()

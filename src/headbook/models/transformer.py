@@ -84,6 +84,17 @@ class DecoderCache:
         for kept in (*self.own, *self.cross):
             kept.select(rows)
 
+    def reorder(self, rows: Int[Tensor, " chosen"]) -> None:
+        """The same where each row goes on from one of its own sentence: the source stays."""
+        for kept in self.own:
+            kept.select(rows)
+
+    def lay_out(self) -> None:
+        """Lays the source's keys and values out once: a product would copy them at every step."""
+        for kept in self.cross:
+            if kept.keys is not None:
+                kept.keys, kept.values = kept.keys.contiguous(), kept.values.contiguous()
+
 
 def sinusoids(length: int, width: int) -> Float[Tensor, "length width"]:
     """Position signal: the sines of all frequencies, then the cosines (Vaswani et al., 3.5)."""
