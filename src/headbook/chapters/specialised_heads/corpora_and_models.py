@@ -229,6 +229,7 @@ def facts(tables: Tables) -> Facts:
         "bleu_high": f"{cased['score'].max():.1f}",
         "bleu_paper": f"{PAPER['bleu']:.1f}",
         "hours": f"{rows['hours'].sum():.1f}",
+        "updates": words.count(int(rows["updates"].max())),
         "slope_least": words.signed(rows["slope"].max()),
         "slope_most": words.signed(rows["slope"].min()),
         "released": str(len(known)),
