@@ -56,9 +56,13 @@ def test_those_of_another_training_are_not(published: Path, tmp_path: Path, othe
     assert published_start(ASKED, tmp_path) is None
 
 
-def test_those_of_its_end_are_not(published: Path, tmp_path: Path):
+def test_those_of_its_end_are_the_trained_model(
+    published: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+):
     recorded(published, updates=100)
-    assert published_start(ASKED, tmp_path) is None
+    assert published_start(ASKED, tmp_path).update == 100
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("taking the trained model of") and "Adam" not in line
 
 
 def test_its_own_checkpoint_comes_first(published: Path, tmp_path: Path):

@@ -227,6 +227,19 @@ def test_a_training_goes_on_from_weights_with_the_batches_that_follow(tmp_path: 
     assert all(map(torch.equal, *(each.state_dict().values() for each in kept)))
 
 
+def test_from_the_last_update_on_nothing_is_trained(tmp_path: Path):
+    folders = [tmp_path / name for name in ("first", "second")]
+    for folder in folders:
+        folder.mkdir()
+    trainer(folders[0], updates=6).run()
+    second = trainer(folders[1], updates=6)
+    second.start = Start(folders[0] / snapshot_name(6), 6, [{"update": 6}])
+    assert second.run().curve == [{"update": 6}]
+    ends = [(folders[0] / snapshot_name(6)).read_bytes(),
+            (folders[1] / "best.safetensors").read_bytes()]  # fmt: skip
+    assert ends[0] == ends[1]
+
+
 def test_a_checkpoint_comes_before_the_weights_to_go_on_from(tmp_path: Path):
     """Killed behind a restart it ends bit for bit as if it had not been."""
     folders = [tmp_path / name for name in ("first", "whole", "killed")]

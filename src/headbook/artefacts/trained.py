@@ -114,20 +114,20 @@ def trained_folder(store: Store, asked: Ingredients, train: processes.Work) -> P
 
 
 def published_start(asked: Ingredients, folder: Path) -> Start | None:
-    """Where a training begins that has no checkpoint in `folder` and whose weights data/models has
-    as they were on the way, with a line that says so. None for any other training.
+    """Where a training begins that has no checkpoint in `folder` and whose weights data/models has,
+    on the way or of the end, with a line that says so. None for any other training.
     """
     if (folder / STATE).exists():
         return None
     for record in sorted((paths.DATA / "models").glob(f"*/{RECORD}")):
         made, there = json.loads(record.read_text()), record.parent
-        if made["ingredients"] != plain(asked) or made["updates"] >= made["planned"]:
+        if made["ingredients"] != plain(asked):
             continue
         if processes.is_first():
-            print(
-                f"going on from {there} after update {made['updates']}, with Adam's moments anew; "
-                "without that folder training starts from the beginning"
-            )
+            done = made["updates"] >= made["planned"]
+            how = "taking the trained model of" if done else "going on from"
+            anew = "" if done else f" after update {made['updates']}, with Adam's moments anew"
+            print(f"{how} {there}{anew}; without that folder training starts from the beginning")
         curve = there / CURVE
         rows = pd.read_csv(curve).to_dict("records") if curve.is_file() else []
         return Start(there / WEIGHTS, made["updates"], rows)

@@ -106,7 +106,7 @@ class Trainer:
 
     Where there is no checkpoint but a `start`, training goes on behind it: with the same batches,
     other dropout masks, Adam's moments anew and a rate that rises again over RISE updates. Rows of
-    the curve behind it name it as `restarted`.
+    the curve behind it name it as `restarted`. At a start of the last update nothing is trained.
     """
 
     model: nn.Module
@@ -192,6 +192,8 @@ class Trainer:
             self.progress.epoch, left = self.progress.epoch + 1, left - length
         self.progress.batch = left
         self._save_model(snapshot_name(start.update))
+        if start.update >= self.config.updates:  # no validation is to come that would choose it
+            self._save_model("best.safetensors")
 
     def _save_if(self, due: processes.Due) -> None:
         if due is not processes.Due.NOTHING:
