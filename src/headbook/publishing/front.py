@@ -130,11 +130,16 @@ def guards() -> Iterator[tuple[str, bool]]:
         "half of the weight rests on special tokens, and little of what is moved comes from there",
         special["clark-half-on-special"] > 0.45 and special["kobayashi-special-short"] < 0.25,
     )
-    ways = _tables(26)["ways"].query("text == 'held-out' and model == 'mixture-fr-256-masked'")
+    own = _tables(26)["ways"].query("text == 'held-out'").sort_values("update")
+    ways, translating = (
+        own[own["model"] == name] for name in ("mixture-fr-256-masked", "mixture-fr-256")
+    )
     yield (
         "a neighbour's head grows in the masked encoder",
         ways["neighbour_low"].iloc[-1] > 5 * ways["neighbour"].iloc[0],
     )
+    half = [rows.loc[rows["neighbour"] > 0.5, "update"].min() for rows in (ways, translating)]
+    yield "one comes later in translation", half[0] < half[1] <= translating["update"].max()
     rollout = _tables(52)["claims"].query("claim == 'rollout-beats-raw' and corpus == 'released'")
     yield (
         "the last layer of a released model ranks words better than rollout",
