@@ -163,6 +163,8 @@ def test_every_model_has_a_row_with_its_distances(encoder: Sweep):
     rows = point_rows(encoder).set_index("arm")
     assert rows.loc[GATES, "kept"].tolist() == rows.loc[GATES, "encoder_kept"].tolist()
     assert rows.loc[GATES, "kept"].tolist() == [11, 5, 2] and (rows["of"] == 12).all()
+    assert rows.loc[GATES, "encoder_heads"].iloc[-1] == "L3H3 L3H4"
+    assert rows.loc[BEFORE, "encoder_heads"].count("L") == 12
     assert rows.loc[BEFORE, "bleu"] == pytest.approx(bleu(8))
     assert rows.loc[FURTHER, "to_before"] == pytest.approx(bleu(4) - bleu(8))
     assert np.isnan(rows.loc[FURTHER, "to_further"]) and np.isnan(rows.loc[BEFORE, "to_before"])

@@ -9,7 +9,8 @@ import pandas as pd
 from jaxtyping import Float
 
 from headbook.artefacts.model import TrainedModel, trained
-from headbook.artefacts.pruned import ENCODER_ONLY, PrunedModel, primary_translations
+from headbook.artefacts.pruned import ENCODER_ONLY, PrunedModel, keeping, primary_translations
+from headbook.chapters import words
 from headbook.chapters.config import Config
 from headbook.chapters.sweeps import (
     NOT_LEARNED,
@@ -31,7 +32,7 @@ from headbook.training.paired import (
     resampled,
     statistics,
 )
-from headbook.types import HeadId
+from headbook.types import HeadId, Kind
 
 BEFORE = "before pruning"
 """The arm of the trained model itself."""
@@ -145,7 +146,8 @@ def point_rows(sweep: Sweep) -> pd.DataFrame:
     """One row per model: heads kept, BLEU, and BLEU against the model before and further trained.
 
     `low` and `high` are 95 % intervals over resampled sentences; `p` is that of the paired
-    bootstrap. Saturated gates are those that are 0 or 1 without rounding.
+    bootstrap. Saturated gates are those that are 0 or 1 without rounding. `encoder_heads` names the
+    encoder heads that are kept.
     """
     rows = []
     for each in (sweep.before, sweep.further, *sweep.learned, *sweep.controls):
@@ -156,6 +158,7 @@ def point_rows(sweep: Sweep) -> pd.DataFrame:
                 "kept": sweep.kept(each), "of": sweep.heads,
                 "share_kept": sweep.kept(each) / sweep.heads,
                 **_by_kind(sweep, each),
+                "encoder_heads": _encoder_heads(sweep, each),
                 "bleu": bleu, "bleu_low": low, "bleu_high": high,
                 **_named("to_before", compared(each, sweep.before)),
                 **_named("to_further", compared(each, sweep.further)),
@@ -171,6 +174,12 @@ def _by_kind(sweep: Sweep, each: Translated) -> dict[str, int]:
         f"{kind}_kept": of_kind - sum(head.kind == kind for head in each.closed_heads)
         for kind in sweep.kinds
     }
+
+
+def _encoder_heads(sweep: Sweep, each: Translated) -> str:
+    size = sweep.base.run.size
+    kept = keeping([each.closed_heads], sweep.kinds, size)[0, sweep.kinds.index(Kind.ENCODER)]
+    return " ".join(words.head(*place) for place in (1 + np.argwhere(kept)).tolist())
 
 
 def _last_row(each: Translated) -> dict[str, float]:

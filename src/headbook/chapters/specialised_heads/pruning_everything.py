@@ -281,4 +281,8 @@ def _of_ours(tables: Tables) -> Facts:
         found[f"ours_{name}"] = f"{words.signed(100 * value, 0)} {words.interval(low, high)}"
     for kind in EVERYTHING:
         found[f"ours_half_{kind}"] = str(half[f"{kind}_kept"])
+    fewest = gates.sort_values("kept").iloc[0]
+    found["ours_fewest"] = str(fewest["kept"])
+    left = fewest["encoder_heads"]  # an empty cell of a file is no text
+    found["ours_survivors"] = ", ".join(left.split()) if isinstance(left, str) else "none"
     return found
