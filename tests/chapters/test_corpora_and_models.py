@@ -153,6 +153,9 @@ def test_the_long_training_is_no_small_model(tables: Tables) -> None:
     assert (found["ours_updates"], found["ours_hours"], found["ours_width"]) == (
         "20,000", "9", "256"
     )  # fmt: skip
+    both["bleu"].loc[both["bleu"]["model"] != OURS, ["chrf_score", "chrf_half_width"]] = np.nan
+    shown = page.trained(both).set_index("model")["chrF"]
+    assert shown["Our en→fr model"] and not shown.iloc[0]
     assert set(page.losses(both)["model"]) == {"controlled-sov", "Our en→fr model"}
 
 

@@ -174,12 +174,13 @@ def trained(tables: Tables) -> pd.DataFrame:
          "hours": rows["hours"].map("{:.1f}".format),
          "validation loss": rows["best_valid_loss"].map("{:.2f}".format),
          "slope at the end": rows["slope"].map(words.signed),
-         **{name: each.reindex(rows.index) for name, each in scores.items()}}
+         **{name: each.reindex(rows.index).fillna("") for name, each in scores.items()}}
     )  # fmt: skip
 
 
 def _per_test(rows: pd.DataFrame, start: str) -> pd.Series:
     """A score of every test set with its half-width, by model."""
+    rows = rows.dropna(subset=f"{start}score")
     columns = rows[[f"{start}score", f"{start}half_width"]].itertuples(index=False)
     return pd.Series([f"{score:.1f} ± {half:.1f}" for score, half in columns], rows["model"]
                      ).groupby(level=0).agg("; ".join)  # fmt: skip
