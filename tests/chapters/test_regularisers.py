@@ -111,7 +111,7 @@ def test_drop_head_has_one_rate_or_turns_when_the_warm_up_ends() -> None:
 
 
 def test_every_profile_trains_some_and_a_seed_is_one_of_each() -> None:
-    for name in PROFILES:
+    for name in (each for each, profile in PROFILES.items() if not profile.joins):
         asked = Config(name).regularising()
         assert list(asked.further_seeds(Task.LANGUAGE)) == list(range(1, asked.seeds))
     asked = Config("laptop", seed=4, size="tiny", updates=7).regularising()

@@ -54,7 +54,7 @@ def test_language_models_differ_from_the_translation_model_in_nothing_but_their_
     for run in runs:
         own = replace(text.training, label_smoothing=0.0, seed=run.training.seed)
         assert (run.text, run.training) == (text, own)
-    assert all(profile.layers for profile in PROFILES.values())
+    assert all(profile.layers for profile in PROFILES.values() if not profile.joins)
 
 
 def test_overrides_reach_them() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+import pandas as pd
 import yaml
 
 from headbook import paths
@@ -86,6 +87,18 @@ def _counts() -> dict[str, str]:
     }
 
 
+def _of_neighbours(ways: pd.DataFrame) -> Iterator[tuple[str, bool]]:
+    """Those about heads for neighbours in the two long trainings."""
+    by_model = {name: rows.sort_values("update") for name, rows in ways.groupby("model")}
+    masked, translating = by_model["mixture-fr-256-masked"], by_model["mixture-fr-256"]
+    yield (
+        "a neighbour's head grows in the masked encoder",
+        masked["neighbour_low"].iloc[-1] > 5 * masked["neighbour"].iloc[0],
+    )
+    half = [rows.loc[rows["neighbour"] > 0.5, "update"].min() for rows in (masked, translating)]
+    yield "one comes later in translation", half[0] < half[1] <= translating["update"].max()
+
+
 def guards() -> Iterator[tuple[str, bool]]:
     """Every sentence of the front page that a new result could make false, and whether it holds."""
     syntax = _tables(13)["released"].query("text == 'ud-ewt'").set_index(["model", "relation"])
@@ -99,7 +112,7 @@ def guards() -> Iterator[tuple[str, bool]]:
         _of_page(11)["en_place_1"] == "previous token",
     )
     yield (
-        "no head of a model trained here has a role",
+        "no head of a small model trained here has a role",
         not (_tables(11)["roles"]["update"].astype(str) == "best").any(),
     )
     pruned = _tables(22)["released"].query("scope == 'all'")
@@ -130,16 +143,7 @@ def guards() -> Iterator[tuple[str, bool]]:
         "half of the weight rests on special tokens, and little of what is moved comes from there",
         special["clark-half-on-special"] > 0.45 and special["kobayashi-special-short"] < 0.25,
     )
-    own = _tables(26)["ways"].query("text == 'held-out'").sort_values("update")
-    ways, translating = (
-        own[own["model"] == name] for name in ("mixture-fr-256-masked", "mixture-fr-256")
-    )
-    yield (
-        "a neighbour's head grows in the masked encoder",
-        ways["neighbour_low"].iloc[-1] > 5 * ways["neighbour"].iloc[0],
-    )
-    half = [rows.loc[rows["neighbour"] > 0.5, "update"].min() for rows in (ways, translating)]
-    yield "one comes later in translation", half[0] < half[1] <= translating["update"].max()
+    yield from _of_neighbours(_tables(26)["ways"].query("text == 'held-out'"))
     rollout = _tables(52)["claims"].query("claim == 'rollout-beats-raw' and corpus == 'released'")
     yield (
         "the last layer of a released model ranks words better than rollout",
