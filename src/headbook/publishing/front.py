@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-import pandas as pd
 import yaml
 
 from headbook import paths
@@ -87,8 +86,8 @@ def _counts() -> dict[str, str]:
     }
 
 
-def _of_neighbours(ways: pd.DataFrame) -> Iterator[tuple[str, bool]]:
-    """Those about heads for neighbours in the two long trainings."""
+def _of_neighbours(ways: Any) -> Iterator[tuple[str, bool]]:
+    """Those about heads for neighbours in the two long trainings, a table of pandas."""
     by_model = {name: rows.sort_values("update") for name, rows in ways.groupby("model")}
     masked, translating = by_model["mixture-fr-256-masked"], by_model["mixture-fr-256"]
     yield (
