@@ -58,9 +58,7 @@ def swept(base: TrainedModel, kinds: Kinds, config: Config, store: Store) -> Ite
 
 def further(base: TrainedModel, kinds: Kinds, config: Config, store: Store) -> Point:
     """The unpruned model after the same further training, with which pruning is compared."""
-    tested = config.preset.pruning.tested
-    run = ControlRun(base.run, kinds, (), _training(base, config), tested=tested)
-    return Point(FURTHER, NOT_LEARNED, control(base, run, store))
+    return Point(FURTHER, NOT_LEARNED, _control(base, kinds, (), config, store))
 
 
 def random_controls(
@@ -69,9 +67,7 @@ def random_controls(
     """Random heads, as many in each block as the gates kept, with the same further training."""
     for point in controlled(points, config.preset.pruning.controls):
         closed = shuffled(point.closed, base.run.size.heads, base.run.training.seed)
-        tested = config.preset.pruning.tested
-        run = ControlRun(base.run, kinds, closed, _training(base, config), tested=tested)
-        yield Point(RANDOM, point.penalty, control(base, run, store))
+        yield Point(RANDOM, point.penalty, _control(base, kinds, closed, config, store))
 
 
 def scratch_controls(
@@ -110,6 +106,15 @@ def shuffled(closed: Sequence[HeadId], heads: int, seed: int) -> tuple[HeadId, .
         order = torch.randperm(heads, generator=noise)[:count].tolist()
         drawn += [HeadId(kind, layer, head) for head in sorted(order)]
     return tuple(drawn)
+
+
+def _control(
+    base: TrainedModel, kinds: Kinds, closed: tuple[HeadId, ...], config: Config, store: Store
+) -> PrunedModel:
+    """The model without these heads, with the further training of a pruned one."""
+    tested = config.preset.pruning.tested
+    run = ControlRun(base.run, kinds, closed, _training(base, config), tested=tested)
+    return control(base, run, store)
 
 
 def _training(base: TrainedModel, config: Config) -> TrainingConfig:
