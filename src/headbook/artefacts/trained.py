@@ -121,7 +121,7 @@ def published_start(asked: Ingredients, folder: Path) -> Start | None:
         return None
     for record in sorted((paths.DATA / "models").glob(f"*/{RECORD}")):
         made, there = json.loads(record.read_text()), record.parent
-        if made["ingredients"] != plain(asked):
+        if _anywhere(made["ingredients"]) != _anywhere(plain(asked)):
             continue
         if processes.is_first():
             done = made["updates"] >= made["planned"]
@@ -132,6 +132,12 @@ def published_start(asked: Ingredients, folder: Path) -> Start | None:
         rows = pd.read_csv(curve).to_dict("records") if curve.is_file() else []
         return Start(there / WEIGHTS, made["updates"], rows)
     return None
+
+
+def _anywhere(asked: dict[str, Any]) -> dict[str, Any]:
+    """The key material without the class of device: published weights stand for it on any."""
+    policy = {name: value for name, value in asked["policy"].items() if name != "device"}
+    return asked | {"policy": policy}
 
 
 def folder_of(run: Keyed, store: Store) -> Path | None:
