@@ -37,11 +37,14 @@ def test_every_model_has_the_key_that_it_was_stored_under():
     assert {name: digest(each.recipe.run)[:16] for name, each in catalogue().items()} == GOLDEN
 
 
-def test_a_training_under_way_keeps_its_key():
+@pytest.mark.parametrize(("name", "device", "key"), [
+    ("mixture-fr-256-small-batches", "cpu", "61b57e55d436401b"),
+    ("mixture-fr-256", "cuda", "9b3883f80f0fc53b"),
+])  # fmt: skip
+def test_a_long_training_keeps_its_key(name: str, device: str, key: str):
     text = "72f3b60fc2f2acd25560af9b3ea2889cfc6a4fe84d7b07a00711281906fb30b3"
-    policy = {"precision": "bf16-mixed", "device": "cpu"}
-    asked = Ingredients(TRAINED, run("mixture-fr-256"), {"corpus": text}, policy)
-    assert asked.key == "61b57e55d436401b"
+    policy = {"precision": "bf16-mixed", "device": device}
+    assert Ingredients(TRAINED, run(name), {"corpus": text}, policy).key == key
 
 
 def of_profile(name: str) -> set[str]:

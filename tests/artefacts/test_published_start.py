@@ -1,6 +1,7 @@
 """Going on from published weights where a training has no checkpoint."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -12,7 +13,8 @@ from headbook.runs.canonical import plain
 from headbook.runs.store import Ingredients, Stage
 from headbook.training.loop import STATE
 
-ASKED = Ingredients(Stage("model", 1), {"width": (8, 16)}, {"corpus": "0123"}, {"device": "cpu"})
+POLICY = {"precision": "bf16-mixed", "device": "cpu"}
+ASKED = Ingredients(Stage("model", 1), {"width": (8, 16)}, {"corpus": "0123"}, POLICY)
 
 
 @pytest.fixture
@@ -51,9 +53,15 @@ def test_without_a_curve_it_begins_there(published: Path, tmp_path: Path):
 @pytest.mark.parametrize("other", ["stage", "config", "inputs", "policy"])
 def test_those_of_another_training_are_not(published: Path, tmp_path: Path, other: str):
     changed = {"stage": Stage("model", 2), "config": {"width": (8, 32)},
-               "inputs": {"corpus": "4567"}, "policy": {"device": "cuda"}}  # fmt: skip
+               "inputs": {"corpus": "4567"}, "policy": {"precision": "32-true", "device": "cpu"}}  # fmt: skip
     recorded(published, 30, Ingredients(**vars(ASKED) | {other: changed[other]}))
     assert published_start(ASKED, tmp_path) is None
+
+
+def test_on_another_device_they_are_the_same_training(published: Path, tmp_path: Path):
+    there = replace(ASKED, policy=POLICY | {"device": "cuda"})
+    recorded(published, 30, there)
+    assert published_start(ASKED, tmp_path).update == 30
 
 
 def test_those_of_its_end_are_the_trained_model(
