@@ -52,8 +52,9 @@ def test_without_a_curve_it_begins_there(published: Path, tmp_path: Path):
 
 @pytest.mark.parametrize("other", ["stage", "config", "inputs", "policy"])
 def test_those_of_another_training_are_not(published: Path, tmp_path: Path, other: str):
+    exact = POLICY | {"precision": "32-true"}
     changed = {"stage": Stage("model", 2), "config": {"width": (8, 32)},
-               "inputs": {"corpus": "4567"}, "policy": POLICY | {"precision": "32-true"}}  # fmt: skip
+               "inputs": {"corpus": "4567"}, "policy": exact}  # fmt: skip
     recorded(published, 30, Ingredients(**vars(ASKED) | {other: changed[other]}))
     assert published_start(ASKED, tmp_path) is None
 
