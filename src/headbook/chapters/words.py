@@ -14,6 +14,7 @@ TITLES = {
     "firefox-pt-en": "Firefox pt→en",
     "minilm": "MiniLM",
     OURS: "Our en→fr model",
+    "mixture-fr-256-small-batches": "Our en→fr model, small batches",
     "mixture-fr-256-masked": "Our masked encoder",
     "multi30k-de-64": "Our en→de model, width 64",
     "multi30k-de-128-short": "Our en→de model, width 128",
@@ -38,7 +39,8 @@ def percents(shares: Iterable[float]) -> str:
 
 def points(difference: float | int) -> str:
     """A difference of shares, 0.293 as `29 points`; with its sign where it is negative."""
-    return f"{_whole(100 * difference)} points".replace("-", "−")
+    whole = _whole(100 * difference)
+    return f"{whole} {'point' if abs(int(whole)) == 1 else 'points'}".replace("-", "−")
 
 
 def interval(low: float, high: float | int) -> str:

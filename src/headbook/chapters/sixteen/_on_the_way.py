@@ -49,8 +49,10 @@ from headbook.types import Kind
 
 SAMPLE = "ewt-sample"
 SENTENCES = 500
-MASKED, TRANSLATION = "mixture-fr-256-masked", words.OURS
-"""One encoder, two objectives, one text."""
+MASKED, TRANSLATION = "mixture-fr-256-masked", "mixture-fr-256-small-batches"
+"""One encoder, two objectives, one text, batches of one size."""
+CONVERGED = words.OURS
+"""The same translation model, with batches in which it converges."""
 OBJECTIVES = {Task.MASKED: "hidden words", Task.TRANSLATION: "translation"}
 RELEASED, STUDENT = "released", "firefox-en-pt"
 EXPLAINED = 100
@@ -310,7 +312,9 @@ def facts(tables: Tables) -> Facts:
     ways, ends = tables["ways"], tables["ends"].set_index("model")
     own = ways[ways["text"] == HELD_OUT]
     found: dict[str, str] = {}
-    for name, short in ((MASKED, "masked"), (TRANSLATION, "translating")):
+    for name, short in (
+        (MASKED, "masked"), (TRANSLATION, "translating"), (CONVERGED, "converged"),
+    ):  # fmt: skip
         rows, gold = (each[each["model"] == name].sort_values("update")
                       for each in (own, ways[ways["text"] == SAMPLE]))  # fmt: skip
         last, first = rows.iloc[-1], rows.iloc[0]
@@ -339,24 +343,51 @@ def facts(tables: Tables) -> Facts:
     at_both = own[own["update"] == both].set_index("model")
     there = masked[masked[Score.NEIGHBOUR] >= HALF * masked[Score.NEIGHBOUR].iloc[-1]].iloc[0]
     gold = ways[(ways["text"] == SAMPLE) & (ways["model"] == MASKED)].sort_values("update")
-    return found | {
-        "translating_bleu": f"{end[BLEU]:.1f} ± {end['bleu_half']:.1f}",
-        "translating_chrf": f"{end['chrf']:.1f}",
-        "translating_relevance": words.number(*_three(end, "neighbour_relevance")),
-        "translating_top": f"{end['relevance']:.2f}",
-        "there_update": words.count(there["update"]),
-        "there_nats": f"{there['nats']:.1f}",
-        "both": words.count(both),
-        "both_translating_estimate": words.estimate(
-            *_three(at_both.loc[TRANSLATION], Score.NEIGHBOUR)
-        ),
-        "untrained_neighbour": words.percent(masked[Score.NEIGHBOUR].iloc[0]),
-        "sample_sentences": words.count(gold["sentences"].iloc[-1]),
-        "student_neighbour": words.percent(ends.loc[STUDENT, Score.NEIGHBOUR]),
-        "student_own": words.percent(ends.loc[STUDENT, Score.OWN]),
-        "student_rare": words.percent(ends.loc[STUDENT, Score.RARE]),
-        "student_margin": words.points(ends.loc[STUDENT, Score.MARGIN]),
+    return (
+        found
+        | _converging(own, ways[ways["text"] == SAMPLE])
+        | {
+            "translating_bleu": f"{end[BLEU]:.1f} ± {end['bleu_half']:.1f}",
+            "translating_chrf": f"{end['chrf']:.1f}",
+            "translating_relevance": words.number(*_three(end, "neighbour_relevance")),
+            "translating_top": f"{end['relevance']:.2f}",
+            "there_update": words.count(there["update"]),
+            "there_nats": f"{there['nats']:.1f}",
+            "both": words.count(both),
+            "both_translating_estimate": words.estimate(
+                *_three(at_both.loc[TRANSLATION], Score.NEIGHBOUR)
+            ),
+            "untrained_neighbour": words.percent(masked[Score.NEIGHBOUR].iloc[0]),
+            "sample_sentences": words.count(gold["sentences"].iloc[-1]),
+            "student_neighbour": words.percent(ends.loc[STUDENT, Score.NEIGHBOUR]),
+            "student_own": words.percent(ends.loc[STUDENT, Score.OWN]),
+            "student_rare": words.percent(ends.loc[STUDENT, Score.RARE]),
+            "student_margin": words.points(ends.loc[STUDENT, Score.MARGIN]),
+        }
+    )
+
+
+def _converging(own: pd.DataFrame, gold: pd.DataFrame) -> Facts:
+    """The first, second and last snapshots of the training that converged."""
+    rows, trees = (each[(each["model"] == CONVERGED) & (each["update"] > 0)].sort_values("update")
+                   for each in (own, gold))  # fmt: skip
+    last, tree = rows.iloc[-1], trees.iloc[-1]
+    found: dict[str, str] = {
+        "converged_bleu": f"{last[BLEU]:.1f} ± {last['bleu_half']:.1f}",
+        "converged_relevance": words.number(*_three(last, "neighbour_relevance")),
+        "converged_top": f"{last['relevance']:.2f}",
+        "converged_snapshots": words.count(len(rows)),
     }
+    for when, place in (("first", 0), ("second", 1)):
+        row, tree = rows.iloc[place], trees.iloc[place]
+        found |= {
+            f"converged_{when}": words.count(row["update"]),
+            f"converged_{when}_own": words.percent(row[Score.OWN]),
+            f"converged_{when}_own_head": words.head(int(row["own_layer"]), int(row["own_head"])),
+            f"converged_{when}_neighbour": words.percent(row[Score.NEIGHBOUR]),
+            f"converged_{when}_margin": words.points(tree[Score.MARGIN]),
+        }
+    return found
 
 
 def _three(row: pd.Series, name: str) -> tuple[float, float, float]:
