@@ -41,7 +41,7 @@ from headbook.chapters.specialised_heads._sweep import (
     kept_heads,
     results,
 )
-from headbook.chapters.tables import claims_table, of_small
+from headbook.chapters.tables import claims_table, of_ours, of_small
 from headbook.chapters.words import TITLES
 from headbook.claims.gates import RELEASED
 from headbook.looking.load import load
@@ -246,7 +246,8 @@ def _of_trainings(tables: Tables) -> Facts:
         found["random_gap_interval"] = words.between(gap.low, gap.high, 1)
     for each in paper().query("text == 'WMT'").to_dict("records"):
         found[f"paper_{each['left']}"] = words.signed(each["value"])
-    return found | _of_others(tables) | (_of_young(tables) if "points" in tables else {})
+    found |= _of_others(tables)
+    return found | (_of_young(tables) | _of_ours(tables) if "points" in tables else {})
 
 
 def _of_others(tables: Tables) -> Facts:
@@ -287,14 +288,38 @@ def _fewest(rows: pd.DataFrame, name: str) -> Facts:
     }
 
 
+TRAINED_CLAIMS = {
+    "half": "voita-f7-half",
+    "fifth": "voita-f7-four-fifths",
+    "random": "voita-s6-choice-matters",
+}
+
+
 def _of_young(tables: Tables) -> Facts:
     """Ranges over the small models trained here."""
     small = of_small(tables)
     claims = small["claims"].set_index("claim")["value"]
     found: Facts = {"young_models": str(small["points"]["model"].nunique())}
-    for name, claim in (("half", "voita-f7-half"), ("fifth", "voita-f7-four-fifths"),
-                        ("random", "voita-s6-choice-matters")):  # fmt: skip
+    for name, claim in TRAINED_CLAIMS.items():
         values = claims.loc[claim]
         low, high = words.signed(values.min(), 1), words.signed(values.max(), 1)
         found[f"young_{name}"] = f"{low} to {high}"
+    return found
+
+
+def _of_ours(tables: Tables) -> Facts:
+    """Of the model trained here until it converged: what pruning costs, and which heads stay."""
+    ours = of_ours(tables)
+    claims = ours["claims"].set_index("claim")
+    gates = ours["points"].query("arm == 'gates'").sort_values("kept", ascending=False)
+    found: Facts = {}
+    for name, claim in TRAINED_CLAIMS.items():
+        if claim in claims.index:
+            value, low, high = claims.loc[claim, ["value", "low", "high"]]
+            found[f"ours_{name}"] = words.difference(value, low, high, 1)
+    under = gates[2 * gates["kept"] < gates["of"]]
+    for name, points in (("half", under.head(1)), ("fewest", gates.tail(1))):
+        for point in points.to_dict("records"):
+            found[f"ours_{name}_kept"] = str(point["kept"])
+            found[f"ours_{name}_heads"] = ", ".join(str(point["encoder_heads"]).split())
     return found
