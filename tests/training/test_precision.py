@@ -15,3 +15,9 @@ def test_bfloat16_is_chosen_only_where_it_is_no_emulation(monkeypatch, emulated)
     with processes.fabric(Precision.BF16).autocast():
         product = torch.ones(2, 2) @ torch.ones(2, 2)
     assert product.dtype is (torch.float32 if emulated else torch.bfloat16)
+
+
+def test_attention_makes_no_plan_for_every_shape_of_a_batch():
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    processes.fabric(Precision.FULL)
+    assert not torch.backends.cuda.cudnn_sdp_enabled()

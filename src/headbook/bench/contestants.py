@@ -11,6 +11,7 @@ from torch.nn import functional
 from headbook.bench.compiled import compiled
 from headbook.bench.marian import Marian
 from headbook.corpora.batches import PAD, Batch
+from headbook.machine import leave_out_cudnn_attention
 from headbook.models.transformer import Embedding, Transformer, TransformerConfig
 from headbook.training.config import TrainingConfig
 from headbook.training.precision import Precision
@@ -89,6 +90,7 @@ class TrainingStep:
         constants = TrainingConfig(updates=1)
         self.model, self.precision = model.train(), precision
         self.smoothing = constants.label_smoothing
+        leave_out_cudnn_attention()
         self.optimiser = torch.optim.Adam(
             model.parameters(),
             lr=learning_rate(1, 256, constants.scale, constants.warmup),

@@ -24,6 +24,7 @@ from torch import Tensor, distributed
 from torch.nn import Parameter
 
 from headbook.corpora.batches import Batch
+from headbook.machine import leave_out_cudnn_attention
 from headbook.training.precision import Precision
 from headbook.types import UserError
 
@@ -57,6 +58,7 @@ def fabric(precision: Precision) -> "lightning.fabric.Fabric":
 
     for name in ("lightning", "lightning.fabric", "lightning.pytorch"):  # any may be the one
         logging.getLogger(name).setLevel(logging.WARNING)
+    leave_out_cudnn_attention()
     if not started_by_torchrun():
         return Fabric(accelerator="auto", devices=1, precision=precision.here())
     made = Fabric(precision=precision.here(), **_places())
