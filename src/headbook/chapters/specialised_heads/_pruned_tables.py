@@ -229,17 +229,16 @@ def mean_gap(sweep: Sweep, arm: str) -> Replicates:
 
 def gap_claim(claim: str, sweep: Sweep, arm: str) -> dict[str, object]:
     """A claim on `mean_gap`; its interval is over resampled sentences."""
-    return replicates_claim(claim, sweep, mean_gap(sweep, arm))
+    return replicates_claim(claim, sweep, mean_gap(sweep, arm)) | sweep.whole.few_updates
 
 
 def loss_claim(claim: str, sweep: Sweep, point: Translated | None) -> dict[str, object]:
     """A claim on BLEU of one point minus that of the whole model after the same further training,
     its baseline."""
     whole = float(sweep.further.bleu[0])
-    if point is None:
-        return claim_row(claim, sweep.labels, NAN, baseline=whole)
-    test = compared(point, sweep.further)
-    return claim_row(claim, sweep.labels, test.difference, test.low, test.high, whole)
+    test = NO_NUMBER if point is None else compared(point, sweep.further)
+    row = claim_row(claim, sweep.labels, test.difference, test.low, test.high, whole)
+    return row | sweep.whole.few_updates
 
 
 def replicates_claim(

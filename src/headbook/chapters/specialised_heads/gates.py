@@ -146,7 +146,8 @@ def _saturation(points: list[Point]) -> dict[str, object]:
     """The share of gates of one sweep that are exactly 0 or 1."""
     decided = [each for point in points for each in _saturated(point)]
     labels = model_labels(points[0].made)
-    return claim_row("voita-s6-gates-saturate", labels, float(np.mean(decided)))
+    row = claim_row("voita-s6-gates-saturate", labels, float(np.mean(decided)))
+    return row | points[0].few_updates
 
 
 def cumulative(tables: Tables, source: Source = Source.FIGURE) -> pd.DataFrame:
