@@ -243,7 +243,6 @@ def facts(tables: Tables) -> Facts:
             "ours_width": str(row["width"]),
             "ours_updates": words.count(row["updates"]),
             "ours_minutes": f"{60 * row['hours']:.0f}",
-            "ours_tokens": f"{row['target_tokens'] / 1e6:.0f} million",
             "ours_epochs": str(row["epochs"]), "ours_slope": words.signed(row["slope"]),
             "ours_bleu_low": f"{scores.min():.1f}", "ours_bleu_high": f"{scores.max():.1f}",
         }  # fmt: skip
