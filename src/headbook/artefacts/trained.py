@@ -14,7 +14,7 @@ import torch
 from headbook import paths
 from headbook.models.transformer import Transformer
 from headbook.runs.canonical import plain
-from headbook.runs.store import Ingredients, Stage, Store
+from headbook.runs.store import ELSEWHERE, Ingredients, Stage, Store
 from headbook.training import checkpoint, processes
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import STATE, OutOfTimeError, Start
@@ -116,6 +116,8 @@ def trained_folder(store: Store, asked: Ingredients, train: processes.Work) -> P
 def published_start(asked: Ingredients, folder: Path) -> Start | None:
     """Where a training begins that has no checkpoint in `folder` and whose weights data/models has,
     on the way or of the end, with a line that says so. None for any other training.
+
+    Of the end, the record will be that of the machine that trained it.
     """
     if (folder / STATE).exists():
         return None
@@ -123,15 +125,29 @@ def published_start(asked: Ingredients, folder: Path) -> Start | None:
         made, there = json.loads(record.read_text()), record.parent
         if _anywhere(made["ingredients"]) != _anywhere(plain(asked)):
             continue
+        curve = pd.read_csv(there / CURVE) if (there / CURVE).is_file() else pd.DataFrame()
         if processes.is_first():
             done = made["updates"] >= made["planned"]
             how = "taking the trained model of" if done else "going on from"
             anew = "" if done else f" after update {made['updates']}, with Adam's moments anew"
             print(f"{how} {there}{anew}; without that folder training starts from the beginning")
-        curve = there / CURVE
-        rows = pd.read_csv(curve).to_dict("records") if curve.is_file() else []
-        return Start(there / WEIGHTS, made["updates"], rows)
+            if done:
+                (folder / ELSEWHERE).write_text(json.dumps(_told(made, curve)))
+        return Start(there / WEIGHTS, made["updates"], curve.to_dict("records"))
     return None
+
+
+def _told(made: dict[str, Any], curve: pd.DataFrame) -> dict[str, Any]:
+    """The fields of a run's record that say who trained published weights, and for how long."""
+    told = {"commit": made["commit"], "hardware": made["hardware"], "started": made["date"]}
+    return told if curve.empty else told | {"seconds": round(float(totals(curve)["seconds"]), 1)}
+
+
+def totals(curve: pd.DataFrame) -> pd.Series:
+    """Target tokens and seconds of a training; one that went on from published weights counts both
+    from there."""
+    restarts = curve["restarted"].fillna(0) if "restarted" in curve else 0 * curve["update"]
+    return curve.groupby(restarts)[["target_tokens", "seconds"]].max().sum()
 
 
 def _anywhere(asked: dict[str, Any]) -> dict[str, Any]:

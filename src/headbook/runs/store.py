@@ -18,6 +18,8 @@ from headbook.runs.canonical import digest, plain
 from headbook.types import UserError
 
 KEY_LENGTH = 16  # hexadecimal digits of the digest that name a folder
+ELSEWHERE = "elsewhere.json"
+"""Written by a stage that takes over what another machine did: fields of that machine's record."""
 ABSENT = "(absent)"  # what `explain` shows for a field that one of the two runs does not have
 
 
@@ -150,6 +152,8 @@ class Store:
             "started": started,
             "seconds": round(time.monotonic() - began, 1),
         }
+        if (aside / ELSEWHERE).exists():
+            kept |= json.loads((aside / ELSEWHERE).read_text())
         (aside / "run.json").write_text(json.dumps(kept, indent=1))
         aside.rename(final)
 

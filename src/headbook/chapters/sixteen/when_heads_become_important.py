@@ -24,7 +24,7 @@ from headbook.chapters.sixteen._curves import (
     prunable,
     score,
 )
-from headbook.chapters.tables import claim_row, model_labels, stacked
+from headbook.chapters.tables import claim_row, model_labels, of_ours, of_small, stacked
 from headbook.chapters.trained import Trained, at_profile
 from headbook.claims.gates import EARLY
 from headbook.claims.ledger import load as ledger
@@ -212,7 +212,16 @@ def _lead(value: float, low: float, high: float | int) -> str:
 
 
 def facts(tables: Tables) -> Facts:
-    """The numbers of the prose."""
+    """The numbers of the prose: of the small model, and of ours that converged."""
+    small, ours = of_small(tables), of_ours(tables)
+    found = _of_model(small)
+    if len(ours["checkpoints"]):
+        found |= {f"ours_{name}": text for name, text in _of_model(ours).items()}
+    return found
+
+
+def _of_model(tables: Tables) -> Facts:
+    """The same of the tables of one model."""
     rows = tables["checkpoints"].set_index("update")
     shares = tables["prunable"].set_index(["update", "order", "least"])
     learnt = _learnt(tables)

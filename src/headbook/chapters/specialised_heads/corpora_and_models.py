@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from headbook.artefacts.model import TrainedModel
+from headbook.artefacts.trained import totals
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.config import Config
@@ -112,9 +113,7 @@ def _model(model: TrainedModel) -> dict[str, object]:
     """
     curve, shape = model.curve, model.run.size
     last, best = curve.iloc[-1], curve.loc[curve["valid_loss_nats"].idxmin()]
-    # a training that went on from published weights counts tokens and seconds from there
-    restarts = curve["restarted"].fillna(0) if "restarted" in curve else np.zeros(len(curve))
-    sums = curve.groupby(restarts)[["target_tokens", "seconds"]].max().sum()
+    sums = totals(curve)
     end = curve.tail(LAST_ROWS)
     slope = np.polyfit(end["update"], end["valid_loss_nats"], 1)[0] if len(end) > 1 else np.nan
     return {
