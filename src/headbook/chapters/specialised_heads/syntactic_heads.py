@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.specialised_heads import _kinds_of_subjects as subjects
 from headbook.chapters.specialised_heads._released import ENGLISH, EWT, TEXTS, Reading, readings
 from headbook.chapters.specialised_heads._roles import NAMES, paper_accuracies
 from headbook.chapters.tables import claim_row, loaded_labels
@@ -45,7 +46,8 @@ class Parameters:
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
-    """The best heads beside offsets and part-of-speech rules, every head, nulls, claims."""
+    """The best heads beside offsets and part-of-speech rules, on each kind of subject; every head,
+    nulls, claims."""
     found = [
         (reading, reading.sums(_measures(reading)))
         for reading in readings(parameters.models, parameters.texts, parameters.sentences)
@@ -53,6 +55,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     tables = {
         "released": pd.concat([_best(*each) for each in found], ignore_index=True),
         "heads": pd.concat([_heads(*each) for each in found], ignore_index=True),
+        "subjects": pd.DataFrame([row for each in found for row in subjects.rows(*each)]),
         "claims": pd.DataFrame([row for each in found for row in _claims(*each)], columns=COLUMNS),
     }
     if parameters.nulls:
@@ -66,6 +69,7 @@ def _measures(reading: Reading) -> dict[str, HeadMeasure]:
         "heads": SyntacticAccuracy(reading.trees),
         "offsets": OffsetShare(reading.trees),
         "rules": TagRuleShare(reading.trees),
+        **subjects.measures(reading),
     }
 
 
@@ -229,6 +233,9 @@ def facts(tables: Tables) -> Facts:
         for row in trained(tables).to_dict("records"):
             found[f"{_key(row['relation'])}_trained"] = words.percent(row["value"])
             found["trained_models"] = str(row["models"])
+    if "subjects" in tables:
+        by_kind = tables["subjects"].query("model == @words.OURS")
+        found |= subjects.facts(by_kind[by_kind["text"] == text])
     if "nulls" in tables:
         nulls = tables["nulls"].query("model == 'firefox-en-pt' and text == @text")
         found |= {"null": words.percent(nulls["largest"].max()),
