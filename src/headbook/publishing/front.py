@@ -110,6 +110,13 @@ def guards() -> Iterator[tuple[str, bool]]:
         "a head finds a verb's object better than the best offset",
         syntax.loc[("firefox-en-pt", "verb → object"), "margin_low"] > 0,
     )
+    kinds = _tables(13)["subjects"].query(
+        "text == 'ud-ewt' and model == 'firefox-en-pt' and relation == 'subject → verb'"
+    )
+    yield (
+        "another finds the verb of a pronoun, and of no other subject",
+        (kinds["margin_low"] > 0).tolist() == (kinds["subjects"] == "pronouns").tolist(),
+    )
     yield "a part-of-speech rule does as well as every head", syntax["over_rule_low"].max() < 0
     yield (
         "the sharpest head points at the previous token",

@@ -65,15 +65,13 @@ def rows(reading: Reading, sums: Mapping[str, RatioSums]) -> Iterator[dict[str, 
             yield row | reading.labels
 
 
-def facts(subjects: pd.DataFrame) -> dict[str, str]:
-    """Of one model on one text: heads, offsets and leads by direction and kind of subject."""
+def facts(subjects: pd.DataFrame, suffix: str) -> dict[str, str]:
+    """Of one model on one text: accuracies of heads and offsets, per direction and kind."""
     found: dict[str, str] = {}
     for row in subjects.to_dict("records"):
         key = f"{row['relation'].replace(' → ', '_')}_{row['subjects'].split()[0]}"
-        found[key] = words.percent(row["value"])
-        found[f"{key}_offset"] = words.percent(row["baseline"])
-        ends = row["margin"], row["margin_low"], row["margin_high"]
-        found[f"{key}_margin"] = words.points_estimate(*ends)
+        found[f"{key}{suffix}"] = words.percent(row["value"])
+        found[f"{key}_offset{suffix}"] = words.percent(row["baseline"])
     return found
 
 

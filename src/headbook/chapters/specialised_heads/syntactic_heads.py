@@ -234,8 +234,9 @@ def facts(tables: Tables) -> Facts:
             found[f"{_key(row['relation'])}_trained"] = words.percent(row["value"])
             found["trained_models"] = str(row["models"])
     if "subjects" in tables:
-        by_kind = tables["subjects"].query("model == @words.OURS")
-        found |= subjects.facts(by_kind[by_kind["text"] == text])
+        by_kind = tables["subjects"].query("text == @text")
+        for model, suffix in (("firefox-en-pt", ""), (words.OURS, "_ours")):
+            found |= subjects.facts(by_kind[by_kind["model"] == model], suffix)
     if "nulls" in tables:
         nulls = tables["nulls"].query("model == 'firefox-en-pt' and text == @text")
         found |= {"null": words.percent(nulls["largest"].max()),
