@@ -40,16 +40,17 @@ def test_rows_of_ours_are_of_its_corpus_and_seed_and_leave_the_gates_to_the_ledg
     assert not {row["closed"] for row in rows} & {"none"}
 
 
-def test_a_model_under_way_is_no_evidence_about_roles():
-    """Its published rows are of its own corpus, and a gate is closed to each."""
+def test_the_model_that_converged_is_evidence_about_roles():
+    """Its published rows are of its own corpus; where a gate is closed it is not that of a model
+    under way."""
     rows = scorecard.tidy(paths.RESULTS)
     about_roles = rows["study"].str[:2].isin(["11", "13", "14"])
     own = rows[(rows["model"] == OURS) & about_roles]
     assert own["study"].nunique() == 3
     assert set(own["corpus"]) == {"mixture-fr"}
-    assert not set(own["outcome"]) & {Outcome.PASS, Outcome.FAIL, Outcome.UNDECIDED}
+    assert {Outcome.PASS, Outcome.FAIL} <= set(own["outcome"])
     closed = own[own["outcome"] == Outcome.CLOSED]
-    assert len(closed) > 10 and closed["closed"].str.contains("converged|present|diagnostic").all()
+    assert len(closed) > 5 and not closed["closed"].str.contains("converged").any()
 
 
 @pytest.mark.parametrize("number", [16, 22])

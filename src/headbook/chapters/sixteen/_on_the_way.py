@@ -53,6 +53,7 @@ MASKED, TRANSLATION = "mixture-fr-256-masked", "mixture-fr-256-small-batches"
 """One encoder, two objectives, one text, batches of one size."""
 CONVERGED = words.OURS
 """The same translation model, with batches in which it converges."""
+TRAININGS = (CONVERGED, MASKED, TRANSLATION)
 OBJECTIVES = {Task.MASKED: "hidden words", Task.TRANSLATION: "translation"}
 RELEASED, STUDENT = "released", "firefox-en-pt"
 EXPLAINED = 100
@@ -312,9 +313,7 @@ def facts(tables: Tables) -> Facts:
     ways, ends = tables["ways"], tables["ends"].set_index("model")
     own = ways[ways["text"] == HELD_OUT]
     found: dict[str, str] = {}
-    for name, short in (
-        (MASKED, "masked"), (TRANSLATION, "translating"), (CONVERGED, "converged"),
-    ):  # fmt: skip
+    for name, short in zip(TRAININGS, ("converged", "masked", "translating"), strict=True):
         rows, gold = (each[each["model"] == name].sort_values("update")
                       for each in (own, ways[ways["text"] == SAMPLE]))  # fmt: skip
         last, first = rows.iloc[-1], rows.iloc[0]
