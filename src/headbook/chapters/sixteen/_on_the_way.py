@@ -381,6 +381,7 @@ def _converging(own: pd.DataFrame, gold: pd.DataFrame) -> Facts:
         row, tree = rows.iloc[place], trees.iloc[place]
         found |= {
             f"converged_{when}": words.count(row["update"]),
+            f"converged_{when}_bleu": f"{row[BLEU]:.0f}",
             f"converged_{when}_own": words.percent(row[Score.OWN]),
             f"converged_{when}_own_head": words.head(int(row["own_layer"]), int(row["own_head"])),
             f"converged_{when}_neighbour": words.percent(row[Score.NEIGHBOUR]),
