@@ -222,7 +222,6 @@ def facts(tables: Tables) -> Facts:
         "apart": f"{max(apart):.3f}",
         "updates": words.count(int(tables["curve"]["update"].max())),
         "gates": str(int(tables["curve"].query("sweep == 'encoder only'")["heads"].iloc[0])),
-        "model": words.model(tables["gates"]["model"].iloc[0]),
     }
     for name, log_alpha in (("middle", 0.0), ("open", 2.0), ("closed", -3.0)):
         row, other = figure.loc[log_alpha], code.loc[log_alpha]
