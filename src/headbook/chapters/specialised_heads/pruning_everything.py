@@ -274,6 +274,7 @@ def _of_ours(tables: Tables) -> Facts:
         "ours_half_kept": str(half["kept"]),
         "ours_half": words.difference(*gap, digits=1),
         "ours_random": words.difference(*random, digits=1),
+        "ours_random_worse": words.number(*random, digits=1),
         "ours_draws": str(len(tables["controls"].query("control == @RANDOM"))),
     }
     for name, claim in ORDERS.items():
