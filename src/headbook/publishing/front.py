@@ -103,6 +103,15 @@ def _of_neighbours(ways: Any) -> Iterator[tuple[str, bool]]:
     )
 
 
+def _of_pruned(functions: Any) -> tuple[str, bool]:
+    """The one about the encoder heads of our en→fr model that gates leave, a table of pandas."""
+    left = functions[functions["model"] == "mixture-fr-256"].sort_values("kept")["mean_neighbour"]
+    return (
+        "the fewer heads gates leave, the more these look at neighbours",
+        bool(left.iloc[0] > 0.5 and left.iloc[:5].is_monotonic_decreasing),
+    )
+
+
 def guards() -> Iterator[tuple[str, bool]]:
     """Every sentence of the front page that a new result could make false, and whether it holds."""
     syntax = _tables(13)["released"].query("text == 'ud-ewt'").set_index(["model", "relation"])
@@ -155,6 +164,7 @@ def guards() -> Iterator[tuple[str, bool]]:
         special["clark-half-on-special"] > 0.45 and special["kobayashi-special-short"] < 0.25,
     )
     yield from _of_neighbours(_tables(26)["ways"])
+    yield _of_pruned(_tables(18)["functions"])
     rollout = _tables(52)["claims"].query("claim == 'rollout-beats-raw' and corpus == 'released'")
     yield (
         "the last layer of a released model ranks words better than rollout",

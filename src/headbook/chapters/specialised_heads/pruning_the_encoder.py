@@ -317,6 +317,13 @@ def _of_ours(tables: Tables) -> Facts:
         if claim in claims.index:
             value, low, high = claims.loc[claim, ["value", "low", "high"]]
             found[f"ours_{name}"] = words.difference(value, low, high, 1)
+    near = "voita-f8-nearest-a-role-last"
+    if near in claims.index:
+        found["ours_near"] = words.estimate(*claims.loc[near, ["value", "low", "high"]])
+        found["ours_near_chance"] = words.percent(claims.loc[near, "baseline"])
+        left = ours["functions"].set_index("kept").sort_index()["mean_neighbour"]
+        found["ours_neighbour_fewest"] = words.percent(left.iloc[0])
+        found["ours_neighbour_all"] = words.percent(left.iloc[-1])
     under = gates[2 * gates["kept"] < gates["of"]]
     for name, points in (("half", under.head(1)), ("fewest", gates.tail(1))):
         for point in points.to_dict("records"):
