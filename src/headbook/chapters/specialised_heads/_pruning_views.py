@@ -76,6 +76,21 @@ def lifetimes(tables: Tables) -> pd.DataFrame:
     return merged
 
 
+def kept_at(points: pd.DataFrame) -> pd.DataFrame:
+    """One row per encoder head of a model: at what share of the λ, and how many, gates keep it.
+
+    `points` are those of one model, whose whole one names every head.
+    """
+    gates = points[points["arm"] == "gates"]["encoder_heads"].fillna("").str.split()
+    every = points[points["arm"] == "nothing closed"]["encoder_heads"].iloc[0].split()
+    counts = [sum(head in kept for kept in gates) for head in every]
+    places = [head.removeprefix("L").split("H") for head in every]
+    return pd.DataFrame({
+        "layer": [int(layer) for layer, _ in places], "head": [int(head) for _, head in places],
+        "kept_share": [count / len(gates) for count in counts], "kept_at": map(str, counts),
+    })  # fmt: skip
+
+
 def functions(tables: Tables) -> pd.DataFrame:
     """One row per training: heads left, and how many have which role, measured anew after it."""
     rows = usual(tables["roles"]).query("way in [@GATES, @FROZEN, @WHOLE]")
