@@ -112,14 +112,14 @@ def _of_pruned(functions: Any) -> tuple[str, bool]:
     )
 
 
-def guards() -> Iterator[tuple[str, bool]]:
-    """Every sentence of the front page that a new result could make false, and whether it holds."""
-    syntax = _tables(13)["released"].query("text == 'ud-ewt'").set_index(["model", "relation"])
+def _of_syntax(tables: dict[str, Any]) -> Iterator[tuple[str, bool]]:
+    """Those about heads for a verb's object and subject, of page 13's tables."""
+    syntax = tables["released"].query("text == 'ud-ewt'").set_index(["model", "relation"])
     yield (
         "a head finds a verb's object better than the best offset",
         syntax.loc[("firefox-en-pt", "verb → object"), "margin_low"] > 0,
     )
-    kinds = _tables(13)["subjects"].query(
+    kinds = tables["subjects"].query(
         "text == 'ud-ewt' and model == 'firefox-en-pt' and relation == 'subject → verb'"
     )
     yield (
@@ -127,6 +127,11 @@ def guards() -> Iterator[tuple[str, bool]]:
         (kinds["margin_low"] > 0).tolist() == (kinds["subjects"] == "pronouns").tolist(),
     )
     yield "a part-of-speech rule does as well as every head", syntax["over_rule_low"].max() < 0
+
+
+def guards() -> Iterator[tuple[str, bool]]:
+    """Every sentence of the front page that a new result could make false, and whether it holds."""
+    yield from _of_syntax(_tables(13))
     yield (
         "the sharpest head points at the previous token",
         _of_page(11)["en_place_1"] == "previous token",
