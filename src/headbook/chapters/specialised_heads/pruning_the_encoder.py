@@ -237,10 +237,13 @@ def _of_trainings(tables: Tables) -> Facts:
                 if row["penalty"] in important.index else "not run"
             ),
         }  # fmt: skip
-    claims = tables["claims"].query("corpus == 'released' and claim == 'voita-s6-choice-matters'")
-    claims = claims[claims["model"] == rows["model"].iloc[0]]
-    if len(claims):
-        gap = over_seeds(claims["value"])
+    claims = tables["claims"].query("corpus == 'released'")
+    claims = claims[claims["model"] == rows["model"].iloc[0]].set_index("claim")
+    if "voita-s6-choice-matters" in claims.index:
+        stays = over_seeds(claims.loc[[NEAR], "value"])
+        found["near"] = words.estimate(stays.mean, stays.low, stays.high)
+        found["near_chance"] = words.percent(claims.loc[[NEAR], "baseline"].mean())
+        gap = over_seeds(claims.loc[["voita-s6-choice-matters"], "value"])
         found["random_gap"] = words.signed(gap.mean, 1)
         found["random_loses"] = words.number(gap.mean, gap.low, gap.high, 1)
         found["random_gap_interval"] = words.between(gap.low, gap.high, 1)
@@ -288,6 +291,7 @@ def _fewest(rows: pd.DataFrame, name: str) -> Facts:
     }
 
 
+NEAR = "voita-f8-nearest-a-role-last"
 TRAINED_CLAIMS = {
     "half": "voita-f7-half",
     "fifth": "voita-f7-four-fifths",
@@ -298,8 +302,13 @@ TRAINED_CLAIMS = {
 def _of_young(tables: Tables) -> Facts:
     """Ranges over the small models trained here."""
     small = of_small(tables)
-    claims = small["claims"].set_index("claim")["value"]
-    found: Facts = {"young_models": str(small["points"]["model"].nunique())}
+    of_claim = small["claims"].set_index("claim")
+    claims, stays = of_claim["value"], of_claim.loc[[NEAR]].dropna(subset="value")
+    found: Facts = {
+        "young_models": str(small["points"]["model"].nunique()),
+        "young_near": words.percents(stays["value"]) if len(stays) else "not run",
+        "young_near_chance": words.percents(stays["baseline"]) if len(stays) else "not run",
+    }
     for name, claim in TRAINED_CLAIMS.items():
         values = claims.loc[claim]
         low, high = words.signed(values.min(), 1), words.signed(values.max(), 1)
@@ -317,10 +326,9 @@ def _of_ours(tables: Tables) -> Facts:
         if claim in claims.index:
             value, low, high = claims.loc[claim, ["value", "low", "high"]]
             found[f"ours_{name}"] = words.difference(value, low, high, 1)
-    near = "voita-f8-nearest-a-role-last"
-    if near in claims.index:
-        found["ours_near"] = words.estimate(*claims.loc[near, ["value", "low", "high"]])
-        found["ours_near_chance"] = words.percent(claims.loc[near, "baseline"])
+    if NEAR in claims.index:
+        found["ours_near"] = words.estimate(*claims.loc[NEAR, ["value", "low", "high"]])
+        found["ours_near_chance"] = words.percent(claims.loc[NEAR, "baseline"])
         left = ours["functions"].set_index("kept").sort_index()["mean_neighbour"]
         found["ours_neighbour_fewest"] = words.percent(left.iloc[0])
         found["ours_neighbour_all"] = words.percent(left.iloc[-1])
