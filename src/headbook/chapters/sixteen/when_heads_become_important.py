@@ -243,5 +243,10 @@ def _of_model(tables: Tables) -> Facts:
             found[f"{name}_{short}_short"] = words.percent(row["share"])
     for update, row in rows.loc[learnt].iterrows():
         lead = _lead(row["above_random"], row["above_low"], row["above_high"])
-        found |= {f"lead_{update}": lead, f"bleu_{update}": f"{row['bleu']:.1f}"}
+        share = shares.loc[(update, Order.POSITION, LEAST[0]), ["share", "low", "high"]]
+        found |= {
+            f"lead_{update}": lead,
+            f"bleu_{update}": f"{row['bleu']:.1f}",
+            f"share_{update}": words.estimate(*share),
+        }
     return found

@@ -233,5 +233,7 @@ def facts(tables: Tables) -> Facts:
         found[f"decided_{place}"] = words.percent(share)
     for share in decided(ours):  # of one model at most
         found["ours_decided"] = words.percent(share)
+        ends = deciding(ours).groupby("penalty")["value"].last() / 100
+        found["ours_decided_range"] = words.percents(ends)
         found["ours_updates"] = words.count(int(ours["curve"]["update"].max()))
     return found

@@ -254,6 +254,9 @@ def facts(tables: Tables) -> Facts:
                         ("scratch", "voita-t2-trained-beats-scratch")):  # fmt: skip
         own = values[[claim]]
         found[name] = f"{words.signed(own.min(), 1)} to {words.signed(own.max(), 1)}"
+    random = claims.loc[["budhraja-random-everywhere"]]
+    found["random_worse"] = f"{(random['high'] < 0).sum()} of {len(random)}"
+    found["scratch_models"] = str(len(values[["voita-t2-trained-beats-scratch"]]))
     small = ledger().claim("voita-t2-half").paper[0].values[0]
     scratch = ledger().claim("voita-t2-trained-beats-scratch").paper[0].values
     found["half_paper"] = words.signed(small)
@@ -274,7 +277,6 @@ def _of_ours(tables: Tables) -> Facts:
         "ours_half_kept": str(half["kept"]),
         "ours_half": words.difference(*gap, digits=1),
         "ours_random": words.difference(*random, digits=1),
-        "ours_random_worse": words.number(*random, digits=1),
         "ours_draws": str(len(tables["controls"].query("control == @RANDOM"))),
     }
     for name, claim in ORDERS.items():
@@ -282,6 +284,8 @@ def _of_ours(tables: Tables) -> Facts:
         found[f"ours_{name}"] = f"{words.signed(100 * value, 0)} {words.interval(low, high)}"
     for kind in EVERYTHING:
         found[f"ours_half_{kind}"] = str(half[f"{kind}_kept"])
+    beside = tables["controls"].query("control == @RANDOM").sort_values("kept").iloc[0]
+    found["ours_random_fewest"] = words.number(*beside[["gap", "gap_low", "gap_high"]], digits=1)
     fewest = gates.sort_values("kept").iloc[0]
     found["ours_fewest"] = str(fewest["kept"])
     left = fewest["encoder_heads"]  # an empty cell of a file is no text

@@ -332,6 +332,11 @@ def _of_ours(tables: Tables) -> Facts:
         left = ours["functions"].set_index("kept").sort_index()["mean_neighbour"]
         found["ours_neighbour_fewest"] = words.percent(left.iloc[0])
         found["ours_neighbour_all"] = words.percent(left.iloc[-1])
+    beside = ours["controls"].query("control == 'random heads'").sort_values("kept")
+    for name, row in zip(("fewest", "most"), (beside.head(1), beside.tail(1)), strict=True):
+        for gap in row[["gap", "gap_low", "gap_high"]].to_numpy().tolist():
+            found[f"ours_random_{name}"] = words.difference(*gap, 1)
+            found[f"ours_random_{name}_kept"] = str(row["kept"].iloc[0])
     under = gates[2 * gates["kept"] < gates["of"]]
     for name, points in (("half", under.head(1)), ("fewest", gates.tail(1))):
         for point in points.to_dict("records"):
