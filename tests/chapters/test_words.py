@@ -42,3 +42,8 @@ def test_facts_of_a_model_begin_alike_by_its_name_and_its_title():
 
 def test_a_number_of_any_sign_has_the_minus_of_print_and_zero_none():
     assert words.number(-0.304, -0.45, -0.0) == "−0.30 [−0.45, 0.00]"
+
+
+def test_a_lead_has_its_sign_and_its_interval():
+    assert words.lead(0.193, 0.079, 0.288) == "+19 [8, 29]"
+    assert words.lead(-0.05, -0.073, -0.024) == "−5 [−7, −2]"

@@ -58,6 +58,11 @@ def points_estimate(value: float, low: float, high: float | int) -> str:
     return f"{points(value)} {interval(low, high)}"
 
 
+def lead(value: float, low: float, high: float | int) -> str:
+    """A difference of shares in points, with its sign and interval: `+19 [8, 29]`."""
+    return f"{signed(100 * value, 0)} {interval(low, high)}"
+
+
 def exact_estimate(value: float, low: float, high: float | int) -> str:
     """A share with its interval, to a tenth of a per cent: `2.5 % [2.3, 2.6]`."""
     shown, *ends = (f"{100 * each:.1f}" for each in (value, low, high))

@@ -347,9 +347,6 @@ def facts(tables: Tables) -> Facts:
         | _converging(own, ways[ways["text"] == SAMPLE])
         | {
             "translating_bleu": f"{end[BLEU]:.1f} ± {end['bleu_half']:.1f}",
-            "translating_chrf": f"{end['chrf']:.1f}",
-            "translating_relevance": words.number(*_three(end, "neighbour_relevance")),
-            "translating_top": f"{end['relevance']:.2f}",
             "there_update": words.count(there["update"]),
             "there_nats": f"{there['nats']:.1f}",
             "both": words.count(both),
@@ -370,20 +367,19 @@ def _converging(own: pd.DataFrame, gold: pd.DataFrame) -> Facts:
     """The first, second and last snapshots of the training that converged."""
     rows, trees = (each[(each["model"] == CONVERGED) & (each["update"] > 0)].sort_values("update")
                    for each in (own, gold))  # fmt: skip
-    last, tree = rows.iloc[-1], trees.iloc[-1]
+    first, last = rows.iloc[0], rows.iloc[-1]
     found: dict[str, str] = {
         "converged_bleu": f"{last[BLEU]:.1f} ± {last['bleu_half']:.1f}",
         "converged_relevance": words.number(*_three(last, "neighbour_relevance")),
-        "converged_top": f"{last['relevance']:.2f}",
         "converged_snapshots": words.count(len(rows)),
+        "converged_first_own": words.percent(first[Score.OWN]),
+        "converged_first_own_head": words.head(int(first["own_layer"]), int(first["own_head"])),
     }
     for when, place in (("first", 0), ("second", 1)):
         row, tree = rows.iloc[place], trees.iloc[place]
         found |= {
             f"converged_{when}": words.count(row["update"]),
             f"converged_{when}_bleu": f"{row[BLEU]:.0f}",
-            f"converged_{when}_own": words.percent(row[Score.OWN]),
-            f"converged_{when}_own_head": words.head(int(row["own_layer"]), int(row["own_head"])),
             f"converged_{when}_neighbour": words.percent(row[Score.NEIGHBOUR]),
             f"converged_{when}_margin": words.points(tree[Score.MARGIN]),
         }

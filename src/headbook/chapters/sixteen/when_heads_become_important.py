@@ -203,12 +203,8 @@ def checkpoints(tables: Tables) -> pd.DataFrame:
         {"update": rows["at_update"].map(words.count), "BLEU": rows["bleu"].map("{:.1f}".format),
          "kept by importance": rows["kept"].map(words.percent),
          "kept in random order": rows["kept_random"].map(words.percent),
-         "difference, points": [_lead(*each) for each in lead]}
+         "difference, points": [words.lead(*each) for each in lead]}
     )  # fmt: skip
-
-
-def _lead(value: float, low: float, high: float | int) -> str:
-    return f"{words.signed(100 * value, 0)} {words.interval(low, high)}"
 
 
 def facts(tables: Tables) -> Facts:
@@ -242,7 +238,7 @@ def _of_model(tables: Tables) -> Facts:
             found[f"{name}_{short}"] = words.estimate(row["share"], row["low"], row["high"])
             found[f"{name}_{short}_short"] = words.percent(row["share"])
     for update, row in rows.loc[learnt].iterrows():
-        lead = _lead(row["above_random"], row["above_low"], row["above_high"])
+        lead = words.lead(row["above_random"], row["above_low"], row["above_high"])
         share = shares.loc[(update, Order.POSITION, LEAST[0]), ["share", "low", "high"]]
         found |= {
             f"lead_{update}": lead,

@@ -65,16 +65,6 @@ def rows(reading: Reading, sums: Mapping[str, RatioSums]) -> Iterator[dict[str, 
             yield row | reading.labels
 
 
-def facts(subjects: pd.DataFrame, suffix: str) -> dict[str, str]:
-    """Of one model on one text: accuracies of heads and offsets, per direction and kind."""
-    found: dict[str, str] = {}
-    for row in subjects.to_dict("records"):
-        key = f"{row['relation'].replace(' → ', '_')}_{row['subjects'].split()[0]}"
-        found[f"{key}{suffix}"] = words.percent(row["value"])
-        found[f"{key}_offset{suffix}"] = words.percent(row["baseline"])
-    return found
-
-
 def table(subjects: pd.DataFrame) -> pd.DataFrame:
     """Head and offset in per cent, and the lead in points: one row per model, text, direction and
     kind of subject."""
@@ -87,7 +77,6 @@ def table(subjects: pd.DataFrame) -> pd.DataFrame:
         "head": [words.head(*each) for each in heads],
         "finds": subjects["value"].map(words.percent),
         "offset": subjects["baseline"].map(words.percent),
-        "lead, points": [f"{words.signed(100 * row.margin, 0)} "
-                         f"{words.interval(row.margin_low, row.margin_high)}"
+        "lead, points": [words.lead(row.margin, row.margin_low, row.margin_high)
                          for row in subjects.itertuples()],
     })  # fmt: skip

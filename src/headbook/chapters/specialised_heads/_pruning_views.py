@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pandas as pd
 
-from headbook.chapters import words
+from headbook.chapters import sweeps, words
 from headbook.chapters.chapter import Tables
 from headbook.chapters.specialised_heads._kept import NO_ROLE
 from headbook.chapters.specialised_heads._sweep import (
@@ -81,8 +81,8 @@ def kept_at(points: pd.DataFrame) -> pd.DataFrame:
 
     `points` are those of one model, whose whole one names every head.
     """
-    gates = points[points["arm"] == "gates"]["encoder_heads"].fillna("").str.split()
-    every = points[points["arm"] == "nothing closed"]["encoder_heads"].iloc[0].split()
+    gates = points[points["arm"] == sweeps.GATES]["encoder_heads"].fillna("").str.split()
+    every = points[points["arm"] == sweeps.FURTHER]["encoder_heads"].iloc[0].split()
     counts = [sum(head in kept for kept in gates) for head in every]
     places = [head.removeprefix("L").split("H") for head in every]
     return pd.DataFrame({

@@ -220,8 +220,7 @@ def controls(tables: Tables) -> pd.DataFrame:
 def orders(tables: Tables) -> pd.DataFrame:
     """One row per model: each order's difference in kept shares, in points, with its interval."""
     rows = tables["claims"][tables["claims"]["claim"].isin(ORDERS.values())]
-    cells = [f"{words.signed(100 * row.value, 0)} {words.interval(row.low, row.high)}"
-             for row in rows.itertuples()]  # fmt: skip
+    cells = [words.lead(row.value, row.low, row.high) for row in rows.itertuples()]
     titles = {
         ORDERS["encoder"]: "encoder first",
         ORDERS["cross"]: "cross-attention last",
@@ -280,8 +279,7 @@ def _of_ours(tables: Tables) -> Facts:
         "ours_draws": str(len(tables["controls"].query("control == @RANDOM"))),
     }
     for name, claim in ORDERS.items():
-        value, low, high = claims.loc[claim, ["value", "low", "high"]]
-        found[f"ours_{name}"] = f"{words.signed(100 * value, 0)} {words.interval(low, high)}"
+        found[f"ours_{name}"] = words.lead(*claims.loc[claim, ["value", "low", "high"]])
     for kind in EVERYTHING:
         found[f"ours_half_{kind}"] = str(half[f"{kind}_kept"])
     beside = tables["controls"].query("control == @RANDOM").sort_values("kept").iloc[0]

@@ -320,7 +320,8 @@ def _of_ours(tables: Tables) -> Facts:
     """Of the model trained here until it converged: what pruning costs, and which heads stay."""
     ours = of_ours(tables)
     claims = ours["claims"].set_index("claim")
-    gates = ours["points"].query("arm == 'gates'").sort_values("kept", ascending=False)
+    gates = ours["points"].query("arm == 'gates'").fillna({"encoder_heads": ""})
+    gates = gates.sort_values("kept", ascending=False)
     found: Facts = {}
     for name, claim in TRAINED_CLAIMS.items():
         if claim in claims.index:
@@ -337,9 +338,9 @@ def _of_ours(tables: Tables) -> Facts:
         for gap in row[["gap", "gap_low", "gap_high"]].to_numpy().tolist():
             found[f"ours_random_{name}"] = words.difference(*gap, 1)
             found[f"ours_random_{name}_kept"] = str(row["kept"].iloc[0])
-    under = gates[2 * gates["kept"] < gates["of"]]
-    for name, points in (("half", under.head(1)), ("fewest", gates.tail(1))):
-        for point in points.to_dict("records"):
-            found[f"ours_{name}_kept"] = str(point["kept"])
-            found[f"ours_{name}_heads"] = ", ".join(str(point["encoder_heads"]).split())
+    for count in gates[2 * gates["kept"] < gates["of"]]["kept"].head(1):
+        found["ours_half_kept"] = str(count)
+    for point in gates.tail(1).to_dict("records"):
+        found["ours_fewest_kept"] = str(point["kept"])
+        found["ours_fewest_heads"] = ", ".join(point["encoder_heads"].split())
     return found

@@ -234,9 +234,11 @@ def facts(tables: Tables) -> Facts:
             found[f"{_key(row['relation'])}_trained"] = words.percent(row["value"])
             found["trained_models"] = str(row["models"])
     if "subjects" in tables:
-        by_kind = tables["subjects"].query("text == @text")
-        for model, suffix in (("firefox-en-pt", ""), (words.OURS, "_ours")):
-            found |= subjects.facts(by_kind[by_kind["model"] == model], suffix)
+        of_student = tables["subjects"].query("text == @text and model == 'firefox-en-pt'")
+        for row in of_student.to_dict("records"):
+            key = f"{_key(row['relation'])}_{row['subjects'].split()[0]}"
+            found[key] = words.percent(row["value"])
+            found[f"{key}_offset"] = words.percent(row["baseline"])
     if "nulls" in tables:
         nulls = tables["nulls"].query("model == 'firefox-en-pt' and text == @text")
         found |= {"null": words.percent(nulls["largest"].max()),
