@@ -18,7 +18,7 @@ from headbook.artefacts.language import (
     SharingRun,
     language_model,
 )
-from headbook.artefacts.watching import PROBE, TRAINING, Watched
+from headbook.artefacts.watching import NOTEBOOK, PROBE, TRAINING, Watched, WatchedAsRun
 from headbook.corpora.batches import PAD
 from headbook.heads.four_metrics import DISSIMILARITY, RAW
 from headbook.models.drop_head import DropHeadSchedule, set_rate
@@ -84,6 +84,19 @@ def test_looking_changes_nothing(made: stage.LanguageModel, tmp_path: Path):
     columns = ["train_loss_nats", "valid_loss_nats"]
     assert unseen.curve[columns].equals(made.curve[columns])
     assert len(unseen.looks) == 1
+
+
+def test_a_look_as_the_notebook_s_changes_nothing_either(store: Store, tmp_path: Path):
+    made = language_model(language_run(Setting.PUBLISHED), store)
+    run = replace(made.run, watched=WatchedAsRun(segments=2, dense=3, every=2))
+    watched = language_model(run, Store(tmp_path))
+    columns = ["train_loss_nats", "valid_loss_nats"]
+    assert watched.curve[columns].equals(made.curve[columns])
+    for look in watched.looks:
+        assert {form for _, form in look.found[NOTEBOOK]} == {RAW}
+        assert not torch.equal(
+            look.found[NOTEBOOK][DISSIMILARITY, RAW], look.found[TRAINING][DISSIMILARITY, RAW]
+        )
 
 
 def test_settings_differ_in_rate_and_in_what_the_loss_counts(

@@ -18,7 +18,7 @@ from typing import Any
 from headbook import paths
 from headbook.artefacts.model import Size
 from headbook.artefacts.recipe import SIZES, Recipe, Run, Sharing, Task
-from headbook.artefacts.watching import Watched
+from headbook.artefacts.watching import Watched, WatchedAsRun
 from headbook.corpora.registry import entries
 from headbook.models.decoding import Search
 from headbook.models.drop_head import DropHeadSchedule
@@ -178,7 +178,7 @@ def _recipe(table: dict[str, Any]) -> Recipe:
     how = training(_picked(table, TRAINING))
     return Recipe(
         task, table.pop("corpus"), _size(table), table.pop("vocabulary"), table.pop("dropout"),
-        how, search=Search(**_picked(table, ("beam", "longest"))), watched=_watched(table),
+        how, search=Search(**_picked(table, ("beam", "longest"))), watched=_watched(task, table),
         regulariser=_regulariser(task, table), drop_head=_drop_head(how, table),
         sharing=_sharing(table), **table,
     )  # fmt: skip
@@ -211,8 +211,9 @@ def _size(table: dict[str, Any]) -> Size:
     return Size(shape.layers, width, shape.feed_forward * width // shape.width, heads)
 
 
-def _watched(table: dict[str, Any]) -> Watched:
-    return Watched(**{WATCHED[name]: value for name, value in _picked(table, WATCHED).items()})
+def _watched(task: Task, table: dict[str, Any]) -> Watched:
+    kind = WatchedAsRun if task is Task.PUBLISHED else Watched
+    return kind(**{WATCHED[name]: value for name, value in _picked(table, WATCHED).items()})
 
 
 def _regulariser(task: Task, table: dict[str, Any]) -> Regulariser | None:

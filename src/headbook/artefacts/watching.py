@@ -8,12 +8,13 @@ from pathlib import Path
 from torch import Tensor
 
 from headbook.corpora.batches import Batch
+from headbook.heads.diversity_in_training import diversity_in_training
 from headbook.heads.four_metrics import Found, four_metrics
 from headbook.models.transformer import Transformer
 from headbook.training import checkpoint
 from headbook.types import Kind
 
-PROBE, TRAINING = "probe", "training batch"
+PROBE, TRAINING, NOTEBOOK = "probe", "training batch", "as the notebook"
 SEPARATOR = "/"
 
 
@@ -33,11 +34,19 @@ class Watched:
 
 
 @dataclass(frozen=True)
+class WatchedAsRun(Watched):
+    """And measured as the X-raying article's notebook does, see heads/diversity_in_training.py."""
+
+    notebook: bool = True
+
+
+@dataclass(frozen=True)
 class Watcher:
     """Measures a decoder on fixed batches and on the first segments of the batch it learns from.
 
     One small file an update: made again, after a kill, it is the same file. The model is measured
-    in evaluation mode, so no random number of the training is drawn.
+    in evaluation mode, or with random numbers of the measurement's own, so none of the training is
+    drawn.
     """
 
     folder: Path
@@ -48,11 +57,16 @@ class Watcher:
         if not self.watched.due(update):
             return
         began = time.monotonic()
-        texts = {PROBE: self.probe, TRAINING: [first(batch, self.watched.segments)]}
+        found = {
+            PROBE: four_metrics(model, Kind.DECODER, self.probe),
+            TRAINING: four_metrics(model, Kind.DECODER, [first(batch, self.watched.segments)]),
+        }
+        if isinstance(self.watched, WatchedAsRun):
+            found[NOTEBOOK] = diversity_in_training(model, Kind.DECODER, batch)
         tensors = {
             SEPARATOR.join((text, *address)): values
-            for text, batches in texts.items()
-            for address, values in four_metrics(model, Kind.DECODER, batches).items()
+            for text, own in found.items()
+            for address, values in own.items()
         }
         note = {"update": update, "loss_nats": loss, "seconds": time.monotonic() - began}
         self.folder.mkdir(exist_ok=True)

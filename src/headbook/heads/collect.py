@@ -30,21 +30,23 @@ def collect(
     batches: Iterable[Batch],
     measures: Sequence[Measure],
     progress: Progress = tqdm,
+    training: bool = False,
 ) -> None:
     """Updates the measures with what the model does on the batches.
 
-    The model runs in evaluation mode, without gradients, and is left in the mode it was in; batches
-    are moved to its device. One batch's recording is held at a time.
+    The model runs in evaluation mode, or in that of `training` with its dropout, without gradients,
+    and is left in the mode it was in; batches are moved to its device. One batch's recording is
+    held at a time.
     """
     device = next(model.parameters()).device
     points = {point for each in measures for point in getattr(each, "points", (each.point,))}
-    training = model.training
-    model.eval()
+    before = model.training
+    model.train(training)
     try:
         for batch in progress(batches):
             _measure(model, batch.to(device), measures, points)
     finally:
-        model.train(training)
+        model.train(before)
 
 
 @torch.inference_mode()

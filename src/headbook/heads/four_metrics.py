@@ -45,8 +45,12 @@ def four_metrics(
     kind: Kind,
     batches: Sequence[Batch],
     points: Set[Point] = frozenset(Point),
+    forms: Set[str] = frozenset({RAW, FREE}),
+    training: bool = False,
 ) -> Found:
-    """The four on these batches, in evaluation mode. UserError where there is no batch.
+    """The four on these batches, in evaluation mode or in that of `training`.
+
+    UserError where there is no batch.
 
     `points` are those that the model records; metrics that need another are left out, as are true
     outputs where there is no output projection to compute them with.
@@ -71,7 +75,7 @@ def four_metrics(
     }
     absent = {true_outputs} if outputs is None else set()
     read = {name: each for name, each in read.items()
-            if each[0].point in points and each[0] not in absent}  # fmt: skip
+            if each[0].point in points and each[0] not in absent and name[1] in forms}  # fmt: skip
     measures: list[Measure] = list(dict.fromkeys(measure for measure, _ in read.values()))
-    collect(model, batches, measures, progress=list)
+    collect(model, batches, measures, progress=list, training=training)
     return {name: result() for name, (_, result) in read.items()}

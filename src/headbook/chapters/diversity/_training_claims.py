@@ -8,6 +8,7 @@ import pandas as pd
 from headbook.artefacts.language import LanguageModel, Setting
 from headbook.chapters.chapter import Tables
 from headbook.chapters.diversity._watched import (
+    as_measured,
     column,
     has_one_pair,
     labels,
@@ -109,12 +110,19 @@ def _attention(looks: pd.DataFrame) -> float:
 
 
 def setting_tables(models: Sequence[LanguageModel]) -> Tables:
-    """Tables of both settings' pages: metrics, losses, positions that outputs depend on."""
-    looks = [look_rows(model) for model in models]
+    """Tables of both settings' pages: metrics, losses, positions that outputs depend on.
+
+    Of the model as published, raw numbers are those that its notebook would have taken; `held_out`
+    has the claims as they would be without padding and dropout.
+    """
+    looks = [as_measured(model) for model in models]
     found = [row for model, rows in zip(models, looks, strict=True) for row in claims(model, rows)]
-    return {
+    published = [model for model in models if model.run.setting is Setting.PUBLISHED]
+    held_out = [row for model in published for row in claims(model, look_rows(model))]
+    tables = {
         "looks": stacked(looks),
         "losses": stacked(map(loss_rows, models)),
         "sight": stacked(map(sight_rows, models)),
         "claims": pd.DataFrame(found),
     }
+    return tables | ({"held_out": pd.DataFrame(held_out)} if held_out else {})

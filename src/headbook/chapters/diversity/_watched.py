@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from headbook.artefacts.language import LanguageModel, Setting, language_model
-from headbook.artefacts.watching import PROBE, TRAINING, Look
+from headbook.artefacts.watching import NOTEBOOK, PROBE, TRAINING, Look
 from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.tables import stacked
@@ -73,7 +73,10 @@ def peak_rate(model: LanguageModel) -> float:
 
 
 def look_rows(model: LanguageModel, text: str = PROBE) -> pd.DataFrame:
-    """One row per look and layer, one column per metric and form: four metrics through training."""
+    """One row per look and layer, one column per metric and form: four metrics through training.
+
+    As the notebook measures there are raw numbers alone.
+    """
     rows = [
         {"model": labels(model)["model"], "update": look.update, "layer": layer + 1} | found
         for look in model.looks
@@ -87,8 +90,11 @@ def _by_layer(look: Look, text: str) -> Iterator[dict[str, float]]:
     for layer in range(len(next(iter(found.values())))):
         values = {address: pairs_of(found[address][layer]) for address in found}
         means = {column(metric, form): float(values[metric, form].mean())
-                 for metric in ARTICLE for form in (RAW, FREE)}  # fmt: skip
-        yield means | {variance(*address): _variance(values[address]) for address in BANDS}
+                 for metric in ARTICLE for form in (RAW, FREE)
+                 if (metric, form) in values}  # fmt: skip
+        yield means | {
+            variance(*address): _variance(values[address]) for address in BANDS if address in values
+        }
 
 
 def pairs_of(values: Tensor) -> Tensor:
@@ -101,6 +107,16 @@ def pairs_of(values: Tensor) -> Tensor:
 
 def _variance(values: Tensor) -> float:
     return float(values.var(correction=0)) if len(values) > 1 else float("nan")
+
+
+def as_measured(model: LanguageModel) -> pd.DataFrame:
+    """The same as the setting has it: as published, raw numbers are those of the notebook, of whole
+    training batches with dropout and padding."""
+    found = look_rows(model)
+    if model.run.setting is not Setting.PUBLISHED:
+        return found
+    raw = look_rows(model, NOTEBOOK)
+    return raw.assign(**{name: found[name] for name in found if name not in raw})
 
 
 def loss_rows(model: LanguageModel) -> pd.DataFrame:
