@@ -17,7 +17,7 @@ from headbook.artefacts.model import Size
 from headbook.artefacts.pruned import PruningRun
 from headbook.artefacts.pruning_orders import SCORED_ON
 from headbook.artefacts.regularising import Task
-from headbook.artefacts.watching import Watched
+from headbook.artefacts.watching import Watched, WatchedAsRun
 from headbook.chapters.config import Config
 from headbook.chapters.diversity import _scores as diversity_scores
 from headbook.chapters.diversity import four_metrics
@@ -305,8 +305,13 @@ def test_language_text():
 
 def test_diversity_watched():
     assert default(Watched, "segments") == 8
-    assert "in evaluation mode" in four_metrics_together.__doc__
-    assert "model.eval()" in inspect.getsource(collect)
+    assert default(four_metrics_together, "training") is default(collect, "training") is False
+    watched = {
+        each.watched.__class__
+        for each in PROFILES["laptop"].language
+        if each.setting is Setting.PUBLISHED
+    }
+    assert watched == {WatchedAsRun}  # and page 31 as the paper
 
 
 @torch.no_grad()
