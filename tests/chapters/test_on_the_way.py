@@ -51,17 +51,27 @@ def way(name: str, until: int = 4, less: float = 0.0) -> Way:
 
 
 def test_a_share_is_there_when_it_is_half_of_its_last():
-    found = way(MASKED)
-    assert UPDATES[found.there(long.Score.NEIGHBOUR)[0]] == 91
-    assert UPDATES[found.there(long.Score.OWN)[0]] == 64
-    assert float(found.learnt(torch.tensor([2]))) == pytest.approx(0.75)
+    own = pd.DataFrame({"neighbour": NEIGHBOUR}).assign(
+        neighbour_low=lambda f: f["neighbour"] - 0.06, neighbour_high=lambda f: f["neighbour"] + 0.2
+    )
+    # .35 is half of .6; .3 half of .54 at best, and .29 not half of .8 at worst
+    assert [UPDATES[at] for at in long.halfway(own, long.Score.NEIGHBOUR)] == [91, 64, 128]
 
 
 def test_claims_say_when_each_came():
-    rows = {row["claim"]: row for row in long.claims([way(MASKED)])}
+    rows = {row["claim"]: row for row in long.claims(long.rows([way(MASKED)]))}
     assert rows[long.BEFORE]["value"] == pytest.approx(0.75)
     first = rows[long.FIRST]
     assert first["value"] == 1 and first["low"] <= 1 <= first["high"]
+
+
+def test_a_training_may_have_gone_on_elsewhere():
+    """Its first snapshots are published rows; the planted fault: the last ones alone."""
+    rows = long.rows([way(MASKED)])
+    shuffled = pd.concat([rows[rows["update"] > 64], rows[rows["update"] <= 64]])
+    claims = [list(long.claims(each)) for each in (rows, shuffled, rows[rows["update"] > 64])]
+    assert claims[0] == claims[1] != claims[2]
+    assert not list(long.claims(long.rows([way(TRANSLATION)])))
 
 
 def test_masking_and_translation_are_compared_at_the_last_update_that_both_have():
@@ -77,7 +87,10 @@ def test_masking_and_translation_are_compared_at_the_last_update_that_both_have(
 
 
 def test_without_a_second_training_or_a_common_update_nothing_is_compared():
-    assert {row["claim"] for row in long.claims([way(MASKED)])} == {long.BEFORE, long.FIRST}
+    assert {row["claim"] for row in long.claims(long.rows([way(MASKED)]))} == {
+        long.BEFORE,
+        long.FIRST,
+    }
     assert not list(long.sooner(long.rows([way(MASKED)])))
     assert not list(long.sooner(long.rows([way(MASKED), way(TRANSLATION, until=1)])))
 
@@ -133,4 +146,7 @@ def test_a_translation_model_is_scored_and_explained_at_every_snapshot():
 
 
 def test_a_masked_language_model_translates_nothing():
-    assert "bleu" not in pd.DataFrame([moment(MASKED, 3, "held-out").row()])
+    """And its rows can be added to those of models that do."""
+    assert "bleu" not in moment(MASKED, 3, "held-out").row()
+    rows = long.rows([way(MASKED)])
+    assert rows[long.TRANSLATED].isna().all().all()

@@ -7,7 +7,7 @@ from typing import SupportsFloat
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
@@ -65,6 +65,13 @@ SOONER, BEFORE, FIRST = (
     "emergence-before-quality",
     "emergence-own-before-neighbour",
 )
+TRANSLATED = [
+    f"{name}{end}"
+    for names, ends in ((("bleu", "chrf"), ("", "_half", "_signature")),
+                        (("relevance", "neighbour_relevance"), ("", "_low", "_high")))
+    for name in names for end in ends
+]  # fmt: skip
+"""Columns of `Translating`."""
 
 
 @dataclass(frozen=True)
@@ -139,16 +146,6 @@ class Way:
     own: tuple[Moment, ...]
     gold: tuple[Moment, ...]
 
-    def there(self, scored: Score) -> Int[Tensor, " replicate"]:
-        """Index of the first snapshot at which the share is HALF of its last, or more."""
-        shares = torch.stack([moment.sharpest(scored).replicates for moment in self.own])
-        return (shares >= HALF * shares[-1]).int().argmax(0)
-
-    def learnt(self, index: Int[Tensor, " replicate"]) -> Float[Tensor, " replicate"]:
-        """Share of the fall of the loss, from the untrained model to the last, reached by then."""
-        nats = torch.tensor([moment.nats for moment in self.own])
-        return (nats[0] - nats[index]) / (nats[0] - nats[-1])
-
 
 def way(name: str, store: Store, sentences: int = SENTENCES) -> Way:
     """Every snapshot of a training on its own held-out text and on the gold trees of the sample."""
@@ -222,18 +219,30 @@ def at_their_end(models: Sequence[str], sentences: int | None) -> pd.DataFrame:
 
 
 def rows(ways: Sequence[Way]) -> pd.DataFrame:
-    """One row per training, snapshot and text."""
-    return pd.DataFrame([moment.row() for way in ways for moment in (*way.own, *way.gold)])
+    """One row per training, snapshot and text; no translations where a model does not translate."""
+    found = pd.DataFrame([moment.row() for way in ways for moment in (*way.own, *way.gold)])
+    return found.assign(**{name: np.nan for name in TRANSLATED if name not in found})
 
 
-def claims(ways: Sequence[Way]) -> Iterator[dict[str, object]]:
-    """When each came in the masked encoder."""
-    for each in ways:
-        if each.name == MASKED:
-            neighbour = each.there(Score.NEIGHBOUR)
-            yield claim_row(BEFORE, _labels(each.name), *interval(each.learnt(neighbour)))
-            later = (neighbour - each.there(Score.OWN)).double()
-            yield claim_row(FIRST, _labels(each.name), *interval(later))
+def claims(ways: pd.DataFrame) -> Iterator[dict[str, object]]:
+    """When each came in the masked encoder, of its rows; the first may be of another machine."""
+    own = ways[(ways["model"] == MASKED) & (ways["text"] == HELD_OUT)].sort_values("update")
+    if own.empty:
+        return
+    neighbour, first = halfway(own, Score.NEIGHBOUR), halfway(own, Score.OWN)
+    nats = own["nats"].to_numpy()
+    learnt = (nats[0] - nats[neighbour]) / (nats[0] - nats[-1])
+    yield claim_row(BEFORE, _labels(MASKED), *learnt)
+    later = neighbour - first[[0, 2, 1]]
+    yield claim_row(FIRST, _labels(MASKED), *later.astype(float))
+
+
+def halfway(own: pd.DataFrame, scored: Score) -> np.ndarray:
+    """Places of the first snapshot at which a share is HALF of its last: as measured, and the
+    earliest and the latest that the intervals allow."""
+    value, low, high = (own[f"{scored}{end}"].to_numpy() for end in ("", "_low", "_high"))
+    reached = value >= HALF * value[-1], high >= HALF * low[-1], low >= HALF * high[-1]
+    return np.array([each.argmax() for each in reached])
 
 
 def sooner(ways: pd.DataFrame) -> Iterator[dict[str, object]]:
@@ -338,9 +347,9 @@ def facts(tables: Tables) -> Facts:
         own[own["model"] == name].sort_values("update") for name in (MASKED, TRANSLATION)
     )
     end = translating.iloc[-1]
-    both = min(own.groupby("model")["update"].max())
+    both = max({*masked["update"]} & {*translating["update"]})
     at_both = own[own["update"] == both].set_index("model")
-    there = masked[masked[Score.NEIGHBOUR] >= HALF * masked[Score.NEIGHBOUR].iloc[-1]].iloc[0]
+    there = masked.iloc[halfway(masked, Score.NEIGHBOUR)[0]]
     gold = ways[(ways["text"] == SAMPLE) & (ways["model"] == MASKED)].sort_values("update")
     return (
         found

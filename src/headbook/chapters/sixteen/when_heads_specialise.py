@@ -144,7 +144,8 @@ def compute(parameters: Parameters, store: Store) -> Tables:
         sentences = parameters.sentences or long.SENTENCES
         found = [long.way(name, store, sentences) for name in parameters.ways]
         rows = long.rows(found)
-        asked = claims_table([*long.claims(found), *long.sooner(_with_published(rows))])
+        known = _with_published(rows)
+        asked = claims_table([*long.claims(known), *long.sooner(known)])
         tables |= {
             "ways": rows,
             "claims": stacked([tables.get("claims", asked[:0]), asked]),
@@ -153,12 +154,13 @@ def compute(parameters: Parameters, store: Store) -> Tables:
 
 
 def _with_published(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows, and published ones of trainings that are not among them."""
+    """The rows, and published ones of snapshots that are not among them."""
     try:
         known = published(STUDY, RELEASED).tables.get("ways", rows[:0])
     except UserError:  # never published
         return rows
-    return pd.concat([rows, known[~known["model"].isin(rows["model"])]], ignore_index=True)
+    here, there = (pd.MultiIndex.from_frame(each[list(KEYS)]) for each in (rows, known))
+    return pd.concat([rows, known[~there.isin(here)]], ignore_index=True)
 
 
 def trained_here(config: Config, store: Store) -> Tables:
