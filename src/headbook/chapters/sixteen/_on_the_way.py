@@ -328,7 +328,6 @@ def facts(tables: Tables) -> Facts:
         last, first = rows.iloc[-1], rows.iloc[0]
         found |= {
             f"{short}_updates": words.count(last["update"]),
-            f"{short}_planned": words.count(recipe(name).training.updates),
             f"{short}_neighbour": words.estimate(*_three(last, Score.NEIGHBOUR)),
             f"{short}_neighbour_head": words.head(
                 int(last["neighbour_layer"]), int(last["neighbour_head"])
@@ -359,6 +358,7 @@ def facts(tables: Tables) -> Facts:
             "there_update": words.count(there["update"]),
             "there_nats": f"{there['nats']:.1f}",
             "both": words.count(both),
+            "both_masked": words.percent(at_both.loc[MASKED, Score.NEIGHBOUR]),
             "both_translating_estimate": words.estimate(
                 *_three(at_both.loc[TRANSLATION], Score.NEIGHBOUR)
             ),
