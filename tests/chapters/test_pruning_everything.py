@@ -42,12 +42,12 @@ def test_every_claim_of_the_page_has_a_row_for_every_model(tables: Tables):
     assert not rows.duplicated(["claim", "model"]).any()
 
 
-def test_no_claim_about_bleu_is_judged_by_models_trained_for_a_few_updates(tables: Tables):
+def test_no_claim_about_bleu_is_judged_by_models_that_still_learn(tables: Tables):
     closed = tables["claims"].set_index("claim")["closed"]
-    updates = Config("smoke").preset.pruning.training.updates
-    told = f"converged: pruned models were trained for {updates} updates alone"
     of_order = list(page.ORDERS.values())
-    assert closed[of_order].isna().all() and set(closed.drop(of_order)) == {told}
+    assert closed[of_order].isna().all()
+    told = closed.drop(of_order).dropna()
+    assert len(told) and told.str.contains("the loss of pruned models still fell by").all()
 
 
 def test_layers_add_up_to_the_points(tables: Tables):

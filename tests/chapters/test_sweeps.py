@@ -182,3 +182,30 @@ def test_a_sweep_started_again_does_only_what_is_missing(
     again = {path.parent.name: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/run.json")}
     assert len(found) == len(again) == 2 and done.items() <= again.items() and len(done) == 1
     assert found[0].made.asked.key in done
+
+
+def learning(folder: Path, **losses: float) -> PrunedModel:
+    """A model with these validation losses after so many updates, `u100` for a hundred."""
+    model = made(heads(len(list(folder.iterdir()))), folder)
+    rows = [f"{name[1:]},{loss}" for name, loss in losses.items()]
+    (model.folder / "curve.csv").write_text("\n".join(["update,valid_loss_nats", *rows]))
+    return model
+
+
+def test_a_pruned_model_at_its_plateau_counts(tmp_path: Path) -> None:
+    """Over the last sixth: what it learnt before that does not matter."""
+    still = learning(tmp_path, u200=2.0, u1000=1.504, u1200=1.5)
+    assert sweeps.fall(still) == pytest.approx(0.004)
+    assert sweeps.still_learning([still]) == {}
+
+
+def test_one_that_still_learns_closes_the_gate_for_all(tmp_path: Path) -> None:
+    """The planted fault: a loss that fell by six thousandths."""
+    still = learning(tmp_path, u1000=1.5, u1200=1.5)
+    falls = learning(tmp_path, u1000=1.506, u1100=1.5, u1200=1.5)
+    said = sweeps.still_learning([still, falls])["closed"]
+    assert said == (
+        "converged: the loss of pruned models still fell by 0.006 nats in their last updates"
+    )
+    unseen = learning(tmp_path, u1100=1.5, u1200=1.5)
+    assert "inf" in sweeps.still_learning([unseen])["closed"]

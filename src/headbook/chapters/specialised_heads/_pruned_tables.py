@@ -19,6 +19,7 @@ from headbook.chapters.sweeps import (
     further,
     random_controls,
     scratch_controls,
+    still_learning,
     swept,
 )
 from headbook.chapters.tables import claim_row, model_labels
@@ -229,7 +230,8 @@ def mean_gap(sweep: Sweep, arm: str) -> Replicates:
 
 def gap_claim(claim: str, sweep: Sweep, arm: str) -> dict[str, object]:
     """A claim on `mean_gap`; its interval is over resampled sentences."""
-    return replicates_claim(claim, sweep, mean_gap(sweep, arm)) | sweep.whole.few_updates
+    models = [each.made for pair in sweep.pairs(arm) for each in pair] or [sweep.whole.made]
+    return replicates_claim(claim, sweep, mean_gap(sweep, arm)) | still_learning(models)
 
 
 def loss_claim(claim: str, sweep: Sweep, point: Translated | None) -> dict[str, object]:
@@ -238,7 +240,8 @@ def loss_claim(claim: str, sweep: Sweep, point: Translated | None) -> dict[str, 
     whole = float(sweep.further.bleu[0])
     test = NO_NUMBER if point is None else compared(point, sweep.further)
     row = claim_row(claim, sweep.labels, test.difference, test.low, test.high, whole)
-    return row | sweep.whole.few_updates
+    compared_models = (sweep.further, point or sweep.further)
+    return row | still_learning(each.made for each in compared_models)
 
 
 def replicates_claim(

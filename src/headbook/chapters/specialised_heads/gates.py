@@ -10,7 +10,7 @@ from headbook.artefacts.pruned import ENCODER_ONLY, EVERYTHING
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.config import Config
-from headbook.chapters.sweeps import Point, swept
+from headbook.chapters.sweeps import Point, still_learning, swept
 from headbook.chapters.tables import claim_row, model_labels, of_ours, of_small, stacked
 from headbook.chapters.trained import Trained, at_profile
 from headbook.pruning.hard_concrete import CONSTANTS, Constants, Decision, HardConcrete, Source
@@ -147,7 +147,7 @@ def _saturation(points: list[Point]) -> dict[str, object]:
     decided = [each for point in points for each in _saturated(point)]
     labels = model_labels(points[0].made)
     row = claim_row("voita-s6-gates-saturate", labels, float(np.mean(decided)))
-    return row | points[0].few_updates
+    return row | still_learning(point.made for point in points)
 
 
 def cumulative(tables: Tables, source: Source = Source.FIGURE) -> pd.DataFrame:
