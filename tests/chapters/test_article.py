@@ -191,3 +191,31 @@ def test_facts_and_rows_come_of_tables_alone(tables: dict[str, Tables]) -> None:
 
 def test_the_article_s_rise_has_a_number_for_each_of_its_layers() -> None:
     assert len(article.ARTICLE_RISE) == 6 and min(article.ARTICLE_RISE) > 0
+
+
+def test_the_article_s_own_model_stands_beside_its_table() -> None:
+    """Of six layers whose numbers double; the other configurations stay out."""
+    name = column(ORTHOGONALITY, RAW)
+    rows = pd.concat([looks().assign(layer=lambda f, k=k: f["layer"] + k) for k in (0, 4)])
+    rows = rows[rows["layer"] <= 6]
+    other = rows.assign(model="other", **{name: 99.0})
+    found = as_published.beside({"looks": pd.concat([rows, other])})
+    assert list(found["layer"]) == [1, 2, 3, 4, 5, 6]
+    assert np.allclose(found["first batch: here"], 0) and np.allclose(
+        found["last fifth: here"], np.log(2)
+    )
+    assert np.allclose(found["dissimilarity: here"], 2)
+
+
+def test_claims_as_published_are_of_what_the_notebook_measures(
+    tables: dict[str, Tables], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted fault: numbers of held-out segments, which stand in a table of their own."""
+    published = tables["31_as_published"]
+    same = published["claims"].set_index(["claim", "model"])["value"]
+    held_out = published["held_out"].set_index(["claim", "model"])["value"]
+    assert set(same.index) == set(held_out.index) and not same.equals(held_out)
+    monkeypatch.setattr(training_claims, "as_measured", diversity_watched.look_rows)
+    fault = as_published.trained_here(Config("smoke"), Store.default())["claims"]
+    assert fault.set_index(["claim", "model"])["value"].equals(held_out)
+    assert "held_out" not in tables["32_as_described"]

@@ -1,5 +1,6 @@
 """Page 31: the X-raying article's models as its notebook ran them, faults included."""
 
+import numpy as np
 import pandas as pd
 
 from headbook.artefacts.language import Setting
@@ -9,8 +10,9 @@ from headbook.chapters.config import Config
 from headbook.chapters.diversity import _article as article
 from headbook.chapters.diversity._article import Parameters
 from headbook.chapters.diversity._training_claims import setting_tables
-from headbook.chapters.diversity._watched import TRAINED, UNTRAINED, language_models
+from headbook.chapters.diversity._watched import TRAINED, UNTRAINED, column, language_models
 from headbook.chapters.trained import at_profile
+from headbook.heads.four_metrics import DISSIMILARITY, RAW
 from headbook.runs.store import Store
 
 NUMBER = 31
@@ -18,6 +20,7 @@ TITLE = "Do the article's findings return when its notebook is run as it was?"
 WORK = "asad2024"
 KEYS = ("model",)
 SETTING = "published"
+FIRST = f"{article.FIRST}-{SETTING}"
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
@@ -46,6 +49,25 @@ def aligned(tables: Tables) -> pd.DataFrame:
     return found.assign(layer="layer " + found["layer"].astype(str))
 
 
+def beside(tables: Tables) -> pd.DataFrame:
+    """The article's own configuration beside its released table, one row per layer, as text."""
+    looks = tables["looks"]
+    own = looks[looks["model"] == looks["model"].iloc[0]]
+    queries, unlike = (
+        article.before_and_after(own, name)
+        for name in (article.QUERIES, column(DISSIMILARITY, RAW))
+    )
+    return pd.DataFrame({
+        "layer": queries["layer"],
+        "first batch: article": article.ARTICLE_FIRST,
+        "first batch: here": np.log(queries["before"]),
+        "last twenty: article": article.ARTICLE_LAST,
+        "last fifth: here": np.log(queries["after"]),
+        "dissimilarity: article": article.ARTICLE_UNLIKE,
+        "dissimilarity: here": unlike["after"],
+    })  # fmt: skip
+
+
 def models(tables: Tables) -> pd.DataFrame:
     """One row per model: loss, first layer over the others, shares of layers, changed logits."""
     rows = article.model_rows(tables, SETTING)
@@ -55,8 +77,9 @@ def models(tables: Tables) -> pd.DataFrame:
 def facts(tables: Tables) -> Facts:
     """The numbers of the prose."""
     looks, sight, claims = tables["looks"], tables["sight"], tables["claims"]
+    held_out = tables["held_out"]
     before = article.gap(article.before_and_after(looks, article.QUERIES), "before")
-    after = claims[claims["claim"] == f"{article.FIRST}-{SETTING}"].set_index("model")["value"]
+    after = claims[claims["claim"] == FIRST].set_index("model")["value"]
     own = looks["model"].iloc[0]
     unseen = sight.loc[sight["version"] == TRAINED, ["before", "at", "after"]].to_numpy().max()
     seen = sight.loc[sight["version"] == UNTRAINED, "before"]
@@ -65,6 +88,10 @@ def facts(tables: Tables) -> Facts:
         **article.cell_facts(claims, SETTING),
         **article.loss_facts(tables),
         **article.shape_facts(looks),
+        **article.cell_facts(held_out, SETTING, "held_"),
+        "held_first_after": article.times(
+            held_out.set_index(["model", "claim"]).loc[(own, FIRST), "value"]
+        ),
         "models": str(looks["model"].nunique()),
         "first_before": article.times(before[own]),
         "first_after": article.times(after[own]),
