@@ -50,7 +50,7 @@ def aligned(tables: Tables) -> pd.DataFrame:
 
 
 def beside(tables: Tables) -> pd.DataFrame:
-    """The article's own configuration beside its released table, one row per layer, as text."""
+    """The article's own configuration beside its released table, one row per layer."""
     looks = tables["looks"]
     own = looks[looks["model"] == looks["model"].iloc[0]]
     queries, unlike = (
