@@ -7,6 +7,7 @@ import torch
 from headbook.artefacts import catalogue
 from headbook.artefacts.model import trained
 from headbook.chapters.sixteen import _on_the_way as long
+from headbook.chapters.sixteen import _order_of_roles as order
 from headbook.chapters.sixteen._on_the_way import MASKED, TRANSLATION, Moment, Translating, Way
 from headbook.heads.measure import RatioSums
 from headbook.runs.store import Store
@@ -55,13 +56,13 @@ def test_a_share_is_there_when_it_is_half_of_its_last():
         neighbour_low=lambda f: f["neighbour"] - 0.06, neighbour_high=lambda f: f["neighbour"] + 0.2
     )
     # .35 is half of .6; .3 half of .54 at best, and .29 not half of .8 at worst
-    assert [UPDATES[at] for at in long.halfway(own, long.Score.NEIGHBOUR)] == [91, 64, 128]
+    assert [UPDATES[at] for at in order.halfway(own, long.Score.NEIGHBOUR)] == [91, 64, 128]
 
 
 def test_claims_say_when_each_came():
-    rows = {row["claim"]: row for row in long.claims(long.rows([way(MASKED)]))}
-    assert rows[long.BEFORE]["value"] == pytest.approx(0.75)
-    first = rows[long.FIRST]
+    rows = {row["claim"]: row for row in order.claims(long.rows([way(MASKED)]))}
+    assert rows[order.BEFORE]["value"] == pytest.approx(0.75)
+    first = rows[order.FIRST]
     assert first["value"] == 1 and first["low"] <= 1 <= first["high"]
 
 
@@ -69,30 +70,30 @@ def test_a_training_may_have_gone_on_elsewhere():
     """Its first snapshots are published rows; the planted fault: the last ones alone."""
     rows = long.rows([way(MASKED)])
     shuffled = pd.concat([rows[rows["update"] > 64], rows[rows["update"] <= 64]])
-    claims = [list(long.claims(each)) for each in (rows, shuffled, rows[rows["update"] > 64])]
+    claims = [list(order.claims(each)) for each in (rows, shuffled, rows[rows["update"] > 64])]
     assert claims[0] == claims[1] != claims[2]
-    assert not list(long.claims(long.rows([way(TRANSLATION)])))
+    assert not list(order.claims(long.rows([way(TRANSLATION)])))
 
 
 def test_masking_and_translation_are_compared_at_the_last_update_that_both_have():
     """Of published rows: the difference of .1 with squares of both distances added."""
     rows = long.rows([way(MASKED), way(TRANSLATION, until=3, less=0.1)])
-    (row,) = long.sooner(rows)
-    assert row["claim"] == long.SOONER and row["model"] == MASKED
+    (row,) = order.sooner(rows)
+    assert row["claim"] == order.SOONER and row["model"] == MASKED
     assert row["value"] == pytest.approx(0.1), "after 91 updates"
     assert row["low"] < 0.1 <= row["high"]
     narrow = rows.assign(neighbour_low=rows["neighbour"], neighbour_high=rows["neighbour"])
-    (row,) = long.sooner(narrow)
+    (row,) = order.sooner(narrow)
     assert row["low"] == row["value"] == row["high"]
 
 
 def test_without_a_second_training_or_a_common_update_nothing_is_compared():
-    assert {row["claim"] for row in long.claims(long.rows([way(MASKED)]))} == {
-        long.BEFORE,
-        long.FIRST,
+    assert {row["claim"] for row in order.claims(long.rows([way(MASKED)]))} == {
+        order.BEFORE,
+        order.FIRST,
     }
-    assert not list(long.sooner(long.rows([way(MASKED)])))
-    assert not list(long.sooner(long.rows([way(MASKED), way(TRANSLATION, until=1)])))
+    assert not list(order.sooner(long.rows([way(MASKED)])))
+    assert not list(order.sooner(long.rows([way(MASKED), way(TRANSLATION, until=1)])))
 
 
 def test_rows_name_head_offset_and_relation():

@@ -197,7 +197,7 @@ def test_claims_are_rows_the_scorecard_takes(tables: Tables):
     # superseded claims are published and not measured again
     mine = {each.id for each in known.claims if each.study == NAME and not each.superseded}
     mine -= {"emergence-neighbour-own-domain"}  # one text: no other domain
-    mine -= {study.long.BEFORE, study.long.FIRST, study.long.SOONER}  # of long trainings
+    mine -= {study.order.BEFORE, study.order.FIRST, study.order.SOONER}  # of long trainings
     assert set(claims["claim"]) == mine
 
 

@@ -1,6 +1,6 @@
 """Page 26, long trainings: a model's heads at every snapshot, and released ones as the far end."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import SupportsFloat
 
@@ -18,6 +18,7 @@ from headbook.artefacts.relevance import RelevanceRun, relevance
 from headbook.artefacts.texts import HELD_OUT, Text
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
+from headbook.chapters.sixteen._order_of_roles import MASKED, TRANSLATION, halfway, three
 from headbook.chapters.sixteen._specialisation import (
     BLEU,
     CONFIDENCE,
@@ -27,7 +28,6 @@ from headbook.chapters.sixteen._specialisation import (
     offset_of,
     sharpest,
 )
-from headbook.chapters.tables import claim_row
 from headbook.heads.confidence import Confidence
 from headbook.heads.measure import HeadMeasure, RatioSums
 from headbook.heads.offset_baseline import OffsetShare
@@ -42,15 +42,13 @@ from headbook.looking.passes import aligned, pass_over, ranks_in
 from headbook.looking.text import text as text_of
 from headbook.models.loaded import Loaded
 from headbook.runs.store import Store
-from headbook.statistics import difference, interval
+from headbook.statistics import interval
 from headbook.training.scoring import Casing, bleu, chrf, translate_corpus
 from headbook.trees import RELATION_DIRECTIONS
 from headbook.types import Kind
 
 SAMPLE = "ewt-sample"
 SENTENCES = 500
-MASKED, TRANSLATION = "mixture-fr-256-masked", "mixture-fr-256-small-batches"
-"""One encoder, two objectives, one text, batches of one size."""
 CONVERGED = words.OURS
 """The same translation model, with batches in which it converges."""
 TRAININGS = (CONVERGED, MASKED, TRANSLATION)
@@ -58,13 +56,6 @@ OBJECTIVES = {Task.MASKED: "hidden words", Task.TRANSLATION: "translation"}
 RELEASED, STUDENT = "released", "firefox-en-pt"
 EXPLAINED = 100
 """Validation sentences at most whose translations relevance is measured on."""
-HALF = 0.5
-"""Of its last value: from where a share counts as there."""
-SOONER, BEFORE, FIRST = (
-    "emergence-masking-sooner",
-    "emergence-before-quality",
-    "emergence-own-before-neighbour",
-)
 TRANSLATED = [
     f"{name}{end}"
     for names, ends in ((("bleu", "chrf"), ("", "_half", "_signature")),
@@ -224,47 +215,6 @@ def rows(ways: Sequence[Way]) -> pd.DataFrame:
     return found.assign(**{name: np.nan for name in TRANSLATED if name not in found})
 
 
-def claims(ways: pd.DataFrame) -> Iterator[dict[str, object]]:
-    """When each came in the masked encoder, of its rows; the first may be of another machine."""
-    own = ways[(ways["model"] == MASKED) & (ways["text"] == HELD_OUT)].sort_values("update")
-    if own.empty:
-        return
-    neighbour, first = halfway(own, Score.NEIGHBOUR), halfway(own, Score.OWN)
-    nats = own["nats"].to_numpy()
-    learnt = (nats[0] - nats[neighbour]) / (nats[0] - nats[-1])
-    yield claim_row(BEFORE, _labels(MASKED), *learnt)
-    later = neighbour - first[[0, 2, 1]]
-    yield claim_row(FIRST, _labels(MASKED), *later.astype(float))
-
-
-def halfway(own: pd.DataFrame, scored: Score) -> np.ndarray:
-    """Places of the first snapshot at which a share is HALF of its last: as measured, and the
-    earliest and the latest that the intervals allow."""
-    value, low, high = (own[f"{scored}{end}"].to_numpy() for end in ("", "_low", "_high"))
-    reached = value >= HALF * value[-1], high >= HALF * low[-1], low >= HALF * high[-1]
-    return np.array([each.argmax() for each in reached])
-
-
-def sooner(ways: pd.DataFrame) -> Iterator[dict[str, object]]:
-    """The claim about masking beside translation, of rows of both; one may be of another machine.
-
-    Nothing where the two have no number of updates in common.
-    """
-    own = ways[(ways["text"] == HELD_OUT) & (ways["update"] > 0)]
-    shares = {name: rows.set_index("update") for name, rows in own.groupby("model")}
-    if not {MASKED, TRANSLATION} <= shares.keys():
-        return
-    if both := set(shares[MASKED].index) & set(shares[TRANSLATION].index):
-        masked, translating = (
-            _three(shares[name].loc[max(both)], Score.NEIGHBOUR) for name in (MASKED, TRANSLATION)
-        )
-        yield claim_row(SOONER, _labels(MASKED), *difference(masked, translating))
-
-
-def _labels(name: str) -> dict[str, object]:
-    return {"model": name, "corpus": recipe(name).corpus, "target": "", "seed": recipe(name).seed}
-
-
 SCORES = {
     Score.NEIGHBOUR: "a neighbour",
     Score.OWN: "its own token",
@@ -328,7 +278,7 @@ def facts(tables: Tables) -> Facts:
         last, first = rows.iloc[-1], rows.iloc[0]
         found |= {
             f"{short}_updates": words.count(last["update"]),
-            f"{short}_neighbour": words.estimate(*_three(last, Score.NEIGHBOUR)),
+            f"{short}_neighbour": words.estimate(*three(last, Score.NEIGHBOUR)),
             f"{short}_neighbour_head": words.head(
                 int(last["neighbour_layer"]), int(last["neighbour_head"])
             ),
@@ -337,7 +287,7 @@ def facts(tables: Tables) -> Facts:
             f"{short}_gold_own": words.percent(gold.iloc[-1][Score.OWN]),
             f"{short}_gold_rare": words.percent(gold.iloc[-1][Score.RARE]),
             f"{short}_margin": words.points(gold.iloc[-1][Score.MARGIN]),
-            f"{short}_margin_estimate": words.points_estimate(*_three(gold.iloc[-1], Score.MARGIN)),
+            f"{short}_margin_estimate": words.points_estimate(*three(gold.iloc[-1], Score.MARGIN)),
             f"{short}_margin_head": words.head(*gold.iloc[-1][_PLACE]),
             f"{short}_nats_first": f"{first['nats']:.1f}",
             f"{short}_nats": f"{last['nats']:.1f}",
@@ -360,7 +310,7 @@ def facts(tables: Tables) -> Facts:
             "both": words.count(both),
             "both_masked": words.percent(at_both.loc[MASKED, Score.NEIGHBOUR]),
             "both_translating_estimate": words.estimate(
-                *_three(at_both.loc[TRANSLATION], Score.NEIGHBOUR)
+                *three(at_both.loc[TRANSLATION], Score.NEIGHBOUR)
             ),
             "untrained_neighbour": words.percent(masked[Score.NEIGHBOUR].iloc[0]),
             "sample_sentences": words.count(gold["sentences"].iloc[-1]),
@@ -379,7 +329,7 @@ def _converging(own: pd.DataFrame, gold: pd.DataFrame) -> Facts:
     first, last = rows.iloc[0], rows.iloc[-1]
     found: dict[str, str] = {
         "converged_bleu": f"{last[BLEU]:.1f} ± {last['bleu_half']:.1f}",
-        "converged_relevance": words.number(*_three(last, "neighbour_relevance")),
+        "converged_relevance": words.number(*three(last, "neighbour_relevance")),
         "converged_snapshots": words.count(len(rows)),
         "converged_first_own": words.percent(first[Score.OWN]),
         "converged_first_own_head": words.head(int(first["own_layer"]), int(first["own_head"])),
@@ -393,7 +343,3 @@ def _converging(own: pd.DataFrame, gold: pd.DataFrame) -> Facts:
             f"converged_{when}_margin": words.points(tree[Score.MARGIN]),
         }
     return found
-
-
-def _three(row: pd.Series, name: str) -> tuple[float, float, float]:
-    return row[name], row[f"{name}_low"], row[f"{name}_high"]

@@ -18,6 +18,8 @@ from headbook.chapters.config import Config
 from headbook.chapters.measurements import Measurement, measure, text_of
 from headbook.chapters.results import published
 from headbook.chapters.sixteen import _on_the_way as long
+from headbook.chapters.sixteen import _order_of_roles as order
+from headbook.chapters.sixteen import _three_seeds as three_seeds
 from headbook.chapters.sixteen._curves import score
 from headbook.chapters.sixteen._specialisation import (
     ANY_OFFSET,
@@ -145,7 +147,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
         found = [long.way(name, store, sentences) for name in parameters.ways]
         rows = long.rows(found)
         known = _with_published(rows)
-        asked = claims_table([*long.claims(known), *long.sooner(known)])
+        asked = claims_table(order.of_pairs(known))
         tables |= {
             "ways": rows,
             "claims": stacked([tables.get("claims", asked[:0]), asked]),
@@ -336,25 +338,29 @@ def facts(tables: Tables) -> Facts:
     last = first.loc[first.groupby("seed")["update"].idxmax()]
     syntactic, rare = (moments.loc[moments["moment"] == MOMENTS[each]]
                        for each in (Score.MARGIN, Score.RARE))  # fmt: skip
-    return {
-        "models": str(rows["model"].nunique()),
-        "any_highest": words.percent(float(claims.max()["emergence-positional"])),
-        "any_lowest": words.percent(float(claims.min()["emergence-positional"])),
-        "any_untrained": words.percent(float(rows.query("update == 0")[ANY_OFFSET].max())),
-        "told": str(len(places)),
-        "own": str(int((places == Place.OWN).sum())),
-        "syntactic_highest": f"{100 * syntactic['highest'].max():.1f} points",
-        "syntactic_models": str(int(syntactic["update"].notna().sum())),
-        "syntactic_threshold": words.points(threshold(Score.MARGIN)),
-        "rare_highest": words.percent(float(rare["highest"].max())),
-        "rare_models": str(int(rare["update"].notna().sum())),
-        "rare_threshold": words.percent(threshold(Score.RARE)),
-        "neighbour_threshold": words.percent(threshold(Score.NEIGHBOUR)),
-        "peak": _span(peak[ANY_OFFSET], words.percent),
-        "peak_bleu": _span(peak[BLEU], "{:.0f}".format),
-        "end": _span(last[ANY_OFFSET], words.percent),
-        "end_bleu": _span(last[BLEU], "{:.0f}".format),
-    } | long.facts(tables)
+    return (
+        {
+            "models": str(rows["model"].nunique()),
+            "any_highest": words.percent(float(claims.max()["emergence-positional"])),
+            "any_lowest": words.percent(float(claims.min()["emergence-positional"])),
+            "any_untrained": words.percent(float(rows.query("update == 0")[ANY_OFFSET].max())),
+            "told": str(len(places)),
+            "own": str(int((places == Place.OWN).sum())),
+            "syntactic_highest": f"{100 * syntactic['highest'].max():.1f} points",
+            "syntactic_models": str(int(syntactic["update"].notna().sum())),
+            "syntactic_threshold": words.points(threshold(Score.MARGIN)),
+            "rare_highest": words.percent(float(rare["highest"].max())),
+            "rare_models": str(int(rare["update"].notna().sum())),
+            "rare_threshold": words.percent(threshold(Score.RARE)),
+            "neighbour_threshold": words.percent(threshold(Score.NEIGHBOUR)),
+            "peak": _span(peak[ANY_OFFSET], words.percent),
+            "peak_bleu": _span(peak[BLEU], "{:.0f}".format),
+            "end": _span(last[ANY_OFFSET], words.percent),
+            "end_bleu": _span(last[BLEU], "{:.0f}".format),
+        }
+        | long.facts(tables)
+        | three_seeds.facts(tables)
+    )
 
 
 def _span(values: pd.Series, form) -> str:
