@@ -22,7 +22,7 @@ from headbook.artefacts.pruned import (
 )
 from headbook.artefacts.trained import Trained
 from headbook.chapters.config import Config
-from headbook.claims.gates import LAST_SIXTH
+from headbook.claims.gates import over_last_sixth
 from headbook.runs.seeds import derived
 from headbook.runs.store import Store
 from headbook.training.config import TrainingConfig
@@ -52,9 +52,8 @@ def fall(made: Trained) -> float:
 
     Infinite where nothing was validated before these.
     """
-    losses = made.curve.set_index("update")["valid_loss_nats"]
-    earlier = losses[losses.index <= losses.index[-1] / LAST_SIXTH]
-    return float(earlier.iloc[-1] - losses.iloc[-1]) if len(earlier) else math.inf
+    change = over_last_sixth(made.curve.set_index("update")["valid_loss_nats"])
+    return math.inf if change is None else -change
 
 
 def still_learning(models: Iterable[Trained]) -> dict[str, str]:
@@ -66,6 +65,8 @@ def still_learning(models: Iterable[Trained]) -> dict[str, str]:
     if most < SMALL_FALL:
         return {}
     told = f"the loss of pruned models still fell by {most:.3f} nats in their last updates"
+    if math.isinf(most):
+        told = "the loss of pruned models was not validated before their last updates"
     return {"closed": f"converged: {told}"}
 
 

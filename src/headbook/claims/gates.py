@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 import numpy as np
+import pandas as pd
 
 from headbook.claims.ledger import Claim, Gate
 from headbook.claims.published import (
@@ -80,9 +81,17 @@ def moved(model: str, evidence: Evidence) -> float | None:
 
     Below SMALL_BLEU it has converged.
     """
-    bleu = curve(model, evidence)
-    earlier = bleu[bleu.index <= max(bleu.index, default=0) / LAST_SIXTH]
-    return None if earlier.empty else float(abs(bleu.iloc[-1] - earlier.iloc[-1]))
+    change = over_last_sixth(curve(model, evidence))
+    return None if change is None else abs(change)
+
+
+def over_last_sixth(values: pd.Series) -> float | None:
+    """Change of a curve, indexed by update, over the last sixth of its updates, or a longer part.
+
+    None where it has no value before these.
+    """
+    earlier = values[values.index <= max(values.index, default=0) / LAST_SIXTH]
+    return None if earlier.empty else float(values.iloc[-1] - earlier.iloc[-1])
 
 
 def _present(claim: Claim, row: Mapping, evidence: Evidence) -> str:
