@@ -245,7 +245,8 @@ def far_end(ends: pd.DataFrame, update: SupportsFloat, model: str = STUDENT) -> 
 
 
 def moments(ways: pd.DataFrame) -> pd.DataFrame:
-    """Loss and scores of every snapshot, one row per training and update."""
+    """Loss and scores of every snapshot of the long trainings, one row per training and update."""
+    ways = ways[ways["model"].isin(TRAININGS)]
     gold = ways[ways["text"] == SAMPLE].set_index(["model", "update"])
     own = ways[ways["text"] == HELD_OUT].set_index(["model", "update"])
     frame = pd.DataFrame({
