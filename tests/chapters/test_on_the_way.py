@@ -8,6 +8,7 @@ from headbook.artefacts import catalogue
 from headbook.artefacts.model import trained
 from headbook.chapters.sixteen import _on_the_way as long
 from headbook.chapters.sixteen import _order_of_roles as order
+from headbook.chapters.sixteen import _three_seeds as three_seeds
 from headbook.chapters.sixteen._on_the_way import MASKED, TRANSLATION, Moment, Translating, Way
 from headbook.heads.measure import RatioSums
 from headbook.runs.store import Store
@@ -151,3 +152,34 @@ def test_a_masked_language_model_translates_nothing():
     assert "bleu" not in moment(MASKED, 3, "held-out").row()
     rows = long.rows([way(MASKED)])
     assert rows[long.TRANSLATED].isna().all().all()
+
+
+def test_every_pair_is_compared_with_itself():
+    """Two seeds a tenth apart: the planted fault is a pair across seeds."""
+    pairs = list(zip(*order.SEEDS, strict=True))
+    rows = long.rows(
+        [
+            each
+            for number, (masked, translating) in enumerate(pairs)
+            for each in (way(masked), way(translating, less=0.1 + 0.05 * number))
+        ]
+    )
+    claims = pd.DataFrame(order.of_pairs(rows)).query("claim == @order.SOONER")
+    assert list(claims["value"]) == pytest.approx([0.1, 0.15, 0.2])
+    assert list(claims["seed"]) == [0, 1, 2] and claims["model"].nunique() == 1
+
+
+def test_seeds_are_told_by_their_mean_and_ends():
+    names = [*order.SEEDS[0], *order.SEEDS[1]]
+    rows = long.rows([way(name, less=0.02 * number) for number, name in enumerate(names)])
+    rows["objective"] = rows["model"].str.contains("masked").map({True: "a", False: "b"})
+    found = three_seeds.through(rows).set_index(["training", "looks at", "update"])
+    assert list(found.loc[("a", "a neighbour", 128)]) == pytest.approx([0.58, 0.56, 0.6])
+    table = three_seeds.at_their_end(rows)
+    assert list(table["neighbour"].iloc[[0, 5]]) == [
+        "60\N{NO-BREAK SPACE}% (+1, L1H1)",
+        "50\N{NO-BREAK SPACE}% (+1, L1H1)",
+    ]
+    assert list(table["half of that after"]) == ["91"] * 5 + ["91"]
+    facts = three_seeds.facts({"ways": rows})
+    assert facts["seeds_masked_neighbour"] == "56 to 60\N{NO-BREAK SPACE}%"

@@ -34,7 +34,7 @@ def at_their_end(ways: pd.DataFrame) -> pd.DataFrame:
 def _row(ways: pd.DataFrame, name: str) -> dict[str, object]:
     own, gold = _of(ways, name, HELD_OUT), _of(ways, name, SAMPLE)
     last, place = own.iloc[-1], ("neighbour_layer", "neighbour_head")
-    offset, head = words.signed(last["neighbour_offset"], 0), words.head(*last[[*place]])
+    offset, head = words.signed(float(last["neighbour_offset"]), 0), words.head(*last[[*place]])
     return {
         "training": last["objective"],
         "seed": recipe(name).seed,
@@ -65,7 +65,6 @@ def facts(tables: Tables) -> Facts:
     last, bleu = masked[0].iloc[-1], [each[BLEU].iloc[-1] for each in translating]
     found = {
         "seeds_updates": words.count(last["update"]),
-        "seeds_sentences": words.count(last["sentences"]),
         "seeds_bleu": f"{min(bleu):.0f} to {max(bleu):.0f}",
     }
     for short, own in (("masked", masked), ("translating", translating)):

@@ -22,7 +22,6 @@ from headbook.chapters.sixteen import _order_of_roles as order
 from headbook.chapters.sixteen import _three_seeds as three_seeds
 from headbook.chapters.sixteen._curves import score
 from headbook.chapters.sixteen._specialisation import (
-    ANY_OFFSET,
     BLEU,
     CONFIDENCE,
     Replicates,
@@ -57,9 +56,8 @@ MOMENTS = {
     Score.MARGIN: "first syntactic head",
     Score.RARE: "first rare-word head",
 }
-MULTI30K = "multi30k-de"
 CORPORA = {
-    MULTI30K: "Multi30k en–de",
+    "multi30k-de": "Multi30k en–de",
     "tatoeba-de": "Tatoeba en–de",
     "tatoeba-fr": "Tatoeba en–fr",
     "msdocs-ru": "msdocs en–ru",
@@ -333,36 +331,20 @@ def facts(tables: Tables) -> Facts:
     moments = tables["moments"]
     claims = tables["claims"].groupby("claim")["value"]
     places = tables["offsets_told"]["offset"].map(lambda offset: place_of(int(offset)))
-    first = rows[rows["corpus"] == MULTI30K]
-    peak = first.loc[first.groupby("seed")[ANY_OFFSET].idxmax()]
-    last = first.loc[first.groupby("seed")["update"].idxmax()]
     syntactic, rare = (moments.loc[moments["moment"] == MOMENTS[each]]
                        for each in (Score.MARGIN, Score.RARE))  # fmt: skip
     return (
         {
             "models": str(rows["model"].nunique()),
             "any_highest": words.percent(float(claims.max()["emergence-positional"])),
-            "any_lowest": words.percent(float(claims.min()["emergence-positional"])),
-            "any_untrained": words.percent(float(rows.query("update == 0")[ANY_OFFSET].max())),
             "told": str(len(places)),
             "own": str(int((places == Place.OWN).sum())),
             "syntactic_highest": f"{100 * syntactic['highest'].max():.1f} points",
-            "syntactic_models": str(int(syntactic["update"].notna().sum())),
             "syntactic_threshold": words.points(threshold(Score.MARGIN)),
             "rare_highest": words.percent(float(rare["highest"].max())),
-            "rare_models": str(int(rare["update"].notna().sum())),
             "rare_threshold": words.percent(threshold(Score.RARE)),
             "neighbour_threshold": words.percent(threshold(Score.NEIGHBOUR)),
-            "peak": _span(peak[ANY_OFFSET], words.percent),
-            "peak_bleu": _span(peak[BLEU], "{:.0f}".format),
-            "end": _span(last[ANY_OFFSET], words.percent),
-            "end_bleu": _span(last[BLEU], "{:.0f}".format),
         }
         | long.facts(tables)
         | three_seeds.facts(tables)
     )
-
-
-def _span(values: pd.Series, form) -> str:
-    """Smallest to largest as `form` has it; one text where both read alike."""
-    return " to ".join(dict.fromkeys(form(float(each)) for each in (values.min(), values.max())))
