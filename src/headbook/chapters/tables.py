@@ -11,7 +11,7 @@ from headbook.artefacts.encoders import EncoderRun
 from headbook.artefacts.heads import WithEncoder
 from headbook.artefacts.model import ModelRun
 from headbook.chapters.chapter import Tables
-from headbook.chapters.words import OURS
+from headbook.chapters.words import NARROW, OURS
 from headbook.claims.gates import NONE, RELEASED
 from headbook.claims.verdict import COLUMNS, OPTIONAL
 from headbook.statistics import over_seeds, resampled_mean
@@ -86,10 +86,10 @@ def loaded_labels(model: str, target: str | None = "") -> dict[str, object]:
 
 
 def small_models(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a profile's models trained here, without released ones and the long training."""
+    """The rows of a profile's models trained here, without released ones and the long trainings."""
     if "corpus" in rows:
         rows = rows[rows["corpus"] != RELEASED]
-    return rows[rows["model"] != OURS]
+    return rows[~rows["model"].isin((OURS, NARROW))]
 
 
 def of_small(tables: Tables) -> Tables:
@@ -97,9 +97,9 @@ def of_small(tables: Tables) -> Tables:
     return {n: small_models(each) if "model" in each else each for n, each in tables.items()}
 
 
-def of_ours(tables: Tables) -> Tables:
-    """Of every table that names models the rows of the long training."""
-    return {n: t[t["model"] == OURS] if "model" in t else t for n, t in tables.items()}
+def of_ours(tables: Tables, name: str = OURS) -> Tables:
+    """Of every table that names models the rows of one long training."""
+    return {n: t[t["model"] == name] if "model" in t else t for n, t in tables.items()}
 
 
 def mean_claim(

@@ -7,6 +7,8 @@ from typing import SupportsInt
 
 OURS = "mixture-fr-256"
 """The translation model trained here whose weights come with the book."""
+NARROW = "tatoeba-de-128-more-updates"
+"""A third of its size, for short sentences; its weights come with the book, too."""
 SMALL = "small models"
 """The young models trained here, averaged."""
 TITLES = {
@@ -19,7 +21,7 @@ TITLES = {
     "multi30k-de-64": "Our en→de model, width 64",
     "multi30k-de-128-short": "Our en→de model, width 128",
     "multi30k-de-256-short": "Our en→de model, width 256",
-    "tatoeba-de-128-more-updates": "Our en→de model",
+    NARROW: "Our en→de model",
 }
 """Models as figures and tables name them."""
 PREFIXES = {"firefox-en-pt": "en", "firefox-pt-en": "pt", OURS: "ours", SMALL: "trained"}
