@@ -208,11 +208,12 @@ def checkpoints(tables: Tables) -> pd.DataFrame:
 
 
 def facts(tables: Tables) -> Facts:
-    """The numbers of the prose: of the small model, and of ours that converged."""
-    small, ours = of_small(tables), of_ours(tables)
-    found = _of_model(small)
-    if len(ours["checkpoints"]):
-        found |= {f"ours_{name}": text for name, text in _of_model(ours).items()}
+    """The numbers of the prose: of the small model, of ours that converged, of the narrow one."""
+    found = _of_model(of_small(tables))
+    for short, name in (("ours", words.OURS), ("narrow", words.NARROW)):
+        long = of_ours(tables, name)
+        if len(long["checkpoints"]):
+            found |= {f"{short}_{each}": text for each, text in _of_model(long).items()}
     return found
 
 

@@ -208,8 +208,8 @@ def _place(entry: Entry) -> str:
 
 
 def facts(tables: Tables) -> Facts:
-    """The numbers of the prose: of the small models, and of the long training."""
-    small, ours = of_small(tables), of_ours(tables)
+    """The numbers of the prose: of the small models, and of the long trainings."""
+    small = of_small(tables)
     rows, cased = small["models"], small["bleu"].query("casing == 'cased'")
     splits = tables["splits"].query("split == 'train'").set_index("corpus")
     train = splits.loc[rows["corpus"].unique(), "pairs"]
@@ -235,14 +235,22 @@ def facts(tables: Tables) -> Facts:
         "released": str(len(known)),
         "packaged": str(sum(bool(each.package) for each in known)),
     }
-    for row in ours["models"].to_dict("records"):  # one at most
-        scores = ours["bleu"].query("casing == 'cased'").set_index("test")["score"]
+    for short, name in (("ours", words.OURS), ("narrow", words.NARROW)):
+        found |= _of_long(short, of_ours(tables, name), splits["pairs"])
+    return found
+
+
+def _of_long(short: str, own: Tables, pairs: pd.Series) -> Facts:
+    """Of a long training, whose tables `own` are; nothing where it is not published."""
+    found: Facts = {}
+    for row in own["models"].to_dict("records"):
+        scores = own["bleu"].query("casing == 'cased'").set_index("test")["score"]
         found |= {
-            "ours_pairs": words.count(int(splits.loc[row["corpus"], "pairs"])),
-            "ours_width": str(row["width"]),
-            "ours_updates": words.count(row["updates"]),
-            "ours_minutes": f"{60 * row['hours']:.0f}",
-            "ours_epochs": str(row["epochs"]), "ours_slope": words.signed(row["slope"]),
-            "ours_bleu_low": f"{scores.min():.1f}", "ours_bleu_high": f"{scores.max():.1f}",
+            f"{short}_pairs": words.count(int(pairs[row["corpus"]])),
+            f"{short}_width": str(row["width"]),
+            f"{short}_updates": words.count(row["updates"]),
+            f"{short}_minutes": f"{60 * row['hours']:.0f}",
+            f"{short}_epochs": str(row["epochs"]), f"{short}_slope": words.signed(row["slope"]),
+            f"{short}_bleu_low": f"{scores.min():.1f}", f"{short}_bleu_high": f"{scores.max():.1f}",
         }  # fmt: skip
     return found
