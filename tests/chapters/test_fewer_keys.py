@@ -145,6 +145,14 @@ def test_a_difference_that_still_moves_is_not_judged():
     assert set(rows["closed"]["linformer-trained-sharing-costs-little"]) == {"none"}
 
 
+def test_one_seed_that_stands_still_decides_nothing_alone():
+    """The planted fault: a gate per seed, open for seed 1."""
+    found = gone_on(LOST, moved=0.5)
+    found[BY_LAYER, 4, 1]["half"] = found[BY_LAYER, 4, 1]["end"]
+    rows = pd.DataFrame(_going_on.claims(found)).set_index(["claim", "seed"])["closed"]
+    assert rows["linformer-trained-quarter-is-enough"].str.startswith("converged").all()
+
+
 def test_a_table_row_is_the_mean_over_seeds():
     gone = _going_on.rows(gone_on(LOST), 2)
     shown = _going_on.table(gone).set_index(["keys", "of 64"])
