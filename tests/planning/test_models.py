@@ -71,6 +71,12 @@ def test_bleu_is_the_published_one(store: Store):
     assert row["BLEU"] == f"{float(line.split(',')[2]):.1f}" and row["converged"] == "no"
 
 
+def test_a_family_has_what_is_known_of_one_of_its_seeds(store: Store):
+    """The planted fault: seeds that are not published as another answer."""
+    row = rows(store)["tatoeba-de-128-more-updates"]
+    assert int(row["models"]) == 3 and row["converged"] == "no" and row["BLEU"] != "–"
+
+
 def test_a_model_that_was_added_to_the_published_ones_has_its_bleu_too(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -125,7 +125,7 @@ def _row(name: str, models: Sequence[str], known: Known, here: set[str]) -> Row:
         "size": _once(_size(each) for each in recipes),
         "corpus": _once(each.corpus for each in recipes),
         "BLEU": _range([known.bleu[each] for each in configs if each in known.bleu]),
-        "converged": _once(known.converged.get(each, UNKNOWN) for each in configs),
+        "converged": _once([known.converged[each] for each in configs if each in known.converged]),
         "weights": "not here" if not count else "here" if count == len(models) else f"{count} here",
     }  # fmt: skip
 
@@ -136,8 +136,8 @@ def _size(each: Recipe) -> str:
 
 
 def _once(values: Iterable[str]) -> str:
-    """The value that all have; of several, how many there are."""
-    different = list(dict.fromkeys(values))
+    """The value that all have; of several, how many there are; unknown without any."""
+    different = list(dict.fromkeys(values)) or [UNKNOWN]
     return different[0] if len(different) == 1 else f"{len(different)} different"
 
 
