@@ -126,15 +126,14 @@ def test_the_claims_table_is_empty_and_valid(tables: Tables, tmp_path: Path) -> 
 
 
 def test_facts_are_of_all_models(tables: Tables) -> None:
-    """Two models of two corpora; one was at its best before the end."""
+    """Two models of two corpora."""
     second = {"model": "corpus-1 w16 s0", "corpus": "corpus-1"}
     two = {}
     for name, table in tables.items():
         copy = table.assign(**{key: value for key, value in second.items() if key in table})
         two[name] = pd.concat([table, copy], ignore_index=True)
-    two["models"]["still_improving"] = [True, False]
     found = page.facts(two)
-    assert (found["models"], found["corpora"], found["improving"]) == ("2", "2", "1")
+    assert (found["models"], found["corpora"]) == ("2", "2")
     assert found["pairs"] == "6,000 to 6,000"
     assert found["heads"] == str(3 * 2 * 2)
     assert len(page.trained(two)) == len(page.corpora(two)) == 2

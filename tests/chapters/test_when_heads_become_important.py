@@ -122,3 +122,15 @@ def test_a_model_that_translates_nothing_has_tables_all_the_same(tables: Tables)
     nothing["prunable"][["share", "low", "high"]] = float("nan")
     assert page.through_training(nothing)["value"].isna().all()
     assert isinstance(page.by_share(nothing), pd.DataFrame)
+
+
+def test_a_lead_at_one_share_is_of_the_best_checkpoint():
+    """The planted fault: checkpoints on the way, where random order leads."""
+    rows = [
+        {"model": "one", "update": update, "level": level, "order": order, "kept": kept}
+        for update, turn in (("64", -1), ("best", 1))
+        for level in (0.5, 0.8)
+        for order, kept in (("importance", 0.4 + 0.1 * turn * level), ("random", 0.4))
+    ]
+    lead = page.lead_at({"curves": pd.DataFrame(rows)}, 0.8)
+    assert lead.to_dict() == pytest.approx({"one": 0.08})

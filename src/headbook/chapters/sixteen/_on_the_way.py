@@ -303,7 +303,7 @@ def facts(tables: Tables) -> Facts:
     gold = ways[(ways["text"] == SAMPLE) & (ways["model"] == MASKED)].sort_values("update")
     return (
         found
-        | _converging(own, ways[ways["text"] == SAMPLE])
+        | _converging(own)
         | {
             "translating_bleu": f"{end[BLEU]:.1f} ± {end['bleu_half']:.1f}",
             "there_update": words.count(there["update"]),
@@ -323,24 +323,21 @@ def facts(tables: Tables) -> Facts:
     )
 
 
-def _converging(own: pd.DataFrame, gold: pd.DataFrame) -> Facts:
+def _converging(own: pd.DataFrame) -> Facts:
     """The first, second and last snapshots of the training that converged."""
-    rows, trees = (each[(each["model"] == CONVERGED) & (each["update"] > 0)].sort_values("update")
-                   for each in (own, gold))  # fmt: skip
+    rows = own[(own["model"] == CONVERGED) & (own["update"] > 0)].sort_values("update")
     first, last = rows.iloc[0], rows.iloc[-1]
     found: dict[str, str] = {
         "converged_bleu": f"{last[BLEU]:.1f} ± {last['bleu_half']:.1f}",
         "converged_relevance": words.number(*three(last, "neighbour_relevance")),
-        "converged_snapshots": words.count(len(rows)),
         "converged_first_own": words.percent(first[Score.OWN]),
         "converged_first_own_head": words.head(int(first["own_layer"]), int(first["own_head"])),
     }
     for when, place in (("first", 0), ("second", 1)):
-        row, tree = rows.iloc[place], trees.iloc[place]
+        row = rows.iloc[place]
         found |= {
             f"converged_{when}": words.count(row["update"]),
             f"converged_{when}_bleu": f"{row[BLEU]:.0f}",
             f"converged_{when}_neighbour": words.percent(row[Score.NEIGHBOUR]),
-            f"converged_{when}_margin": words.points(tree[Score.MARGIN]),
         }
     return found

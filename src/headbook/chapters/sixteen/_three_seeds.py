@@ -63,13 +63,20 @@ def facts(tables: Tables) -> Facts:
         [_of(tables["ways"], name, HELD_OUT) for name in names] for names in SEEDS
     )
     last, bleu = masked[0].iloc[-1], [each[BLEU].iloc[-1] for each in translating]
+    untrained = [each["neighbour"].iloc[0] for each in (*masked, *translating)]
     found = {
+        "seeds_untrained": words.percents(untrained),
         "seeds_updates": words.count(last["update"]),
         "seeds_bleu": f"{min(bleu):.0f} to {max(bleu):.0f}",
     }
-    for short, own in (("masked", masked), ("translating", translating)):
+    for short, names, own in zip(
+        ("masked", "translating"), SEEDS, (masked, translating), strict=True
+    ):
         ends = sorted(map(_there, own))
+        gold = [_of(tables["ways"], name, SAMPLE).iloc[-1] for name in names]
+        related = sum(row[f"{Score.MARGIN}_low"] > 0 for row in gold)
         found |= {
+            f"seeds_{short}_related": f"{related or 'none'} of {len(own)}",
             f"seeds_{short}_neighbour": words.percents(
                 [each["neighbour"].iloc[-1] for each in own]
             ),

@@ -195,6 +195,14 @@ def by_share(tables: Tables) -> pd.DataFrame:
     )  # fmt: skip
 
 
+def lead_at(tables: Tables, share: float) -> pd.Series:
+    """Part of BLEU that the best checkpoint of each model keeps with that share of heads pruned, by
+    importance minus in random order."""
+    rows = tables["curves"].query("update == @BEST and level == @share")
+    kept = rows.pivot_table(index="model", columns="order", values="kept")
+    return kept[str(Order.POSITION)] - kept[str(Order.RANDOM)]
+
+
 def checkpoints(tables: Tables) -> pd.DataFrame:
     """One row per checkpoint: BLEU, mean BLEU kept in both orders, and the difference."""
     rows = tables["checkpoints"].query("pruned")

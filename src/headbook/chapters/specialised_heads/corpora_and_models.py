@@ -217,7 +217,6 @@ def facts(tables: Tables) -> Facts:
     found: Facts = {
         "models": str(len(rows)),
         "corpora": str(len(train)),
-        "improving": str(int(rows["still_improving"].sum())),
         "pairs": f"{words.count(int(train.min()))} to {words.count(int(train.max()))}",
         "pairs_paper": words.count(PAPER["pairs"]),
         "width": str(rows["width"].iloc[0]),
@@ -230,6 +229,7 @@ def facts(tables: Tables) -> Facts:
         "bleu_paper": f"{PAPER['bleu']:.1f}",
         "hours": f"{rows['hours'].sum():.1f}",
         "updates": words.count(int(rows["updates"].max())),
+        "updates_least": words.count(int(rows["updates"].min())),
         "slope_least": words.signed(rows["slope"].max()),
         "slope_most": words.signed(rows["slope"].min()),
         "released": str(len(known)),
