@@ -122,3 +122,17 @@ def test_the_long_training_is_told_of_apart(tables: Tables) -> None:
 def test_computing_again_gives_the_same_tables(tables: Tables) -> None:
     for name, table in page.trained_here(SMOKE, Store.default()).items():
         pd.testing.assert_frame_equal(table, tables[name])
+
+
+def decided(*shares: float) -> pd.Series:
+    """The shares of decided gates after 200, 400 … updates."""
+    return pd.Series(shares, index=200 * np.arange(1, 1 + len(shares)), dtype=float)
+
+
+def test_gates_that_still_decide_are_not_judged() -> None:
+    """The planted faults: a share that rose by 5 % in the last sixth, and one never looked at."""
+    still = [decided(0.2, 0.5, 0.7, 0.8, 0.9, 0.9), decided(0.2, 0.5, 0.7, 0.8, 0.9, 0.918)]
+    assert page.still_deciding(still) == {}
+    moves = page.still_deciding([*still, decided(0.2, 0.5, 0.7, 0.8, 0.85, 0.9)])
+    assert moves["closed"] == "converged: 2.3% of the gates were decided in their last updates"
+    assert "not looked at" in page.still_deciding([decided(0.9)])["closed"]

@@ -1,5 +1,7 @@
 """Page 17: Hard Concrete gates, and how they close (Voita et al. 2019, section 6.1, Figure 6)."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
 import torch
@@ -10,9 +12,10 @@ from headbook.artefacts.pruned import ENCODER_ONLY, EVERYTHING
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.config import Config
-from headbook.chapters.sweeps import Point, still_learning, swept
+from headbook.chapters.sweeps import Point, swept
 from headbook.chapters.tables import claim_row, model_labels, of_ours, of_small, stacked
 from headbook.chapters.trained import Trained, at_profile
+from headbook.claims.gates import over_last_sixth
 from headbook.pruning.hard_concrete import CONSTANTS, Constants, Decision, HardConcrete, Source
 from headbook.runs.store import Store
 
@@ -24,6 +27,9 @@ KEYS = ("model", "sweep", "penalty")
 PRINTED = {0.0: (0.23, 0.23), 2.0: (0.04, 0.69), -3.0: (0.86, 0.01)}
 """Chances of zero and of one that Figure 6 prints, by log α."""
 BINS = 40
+STILL_DECIDING = 0.01
+"""Of the share of decided gates in the last sixth of the updates, mean over a sweep: a tenth of the
+distance of the claim's threshold from all of them."""
 SWEEPS = {"encoder only": ENCODER_ONLY, "all attentions": EVERYTHING}
 NO_MODEL = {"model": "gate distribution", "corpus": "", "target": "", "seed": ""}
 
@@ -143,11 +149,24 @@ def _printed(probabilities: pd.DataFrame) -> dict[str, object]:
 
 
 def _saturation(points: list[Point]) -> dict[str, object]:
-    """The share of gates of one sweep that are exactly 0 or 1."""
+    """The share of gates of one sweep that are exactly 0 or 1; not judged while it still rises."""
     decided = [each for point in points for each in _saturated(point)]
     labels = model_labels(points[0].made)
     row = claim_row("voita-s6-gates-saturate", labels, float(np.mean(decided)))
-    return row | still_learning(point.made for point in points)
+    return row | still_deciding(
+        point.made.curve.set_index("update")["saturated_share"] for point in points
+    )
+
+
+def still_deciding(curves: Iterable[pd.Series]) -> dict[str, str]:
+    """The closed gate of the claim where the share of decided gates, by update, still rises."""
+    changes = [over_last_sixth(each) for each in curves]
+    if None in changes:
+        return {"closed": "converged: gates were not looked at before their last updates"}
+    moved = float(np.mean(changes))
+    if moved <= STILL_DECIDING:
+        return {}
+    return {"closed": f"converged: {moved:.1%} of the gates were decided in their last updates"}
 
 
 def cumulative(tables: Tables, source: Source = Source.FIGURE) -> pd.DataFrame:
