@@ -170,6 +170,11 @@ def guards() -> Iterator[tuple[str, bool]]:
     )
     yield from _of_neighbours(_tables(26)["ways"])
     yield _of_pruned(_tables(18)["functions"])
+    half = _tables(18)["claims"].query("claim == 'voita-f7-half' and model == 'mixture-fr-256'")
+    yield (
+        "fewer than half of our en→fr model's encoder heads are not enough",
+        half["high"].max() < -0.25 and half["closed"].isna().all(),
+    )
     rollout = _tables(52)["claims"].query("claim == 'rollout-beats-raw' and corpus == 'released'")
     yield (
         "the last layer of a released model ranks words better than rollout",
