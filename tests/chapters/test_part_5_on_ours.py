@@ -67,7 +67,8 @@ def test_a_young_model_is_no_evidence_for_or_against_a_work():
     assert own["closed"].str.contains("converged|present|diagnostic").all()
     tuned = rows[rows["model"].isin(OURS) & (rows["study"] == "61_fine_tuning")]
     assert len(tuned) >= 9 and set(tuned["outcome"]) == {Outcome.CLOSED}
-    translating = rows[rows["model"] == "tatoeba-de-128-more-updates"]
+    narrow = rows["model"] == "tatoeba-de-128-more-updates"
+    translating = rows[narrow & rows["study"].str.startswith("5")]
     assert {study[:2] for study in translating["study"]} == {"53"}
     assert set(translating["outcome"]) == {Outcome.CLOSED}
     assert set(translating["corpus"]) == {"tatoeba-de"}
