@@ -36,9 +36,7 @@ def _row(ways: pd.DataFrame, name: str) -> dict[str, object]:
     last, place = own.iloc[-1], ("neighbour_layer", "neighbour_head")
     offset, head = words.signed(float(last["neighbour_offset"]), 0), words.head(*last[[*place]])
     return {
-        "training": last["objective"],
-        "seed": recipe(name).seed,
-        "nats": f"{last['nats']:.2f}",
+        "training, seed": f"{last['objective']}, {recipe(name).seed}",
         "BLEU": "–" if pd.isna(last[BLEU]) else f"{last[BLEU]:.1f}",
         "neighbour": f"{words.percent(last[Score.NEIGHBOUR])} ({offset}, {head})",
         "half of that after": words.count(_there(own)),
