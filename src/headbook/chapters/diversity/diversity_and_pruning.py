@@ -32,7 +32,7 @@ from headbook.chapters.diversity._head_diversity import (
 )
 from headbook.chapters.importance_scores import ABLATION, IMPORTANCE, RELEVANCE, importance_scores
 from headbook.chapters.sweeps import swept
-from headbook.chapters.tables import claim_row, model_labels, stacked
+from headbook.chapters.tables import claim_row, model_labels, of_ours, of_small, stacked
 from headbook.chapters.trained import Measured, at_profile
 from headbook.claims.ledger import load as ledger
 from headbook.corpora.batches import in_order
@@ -257,17 +257,29 @@ def _range(values: pd.Series, digits: int) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+ASKED = {
+    "dissimilarity": ("xray-later-heads-similar", 3),
+    "survival": ("xray-later-heads-pruned-first", 3),
+    "between": ("xray-similar-layers-pruned-first", 2),
+    "inside": ("xray-diversity-survives", 2),
+}
+"""Claims by the names of their numbers in the prose, and digits."""
+
+
 def facts(tables: Tables) -> Facts:
-    """The numbers of the prose: ranges over models."""
+    """The numbers of the prose: ranges over small models, and the one that converged."""
+    found = _of_small(of_small(tables))
+    own = of_ours(tables)["claims"].set_index("claim")[["value", "low", "high"]]
+    for name, (claim, digits) in ASKED.items():
+        if claim in own.index:
+            found[f"ours_{name}"] = words.difference(*own.loc[claim], digits)
+    return found
+
+
+def _of_small(tables: Tables) -> Facts:
     claims = tables["claims"].groupby("claim")["value"]
-    known = {
-        "dissimilarity": ("xray-later-heads-similar", 3),
-        "survival": ("xray-later-heads-pruned-first", 3),
-        "between": ("xray-similar-layers-pruned-first", 2),
-        "inside": ("xray-diversity-survives", 2),
-    }
     found: Facts = {name: _range(claims.get_group(claim), digits)
-                    for name, (claim, digits) in known.items()}  # fmt: skip
+                    for name, (claim, digits) in ASKED.items()}  # fmt: skip
     rows = tables["agreement"].query("kind == @ALL and second == @SURVIVAL and scope == @INSIDE")
     unlike, gradient = (rows[rows["first"] == name] for name in (DISSIMILARITY, GRADIENT))
     said = ledger().claim("xray-later-heads-similar").paper[0].values[0]
