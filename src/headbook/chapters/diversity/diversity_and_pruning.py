@@ -269,18 +269,26 @@ ASKED = {
 def facts(tables: Tables) -> Facts:
     """The numbers of the prose: ranges over small models, and the one that converged."""
     found = _of_small(of_small(tables))
-    own = of_ours(tables)["claims"].set_index("claim")[["value", "low", "high"]]
+    ours = of_ours(tables)
+    own = ours["claims"].set_index("claim")[["value", "low", "high"]]
     for name, (claim, digits) in ASKED.items():
         if claim in own.index:
             found[f"ours_{name}"] = words.difference(*own.loc[claim], digits)
+    for row in _inside(ours).query("first == @GRADIENT").itertuples():
+        found["ours_gradient"] = words.difference(row.value, row.low, row.high)
     return found
+
+
+def _inside(tables: Tables) -> pd.DataFrame:
+    """Rank correlations with survival over the heads of a block."""
+    return tables["agreement"].query("kind == @ALL and second == @SURVIVAL and scope == @INSIDE")
 
 
 def _of_small(tables: Tables) -> Facts:
     claims = tables["claims"].groupby("claim")["value"]
     found: Facts = {name: _range(claims.get_group(claim), digits)
                     for name, (claim, digits) in ASKED.items()}  # fmt: skip
-    rows = tables["agreement"].query("kind == @ALL and second == @SURVIVAL and scope == @INSIDE")
+    rows = _inside(tables)
     unlike, gradient = (rows[rows["first"] == name] for name in (DISSIMILARITY, GRADIENT))
     said = ledger().claim("xray-later-heads-similar").paper[0].values[0]
     return found | {

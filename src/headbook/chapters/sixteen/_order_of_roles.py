@@ -5,17 +5,16 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from headbook.artefacts.catalogue import SEED, recipe, seeds
+from headbook.artefacts.catalogue import SEED, seeds
 from headbook.artefacts.texts import HELD_OUT
+from headbook.chapters import words
 from headbook.chapters.sixteen._specialisation import Score
-from headbook.chapters.tables import claim_row
+from headbook.chapters.tables import claim_row, loaded_labels
 from headbook.statistics import difference
 
 MASKED, TRANSLATION = "mixture-fr-256-masked", "mixture-fr-256-small-batches"
 """One encoder, two objectives, one text, batches of one size."""
-SEEDS = tuple(map(tuple, map(seeds, (
-    "tatoeba-de-128-more-updates-masked", "tatoeba-de-128-more-updates",
-))))  # fmt: skip
+SEEDS = tuple(tuple(seeds(name)) for name in (f"{words.NARROW}-masked", words.NARROW))
 """The same on short sentences, narrower: names of the masked encoders and of the translation
 models, by seed."""
 PAIRS = ((MASKED, TRANSLATION), *zip(*SEEDS, strict=True))
@@ -77,8 +76,7 @@ def sooner(
 
 def _labels(name: str) -> dict[str, object]:
     """Seeds of one model have its name."""
-    one, seed = SEED.sub("", name), recipe(name).seed
-    return {"model": one, "corpus": recipe(name).corpus, "target": "", "seed": seed}
+    return loaded_labels(name) | {"model": SEED.sub("", name)}
 
 
 def three(row: pd.Series, name: str) -> tuple[float, float, float]:

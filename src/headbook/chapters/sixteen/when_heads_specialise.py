@@ -131,7 +131,7 @@ class Emergence:
 class Parameters(Parsed):
     """And models measured as they can be loaded, and trainings at every snapshot in the store."""
 
-    ends: tuple[str, ...] = (long.MASKED, order.SEEDS[1][0])
+    ends: tuple[str, ...] = (long.MASKED, words.NARROW)
     ways: tuple[str, ...] = ()
 
 
