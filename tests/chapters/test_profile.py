@@ -85,13 +85,3 @@ def test_a_file_of_ones_own_is_a_profile(tmp_path: Path, monkeypatch: pytest.Mon
     assert [each.corpus for each in Config("mine").models()] == ["controlled-sov", "controlled-svo"]
     with pytest.raises(UserError, match="unknown profile 'smoky'; known: mine"):
         Config("smoky")
-
-
-def test_gates_in_the_encoder_alone_can_be_trained_for_longer(tmp_path: Path):
-    """Where nothing is said they are trained as gates everywhere."""
-    plain = read(write(tmp_path)).pruning
-    assert plain.training_of(alone=True) == plain.training_of(alone=False) == plain.training
-    more = TRAINED["pruning"] | {"encoder_training": {"like": "controlled-sov-64", "updates": 9}}
-    longer = read(write(tmp_path, pruning=more)).pruning
-    assert longer.training_of(alone=True).updates == 9
-    assert longer.training_of(alone=False) == plain.training

@@ -36,7 +36,6 @@ class Pruning:
     corpora: tuple[str, ...]  # whose models are swept; the first is swept with every seed
     penalties: tuple[float, ...]
     training: TrainingConfig  # of a model that is pruned, from a trained one
-    encoder_training: TrainingConfig | None = None  # with gates in the encoder alone; or that
     gate_factor: float = 100.0  # times the weights' learning rate; 1 in the paper's long training
     controls: int = 4  # counts of heads that have a random-head control
     scratch: int = 4  # counts that have a from-scratch control
@@ -49,10 +48,6 @@ class Pruning:
     examined: int = 500  # sentences that importance and relevance are measured on
     levels: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
     orders: int = 3  # random orders beside one that was measured
-
-    def training_of(self, *, alone: bool) -> TrainingConfig:
-        """Of a model with gates in the encoder alone, or with gates in every attention."""
-        return self.encoder_training if alone and self.encoder_training else self.training
 
 
 @dataclass(frozen=True)
@@ -130,8 +125,7 @@ def _runs(names: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 def _pruning(given: dict[str, Any]) -> Pruning:
-    trainings = ("training", "encoder_training")
-    return Pruning(**given | {name: training(given[name]) for name in trainings if name in given})
+    return Pruning(**given | {"training": training(given["training"])})
 
 
 def _specialising(given: dict[str, Any]) -> Specialising:

@@ -79,7 +79,7 @@ def swept(base: TrainedModel, kinds: Kinds, config: Config, store: Store) -> Ite
     pruning = config.preset.pruning
     for penalty in pruning.penalties:
         run = PruningRun(
-            base.run, kinds, penalty, _training(base, kinds, config),
+            base.run, kinds, penalty, _training(base, config),
             gate_factor=pruning.gate_factor, tested=pruning.tested,
         )  # fmt: skip
         yield Point(GATES, penalty, pruned(base, run, store))
@@ -142,10 +142,9 @@ def _control(
 ) -> PrunedModel:
     """The model without these heads, with the further training of a pruned one."""
     tested = config.preset.pruning.tested
-    run = ControlRun(base.run, kinds, closed, _training(base, kinds, config), tested=tested)
+    run = ControlRun(base.run, kinds, closed, _training(base, config), tested=tested)
     return control(base, run, store)
 
 
-def _training(base: TrainedModel, kinds: Kinds, config: Config) -> TrainingConfig:
-    found = config.preset.pruning.training_of(alone=kinds == ENCODER_ONLY)
-    return replace(found, seed=base.run.training.seed)
+def _training(base: TrainedModel, config: Config) -> TrainingConfig:
+    return replace(config.preset.pruning.training, seed=base.run.training.seed)

@@ -35,7 +35,6 @@ from headbook.chapters.config import Config
 from headbook.corpora.registry import Place, place, registry
 from headbook.runs.canonical import plain
 from headbook.runs.store import Store
-from headbook.training.config import TrainingConfig
 from headbook.training.precision import Precision
 
 SECONDS = 2.0
@@ -108,17 +107,15 @@ def stages(config: Config, device: Device) -> list[Stage]:
     """
     pruning = config.preset.pruning
 
+    def further(base: ModelRun) -> float:
+        return work_of(base, pruning.training)
+
+    def again(base: ModelRun) -> float:
+        return work_of(base, base.training) + further(base)
+
     found = list(_without_sweeps(config, device))
     penalties = len(pruning.penalties)
     for alone, bases in ((True, config.encoder_pruned_models()), (False, config.pruned_models())):
-        training = pruning.training_of(alone=alone)
-
-        def further(base: ModelRun, training: TrainingConfig = training) -> float:
-            return work_of(base, training)
-
-        def again(base: ModelRun, training: TrainingConfig = training) -> float:
-            return work_of(base, base.training) + work_of(base, training)
-
         gated, dear = "the encoder" if alone else "everything", config.scratch_models(alone=alone)
         found += [
             _stage(f"λ sweep, gates in {gated}", penalties, bases, further, device),
