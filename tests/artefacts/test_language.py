@@ -18,11 +18,19 @@ from headbook.artefacts.language import (
     SharingRun,
     language_model,
 )
-from headbook.artefacts.watching import NOTEBOOK, PROBE, TRAINING, Watched, WatchedAsRun
-from headbook.corpora.batches import PAD
+from headbook.artefacts.watching import (
+    NOTEBOOK,
+    PROBE,
+    TRAINING,
+    Watched,
+    WatchedAsRun,
+    Watcher,
+)
+from headbook.corpora.batches import PAD, Batch
 from headbook.heads.four_metrics import DISSIMILARITY, RAW
 from headbook.models.drop_head import DropHeadSchedule, set_rate
 from headbook.models.perturbation import moved
+from headbook.models.transformer import Transformer
 from headbook.runs.store import Store
 from headbook.training.loop import Trainer
 from headbook.types import UserError
@@ -97,6 +105,23 @@ def test_a_look_as_the_notebook_s_changes_nothing_either(store: Store, tmp_path:
         assert not torch.equal(
             look.found[NOTEBOOK][DISSIMILARITY, RAW], look.found[TRAINING][DISSIMILARITY, RAW]
         )
+
+
+def test_padding_is_that_of_the_batches_it_learnt_from(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Over several epochs. The planted fault: another order of segments has other shares."""
+    made, seen = language_model(language_run(Setting.PUBLISHED), store), []
+
+    def watch(self: Watcher, model: Transformer, batch: Batch, update: int, loss: float) -> None:
+        seen.append(float((batch.target_out == PAD).double().mean()))
+
+    monkeypatch.setattr(Watcher, "__call__", watch)
+    language_model(made.run, Store(tmp_path))
+    assert len(seen) == made.run.training.updates and max(seen) > 0
+    assert made.padding(len(seen)) == pytest.approx(seen)
+    other = stage.LanguageModel(made.run.with_seed(5), made.folder, made.text)
+    assert other.padding(len(seen)) != pytest.approx(seen)
 
 
 def test_settings_differ_in_rate_and_in_what_the_loss_counts(

@@ -7,9 +7,12 @@ import pandas as pd
 import pytest
 from scipy.stats import linregress
 
+from headbook.artefacts.language import Setting
+from headbook.artefacts.watching import NOTEBOOK, TRAINING
 from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.diversity import diversity_and_loss as page
+from headbook.chapters.diversity._watched import labels, language_models, look_rows
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.claims.verdict import COLUMNS
@@ -79,7 +82,7 @@ def planted() -> Tables:
             rows.append(pd.DataFrame({
                 "model": name, "update": updates, "layer": layer, page.MEAN: mean,
                 page.SPREAD: spread, "loss_nats": loss if layer == 1 else 5 + rng.normal(size=40),
-                "setting": "as published"}))  # fmt: skip
+                "padding": 0.0, "setting": "as published"}))  # fmt: skip
     batches = pd.concat(rows)
     fits = [page._fits(of) for _, of in batches.groupby("model")]
     return {"batches": batches, "fits": pd.concat(fits, ignore_index=True)}
@@ -99,7 +102,31 @@ def test_shares_are_of_the_first_layer_beside_the_article_s() -> None:
     assert found.loc["without the first five", "paper"] == pytest.approx(0.651)
     assert page.orders(planted()).set_index("model")["order"]["diversity"] == pytest.approx(-1)
     facts = page.facts(planted())
-    assert facts["clock_ahead"] == "1" and facts["models"] == "2" and facts["r2_paper"] == "0.93"
+    assert facts["clock_ahead_published"] == "1" and facts["models_published"] == "2"
+    assert facts["r2_paper"] == "0.93"
+
+
+def test_padding_is_a_regressor_only_where_there_is_some() -> None:
+    """One model's loss is planted as its padding."""
+    tables = planted()
+    batches = tables["batches"]
+    own = batches["model"] == "diversity"
+    batches.loc[own, "padding"] = 9 - batches.loc[own, "loss_nats"]
+    batches.loc[~own, "padding"] = 0.0
+    found = page.first_layer(tables).set_index("model")["padding_later"]
+    assert found["diversity"] == pytest.approx(1) and np.isnan(found["clock"])
+
+
+def test_as_published_the_batch_is_measured_as_the_notebook_does(tables: Tables) -> None:
+    """The planted fault of the first edition: eight segments, without dropout and padding."""
+    model = language_models(Config("smoke"), Setting.PUBLISHED, Store.default())[0]
+    rows = tables["batches"][tables["batches"]["model"] == labels(model)["model"]]
+    own = look_rows(model, NOTEBOOK).set_index(["update", "layer"])[page.MEAN]
+    plain = look_rows(model, TRAINING).set_index(["update", "layer"])[page.MEAN]
+    found = rows.set_index(["update", "layer"])[page.MEAN]
+    assert found.equals(own.loc[found.index]) and not found.equals(plain.loc[found.index])
+    assert rows["padding"].between(0, 1, inclusive="neither").any()
+    assert (tables["batches"].query("setting == 'as described'")["padding"] == 0).all()
 
 
 def test_courses_are_standardised(tables: Tables) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache
+from itertools import chain, count, islice
 from pathlib import Path
+from statistics import mean
 from typing import ClassVar
 
 import pandas as pd
@@ -15,7 +17,7 @@ import torch
 from headbook.artefacts.model import ModelRun, Size
 from headbook.artefacts.trained import Trained, numeric_policy, trained_folder
 from headbook.artefacts.watching import Look, Watched, Watcher, looks_in
-from headbook.corpora.batches import EncodedPair, in_order
+from headbook.corpora.batches import PAD, EncodedPair, epoch, in_order
 from headbook.corpora.plain_text import PlainText, cut, filled, load_text
 from headbook.corpora.subwords import Subwords
 from headbook.models.delight import BlockScaling, DelightTransformer
@@ -162,6 +164,15 @@ class LanguageModel(Trained):
         encoded = self.subwords.encode(lines)
         published = self.run.setting is Setting.PUBLISHED
         return (filled if published else cut)(encoded, self.run.context)
+
+    def padding(self, updates: int) -> list[float]:
+        """Share of padding among the tokens of each of the first training batches."""
+        training, segments = self.run.training, self.segments(self.text.train)
+        share = [segment.count(PAD) / self.run.context for _, segment in segments]
+        seed = derived(training.seed, "training")
+        plans = (epoch(segments, training.tokens, seed, number) for number in count())
+        return [mean(share[index] for index in batch)
+                for batch in islice(chain.from_iterable(plans), updates)]  # fmt: skip
 
 
 def initial(run: LanguageRun, vocabulary: int) -> Transformer:

@@ -126,12 +126,19 @@ def loss_rows(model: LanguageModel) -> pd.DataFrame:
 
 
 def batch_rows(model: LanguageModel, updates: int) -> pd.DataFrame:
-    """One row per look and layer up to `updates`, on the training batch, with its loss."""
-    rows = look_rows(model, TRAINING)[
+    """One row per look and layer up to `updates`, on the training batch, with its loss.
+
+    As published dissimilarity is the notebook's, of the whole batch with dropout and padding, and
+    `padding` is the share of padding among its tokens, which count in its loss.
+    """
+    published = model.run.setting is Setting.PUBLISHED
+    rows = look_rows(model, NOTEBOOK if published else TRAINING)[
         ["model", "update", "layer", column(DISSIMILARITY, RAW), variance(DISSIMILARITY, RAW)]
     ]
     rows = rows.merge(loss_rows(model), on=["model", "update"])
-    return rows[rows["update"] < updates]
+    rows = rows[rows["update"] < updates]
+    padding = model.padding(updates) if published else [0.0] * updates
+    return rows.assign(padding=rows["update"].map(dict(enumerate(padding))))
 
 
 def sight_rows(model: LanguageModel) -> pd.DataFrame:

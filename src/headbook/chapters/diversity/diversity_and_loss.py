@@ -160,6 +160,7 @@ SHOWN = {
     "r2_later": "without the first five",
     "held_out": "held-out blocks",
     "clock": "held-out blocks, by batch number",
+    "padding_later": "without the first five, by padding",
 }
 """Shares of the loss explained, by their names in the figure."""
 
@@ -169,11 +170,13 @@ def explained(tables: Tables) -> pd.DataFrame:
 
     One row per kind of share and setting; `paper` is the article's, of its own model.
     """
-    first, known = first_layer(tables).dropna(), paper()
+    first, known = first_layer(tables).dropna(subset="r2"), paper()
     rows = []
     for name, shown in SHOWN.items():
         for setting, of_setting in first.groupby("setting", sort=False):
-            values = of_setting[name]
+            values = of_setting[name].dropna()
+            if values.empty:
+                continue
             rows.append({"share": shown, "setting": setting, "value": values.median(),
                          "low": values.min(), "high": values.max(), "models": len(values),
                          "paper": known.get(name)})  # fmt: skip
@@ -184,18 +187,26 @@ def explained(tables: Tables) -> pd.DataFrame:
 
 
 def first_layer(tables: Tables) -> pd.DataFrame:
-    """The fits of the first layer, with `clock`: held-out R² of the batch's number alone.
+    """The fits of the first layer, with R² of the loss on other regressors.
 
-    Regressors are the number and its logarithm; `held_out_clock` has the logarithm only.
+    `clock`: held out, of the batch's number and its logarithm; `held_out_clock` has the logarithm
+    only. `padding_later`: of the batch's share of padding, without the first batches; empty where
+    there is none.
     """
-    found = {}
+    clocks, paddings = {}, {}
     for model, rows in tables["batches"].query("layer == 1").groupby("model"):
         rows = rows.sort_values("update")
         number = rows["update"].to_numpy(dtype=float)
         clock = np.column_stack([number, np.log(number + 1)])
-        found[model] = held_out(clock, rows["loss_nats"].to_numpy())
+        clocks[model] = held_out(clock, rows["loss_nats"].to_numpy())
+        later = rows[rows["update"] >= COLLAPSE]
+        if later["padding"].any():
+            share, loss = later[["padding"]].to_numpy(), later["loss_nats"].to_numpy()
+            paddings[model] = r_squared(share, loss)
     fits = tables["fits"].query("layer == 1")
-    return fits.assign(clock=fits["model"].map(found))
+    return fits.assign(
+        clock=fits["model"].map(clocks), padding_later=fits["model"].map(paddings).astype(float)
+    )
 
 
 def paper() -> dict[str, float]:
@@ -251,9 +262,10 @@ def facts(tables: Tables) -> Facts:
     for setting, rows in orders(tables).groupby("setting"):
         low, high = rows["order"].min(), rows["order"].max()
         found[f"order_{_setting(setting)}"] = f"{low:.2f} to {high:.2f}".replace("-", "−")
-    first = first_layer(tables).dropna()
-    found["clock_ahead"] = str(int((first["clock"] > first["held_out"]).sum()))
-    found["models"] = str(len(first))
+    first = first_layer(tables).dropna(subset="r2")
+    for setting, rows in first.groupby("setting"):
+        ahead = (rows["clock"] > rows["held_out"]).sum()
+        found[f"clock_ahead_{_setting(setting)}"] = str(int(ahead))
     claim = ledger().claim("xray-loss-less-from-later-published").paper[0]
     found |= {f"{name}_paper": f"{value:.2f}" for name, value in paper().items()}
     found["order_paper"] = f"{claim.values[0]:.2f}".replace("-", "−")
