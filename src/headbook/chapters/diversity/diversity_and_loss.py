@@ -158,9 +158,9 @@ def _claims(
 SHOWN = {
     "r2": "first 40 batches",
     "r2_later": "without the first five",
+    "padding_later": "without the first five, by padding",
     "held_out": "held-out blocks",
     "clock": "held-out blocks, by batch number",
-    "padding_later": "without the first five, by padding",
 }
 """Shares of the loss explained, by their names in the figure."""
 
@@ -190,23 +190,30 @@ def first_layer(tables: Tables) -> pd.DataFrame:
     """The fits of the first layer, with R² of the loss on other regressors.
 
     `clock`: held out, of the batch's number and its logarithm; `held_out_clock` has the logarithm
-    only. `padding_later`: of the batch's share of padding, without the first batches; empty where
-    there is none.
+    only. The others are without the first batches, and empty where there is no padding:
+    `padding_later` of the loss on the batch's share of padding, `both_later` with dissimilarity
+    beside it, `follows_padding` of that share on dissimilarity.
     """
-    clocks, paddings = {}, {}
+    found = {}
     for model, rows in tables["batches"].query("layer == 1").groupby("model"):
         rows = rows.sort_values("update")
         number = rows["update"].to_numpy(dtype=float)
         clock = np.column_stack([number, np.log(number + 1)])
-        clocks[model] = held_out(clock, rows["loss_nats"].to_numpy())
-        later = rows[rows["update"] >= COLLAPSE]
-        if later["padding"].any():
-            share, loss = later[["padding"]].to_numpy(), later["loss_nats"].to_numpy()
-            paddings[model] = r_squared(share, loss)
-    fits = tables["fits"].query("layer == 1")
-    return fits.assign(
-        clock=fits["model"].map(clocks), padding_later=fits["model"].map(paddings).astype(float)
-    )
+        found[model] = {"clock": held_out(clock, rows["loss_nats"].to_numpy())}
+        found[model] |= _beside_padding(rows[rows["update"] >= COLLAPSE])
+    return tables["fits"].query("layer == 1").join(pd.DataFrame(found).T, on="model")
+
+
+def _beside_padding(rows: pd.DataFrame) -> dict[str, float]:
+    share, diversity = rows[["padding"]].to_numpy(), rows[[MEAN, SPREAD]].to_numpy()
+    if not share.any() or np.isnan(diversity).any():
+        return dict.fromkeys(("padding_later", "both_later", "follows_padding"), NAN)
+    loss = rows["loss_nats"].to_numpy()
+    return {
+        "padding_later": r_squared(share, loss),
+        "both_later": r_squared(np.column_stack([share, diversity]), loss),
+        "follows_padding": r_squared(diversity, share[:, 0]),
+    }
 
 
 def paper() -> dict[str, float]:
@@ -266,6 +273,8 @@ def facts(tables: Tables) -> Facts:
     for setting, rows in first.groupby("setting"):
         ahead = (rows["clock"] > rows["held_out"]).sum()
         found[f"clock_ahead_{_setting(setting)}"] = str(int(ahead))
+    for name in ("both_later", "follows_padding"):
+        found[name] = f"{first[name].min():.2f} to {first[name].max():.2f}"
     claim = ledger().claim("xray-loss-less-from-later-published").paper[0]
     found |= {f"{name}_paper": f"{value:.2f}" for name, value in paper().items()}
     found["order_paper"] = f"{claim.values[0]:.2f}".replace("-", "−")
