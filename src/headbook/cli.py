@@ -169,7 +169,7 @@ def publish(
     profile: Annotated[
         str | None,
         typer.Option(
-            help="released, smoke, quick, laptop, long or full; each page's own by default."
+            help="released, smoke, quick, laptop, short, long or full; each page's own by default."
         ),
     ] = None,
     model: Annotated[

@@ -241,7 +241,10 @@ def facts(tables: Tables) -> Facts:
 
 
 def _of_long(short: str, own: Tables, pairs: pd.Series) -> Facts:
-    """Of a long training, whose tables `own` are; nothing where it is not published."""
+    """Of a long training, whose tables `own` are; nothing where it is not published.
+
+    A training counts its epochs from zero, and those stop near the end of one.
+    """
     found: Facts = {}
     for row in own["models"].to_dict("records"):
         scores = own["bleu"].query("casing == 'cased'").set_index("test")["score"]
@@ -250,7 +253,7 @@ def _of_long(short: str, own: Tables, pairs: pd.Series) -> Facts:
             f"{short}_width": str(row["width"]),
             f"{short}_updates": words.count(row["updates"]),
             f"{short}_minutes": f"{60 * row['hours']:.0f}",
-            f"{short}_epochs": str(row["epochs"]), f"{short}_slope": words.signed(row["slope"]),
+            f"{short}_epochs": str(row["epochs"] + 1), f"{short}_slope": words.signed(row["slope"]),
             f"{short}_bleu_low": f"{scores.min():.1f}", f"{short}_bleu_high": f"{scores.max():.1f}",
         }  # fmt: skip
     return found
