@@ -267,14 +267,18 @@ def _of_ours(tables: Tables) -> Facts:
     """Of the long training: each order with its interval, and what pruning costs."""
     claims, points = tables["claims"].set_index("claim"), tables["points"].set_index("arm")
     gates = points.loc[[GATES]]
-    half = gates[2 * gates["kept"] < gates["of"]].sort_values("kept").iloc[-1]
-    gap = half[["to_further", "to_further_low", "to_further_high"]]
+    under = 2 * gates["kept"] < gates["of"]
+    half = gates[under].sort_values("kept").iloc[-1]
+    more = gates[~under].sort_values("kept").iloc[0]
+    change = ["to_further", "to_further_low", "to_further_high"]
     random = claims.loc["budhraja-random-everywhere", ["value", "low", "high"]]
     found: Facts = {
         "ours_whole": f"{points.loc[FURTHER, 'bleu']:.1f}",
         "ours_points": str(len(gates)),
         "ours_half_kept": str(half["kept"]),
-        "ours_half": words.difference(*gap, digits=1),
+        "ours_half": words.difference(*half[change], digits=1),
+        "ours_more_kept": str(more["kept"]),
+        "ours_more": words.difference(*more[change], digits=1),
         "ours_random": words.difference(*random, digits=1),
         "ours_draws": str(len(tables["controls"].query("control == @RANDOM"))),
     }
