@@ -227,19 +227,15 @@ def _cost_claims(tables: Tables) -> list[dict[str, object]]:
             full = row.kind == Mixing.FULL
             name = "length-memory-quadratic" if full else "length-memory-linear"
             rows.append(_row(name, row.kind, row.memory))
+    layer = _layer(tables["times"], FORWARD)
     for length in PAPER_SPEED:
-        gain = _linformers(tables["times"], length)
+        here = layer.loc[length]
+        gain = over_seeds(here[Mixing.FULL] / here[Mixing.LINFORMER])
         rows.append(_row(f"length-linformer-quicker-{length}", "Linformer", gain.mean, gain.low,
                          gain.high))  # fmt: skip
         rows.append(_row(f"length-linformer-memory-{length}", "Linformer",
                          saved(tables["memory"], length)))  # fmt: skip
     return rows
-
-
-def _linformers(times: pd.DataFrame, length: int) -> Summary:
-    """Linformer's gain in speed, mean over rounds: the number that is judged and tabled."""
-    here = _layer(times, FORWARD).loc[length]
-    return over_seeds(here[Mixing.FULL] / here[Mixing.LINFORMER])
 
 
 def _retrieval_claims(retrieval: pd.DataFrame) -> list[dict[str, object]]:
@@ -378,13 +374,11 @@ def facts(tables: Tables) -> Facts:
                 found[f"time_{key}_estimate"] = words.number(row.time, row.low, row.high)
         for row in quicker(tables["times"]).itertuples():
             found[f"{keys[row.kind]}_{row.length}"] = f"{row.value:.1f}"
-        for length in PAPER_SPEED.keys() & {*tables["times"]["length"]}:
-            found[f"linformer_{length}"] = f"{_linformers(tables['times'], length).mean:.1f}"
-        for length in PAPER_MEMORY:
-            found[f"saved_{length}"] = f"{saved(tables['memory'], length):.1f}"
+        judged = tables["claims"].set_index("claim")["value"].filter(like="linformer-quicker")
+        found |= {f"linformer_{n.split('-')[-1]}": f"{gain:.1f}" for n, gain in judged.items()}
+        found |= {f"saved_{n}": f"{saved(tables['memory'], n):.1f}" for n in PAPER_MEMORY}
         for kind in (*LINEAR, Mixing.FUSED):
-            length = crossover(tables["times"], kind)
-            found[f"from_{keys[kind]}"] = words.count(round(length, -1))
+            found[f"from_{keys[kind]}"] = words.count(round(crossover(tables["times"], kind), -1))
     if "retrieval" in tables:
         far = reach(Mixing.RANDOM, TASK, LAYERS + 1)[NEAR + 1 :]
         found[f"reached_random_{LAYERS + 1}"] = words.percent(far.mean())
