@@ -19,7 +19,13 @@ import torch
 
 from headbook.artefacts.model import LONGEST, ModelRun, Size, corpus_of
 from headbook.artefacts.tokenised import tokenised
-from headbook.artefacts.trained import Trained, numeric_policy, published_start, trained_folder
+from headbook.artefacts.trained import (
+    Trained,
+    as_drawn,
+    numeric_policy,
+    published_start,
+    trained_folder,
+)
 from headbook.corpora.batches import EncodedPair
 from headbook.corpora.masked import mask_id, masked_copies
 from headbook.corpora.plain_text import NO_SOURCE
@@ -159,7 +165,7 @@ def _train(
     tokenised(corpus, run.vocabulary, store).copy_subwords(folder, ("source",))
     train = made.pairs(corpus.train.source, COPIES, "training")
     valid = made.pairs(corpus.valid.source, 1, "validation")
-    training = replace(run.training, seed=derived(run.training.seed, "training"))
+    training = as_drawn(run.training)
     start = published_start(made.asked, folder)
     trainer = Trainer(
         made.untrained(), training, train, valid, folder, start=start, deadline=deadline

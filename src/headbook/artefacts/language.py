@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 
 from headbook.artefacts.model import ModelRun, Size
-from headbook.artefacts.trained import Trained, numeric_policy, trained_folder
+from headbook.artefacts.trained import Trained, as_drawn, numeric_policy, trained_folder
 from headbook.artefacts.watching import Look, Watched, Watcher, looks_in
 from headbook.corpora.batches import PAD, EncodedPair, epoch, in_order
 from headbook.corpora.plain_text import PlainText, cut, filled, load_text
@@ -167,10 +167,9 @@ class LanguageModel(Trained):
 
     def padding(self, updates: int) -> list[float]:
         """Share of padding among the tokens of each of the first training batches."""
-        training, segments = self.run.training, self.segments(self.text.train)
+        segments, training = self.segments(self.text.train), as_drawn(self.run.training)
         share = [segment.count(PAD) / self.run.context for _, segment in segments]
-        seed = derived(training.seed, "training")
-        plans = (epoch(segments, training.tokens, seed, number) for number in count())
+        plans = (epoch(segments, training.tokens, training.seed, number) for number in count())
         return [mean(share[index] for index in batch)
                 for batch in islice(chain.from_iterable(plans), updates)]  # fmt: skip
 
@@ -234,7 +233,7 @@ def _trainer(made: LanguageModel) -> Trainer:
     run = made.run
     valid = made.segments(made.text.valid)
     probe = list(in_order(valid[: run.watched.segments], run.training.tokens))
-    training = replace(run.training, seed=derived(run.training.seed, "training"))
+    training = as_drawn(run.training)
     trainer = Trainer(
         made.untrained(), training, made.segments(made.text.train), valid, made.folder,
         observer=Watcher(made.folder / "watched", probe, run.watched),

@@ -11,7 +11,13 @@ import pandas as pd
 import torch
 
 from headbook.artefacts.tokenised import tokenised
-from headbook.artefacts.trained import Trained, numeric_policy, published_start, trained_folder
+from headbook.artefacts.trained import (
+    Trained,
+    as_drawn,
+    numeric_policy,
+    published_start,
+    trained_folder,
+)
 from headbook.corpora.batches import EOS, EncodedPair
 from headbook.corpora.readers import Pairs, ParallelCorpus, load
 from headbook.corpora.subwords import Subwords
@@ -191,7 +197,7 @@ def _train(
     if processes.is_first():
         for line in _changes(made, len(train)):
             print(f"{run.corpus}: {line}")
-    training = replace(run.training, seed=derived(run.training.seed, "training"))
+    training = as_drawn(run.training)
     start = published_start(made.asked, folder)
     trainer = Trainer(
         made.untrained(), training, train, valid, folder, start=start, deadline=deadline

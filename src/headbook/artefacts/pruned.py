@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ import pandas as pd
 from jaxtyping import Bool
 
 from headbook.artefacts.model import ModelRun, Size, TrainedModel, initial_model, score
+from headbook.artefacts.trained import as_drawn
 from headbook.corpora.subwords import Subwords
 from headbook.models.gates import close_heads, open_all
 from headbook.models.transformer import Transformer
@@ -187,9 +188,9 @@ def _train_control(made: PrunedModel, run: ControlRun) -> None:
 
 
 def _train(made: PrunedModel, model: Transformer, training: TrainingConfig, **more: object) -> None:
-    training = replace(training, seed=derived(training.seed, "training"))
     valid = made.encode(made.corpus.valid)
-    trainer = Trainer(model, training, made.base.training_pairs, valid, made.folder, **more)
+    drawn, pairs = as_drawn(training), made.base.training_pairs
+    trainer = Trainer(model, drawn, pairs, valid, made.folder, **more)
     curve = trainer.run().curve
     pd.DataFrame(curve).to_csv(made.folder / "curve.csv", index=False)
 

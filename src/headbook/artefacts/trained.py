@@ -4,6 +4,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -14,6 +15,7 @@ import torch
 from headbook import paths
 from headbook.models.transformer import Transformer
 from headbook.runs.canonical import plain
+from headbook.runs.seeds import derived
 from headbook.runs.store import ELSEWHERE, Ingredients, Stage, Store
 from headbook.training import checkpoint, processes
 from headbook.training.config import TrainingConfig
@@ -22,6 +24,11 @@ from headbook.types import UserError
 
 WEIGHTS, CURVE, RECORD = "best.safetensors", "curve.csv", "run.json"
 """Files of a folder of data/models, named as in a run's folder."""
+
+
+def as_drawn(training: TrainingConfig) -> TrainingConfig:
+    """With the seed of its own that it draws batches and dropout with."""
+    return replace(training, seed=derived(training.seed, "training"))
 
 
 class Trained:
