@@ -177,7 +177,10 @@ def publish(
     ] = None,
     given: Annotated[
         list[str] | None,
-        typer.Option(help="Adds the rows that this parameter gives: lists=3, 'tasks=[\"XOR\"]'."),
+        typer.Option(
+            help="Adds the rows that this parameter gives, of --model alone if named: lists=3, "
+            "'tasks=[\"XOR\"]'."
+        ),
     ] = None,
     minutes: Minutes = None,
 ) -> None:
@@ -193,8 +196,6 @@ def publish(
         from headbook.publishing.time_limit import TimeUpError, stopped_after
 
         _alone("publish")
-        if model and given:
-            raise UserError("--model and --given add different rows: give one of them")
         asked = parameters(given or ())
         pages = chosen(names, profile, model or ", ".join(asked))
         left = [template.name.partition("_")[0] for template in pages]

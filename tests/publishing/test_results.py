@@ -27,6 +27,7 @@ from headbook.chapters.specialised_heads import (
 )
 from headbook.chapters.tables import model_name
 from headbook.cli import app
+from headbook.publishing import results
 from headbook.publishing.results import chosen
 from headbook.publishing.results import published as computed
 from headbook.runs.store import Ingredients, Stage, Store
@@ -155,7 +156,6 @@ def test_nothing_is_computed_where_a_name_or_profile_is_wrong(root: Path):
         (["2", "--model", "minilm"], "page 2 measures no models by name"),
         (["48", "--given", "lists"], "'lists' is no name=value"),
         (["--given", "lists=1"], "name the pages that lists is added to"),
-        (["48", "--given", "lists=1", "--model", "minilm"], "give one of them"),
         (["48", "--given", "lists=1"], "48_length has no published results"),
     ],
 )
@@ -163,6 +163,18 @@ def test_what_cannot_be_added_is_one_line(root: Path, given: list[str], said: st
     result = CliRunner().invoke(app, ["publish", *given])
     assert result.exit_code == 2 and result.stderr.count("\n") == 1
     assert said in result.stderr and not (root / "results").exists()
+
+
+def test_a_model_is_added_with_the_parameters_given(monkeypatch: pytest.MonkeyPatch):
+    """All others are those that the page is published with."""
+    asked = []
+    monkeypatch.setattr(results, "add_model", lambda *each: asked.append(each) or "there")
+    for more in ([], ["--given", "tested=7"]):
+        shown = CliRunner().invoke(app, ["publish", "20", "--model", "minilm", *more]).stdout
+        assert shown == "there\n"
+    (chapter, own, model), (_, changed, _) = asked
+    assert (chapter.number, model, own["tested"]) == (20, "minilm", 200)
+    assert changed == own | {"tested": 7}
 
 
 def test_a_profile_is_for_pages_that_train():

@@ -64,15 +64,17 @@ def published(
     Without a profile a page with released models is published as `released`, and one of models
     trained here alone as `laptop`. With a `model`, by a name that `hb.load` knows, its rows alone
     are measured and added to those of `released`; with parameters `given`, what these alone
-    measure. The one model of a profile that joins another is added to the tables of that one, by
-    its name. Beside the tables stand the records of all runs that the page got from the store.
+    measure, or this model with them. The one model of a profile that joins another is added to the
+    tables of that one, by its name. Beside the tables stand the records of all runs that the page
+    got from the store.
     """
     if model:
         load(model)  # A wrong name is said before anything is measured.
     for template in pages:
         chapter = _chapter(template)
         if model:
-            yield add_model(chapter, of_profile(template, RELEASED), model)
+            asked = {**of_profile(template, RELEASED), **(given or {})}
+            yield add_model(chapter, asked, model)
         elif given:
             yield add_measured(chapter, given)
         elif profile == RELEASED or not (profile or "profile" in template.parameters):
