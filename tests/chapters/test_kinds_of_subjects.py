@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 import torch
 
 from headbook.chapters.specialised_heads import _kinds_of_subjects as page
 from headbook.chapters.specialised_heads import syntactic_heads
 from headbook.chapters.specialised_heads._released import Reading, read, trees_of
+from headbook.chapters.specialised_heads._roles import NAMES
 from headbook.looking.load import load
 from headbook.syntax.alignment import AlignedTree
 from headbook.trees import RELATION_DIRECTIONS
@@ -64,3 +66,20 @@ def test_a_text_without_tags_has_no_rows(reading: Reading):
     assert not list(
         page.rows(bare, {"heads": bare.sums(syntactic_heads._measures(reading))["heads"]})
     )
+
+
+def test_the_summary_has_a_row_per_relation_and_text_and_a_column_per_model():
+    """Offset and rule stand there once, as a range where models differ in them."""
+    columns = ["model", "text", "value", "baseline"]
+    cells = [("minilm", "ud-ewt", 0.5, 0.3), ("mixture-fr-256", "ud-ewt", 0.4, 0.326),
+             ("minilm", "ud-pud-en", 0.2, 0.3)]  # fmt: skip
+    rows = pd.concat(
+        [pd.DataFrame(cells, columns=columns).assign(relation=name) for name in NAMES]
+    ).assign(sentences=4078, layer=3, head=1, rule=0.9)
+    found = syntactic_heads.summary({"released": rows})
+    assert len(found) == 2 * len(NAMES) and list(found["relation"][::2]) == list(NAMES)
+    first, second = found.iloc[0], found.iloc[1]
+    percent = "\N{NO-BREAK SPACE}%"
+    assert first["text"] == "EWT (4,078)" and first["offset"] == f"30 to 33{percent}"
+    assert first["MiniLM"] == f"L3H1 50{percent}" and first["rule"] == f"90{percent}"
+    assert second["Our en→fr model"] == "" and second["MiniLM"] == f"L3H1 20{percent}"

@@ -288,16 +288,21 @@ def split_up(tables: Tables) -> pd.DataFrame:
 
 
 def _wide(rows: pd.DataFrame, what: str) -> pd.DataFrame:
+    """One column per model and head; of one unit alone, without saying which."""
     rows = rows[rows["text"].isin(MAIN)] if set(rows["text"]) & set(MAIN) else rows
     rows = rows.dropna(subset="value")
     cells = rows.assign(
-        model=[f"{TITLES.get(row.model, row.model)} {words.head(int(row.layer), int(row.head))}, "
-               f"by {row.unit}" for row in rows.itertuples()],
+        model=[f"{TITLES.get(row.model, row.model)} {words.head(int(row.layer), int(row.head))}"
+               for row in rows.itertuples()],
         cell=[f"{100 * row.value:.0f} / {100 * row.baseline:.0f}" for row in rows.itertuples()],
+        by="by " + rows["unit"],
     )  # fmt: skip
-    wide = cells.pivot(index=what, columns="model", values="cell").fillna("")
-    wide = wide.loc[list(dict.fromkeys(cells[what])), list(dict.fromkeys(cells["model"]))]
-    return wide.reset_index().rename_axis(columns=None)
+    index = [what, "by"] if cells["by"].nunique() > 1 else [what]
+    wide = cells.pivot(index=index, columns="model", values="cell").fillna("")
+    order = cells.drop_duplicates(index).set_index(index).index
+    return (
+        wide.loc[order, list(dict.fromkeys(cells["model"]))].reset_index().rename_axis(columns=None)
+    )
 
 
 def facts(tables: Tables) -> Facts:

@@ -171,17 +171,23 @@ def beside(tables: Tables, text: str = EWT) -> pd.DataFrame:
 
 
 def summary(tables: Tables) -> pd.DataFrame:
-    """Best head / offset / rule in per cent, one row per relation, a column per model and text."""
+    """The best heads of all models beside offset and rule, one row per relation and text.
+
+    Offset and rule are ranges where models read texts of other lengths.
+    """
     rows = tables["released"]
-    cells = rows.assign(
-        column=rows["model"].replace(TITLES) + ", " + rows["text"].replace(TEXTS)
-        + " (" + rows["sentences"].map(words.count) + ")",
-        cell=[f"{words.head(row.layer, row.head)} {100 * row.value:.0f} / {100 * row.baseline:.0f}"
-              f" / {100 * row.rule:.0f}" for row in rows.itertuples()],
+    rows = rows.assign(
+        text=rows["text"].replace(TEXTS) + " (" + rows["sentences"].map(words.count) + ")",
+        model=rows["model"].replace(TITLES),
+        head=[f"{words.head(row.layer, row.head)} {words.percent(row.value)}"
+              for row in rows.itertuples()],
     )  # fmt: skip
-    wide = cells.pivot(index="relation", columns="column", values="cell")
-    wide = wide.loc[list(NAMES), list(dict.fromkeys(cells["column"]))]
-    return wide.reset_index().rename_axis(columns=None)
+    beside = rows.groupby(["relation", "text"], sort=False).agg(
+        offset=("baseline", words.percents), rule=("rule", words.percents)
+    )
+    heads = rows.pivot(index=["relation", "text"], columns="model", values="head")
+    found = beside.join(heads[list(dict.fromkeys(rows["model"]))]).fillna("")
+    return found.loc[list(NAMES)].reset_index()
 
 
 def controls(tables: Tables, text: str = EWT) -> pd.DataFrame:
