@@ -79,8 +79,8 @@ def test_the_graph_of_a_translation_ends_in_the_source(ours: OurModel, translate
         assert [tuple(each.shape) for each in scores] == [(outputs, inputs)] * 2
     assert not graph.own.any() and graph.seen.all()
     for flow, share in zip(graph.flow(), graph.rollout(), strict=True):
-        # Shares add up to one but for rounding, which differs between processors.
-        assert (flow >= share - 1e-6).all() and (flow <= 1 + 1e-6).all()
+        # Weights of 32 bits add up to one but for rounding, which differs between processors.
+        assert (flow >= share - 1e-7).all() and (flow <= 1 + 1e-6).all()
 
 
 def test_the_mean_of_all_tokens_rolls_out_to_the_mean_of_their_rollouts(ours, translated):

@@ -173,7 +173,7 @@ def beside(tables: Tables, text: str = EWT) -> pd.DataFrame:
 def summary(tables: Tables) -> pd.DataFrame:
     """The best heads of all models beside offset and rule, one row per relation and text.
 
-    Offset and rule are ranges where models read texts of other lengths.
+    Offset and rule are ranges where they differ between models.
     """
     rows = tables["released"]
     rows = rows.assign(
