@@ -397,7 +397,7 @@ def test_regularisers_small_models():
     assert laptop.translation.training.updates == laptop.language.training.updates == 400
     assert laptop.translation.training.tokens == laptop.language.training.tokens
     assert laptop.translation.search.beam == 1
-    assert (laptop.seeds, full.seeds) == (4, 5)
+    assert (laptop.seeds, full.seeds) == (5, 5)
     assert (laptop.translation.corpus, laptop.language.corpus) == ("multi30k-de", "wikitext-2")
     assert full.translation.size == full.language.size == Size(6, 512, 2048, 8)
 

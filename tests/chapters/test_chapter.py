@@ -187,6 +187,9 @@ def test_a_model_is_added_to_a_published_page(
     )
     add_model(toy, {}, "b", tmp_path)
     assert "Rows of b: <code>" in opened(home, tmp_path).reproduce()._repr_html_()
+    add_model(toy, {"scale": 2.0}, "b", tmp_path)
+    text = opened(home, tmp_path).reproduce()._repr_html_()
+    assert "Rows of b: <code>headbook publish 98 --model b --given 'scale=2.0'<" in text
 
 
 def test_a_model_is_added_only_to_published_pages_that_measure_models(

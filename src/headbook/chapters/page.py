@@ -94,13 +94,15 @@ class Page:
             lines[0] += f" Measured again here: {escape(str(self.comparison))}."
         for kept in filter(None, (self.released, self.trained)):
             made = kept.run
-            took = f", {made['seconds'] / 3600:.2f} hours" if "seconds" in made else ""
+            hours = f"{made.get('seconds', 0) / 3600:.2f}"
+            took = "" if hours == "0.00" else f", {hours} hours"  # all of it came from the store
             lines.append(
                 f"Published tables <code>data/results/{kept.profile}/{name}</code>: "
                 f"<code>headbook publish {number} --profile {kept.profile}</code>, commit "
                 f"{made['commit']}, {made['date'][:10]}, {machine(made['hardware'])}{took}."
             )
-            lines += [_added(number, own) for own in made.get("added", ())]
+            usual = made.get("parameters", {})
+            lines += [_added(number, own, usual) for own in made.get("added", ())]
         return Lines(tuple(lines))
 
 
@@ -213,21 +215,34 @@ def add_measured(chapter: Chapter, given: Mapping[str, Any], root: Path | None =
     return extend(chapter.name, RELEASED, tables, chapter.keys, given, described, root)
 
 
-def _added(number: int, own: Mapping[str, Any]) -> str:
-    """Additions to published tables, with the command of each; and rows that stayed in them."""
+def _added(number: int, own: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
+    """Additions to published tables, with the command of each; and rows that stayed in them.
+
+    `usual` are the parameters of the tables that they were added to.
+    """
     made = f"commit {own['commit']}, {own['date'][:10]}, {machine(own['hardware'])}."
     if "claims" in own:
         return f"Rows of superseded claims, from before: {made}"
     if "model" in own:
         subject = escape(own["model"])
         option = f"--profile {own['profile']}" if "profile" in own else f"--model {subject}"
+        its = own.get("parameters", {}).items()
+        option += _options({name: value for name, value in its
+                            if name != "models" and value != usual.get(name, value)})  # fmt: skip
         if weights := own.get("weights"):
             subject += f", weights after {weights['updates']:,} of {weights['planned']:,} updates"
     else:
-        given = [f"{name}={json.dumps(value)}" for name, value in own["given"].items()]
-        subject = escape(", ".join(given))
-        option = " ".join(f"--given '{escape(each)}'" for each in given)
+        subject = escape(", ".join(_named(own["given"])))
+        option = _options(own["given"]).lstrip()
     return f"Rows of {subject}: <code>headbook publish {number} {option}</code>, {made}"
+
+
+def _named(values: Mapping[str, Any]) -> list[str]:
+    return [f"{name}={json.dumps(value)}" for name, value in values.items()]
+
+
+def _options(values: Mapping[str, Any]) -> str:
+    return "".join(f" --given '{escape(each)}'" for each in _named(values))
 
 
 def _computed(chapter: Chapter, given: Mapping[str, Any]) -> tuple[Tables, dict[str, Any]]:

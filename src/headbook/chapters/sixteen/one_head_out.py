@@ -242,6 +242,7 @@ def _of_test(tables: Tables) -> Facts:
         "second": str(second["label"]),
         "second_change": words.signed(second["change"]),
         "reference_falls": str(int((rows["reference_high"] < 0).sum())),
+        "reference_rises": str(int((rows["reference_low"] > 0).sum())),
         "worst_encoder": str(worst_encoder["label"]),
         "worst_encoder_points": f"{-worst_encoder['change']:.1f}",
         "worst_encoder_lost": _lost(worst_encoder),

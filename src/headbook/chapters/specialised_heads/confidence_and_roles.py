@@ -201,8 +201,9 @@ def sharpest(tables: Tables, count: int = 8) -> pd.DataFrame:
                 ["confidence", "confidence_low", "confidence_high"]].to_numpy()],
             **{name: rows[column].map(words.percent)
                for column, name in SCORES.items() if column in ("previous", "next", "own")},
-            "farther": [f"{words.percent(row.other)} ({row.other_offset:+d})".replace("-", "−")
-                        for row in rows.itertuples()],
+            "best farther offset": [
+                f"{words.percent(row.other)} ({row.other_offset:+d})".replace("-", "−")
+                for row in rows.itertuples()],
             "best relation over its offset": rows["margin"].map(words.points)
             + " (" + rows["relation"] + ")",
             "role": rows["role"].replace("none", "–"),

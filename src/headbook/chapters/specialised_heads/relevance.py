@@ -345,9 +345,11 @@ def facts(tables: Tables) -> Facts:
 
 def _estimates(claims: pd.DataFrame, model: str, title: str) -> Facts:
     """The numbers of the answer with their intervals over sentences."""
-    rows = claims.query("model == @model").set_index("claim")[["value", "low", "high"]]
-    dominating, rare = rows.loc[DOMINANCE_CLAIM], rows.loc[RARE_CLAIM]
+    rows = claims.query("model == @model").set_index("claim")
+    dominating, rare = (rows.loc[each, ["value", "low", "high"]]
+                        for each in (DOMINANCE_CLAIM, RARE_CLAIM))  # fmt: skip
     return {
         f"{title}_largest_estimate": words.number(*dominating),
         f"{title}_rare_estimate": words.exact_estimate(*rare),
+        f"{title}_rare_chance": words.percent(rows.loc[RARE_CLAIM, "baseline"]),
     }
