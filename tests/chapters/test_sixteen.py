@@ -117,6 +117,16 @@ def test_a_correction_for_many_tests_takes_what_is_luck() -> None:
     assert found["p_holm"].min() == pytest.approx(min(64 * smallest, 1))
 
 
+@pytest.mark.parametrize("tests", [64, 144])
+def test_however_many_heads_are_tested_one_that_is_missed_is_found(tests: int) -> None:
+    """144 times the smallest p of ten thousand samples is above the level already."""
+    idle = [head for head in HEADS if not weight(head)]
+    pairs = [(one, other) for one in idle for other in idle if one != other]
+    masks = ((), (HeadId(Kind.CROSS, 0, 5),), *pairs[: tests - 1])
+    found = bleu_changes(made_up(masks, cost))
+    assert found["significant_holm"].tolist() == [True, *[False] * (tests - 1)]
+
+
 def test_losses_added_where_there_are_no_references() -> None:
     given = made_up(((), (HEADS[38],)), cost)
     bare = ReleasedMasked(given.run, given.own, given.own_tokens, None, None, None)

@@ -5,8 +5,9 @@ import pytest
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
+from headbook.statistics import holm
 from headbook.training import paired as module
-from headbook.training.paired import corpus_bleu, paired, resampled, statistics
+from headbook.training.paired import corpus_bleu, enough, paired, resampled, statistics
 from headbook.training.scoring import Casing, bleu
 from headbook.types import UserError
 
@@ -69,6 +70,14 @@ def test_a_large_difference_is_significant_and_signed():
     better = paired(of(garbled(0.05, 2)), of(garbled(0.6, 1)))
     assert worse.p == better.p == 1 / 1001
     assert worse.high < 0 < better.low and worse.low == pytest.approx(-better.high)
+
+
+@pytest.mark.parametrize("tests", [1, 6, 7, 64, 144, 5000])
+def test_with_enough_samples_a_corrected_p_can_be_below_the_level(tests: int):
+    smallest = 1 / (enough(tests, 0.01) + 1)
+    assert holm([smallest, *[1.0] * (tests - 1)])[0] < 0.01
+    assert enough(tests, 0.01) >= 1000 == enough(6, 0.01)
+    assert enough(tests, 0.01, least=10**6) == 10**6
 
 
 def test_resamples_are_shared_by_translations_of_one_set():

@@ -1,5 +1,6 @@
 """BLEU of resampled test sets, and whether two translations of one set differ by more than luck."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,15 @@ class Paired:
     low: float
     high: float
     p: float
+
+
+def enough(tests: int, level: float, least: int = SAMPLES) -> int:
+    """Samples for p-values that are corrected for so many tests (Holm) and compared with a level.
+
+    p is at least 1 / (samples + 1), and the smallest is multiplied by `tests`: of too few samples
+    none could be below the level, however large the difference.
+    """
+    return max(least, math.ceil(1.5 * tests / level))
 
 
 def statistics(translations: Sequence[str], references: Sequence[str]) -> Statistics:

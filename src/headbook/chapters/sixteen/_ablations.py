@@ -6,7 +6,7 @@ from headbook.artefacts.masked import Masked
 from headbook.artefacts.model import Heads
 from headbook.chapters.sixteen._curves import SIGNIFICANT
 from headbook.statistics import binomial_interval, holm
-from headbook.training.paired import paired
+from headbook.training.paired import enough, paired
 
 
 def head_columns(heads: Heads) -> pd.DataFrame:
@@ -22,8 +22,9 @@ def compared(found: Masked) -> pd.DataFrame:
     level.
     """
     rows = []
+    samples = enough(len(found.bleu) - 1, SIGNIFICANT)
     for number in range(1, len(found.bleu)):
-        test = paired(found.statistics[number], found.statistics[0])
+        test = paired(found.statistics[number], found.statistics[0], samples)
         rows.append(
             {
                 "bleu": float(found.bleu[number]),

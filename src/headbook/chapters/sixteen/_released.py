@@ -32,12 +32,12 @@ from headbook.released.firefox import FirefoxModel, load_firefox
 from headbook.runs.store import Store
 from headbook.statistics import holm
 from headbook.syntax.treebank import read_conllu
-from headbook.training.paired import increase, paired
+from headbook.training.paired import enough, increase, paired
 from headbook.types import HeadId, Kind, UserError
 
 SAMPLE, TEST = "ewt-sample", "ntrex-pt"
 SAMPLES = 10_000
-"""Resamples of a paired test: Holm multiplies the smallest p by the number of heads."""
+"""Resamples of a paired test at least; of more than 66 heads `enough` for Holm's correction."""
 SIGNIFICANT = 0.01
 """The level of Michel et al."""
 STUDENTS = ("firefox-en-pt", "firefox-pt-en")
@@ -207,7 +207,9 @@ def bleu_changes(found: ReleasedMasked) -> pd.DataFrame:
     """
     if found.statistics is None:
         raise UserError("nothing was translated")
-    tests = [paired(each, found.statistics[0], SAMPLES) for each in found.statistics[1:]]
+    whole, *others = found.statistics
+    samples = enough(len(others), SIGNIFICANT, SAMPLES)
+    tests = [paired(each, whole, samples) for each in others]
     frame = pd.DataFrame(
         {
             "bleu": found.bleu[1:],
