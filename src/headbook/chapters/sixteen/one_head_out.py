@@ -241,6 +241,7 @@ def _of_test(tables: Tables) -> Facts:
         "worst_interval": words.between(worst["low"], worst["high"]),
         "second": str(second["label"]),
         "second_change": words.signed(second["change"]),
+        "second_lost": _lost(second),
         "reference_falls": str(int((rows["reference_high"] < 0).sum())),
         "reference_rises": str(int((rows["reference_low"] > 0).sum())),
         "worst_encoder": str(worst_encoder["label"]),
