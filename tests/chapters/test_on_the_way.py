@@ -109,6 +109,16 @@ def test_rows_name_head_offset_and_relation():
     assert rows[rows["text"] == "held-out"]["syntactic"].isna().all()
 
 
+def test_every_snapshot_keeps_its_own_neighbour_wherever_its_row_stands():
+    rows = long.rows([way(TRANSLATION, less=0.03), way(MASKED)])
+    gold = rows["text"] == long.SAMPLE
+    mixed = pd.concat([rows[~gold], rows[gold][::-1]])
+    shown = long.moments(mixed).set_index("training")["neighbour"].str.replace("\u00a0", " ")
+    for training, less in (("hidden words", 0), ("small batches", 3)):
+        expected = [f"{100 * each - less:.0f} % (+1, L1H1)" for each in NEIGHBOUR]
+        assert shown[training].tolist() == expected
+
+
 def test_the_figure_holds_every_score_and_the_far_end():
     rows = long.rows([way(MASKED)])
     drawn = long.through(rows, MASKED)

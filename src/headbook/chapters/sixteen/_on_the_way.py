@@ -52,6 +52,8 @@ SENTENCES = 500
 CONVERGED = words.OURS
 """The same translation model, with batches in which it converges."""
 TRAININGS = (CONVERGED, MASKED, TRANSLATION)
+NAMES = dict(zip(TRAININGS, ("translation", "hidden words", "small batches"), strict=True))
+"""As the page calls them."""
 OBJECTIVES = {Task.MASKED: "hidden words", Task.TRANSLATION: "translation"}
 RELEASED, STUDENT = "released", "firefox-en-pt"
 EXPLAINED = 100
@@ -249,14 +251,18 @@ def moments(ways: pd.DataFrame) -> pd.DataFrame:
     ways = ways[ways["model"].isin(TRAININGS)]
     gold = ways[ways["text"] == SAMPLE].set_index(["model", "update"])
     own = ways[ways["text"] == HELD_OUT].set_index(["model", "update"])
+    # a Series, as `gold` may have its rows in another order
+    neighbours = pd.Series(
+        [f"{words.percent(row.neighbour)} ({words.signed(float(row.neighbour_offset), 0)}, "
+         f"{words.head(row.neighbour_layer, row.neighbour_head)})" for row in own.itertuples()],
+        own.index,
+    )  # fmt: skip
     frame = pd.DataFrame({
-        "training": own["objective"],
+        "training": own.index.get_level_values("model").map(NAMES),
         "nats": own["nats"].map("{:.2f}".format),
         "BLEU": own[BLEU].map("{:.1f}".format, na_action="ignore").fillna("–"),
         "own token": own[Score.OWN].map(words.percent),
-        "neighbour": [f"{words.percent(row.neighbour)} ({words.signed(row.neighbour_offset, 0)}, "
-                      f"{words.head(row.neighbour_layer, row.neighbour_head)})"
-                      for row in own.itertuples()],
+        "neighbour": neighbours,
         "rarest": own[Score.RARE].map(words.percent),
         "relation over offset": gold[Score.MARGIN].map(words.points),
         "confidence": own[CONFIDENCE].map(words.percent),
