@@ -249,20 +249,18 @@ def far_end(ends: pd.DataFrame, update: SupportsFloat, model: str = STUDENT) -> 
 def moments(ways: pd.DataFrame) -> pd.DataFrame:
     """Loss and scores of every snapshot of the long trainings, one row per training and update."""
     ways = ways[ways["model"].isin(TRAININGS)]
-    gold = ways[ways["text"] == SAMPLE].set_index(["model", "update"])
     own = ways[ways["text"] == HELD_OUT].set_index(["model", "update"])
-    # a Series, as `gold` may have its rows in another order
-    neighbours = pd.Series(
-        [f"{words.percent(row.neighbour)} ({words.signed(float(row.neighbour_offset), 0)}, "
-         f"{words.head(row.neighbour_layer, row.neighbour_head)})" for row in own.itertuples()],
-        own.index,
-    )  # fmt: skip
+    # in the same order: columns are lists as well
+    gold = ways[ways["text"] == SAMPLE].set_index(["model", "update"]).loc[own.index]
     frame = pd.DataFrame({
         "training": own.index.get_level_values("model").map(NAMES),
         "nats": own["nats"].map("{:.2f}".format),
         "BLEU": own[BLEU].map("{:.1f}".format, na_action="ignore").fillna("–"),
         "own token": own[Score.OWN].map(words.percent),
-        "neighbour": neighbours,
+        "neighbour": [f"{words.percent(row.neighbour)} "
+                      f"({words.signed(float(row.neighbour_offset), 0)}, "
+                      f"{words.head(row.neighbour_layer, row.neighbour_head)})"
+                      for row in own.itertuples()],
         "rarest": own[Score.RARE].map(words.percent),
         "relation over offset": gold[Score.MARGIN].map(words.points),
         "confidence": own[CONFIDENCE].map(words.percent),
