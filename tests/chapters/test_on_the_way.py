@@ -110,13 +110,20 @@ def test_rows_name_head_offset_and_relation():
 
 
 def test_every_snapshot_keeps_its_own_neighbour_wherever_its_row_stands():
-    rows = long.rows([way(TRANSLATION, less=0.03), way(MASKED)])
+    rows = long.rows([way(TRANSLATION, 2, less=0.03), way(MASKED)])
     gold = rows["text"] == long.SAMPLE
     mixed = pd.concat([rows[~gold], rows[gold][::-1]])
-    shown = long.moments(mixed).set_index("training")["neighbour"].str.replace("\u00a0", " ")
-    for training, less in (("hidden words", 0), ("small batches", 3)):
-        expected = [f"{100 * each - less:.0f} % (+1, L1H1)" for each in NEIGHBOUR]
-        assert shown[training].tolist() == expected
+    shown = long.moments(mixed).set_index(["training", "update"])
+    assert [*shown.index] == [
+        *(("hidden words", str(update)) for update in UPDATES),
+        *(("small batches", str(update)) for update in UPDATES[:2]),
+    ]
+    neighbours = shown["neighbour"].str.replace("\u00a0", " ")
+    expected = [f"{100 * each:.0f} % (+1, L1H1)" for each in NEIGHBOUR]
+    assert neighbours["hidden words"].tolist() == expected
+    assert neighbours["small batches"].tolist() == ["2 % (+1, L1H1)", "7 % (+1, L1H1)"]
+    nats = [f"{each:.2f}" for each in NATS]
+    assert shown["nats"].tolist() == [*nats, *nats[:2]]
 
 
 def test_the_figure_holds_every_score_and_the_far_end():

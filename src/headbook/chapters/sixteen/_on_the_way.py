@@ -248,10 +248,10 @@ def far_end(ends: pd.DataFrame, update: SupportsFloat, model: str = STUDENT) -> 
 
 def moments(ways: pd.DataFrame) -> pd.DataFrame:
     """Loss and scores of every snapshot of the long trainings, one row per training and update."""
-    ways = ways[ways["model"].isin(TRAININGS)]
-    own = ways[ways["text"] == HELD_OUT].set_index(["model", "update"])
+    ways = ways[ways["model"].isin(TRAININGS)].set_index(["model", "update"]).sort_index()
+    order = [name for name in TRAININGS if name in ways.index]
     # in the same order: columns are lists as well
-    gold = ways[ways["text"] == SAMPLE].set_index(["model", "update"]).loc[own.index]
+    own, gold = (ways[ways["text"] == text].loc[order] for text in (HELD_OUT, SAMPLE))
     frame = pd.DataFrame({
         "training": own.index.get_level_values("model").map(NAMES),
         "nats": own["nats"].map("{:.2f}".format),
