@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy.stats import spearmanr
@@ -142,6 +143,30 @@ def test_every_pair_of_measures_has_a_row(tables: Tables):
     assert len(tables["agreement"]) == 2 * measures * (measures - 1) / 2
     assert ABLATION in set(tables["heads"]["measure"])
     assert len(page.with_each_other(tables)) == 3
+
+
+def test_a_measure_that_tells_layers_apart_alone_agrees_over_heads_and_not_within_layers():
+    layers, heads = np.indices((6, 8)).reshape(2, -1) + 1
+    noise = np.random.default_rng(0)
+    missed, apart = (10.0 - layers + noise.random(48) for _ in range(2))
+    scores = {ABLATION: missed, page.MAIN: apart, CONFIDENCE: -missed, IMPORTANCE[0]: missed,
+              page.VALID_ABLATION: 2 * missed}  # fmt: skip
+    rows = [
+        pd.DataFrame({"layer": layers, "head": heads, "measure": name, "score": each})
+        for name, each in scores.items()
+    ]
+    table = pd.concat(rows).assign(kind=Kind.ENCODER, model="m")
+    found = page.within({"heads": table}).set_index("key")
+    assert found["value"][
+        [CONFIDENCE, IMPORTANCE[0], page.VALID_ABLATION]
+    ].tolist() == pytest.approx([-1, 1, 1])
+    assert spearmanr(missed, apart).statistic > 0.9
+    by_layer = [
+        spearmanr(*each).statistic
+        for each in zip(missed.reshape(6, 8), apart.reshape(6, 8), strict=True)
+    ]
+    assert found.loc[page.MAIN, "value"] == pytest.approx(np.mean(by_layer))
+    assert found.loc[page.MAIN, "low"] < 0 < found.loc[page.MAIN, "high"]
 
 
 def test_random_halves_are_one_row_from_their_smallest_to_their_largest_loss(tables: Tables):

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
+from headbook.chapters import words
 from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.specialised_heads import gates as page
@@ -98,8 +99,14 @@ def test_facts_are_of_the_tables(tables: Tables) -> None:
     saturate = claims["claim"] == "voita-s6-gates-saturate"
     claims.loc[saturate, "value"] = 0.5
     two = pd.concat([claims, claims[saturate].assign(value=0.25, corpus="other")])
-    found = page.facts(tables | {"claims": two})
-    assert found["decided_1"].startswith("50") and found["decided_2"].startswith("25")
+    assert page.decided(tables | {"claims": two}).tolist() == [0.5, 0.25]
+    curve = tables["curve"].assign(saturated_share=0.0)
+    last = curve["update"] == curve["update"].max()
+    first = curve["penalty"] == curve["penalty"].min()
+    curve.loc[last, "saturated_share"] = 0.75
+    curve.loc[last & first, "saturated_share"] = 0.5
+    found = page.facts(tables | {"curve": curve})
+    assert found["decided_range"] == words.percents(pd.Series([0.5, 0.75]))
     assert found["middle"] == "0.232 / 0.232" and found["middle_code"] == "0.312 / 0.312"
     assert found["gates"] == "4"
     assert len(page.deciding(tables)) == (tables["curve"]["sweep"] == "encoder only").sum()
@@ -116,7 +123,7 @@ def test_the_long_training_is_told_of_apart(tables: Tables) -> None:
     both = small | {n: pd.concat([small[n], long[n]], ignore_index=True) for n in long}
     alone, found = page.facts(small), page.facts(both)
     assert alone.items() < found.items()
-    assert found["ours_decided"].startswith("75") and found["ours_updates"] == "600"
+    assert found["ours_decided_range"] == found["decided_range"] and found["ours_updates"] == "600"
 
 
 def test_computing_again_gives_the_same_tables(tables: Tables) -> None:

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file
+from scipy.stats import ttest_rel
 
 from headbook.artefacts.costs import Device
 from headbook.artefacts.encoders import EncoderModel, EncoderRun, Objective
@@ -277,6 +278,24 @@ def test_gains_are_means_over_seeds_with_student_s_interval(tables: Tables) -> N
     assert shown.index[0] == "untrained" and shown.loc["untrained", "TFLOP"] == "0"
     mean = AT_THE_END[Change.WIDTH] + np.mean(LUCK)
     assert float(shown.loc[str(Change.WIDTH), "a neighbour"]) == pytest.approx(mean, abs=0.005)
+
+
+def test_p_values_are_paired_over_seeds_and_corrected_for_all_comparisons() -> None:
+    noise = np.random.default_rng(0)
+    shares = {change: share + 0.05 * noise.random(5) for change, share in AT_THE_END.items()}
+    rows = [
+        {"change": str(change), "seed": seed, "update": 9, "updates": 9, "neighbour": share}
+        for change, each in shares.items()
+        for seed, share in enumerate(each)
+    ]
+    found = study.corrected({"checkpoints": pd.DataFrame(rows)})
+    raw = pd.Series(
+        {claim: ttest_rel(shares[more], shares[less]).pvalue
+         for claim, (more, less) in study.CLAIMS.items()}
+    ).sort_values()  # fmt: skip
+    by_hand = (raw * range(len(raw), 0, -1)).cummax().clip(upper=1)
+    assert found[raw.index].tolist() == pytest.approx(by_hand.tolist())
+    assert len(raw) == 6 and (found > raw[found.index]).any()
 
 
 def test_lines_are_means_and_ranges_over_seeds(tables: Tables) -> None:

@@ -70,8 +70,9 @@ def gap(rows: pd.DataFrame, name: str) -> pd.Series:
 
 
 def model_rows(tables: Tables, setting: str) -> pd.DataFrame:
-    """One row per model, as text: last loss, first layer over the others before and after, shares
-    of layers in which raw numbers rise, the largest logit that a changed token moves."""
+    """One row per model, as text: last loss, first layer over the others before and after (as the
+    claim has it), shares of layers in which raw numbers rise, the largest logit that a changed
+    token moves."""
     rows = before_and_after(tables["looks"], QUERIES)
     values = tables["claims"].pivot(index="model", columns="claim", values="value")
     sight = tables["sight"].query("version == 'trained'").set_index("model")
@@ -79,7 +80,7 @@ def model_rows(tables: Tables, setting: str) -> pd.DataFrame:
     frame = pd.DataFrame({
         "loss, nats": losses.map("{:.2f}".format),
         "first layer, before": gap(rows, "before").map(times),
-        "first layer, after": gap(rows, "after").map(times),
+        "first layer, after": values[f"{FIRST}-{setting}"].map(times),
         "orthogonality rises in": values[f"{RISE}-{setting}"].map(words.percent),
         "dissimilarity rises in": values[f"{DISSIMILAR}-{setting}"].map(words.percent),
         "largest logit moved": sight[["before", "at", "after"]].max(axis=1).map("{:.1g}".format),

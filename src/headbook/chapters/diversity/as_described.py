@@ -22,6 +22,7 @@ TITLE = "Do the article's findings hold in the model it describes?"
 WORK = "asad2024"
 KEYS = ("model",)
 SETTING = "described"
+FIRST = f"{article.FIRST}-{SETTING}"
 STUCK = 0.95
 """Of the cross-entropy of token frequencies: a model above it has learnt little else."""
 LEARNT = "text-is-learnt-described"
@@ -132,11 +133,15 @@ def facts(tables: Tables) -> Facts:
             continue
         claims = tables["claims"][tables["claims"]["model"].isin(names)]
         looks = tables["looks"][tables["looks"]["model"].isin(names)]
-        gaps = article.gap(article.before_and_after(looks, article.QUERIES), "after")
+        before = article.gap(article.before_and_after(looks, article.QUERIES), "before")
+        after = claims[claims["claim"] == FIRST]["value"]
         perplexity = quality.loc[names, "test_perplexity"]
         found |= article.cell_facts(claims, SETTING, prefix)
         found |= article.shape_facts(looks, prefix)
-        found[f"{prefix}first"] = article.range_of([article.times(each) for each in gaps.agg(ENDS)])
+        for fact, gaps in (("first", after), ("first_before", before)):
+            found[f"{prefix}{fact}"] = article.range_of(
+                [article.times(each) for each in gaps.agg(ENDS)]
+            )
         found[f"{prefix}perplexity"] = article.range_of(
             [f"{each:.0f}" for each in perplexity.agg(ENDS)]
         )

@@ -190,9 +190,9 @@ def first_layer(tables: Tables) -> pd.DataFrame:
     """The fits of the first layer, with R² of the loss on other regressors.
 
     `clock`: held out, of the batch's number and its logarithm; `held_out_clock` has the logarithm
-    only. The others are without the first batches, and empty where there is no padding:
-    `padding_later` of the loss on the batch's share of padding, `both_later` with dissimilarity
-    beside it, `follows_padding` of that share on dissimilarity.
+    only. The others are empty where there is no padding: `padding` of the loss on the batch's share
+    of padding, and without the first batches `padding_later` of the same, `both_later` with
+    dissimilarity beside it, `follows_padding` of that share on dissimilarity.
     """
     found = {}
     for model, rows in tables["batches"].query("layer == 1").groupby("model"):
@@ -200,16 +200,18 @@ def first_layer(tables: Tables) -> pd.DataFrame:
         number = rows["update"].to_numpy(dtype=float)
         clock = np.column_stack([number, np.log(number + 1)])
         found[model] = {"clock": held_out(clock, rows["loss_nats"].to_numpy())}
-        found[model] |= _beside_padding(rows[rows["update"] >= COLLAPSE])
+        found[model] |= _beside_padding(rows)
     return tables["fits"].query("layer == 1").join(pd.DataFrame(found).T, on="model")
 
 
 def _beside_padding(rows: pd.DataFrame) -> dict[str, float]:
-    share, diversity = rows[["padding"]].to_numpy(), rows[[MEAN, SPREAD]].to_numpy()
+    later = rows[rows["update"] >= COLLAPSE]
+    share, diversity = later[["padding"]].to_numpy(), later[[MEAN, SPREAD]].to_numpy()
     if not share.any() or np.isnan(diversity).any():
-        return dict.fromkeys(("padding_later", "both_later", "follows_padding"), NAN)
-    loss = rows["loss_nats"].to_numpy()
+        return dict.fromkeys(("padding", "padding_later", "both_later", "follows_padding"), NAN)
+    loss = later["loss_nats"].to_numpy()
     return {
+        "padding": r_squared(rows[["padding"]].to_numpy(), rows["loss_nats"].to_numpy()),
         "padding_later": r_squared(share, loss),
         "both_later": r_squared(np.column_stack([share, diversity]), loss),
         "follows_padding": r_squared(diversity, share[:, 0]),
@@ -271,10 +273,12 @@ def facts(tables: Tables) -> Facts:
         found[f"order_{_setting(setting)}"] = f"{low:.2f} to {high:.2f}".replace("-", "−")
     first = first_layer(tables).dropna(subset="r2")
     for setting, rows in first.groupby("setting"):
-        ahead = (rows["clock"] > rows["held_out"]).sum()
-        found[f"clock_ahead_{_setting(setting)}"] = str(int(ahead))
-    for name in ("both_later", "follows_padding"):
-        found[name] = f"{first[name].min():.2f} to {first[name].max():.2f}"
+        ahead = rows["clock"] - rows["held_out"]
+        found[f"clock_ahead_{_setting(setting)}"] = str(int((ahead > 0).sum()))
+        found[f"unlike_ahead_{_setting(setting)}"] = str(int((ahead < 0).sum()))
+    for name in ("padding", "both_later", "follows_padding"):
+        ends = (f"{end:.2f}" for end in (first[name].min(), first[name].max()))
+        found[name] = " to ".join(dict.fromkeys(ends))
     claim = ledger().claim("xray-loss-less-from-later-published").paper[0]
     found |= {f"{name}_paper": f"{value:.2f}" for name, value in paper().items()}
     found["order_paper"] = f"{claim.values[0]:.2f}".replace("-", "−")

@@ -286,12 +286,14 @@ def _inside(tables: Tables) -> pd.DataFrame:
 
 def _of_small(tables: Tables) -> Facts:
     claims = tables["claims"].groupby("claim")["value"]
+    inside = tables["claims"].query("claim == 'xray-diversity-survives'")
     found: Facts = {name: _range(claims.get_group(claim), digits)
                     for name, (claim, digits) in ASKED.items()}  # fmt: skip
     rows = _inside(tables)
     unlike, gradient = (rows[rows["first"] == name] for name in (DISSIMILARITY, GRADIENT))
     said = ledger().claim("xray-later-heads-similar").paper[0].values[0]
     return found | {
+        "inside_negative": str(int((inside["high"] < 0).sum())),
         "gradient": _range(gradient["value"], 2),
         "null": _range(pd.concat([unlike["null_low"], unlike["null_high"]]), 2),
         "dissimilarity_paper": words.signed(said, 3),

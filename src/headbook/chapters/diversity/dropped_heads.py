@@ -162,6 +162,12 @@ def unlike(tables: Tables) -> pd.DataFrame:
     return over_seed(differences(means, NONE, "value"), ["variant"], "value")
 
 
+def levels(tables: Tables) -> pd.Series:
+    """Output dissimilarity by variant, mean over layers and seeds."""
+    rows = tables["diversity"].query("metric == @DISSIMILARITY")
+    return rows.groupby("variant", sort=False)["value"].mean()
+
+
 def by_layer(tables: Tables) -> pd.DataFrame:
     """Output dissimilarity by layer at the end of training, mean over seeds."""
     rows = tables["diversity"].query("metric == @DISSIMILARITY")
@@ -193,6 +199,8 @@ def facts(tables: Tables) -> Facts:
     for measure, rows in effects(tables).groupby("measure"):
         found |= _said("loss" if measure == "test loss" else "rise", rows)
     found |= _said("unlike", unlike(tables))
+    for variant, level in levels(tables).items():
+        found[f"level_{_key(str(variant))}"] = words.signed(level, 3)
     for rate in dict.fromkeys(each.split(", ")[1] for each in quality["variant"].unique()[1:]):
         flat, v = f"{CONSTANT}, {rate}", f"{V}, {rate}"
         rows = differences(quality[quality["variant"].isin([flat, v])], flat, "test_nats")
@@ -204,8 +212,15 @@ def _said(measure: str, rows: pd.DataFrame) -> Facts:
     """`loss_v_02` and `loss_v_02_between` of the model on a V from a rate of 0.2."""
     found: Facts = {}
     for row in rows.to_dict("records"):
-        kind, rate = row["variant"].split(", ")
-        key = f"{measure}_{'v' if kind == V else 'one'}_{rate.replace('.', '')}"
+        key = f"{measure}_{_key(row['variant'])}"
         found[key] = words.signed(row["value"], 3)
         found[f"{key}_between"] = words.between(row["low"], row["high"], 3)
     return found
+
+
+def _key(variant: str) -> str:
+    """A part of the names of facts: none, v_02, one_01."""
+    if variant == NONE:
+        return "none"
+    kind, rate = variant.split(", ")
+    return f"{'v' if kind == V else 'one'}_{rate.replace('.', '')}"

@@ -305,6 +305,9 @@ def facts(tables: Tables) -> Facts:
         key = _key(str(variant), counts)
         found[key] = words.signed(row["value"], 3)
         found[f"{key}_between"] = words.between(row["low"], row["high"], 3)
+    grouped = rows[(rows["changed"] == SHARED) & (rows.index.map(counts) > 1)]["value"]
+    if len(grouped):
+        found["groups_cost"] = words.percents(np.exp(grouped) - 1)  # of perplexity
     for row in conversion(tables).itertuples():
         found[f"converted_{row.key_value_heads}"] = words.signed(row.value, 3)
         found[f"converted_{row.key_value_heads}_between"] = words.between(row.low, row.high, 3)

@@ -128,7 +128,7 @@ def pairs(tables: Tables) -> pd.DataFrame:
 
 
 def facts(tables: Tables) -> Facts:
-    """The numbers of the prose: first → last frame, by setting and form."""
+    """The numbers of the prose: first → last frame and the last but one, by setting and form."""
     found: Facts = {"frames": str(tables["frames"]["update"].nunique())}
     for row in tables["layers"].to_dict("records"):
         key = f"{_setting(row['model']).split()[-1]}_{'true' if row['form'] == FREE else 'slices'}"
@@ -136,6 +136,9 @@ def facts(tables: Tables) -> Facts:
         found[f"{key}_{row['layer']}"] = " → ".join(ends)
         spread = (f"{row[f'spread_{end}']:.2f}" for end in ("first", "last"))
         found[f"{key}_{row['layer']}_spread"] = " → ".join(spread)
+    for (model, form, layer), mean in _last_but_one(tables["frames"]).items():
+        key = f"{_setting(model).split()[-1]}_{'true' if form == FREE else 'slices'}"
+        found[f"{key}_{layer}_earlier"] = words.signed(mean)
     for (model, form), rows in tables["layers"].groupby(RUN):
         key = f"{_setting(model).split()[-1]}_{'true' if form == FREE else 'slices'}"
         found[f"{key}_least"] = words.signed(rows["mean_last"].min())
@@ -143,3 +146,11 @@ def facts(tables: Tables) -> Facts:
     for layer, (mean, spread) in PAPER.items():
         found |= {f"paper_{layer}": mean, f"paper_{layer}_spread": spread}
     return found
+
+
+def _last_but_one(frames: pd.DataFrame) -> pd.Series:
+    """Mean over the pairs of a layer in the last frame but one, by model, form and layer."""
+    rows = one_row_a_pair(frames)
+    for keep in (pd.Series.lt, pd.Series.eq):  # without the last frame, then the last of the rest
+        rows = rows[keep(rows["update"], rows.groupby(RUN)["update"].transform("max"))]
+    return rows.groupby([*RUN, "layer"])["value"].mean()

@@ -5,9 +5,10 @@ import pandas as pd
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.config import Config
-from headbook.chapters.diversity._layer_claims import claims, curve
+from headbook.chapters.diversity._layer_claims import claims, curve, early_share
 from headbook.chapters.diversity._layer_models import Subject, Task, subjects, text_for
 from headbook.chapters.diversity._layer_tables import (
+    HIDDEN,
     INPUT,
     PREDICTED,
     REPLACED,
@@ -138,8 +139,13 @@ def facts(tables: Tables) -> Facts:
     translation = values.agg(["min", "max"]).loc["evolution-translation-forgets"]
     falls = _falls(tables, Task.LANGUAGE)
     together = values.get_group("layers-change-with-dissimilarity")
+    following = _curves(tables, Task.LANGUAGE, PREDICTED, WHOLE)
+    hidden = _curves(tables, Task.MASKED, PREDICTED, HIDDEN)
     return {
         "language_early": _range(values.get_group("evolution-language-early"), words.percent),
+        "language_start": _range(following[0], "{:.2f}".format),
+        "language_gain": _range(following.iloc[:, -1] - following[0], "{:.2f}".format),
+        "hidden_early": _range(hidden.apply(early_share, axis=1), words.percent),
         "masked_early": _range(masked, words.percent),
         "masked_late": _range(values.get_group("evolution-masked-late"), words.percent),
         "half_language": words.percent(float(gained[LANGUAGE])),
@@ -162,8 +168,14 @@ def facts(tables: Tables) -> Facts:
 
 
 def _falls(tables: Tables, task: Task) -> pd.Series:
-    curves = [curve(tables["information"], task, seed, INPUT, WHOLE) for seed in _seeds(tables)]
-    return pd.Series([float(each.iloc[-1] - each.iloc[0]) for each in curves])
+    curves = _curves(tables, task, INPUT, WHOLE)
+    return curves.iloc[:, -1] - curves[0]
+
+
+def _curves(tables: Tables, task: Task, token: str, text: str) -> pd.DataFrame:
+    """Mutual information, one row per seed and one column per layer."""
+    rows = tables["information"]
+    return pd.DataFrame([curve(rows, task, seed, token, text) for seed in _seeds(tables)])
 
 
 def _seeds(tables: Tables) -> list[int]:

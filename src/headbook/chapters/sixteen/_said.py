@@ -257,6 +257,7 @@ def facts(tables: Tables) -> Facts:
         named, anew = (own[own["weights"] == each] for each in (RELEASED, REDRAWN))
         values = {"said": correlations(named, INFORMATION), "within": _within(named),
                   "half": correlations(named, OTHER_HALF),
+                  "shuffled": correlations(named, SHUFFLED),
                   "anew": correlations(anew, INFORMATION)}  # fmt: skip
         for key, replicates in values.items():
             value, low, high = interval(replicates)

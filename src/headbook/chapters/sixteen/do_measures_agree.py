@@ -31,7 +31,7 @@ from headbook.chapters.tables import claim_row, model_labels, stacked
 from headbook.chapters.trained import Parsed, at_profile
 from headbook.heads.relevance_rules import Variant
 from headbook.runs.store import Store
-from headbook.statistics import drawn_within, interval, spearman
+from headbook.statistics import drawn_within, interval, resampled_within_layers, spearman
 from headbook.training.paired import paired, resampled
 from headbook.types import Kind
 
@@ -268,6 +268,21 @@ def with_each_other(tables: Tables) -> pd.DataFrame:
     return wide.reset_index().rename_axis(columns=None)
 
 
+def within(tables: Tables) -> pd.DataFrame:
+    """Correlations with removal within encoder layers, mean over them: one row per measure, model.
+
+    Over all heads of the encoder a measure also agrees where both are larger in some layers.
+    """
+    rows = []
+    for model, own in tables["heads"].query("kind == @Kind.ENCODER").groupby("model", sort=False):
+        scores = {name: each.pivot(index="layer", columns="head", values="score").to_numpy()
+                  for name, each in own.groupby("measure")}  # fmt: skip
+        for name in (*COMPARED, VALID_ABLATION):
+            value, low, high = interval(resampled_within_layers(scores[name], scores[ABLATION]))
+            rows.append({"model": model, "key": name, "value": value, "low": low, "high": high})
+    return pd.DataFrame(rows)
+
+
 def halves(tables: Tables) -> pd.DataFrame:
     """BLEU lost without half of every encoder layer, one row per choice and model.
 
@@ -289,6 +304,7 @@ def facts(tables: Tables) -> Facts:
     pairs = tables["agreement"].query("scope == @ENCODER")
     pairs = pairs[pairs["first"].isin(COMPARED) & pairs["second"].isin(COMPARED)]
     found: Facts = {"least_pair": words.signed(pairs["value"].min())}
+    layers = within(tables).set_index(["model", "key"])
     for place, model in enumerate(dict.fromkeys(tables["joint"]["model"]), start=1):
         for name, claim in {
             "relevance": "voita-s4-relevance-agrees-with-ablation",
@@ -297,6 +313,9 @@ def facts(tables: Tables) -> Facts:
             "halves": "voita-s4-least-relevant-can-go-together",
         }.items():
             found[f"{name}_{place}"] = _correlation(claims.loc[(claim, model)])
+        for name, key in {"relevance": MAIN, "confidence": CONFIDENCE, "importance": IMPORTANCE[0],
+                          "ceiling": VALID_ABLATION}.items():  # fmt: skip
+            found[f"within_{name}_{place}"] = _correlation(layers.loc[(model, key)])
         encoder = rows.loc[(model, ENCODER)]
         found[f"model_{place}"] = words.model(model)
         found[f"ceiling_{place}"] = _correlation(encoder.loc[(ABLATION, VALID_ABLATION)])

@@ -7,13 +7,17 @@ import pandas as pd
 
 from headbook.artefacts.model import TrainedModel, trained
 from headbook.artefacts.pruned import EVERYTHING
+from headbook.artefacts.pruning_orders import Order
 from headbook.artefacts.speed import Speed, SpeedRun, Task, speed
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.config import Config
+from headbook.chapters.results import published
+from headbook.chapters.sixteen._curves import EVERY
 from headbook.chapters.sweeps import shuffled, swept
 from headbook.chapters.tables import claim_row, model_labels, of_ours, of_small
 from headbook.chapters.trained import Trained, at_profile
+from headbook.claims.gates import RELEASED
 from headbook.claims.ledger import load as ledger
 from headbook.models.gates import all_heads
 from headbook.runs.store import Store
@@ -192,9 +196,8 @@ def sizes(tables: Tables) -> pd.DataFrame:
          "MiB on disk": (rows["bytes"] / 2**20).map("{:.1f}".format),
          f"gain, batches of {largest}":
              rows["mask"].map(gains["gain_percent"] / 100).map(words.percent),
-         "MiB of keys and values": (held / 2**20).map("{:.1f}".format),
-         "largest difference of logits": rows["largest_difference"].map("{:.0e}".format)}
-    ).replace({"largest difference of logits": {"0e+00": "0"}})  # fmt: skip
+         "MiB of keys and values": (held / 2**20).map("{:.1f}".format)}
+    )  # fmt: skip
     return found if held.notna().all() else found.drop(columns="MiB of keys and values")
 
 
@@ -203,7 +206,7 @@ def facts(tables: Tables) -> Facts:
     if tables["sizes"]["model"].nunique() > 1:
         small = facts(of_small(tables))
         named = ("model", "attention", "half_parameters", "decoding_1", "decoding_64")
-        return facts(of_ours(tables)) | {f"small_{name}": small[name] for name in named}
+        return facts(of_ours(tables)) | {f"small_{name}": small[name] for name in named} | _cost()
     rows, machine = tables["sizes"].set_index("mask"), tables["machine"].iloc[0]
     whole, half = rows.loc[0], rows.loc[_half_of(tables)]
     fewest = rows.loc[rows["heads"].idxmin()]
@@ -216,7 +219,6 @@ def facts(tables: Tables) -> Facts:
         "attention_paper": words.percent(_paper("michel-s4-attention-third-of-parameters")),
         "fewest": str(fewest["heads"]),
         "fewest_parameters": words.percent(fewest["share_of_parameters"]),
-        "apart": f"{rows['relative_difference'].max():.0e}".replace("0e+00", "0"),
         "machine": str(machine["gpu"] if isinstance(machine["gpu"], str) else machine["processor"]),
         "threads": str(machine["threads"]),
         "rounds": str(tables["speed"]["rounds"].iloc[0]),
@@ -230,6 +232,14 @@ def facts(tables: Tables) -> Facts:
         largest = speed.loc[(fewest.name, task, max(PAPER)), "gain_percent"]
         found[f"fewest_{task}"] = words.percent(largest / 100)
     return found
+
+
+def _cost() -> Facts:
+    """BLEU of our long training with half of its heads by importance, from page 22."""
+    rows = published("22_pruning_by_importance", RELEASED).tables["released"]
+    keys = rows.set_index(["model", "scope", "order", "level"])
+    half = keys.loc[(words.OURS, EVERY, str(Order.POSITION), 0.5)]
+    return {"half_left": f"{half['bleu']:.1f}", "half_whole": f"{half['bleu'] / half['kept']:.1f}"}
 
 
 def _paper(claim: str) -> float:

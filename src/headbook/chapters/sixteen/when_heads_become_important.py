@@ -207,8 +207,10 @@ def checkpoints(tables: Tables) -> pd.DataFrame:
     """One row per checkpoint: BLEU, mean BLEU kept in both orders, and the difference."""
     rows = tables["checkpoints"].query("pruned")
     lead = zip(rows["above_random"], rows["above_low"], rows["above_high"], strict=True)
+    best = (rows["update"] == BEST).map({True: " (best)", False: ""})
     return pd.DataFrame(
-        {"update": rows["at_update"].map(words.count), "BLEU": rows["bleu"].map("{:.1f}".format),
+        {"update": rows["at_update"].map(words.count) + best,
+         "BLEU": rows["bleu"].map("{:.1f}".format),
          "kept by importance": rows["kept"].map(words.percent),
          "kept in random order": rows["kept_random"].map(words.percent),
          "difference, points": [words.lead(*each) for each in lead]}

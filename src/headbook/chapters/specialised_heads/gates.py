@@ -247,12 +247,9 @@ def facts(tables: Tables) -> Facts:
         found[f"{name}_paper"] = f"{row['printed_zero']:.2f} / {row['printed_one']:.2f}"
         found[name] = f"{row['zero']:.3f} / {row['one']:.3f}"
         found[f"{name}_code"] = f"{other['zero']:.3f} / {other['one']:.3f}"
-    shares = decided(tables)
-    for place, share in enumerate(shares, start=1):
-        found[f"decided_{place}"] = words.percent(share)
-    for share in decided(ours):  # of one model at most
-        found["ours_decided"] = words.percent(share)
-        ends = deciding(ours).groupby("penalty")["value"].last() / 100
-        found["ours_decided_range"] = words.percents(ends)
-        found["ours_updates"] = words.count(int(ours["curve"]["update"].max()))
+    for start, of in (("", tables), ("ours_", ours)):
+        if len(of["curve"]):
+            last = deciding(of).groupby(["model", "penalty"])["value"].last() / 100
+            found[f"{start}decided_range"] = words.percents(last)
+            found[f"{start}updates"] = words.count(int(of["curve"]["update"].max()))
     return found

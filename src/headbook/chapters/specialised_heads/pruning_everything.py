@@ -1,5 +1,6 @@
 """Page 19: gates on all attentions (Voita et al. 2019, section 6.3, Table 2, Figures 9, 10)."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -256,9 +257,11 @@ def facts(tables: Tables) -> Facts:
     random = claims.loc[["budhraja-random-everywhere"]]
     found["random_worse"] = f"{(random['high'] < 0).sum()} of {len(random)}"
     found["scratch_models"] = str(len(values[["voita-t2-trained-beats-scratch"]]))
-    small = ledger().claim("voita-t2-half").paper[0].values[0]
+    published = ledger().claim("voita-t2-half").paper[0]
+    small, (kept,) = published.values[0], re.findall(r"(\d+) of \d+ heads left", published.of)
     scratch = ledger().claim("voita-t2-trained-beats-scratch").paper[0].values
     found["half_paper"] = words.signed(small)
+    found["half_paper_kept"] = kept
     found["scratch_paper"] = f"{words.signed(min(scratch))} to {words.signed(max(scratch))}"
     return found | (_of_ours(ours) if len(ours["layers"]) else {})
 
