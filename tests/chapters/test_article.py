@@ -185,6 +185,10 @@ def test_facts_and_rows_come_of_tables_alone(tables: dict[str, Tables]) -> None:
         facts = page.facts(tables[name])
         assert "nan" not in " ".join(map(str, facts.values()))
         assert len(page.models(tables[name])) == tables[name]["looks"]["model"].nunique()
+        claims = tables[name]["claims"]
+        of_first = claims["claim"].str.startswith(article.FIRST + "-")
+        other = tables[name] | {"claims": claims.assign(value=claims["value"].mask(of_first, 0.7))}
+        assert set(page.models(other)["first layer, after"]) == {"2.0"}
     rows = as_published.by_layer(tables["31_as_published"])
     assert (rows["low"] <= rows["value"]).all() and (rows["value"] <= rows["high"]).all()
 

@@ -18,6 +18,7 @@ from headbook.chapters.seeing.cooperating_heads import (
     _sets,
     below_the_last,
     compute,
+    without_the_most_spared,
 )
 from headbook.looking.effects import Effects
 from headbook.looking.load import load
@@ -94,6 +95,8 @@ def test_a_quarter_made_up_for_is_a_quarter() -> None:
     assert claims["heads-self-repair"] == pytest.approx(0.25)
     tables = {name: frame.assign(model="toy") for name, frame in measured.tables().items()}
     assert below_the_last(tables, "toy") == pytest.approx({"all": 0.25, "maps": 0.25})
+    tables["heads"].loc[5, "held"] = 3.0
+    assert without_the_most_spared(tables, "toy") == ("L2H2", pytest.approx(0.25))
 
 
 def test_a_live_page_has_a_few_pairs(tmp_path) -> None:

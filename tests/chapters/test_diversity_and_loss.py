@@ -103,6 +103,7 @@ def test_shares_are_of_the_first_layer_beside_the_article_s() -> None:
     assert page.orders(planted()).set_index("model")["order"]["diversity"] == pytest.approx(-1)
     facts = page.facts(planted())
     assert facts["clock_ahead_published"] == "1" and facts["models_published"] == "2"
+    assert facts["unlike_ahead_published"] == "1"
     assert facts["r2_paper"] == "0.93"
 
 
@@ -113,10 +114,15 @@ def test_padding_is_a_regressor_only_where_there_is_some() -> None:
     own = batches["model"] == "diversity"
     batches.loc[own, "padding"] = 9 - batches.loc[own, "loss_nats"]
     batches.loc[~own, "padding"] = 0.0
-    names = ["padding_later", "both_later", "follows_padding"]  # the loss is dissimilarity's, too
+    # the loss is dissimilarity's, too
+    names = ["padding", "padding_later", "both_later", "follows_padding"]
     found = page.first_layer(tables).set_index("model")[names]
-    assert found.loc["diversity"].to_list() == pytest.approx([1, 1, 1])
+    assert found.loc["diversity"].to_list() == pytest.approx([1, 1, 1, 1])
     assert found.loc["clock"].isna().all()
+    batches.loc[own & (batches["update"] < page.COLLAPSE), "padding"] = 0.5
+    found = page.first_layer(tables).set_index("model")[names]
+    assert found.loc["diversity", "padding_later"] == pytest.approx(1)
+    assert found.loc["diversity", "padding"] < 0.99
 
 
 def test_as_published_the_batch_is_measured_as_the_notebook_does(tables: Tables) -> None:

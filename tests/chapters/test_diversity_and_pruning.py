@@ -283,7 +283,11 @@ def test_what_is_shown_is_a_range_over_models(tables: Tables) -> None:
     assert row["measure"] == DISSIMILARITY and OVER not in found.index.levels[1]
     facts = page.facts(both)
     assert facts["models"] == "2" and facts["dissimilarity"] == "−10.000"
-    assert facts["dissimilarity_paper"] == "−0.008"
+    assert facts["dissimilarity_paper"] == "−0.008" and facts["inside_negative"] == "0"
+    claims = both["claims"]
+    inside = claims["claim"] == "xray-diversity-survives"
+    below = both | {"claims": claims.assign(high=claims["high"].mask(inside, -0.1))}
+    assert page.facts(below)["inside_negative"] == str(inside.sum())
 
 
 def test_tables_of_a_real_sweep_can_be_shown(smoke: Tables) -> None:

@@ -139,6 +139,7 @@ def test_facts_have_the_signs_of_the_tables() -> None:
     assert facts["loss_v_02"] == "−0.200" and facts["base_rise"] == "0.600"
     assert facts["v_beats_v_02"] == "−0.200" and facts["v_beats_v_02_between"] == "[−0.200, −0.200]"
     assert facts["seeds"] == "2"
+    assert facts["level_none"] == "+7.650" and facts["level_v_02"] == "+7.350"
 
 
 def test_tables_of_one_seed_can_be_drawn(tables: Tables) -> None:

@@ -145,6 +145,7 @@ def test_facts_name_every_variant() -> None:
     facts = page.facts(planted())
     assert facts["shared_1"] == "+0.200" and facts["delight"] == "−0.200"
     assert facts["heads_2"] == "0.000" and facts["converted_1"] == "+0.050"
+    assert facts["groups_cost"] == "22\N{NO-BREAK SPACE}%"  # exp(0.2), of groups, not of one pair
 
 
 def test_tables_of_one_seed_can_be_drawn(tables: Tables) -> None:

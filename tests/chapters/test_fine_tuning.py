@@ -36,6 +36,7 @@ from headbook.chapters.your_own_model.fine_tuning import (
     TRUE,
     TWICE,
     Parameters,
+    _larger_class,
     _shuffled,
     before_and_after,
     claims,
@@ -202,6 +203,11 @@ def test_what_taught_nothing_is_asked_for_movement_alone():
     rest = found.drop(["tuning-last-layers", "tuning-beyond-seeds", "tuning-specialised-later"])
     assert (rest == "present: fine-tuned, it gets 80% of the sentences right, where the larger "
             "class has 80%").all()  # fmt: skip
+
+
+def test_chance_is_read_from_the_reason_of_a_closed_gate():
+    assert _larger_class(claims(tables(), 0.8)) == "80\N{NO-BREAK SPACE}%"
+    assert _larger_class(claims(tables(), 0.5)) == "not recorded"
 
 
 def test_the_ledger_looks_at_the_gates_of_a_model_trained_here():

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from headbook.chapters import words
 from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.diversity import _watched as diversity_watched
@@ -147,7 +148,11 @@ def test_tables_and_facts_of_the_page(tables: Tables) -> None:
     assert len(shown) == 4 and list(shown)[2:] == ["layer 1", "layer 2", "layer 3"]
     assert len(page.pairs(tables)) == page.MOVED * 4
     assert checked(load(), tables["claims"], "33_heads_animated", "test").empty
-    assert page.facts(tables)["paper_1"].startswith("+0.006")
+    facts = page.facts(tables)
+    assert facts["paper_1"].startswith("+0.006")
+    pairs = [value(UPDATES[-2], 2, head, other) for head in range(1, HEADS + 1)
+             for other in range(head + 1, HEADS + 1)]  # fmt: skip
+    assert facts["s0_true_2_earlier"] == words.signed(sum(pairs) / len(pairs))
 
 
 def test_frames_hold_every_pair_of_the_looks():

@@ -3,6 +3,7 @@
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -17,7 +18,14 @@ from headbook.chapters.seeing._translated_gender import (
     genders,
     translated,
 )
-from headbook.chapters.seeing.languages_and_bias import EXAMPLES, Parameters, compute
+from headbook.chapters.seeing.languages_and_bias import (
+    EXAMPLES,
+    Parameters,
+    compute,
+    opposing,
+    significant,
+    strongest,
+)
 from headbook.corpora.winobias import FEMALE, MALE, Case, Version, cases
 from headbook.looking.load import load
 from headbook.looking.word_weights import between, tokens_of
@@ -58,6 +66,13 @@ def test_heads_without_common_profiles_stay_within_chance():
     # On its own roles the same matching would agree, by selection alone.
     chosen = Shared.of(first, reordered(second, matching(first, second, range(len(ROLES)))))
     assert chosen.mean[0] > found.mean_chance[1]
+
+
+def test_heads_that_oppose_stereotypes_are_counted_beside_those_that_follow():
+    places = {"layer": [1, 1, 2, 2], "head": [1, 2, 1, 2]}
+    rows = pd.DataFrame({**places, "value": [0.1, -0.3, 0.2, -0.4], "p": [0.01, 0.01, 0.2, 0.05]})
+    assert significant(rows) == opposing(rows) == 1
+    assert strongest(rows) == "L2H2 −0.40"
 
 
 def test_weights_between_parts_of_a_sentence():

@@ -362,5 +362,6 @@ def facts(tables: Tables) -> Facts:
                        "integrated": ("explain-erasure-others", f"{LSTM}, integrated gradients"),
                        }.items():  # fmt: skip
         found[f"lstm_{key}_estimate"] = words.points_estimate(*claims.loc[claim])
+    found["mlp_gain"] = words.difference(*(100 * claims.loc[("explain-imposed", LSTM)]), 1)
     far = distances(tables).set_index("other")["divergence"]
     return found | {"seeds_apart": f"{far['another training']:.3f}"}

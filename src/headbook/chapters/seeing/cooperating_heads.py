@@ -230,6 +230,16 @@ def below_the_last(tables: Tables, model: str) -> dict[str, float]:
             "maps": 1 - own["maps_held"].sum() / own["held"].sum()}  # fmt: skip
 
 
+def without_the_most_spared(tables: Tables, model: str) -> tuple[str, float]:
+    """The head whose effect the others lower most, and the share made up for without it."""
+    own = tables["heads"].query("model == @model")
+    own = own[own["layer"] < own["layer"].max()]
+    most = (own["held"] - own["effect"]).idxmax()
+    rest = own.drop(index=most)
+    share = 1 - rest["effect"].sum() / rest["held"].sum()
+    return words.head(own.loc[most, "layer"], own.loc[most, "head"]), share
+
+
 def by_size(tables: Tables, model: str) -> pd.DataFrame:
     """Measured and summed effect of removed sets by the number of heads; range over draws."""
     own = tables["sets"].query("model == @model and way != @LAYER")
@@ -290,9 +300,11 @@ def facts(tables: Tables) -> Facts:
     if "heads" in tables:
         for model in dict.fromkeys(tables["heads"]["model"]):
             shares = below_the_last(tables, model)
-            found[f"{model}_maps".replace("-", "_")] = words.percent(shares["maps"]).replace(
-                "-", "−"
-            )
+            head, rest = without_the_most_spared(tables, model)
+            each = {"maps": words.percent(shares["maps"]), "rest": words.percent(rest)}
+            name = str(model).replace("-", "_")
+            found |= {f"{name}_{key}": shown.replace("-", "−") for key, shown in each.items()}
+            found[f"{name}_spared"] = head
         found["draws"] = str(int(tables["sets"].query("way == @RANDOM")["draw"].max()) + 1)
     return found
 

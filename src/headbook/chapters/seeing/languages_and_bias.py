@@ -54,6 +54,8 @@ KEYS = ("model", "sentences", "cases")
 READERS = {"firefox-en-pt": "ud-pud-en", "firefox-pt-en": "ud-pud-pt"}
 """Two models, and the same sentences in the language that each reads."""
 AS_IS, REDRAWN = "released", "drawn anew"
+SHOWN = {AS_IS: "trained"}
+"""Weights as tables name them: models of our own are not released."""
 STEREOTYPE, AGREEMENT, LEAK = "stereotype", "agreement", "leak"
 MEAN, BEYOND = "mean", "matched minus another layer"
 PAPER = {EVERY: 0.531, HE: 0.814, SHE: 0.285}
@@ -234,6 +236,17 @@ def significant(rows: pd.DataFrame) -> int:
     return int(((rows["p"] < 0.05) & (rows["value"] > 0)).sum())
 
 
+def opposing(rows: pd.DataFrame) -> int:
+    """Heads that go against stereotypes: negative, adjusted p below 5 %."""
+    return significant(rows.assign(value=-rows["value"]))
+
+
+def strongest(rows: pd.DataFrame) -> str:
+    """The head with the largest effect of either sign: `L2H6 −0.24`."""
+    most = rows.loc[rows["value"].abs().idxmax()]
+    return f"{words.head(most['layer'], most['head'])} {words.signed(most['value'])}"
+
+
 def gender_rows(tables: Tables) -> pd.DataFrame:
     """Rows of the figure: right genders by kind of sentence, with the paper's shares."""
     rows = tables["genders"].set_index("of").loc[[EVERY, PRO, ANTI, HE, SHE]].reset_index()
@@ -266,11 +279,10 @@ def pronoun_summary(tables: Tables) -> pd.DataFrame:
     rows = []
     for (model, weights), own in tables["pronouns"].groupby(["model", "weights"], sort=False):
         stereotyped, referent = (own[own["measure"] == each] for each in ("stereotype", "referent"))
-        most = stereotyped.loc[stereotyped["value"].idxmax()]
         rows.append({
-            "model": words.TITLES.get(model, model), "weights": weights, "heads": len(stereotyped),
-            "follow stereotypes": significant(stereotyped),
-            "most": f"{words.head(most['layer'], most['head'])} {words.signed(most['value'])}",
+            "model": words.TITLES.get(model, model), "weights": SHOWN.get(weights, weights),
+            "heads": len(stereotyped), "follow stereotypes": significant(stereotyped),
+            "oppose them": opposing(stereotyped), "largest effect": strongest(stereotyped),
             "prefer the referent": significant(referent),
         })  # fmt: skip
     return pd.DataFrame(rows)
@@ -350,6 +362,6 @@ def _head_facts(tables: Tables) -> Facts:
         found |= {
             f"{name}_stereotyped": str(significant(follow)), f"{name}_heads": str(len(follow)),
             f"{name}_referent": str(significant(own.query("measure == 'referent'"))),
-            f"{name}_most": words.points(follow["value"].max()),
+            f"{name}_opposing": str(opposing(follow)), f"{name}_strongest": strongest(follow),
         }  # fmt: skip
     return found

@@ -38,6 +38,8 @@ WORK = "tenney2019"
 KEYS = ("model", "weights", "sentences", "property", "seed")
 
 RELEASED, REDRAWN = "released", "drawn anew"
+SHOWN = {RELEASED: "trained"}
+"""Weights as tables name them: models of our own are not released."""
 DIGITS = "digits"
 NO_CENTRE = "present: with weights drawn anew, no layer exceeds the control task"
 
@@ -160,7 +162,8 @@ def layer_table(tables: Tables) -> pd.DataFrame:
         best = (rows["value"] - rows["control"]).idxmax()
         cells = [f"{100 * rows['value'][at]:.0f} / {100 * rows['control'][at]:.0f}"
                  for at in (0, best, rows.index.max())]  # fmt: skip
-        lines.append({"model": words.TITLES.get(model, model), "weights": weights,
+        lines.append({"model": words.TITLES.get(model, model),
+                      "weights": SHOWN.get(weights, weights),
                       "property": name, "embedding": cells[0], "best layer": f"{cells[1]} ({best})",
                       "last layer": cells[2]})  # fmt: skip
     return pd.DataFrame(lines)

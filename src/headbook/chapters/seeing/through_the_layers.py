@@ -43,6 +43,8 @@ FORMS = {
 """Outputs: the kind of attention in which they meet the words, and whether they are pooled."""
 OTHERS, ALL = "other words", "all words"
 AS_IS, REDRAWN = "released", "drawn anew"
+TRAINED = "trained"
+"""Weights that were not drawn anew, as tables show them: models of our own are not released."""
 PAPER = {
     BLANK: {
         RAW: (0.69, 0.10, -0.11, -0.09, 0.20, 0.29),
@@ -273,7 +275,8 @@ def controls(tables: Tables) -> pd.DataFrame:
     keys = ["model", "form", "among", "weights"]
     wide = last.pivot(index=keys, columns="method", values="value").map(words.signed)
     wide = wide[[RAW, ROLLOUT, FLOW, NEAR, UNIFORM]].reset_index().rename_axis(columns=None)
-    return wide.assign(model=wide["model"].replace(words.TITLES))
+    return wide.assign(model=wide["model"].replace(words.TITLES),
+                       weights=wide["weights"].replace(AS_IS, TRAINED))  # fmt: skip
 
 
 def facts(tables: Tables) -> Facts:

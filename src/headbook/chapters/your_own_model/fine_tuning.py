@@ -260,11 +260,22 @@ def facts(tables: Tables) -> Facts:
     }
     if "retrained" in tables:
         found["tested"] = words.count(tables["retrained"]["tested"].iloc[0])
+    found["larger_class"] = _larger_class(tables["claims"])
     for model in tables["heads"]["model"].unique():
         own, short = of_model(tables, model), str(model).replace("-", "_")
         each = _of_encoder(own) | (_of_retrained(own) if len(own.get("retrained", ())) else {})
         found |= {f"{short}_{name}": value for name, value in each.items()}
+    for row in tables["claims"].query("claim == 'tuning-negation'").itertuples():
+        shown = words.difference(row.value, row.low, row.high, 3)
+        found[f"{row.model.replace('-', '_')}_negation_estimate"] = shown
     return found
+
+
+def _larger_class(claims: pd.DataFrame) -> str:
+    """Its share of the test sentences, as the reason of a closed gate has it: chance accuracy."""
+    reasons = claims["closed"].astype(str)
+    shares = reasons.str.extract(r"larger class has (\d+)\s*%", expand=False).dropna()
+    return words.percent(int(shares.iloc[0]) / 100) if len(shares) else "not recorded"
 
 
 def _of_encoder(tables: Tables) -> Facts:
