@@ -91,7 +91,7 @@ def test_the_model_of_a_profile_that_joins_another_is_added_to_its_tables_by_nam
     assert found.run["config"]["profile"] == "smoke"
     (added,) = found.run["added"]
     assert (added["model"], added["profile"]) == ("controlled-svo-16", "later")
-    assert "headbook publish 11 --profile later" in _added(11, added)
+    assert "headbook publish 11 --profile later" in _added(11, added, {})
 
 
 def test_what_a_page_read_is_recorded_with_it_and_nothing_else(
