@@ -1,0 +1,34 @@
+import math
+
+import pytest
+
+from headbook.formats import formatted
+from headbook.types import UserError
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "low", "high", "shown"),
+    [
+        (0.6602, "%", math.nan, math.nan, "66\u00a0%"),
+        (0.6602, "%ci", 0.63, 0.694, "66\u00a0% [63, 69]"),
+        (0.042, ".1%ci", 0.0, 0.1, "4.2\u00a0% [0.0, 10.0]"),
+        (-0.062, "ptsci", -0.12, 0.01, "−6 points [−12, 1]"),
+        (0.01, "pts", math.nan, math.nan, "1 point"),
+        (-0.001, "%", math.nan, math.nan, "0\u00a0%"),
+        (-1.44, "+.1fci", -2.3, 0.5, "−1.4 [−2.3, +0.5]"),
+        (0.3149, "f", math.nan, math.nan, "0.31"),
+        (12040, "n", math.nan, math.nan, "12,040"),
+        (math.nan, "%ci", 0, 1, ""),
+        (0.5, "%ci", math.nan, math.nan, "50\u00a0%"),
+        ("L6H5", "", math.nan, math.nan, "L6H5"),
+        (6.0, "", math.nan, math.nan, "6"),
+    ],
+)
+def test_a_value_is_shown_in_its_form(value, form, low, high, shown):
+    assert formatted(value, form, low, high) == shown
+
+
+@pytest.mark.parametrize(("value", "form"), [(1.0, "percent"), ("L6H5", "%")])
+def test_an_unknown_form_and_text_for_a_number_are_refused(value, form):
+    with pytest.raises(UserError):
+        formatted(value, form)
