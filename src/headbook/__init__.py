@@ -1,20 +1,35 @@
 """headbook: an executable book on what the heads of multi-head attention do.
 
-The public interface is `load`, `text`, `measure`, `roles` and `plots`:
-
     import headbook as hb
 
     model = hb.load("firefox-en-pt")
     heads = hb.measure(model, hb.text("ewt-sample"))
     hb.roles(heads)
     hb.plots.heads(heads, "confidence")
+    hb.view(model, "The clerics demanded talks with local US commanders.", ["L6H5"])
+
+The pages of the book are written with these names and show what they are made of.
 """
 
 import warnings
 from importlib import import_module
 
 __version__ = "0.1.0"
-__all__ = ["load", "measure", "plots", "roles", "text"]
+_HOMES = {
+    "load": "looking.load",
+    "text": "looking.text",
+    "measure": "looking.measure",
+    "roles": "looking.roles",
+    "attention": "looking.attention",
+    "close": "looking.close",
+    "nulls": "looking.close",
+    "answers": "looking.answers",
+    "source": "looking.source",
+    "best": "heads.halves",
+    "shares": "heads.halves",
+}
+"""The module of the package that each public name lives in."""
+__all__ = [*_HOMES, "plots"]
 
 # Several libraries load tqdm's notebook bars, which ask for widgets. The bars used here are plain
 # text, and the warning would stand, with a path of this machine, on every page of the book.
@@ -22,11 +37,11 @@ warnings.filterwarnings("ignore", message="IProgress not found")
 
 
 def __getattr__(name: str) -> object:
-    """The five public names, imported when first used: importing headbook alone loads no torch."""
+    """The public names, imported when first used: importing headbook alone loads no torch."""
     if name == "plots":
         return import_module("headbook.plots")
-    if name in __all__:
-        return getattr(import_module(f"headbook.looking.{name}"), name)
+    if name in _HOMES:
+        return getattr(import_module(f"headbook.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'headbook' has no attribute {name!r}")
 
 

@@ -12,7 +12,7 @@ PACKAGE = paths.REPOSITORY / "src" / "headbook"
 HOME = "headbook.chapters"
 FLOORS = (
     ("machine", "paths", "types", "trees"),
-    ("one_line",),
+    ("formats", "one_line"),
     ("statistics",),
     ("corpora",),
     ("models",),

@@ -142,13 +142,18 @@ def word_attention(
     pieces: Int[Tensor, "batch piece"],
     boundary: Bool[Tensor, "batch piece"] | None,
     rule: PieceRule,
-) -> Float[Tensor, "batch layer head unit unit"]:
-    """Attention between word units; `boundary` marks EOS, None where EOS is not a key."""
+    asking: Int[Tensor, "batch query"] | None = None,
+) -> Float[Tensor, "batch layer head unit other"]:
+    """Attention between word units; `boundary` marks EOS, None where EOS is not a key.
+
+    `pieces` are the words of the keys, and of the queries where `asking` does not say otherwise.
+    """
     belongs = _representatives(pieces, rule)
     no_boundary = torch.zeros_like(belongs[:, :1])
     column = no_boundary if boundary is None else boundary[:, None].to(belongs.dtype)
     keys = torch.cat([belongs, column], dim=1)
-    queries = torch.cat([belongs, no_boundary], dim=1)
+    asks = belongs if asking is None else _representatives(asking, rule)
+    queries = torch.cat([asks, torch.zeros_like(asks[:, :1])], dim=1)
     queries = queries / queries.sum(-1, keepdim=True).clamp(min=1)
     _, layer, head, query, _ = weights.shape
     to_words = weights.flatten(1, 3).to(keys.dtype) @ keys.mT

@@ -1,6 +1,6 @@
 """Recording what attention computes, for as long as a `with` block lasts."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -84,31 +84,42 @@ class Tape:
 
 @dataclass(frozen=True)
 class TapeRecorder:
-    """Puts one block's `points` on the tape; a block may ask for these to spare itself others."""
+    """Puts one block's `points` on the tape; a block may ask for these to spare itself others.
+
+    `keep` is what is kept of a value, made as soon as the layer has computed it.
+    """
 
     tape: Tape
     kind: Kind
     layer: int
     points: frozenset[Point]
+    keep: Callable[[Tensor], Tensor] | None = None
 
     def __call__(self, point: Point, value: Tensor) -> None:
         if point in self.points:
+            value = self.keep(value) if self.keep else value
             self.tape.record(self.kind, self.layer, point, value)
 
 
 @contextmanager
-def capture(model: Capturable, points: set[Point] | frozenset[Point]) -> Iterator[Tape]:
-    """Records `points` of every attention block during the block, on a fresh tape.
+def capture(
+    model: Capturable,
+    points: set[Point] | frozenset[Point],
+    kinds: Collection[Kind] = tuple(Kind),
+    keep: Callable[[Tensor], Tensor] | None = None,
+) -> Iterator[Tape]:
+    """Records `points` of the attention blocks of these kinds during the block, on a fresh tape.
 
-    Attention takes its explicit path meanwhile. Captures do not nest: RuntimeError.
+    With `keep` only what it makes of each value stays, so that one layer's weights are held at a
+    time. Attention takes its explicit path meanwhile. Captures do not nest: RuntimeError.
     """
     tape = Tape()
-    blocks = list(model.attentions())
+    blocks = [block for block in model.attentions() if block[0] in kinds]
     if any(block.record is not None for _, _, block in blocks):
         raise RuntimeError("this model is being captured already")
     try:
         for kind, layer, block in blocks:
-            block.record = TapeRecorder(tape, kind, layer, frozenset(points))
+            block.record = TapeRecorder(tape, kind, layer, frozenset(points), keep)
         yield tape
     finally:
         for _, _, block in blocks:
