@@ -11,7 +11,9 @@ UNITS = {"%": (100, f"{NO_BREAK}%"), "pts": (100, " points"), "f": (1, ""), "n":
 """Factor and what stands behind the number, by unit."""
 
 
-def formatted(value: object, form: str, low: float = math.nan, high: float = math.nan) -> str:
+def formatted(
+    value: object, form: str, low: float | int = math.nan, high: float | int = math.nan
+) -> str:
     """A value in this form, with its interval where the form ends in `ci`.
 
     Forms: "%" (66 %), "pts" (6 points), "f" (0.66; two digits unless ".1f" says otherwise),
@@ -30,7 +32,7 @@ def formatted(value: object, form: str, low: float = math.nan, high: float = mat
     factor, unit = UNITS[match["unit"]]
     digits = int(match["digits"] or (2 if match["unit"] == "f" else 0))
 
-    def number(each: float) -> str:
+    def number(each: float | int) -> str:
         text = f"{each * factor:{match['sign']},.{digits}f}"
         return text[1:] if float(text.replace(",", "")) == 0 and text[0] in "+-" else text
 
