@@ -27,6 +27,8 @@ _HOMES = {
     "source": "looking.source",
     "best": "heads.halves",
     "shares": "heads.halves",
+    "paper": "claims.paper",
+    "tabs": "plots.tabs",
 }
 """The module of the package that each public name lives in."""
 __all__ = [*_HOMES, "plots"]

@@ -33,14 +33,20 @@ def shares(
 
 
 def best(
-    hits: ArrayLike, asked: ArrayLike
+    hits: ArrayLike,
+    asked: ArrayLike,
+    other_hits: ArrayLike | None = None,
+    other_asked: ArrayLike | None = None,
 ) -> tuple[Int[np.ndarray, " question"], Float[np.ndarray, "replicate question"]]:
     """The best candidate for each question, and its share of right answers.
 
     `hits` is [sentence, candidate, question]; candidates are heads, offsets or rules. The candidate
     is chosen on one half of the sentences (the first of equals) and its share, [1 + replicate,
     question], is that on the other half: among many candidates one looks good by luck, and luck
-    does not repeat.
+    does not repeat. `other_hits` and `other_asked`, of the same sentences, are scored in the place
+    of those that it was chosen by.
     """
     chosen = np.nan_to_num(shares(hits, asked, half=0, replicates=0)[0], nan=-np.inf).argmax(0)
+    if other_hits is not None:
+        hits, asked = other_hits, other_asked
     return chosen, shares(hits, asked, half=1)[:, chosen, np.arange(len(chosen))]

@@ -39,19 +39,19 @@ class Answers:
     """Right answers per sentence, of heads, of fixed offsets and of part-of-speech rules.
 
     `asked` is [sentence, question] for the eight questions of `questions`. `right` is [sentence,
-    head, question], heads named by `heads` ("L1H1", …); `offsets` likewise for the offsets
-    `reach` words to the left up to as many to the right, and `rules` for the part-of-speech rules
-    named by `rule_names`. Special tokens are no answers, a tie of the largest weights is no answer,
-    and an arc whose word has no token of its own is not asked.
+    head, question], heads named by the array `heads` ("L1H1", …); `offsets` likewise for the
+    offsets `reach` words to the left up to as many to the right, and `rules` for the part-of-speech
+    rules named by the array `rule_names`. Special tokens are no answers, a tie of the largest
+    weights is no answer, and an arc whose word has no token of its own is not asked.
     """
 
     questions: tuple[str, ...]
-    heads: tuple[str, ...]
+    heads: np.ndarray
     asked: Float[np.ndarray, "sentence question"]
     right: Float[np.ndarray, "sentence head question"]
     offsets: Float[np.ndarray, "sentence offset question"]
     rules: Float[np.ndarray, "sentence rule question"]
-    rule_names: tuple[str, ...]
+    rule_names: np.ndarray
 
     @property
     def reach(self) -> int:
@@ -82,12 +82,12 @@ def answers(model: Loaded, trees: Text | Sequence[Tree]) -> Answers:
     rules = found["rules"][0] if "rules" in found else np.zeros((len(trees), 0, len(QUESTIONS)))
     return Answers(
         questions=QUESTIONS,
-        heads=tuple(f"L{at + 1}H{head + 1}" for at in range(layers) for head in range(heads)),
+        heads=np.array([f"L{at + 1}H{head + 1}" for at in range(layers) for head in range(heads)]),
         asked=asked.reshape(len(trees), -1),
         right=right.reshape(len(trees), layers * heads, -1),
         offsets=found["offsets"][0],
         rules=rules,
-        rule_names=tuple(map(str, RULES)),
+        rule_names=np.array(list(map(str, RULES))),
     )
 
 

@@ -1,0 +1,64 @@
+"""`hb.tabs`: several tables or figures in one place, one of them seen at a time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from html import escape
+
+import pandas as pd
+
+from headbook.types import UserError
+
+STYLE = """<style>
+.hb-tabs{margin:.6rem 0}.hb-tabs>input{position:absolute;opacity:0;pointer-events:none}
+.hb-tabs>label{display:inline-block;padding:.3rem .7rem;cursor:pointer;opacity:.75;
+border-bottom:2px solid transparent}
+.hb-tabs>input:checked+label{opacity:1;border-color:currentColor;font-weight:600}
+.hb-tabs>input:focus-visible+label{outline:2px solid currentColor;outline-offset:-2px}
+.hb-tabs>div{display:none;overflow-x:auto;padding-top:.5rem}
+@media print{.hb-tabs>div{display:block!important}}
+</style>"""
+
+
+@dataclass(frozen=True)
+class Tabs:
+    """Titles and what each shows: an object with HTML of its own, or a table."""
+
+    shown: Mapping[str, object]
+
+    def _repr_html_(self) -> str:
+        bodies = [_html(each) for each in self.shown.values()]
+        name = "tabs-" + sha256("".join([*self.shown, *bodies]).encode()).hexdigest()[:8]
+        rules, parts, panels = [], [], []
+        for at, (title, body) in enumerate(zip(self.shown, bodies, strict=True)):
+            checked = " checked" if at == 0 else ""
+            parts.append(
+                f'<input type="radio" name="{name}" id="{name}-{at}"{checked}>'
+                f'<label for="{name}-{at}">{escape(title)}</label>'
+            )
+            rules.append(f"#{name}-{at}:checked~.{name}-{at}{{display:block}}")
+            panels.append(f'<div class="{name}-{at}" aria-label="{escape(title)}">{body}</div>')
+        inside = "".join([*parts, *panels])
+        return f'{STYLE}<style>{"".join(rules)}</style><div class="hb-tabs">{inside}</div>'
+
+    def __repr__(self) -> str:
+        return "\n\n".join(f"{title}\n{shown!r}" for title, shown in self.shown.items())
+
+
+def tabs(shown: Mapping[str, object]) -> Tabs:
+    """Tables and figures under their titles, one of them seen at a time; no script is needed.
+
+    On paper all of them stand one below the other. UserError for more than three: what does not fit
+    there belongs into a table to download, or on a page of its own.
+    """
+    if not 1 <= len(shown) <= 3:
+        raise UserError(f"{len(shown)} tabs; show one to three")
+    return Tabs(dict(shown))
+
+
+def _html(shown: object) -> str:
+    if isinstance(shown, pd.DataFrame):
+        return shown.to_html(index=False, border=0, na_rep="")
+    if (made := getattr(shown, "_repr_html_", None)) is None:
+        raise UserError(f"{type(shown).__name__} has no HTML; give a table, a figure or a view")
+    return made()
