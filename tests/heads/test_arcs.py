@@ -72,6 +72,14 @@ def test_attention_to_a_word_is_summed_and_from_a_word_averaged() -> None:
     assert torch.allclose(between_words(PieceRule.SUM, False), expected)
 
 
+def test_words_that_ask_may_be_others_than_those_looked_at() -> None:
+    # queries: one word of two pieces; keys: "big dogs bark" and EOS
+    weights = torch.tensor([[0.1, 0.2, 0.3, 0.4, 0.0], [0.5, 0.1, 0.0, 0.2, 0.2]])[None, None, None]
+    asking = torch.tensor([[0, 0]])
+    found = word_attention(weights, PIECES, None, PieceRule.SUM, asking)[0, 0, 0, :1, :3]
+    torch.testing.assert_close(found, torch.tensor([[0.3, 0.3, 0.3]]))
+
+
 def test_first_and_last_pieces_stand_for_the_word() -> None:
     first, last = (between_words(rule, False) for rule in (PieceRule.FIRST, PieceRule.LAST))
     assert torch.allclose(

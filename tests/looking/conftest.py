@@ -1,7 +1,8 @@
 """Small models: one of ours in a folder, and one whose heads have planted functions."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -146,6 +147,37 @@ def planted(sample: Text) -> PlantedModel:
     ]
     model.network = PlantedNetwork(layers, len(words) + 3)
     return model
+
+
+@pytest.fixture(scope="session")
+def with_weights() -> Callable[[Mapping[str, Tensor]], PlantedModel]:
+    """A model whose attention is given, [layer, head, token, token] of every sentence that it may
+    be asked for; tokens are the words between spaces, and EOS."""
+
+    def make(given: Mapping[str, Tensor]) -> PlantedModel:
+        words = sorted({word for sentence in given for word in sentence.split()})
+        model = PlantedModel({word: number for number, word in enumerate(words, start=3)})
+        by_ids = {
+            tuple(model.batches([sentence])[0].source[0].tolist()): weights
+            for sentence, weights in given.items()
+        }
+
+        def plant(batch: Batch, layer: int, head: int) -> Tensor:
+            found = torch.zeros(len(batch), *[batch.source.shape[1]] * 2)
+            for row, ids, real in zip(found, batch.source, batch.source_mask, strict=True):
+                own = by_ids[tuple(ids[real].tolist())][layer, head]
+                row[: len(own), : len(own)] = own
+            return found
+
+        layers, heads = next(iter(given.values())).shape[:2]
+        plants = [
+            [partial(plant, layer=layer, head=head) for head in range(heads)]
+            for layer in range(layers)
+        ]
+        model.network = PlantedNetwork(plants, len(words) + 3)
+        return model
+
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -197,6 +197,36 @@ def test_captures_do_not_nest_and_the_outer_one_goes_on(tiny: Callable, ragged: 
     assert (Kind.CROSS, Point.WEIGHTS) in tape
 
 
+def test_only_the_kinds_asked_for_are_recorded(tiny: Callable, ragged: Callable) -> None:
+    model, batch = tiny(), ragged([5, 3], [7, 2])
+    every = run(model, batch)
+    with capture(model, {Point.WEIGHTS}, {Kind.CROSS}) as tape:
+        recorded = {kind for kind, _, block in model.attentions() if block.record is not None}
+        model(batch)
+    assert recorded == {Kind.CROSS}
+    kept = [(kind, point) for kind in Kind for point in Point if (kind, point) in tape]
+    assert kept == [(Kind.CROSS, Point.WEIGHTS)]
+    for one, other in zip(tape[kept[0]], every[kept[0]], strict=True):
+        assert torch.equal(one, other)
+
+
+def test_only_what_is_made_of_a_value_is_kept(tiny: Callable, ragged: Callable) -> None:
+    model, batch, seen = tiny(), ragged([5, 3], [7, 2]), []
+
+    def keep(value: Tensor) -> Tensor:
+        seen.append(tuple(value.shape))
+        return value.sum(-1)
+
+    plain = model(batch)
+    with capture(model, {Point.WEIGHTS, Point.KEYS}, tuple(Kind), keep) as tape:
+        assert torch.equal(model(batch), plain)
+    assert len(seen) == 2 * 6 and seen[:2] == [(2, 4, 5, 4), (2, 4, 5, 5)]
+    assert [tuple(each.shape) for each in tape[Kind.CROSS, Point.WEIGHTS]] == [(2, 4, 7)] * 2
+    whole = run(model, batch)[Kind.DECODER, Point.KEYS]
+    for kept, value in zip(tape[Kind.DECODER, Point.KEYS], whole, strict=True):
+        assert torch.equal(kept, value.sum(-1))
+
+
 def test_a_point_not_asked_for_is_refused_by_name(tiny: Callable, ragged: Callable) -> None:
     tape = run(tiny(), ragged([2], [2]), {Point.WEIGHTS})
     assert (Kind.ENCODER, Point.KEYS) not in tape

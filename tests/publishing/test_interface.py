@@ -1,4 +1,4 @@
-"""The page of the public interface says what the five names take and return."""
+"""The page of the public interface says what the public names take and return."""
 
 import headbook as hb
 from headbook.publishing import interface

@@ -31,7 +31,13 @@ INSTALLED, MIRRORED = "en_core_web_sm", Path("spacy/en_ud_ewt")
 
 @dataclass(frozen=True)
 class Text:
-    """English sentences with their trees, and their translations where the text is parallel."""
+    """Sentences with their dependency trees, and their translations where the text is parallel.
+
+    `trees` has one tree per sentence, or none at all where the text is not parsed. Of a tree, with
+    words counted from zero: `text`, `forms` (the words), `words` (their spans of characters), and
+    word by word `heads` (-1 for the root), `relations` to these, and `tags` (universal parts of
+    speech); `len(tree)` counts its words.
+    """
 
     name: str
     sentences: tuple[str, ...]

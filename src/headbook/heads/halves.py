@@ -3,16 +3,18 @@ on the other, with intervals over sentences."""
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
-from numpy.typing import ArrayLike
+from jaxtyping import Float, Int, Shaped
 
 from headbook.heads.bootstrap import Resamples
 from headbook.heads.measure import REPLICATES
 
 
 def shares(
-    hits: ArrayLike, asked: ArrayLike, half: int | None = None, replicates: int = REPLICATES
-) -> Float[np.ndarray, "replicate ..."]:
+    hits: Shaped[np.ndarray, "sentence *candidate question"],
+    asked: Shaped[np.ndarray, "sentence question"],
+    half: int | None = None,
+    replicates: int = REPLICATES,
+) -> Float[np.ndarray, "replicate *candidate question"]:
     """Share of questions answered right, [1 + replicate, …, question]: hits over questions.
 
     `hits` is [sentence, …, question] and `asked` [sentence, question], both per sentence. Row 0 has
@@ -21,7 +23,7 @@ def shares(
     rows may be subtracted). `half` 0 or 1 takes that half of the sentences alone. NaN where nothing
     was asked.
     """
-    hits, asked = torch.as_tensor(np.asarray(hits)), torch.as_tensor(np.asarray(asked))
+    hits, asked = (torch.as_tensor(each).double() for each in (hits, asked))
     drawn = Resamples.of(torch.arange(len(asked)), replicates)
     top, below = (
         (sums.sum(0) if half is None else sums[half]).numpy()
@@ -33,20 +35,24 @@ def shares(
 
 
 def best(
-    hits: ArrayLike,
-    asked: ArrayLike,
-    other_hits: ArrayLike | None = None,
-    other_asked: ArrayLike | None = None,
+    hits: Shaped[np.ndarray, "sentence candidate question"],
+    asked: Shaped[np.ndarray, "sentence question"],
+    other_hits: Shaped[np.ndarray, "sentence candidate question"] | None = None,
+    other_asked: Shaped[np.ndarray, "sentence question"] | None = None,
 ) -> tuple[Int[np.ndarray, " question"], Float[np.ndarray, "replicate question"]]:
     """The best candidate for each question, and its share of right answers.
 
     `hits` is [sentence, candidate, question]; candidates are heads, offsets or rules. The candidate
     is chosen on one half of the sentences (the first of equals) and its share, [1 + replicate,
     question], is that on the other half: among many candidates one looks good by luck, and luck
-    does not repeat. `other_hits` and `other_asked`, of the same sentences, are scored in the place
-    of those that it was chosen by.
+    does not repeat. Where the first half asks nothing, the candidate is -1 and its share NaN.
+    `other_hits` and `other_asked`, of the same sentences, are scored in the place of those that it
+    was chosen by.
     """
-    chosen = np.nan_to_num(shares(hits, asked, half=0, replicates=0)[0], nan=-np.inf).argmax(0)
+    by = shares(hits, asked, half=0, replicates=0)[0]
+    chosen = np.nan_to_num(by, nan=-np.inf).argmax(0)
     if other_hits is not None:
         hits, asked = other_hits, other_asked
-    return chosen, shares(hits, asked, half=1)[:, chosen, np.arange(len(chosen))]
+    share = shares(hits, asked, half=1)[:, chosen, np.arange(len(chosen))]
+    nothing = np.isnan(by).all(0)
+    return np.where(nothing, -1, chosen), np.where(nothing, np.nan, share)

@@ -1,1 +1,1 @@
-"""The public interface: any model's heads in five lines."""
+"""The public interface: the heads of any model."""

@@ -16,10 +16,11 @@ from headbook.heads.offset_baseline import OffsetShare
 from headbook.heads.recording import Recording
 from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.heads.tag_rules import RULES, TagRuleShare
+from headbook.looking.naming import shape_of
 from headbook.models.loaded import Loaded
 from headbook.syntax.alignment import align_all
 from headbook.trees import Tree
-from headbook.types import UserError
+from headbook.types import Kind, UserError
 
 QUESTIONS = (
     "verb → subject",
@@ -41,8 +42,9 @@ class Answers:
     `asked` is [sentence, question] for the eight questions of `questions`. `right` is [sentence,
     head, question], heads named by the array `heads` ("L1H1", …); `offsets` likewise for the
     offsets `reach` words to the left up to as many to the right, and `rules` for the part-of-speech
-    rules named by the array `rule_names`. Special tokens are no answers, a tie of the largest
-    weights is no answer, and an arc whose word has no token of its own is not asked.
+    rules named by the array `rule_names`, none where a tree lacks parts of speech. Special tokens
+    are no answers, a tie of the largest weights is no answer, and an arc whose word has no token of
+    its own is not asked.
     """
 
     questions: tuple[str, ...]
@@ -64,30 +66,32 @@ def answers(model: Loaded, trees: Text | Sequence[Tree]) -> Answers:
     Each arc of the four relations asks two questions: a head answers the one of a word with the
     word that gets most of its attention (Voita et al. 2019, section 5.2). The rival rules read
     words alone: a fixed offset of up to 20 words, and the nearest word of certain parts of speech.
-    UserError for a text without trees.
+    UserError for a text without trees, and for a model without an encoder.
     """
     trees = trees.trees if isinstance(trees, Text) else tuple(trees)
     if not trees:
         raise UserError("the text has no trees: name a treebank, or install a spaCy pipeline")
+    if Kind.ENCODER not in shape_of(model.network):
+        raise UserError(f"{model.name} has no encoder, and trees are of the sentences it reads")
     aligned = [align_all(tree, model.spans(tree.text)) for tree in trees]
     measures: dict[str, HeadMeasure] = {
         "heads": SyntacticAccuracy(aligned, replicates=0),
         "offsets": OffsetShare(aligned, replicates=0),
     }
-    if all(tree.tags for tree in trees):
+    rules = RULES if all(tree.tags for tree in trees) else ()
+    if rules:
         measures["rules"] = TagRuleShare(aligned, replicates=0)
     found = per_sentence(model, [tree.text for tree in trees], measures)
     right, asked = found["heads"]
     layers, heads = right.shape[1:3]
-    rules = found["rules"][0] if "rules" in found else np.zeros((len(trees), 0, len(QUESTIONS)))
     return Answers(
         questions=QUESTIONS,
         heads=np.array([f"L{at + 1}H{head + 1}" for at in range(layers) for head in range(heads)]),
         asked=asked.reshape(len(trees), -1),
         right=right.reshape(len(trees), layers * heads, -1),
         offsets=found["offsets"][0],
-        rules=rules,
-        rule_names=np.array(list(map(str, RULES))),
+        rules=found["rules"][0] if rules else np.zeros((len(trees), 0, len(QUESTIONS))),
+        rule_names=np.array(list(map(str, rules))),
     )
 
 
@@ -117,8 +121,8 @@ def per_sentence(
             list(kept.values()),
             lambda items: tqdm(items, "measuring", leave=False, delay=5),
         )
+    order = range(len(sentences))
     return {
-        name: tuple(np.stack([each.rows[row][part] for row in range(len(sentences))])
-                    for part in (0, 1))
+        name: tuple(np.stack([each.rows[row][part] for row in order]) for part in (0, 1))
         for name, each in kept.items()
-    }  # fmt: skip
+    }

@@ -1,33 +1,35 @@
 """`hb.attention`: the attention of every head in sentences, between words or between tokens."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from tokenizers import Regex, pre_tokenizers
 from torch import Tensor
 from tqdm import tqdm
 
 from headbook.artefacts.texts import Text
 from headbook.heads.arcs import PieceRule, word_attention
-from headbook.looking.naming import first_kind, place
-from headbook.models.capture import Point, capture
-from headbook.models.loaded import Loaded, Span
+from headbook.looking.naming import first_kind, place, shape_of
+from headbook.models.capture import Capturable, Point, capture
+from headbook.models.loaded import Loaded
 from headbook.syntax.alignment import NO_WORD, align_all
 from headbook.trees import ROOT, Tree
 from headbook.types import Kind, UserError
 
 AT_ONCE = 64
 """Sentences that are read together."""
-WORDS = re.compile(r"\w+(?:['’]\w+)?|[^\w\s]")
-"""Words of a sentence that comes without a tree."""
+LETTERS = r"[\w&&[^\p{Han}]]+"
+WORDS = Regex(rf"\p{{Han}}|{LETTERS}(?:(?:['’]|(?<=\d)[.,](?=\d)){LETTERS})*|(?!\s)\X")
+"""Words of a sentence without a tree: don't, 1,000.5, one Chinese character, one sign or emoji."""
+SPLIT = pre_tokenizers.Split(WORDS, "removed", invert=True)
 START = "▸"
 """The symbol that a translator's decoder reads before its first token."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Attention:
     """Attention of all heads in one sentence.
 
@@ -35,7 +37,8 @@ class Attention:
     [layer, head, word, key]: from a word the mean over its tokens, to a word the sum over its
     tokens (Clark et al. 2019). Special tokens are left out, so a row sums to less than 1 by what
     rests on them. `pieces` counts each word's tokens; a word without any has zeros. `a["L6H5"]`
-    and `a[5, 4]` are the matrix [word, key] of the fifth head in the sixth layer.
+    and `a[5, 4]` are the matrix [word, key] of the fifth head in the sixth layer. Where layers of
+    a pruned model differ in their number of heads, missing heads are NaN.
     """
 
     words: tuple[str, ...]
@@ -50,26 +53,38 @@ class Attention:
         return self.weights[at]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Attentions(Sequence):
-    """Attention in several sentences, computed when it is asked for, in the sentences' order."""
+    """Attention in several sentences, computed as it is read, in the order of the sentences.
+
+    UserError where the model has other weights or silent heads by then.
+    """
 
     model: Loaded
     sentences: tuple[Tree, ...]
     kind: Kind
     units: str
+    _asked: list = field(repr=False)  # the model's state when attention was asked for
 
     def __len__(self) -> int:
         return len(self.sentences)
 
-    def __getitem__(self, number: int) -> Attention:
-        return _read(self.model, [self.sentences[number]], self.kind, self.units)[0]
+    def __getitem__(self, number: int | slice) -> "Attention | Attentions":
+        if isinstance(number, slice):
+            return replace(self, sentences=self.sentences[number])
+        return self._of([self.sentences[number]])[0]
 
     def __iter__(self) -> Iterator[Attention]:
         parts = range(0, len(self), AT_ONCE)
         for at in tqdm(parts, "attention", leave=False, delay=5):
-            some = self.sentences[at : at + AT_ONCE]
-            yield from _read(self.model, some, self.kind, self.units)
+            yield from self._of(self.sentences[at : at + AT_ONCE])
+
+    def _of(self, some: Sequence[Tree]) -> list[Attention]:
+        if self._asked != _state(self.model.network):
+            raise UserError(
+                f"{self.model.name} has changed since; ask for attention and read it in one block"
+            )
+        return _read(self.model, some, self.kind, self.units)
 
 
 def attention(
@@ -81,34 +96,45 @@ def attention(
     """Attention of every head in a sentence, or in each sentence of a text.
 
     `text` is a sentence or a tree, which gives one `Attention`; or several of them, or what
-    `hb.text` returns, which gives a sequence of `Attention`. With `units="tokens"` the model's own
-    tokens take the place of words, special ones among them, and rows sum to 1. `kind` is encoder,
-    decoder or cross; by default the encoder, or the decoder where there is none. Decoder and
-    cross-attention of a translation model are those of its own greedy translation.
+    `hb.text` returns, which gives a sequence of `Attention`. It is computed as it is read: read it
+    inside the block of `hb.close` or the loop over `hb.nulls` where it was asked for. With
+    `units="tokens"` the model's own tokens take the place of words, special ones among them, and
+    rows sum to 1. A sentence without a tree is split at spaces and punctuation.
 
-    UserError for a kind that the model lacks, other units, and a text without sentences.
+    `kind` is encoder, decoder or cross; by default the encoder, or the decoder where there is none.
+    Decoder and cross-attention of a translation model are those of its own greedy translation: in
+    the decoder a token asks when it is read (the first is ▸, the start), in cross-attention when it
+    is predicted.
+
+    UserError for a kind that the model lacks, other units, and a text without words.
     """
     if units not in ("words", "tokens"):
         raise UserError(f"units is {units!r}; use words or tokens")
-    kinds = {each for each, _, _ in model.network.attentions()}
-    kind = first_kind(kinds) if kind is None else Kind(kind)
+    kinds = list(shape_of(model.network))
+    kind = first_kind(kinds) if kind is None else kind
     if kind not in kinds:
-        raise UserError(f"{model.name} has no {kind} attention; it has {', '.join(sorted(kinds))}")
-    if isinstance(text, str | Tree):
-        return _read(model, [_tree(text)], kind, units)[0]
+        raise UserError(f"{model.name} has no {kind} attention; it has {', '.join(kinds)}")
+    single = isinstance(text, str | Tree)
     if isinstance(text, Text):
         text = text.trees or text.sentences
-    sentences = tuple(map(_tree, text))
-    if not sentences:
-        raise UserError("the text has no sentence")
-    return Attentions(model, sentences, kind, units)
+    trees = tuple(map(_tree, [text] if single else text))
+    if not all(trees) or not trees:
+        raise UserError("no words to attend to: give sentences that are not empty")
+    found = Attentions(model, trees, Kind(kind), units, _state(model.network))
+    return found[0] if single else found
 
 
 def _tree(sentence: str | Tree) -> Tree:
     if isinstance(sentence, Tree):
         return sentence
-    words = tuple(match.span() for match in WORDS.finditer(sentence))
+    words = tuple(span for _, span in SPLIT.pre_tokenize_str(sentence))
     return Tree(sentence, words, (ROOT,) * len(words), ("",) * len(words))
+
+
+def _state(network: Capturable) -> list:
+    """What silent heads and null networks change: where weights lie in memory, and the gates."""
+    gates = [block.gate for _, _, block in network.attentions()]
+    return [[weight.data_ptr() for weight in network.parameters()], gates]
 
 
 @dataclass(frozen=True)
@@ -119,57 +145,64 @@ class _Side:
     pieces: Int[Tensor, " token"]
 
     @classmethod
-    def of(cls, model: Loaded, tree: Tree, units: str, shifted: bool | None = None) -> "_Side":
-        """Of the source; or of a translation, whose tokens the decoder reads one later."""
-        target = shifted is not None
-        spans: list[Span | None] = model.spans(tree.text, target)
-        names = model.pieces(tree.text, target)
-        if shifted:
-            spans, names = [None, *spans[:-1]], [START, *names[:-1]]
+    def of(
+        cls, model: Loaded, tree: Tree, units: str, target: bool = False, read: bool = False
+    ) -> "_Side":
+        """The source; or the translation, predicted or `read` by the decoder, one token later."""
         if units == "tokens":
+            names = model.pieces(tree.text, target)
+            names = [START, *names[:-1]] if read else names
             return cls(tuple(names), torch.arange(len(names)))
-        if shifted:  # the last token is not read
-            covered = max((span[1] for span in spans if span), default=0)
-            kept = [span for span in tree.words if span[0] < covered]
-            tree = Tree(tree.text[:covered], *_unparsed(kept, covered))
-        return cls(tree.forms, align_all(tree, spans).pieces)
-
-
-def _unparsed(words: Sequence[Span], end: int) -> tuple:
-    cut = tuple((start, min(stop, end)) for start, stop in words)
-    return cut, (ROOT,) * len(cut), ("",) * len(cut)
+        pieces = align_all(tree, model.spans(tree.text, target)).pieces
+        pieces = torch.cat([pieces.new_tensor([NO_WORD]), pieces[:-1]]) if read else pieces
+        return cls(tree.forms, pieces)
 
 
 def _read(model: Loaded, trees: Sequence[Tree], kind: Kind, units: str) -> list[Attention]:
     """Attention in these sentences, read in batches, one layer's token weights at a time."""
-    sentences, targets = [tree.text for tree in trees], None
+    sentences, targets, shape = [tree.text for tree in trees], None, shape_of(model.network)
     keys = [_Side.of(model, tree, units) for tree in trees]
     asks = keys
-    if kind is not Kind.ENCODER and model.languages[1] is not None:
+    if kind is not Kind.ENCODER and Kind.CROSS in shape:
         targets = model.translate(sentences)
-        translated = [_tree(target) for target in targets]
-        asks = [_Side.of(model, each, units, kind is Kind.DECODER) for each in translated]
+        asks = [_Side.of(model, _tree(each), units, True, kind is Kind.DECODER) for each in targets]
         keys = keys if kind is Kind.CROSS else asks
     found: dict[int, Attention] = {}
-    model.network.eval()
-    for batch in model.batches(sentences, targets, 2048):
-        rows = batch.sentences.tolist()
-        sides = [(asks[row], keys[row]) for row in rows]
-        batch = batch.to(next(model.network.parameters()).device)
-        keep = _between(sides)
-        with torch.inference_mode(), capture(model.network, {Point.WEIGHTS}, {kind}, keep) as tape:
-            model.network(batch)
-        layers = tape[kind, Point.WEIGHTS]
-        for at, (row, (asking, looked)) in enumerate(zip(rows, sides, strict=True)):
-            some = torch.stack([layer[at] for layer in layers]).cpu().numpy()
-            weights = np.zeros((*some.shape[:2], len(asking.units), len(looked.units)), "float32")
-            shared = some[:, :, : weights.shape[2], : weights.shape[3]]
-            weights[:, :, : shared.shape[2], : shared.shape[3]] = shared
-            count = np.bincount(
-                asking.pieces[asking.pieces != NO_WORD], minlength=len(asking.units)
-            )
-            found[row] = Attention(asking.units, looked.units, weights, kind, count)
+    network, training = model.network, model.network.training
+    network.eval()
+    try:
+        for batch in model.batches(sentences, targets, 2048):
+            rows = batch.sentences.tolist()
+            sides = [(asks[row], keys[row]) for row in rows]
+            batch = batch.to(next(network.parameters()).device)
+            record = capture(network, {Point.WEIGHTS}, {kind}, _between(sides))
+            with torch.inference_mode(), record as tape:
+                network(batch)
+            layers = [layer.cpu().numpy() for layer in tape[kind, Point.WEIGHTS]]
+            for at, (row, side) in enumerate(zip(rows, sides, strict=True)):
+                found[row] = _attention(kind, *side, shape[kind], [each[at] for each in layers])
+    finally:
+        network.train(training)
     return [found[row] for row in range(len(trees))]
+
+
+def _attention(
+    kind: Kind,
+    asking: _Side,
+    looked: _Side,
+    heads: Sequence[int],
+    layers: Sequence[Float[np.ndarray, "_ _ _"]],
+) -> Attention:
+    """One sentence's part of a batch; `layers` leave out those of no head."""
+    size = len(asking.units), len(looked.units)
+    weights = np.full((len(heads), max(heads), *size), np.nan, "float32")
+    given = iter(layers)
+    for own, count in zip(weights, heads, strict=True):
+        some = next(given)[:, : size[0], : size[1]] if count else np.zeros((0, 0, 0))
+        own[:count] = 0
+        own[:count, : some.shape[1], : some.shape[2]] = some
+    counts = np.bincount(asking.pieces[asking.pieces != NO_WORD], minlength=size[0])
+    return Attention(asking.units, looked.units, weights, kind, counts)
 
 
 def _between(sides: Sequence[tuple[_Side, _Side]]) -> Callable[[Tensor], Tensor]:
@@ -185,7 +218,7 @@ def _between(sides: Sequence[tuple[_Side, _Side]]) -> Callable[[Tensor], Tensor]
     return keep
 
 
-def _padded(rows: Sequence[Int[Tensor, " token"]], width: int) -> Int[Tensor, "batch token"]:
+def _padded(rows: Sequence[Int[Tensor, " _"]], width: int) -> Int[Tensor, "batch token"]:
     found = torch.full((len(rows), width), NO_WORD)
     for row, pieces in zip(found, rows, strict=True):
         row[: len(pieces)] = pieces

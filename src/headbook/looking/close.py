@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from headbook.heads.nulls import NULLS, Null, without_knowledge
 from headbook.looking.naming import named
-from headbook.models.gates import closed
+from headbook.models.gates import FixedGate, closed
 from headbook.models.loaded import Loaded
 
 
@@ -14,10 +14,14 @@ def close(model: Loaded, heads: str | Collection[str]) -> Iterator[Loaded]:
     """The model with these heads silent for as long as the block lasts.
 
     A silent head adds nothing: its output is multiplied by 0 before the output projection (Michel
-    et al. 2019). `heads` are names such as "L6H5" or "cross L2H1". UserError for a head that the
-    model lacks.
+    et al. 2019). `heads` are names such as "L6H5" or "cross L2H1"; heads that were silent before
+    stay so. UserError for a head that the model lacks.
     """
+    own = [block.gate for _, _, block in model.network.attentions()]
     with closed(model.network, named(model.network, heads)):
+        for gate, (_, _, block) in zip(own, model.network.attentions(), strict=True):
+            if gate is not None:
+                block.gate = FixedGate(block.gate() * gate().detach())
         yield model
 
 
@@ -25,8 +29,8 @@ def nulls(model: Loaded, count: int = NULLS) -> Iterator[Loaded]:
     """Null networks: the model `count` times, its weight matrices permuted or drawn anew in turn.
 
     Such a network has the same shapes, tokens and positions and has learnt nothing, so the best of
-    its heads shows what luck and architecture alone give. The model has its own weights back when
-    the loop ends.
+    its heads shows what luck and architecture alone give. It is the same object each time, to be
+    measured inside the loop; when the loop ends, the model has its own weights back.
     """
     for number in range(count):
         with without_knowledge(model.network, list(Null)[number % len(Null)], number):

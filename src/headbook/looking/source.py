@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headbook import paths
+from headbook.types import UserError
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,13 @@ class Source:
 
 
 def source(function: Callable) -> Source:
-    """The source code of a function of the package, with its file and line, to be shown on a page.
+    """The source code of a function or class of the package, with its file and line.
 
-    UserError is not raised: what has no source in Python gives Python's own TypeError or OSError.
+    UserError for what the package does not define.
     """
-    lines, first = inspect.getsourcelines(inspect.unwrap(function))
-    file = Path(inspect.getsourcefile(inspect.unwrap(function)))
-    inside = file.relative_to(paths.REPOSITORY) if file.is_relative_to(paths.REPOSITORY) else file
-    return Source("".join(lines), f"{inside}:{first}")
+    own = inspect.unwrap(function)
+    if not str(getattr(own, "__module__", "")).startswith("headbook."):
+        raise UserError(f"{own!r} is not of the package; hb.source shows its functions and classes")
+    lines, first = inspect.getsourcelines(own)
+    file = Path(inspect.getsourcefile(own)).relative_to(Path(paths.__file__).parent)
+    return Source("".join(lines), f"src/headbook/{file.as_posix()}:{first}")

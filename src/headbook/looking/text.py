@@ -31,7 +31,7 @@ def text(
     first: int | None = None,
     pipeline: str = AUTO,
 ) -> Text:
-    """Sentences with their dependency trees, for `measure`.
+    """Sentences with their dependency trees, to measure heads on; `Text` says what they hold.
 
     `source` is the name of a treebank ("ewt-sample", which is always there; "ud-ewt", "ud-pud-en",
     …), a CoNLL-U file (.conllu, .conllu.gz), a plain text file with one sentence per line, or a

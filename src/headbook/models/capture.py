@@ -111,7 +111,8 @@ def capture(
     """Records `points` of the attention blocks of these kinds during the block, on a fresh tape.
 
     With `keep` only what it makes of each value stays, so that one layer's weights are held at a
-    time. Attention takes its explicit path meanwhile. Captures do not nest: RuntimeError.
+    time. Attention takes its explicit path meanwhile. Captures of a block do not nest:
+    RuntimeError.
     """
     tape = Tape()
     blocks = [block for block in model.attentions() if block[0] in kinds]

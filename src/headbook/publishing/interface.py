@@ -1,10 +1,12 @@
-"""The page of the public interface, from the docstrings and signatures of the five names."""
+"""The page of the public interface, from the docstrings and signatures of the public names."""
 
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from typing import get_args
 
 import headbook as hb
+from headbook.models.loaded import Loaded
 
 OPENING = """\
 # The public interface
@@ -13,31 +15,38 @@ OPENING = """\
 import headbook as hb
 ```
 
-Five names measure the heads of any model; {doc}`page 60 </_executed/60_five_lines>` uses them.
-An error that the caller can mend, such as an unknown name, is a `headbook.types.UserError` of one
-line."""
+These names load a model of any origin, look at the attention of its heads and measure them;
+{doc}`page 60 </_executed/60_five_lines>` uses them. An error that the caller can mend, such as an
+unknown name, is a `headbook.types.UserError` of one line."""
 ENTRY = re.compile(r"([a-z_][\w, …]*): (\S.*)", re.DOTALL)
 """An entry of a list of columns: `score, low, high: on the second half, …`."""
-LOADED = "What `hb.load` returns"
-TEXT = "What `hb.text` returns"
 
 
 def page() -> str:
     """The page in MyST Markdown: every name with signature, docstring, and what it returns."""
-    from headbook.artefacts.texts import Text
-    from headbook.models.loaded import Loaded
+    parts = [OPENING]
+    for name in (each for each in hb.__all__ if each != "plots"):
+        function = getattr(hb, name)
+        parts.append(_function(f"hb.{name}", function))
+        parts += [
+            _members(f"hb.{name} returns {each.__name__}", each) for each in _returned(function)
+        ]
+    return "\n\n".join([*parts, *_plots()]) + "\n"
 
-    parts = [
-        OPENING,
-        _function("hb.load", hb.load),
-        _members(LOADED, Loaded),
-        _function("hb.text", hb.text),
-        _members(TEXT, Text),
-        _function("hb.measure", hb.measure),
-        _function("hb.roles", hb.roles),
-        *_plots(),
+
+def _returned(function: Callable) -> list[type]:
+    """The package's own classes that a function returns; a model is described where it is loaded,
+    and what a context manager gives is of the same class."""
+    hint = inspect.signature(function).return_annotation
+    found = [hint, *get_args(hint)]
+    described = function.__name__ == "load"
+    return [
+        each
+        for each in found
+        if inspect.isclass(each)
+        and each.__module__.startswith("headbook.")
+        and (each is not Loaded or described)
     ]
-    return "\n\n".join(parts) + "\n"
 
 
 def _function(name: str, function: Callable, level: str = "##") -> str:
@@ -73,7 +82,11 @@ def _members(title: str, of: type) -> str:
         if inspect.isfunction(member) and not name.startswith("_")
     ]
     hints = of.__annotations__.items()
-    named = [f"- `{name}: {_bare(inspect.formatannotation(hint))}`" for name, hint in hints]
+    named = [
+        f"- `{name}: {_bare(inspect.formatannotation(hint))}`"
+        for name, hint in hints
+        if name[0] != "_"
+    ]
     return "\n\n".join([f"### {title}", markdown(_doc(of)), "\n".join(named), *methods])
 
 

@@ -1,0 +1,322 @@
+"""Attention between words and between tokens, against hand counts and one sentence at a time."""
+
+import unicodedata
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_hugging import bart, bert, gpt2, save
+
+import headbook as hb
+from headbook.artefacts.texts import Text
+from headbook.looking import attention as module
+from headbook.looking.naming import named
+from headbook.looking.ours import OurModel
+from headbook.models.capture import Point, capture
+from headbook.models.gates import closed
+from headbook.models.loaded import Loaded
+from headbook.models.transformer import Transformer
+from headbook.pruning.surgery import take_out
+from headbook.trees import ROOT, Tree
+from headbook.types import Kind, UserError
+
+LENGTHS = (33, 1, 129, 9, 2)
+CLOSE = {"rtol": 1e-5, "atol": 1e-6}
+
+
+@pytest.fixture(scope="module")
+def ladder(sample: Text) -> list[str]:
+    """One sentence of each length in words, the longest in the middle."""
+    words = [word for sentence in sample.sentences for word in sentence.split() if word.isalpha()]
+    return [" ".join(words[7 * length : 8 * length]) for length in LENGTHS]
+
+
+def weights_of(
+    model: Loaded, sentence: str, kind: Kind = Kind.ENCODER, target: str | None = None
+) -> np.ndarray:
+    """Between tokens of one sentence that is read alone, [layer, head, query, key]."""
+    (batch,) = model.batches([sentence], None if target is None else [target])
+    with torch.inference_mode(), capture(model.network, {Point.WEIGHTS}) as tape:
+        model.network(batch)
+    return np.stack([layer[0].numpy() for layer in tape[kind, Point.WEIGHTS]])
+
+
+def by_hand(tokens: np.ndarray, *sides: tuple) -> np.ndarray:
+    """Means over the tokens of the asking word of sums over those of the other, in loops.
+
+    A side is the words' spans and the tokens' spans.
+    """
+    owned = [
+        [
+            [at for at, span in enumerate(spans) if span and start <= span[0] < end]
+            for start, end in words
+        ]
+        for words, spans in sides
+    ]
+    found = np.zeros((*tokens.shape[:2], len(owned[0]), len(owned[1])))
+    for row, asking in enumerate(owned[0]):
+        for column, looked in enumerate(owned[1]):
+            sums = [sum(tokens[:, :, one, other] for other in looked) for one in asking]
+            found[:, :, row, column] = sum(sums) / max(len(asking), 1)
+    return found
+
+
+def words_between_spaces(sentence: str) -> list[tuple[int, int]]:
+    found, edge = [], 0
+    for word in sentence.split():
+        start = sentence.index(word, edge)
+        edge = start + len(word)
+        found.append((start, edge))
+    return found
+
+
+def test_words_of_two_tokens_by_hand(with_weights: Callable):
+    text = "New York is big"
+    tokens = torch.tensor(
+        [
+            [0.1, 0.2, 0.3, 0.4, 0.0],
+            [0.5, 0.1, 0.1, 0.1, 0.2],
+            [0.2, 0.3, 0.1, 0.1, 0.3],
+            [0.0, 0.0, 1.0, 0.0, 0.0],
+            [0.0, 0.0, 0.0, 0.0, 1.0],
+        ]
+    )
+    model = with_weights({text: torch.stack([tokens, tokens.T])[None]})
+    # "is" is cut in two where the model has one token: the second part has none of its own
+    tree = Tree(text, ((0, 8), (9, 10), (10, 11), (12, 15)), (ROOT,) * 4, ("",) * 4)
+    found = hb.attention(model, tree)
+    expected = [[0.45, 0.2, 0, 0.25], [0.5, 0.1, 0, 0.1], [0, 0, 0, 0], [0, 1, 0, 0]]
+    np.testing.assert_allclose(found["L1H1"], expected, **CLOSE)
+    turned = [[0.45, 0.25, 0, 0], [0.4, 0.1, 0, 1], [0, 0, 0, 0], [0.5, 0.1, 0, 0]]
+    np.testing.assert_allclose(found["L1H2"], turned, **CLOSE)
+    assert found.words == found.keys == ("New York", "i", "s", "big")
+    assert found.pieces.tolist() == [2, 1, 0, 1] and found.kind is Kind.ENCODER
+
+
+def test_a_ragged_text_is_read_as_its_sentences_are_one_by_one(ours: OurModel, ladder: list[str]):
+    found = hb.attention(ours, ladder)
+    assert len(found) == len(LENGTHS) and [len(each.words) for each in found] == list(LENGTHS)
+    for sentence, each in zip(ladder, found, strict=True):
+        side = words_between_spaces(sentence), ours.spans(sentence)
+        expected = by_hand(weights_of(ours, sentence), side, side)
+        np.testing.assert_allclose(each.weights, expected, **CLOSE)
+        alone = hb.attention(ours, sentence)
+        np.testing.assert_allclose(alone.weights, expected, **CLOSE)
+        assert each.words == alone.words == tuple(sentence.split())
+        assert (each.pieces == alone.pieces).all()
+        assert each.pieces.sum() == sum(span is not None for span in ours.spans(sentence))
+
+
+def test_a_text_is_a_sequence(ours: OurModel, sample: Text, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "AT_ONCE", 3)
+    text = replace(sample, sentences=sample.sentences[:8], trees=sample.trees[:8])
+    found = hb.attention(ours, text)
+    every = list(found)
+    assert [each.words for each in every] == [tree.forms for tree in text.trees]
+    np.testing.assert_allclose(found[-1].weights, every[7].weights, **CLOSE)
+    assert [each.words for each in found[2:5]] == [each.words for each in every[2:5]]
+    with pytest.raises(IndexError):
+        found[8]
+    plain = hb.attention(ours, replace(text, trees=()))
+    assert "".join(plain[0].words) == text.sentences[0].replace(" ", "")
+
+
+def test_a_head_by_its_name_and_by_its_place(ours: OurModel):
+    found = hb.attention(ours, "One sentence.")
+    assert np.shares_memory(found["L2H1"], found[1, 0])
+    assert (found["L2H1"] == found.weights[1, 0]).all()
+    assert (found["encoder L2H1"] == found[1, 0]).all()
+    for name in ("L3H1", "L1H3", "L0H1", "cross L1H1", "head 1"):
+        with pytest.raises(UserError) as caught:
+            found[name]
+        assert "\n" not in str(caught.value)
+
+
+def test_between_tokens_rows_are_the_models_own_and_sum_to_one(ours: OurModel, ladder: list[str]):
+    for sentence, each in zip(ladder, hb.attention(ours, ladder, units="tokens"), strict=True):
+        assert each.words == each.keys == tuple(ours.pieces(sentence))
+        np.testing.assert_allclose(each.weights, weights_of(ours, sentence), **CLOSE)
+        np.testing.assert_allclose(each.weights.sum(-1), 1, **CLOSE)
+        assert (each.pieces == 1).all()
+
+
+@pytest.fixture
+def translated(ours: OurModel, ladder: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Translations of the ladder, one of them empty: it is the ladder backwards."""
+    targets = [*reversed(ladder[1:]), ""]
+    known = dict(zip(ladder, targets, strict=True))
+    monkeypatch.setattr(OurModel, "translate", lambda _, given: [known[each] for each in given])
+    return targets
+
+
+def test_a_decoder_asks_where_it_reads_a_word(
+    ours: OurModel, ladder: list[str], translated: list[str]
+):
+    found = hb.attention(ours, ladder, kind="decoder")
+    tokens = hb.attention(ours, ladder, units="tokens", kind=Kind.DECODER)
+    for sentence, target, each, pieces in zip(ladder, translated, found, tokens, strict=True):
+        weights = weights_of(ours, sentence, Kind.DECODER, target)
+        read = [None, *ours.spans(target, True)[:-1]]
+        side = words_between_spaces(target), read
+        np.testing.assert_allclose(each.weights, by_hand(weights, side, side), **CLOSE)
+        assert each.words == each.keys == tuple(target.split()) and each.kind is Kind.DECODER
+        assert not np.triu(each.weights, 1).any() and not np.triu(pieces.weights, 1).any()
+        np.testing.assert_allclose(pieces.weights, weights, **CLOSE)
+        assert pieces.words == (module.START, *ours.pieces(target, True)[:-1])
+
+
+def test_cross_attention_asks_where_a_word_is_predicted(
+    ours: OurModel, ladder: list[str], translated: list[str]
+):
+    found = hb.attention(ours, ladder, kind="cross")
+    tokens = hb.attention(ours, ladder, units="tokens", kind="cross")
+    for sentence, target, each, pieces in zip(ladder, translated, found, tokens, strict=True):
+        weights = weights_of(ours, sentence, Kind.CROSS, target)
+        asks = words_between_spaces(target), ours.spans(target, True)
+        keys = words_between_spaces(sentence), ours.spans(sentence)
+        np.testing.assert_allclose(each.weights, by_hand(weights, asks, keys), **CLOSE)
+        assert each.words == tuple(target.split()) and each.keys == tuple(sentence.split())
+        np.testing.assert_allclose(pieces.weights, weights, **CLOSE)
+        assert pieces.words == tuple(ours.pieces(target, True))
+        assert (each["cross L1H2"] == each[0, 1]).all()
+
+
+def test_an_untrained_model_is_asked_for_its_own_translation(ours: OurModel):
+    (target,) = ours.translate(["One sentence."])
+    found = hb.attention(ours, "One sentence.", units="tokens", kind="cross")
+    assert found.words == tuple(ours.pieces(target, True))
+
+
+@pytest.mark.parametrize(
+    ("made", "kinds"),
+    [(bert, ["encoder"]), (gpt2, ["decoder"]), (bart, ["encoder", "decoder", "cross"])],
+)
+def test_a_model_of_transformers(
+    made: Callable, kinds: list[str], sample: Text, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    sentences = [each for each in sample.sentences[:9] if len(each.split()) < 40]
+    save(made(), sentences, tmp_path)
+    model = hb.load(tmp_path)
+    monkeypatch.setattr(type(model), "translate", lambda _, given: list(given))
+    for kind in kinds:
+        for each, sentence in zip(
+            hb.attention(model, sentences, kind=kind), sentences, strict=True
+        ):
+            target = sentence if "cross" in kinds else None
+            weights = weights_of(model, sentence, Kind(kind), target)
+            keys = module._tree(sentence).words, model.spans(sentence)
+            late = kind == "decoder" and target is not None  # a token asks where it is read
+            asks = (keys[0], [None, *keys[1][:-1]]) if late else keys
+            expected = by_hand(weights, asks, asks if kind == "decoder" else keys)
+            np.testing.assert_allclose(each.weights, expected, **CLOSE)
+            assert np.triu(each.weights, 1).any() == (kind != "decoder")
+    assert hb.attention(model, sentences)[0].kind == kinds[0]
+    if "encoder" not in kinds:
+        with pytest.raises(UserError, match="no encoder"):
+            hb.answers(model, sample.trees[:2])
+    missing = {"encoder", "decoder", "cross"} - set(kinds)
+    for kind in missing:
+        with pytest.raises(UserError, match=f"has no {kind} attention"):
+            hb.attention(model, sentences, kind=kind)
+
+
+@pytest.mark.parametrize("given", ["", "  \n", [], ["One.", " "], ("",)])
+def test_a_text_without_words_is_refused(ours: OurModel, given: object):
+    for units in ("words", "tokens"):
+        with pytest.raises(UserError) as caught:
+            hb.attention(ours, given, units=units)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", [{"units": "letters"}, {"kind": "self"}])
+def test_an_unknown_setting_is_refused(ours: OurModel, wrong: dict[str, str]):
+    with pytest.raises(UserError, match=next(iter(wrong.values()))) as caught:
+        hb.attention(ours, "One sentence.", **wrong)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "words"),
+    [
+        ("They don't know, do they?", "They|don't|know|,|do|they|?"),
+        ("It’s 1,000.5 km—a (well-known) state…", "It’s|1,000.5|km|—|a|(|well|-|known|)|state|…"),
+        ("'Quoted', dogs' rock'n'roll.", "'|Quoted|'|,|dogs|'|rock'n'roll|."),
+        ("Он сказал: «да».", "Он|сказал|:|«|да|»|."),
+        ("我爱你。Hello世界", "我|爱|你|。|Hello|世|界"),
+        ("cafe\u0301 हिन्दी में", "cafe\u0301|हिन्दी|में"),
+        ("10% of $3.14 👍🏽!", "10|%|of|$|3.14|👍🏽|!"),
+    ],
+)
+def test_words_of_a_plain_sentence(ours: OurModel, sentence: str, words: str):
+    assert hb.attention(ours, sentence).words == tuple(words.split("|"))
+
+
+@given(st.text(max_size=40))
+def test_no_letter_or_sign_is_lost(sentence: str):
+    tree = module._tree(sentence)
+    kept = [at for start, end in tree.words for at in range(start, end)]
+    assert len(kept) == len(set(kept))
+    seen = {at for at, each in enumerate(sentence) if unicodedata.category(each)[0] in "LMNPS"}
+    assert seen <= set(kept)
+    assert all({unicodedata.category(each)[0] for each in form} - {"Z"} for form in tree.forms)
+
+
+def test_one_layers_tokens_are_held_at_a_time(
+    ours: OurModel, ladder: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    shapes = []
+
+    @contextmanager
+    def watched(*arguments: object):
+        with capture(*arguments) as tape:
+            yield tape
+        assert (Kind.DECODER, Point.WEIGHTS) not in tape and (Kind.ENCODER, Point.KEYS) not in tape
+        shapes.extend(layer.shape for layer in tape[Kind.ENCODER, Point.WEIGHTS])
+
+    monkeypatch.setattr(module, "capture", watched)
+    found = hb.attention(ours, ladder[2])
+    (tokens,) = {len(ours.pieces(ladder[2]))}
+    assert len(shapes) == 2 and all(max(shape) <= len(found.words) + 1 < tokens for shape in shapes)
+
+
+def test_a_model_in_training_is_looked_at_without_dropout_and_goes_on(ours: OurModel):
+    torch.manual_seed(1)
+    network = Transformer(replace(ours.network.config, dropout=0.5)).train()
+    dropping = replace(ours, network=network)
+    found = [hb.attention(dropping, "One more sentence.").weights for _ in range(2)]
+    assert (found[0] == found[1]).all() and network.training and network.encoder[0].training
+    assert all(block.record is None for _, _, block in network.attentions())
+
+
+def test_attention_is_read_where_it_was_asked_for(ours: OurModel, ladder: list[str]):
+    own = hb.attention(ours, ladder)
+    before = own[3].weights
+    with hb.close(ours, "L1H2"):
+        silent = hb.attention(ours, ladder)
+        inside = silent[3].weights
+        with pytest.raises(UserError):
+            own[3]
+    assert not np.allclose(inside[1], before[1]) and np.allclose(inside[0], before[0])
+    with pytest.raises(UserError) as caught:
+        list(silent)
+    assert "\n" not in str(caught.value)
+    kept = [hb.attention(null, ladder) for null in hb.nulls(ours, 1)]
+    with pytest.raises(UserError):
+        kept[0][3]
+    assert (own[3].weights == before).all()
+
+
+def test_heads_that_a_pruned_layer_lacks_are_missing(ours: OurModel, ladder: list[str]):
+    heads = named(ours.network, ["L1H1", "L1H2", "L2H2"])
+    with closed(ours.network, heads):
+        pruned = replace(ours, network=take_out(ours.network))
+        gated = hb.attention(ours, ladder[3])
+    found = hb.attention(pruned, ladder[3])
+    np.testing.assert_allclose(found["L2H1"], gated["L2H1"], **CLOSE)
+    assert np.isnan(found.weights[0]).all() and found.weights.shape[:2] == (2, 1)

@@ -1,0 +1,147 @@
+"""Silent heads and null networks: what changes inside the block, and that all of it comes back."""
+
+import copy
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import headbook as hb
+from headbook.artefacts.texts import Text
+from headbook.heads.confidence import Confidence
+from headbook.heads.nulls import Null, null_values
+from headbook.looking.answers import per_sentence
+from headbook.looking.ours import OurModel
+from headbook.models.gates import FixedGate
+from headbook.types import Kind, UserError
+
+CLOSE = {"rtol": 1e-5, "atol": 1e-6}
+TEXT = ["The dog sees a cat .", "It sleeps ."]
+
+
+@pytest.fixture
+def model(ours: OurModel) -> OurModel:
+    return replace(ours, network=copy.deepcopy(ours.network))
+
+
+def logits(model: OurModel) -> Tensor:
+    (batch,) = model.batches(TEXT, TEXT)
+    with torch.inference_mode():
+        return model.network(batch)[batch.target_mask]
+
+
+def gates(model: OurModel) -> list:
+    return [block.gate for _, _, block in model.network.attentions()]
+
+
+@pytest.mark.parametrize(
+    ("heads", "places"),
+    [
+        ("L2H1", [(Kind.ENCODER, 1, 0)]),
+        (["L1H2", "cross L2H2", "decoder L1H1", "L1H1"],
+         [(Kind.ENCODER, 0, 1), (Kind.CROSS, 1, 1), (Kind.DECODER, 0, 0), (Kind.ENCODER, 0, 0)]),
+        ([], []),
+    ],
+)  # fmt: skip
+def test_silent_heads_are_those_whose_columns_of_w_o_are_zero(model, heads, places):
+    cut = replace(model, network=copy.deepcopy(model.network))
+    blocks = {(kind, layer): block for kind, layer, block in cut.network.attentions()}
+    for kind, layer, head in places:
+        with torch.no_grad():
+            blocks[kind, layer].output.weight[:, 8 * head : 8 * head + 8] = 0
+    whole = logits(model)
+    with hb.close(model, heads) as silent:
+        assert silent is model
+        torch.testing.assert_close(logits(silent), logits(cut), **CLOSE)
+        assert torch.allclose(logits(silent), whole, **CLOSE) == (not places)
+    assert torch.equal(logits(model), whole)
+
+
+def test_gates_come_back_also_after_an_error(model):
+    halved = FixedGate(torch.tensor([0.5, 1.0]))
+    next(block for _, _, block in model.network.attentions()).gate = halved
+    before, whole = gates(model), logits(model)
+    with hb.close(model, "L2H1"):
+        assert gates(model) != before
+    assert gates(model) == before
+    with pytest.raises(ZeroDivisionError), hb.close(model, "L1H1"):
+        raise ZeroDivisionError
+    assert gates(model) == before and torch.equal(logits(model), whole)
+
+
+def test_what_was_silent_stays_silent(model):
+    with hb.close(model, ["L1H1", "L1H2"]):
+        both = logits(model)
+    with hb.close(model, "L1H1"), hb.close(model, "L1H2"):
+        torch.testing.assert_close(logits(model), both, **CLOSE)
+    first = next(block for _, _, block in model.network.attentions())
+    first.gate = FixedGate(torch.tensor([0.5, 1.0]))
+    with hb.close(model, "L1H2"):
+        assert first.gate().tolist() == [0.5, 0]
+
+
+@pytest.mark.parametrize("name", ["L3H1", "L1H3", "L0H1", "cross L9H1", "head five", ""])
+def test_an_unknown_head_is_refused_and_nothing_is_closed(model, name):
+    with pytest.raises(UserError) as caught, hb.close(model, ["L1H1", name]):
+        pass
+    assert "\n" not in str(caught.value) and gates(model) == [None] * 6
+
+
+def own(model: OurModel) -> list[tuple[int, Tensor]]:
+    return [(each.data_ptr(), each.detach().clone()) for each in model.network.parameters()]
+
+
+def unchanged(model: OurModel, before: list[tuple[int, Tensor]]) -> bool:
+    return all(
+        one == other and torch.equal(values, kept)
+        for (one, values), (other, kept) in zip(own(model), before, strict=True)
+    )
+
+
+def test_null_networks_are_permuted_and_drawn_in_turn(model):
+    before, seen = own(model), []
+    for number, null in enumerate(hb.nulls(model, 4)):
+        assert null is model
+        for (_, values), (_, kept) in zip(own(null), before, strict=True):
+            if values.ndim < 2:
+                assert torch.equal(values, kept)
+                continue
+            assert values.shape == kept.shape and not torch.equal(values, kept)
+            same = torch.equal(values.flatten().sort().values, kept.flatten().sort().values)
+            assert same == (number % 2 == 0)
+        seen.append(logits(null))
+    assert len(seen) == 4 and unchanged(model, before)
+    assert not any(torch.equal(one, other) for one, other in pairwise(seen))
+    assert not torch.equal(seen[0], seen[2]) and not torch.equal(seen[1], seen[3])
+
+
+def test_weights_are_the_models_own_after_break_and_after_an_error(model):
+    before = own(model)
+    for null in hb.nulls(model):
+        assert not unchanged(null, before)
+        break
+    assert unchanged(model, before)
+    with pytest.raises(ZeroDivisionError):
+        for null in hb.nulls(model):
+            assert not unchanged(null, before)
+            raise ZeroDivisionError
+    assert unchanged(model, before)
+    for _ in zip(hb.nulls(model), range(1), strict=False):
+        pass
+    assert unchanged(model, before)
+
+
+def test_nulls_are_those_of_the_measures(model, sample: Text):
+    sentences = sample.sentences[:6]
+    batches = model.batches(sentences, tokens=2048)
+    expected = null_values(
+        model.network, batches, lambda: {"c": Confidence(Kind.ENCODER, replicates=0)}, count=3
+    )
+    for number, null in enumerate(hb.nulls(model, 3)):
+        measure = {"c": Confidence(Kind.ENCODER, replicates=0)}
+        hits, asked = per_sentence(null, sentences, measure)["c"]
+        np.testing.assert_allclose(hits.sum(0) / asked.sum(0), expected.values["c"][number])
+    assert len(list(hb.nulls(model))) % len(Null) == 1  # as many of one as of the other, but one
