@@ -1,0 +1,56 @@
+"""The rows of a claim whose ledger entry points at cells of a published table."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from headbook import cells
+from headbook.artefacts import catalogue as trained
+from headbook.claims.ledger import Claim
+from headbook.claims.published import RELEASED
+from headbook.claims.verdict import COLUMNS, OPTIONAL
+from headbook.corpora.registry import registry
+from headbook.released import catalogue as released
+from headbook.types import UserError
+
+LABELS = ("corpus", "target", "seed")
+
+
+def rows(claim: Claim, root: Path | None = None) -> pd.DataFrame:
+    """One row per model, with the columns of a claims table, from the cells that `value` names.
+
+    The interval is that of the value's column, the baseline another column of the same row.
+    Corpus, target language and seed are those of the model catalogue, or the table's own where it
+    has such columns; a column `closed` is taken over. UserError for two rows of one model, for a
+    model that is in no catalogue, and for the faults of a reference.
+    """
+    try:
+        reference = cells.parse(claim.value)
+        found = cells.rows(reference, root)
+        named = {"value": reference.column, "baseline": claim.baseline}
+        named |= {end: f"{reference.column}_{end}" for end in ("low", "high")}
+        if lacking := {"model", claim.baseline} - {None, *found}:
+            raise UserError(f"{reference}: the table has no column {lacking.pop()}")
+        labels = pd.DataFrame([_labels(model) for model in found["model"]], index=found.index)
+    except UserError as fault:
+        raise UserError(f"claim {claim.id}: {fault}") from None
+    labels = labels.assign(**{name: found[name] for name in LABELS if name in found})
+    numbers = {name: found.get(column, np.nan) for name, column in named.items()}
+    frame = labels.assign(claim=claim.id, model=found["model"], **numbers)
+    if (repeated := frame.duplicated(["model", *LABELS])).any():
+        twice = frame["model"][repeated].iloc[0]
+        raise UserError(f"claim {claim.id}: {reference} leaves two rows of {twice}; add a key")
+    closed = {name: found[name] for name in OPTIONAL if name in found}
+    return frame.assign(**closed)[[*COLUMNS, *closed]].reset_index(drop=True)
+
+
+def _labels(model: str) -> dict[str, str]:
+    """Corpus, target language and seed of a model by its name."""
+    if model in (known := released.catalogue()):
+        languages = known[model].languages
+        return dict(zip(LABELS, (RELEASED, languages[1] if languages[1:] else "", ""), strict=True))
+    recipe = trained.recipe(model.partition("@")[0])  # a snapshot has the model's
+    corpus = Path(recipe.corpus).name
+    target = registry()[corpus].target if recipe.task is trained.Task.TRANSLATION else ""
+    return dict(zip(LABELS, (corpus, target, str(recipe.training.seed)), strict=True))
