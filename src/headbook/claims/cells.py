@@ -9,7 +9,7 @@ from headbook import cells
 from headbook.artefacts import catalogue as trained
 from headbook.claims.ledger import Claim
 from headbook.claims.published import RELEASED
-from headbook.claims.verdict import COLUMNS, OPTIONAL
+from headbook.claims.verdict import COLUMNS, OPTIONAL, seed_text
 from headbook.corpora.registry import registry
 from headbook.released import catalogue as released
 from headbook.types import UserError
@@ -21,9 +21,10 @@ def rows(claim: Claim, root: Path | None = None) -> pd.DataFrame:
     """One row per model, with the columns of a claims table, from the cells that `value` names.
 
     The interval is that of the value's column, the baseline another column of the same row.
-    Corpus, target language and seed are those of the model catalogue, or the table's own where it
-    has such columns; a column `closed` is taken over. UserError for two rows of one model, for a
-    model that is in no catalogue, and for the faults of a reference.
+    Corpus, target language and seed are the table's own where it has a column `corpus`, else those
+    of the model catalogue, with the table's seed if it has one; a column `closed` is taken over.
+    UserError for two rows of one model, for a model that is in no catalogue, and for the faults of
+    a reference.
     """
     try:
         reference = cells.parse(claim.value)
@@ -32,10 +33,13 @@ def rows(claim: Claim, root: Path | None = None) -> pd.DataFrame:
         named |= {end: f"{reference.column}_{end}" for end in ("low", "high")}
         if lacking := {"model", claim.baseline} - {None, *found}:
             raise UserError(f"{reference}: the table has no column {lacking.pop()}")
-        labels = pd.DataFrame([_labels(model) for model in found["model"]], index=found.index)
+        labels = found.reindex(columns=[*LABELS]).astype(object).fillna("")
+        if "corpus" not in found:
+            known = pd.DataFrame(map(_labels, found["model"]), found.index, [*LABELS])
+            labels = known.assign(**{name: labels[name] for name in LABELS if name in found})
     except UserError as fault:
         raise UserError(f"claim {claim.id}: {fault}") from None
-    labels = labels.assign(**{name: found[name] for name in LABELS if name in found})
+    labels["seed"] = labels["seed"].map(seed_text)
     numbers = {name: found.get(column, np.nan) for name, column in named.items()}
     frame = labels.assign(claim=claim.id, model=found["model"], **numbers)
     if (repeated := frame.duplicated(["model", *LABELS])).any():
