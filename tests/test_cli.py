@@ -16,8 +16,8 @@ from headbook.publishing import notebooks
 from headbook.types import UserError
 
 COMMANDS = (
-    "plan", "pack", "train", "run", "parameters", "publish", "explain", "models", "weights", "look",
-    "book", "bench", "corpora",
+    "plan", "pack", "train", "run", "parameters", "publish", "numbers", "explain", "models",
+    "weights", "look", "book", "bench", "corpora",
 )  # fmt: skip
 ENTRY = """
 [toy-de]
