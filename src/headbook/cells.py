@@ -105,7 +105,7 @@ def cell(reference: Reference, root: Path | None = None) -> Cell:
         raise UserError(f"{reference} leaves {len(left)} rows: {differences}; add a key")
     (row,) = (table.records[place] for place in left)
     value, *ends = (row.get(f"{column}{end}", np.nan) for end in ("", "_low", "_high"))
-    if pd.isna(value):
+    if pd.isna(value) or value == "":
         raise UserError(f"{reference} is an empty cell")
     needed = ("layer", "head") if reference.form == HEAD else ()
     needed = (f"{column}_low",) if reference.form.endswith("ci") else needed

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from published_table import put
 
 from headbook import paths
 from headbook.claims import cells, scorecard
@@ -36,9 +37,7 @@ QUESTIONS = {
 
 
 def published(root: Path, table: str = BEST, name: str = "best") -> Path:
-    (root / "13").mkdir(exist_ok=True)
-    (root / "13" / f"{name}.csv").write_text(table, encoding="utf-8")
-    return root
+    return put(root, f"13/{name}", table)
 
 
 def claim(value: str = VALUE, baseline: str | None = "offset") -> Claim:

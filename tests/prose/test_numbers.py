@@ -7,6 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from published_table import put
 from typer.testing import CliRunner
 
 from headbook import paths
@@ -25,10 +26,8 @@ def verdicts() -> Mapping[str, str]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    (tmp_path / "13").mkdir()
     table = "model,question,value\nminilm,verb → object,0.55\nminilm,object → verb,0.7\n"
-    (tmp_path / "13" / "best.csv").write_text(table, encoding="utf-8")
-    return tmp_path
+    return put(tmp_path, "13/best", table)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from published_table import put
 
 from headbook import paths
 from headbook.claims import scorecard
@@ -32,8 +33,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
     monkeypatch.setattr(sys, "path", [*sys.path, extensions])
     judged = Result(load().claim(CLAIM), "laptop", (), Verdict.CONTRADICTED)
     monkeypatch.setattr(scorecard, "current", lambda: {CLAIM: judged})
-    (tmp_path / "results" / "13").mkdir(parents=True)
-    (tmp_path / "results" / "13" / "best.csv").write_text(TABLE, encoding="utf-8")
+    put(tmp_path / "results", "13/best", TABLE)
     source = tmp_path / "source"
     (source / "_executed").mkdir(parents=True)
     settings = {"extensions": ["myst_parser", "prose_roles"], "root_doc": "_executed/13_page",
