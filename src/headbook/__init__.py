@@ -27,6 +27,7 @@ _HOMES = {
     "source": "looking.source",
     "best": "heads.halves",
     "shares": "heads.halves",
+    "view": "looking.view",
 }
 """The module of the package that each public name lives in."""
 __all__ = [*_HOMES, "plots"]
