@@ -81,7 +81,7 @@ def _dressed(notebook: NotebookNode, name: str) -> NotebookNode:
     title.source = f"{heading}\n{rest}"
     for cell in notebook.cells:
         for alt in _alternatives(cell):
-            cell.metadata["mystnb"] = {"image": {"alt": alt}}
+            cell.metadata.setdefault("mystnb", {})["image"] = {"alt": alt}
     return notebook
 
 
