@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from headbook.bench import marian, relevance
+from headbook.bench import marian, measuring, relevance
 from headbook.bench.config import BenchConfig
 from headbook.bench.contestants import Contestant, TrainingStep, build
 from headbook.bench.rounds import Spread, interleaved, ratio
@@ -28,7 +28,10 @@ TINY = BenchConfig(
 )
 
 
-def test_the_table_holds_every_row(capsys: pytest.CaptureFixture):
+def test_the_table_holds_every_row(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch):
+    """Memory is measured in this process: one of its own would import everything anew."""
+    monkeypatch.setattr(measuring, "_in_fresh_process", measuring.peak)
+    monkeypatch.setattr(relevance, "SENTENCES", 2)
     table = bench(TINY)
     assert table["quantity"].tolist() == [
         "training: ours",
