@@ -17,8 +17,8 @@ def view(
     heads: str | Sequence[str] | Mapping[str, str] | None = None,
     *,
     kind: Kind | str | None = None,
-    ask: Sequence[int | str] | None = None,
-    gold: Gold | None = None,
+    ask: int | str | Sequence[int | str] | None = None,
+    gold: Gold | Mapping[str, Gold] | None = None,
     units: str = "words",
     layout: str = "arcs",
     least: float | int = LEAST,
@@ -31,8 +31,9 @@ def view(
     is seen and the others can be chosen. `kind` and `units` are those of `hb.attention`.
 
     `ask` names the words whose attention is drawn, by position from 0 or as written, all by
-    default; `gold` pairs of a word that asks and the correct answer, drawn dotted: where the
-    largest weight is elsewhere, the answer is marked as wrong. `layout` is "arcs", "lines" from
+    default; `gold` pairs of a word that asks and the correct answer, for every head or by head,
+    {"L6H5": [("demanded", "talks")]}, drawn dotted: where the largest weight is elsewhere, the
+    answer is marked as wrong. `layout` is "arcs", "lines" from
     word to word, or "matrix", a row per word that asks; weights below `least` have no line.
 
     UserError for a head that is not there, and for a word that is not there or there twice.
@@ -54,9 +55,18 @@ def view(
         return every(seen, least=least)
     names = [heads] if isinstance(heads, str) else list(heads)
     notes = heads if isinstance(heads, Mapping) else {}
-    weights = {f"{name} {notes.get(name, '')}".strip(): seen[name] for name in names}
+    labels = {name: f"{name} {notes.get(name, '')}".strip() for name in names}
+    weights = {label: seen[name] for name, label in labels.items()}
+    if isinstance(gold, Mapping):
+        gold = {labels[name]: pairs for name, pairs in gold.items() if name in labels}
     return draw(
-        seen.words, weights, keys=seen.keys, ask=ask, gold=gold or (), layout=layout, least=least
+        seen.words,
+        weights,
+        keys=seen.keys,
+        ask=[ask] if isinstance(ask, int | str) else ask,
+        gold=gold or (),
+        layout=layout,
+        least=least,
     )
 
 

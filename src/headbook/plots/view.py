@@ -79,14 +79,14 @@ def draw(
     *,
     keys: Sequence[str] | None = None,
     ask: Sequence[int | str] | None = None,
-    gold: Gold = (),
+    gold: Gold | Mapping[str, Gold] = (),
     layout: str = "arcs",
     least: Number = LEAST,
 ) -> View:
     """One drawing per label of `weights`, [asking word, key]; `keys` are the words by default.
 
     `ask` names the words that ask, by position or as written, all by default; `gold` pairs of an
-    asking word and the right answer, drawn dotted. Where keys are other words, or the layout is
+    asking word and the right answer, drawn dotted, or such pairs by label. Where keys are other words, or the layout is
     "lines", lines go from words on the left to keys on the right; "matrix" has a row per word.
 
     UserError for another layout, weights of another shape, and a word that is not there or there
@@ -104,14 +104,15 @@ def draw(
                 f"{label}: weights of {np.shape(each)} for {len(words)} words and {len(keys)} keys"
             )
     asking = range(len(words)) if ask is None else [_place(words, each) for each in ask]
-    answers: dict[int, list[int]] = {}
-    for one, other in gold:
-        answers.setdefault(_place(words, one), []).append(_place(keys, other))
+    golden = dict(gold) if isinstance(gold, Mapping) else dict.fromkeys(weights, gold)
     if layout == "arcs" and words != keys:
         layout = "lines"
     parts, scenes, told = [], [], []
     for label, colour in zip(weights, _colours(list(weights)), strict=True):
         matrix = np.asarray(weights[label], float)
+        answers: dict[int, list[int]] = {}
+        for one, other in golden.get(label, ()):
+            answers.setdefault(_place(words, one), []).append(_place(keys, other))
         sight = Sight(words, keys, matrix, asking, answers, least, colour)
         scene = {"arcs": sight.arcs, "lines": sight.lines, "matrix": sight.matrix}[layout]()
         said, alt = sight.said(), f"Attention of {label} in: {' '.join(words)}"
@@ -131,7 +132,7 @@ def draw(
         scenes.append((f"{label}   {said}", scene))
         told.append(f"{label}: {said}" if said else label)
     body = f'<div class="row">{"".join(parts)}</div>'
-    if any(word in answers for word in asking):
+    if any(golden.values()):
         body += '<p class="said"><small>dotted: the correct answer</small></p>'
     return View(f"Attention in “{' '.join(words)}”. {'; '.join(told)}", body, tuple(scenes))
 
