@@ -86,8 +86,9 @@ def draw(
     """One drawing per label of `weights`, [asking word, key]; `keys` are the words by default.
 
     `ask` names the words that ask, by position or as written, all by default; `gold` pairs of an
-    asking word and the right answer, drawn dotted, or such pairs by label. Where keys are other words, or the layout is
-    "lines", lines go from words on the left to keys on the right; "matrix" has a row per word.
+    asking word and the right answer, drawn dotted, or such pairs by label. Where keys are other
+    words, or the layout is "lines", lines go from words on the left to keys on the right; "matrix"
+    has a row per word.
 
     UserError for another layout, weights of another shape, and a word that is not there or there
     twice.
@@ -127,7 +128,8 @@ def draw(
         head, note = (label[: named.end()], label[named.end() :]) if named else (label, "")
         parts.append(
             f'<div class="one {name}"><p class="said"><i style="background:{colour}"></i>'
-            f"<b>{escape(head)}</b> {escape(note.strip())} <span>{escape(said)}</span></p>{drawn}</div>"
+            f"<b>{escape(head)}</b> {escape(note.strip())} <span>{escape(said)}</span></p>"
+            f"{drawn}</div>"
         )
         scenes.append((f"{label}   {said}", scene))
         told.append(f"{label}: {said}" if said else label)
