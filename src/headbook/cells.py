@@ -187,8 +187,18 @@ class _Table:
         texts = self.frame.drop(columns=list(self.numbers)).fillna("").astype(str)
         return {name: texts.groupby(name).indices for name in texts}
 
+    @cached_property
+    def known(self) -> dict[str, tuple[str, str, np.ndarray]]:
+        """Keys that were looked up before: references share most of theirs."""
+        return {}
+
     def places(self, key: str) -> tuple[str, str, np.ndarray]:
         """Column and value of a key, and the places of the rows that have it."""
+        if key not in self.known:
+            self.known[key] = self._places(key)
+        return self.known[key]
+
+    def _places(self, key: str) -> tuple[str, str, np.ndarray]:
         column, given, value = (part.strip() for part in key.partition("="))
         if given and column in self.frame:
             return column, value, self._holding(column, value)

@@ -230,9 +230,14 @@ def numbers(
         from functools import cache
 
         from headbook.book.numbers import sources, update
-        from headbook.claims.scorecard import stated
 
-        verdicts, faults, stale = cache(stated), [], 0
+        @cache
+        def verdicts() -> dict[str, str]:
+            from headbook.claims.scorecard import stated  # takes seconds, and few texts need it
+
+            return stated()
+
+        faults, stale = [], 0
         for path in files or sources():
             try:
                 found = update(path, verdicts, write=not check)
