@@ -72,13 +72,20 @@ P, F, U, C, N, X = (
     [
         ([P], Verdict.REPLICATED),
         ([P, P], Verdict.REPLICATED),
-        ([P, U], Verdict.REPLICATED),
+        ([P, U], Verdict.MIXED),
+        ([P, U, U, U], Verdict.MIXED),
+        ([P, P, U], Verdict.REPLICATED),
+        ([P, P, U, U], Verdict.MIXED),
+        ([P, U, C, C, N], Verdict.MIXED),
         ([P, C], Verdict.REPLICATED),
         ([P, N], Verdict.REPLICATED),
         ([F], Verdict.CONTRADICTED),
-        ([F, U], Verdict.CONTRADICTED),
+        ([F, U], Verdict.MIXED),
+        ([F, F, U], Verdict.CONTRADICTED),
+        ([F, U, U], Verdict.MIXED),
         ([F, C, N], Verdict.CONTRADICTED),
         ([P, F], Verdict.MIXED),
+        ([P, P, P, F], Verdict.MIXED),
         ([P, F, U, C], Verdict.MIXED),
         ([U], Verdict.INCONCLUSIVE),
         ([U, C], Verdict.INCONCLUSIVE),
@@ -89,6 +96,7 @@ P, F, U, C, N, X = (
         ([], Verdict.NOT_RUN),
         ([X], Verdict.NOT_RUN),
         ([X, P], Verdict.REPLICATED),
+        ([X, X, P, U, P], Verdict.REPLICATED),
         ([X, F], Verdict.CONTRADICTED),
         ([X, C], Verdict.ABSENT),
     ],
@@ -108,6 +116,11 @@ def test_the_table_of_verdicts(outcomes, expected):
 )
 def test_only_a_gate_about_the_model_makes_a_phenomenon_absent(gate, expected):
     assert verdict(models(C, C, gate=gate)) is expected
+
+
+def test_a_model_that_only_lacks_power_keeps_the_phenomenon_from_being_absent():
+    both = [*models(C, gate=Gate.CONVERGED), *models(C, gate=Gate.POWER)]
+    assert verdict(both) is Verdict.INCONCLUSIVE
 
 
 @pytest.mark.parametrize("outcome", list(NUMBERS))
@@ -185,9 +198,9 @@ def test_settings_are_tested_together(nothing):
     rows = table(*flat, ("lucky", "", 1.05, 0.05, 2.05))
     assert verdict(judged(LEDGER, claim, rows, nothing)) is Verdict.INCONCLUSIVE
     single = replace(claim, rows=Rows.MODELS)
-    assert verdict(judged(LEDGER, single, rows, nothing)) is Verdict.REPLICATED
+    assert judged(LEDGER, single, rows, nothing)[-1].outcome is Outcome.PASS
     sure = table(*flat, ("sure", "", 2.0, 1.0, 3.0))
-    assert verdict(judged(LEDGER, claim, sure, nothing)) is Verdict.REPLICATED
+    assert judged(LEDGER, claim, sure, nothing)[-1].outcome is Outcome.PASS
     # the same interval over three seeds is less sure
     assert verdict(judged(LEDGER, replace(claim, seeds=3), sure, nothing)) is Verdict.INCONCLUSIVE
 

@@ -53,7 +53,9 @@ _FIELDS = {
     "id", "source", "claim", "paper", "unit", "study", "domain", "measure", "rule", "because",
     "profile",
 }  # fmt: skip
-_OPTIONAL = frozenset({"kind", "gates", "role", "effect", "rows", "seeds", "history", "superseded"})
+_OPTIONAL = frozenset(
+    {"kind", "gates", "role", "effect", "rows", "seeds", "history", "superseded", "unconverged"}
+)
 ROLES = ("any", "positional", "syntactic", "rare")
 
 
@@ -79,7 +81,8 @@ class Change:
 class Claim:
     """One claim; see the head of data/claims.yml for what the fields mean.
 
-    `role` is what a head must have for the gate `present`, None where the value alone tells.
+    A finding in force has the gate `converged`, unless `unconverged` says why models that have not
+    converged count. `role` is what a head must have for the gate `present`, None where the value alone tells.
     `effect` is the size that the work reports, in the unit of the value, for the gate `power`.
     `seeds` is the number of seeds behind each published interval, None for an interval within one
     model. `history` is in the order of the dates. `superseded` is the id of the claim that now asks
@@ -106,6 +109,7 @@ class Claim:
     seeds: int | None = None
     history: tuple[Change, ...] = ()
     superseded: str | None = None
+    unconverged: str | None = None
 
 
 @dataclass(frozen=True)
@@ -224,7 +228,8 @@ def _claim(entry: object, file: str) -> Claim:
         rows=_member(Rows, entry.get("rows", "models"), f"{where}, rows"),
         seeds=_seeds(entry.get("seeds"), f"{where}, seeds"),
         history=_history(entry.get("history", []), f"{where}, history"),
-        superseded=_successor(entry, f"{where}, superseded"),
+        superseded=_optional(entry, "superseded", where),
+        unconverged=_optional(entry, "unconverged", where),
     )
 
 
@@ -233,6 +238,10 @@ def _gates(entry: dict, where: str) -> frozenset[Gate]:
     if not isinstance(named, list):
         raise UserError(f"{where}: gates must be a list")
     gates = frozenset(_member(Gate, gate, f"{where}, gates") for gate in named)
+    if "unconverged" in entry and Gate.CONVERGED in gates:
+        raise UserError(f"{where}: has the gate converged and says why it has none; remove one")
+    if entry.get("kind", "finding") == "finding" and not {"superseded", "unconverged"} & set(entry):
+        gates |= {Gate.CONVERGED}
     if (Gate.POWER in gates) != ("effect" in entry):
         raise UserError(f"{where}: the gate power and the field effect need each other")
     if (role := entry.get("role")) is not None and (role not in ROLES or Gate.PRESENT not in gates):
@@ -247,8 +256,8 @@ def _seeds(value: object, where: str) -> int | None:
     return value
 
 
-def _successor(entry: dict, where: str) -> str | None:
-    return _text(entry["superseded"], where) if "superseded" in entry else None
+def _optional(entry: dict, key: str, where: str) -> str | None:
+    return _text(entry[key], f"{where}, {key}") if key in entry else None
 
 
 def _history(entries: object, where: str) -> tuple[Change, ...]:
