@@ -82,8 +82,8 @@ class Claim:
     """One claim; see the head of data/claims.yml for what the fields mean.
 
     A finding in force has the gate `converged`, unless `unconverged` says why models that have not
-    converged count. `role` is what a head must have for the gate `present`, None where the value alone tells.
-    `effect` is the size that the work reports, in the unit of the value, for the gate `power`.
+    converged count. `role` is what a head must have for the gate `present`, None where the value
+    alone tells. `effect` is the size that the work reports, in the unit of the value, for `power`.
     `seeds` is the number of seeds behind each published interval, None for an interval within one
     model. `history` is in the order of the dates. `superseded` is the id of the claim that now asks
     the question in its place: it is shown and not counted.
