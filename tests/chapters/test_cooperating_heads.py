@@ -91,7 +91,7 @@ def test_heads_that_do_not_meet_have_no_interaction(double: float, extra: float)
 
 
 def test_repair_of_one_head_is_none_of_heads() -> None:
-    """Twenty heads of which every one, or only one, costs half of what it would with others held."""
+    """Of twenty heads every one, or only one, costs half of what it would with others held."""
     heads = pd.DataFrame({"layer": [1] * 20 + [2], "effect": 0.5, "held": 1.0})
     assert self_repair(heads, NATS)["low"] == pytest.approx(0.5)
     assert "closed" not in self_repair(heads, NATS) and "closed" in self_repair(heads, VECTORS)

@@ -108,19 +108,23 @@ def test_the_table_of_verdicts(outcomes, expected):
 @pytest.mark.parametrize(
     ("gate", "expected"),
     [
-        (Gate.CONVERGED, Verdict.ABSENT),
+        (Gate.CONVERGED, Verdict.NOT_RUN),
         (Gate.PRESENT, Verdict.ABSENT),
         (Gate.DIAGNOSTIC, Verdict.INCONCLUSIVE),
         (Gate.POWER, Verdict.INCONCLUSIVE),
     ],
 )
-def test_only_a_gate_about_the_model_makes_a_phenomenon_absent(gate, expected):
+def test_only_a_model_that_lacks_the_phenomenon_makes_it_absent(gate, expected):
     assert verdict(models(C, C, gate=gate)) is expected
 
 
-def test_a_model_that_only_lacks_power_keeps_the_phenomenon_from_being_absent():
-    both = [*models(C, gate=Gate.CONVERGED), *models(C, gate=Gate.POWER)]
-    assert verdict(both) is Verdict.INCONCLUSIVE
+def test_a_model_that_has_not_converged_neither_counts_nor_lacks_anything():
+    young = models(C, C, gate=Gate.CONVERGED)
+    assert verdict([*young, *models(C)]) is Verdict.ABSENT
+    assert verdict([*young, *models(C, gate=Gate.POWER), *models(C)]) is Verdict.INCONCLUSIVE
+    both = [replace(each, closed={Gate.CONVERGED: "", Gate.PRESENT: ""}) for each in young]
+    assert verdict(both) is Verdict.NOT_RUN
+    assert verdict([*both, *models(P)]) is Verdict.REPLICATED
 
 
 @pytest.mark.parametrize("outcome", list(NUMBERS))

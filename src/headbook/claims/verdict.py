@@ -103,23 +103,28 @@ def verdict(models: Iterable[Judged]) -> Verdict:
     """The verdict of a majority: of the models judged, those that pass, fail or are undecided.
 
     Replicated when more than half of them pass and none fails, contradicted when more than half
-    fail and none passes, mixed when some pass or fail otherwise, inconclusive when none does. Where
-    none is judged it is absent when each lacks the phenomenon or is not shown to have converged,
-    and else inconclusive: power and diagnosis say nothing of the phenomenon. A model outside of the
-    claim's domain does not count, and one without a number is not judged; without a model that
-    counts the claim has not been run.
+    fail and none passes, mixed when some pass or fail otherwise, inconclusive when none does. A
+    model outside of the claim's domain or one that is not shown to have converged does not count,
+    and without one that counts the claim has not been run. Where none of those that count is judged
+    it is absent when each lacks what the claim is about, else inconclusive: power and diagnosis say
+    nothing of the phenomenon. A model without a number is not judged.
     """
-    counted = [each for each in models if each.outcome is not Outcome.OUTSIDE]
+    counted = [
+        each
+        for each in models
+        if each.outcome is not Outcome.OUTSIDE and Gate.CONVERGED not in each.closed
+    ]
     found = Counter(each.outcome for each in counted)
     passing, failing = found[Outcome.PASS], found[Outcome.FAIL]
-    judged_models = passing + failing + found[Outcome.UNDECIDED]
     if not counted:
         return Verdict.NOT_RUN
+    if passing and failing:
+        return Verdict.MIXED
     if passing or failing:
-        if 2 * max(passing, failing) <= judged_models or (passing and failing):
+        if 2 * (passing + failing) <= passing + failing + found[Outcome.UNDECIDED]:
             return Verdict.MIXED
         return Verdict.REPLICATED if passing else Verdict.CONTRADICTED
-    lacking = all({Gate.CONVERGED, Gate.PRESENT} & set(each.closed) for each in counted)
+    lacking = all(Gate.PRESENT in each.closed for each in counted)
     return Verdict.ABSENT if lacking else Verdict.INCONCLUSIVE
 
 

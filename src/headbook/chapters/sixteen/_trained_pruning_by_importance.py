@@ -114,7 +114,7 @@ def _kept(each: Pruned, curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def _claims(each: Pruned) -> Iterator[dict[str, object]]:
-    """Heads are ablated here by the BLEU they cost; the claim about that order is about the loss."""
+    """Those but the one about single-head ablation, which is by the loss and here by BLEU."""
 
     def mean(order: str) -> Replicates:
         return averaged(partial(mean_kept, scored=each.scored), each.curves, order)

@@ -222,8 +222,10 @@ def _losses(
 def _survivals(
     points: Sequence[Point], before: pd.DataFrame, of: Mapping[str, object]
 ) -> Iterator[dict[str, object]]:
-    """Whether heads with a role, or near one, are the ones that stay; intervals are over heads: of the
-    first from permuting the roles."""
+    """Whether heads with a role, or near one, are the ones that stay; intervals are over heads.
+
+    That of the first claim is from permuting the roles.
+    """
     gates = [each for each in points if each.way == GATES and 0 < each.kept < len(each.heads)]
     if not gates:
         return
