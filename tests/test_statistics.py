@@ -13,6 +13,7 @@ from headbook.statistics import (
     p_value,
     partial_spearman,
     percentile_interval,
+    permuted_gap,
     resampled_mean,
     resampled_ratio,
     share_not_below,
@@ -146,3 +147,15 @@ def test_a_difference_of_two_estimates_by_hand():
     )
     assert difference(first, second) == pytest.approx((0.2, 0.0524, 0.3339), abs=5e-5)
     assert difference(second, first) == pytest.approx((-0.2, -0.3339, -0.0524), abs=5e-5)
+
+
+def test_a_gap_of_two_labelled_heads_is_judged_by_permutation():
+    """The two best of twelve stand out, the first and the sixth do not, however alike they are."""
+    shares = np.linspace(1, 0, 12)
+    best, some = np.zeros((2, 12), bool)
+    best[:2] = some[[0, 5]] = True
+    found = permuted_gap(shares, best)
+    assert found[0] == pytest.approx(shares[:2].mean() - shares[2:].mean())
+    lows = [percentile_interval(permuted_gap(shares, each)[1:])[0] for each in (best, some)]
+    assert lows[0] > 0 > lows[1]
+    assert np.isnan(permuted_gap(shares, np.zeros(12, bool))).all()

@@ -262,6 +262,23 @@ def group_means(groups: Iterable[Float[np.ndarray, "..."]]) -> list[Replicates]:
     return [_resampled_mean(group.ravel(), noise) for group in groups]
 
 
+def permuted_gap(
+    values: Float[np.ndarray, " head"], label: Bool[np.ndarray, " head"]
+) -> Float[np.ndarray, " replicate"]:
+    """Mean of the labelled heads minus that of the others, and the same less what chance gives.
+
+    Chance is the gap with the labels permuted over the heads, so the interval of the replicates
+    excludes zero where the permutation test rejects: with few labelled heads a bootstrap of these
+    alone would hardly vary. NaN where no head or every head has the label.
+    """
+    if not label.any() or label.all():
+        return np.full(1 + REPLICATES, np.nan)
+    noise = np.random.default_rng(OF_A_GROUP)
+    labels = noise.permuted(np.tile(label, (REPLICATES, 1)), axis=1)
+    gaps = [values[each].mean() - values[~each].mean() for each in (label, *labels)]
+    return np.concatenate([gaps[:1], gaps[0] - np.array(gaps[1:])])
+
+
 def _resampled_mean(values: Float[np.ndarray, " head"], noise: np.random.Generator) -> Replicates:
     if not values.size:
         return np.full(1 + REPLICATES, np.nan)

@@ -18,9 +18,10 @@ from headbook.chapters.seeing.cooperating_heads import (
     _sets,
     below_the_last,
     compute,
+    self_repair,
     without_the_most_spared,
 )
-from headbook.looking.effects import Effects
+from headbook.looking.effects import NATS, VECTORS, Effects
 from headbook.looking.load import load
 from headbook.models.capture import Point
 from headbook.models.gates import all_heads
@@ -87,6 +88,16 @@ def test_heads_that_do_not_meet_have_no_interaction(double: float, extra: float)
     assert claims["sets-more-than-sum"] == pytest.approx(2)
     assert claims["heads-self-repair"] == pytest.approx(0, abs=1e-12)
     assert measured.tables()["pairs"]["interaction"].to_numpy() == pytest.approx(2 * extra)
+
+
+def test_repair_of_one_head_is_none_of_heads() -> None:
+    """Of twenty heads every one, or only one, costs half of what it would with others held."""
+    heads = pd.DataFrame({"layer": [1] * 20 + [2], "effect": 0.5, "held": 1.0})
+    assert self_repair(heads, NATS)["low"] == pytest.approx(0.5)
+    assert "closed" not in self_repair(heads, NATS) and "closed" in self_repair(heads, VECTORS)
+    alone = heads.assign(effect=[10.0] + [1.0] * 20, held=[20.0] + [1.0] * 20)
+    found = self_repair(alone, NATS)
+    assert found["value"] == pytest.approx(1 - 29 / 39) and found["low"] <= 0
 
 
 def test_a_quarter_made_up_for_is_a_quarter() -> None:

@@ -104,6 +104,14 @@ def test_what_a_null_network_shows_as_well_closes_the_gate() -> None:
         assert agrees["baseline"] == pytest.approx(redrawn)
 
 
+def test_what_shuffled_tokens_show_as_well_closes_the_gate() -> None:
+    told = heads()
+    rows = pd.DataFrame(_said._claims(told.assign(shuffled=told["added"]))).set_index("claim")
+    closed = rows["closed"].str.startswith("diagnostic: ")
+    assert closed["information-agrees-with-removal"] and closed["information-within-layer"]
+    assert not closed["information-beyond-confidence"]
+
+
 def test_models_that_were_only_read_have_no_correlation() -> None:
     read = heads().drop(columns=["added"]).assign(model="read", added=np.nan)
     found = with_removal({"said": pd.concat([heads(), read])})

@@ -66,7 +66,8 @@ def test_part_files_bring_claims_and_works(tmp_path):
 
 def test_optional_fields_are_read_and_have_defaults(tmp_path):
     plain = load(written(tmp_path, ENTRY)).claim("a-claim")
-    assert (plain.kind, plain.gates, plain.rows) == (Kind.FINDING, frozenset(), Rows.MODELS)
+    assert (plain.kind, plain.rows) == (Kind.FINDING, Rows.MODELS)
+    assert plain.gates == {Gate.CONVERGED} and plain.unconverged is None
     assert (plain.effect, plain.seeds, plain.history) == (None, None, ())
     assert (plain.value, plain.baseline) == (None, None)
     full = changed(kind="identity", gates=["present", "power"], effect=0.3, rows="settings",
@@ -77,6 +78,19 @@ def test_optional_fields_are_read_and_have_defaults(tmp_path):
     assert (claim.value, claim.baseline) == ("13/best[ud]", "offset")
     (change,) = claim.history
     assert change.until == date(2026, 11, 23) and change.was == "It read the value."
+
+
+def test_every_finding_in_force_asks_for_converged_models_or_says_why_not(tmp_path):
+    said = changed(id="b-claim", unconverged="It is about models before training.")
+    former = changed(id="c-claim", superseded="a-claim")
+    text = changed(id="d-claim", kind="text", gates=["present"])
+    ledger = load(written(tmp_path, changed(gates=["present"]), said, former, text))
+    gates = {claim.id: claim.gates for claim in ledger.claims}
+    assert gates["a-claim"] == {Gate.CONVERGED, Gate.PRESENT}
+    assert gates["b-claim"] == gates["c-claim"] == set() and gates["d-claim"] == {Gate.PRESENT}
+    assert ledger.claim("b-claim").unconverged == "It is about models before training."
+    with pytest.raises(UserError, match="a-claim"):
+        load(written(tmp_path, changed(gates=["converged"], unconverged="It is not.")))
 
 
 @pytest.mark.parametrize(

@@ -73,9 +73,10 @@ def test_published_tables_reach_their_verdict(tmp_path, rows, expected):
 
 def test_a_model_that_is_not_shown_to_have_converged_does_not_count(tmp_path):
     publish(tmp_path, measured(value=0.2, low=0.1, high=0.3))
-    assert verdict_of(tmp_path) == Verdict.ABSENT
-    page = scorecard.page(tmp_path)
-    assert "gate closed: converged, not shown to have converged" in page
+    assert verdict_of(tmp_path) == Verdict.NOT_RUN
+    shown = line(scorecard.page(tmp_path))
+    assert "not run; 1 not applicable" in shown
+    assert "gate closed: converged, not shown to have converged" in shown
 
 
 def line(page, claim=DOBJ):
@@ -88,7 +89,8 @@ def test_a_claim_is_shown_at_the_largest_profile_that_measured_it(tmp_path):
     publish(tmp_path, measured(value=0.42), columns=COLUMNS)
     told = (*measured(corpus="tatoeba-ru", value=0.9, low=0.8, high=0.95), "none")
     publish(tmp_path, told, profile="full", columns=(*COLUMNS, "closed"))
-    publish(tmp_path, measured("voita-f5-rarest"), study="14_rare_word_head")
+    none = (*measured("voita-f5-rarest"), "present: no such head")
+    publish(tmp_path, none, study="14_rare_word_head", columns=(*COLUMNS, "closed"))
     page = scorecard.page(tmp_path)
     assert 'data-mark="replicated"' in line(page)
     assert line(page).index("Profile full: ● replicated") < line(page).index("Profile laptop")
@@ -97,10 +99,10 @@ def test_a_claim_is_shown_at_the_largest_profile_that_measured_it(tmp_path):
 
 
 def test_the_tidy_table_says_not_run_at_every_published_profile(tmp_path):
-    publish(tmp_path, measured())
+    publish(tmp_path, (*measured(), "none"), columns=(*COLUMNS, "closed"))
     publish(tmp_path, measured("voita-f5-rarest"), study="14_rare_word_head", profile="full")
     assert verdict_of(tmp_path, profile="full") == Verdict.NOT_RUN
-    assert verdict_of(tmp_path) == Verdict.ABSENT
+    assert verdict_of(tmp_path) == Verdict.REPLICATED
     assert set(scorecard.tidy(tmp_path)["profile"]) == {"full", "laptop"}
 
 

@@ -72,13 +72,20 @@ P, F, U, C, N, X = (
     [
         ([P], Verdict.REPLICATED),
         ([P, P], Verdict.REPLICATED),
-        ([P, U], Verdict.REPLICATED),
+        ([P, U], Verdict.MIXED),
+        ([P, U, U, U], Verdict.MIXED),
+        ([P, P, U], Verdict.REPLICATED),
+        ([P, P, U, U], Verdict.MIXED),
+        ([P, U, C, C, N], Verdict.MIXED),
         ([P, C], Verdict.REPLICATED),
         ([P, N], Verdict.REPLICATED),
         ([F], Verdict.CONTRADICTED),
-        ([F, U], Verdict.CONTRADICTED),
+        ([F, U], Verdict.MIXED),
+        ([F, F, U], Verdict.CONTRADICTED),
+        ([F, U, U], Verdict.MIXED),
         ([F, C, N], Verdict.CONTRADICTED),
         ([P, F], Verdict.MIXED),
+        ([P, P, P, F], Verdict.MIXED),
         ([P, F, U, C], Verdict.MIXED),
         ([U], Verdict.INCONCLUSIVE),
         ([U, C], Verdict.INCONCLUSIVE),
@@ -89,6 +96,7 @@ P, F, U, C, N, X = (
         ([], Verdict.NOT_RUN),
         ([X], Verdict.NOT_RUN),
         ([X, P], Verdict.REPLICATED),
+        ([X, X, P, U, P], Verdict.REPLICATED),
         ([X, F], Verdict.CONTRADICTED),
         ([X, C], Verdict.ABSENT),
     ],
@@ -100,14 +108,23 @@ def test_the_table_of_verdicts(outcomes, expected):
 @pytest.mark.parametrize(
     ("gate", "expected"),
     [
-        (Gate.CONVERGED, Verdict.ABSENT),
+        (Gate.CONVERGED, Verdict.NOT_RUN),
         (Gate.PRESENT, Verdict.ABSENT),
         (Gate.DIAGNOSTIC, Verdict.INCONCLUSIVE),
         (Gate.POWER, Verdict.INCONCLUSIVE),
     ],
 )
-def test_only_a_gate_about_the_model_makes_a_phenomenon_absent(gate, expected):
+def test_only_a_model_that_lacks_the_phenomenon_makes_it_absent(gate, expected):
     assert verdict(models(C, C, gate=gate)) is expected
+
+
+def test_a_model_that_has_not_converged_neither_counts_nor_lacks_anything():
+    young = models(C, C, gate=Gate.CONVERGED)
+    assert verdict([*young, *models(C)]) is Verdict.ABSENT
+    assert verdict([*young, *models(C, gate=Gate.POWER), *models(C)]) is Verdict.INCONCLUSIVE
+    both = [replace(each, closed={Gate.CONVERGED: "", Gate.PRESENT: ""}) for each in young]
+    assert verdict(both) is Verdict.NOT_RUN
+    assert verdict([*both, *models(P)]) is Verdict.REPLICATED
 
 
 @pytest.mark.parametrize("outcome", list(NUMBERS))
@@ -185,9 +202,9 @@ def test_settings_are_tested_together(nothing):
     rows = table(*flat, ("lucky", "", 1.05, 0.05, 2.05))
     assert verdict(judged(LEDGER, claim, rows, nothing)) is Verdict.INCONCLUSIVE
     single = replace(claim, rows=Rows.MODELS)
-    assert verdict(judged(LEDGER, single, rows, nothing)) is Verdict.REPLICATED
+    assert judged(LEDGER, single, rows, nothing)[-1].outcome is Outcome.PASS
     sure = table(*flat, ("sure", "", 2.0, 1.0, 3.0))
-    assert verdict(judged(LEDGER, claim, sure, nothing)) is Verdict.REPLICATED
+    assert judged(LEDGER, claim, sure, nothing)[-1].outcome is Outcome.PASS
     # the same interval over three seeds is less sure
     assert verdict(judged(LEDGER, replace(claim, seeds=3), sure, nothing)) is Verdict.INCONCLUSIVE
 

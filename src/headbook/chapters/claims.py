@@ -9,7 +9,7 @@ import pandas as pd
 
 from headbook import paths
 from headbook.claims.gates import RELEASED
-from headbook.claims.ledger import Claim, Kind, load
+from headbook.claims.ledger import Claim, load
 from headbook.claims.published import Evidence
 from headbook.claims.render import SYMBOLS, ruled
 from headbook.claims.rule import Outcome
@@ -36,11 +36,8 @@ class Claims:
 
     @property
     def counted(self) -> dict[Verdict, int]:
-        """How many findings in force have which verdict."""
-        return dict(Counter(
-            each.verdict for each in self.results
-            if each.claim.kind is Kind.FINDING and not each.claim.superseded
-        ))  # fmt: skip
+        """How many of the claims that the scorecard counts have which verdict."""
+        return dict(Counter(each.verdict for each in self.results if not each.uncounted))
 
     @property
     def table(self) -> pd.DataFrame:

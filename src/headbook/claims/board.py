@@ -19,12 +19,15 @@ ORDER = (
     Verdict.NOT_RUN,
 )  # fmt: skip
 MEANINGS = {
-    Verdict.REPLICATED: "some model passes the claim's rule and none fails it",
-    Verdict.MIXED: "some pass and some fail",
-    Verdict.CONTRADICTED: "some model fails the rule and none passes it",
-    Verdict.INCONCLUSIVE: "undecided: intervals include the threshold",
-    Verdict.ABSENT: "the phenomenon is not in these models: a gate is closed for each",
-    Verdict.NOT_RUN: "no model that counts has been measured",
+    Verdict.REPLICATED: "of the models judged more than half pass the claim's rule and none fails",
+    Verdict.MIXED: "some pass and some fail, or those that do either are half or fewer, beside "
+    "undecided ones",
+    Verdict.CONTRADICTED: "of the models judged more than half fail the rule and none passes",
+    Verdict.INCONCLUSIVE: "none passes or fails: intervals include the threshold, are too wide for "
+    "the effect, or the rule tells nothing, as untrained models pass it",
+    Verdict.ABSENT: "every model that counts lacks what the claim is about",
+    Verdict.NOT_RUN: "no model that counts has been measured: none at all, or none that is shown "
+    "to have converged",
     UNCOUNTED: "true by construction, about a text only, passed by untrained models too, or "
     "superseded by a later claim",
 }
@@ -145,11 +148,13 @@ def _by_claim(ledger: Ledger, results: Sequence[Result]) -> dict[str, list[Resul
 
 
 HOW = """\
-A model passes a claim's rule, fails it, or is undecided where its interval holds the threshold. It
-does not count where a gate is closed: it has not converged, has no head of the kind in question,
-passes untrained as well, or has an interval too wide for the effect. The unit is the model:
-intervals are over seeds where there are three, else within one model, and settings of one model are
-no replicates (p-values adjusted after Holm)."""
+A model passes a claim's rule where it holds throughout the interval, fails it where it holds
+nowhere, and is undecided between. A number without an interval, as of one training with one seed,
+stands for itself, except in an ordering. A model is not judged where a gate is closed: it has not
+converged (asked of every finding but those about training itself), has no head of the kind in
+question, passes untrained as well, or has an interval too wide for the effect. The unit is the
+model: intervals are over seeds where there are three, else within one model, and settings of one
+model are no replicates (p-values adjusted after Holm)."""
 
 
 def mark_of(result: Result) -> str:
@@ -158,9 +163,9 @@ def mark_of(result: Result) -> str:
 
 
 def _largest(results: Sequence[Result]) -> Result:
-    """The first that was run, the profiles being in the order of size."""
+    """The first with a model that counts, else with any; the profiles are in the order of size."""
     run = [result for result in results if result.verdict is not Verdict.NOT_RUN]
-    return (run or results)[0]
+    return (run or [result for result in results if result.models] or results)[0]
 
 
 def _svg(mark: str) -> str:
@@ -266,7 +271,7 @@ def _line(results: Sequence[Result], pages: str) -> str:
 
 
 def _at(result: Result) -> Iterator[str]:
-    if result.verdict is Verdict.NOT_RUN:
+    if not result.models:
         yield f"Profile {result.profile}: not run."
         return
     said = f"Profile {result.profile}: {named(result)}; {summary(result)}."

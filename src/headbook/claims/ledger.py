@@ -54,9 +54,10 @@ _FIELDS = {
     "profile",
 }  # fmt: skip
 _CELLS = ("value", "baseline")
-_OPTIONAL = frozenset(
-    {"kind", "gates", "role", "effect", "rows", "seeds", "history", "superseded", *_CELLS}
-)
+_OPTIONAL = frozenset({
+    "kind", "gates", "role", "effect", "rows", "seeds", "history", "superseded", "unconverged",
+    *_CELLS,
+})  # fmt: skip
 ROLES = ("any", "positional", "syntactic", "rare")
 
 
@@ -82,8 +83,9 @@ class Change:
 class Claim:
     """One claim; see the head of data/claims.yml for what the fields mean.
 
-    `role` is what a head must have for the gate `present`, None where the value alone tells.
-    `effect` is the size that the work reports, in the unit of the value, for the gate `power`.
+    A finding in force has the gate `converged`, unless `unconverged` says why models that have not
+    converged count. `role` is what a head must have for the gate `present`, None where the value
+    alone tells. `effect` is the size that the work reports, in the unit of the value, for `power`.
     `seeds` is the number of seeds behind each published interval, None for an interval within one
     model. `history` is in the order of the dates. `superseded` is the id of the claim that now asks
     the question in its place: it is shown and not counted. `value` refers to cells of a published
@@ -111,6 +113,7 @@ class Claim:
     seeds: int | None = None
     history: tuple[Change, ...] = ()
     superseded: str | None = None
+    unconverged: str | None = None
     value: str | None = None
     baseline: str | None = None
 
@@ -231,7 +234,8 @@ def _claim(entry: object, file: str) -> Claim:
         rows=_member(Rows, entry.get("rows", "models"), f"{where}, rows"),
         seeds=_seeds(entry.get("seeds"), f"{where}, seeds"),
         history=_history(entry.get("history", []), f"{where}, history"),
-        superseded=_successor(entry, f"{where}, superseded"),
+        superseded=_optional(entry, "superseded", where),
+        unconverged=_optional(entry, "unconverged", where),
         **_cells(entry, where),
     )
 
@@ -241,6 +245,10 @@ def _gates(entry: dict, where: str) -> frozenset[Gate]:
     if not isinstance(named, list):
         raise UserError(f"{where}: gates must be a list")
     gates = frozenset(_member(Gate, gate, f"{where}, gates") for gate in named)
+    if "unconverged" in entry and Gate.CONVERGED in gates:
+        raise UserError(f"{where}: has the gate converged and says why it has none; remove one")
+    if entry.get("kind", "finding") == "finding" and not {"superseded", "unconverged"} & set(entry):
+        gates |= {Gate.CONVERGED}
     if (Gate.POWER in gates) != ("effect" in entry):
         raise UserError(f"{where}: the gate power and the field effect need each other")
     if (role := entry.get("role")) is not None and (role not in ROLES or Gate.PRESENT not in gates):
@@ -255,8 +263,8 @@ def _seeds(value: object, where: str) -> int | None:
     return value
 
 
-def _successor(entry: dict, where: str) -> str | None:
-    return _text(entry["superseded"], where) if "superseded" in entry else None
+def _optional(entry: dict, key: str, where: str) -> str | None:
+    return _text(entry[key], f"{where}, {key}") if key in entry else None
 
 
 def _cells(entry: dict, where: str) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """From the rows of a claim to models, their outcomes, and the verdict over them."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -99,26 +100,32 @@ def judged(
 
 
 def verdict(models: Iterable[Judged]) -> Verdict:
-    """Replicated when some pass and none fails, contradicted the reverse, mixed when both.
+    """The verdict of a majority: of the models judged, those that pass, fail or are undecided.
 
-    Where none does either: absent when a gate is closed for each, inconclusive otherwise. A closed
-    gate for power or diagnosis says nothing about the phenomenon, so with these alone it is
-    inconclusive, too. Models outside of the claim's domain do not count; without others the claim
-    has not been run.
+    Replicated when more than half of them pass and none fails, contradicted when more than half
+    fail and none passes, mixed when some pass or fail otherwise, inconclusive when none does. A
+    model outside of the claim's domain or one that is not shown to have converged does not count,
+    and without one that counts the claim has not been run. Where none of those that count is judged
+    it is absent when each lacks what the claim is about, else inconclusive: power and diagnosis say
+    nothing of the phenomenon. A model without a number is not judged.
     """
-    counted = [each for each in models if each.outcome is not Outcome.OUTSIDE]
-    said = {each.outcome for each in counted}
+    counted = [
+        each
+        for each in models
+        if each.outcome is not Outcome.OUTSIDE and Gate.CONVERGED not in each.closed
+    ]
+    found = Counter(each.outcome for each in counted)
+    passing, failing = found[Outcome.PASS], found[Outcome.FAIL]
     if not counted:
         return Verdict.NOT_RUN
-    if {Outcome.PASS, Outcome.FAIL} <= said:
+    if passing and failing:
         return Verdict.MIXED
-    if Outcome.PASS in said:
-        return Verdict.REPLICATED
-    if Outcome.FAIL in said:
-        return Verdict.CONTRADICTED
-    shut = {gate for each in counted for gate in each.closed}
-    lacking = bool(shut & {Gate.CONVERGED, Gate.PRESENT})
-    return Verdict.ABSENT if said == {Outcome.CLOSED} and lacking else Verdict.INCONCLUSIVE
+    if passing or failing:
+        if 2 * (passing + failing) <= passing + failing + found[Outcome.UNDECIDED]:
+            return Verdict.MIXED
+        return Verdict.REPLICATED if passing else Verdict.CONTRADICTED
+    lacking = all(Gate.PRESENT in each.closed for each in counted)
+    return Verdict.ABSENT if lacking else Verdict.INCONCLUSIVE
 
 
 def _one(row: Mapping, outcome: Outcome, closed: Mapping[Gate, str] | None = None) -> Judged:

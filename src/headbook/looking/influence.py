@@ -60,7 +60,7 @@ class Outputs:
 def blank_out(
     outputs: Outputs, batch: Batch, inputs: Bool[Tensor, " token"]
 ) -> Float[Tensor, "output token"]:
-    """The change of every output when one input is replaced by the model's unknown token.
+    """The change of every output when one input is replaced by the mask or the unknown token.
 
     0 for tokens that are no inputs.
 

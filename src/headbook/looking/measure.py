@@ -82,8 +82,9 @@ def measure(
     best part-of-speech rule, both chosen on the same sentences (`hb.roles` uses halves).
 
     Translation models translate a subset of the sentences greedily; decoder and cross-attention
-    and importance are measured on these. `ablated` sentences are used for ablation; by default
-    as many as a fixed budget of operations allows. `importance=False`, `nulls=0` and
+    and importance by gradient are measured on these. Importance by ablation is measured on
+    `ablated` of them; by default as many as a fixed budget of operations allows, which may be
+    fewer than ten. `importance=False`, `nulls=0` and
     `diverse=False` leave out the slowest parts. `attrs["headbook"]` holds diversity per layer,
     counts and notes. Memory does not grow with the number of sentences, apart from the text itself.
 
@@ -206,8 +207,8 @@ class _Run:
         sentences = [self.text.sentences[row] for row in rows]
         self.counts["translated"] = len(rows)
         self.notes.append(
-            f"Decoder and cross-attention and importance are measured on {len(rows)} sentences "
-            "with the model's own greedy translations as targets."
+            f"Decoder and cross-attention and importance by gradient are measured on {len(rows)} "
+            "sentences with the model's own greedy translations as targets."
         )
         return self.model.batches(sentences, self.model.translate(sentences), PREDICTED_TOKENS)
 
@@ -227,6 +228,7 @@ class _Run:
         tokens = sum(int(b.source_mask.sum()) + int(b.target_mask.sum()) for b in batches)
         count = min(ablated or affordable(network, tokens / sentences, loss), sentences)
         self.counts["ablated"] = count
+        self.notes.append(f"Importance by ablation is measured on {count} sentences.")
         found = {}
         if loss:
             show = partial(bar, what="gradients", unit="batch", shown=self.shown)

@@ -12,16 +12,17 @@ from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.seeing import _composing as composing
 from headbook.chapters.seeing._together import Pair, held, pairs_of, removed
 from headbook.chapters.tables import claims_table, released_claim
+from headbook.claims.ledger import Gate
 from headbook.claims.verdict import COLUMNS
 from headbook.heads.measure import RatioSums, percentiles
-from headbook.looking.effects import Effects, own_batches
+from headbook.looking.effects import VECTORS, Effects, own_batches
 from headbook.looking.load import load
 from headbook.looking.text import text
 from headbook.models.capture import Point
 from headbook.models.gates import all_heads
 from headbook.models.loaded import Loaded
 from headbook.runs.store import Store
-from headbook.statistics import over_seeds
+from headbook.statistics import interval, over_seeds, resampled_ratio
 from headbook.types import HeadId, UserError
 
 NUMBER = 57
@@ -112,7 +113,7 @@ class _Measured:
         return found
 
     def claims(self) -> Iterator[dict[str, object]]:
-        """Claim, value and interval over sentences of each row of the claims table."""
+        """Claim, value and interval over sentences, or heads, of each row of the claims table."""
         within = torch.tensor([self._together(pair) for pair in self.pairs])
         extra, alone = self._interaction(), self._alone()
         parts = torch.stack([extra.sum(0), extra[within].sum(0), extra[~within].sum(0)], 1)
@@ -120,9 +121,7 @@ class _Measured:
         shares = self._replicates(parts, of)
         yield _row("pairs-more-than-sum", shares[:, 0])
         yield _row("pairs-within-layer", shares[:, 1] - shares[:, 2])
-        below = torch.tensor([head.layer < self.heads[-1].layer for head in self.heads])
-        total, fixed = (each.added[below].sum(0)[:, None] for each in (self.single, self.contexts))
-        yield _row("heads-self-repair", 1 - self._replicates(total, fixed)[:, 0])
+        yield self_repair(self._heads(), self.single.unit)
         joint, alone_mean = self.joint.mean.numpy(), self.single.mean.numpy()
         most = max(size for way, size, *_ in self.sets if way == RANDOM)
         ratios = [joint[at] / alone_mean[list(chosen)].sum() - 1
@@ -181,6 +180,20 @@ class _Measured:
             for (way, size, draw, chosen), together in zip(self.sets, self.joint.mean.tolist(),
                                                            strict=True)
         ])  # fmt: skip
+
+
+def self_repair(heads: pd.DataFrame, unit: str) -> dict[str, object]:
+    """The claim that later heads make up for a removed one, with its interval over the heads.
+
+    A distance of vectors grows with any change of later heads, a repair too, so a model without a
+    loss says nothing about it.
+    """
+    below = heads[heads["layer"] < heads["layer"].max()]
+    ratio = resampled_ratio(below["effect"], below["held"], seed=0)
+    row = dict(zip(("value", "low", "high"), interval(1 - ratio), strict=True))
+    if unit == VECTORS:
+        row["closed"] = f"{Gate.PRESENT}: it has no loss that later heads could lower"
+    return {"claim": "heads-self-repair", **row}
 
 
 def _row(claim: str, replicates: torch.Tensor) -> dict[str, object]:

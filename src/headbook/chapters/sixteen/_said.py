@@ -224,25 +224,27 @@ def correlations(heads: pd.DataFrame, measure: str) -> Replicates:
     return spearman(scores[:, drawn].swapaxes(0, 1))[:, 0, 1]
 
 
-def _within(heads: pd.DataFrame) -> Replicates:
-    """The same of mutual information within layers, mean over the layers."""
+def _within(heads: pd.DataFrame, measure: str = INFORMATION) -> Replicates:
+    """The same within layers, mean over the layers."""
     wide = heads.pivot(index="layer", columns="head")
-    return resampled_within_layers(wide[INFORMATION].to_numpy(), wide["added"].to_numpy())
+    return resampled_within_layers(wide[measure].to_numpy(), wide["added"].to_numpy())
 
 
 def _claims(found: pd.DataFrame) -> Iterator[dict[str, object]]:
     for (model, kind), own in found.groupby(LABELS, sort=False):
         named, anew = (own[own["weights"] == each] for each in (RELEASED, REDRAWN))
         values = {
-            "information-agrees-with-removal": partial(correlations, measure=INFORMATION),
+            "information-agrees-with-removal": correlations,
             "information-within-layer": _within,
         }
         for claim, of in values.items():
-            null = interval(of(anew))
-            passes = f"{Gate.DIAGNOSTIC}: with weights drawn anew it is {null[0]:.2f}, too"
-            closed_by = passes if null[1] > 0 else NONE
-            yield released_claim(claim, f"{model}, {kind}", *interval(of(named)),
-                                 baseline=null[0], closed=closed_by)  # fmt: skip
+            nulls = {"weights drawn anew": interval(of(anew, INFORMATION)),
+                     "tokens shuffled": interval(of(named, SHUFFLED))}  # fmt: skip
+            passing = [f"{Gate.DIAGNOSTIC}: with {null} it is {found[0]:.2f}, too"
+                       for null, found in nulls.items() if found[1] > 0]  # fmt: skip
+            yield released_claim(claim, f"{model}, {kind}", *interval(of(named, INFORMATION)),
+                                 baseline=nulls["weights drawn anew"][0],
+                                 closed=passing[0] if passing else NONE)  # fmt: skip
         gap = correlations(named, INFORMATION) - correlations(named, CONFIDENCE)
         yield released_claim("information-beyond-confidence", f"{model}, {kind}", *interval(gap))
 

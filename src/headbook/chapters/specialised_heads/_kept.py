@@ -22,10 +22,10 @@ from headbook.claims.gates import NONE, RELEASED, SMALL_BLEU
 from headbook.claims.ledger import load as ledger
 from headbook.statistics import (
     block_matched_share,
-    group_means,
     holm,
     pair_share,
     percentile_interval,
+    permuted_gap,
 )
 from headbook.training.paired import corpus_bleu, paired, resampled
 
@@ -222,7 +222,10 @@ def _losses(
 def _survivals(
     points: Sequence[Point], before: pd.DataFrame, of: Mapping[str, object]
 ) -> Iterator[dict[str, object]]:
-    """Whether heads with a role, or near one, are the ones that stay; intervals are over heads."""
+    """Whether heads with a role, or near one, are the ones that stay; intervals are over heads.
+
+    That of the first claim is from permuting the roles.
+    """
     gates = [each for each in points if each.way == GATES and 0 < each.kept < len(each.heads)]
     if not gates:
         return
@@ -231,8 +234,7 @@ def _survivals(
     ordered = before.sort_values(["layer", "head"])
     has_role, shares = with_role(before), kept.mean(0)
     of = {**of, "closed": NONE}
-    first, second = group_means([shares[has_role], shares[~has_role]])
-    yield _row("voita-f8-specialised-last", of, first - second)
+    yield _row("voita-f8-specialised-last", of, permuted_gap(shares, has_role))
     nearness, blocks = ordered["nearness"].to_numpy(), ordered["layer"].tolist()
     matched = block_matched_share(nearness, kept, blocks)
     yield _row("voita-f8-nearest-a-role-last", of, pair_share(nearness, kept), matched)

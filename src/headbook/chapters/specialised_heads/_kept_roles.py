@@ -17,7 +17,7 @@ from headbook.chapters.specialised_heads._pruned_tables import Sweep
 from headbook.heads.positional import Place
 from headbook.heads.roles import DRAWING_ORDER, Thresholds
 from headbook.runs.store import Store
-from headbook.statistics import group_means
+from headbook.statistics import permuted_gap
 from headbook.types import Kind
 
 NEARNESS = "nearness"
@@ -59,13 +59,15 @@ class Survival:
         return self.scores.index.get_level_values("layer").tolist()
 
     def specialised_gap(self) -> Float[np.ndarray, " replicate"]:
-        """Share kept of the heads with a role before pruning, minus that of the heads without."""
+        """Share kept of the heads with a role before pruning, minus that of the heads without.
+
+        Replicates are of the roles permuted over the heads.
+        """
         roles = role_rows(self.before).query("held")
         held = set(zip(roles["layer"], roles["head"], strict=True))
         has_role = np.array([head in held for head in self.scores.index])
         shares = self.kept.mean(axis=0) if len(self.kept) else np.full(len(has_role), np.nan)
-        with_role, without = group_means([shares[has_role], shares[~has_role]])
-        return with_role - without
+        return permuted_gap(shares, has_role)
 
     def score(self, name: str) -> Grid:
         return self.scores[name].to_numpy()
