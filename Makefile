@@ -1,6 +1,7 @@
 # make book   from a fresh clone to the HTML book, every notebook executed
 # make check  the units tested: trains next to nothing, executes no notebook
-# make test   everything tested, notebooks and book included; nothing may be skipped
+# make test   the units, stages on tiny models, every notebook at profile smoke, a book of those with
+#             warnings as errors, and the browser on that book; nothing may be skipped
 # Every path is relative and every tool is called as a module: the clone's path may hold a space.
 
 PYTHON ?= python3

@@ -39,6 +39,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
                      help="a test that is skipped for want of something fails")  # fmt: skip
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where slow tests are left out, their folders need not be imported, which takes a quarter."""
+    return (config.option.markexpr == "not slow" and collection_path.name in SLOW) or None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long comes first: a worker that got it last would be waited for.
 

@@ -1,8 +1,6 @@
 """The benchmark prints its rows; whether they are good is for the machine it runs on."""
 
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from functools import partial
 
@@ -11,8 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from headbook.bench import marian, relevance
-from headbook.bench.compiled import FusibleDropout, one_of_each, padded
+from headbook.bench import marian, measuring, relevance
 from headbook.bench.config import BenchConfig
 from headbook.bench.contestants import Contestant, TrainingStep, build
 from headbook.bench.rounds import Spread, interleaved, ratio
@@ -20,7 +17,6 @@ from headbook.bench.run import bench
 from headbook.bench.shares import COPIES, KINDS, MATRICES, REST, shares_of
 from headbook.bench.speed import operations, training_batches, training_works
 from headbook.corpora.batches import EOS, collate, in_order
-from headbook.models.dropout import Dropout
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.training.precision import Precision
 from headbook.types import Kind, UserError
@@ -32,27 +28,21 @@ TINY = BenchConfig(
 )
 
 
-@pytest.fixture
-def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiling takes minutes and has a test of its own."""
-    monkeypatch.setattr(torch, "compile", lambda function, **options: function)
-
-
-def test_the_table_holds_every_row(uncompiled: None, capsys: pytest.CaptureFixture):
+def test_the_table_holds_every_row(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch):
+    """Memory is measured in this process: one of its own would import everything anew."""
+    monkeypatch.setattr(measuring, "_in_fresh_process", measuring.peak)
+    monkeypatch.setattr(relevance, "SENTENCES", 2)
     table = bench(TINY)
     assert table["quantity"].tolist() == [
         "training: ours",
         "training: torch.nn.Transformer",
         "training: transformers.MarianMTModel",
-        "training: ours, compiled",
         "training: torch.nn.Transformer, memory not kept",
         "training: ours over torch.nn.Transformer",
         "training: ours over transformers.MarianMTModel",
-        "training: ours, compiled over ours",
         "training: ours over torch.nn.Transformer, memory not kept",
         "matrix product, bf16-mixed",
         "training: ours over matrix product",
-        "training: ours, compiled over matrix product",
         *(f"training: share of {kind}" for kind in (*KINDS, REST)),
         "measuring over a plain forward pass",
         "relevance: all predictions of a batch together",
@@ -135,93 +125,20 @@ def test_marian_does_not_look_at_padding():
         assert torch.allclose(model(together)[1, :2], model(alone)[0], atol=1e-6)
 
 
-def test_padding_to_few_lengths_keeps_the_loss_and_the_tokens(uncompiled: None):
-    """What is compiled is our model: the same loss with its weights, on the same tokens."""
-    config = replace(TINY.model(16), dropout=0.0)
-    ours, compiled = (build(each, config) for each in (Contestant.OURS, Contestant.COMPILED))
-    weights = {name.replace(".layer.", "."): weight for name, weight in
-               compiled.state_dict().items()}  # fmt: skip
-    ours.load_state_dict(weights)
-    steps = [TrainingStep(model, Precision.FULL) for model in (ours, compiled)]
-    batches = training_batches(TINY)
-    for batch in batches:
-        wider = padded(batch)
-        assert wider.source.shape == wider.target_out.shape and wider.source.shape[1] % 8 == 0
-        assert wider.target_mask.sum() == batch.target_mask.sum()
-        assert steps[0](batch) == pytest.approx(steps[1](wider), rel=1e-4)
-    lengths = {padded(batch).source.shape[1] for batch in batches}
-    assert {each.source.shape[1] for each in one_of_each([*map(padded, batches)])} == lengths
-
-
-COMPILED = """
-import functools
-import torch
-# Graphs and what varies in them are put to the test, not the C++ that is made of them.
-torch.compile = functools.partial(torch.compile, backend="aot_eager")
-from headbook.bench.compiled import padded
-from headbook.bench.config import BenchConfig
-from headbook.bench.contestants import Contestant, TrainingStep, build
-from headbook.corpora.batches import EOS, collate
-config = BenchConfig(widths=(16,), layers=2, heads=2, vocabulary=300, dropout=0.0)
-ours, compiled = (build(each, config.model(16)) for each in (Contestant.OURS, Contestant.COMPILED))
-named = compiled.state_dict().items()
-ours.load_state_dict({name.replace(".layer.", "."): weight for name, weight in named})
-steps = [TrainingStep(model, config.precision) for model in (ours, compiled)]
-for rows in (3, 2):
-    batch = collate([([5, 6, EOS], [7] * row + [8, EOS]) for row in range(rows)], range(rows))
-    print(steps[0](batch), steps[1](padded(batch)))
-print(torch._dynamo.utils.counters["stats"]["unique_graphs"])
-"""
-
-
-def test_a_compiled_step_learns_what_ours_does():
-    """One code a kind of layer, for all layers and numbers of sentences, and ours' losses.
-
-    In a process without the checks of shapes that tests run under, which are no graph.
-    """
-    done = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    *losses, codes = done.stdout.splitlines()
-    for line in losses:
-        ours, compiled = map(float, line.split())
-        assert ours == pytest.approx(compiled, rel=0.01)
-    assert (len(losses), codes) == (2, "2")
-
-
-def test_dropout_that_can_be_compiled_drops_as_much(uncompiled: None):
-    model = build(Contestant.COMPILED, TINY.model(16))
-    rates = [each for each in model.modules() if isinstance(each, Dropout)]
-    assert len(rates) == 10 and all(type(each) is FusibleDropout for each in rates)
-    dropped = rates[0].train()(torch.ones(10_000))
-    assert 0.08 < (dropped == 0).float().mean() < 0.12
-    assert torch.equal(rates[0].eval()(dropped), dropped)
-
-
 def test_what_cannot_run_is_left_out_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ):
-    """No transformers, and a compiler that finds no C++."""
-
-    def faulty(function, **options):
-        def fail(*given):
-            raise RuntimeError("no C++ compiler\nat all")
-
-        return fail
-
-    monkeypatch.setattr(torch, "compile", faulty)
     monkeypatch.setattr(marian, "find_spec", lambda name: None)
     assert list(training_works(TINY, 16)) == [Contestant.OURS, Contestant.TORCH]
     assert capsys.readouterr().out.splitlines() == [
         "training: transformers.MarianMTModel is left out at width 16: "
         "transformers is not installed",
-        "training: ours, compiled is left out at width 16: "
-        "torch.compile does not work here (no C++ compiler)",
     ]
 
 
 @pytest.mark.parametrize("contestant", list(Contestant))
 @pytest.mark.parametrize("precision", list(Precision))
-def test_every_contestant_learns(contestant: Contestant, precision: Precision, uncompiled: None):
+def test_every_contestant_learns(contestant: Contestant, precision: Precision):
     torch.manual_seed(0)
     step = TrainingStep(build(contestant, TINY.model(16)), precision)
     step.optimiser.param_groups[0]["lr"] = 0.01

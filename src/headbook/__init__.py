@@ -29,6 +29,7 @@ _HOMES = {
     "shares": "heads.halves",
     "paper": "claims.paper",
     "tabs": "plots.tabs",
+    "view": "looking.view",
 }
 """The module of the package that each public name lives in."""
 __all__ = [*_HOMES, "plots"]

@@ -215,6 +215,47 @@ def publish(
 
 
 @app.command()
+def numbers(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Notebooks or texts; all of the book if none.")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Writes nothing.")] = False,
+) -> None:
+    """Writes published numbers and verdicts into the prose.
+
+    Status: 0 when all are current afterwards, 2 for a reference that cannot be resolved and, with
+    --check, for a number or verdict that is out of date.
+    """
+    with one_line_errors():
+        from functools import cache
+
+        from headbook.book.numbers import sources, update
+
+        @cache
+        def verdicts() -> dict[str, str]:
+            from headbook.claims.scorecard import stated  # takes seconds, and few texts need it
+
+            return stated()
+
+        faults, stale = [], 0
+        for path in files or sources():
+            try:
+                found = update(path, verdicts, write=not check)
+            except UserError as fault:
+                faults.append(str(fault))
+                continue
+            stale += len(found)
+            for before, after in found:
+                typer.echo(f"{path.name}: {before} -> {after}")
+        for fault in faults:
+            typer.echo(fault, err=True)
+        if faults:
+            raise UserError(f"{len(faults)} files refer to what is not published: mend them")
+        if stale and check:
+            raise UserError(f"{stale} numbers or verdicts are out of date: run headbook numbers")
+
+
+@app.command()
 def explain(
     names: ModelNames = None,
     profile: ProfileOrNone = None,

@@ -75,10 +75,8 @@ def test_every_page_computes_without_what_parses_and_shows(tmp_path: Path) -> No
 
 
 def test_what_is_needed_there_would_be_missed(tmp_path: Path) -> None:
-    code = WITHOUT.format(
-        absent=("tokenizers",), modules=["headbook.chapters.diversity.as_published"]
-    )
-    assert "there is no tokenizers" in _run(code, tmp_path).stderr
+    code = WITHOUT.format(absent=("typer",), modules=["headbook.cli"])
+    assert "there is no typer" in _run(code, tmp_path).stderr
     assert [name for name in NOT_THERE if find_spec(name) is None] == []
 
 

@@ -68,11 +68,13 @@ def test_optional_fields_are_read_and_have_defaults(tmp_path):
     plain = load(written(tmp_path, ENTRY)).claim("a-claim")
     assert (plain.kind, plain.gates, plain.rows) == (Kind.FINDING, frozenset(), Rows.MODELS)
     assert (plain.effect, plain.seeds, plain.history) == (None, None, ())
+    assert (plain.value, plain.baseline) == (None, None)
     full = changed(kind="identity", gates=["present", "power"], effect=0.3, rows="settings",
-                   seeds=3, history=[CHANGE])  # fmt: skip
+                   seeds=3, history=[CHANGE], value="13/best[ud]", baseline="offset")  # fmt: skip
     claim = load(written(tmp_path, full)).claim("a-claim")
     assert claim.gates == {Gate.PRESENT, Gate.POWER} and claim.effect == 0.3
     assert (claim.kind, claim.rows, claim.seeds) == (Kind.IDENTITY, Rows.SETTINGS, 3)
+    assert (claim.value, claim.baseline) == ("13/best[ud]", "offset")
     (change,) = claim.history
     assert change.until == date(2026, 11, 23) and change.was == "It read the value."
 
@@ -114,6 +116,12 @@ def test_optional_fields_are_read_and_have_defaults(tmp_path):
         (changed(history=[{"until": "2026-11-23", "was": "x"}]), "missing because"),
         (changed(history=[CHANGE | {"until": "soon"}]), "'soon' is no date"),
         (changed(history=[CHANGE, CHANGE | {"until": "2026-01-01"}]), "oldest change first"),
+        (changed(value="13/best[text"), "a-claim, value"),
+        (changed(value="best[text=ud-ewt]"), "a-claim, value"),
+        (changed(value="mean(13/best[text=ud-ewt].value)"), "no aggregate"),
+        (changed(value="13/best[text=ud-ewt].value:%"), "no format"),
+        (changed(value=0.5), "value: must be text"),
+        (changed(baseline="offset"), "add value"),
         (changed(superseded="no-such-claim"), "superseded names 'no-such-claim'"),
         (changed(superseded="a-claim"), "superseded names 'a-claim'"),
         (changed(superseded=["a-claim"]), "superseded: must be text"),

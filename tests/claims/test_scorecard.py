@@ -157,7 +157,8 @@ def test_every_mark_has_a_shape_and_a_colour_of_its_own():
     marks = [*Verdict, board.UNCOUNTED]
     assert set(board.SHAPES) == set(board.MEANINGS) == set(marks) == {*board.ORDER, board.UNCOUNTED}
     assert len({shape for shape in board.SHAPES.values()}) == len(marks)
-    decided = [re.findall(rf"--{name}:(#\w+)", board.STYLE)
+    style = (paths.BOOK / "_static" / "headbook.css").read_text("utf-8")
+    decided = [re.findall(rf"--{name}: (#\w+)", style)
                for name in ("replicated", "mixed", "contradicted")]  # fmt: skip
     assert len({colour for each in decided for colour in each}) == 6  # light and dark
 

@@ -1,82 +1,302 @@
-"""The view of heads: its still picture, the numbers of its script, and each kind of attention."""
+"""Drawings of attention: which lines there are, what is told of them, and what a browser shows."""
 
 import base64
-import json
+import io
 import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from headbook.looking.load import load
-from headbook.plots.view import FAINT, Seen, Series, seen, series_of, view
-from headbook.types import Kind, UserError
+from headbook.plots.view import View, choice, draw, every
+from headbook.types import UserError
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
+import browser as looking
 
-def made(tokens: int = 4) -> Seen:
-    """Two layers of two heads; the last head looks at the next token, the others everywhere."""
-    names = tuple(f"<{at}>" for at in range(tokens))
-    weights = np.full((2, 2, tokens, tokens), 1 / tokens)
-    weights[1, 1] = np.roll(np.eye(tokens), 1, axis=1)
-    norms = np.ones((2, 2, tokens))
-    norms[0, 0, 0] = 4.0
-    special = (False,) * (tokens - 1) + (True,)
-    return Seen("a <b> c", Kind.ENCODER, names, names, special, special, weights, norms)
+WORDS = ("dogs", "chase", "cats")
+WEIGHTS = np.array([[0.9, 0.1, 0.0], [0.2, 0.03, 0.77], [0.0, 0.6, 0.4]])
+SPACE = "{http://www.w3.org/2000/svg}"
 
 
-def data(html: str) -> list[dict]:
-    return json.loads(re.search(r'application/json">(.*?)</script>', html, re.DOTALL)[1])
+def shown(view: View, name: str = "wide") -> ElementTree.Element:
+    found = re.search(rf'<svg class="{name}".*?</svg>', view.body, re.DOTALL)[0]
+    return ElementTree.fromstring(found)
 
 
-def numbers(encoded: str, *shape: int) -> np.ndarray:
-    """As the script reads them: squares of bytes."""
-    grains = np.frombuffer(base64.b64decode(encoded), dtype=np.uint8).reshape(shape)
-    return (grains / 255.0) ** 2
+def ends(path: ElementTree.Element) -> tuple[float, float]:
+    numbers = [float(each) for each in re.findall(r"-?[\d.]+", path.get("d"))]
+    return numbers[0], numbers[-2]
 
 
-def test_the_still_picture_is_the_first_head_s() -> None:
-    html = view([Series("a < b", (made(),), (2, 2))], "alt")._repr_html_()
-    picture = ElementTree.fromstring(re.search(r"<svg.*?</svg>", html, re.DOTALL)[0])
-    lines = [(int(each.get("y1")), int(each.get("y2"))) for each in picture.iter("line")]
-    places = [15 + 24 * at for at in range(4)]
-    assert lines == list(zip(places, [*places[1:], places[0]], strict=True))
-    assert [each.text for each in picture.iter("text")] == [f"<{at}>" for at in range(4)] * 2
-    assert "__" not in re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
+def arcs(view: View, mark: str = "mark") -> dict[tuple[str, str], ElementTree.Element]:
+    """Each arc by the words above which it begins and ends."""
+    root = shown(view)
+    words = {float(each.get("x")): each.text for each in root.iter("text") if each.text in WORDS}
+    near = lambda x: words[min(words, key=lambda place: abs(place - x))]  # noqa: E731
+    found = root.iter("path")
+    return {tuple(map(near, ends(each))): each for each in found if each.get("class") == mark}
 
 
-def test_the_script_reads_the_weights_and_norms_back() -> None:
-    given = made()
-    (encoded,) = data(view([Series("name", (given,))], "alt").html())
-    (sentence,) = encoded["sentences"]
-    assert (encoded["layers"], encoded["heads"], encoded["norms"]) == (2, 2, True)
-    np.testing.assert_allclose(numbers(sentence["weights"], 2, 2, 4, 4), given.weights, atol=0.004)
-    shares = numbers(sentence["norms"], 2, 2, 4)
-    np.testing.assert_allclose(shares[0, 0], [1, 0.25, 0.25, 0.25], atol=0.004)
-    np.testing.assert_allclose(shares[1], 1)
+def test_every_weight_above_the_least_is_an_arc_to_its_word() -> None:
+    expected = {
+        ("dogs", "dogs"),
+        ("dogs", "chase"),
+        ("chase", "dogs"),
+        ("chase", "cats"),
+        ("cats", "chase"),
+        ("cats", "cats"),
+    }
+    assert set(arcs(draw(WORDS, {"L1H1": WEIGHTS}))) == expected
+    fewer = draw(WORDS, {"L1H1": WEIGHTS}, least=0.5)
+    assert set(arcs(fewer)) == {("dogs", "dogs"), ("chase", "cats"), ("cats", "chase")}
 
 
-def test_small_weights_are_still_told_apart() -> None:
-    given = made()
-    given.weights[0, 0, 0] = [0.997, 0.0005, 0.001, 0.0015]
-    (encoded,) = data(view([Series("name", (given,))], "alt").html())
-    first = numbers(encoded["sentences"][0]["weights"], 2, 2, 4, 4)[0, 0, 0]
-    assert 0 < first[1] < first[2] < first[3] < FAINT
+def test_a_larger_weight_is_a_wider_and_stronger_arc() -> None:
+    found = arcs(draw(WORDS, {"L1H1": WEIGHTS}))
+    order = sorted(found, key=lambda pair: WEIGHTS[WORDS.index(pair[0]), WORDS.index(pair[1])])
+    for name in ("stroke-width", "opacity"):
+        values = [float(found[pair].get(name)) for pair in order]
+        assert values == sorted(set(values)), name
 
 
-def test_a_view_of_nothing_is_refused() -> None:
-    with pytest.raises(UserError, match="a sentence at least"):
-        view([], "alt")
-    with pytest.raises(UserError, match="a sentence at least"):
-        view([Series("name", ())], "alt")
+def test_only_the_words_that_ask_have_arcs_and_titles() -> None:
+    view = draw(WORDS, {"L1H1": WEIGHTS}, ask=["chase"])
+    assert set(arcs(view)) == {("chase", "dogs"), ("chase", "cats")}
+    assert [each.text for each in shown(view).iter("title")] == ["chase → cats 77 %, dogs 20 %"]
+    assert set(arcs(draw(WORDS, {"L1H1": WEIGHTS}, ask=[1]))) == set(arcs(view))
 
 
-def test_a_student_shows_its_encoder_and_what_its_translation_looks_at() -> None:
-    model = load("firefox-en-pt")
-    encoder, cross = seen(model, "The cat sat here.", "O gato sentou aqui.")
-    assert encoder.keys == encoder.queries == cross.keys
-    assert cross.queries[-1] == encoder.keys[-1] and cross.special_queries[-1]
-    assert cross.weights.shape == (2, 8, len(cross.queries), len(cross.keys))
-    assert cross.norms.shape == (2, 8, len(cross.keys))
-    assert [each.kind for each in seen(model, "The cat sat here.")] == [Kind.ENCODER]
-    names = [each.name for each in series_of(model, ["The cat sat here."], "student")]
-    assert names == ["student, encoder", "student, cross"]
+def test_the_correct_answer_is_dotted_and_the_head_s_is_judged() -> None:
+    right = draw(WORDS, {"L1H1": WEIGHTS}, ask=["chase"], gold=[("chase", "cats")])
+    wrong = draw(WORDS, {"L1H1": WEIGHTS}, ask=["chase"], gold=[(1, 0)])
+    assert set(arcs(right, "gold")) == {("chase", "cats")}
+    assert set(arcs(wrong, "gold")) == {("chase", "dogs")}
+    assert "✓" in right.alt and "✗" not in right.alt
+    assert "✗ (correct: dogs 20 %)" in wrong.alt and "✓" not in wrong.alt
+    every_word = draw(WORDS * 2, {"L1H1": np.kron(np.eye(2), WEIGHTS)}, gold=[(0, 0), (1, 0)])
+    assert "1 of 2 correct" in every_word.body
+
+
+def test_percentages_stand_below_the_words_they_belong_to() -> None:
+    texts = list(shown(draw(WORDS, {"L1H1": WEIGHTS}, ask=["chase"])).iter("text"))
+    place = {each.text: each.get("x") for each in texts}
+    assert place["77 %"] == place["cats"] and place["20 %"] == place["dogs"] and "3 %" not in place
+
+
+def test_a_matrix_has_a_row_per_word_and_cells_as_strong_as_weights() -> None:
+    root = shown(draw(WORDS, {"L1H1": WEIGHTS}, layout="matrix", gold=[("dogs", "cats")]))
+    cells = [each for each in root.iter("rect") if each.find("title") is not None]
+    rows, columns = (sorted({float(each.get(by)) for each in cells}) for by in ("y", "x"))
+    found = np.zeros((3, 3))
+    for each in cells:
+        at = rows.index(float(each.get("y"))), columns.index(float(each.get("x")))
+        found[at] = float(each.get("fill-opacity"))
+    assert found == pytest.approx(WEIGHTS, abs=0.005)
+    (outlined,) = (each for each in cells if each.get("stroke-dasharray"))
+    assert outlined.find("title").text == "dogs → cats 0 %"
+
+
+def test_between_two_sentences_lines_go_from_left_to_right() -> None:
+    root = shown(draw(["cães", "caçam"], {"L1H1": WEIGHTS[:2]}, keys=WORDS))
+    heights = {each.text: float(each.get("y")) for each in root.iter("text")}
+    lines = set()
+    for path in root.iter("path"):
+        _, start, *_, end = (float(each) for each in re.findall(r"-?[\d.]+", path.get("d")))
+        lines.add((start, end))
+    middle = {word: height - 5 for word, height in heights.items()}
+    pairs = [("cães", "dogs"), ("cães", "chase"), ("caçam", "dogs"), ("caçam", "cats")]
+    assert lines == {(middle[word], middle[key]) for word, key in pairs}
+
+
+@pytest.mark.parametrize("layout", ["arcs", "lines", "matrix"])
+def test_words_are_text_whatever_they_hold(layout: str) -> None:
+    nasty = ["</svg><script>alert(1)</script>", "$a_b$", '" onfocus="x']
+    view = draw(nasty, {"<b>": WEIGHTS}, layout=layout, gold=[(0, 1)])
+    html = view.html()
+    assert "<script" not in html and "<b><b>" not in html and 'onfocus="' not in html
+    texts = [each.text for each in shown(view).iter("text")]
+    assert {"$a_b$", nasty[2]} <= set(texts) and any(each.startswith("</svg>") for each in texts)
+
+
+@pytest.mark.parametrize("layout", ["arcs", "lines", "matrix"])
+def test_ink_is_the_colour_of_the_text_around(layout: str) -> None:
+    root = shown(draw(WORDS, {"L1H1": WEIGHTS}, layout=layout, gold=[(0, 1)]))
+    inks = {each.get(name) for each in root.iter() for name in ("fill", "stroke")}
+    (colour,) = inks - {None, "none", "currentColor"}
+    assert colour.startswith("#") and "currentColor" in inks
+    assert all(each.get("fill") is None for each in root.iter("text"))
+
+
+def test_heads_have_colours_of_their_own_that_stay() -> None:
+    both = draw(WORDS, {"L6H6": WEIGHTS, "L6H5": WEIGHTS}).body
+    first, second = re.findall(r"background:(#\w+)", both)
+    assert first != second
+    assert re.findall(r"background:(#\w+)", draw(WORDS, {"L6H5": WEIGHTS}).body) == [second]
+
+
+def test_what_cannot_be_drawn_is_named() -> None:
+    twice = ("a", "b", "a")
+    for wrong in (
+        {"ask": ["mice"]},
+        {"ask": [3]},
+        {"ask": [-1]},
+        {"gold": [("dogs", "mice")]},
+        {"layout": "ring"},
+        {"keys": ["one"]},
+    ):
+        with pytest.raises(UserError):
+            draw(WORDS, {"L1H1": WEIGHTS}, **wrong)
+    with pytest.raises(UserError):
+        draw((), {"L1H1": np.zeros((0, 0))})
+    with pytest.raises(UserError, match="0, 2"):
+        draw(twice, {"L1H1": WEIGHTS}, ask=["a"])
+    with pytest.raises(UserError):
+        choice({})
+
+
+@pytest.mark.parametrize("layout", ["arcs", "lines", "matrix"])
+def test_there_is_a_picture_for_who_takes_no_svg(layout: str) -> None:
+    png, told = draw(WORDS, {"L1H1": WEIGHTS}, layout=layout, gold=[(0, 1)])._repr_png_()
+    image = Image.open(io.BytesIO(png)).convert("RGB")
+    assert image.size == (2 * told["width"], 2 * told["height"]) and "L1H1" in told["alt"]
+    pixels = np.asarray(image, dtype=int)
+    assert pixels[0, 0].tolist() == [255] * 3
+    assert (pixels.max(-1) < 60).any() and (np.ptp(pixels, axis=-1) > 80).any()  # ink and colour
+
+
+def seen(words: tuple[str, ...] = WORDS) -> SimpleNamespace:
+    """Two layers of two heads: a flat one, one a step back, WEIGHTS, and the word itself."""
+    heads = [np.full((3, 3), 1 / 3), np.eye(3)[[0, 0, 1]], WEIGHTS, np.eye(3)]
+    return SimpleNamespace(words=words, keys=words, weights=np.reshape(heads, (2, 2, 3, 3)))
+
+
+def test_every_head_is_a_map_of_its_weights() -> None:
+    view = every(seen())
+    coded = r'value="(\w+)"[^>]* data-roots="([^"]+)"><img[^>]*base64,([^"]+)"'
+    coded = re.findall(coded, view.body)
+    assert [name for name, _, _ in coded] == ["L1H1", "L1H2", "L2H1", "L2H2"]
+    for (_, roots, png), weights in zip(coded, seen().weights.reshape(4, 3, 3), strict=True):
+        read = np.frombuffer(base64.b64decode(roots), np.uint8).reshape(3, 3) / 255
+        assert read**2 == pytest.approx(weights, abs=0.005)
+        image = Image.open(io.BytesIO(base64.b64decode(png))).convert("RGBA")
+        assert np.asarray(image)[..., 3] / 255 == pytest.approx(np.sqrt(weights), abs=0.07)
+    assert "<b>L1H2</b>" in view.body  # the first of the surest two
+    assert "<b>L2H1</b>" in every(seen(), (1, 0)).body
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[object]:
+    if looking.executable() is None:
+        pytest.skip("no Chromium: install it")
+    with looking.chromium(viewport={"width": looking.PHONE, "height": 900}) as running:
+        yield running
+
+
+@pytest.fixture
+def opened(browser: object, tmp_path: Path) -> Iterator[object]:
+    """Opens views as a page that may ask nothing of the network."""
+    page, errors = browser.new_page(), []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("request", lambda asked: looking.elsewhere(asked.url) and errors.append(asked.url))
+
+    def open_(*views: View) -> object:
+        head = (
+            "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
+            "content='width=device-width'><title>t</title><body><main><h1>t</h1>"
+        )
+        file = tmp_path / "view.html"
+        file.write_text(f"{head}{''.join(view.html() for view in views)}</main>", "utf-8")
+        page.goto(file.as_uri())
+        return page
+
+    yield open_
+    page.close()
+    assert errors == []
+
+
+LONG = tuple(f"word{n}" for n in range(40))
+SOME = {
+    "arcs": lambda: draw(WORDS * 3, {"L1H1": np.eye(9), "L1H2": np.eye(9)}, ask=[1], gold=[(1, 2)]),
+    "all": lambda: draw(WORDS * 3, {"L1H1": np.full((9, 9), 1 / 9)}),
+    "long": lambda: draw(LONG, {"L1H1": np.eye(40)[::-1], "L1H2": np.eye(40)}, ask=[3, 4]),
+    "lines": lambda: draw(WORDS, {"L1H1": WEIGHTS}, layout="lines"),
+    "matrix": lambda: draw(WORDS * 3, {"L1H1": np.eye(9)}, layout="matrix"),
+    "every": lambda: choice({"one": every(seen()), "two": every(seen(("a", "b", "c")))}),
+}
+SMALLEST = """() => Math.min(...[...document.querySelectorAll('svg text, p')]
+  .filter((each) => each.checkVisibility()).map((each) => {
+    const svg = each.closest('svg'), scale = svg ? svg.getBoundingClientRect().width
+      / svg.viewBox.baseVal.width : 1;
+    return scale * parseFloat(getComputedStyle(each).fontSize);
+  }))"""
+SEEN = """(name) => [...document.querySelectorAll(name)]
+  .filter((each) => each.checkVisibility()).length"""
+LINES = """() => [...[...document.querySelectorAll('.panel')].find((each) => each.checkVisibility())
+  .querySelectorAll('g[tabindex] path')].map((line) => Number(line.getAttribute('stroke-width')))"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SOME)
+def test_on_a_phone_it_is_whole_legible_and_accessible(name: str, opened: object) -> None:
+    page = opened(SOME[name]())
+    assert page.evaluate(looking.WIDE) == []
+    assert page.evaluate(SMALLEST) >= 11
+    assert looking.axe(page) == []
+    page.set_viewport_size({"width": looking.DESK, "height": 900})
+    assert page.evaluate(SMALLEST) >= 11
+    page.set_viewport_size({"width": looking.PHONE, "height": 900})
+
+
+@pytest.mark.slow
+def test_a_column_decides_which_of_two_drawings_is_seen(opened: object) -> None:
+    page = opened(SOME["arcs"]())
+    assert (page.evaluate(SEEN, "svg.wide"), page.evaluate(SEEN, "svg.narrow")) == (0, 2)
+    page.set_viewport_size({"width": looking.DESK, "height": 900})
+    assert (page.evaluate(SEEN, "svg.wide"), page.evaluate(SEEN, "svg.narrow")) == (2, 0)
+    page.set_viewport_size({"width": looking.PHONE, "height": 900})
+
+
+@pytest.mark.slow
+def test_without_style_and_svg_the_picture_is_left(opened: object) -> None:
+    page = opened(SOME["arcs"](), SOME["every"]())
+    assert page.evaluate(SEEN, ".plain") == 0
+    for gone in ("style", "svg", "script"):
+        page.evaluate(f"document.querySelectorAll('{gone}').forEach((each) => each.remove())")
+    assert page.evaluate(SEEN, ".plain") == 2 and page.evaluate(SEEN, ".live") == 0
+
+
+@pytest.mark.slow
+def test_the_keyboard_sees_one_word_at_a_time(opened: object) -> None:
+    page = opened(draw(WORDS, {"L1H1": WEIGHTS}))
+    told = "document.activeElement.querySelector('title').textContent"
+    found = []
+    for _ in WORDS:
+        page.keyboard.press("Tab")
+        found.append(page.evaluate(told))
+    assert found[1] == "chase → cats 77 %, dogs 20 %" and len(set(found)) == 3
+    page.wait_for_timeout(300)
+    faded = "getComputedStyle(document.querySelector('svg.wide g[tabindex] .mark')).opacity < .1"
+    assert page.evaluate(faded)
+
+
+@pytest.mark.slow
+def test_heads_and_sentences_are_chosen_with_keys(opened: object) -> None:
+    page = opened(SOME["every"]())
+    assert np.flatnonzero(page.evaluate(LINES)).tolist() == [0, 3, 7]  # L1H2 looks a step back
+    page.focus("input[value=L1H2]")
+    page.keyboard.press("ArrowRight")
+    widths = np.reshape(page.evaluate(LINES), (3, 3))
+    assert (np.argsort(widths.ravel())[-4:] == np.argsort(WEIGHTS.ravel())[-4:]).all()
+    assert (widths > 0).tolist() == (WEIGHTS >= 0.05).tolist()
+    title = "document.querySelectorAll('.panel g[tabindex] title')[1].textContent"
+    assert page.evaluate(title) == "chase → cats 77 %, dogs 20 %"
+    page.focus("input[value=one]")
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text(".panel:visible .said") == "L2H1"  # the same head, in another sentence
+    assert "cats" not in page.inner_text("main")

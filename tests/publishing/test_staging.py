@@ -1,9 +1,12 @@
 """The book's source: numbers in titles, alt text where the builder looks for it."""
 
+from pathlib import Path
+
 import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from headbook import paths
 from headbook.publishing import staging
 
 
@@ -28,3 +31,20 @@ def test_alt_text_of_an_output_reaches_the_cell() -> None:
     cell = staging._dressed(notebook, "10_page").cells[1]
     assert cell.metadata["mystnb"] == {"image": {"alt": "a b"}}
     nbformat.validate(notebook)
+
+
+def test_a_page_that_measures_itself_is_offered_executed_with_plain_numbers(tmp_path: Path) -> None:
+    notebook = _notebook()
+    notebook.cells[0].source += " {n}`66 % <best[a].b:%>`"
+    output = new_output("display_data", {"image/png": "AA=="})
+    notebook.cells.append(new_code_cell("x", outputs=[output], execution_count=1))
+    staging._offer(notebook, tmp_path / "99_page.ipynb")
+    offered = nbformat.read(tmp_path / "99_page.ipynb", as_version=4)
+    assert offered.cells[0].source == "# T\n\nText 66 %"
+    assert offered.cells[1].outputs == [output] and offered.cells[1].execution_count == 1
+
+
+def test_of_another_page_the_template_is_offered(tmp_path: Path) -> None:
+    name = "45_capacity.ipynb"
+    staging._offer(_notebook(), tmp_path / name)
+    assert (tmp_path / name).read_bytes() == (paths.NOTEBOOKS / name).read_bytes()

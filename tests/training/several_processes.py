@@ -2,30 +2,26 @@
 
 `python -m torch.distributed.run ... several_processes.py FOLDER WORK ...`: one piece of work after
 the other, each in its own folder under FOLDER. `train` and `train:FAULT` train a tiny model, with a
-fault planted; `heads:TOKENS` and `heads:TOKENS:FAULT` measure one in batches of so many tokens, and
-so do `relevance` and `importance`;
-`stage:STORE` and `stage:STORE:RANK:UPDATE` ask the run store in FOLDER/STORE for a model, SIGKILL
-striking the process RANK in UPDATE; `regularised` is a training that they must refuse.
+fault planted; `stage:STORE` and `stage:STORE:RANK:UPDATE` ask the run store in FOLDER/STORE for a
+model, SIGKILL striking the process RANK in UPDATE; `regularised` is a training that they must
+refuse.
 """
 
 import os
-import runpy
 import signal
 import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import ClassVar
 
 import torch
 import typer
 from torch import Tensor
 
-from headbook.artefacts import heads, importance, model, relevance
+from headbook.artefacts import model
 from headbook.artefacts.trained import train_missing
 from headbook.corpora.batches import EOS, Batch, EncodedPair
-from headbook.heads.relevance_rules import Variant
 from headbook.models.capture import Point
 from headbook.models.decoding import Search
 from headbook.models.transformer import Transformer, TransformerConfig
@@ -38,9 +34,7 @@ from headbook.training.precision import Precision
 from headbook.training.regularising import Regulariser, Term, regularise
 from headbook.types import Kind
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # what test_heads.py imports
 UPDATES = 8
-OF_HEADS = Path(__file__).parents[1] / "artefacts" / "test_heads.py"
 SHAPE = {"width": 16, "feed_forward": 32, "heads": 2}
 
 
@@ -108,34 +102,6 @@ def regularised(folder: Path) -> None:
         made.run()
 
 
-def measure(what: ModuleType, folder: Path, tokens: str, fault: str = "none") -> None:
-    """An untrained model by one stage, on its twenty test sentences or on the first that it has."""
-    processes.connect()
-    what.BATCH_TOKENS = int(tokens)
-    share = processes.mine
-    if fault == "unshared":
-        processes.mine = lambda items: items
-    made = runpy.run_path(str(OF_HEADS))
-    own = folder / f"of-process-{processes.rank()}"
-    own.mkdir(parents=True)
-    untrained = made["untrained_model"](own)
-    MEASURE[what](untrained, made, Store(folder / "runs"))
-    processes.mine = share
-
-
-MEASURE = {
-    heads: lambda model, made, store: heads.measured(
-        model, made["text_of"](model), heads.HeadsRun("test", 0), store
-    ),
-    relevance: lambda model, _, store: relevance.relevance(
-        model, relevance.RelevanceRun(Variant.CODE_2019, 20, 0), store
-    ),
-    importance: lambda model, _, store: importance.importance(
-        model, importance.ImportanceRun(20, 0), store
-    ),
-}
-
-
 def strike(rank: int, update: int) -> None:
     """Puts SIGKILL in the way of one process."""
     step = Trainer._update
@@ -166,7 +132,6 @@ def stage(folder: Path, store: str, *killed: str) -> None:
 
 WORK = {
     "train": train,
-    **{what.__name__.rpartition(".")[2]: partial(measure, what) for what in MEASURE},
     "stage": stage,
     "regularised": regularised,
 }

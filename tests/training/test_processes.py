@@ -1,4 +1,4 @@
-"""Several processes train and measure as one does; when one is killed, none hangs.
+"""Several processes train as one does; when one is killed, none hangs.
 
 What they do is in several_processes.py, which torchrun's program starts on this machine without a
 network.
@@ -10,7 +10,6 @@ import re
 import runpy
 import subprocess
 from collections.abc import Callable, Iterator
-from itertools import product
 from pathlib import Path
 
 import pandas as pd
@@ -21,7 +20,6 @@ from safetensors import safe_open
 from small import write_corpus
 from torch import Tensor, nn
 
-from headbook.artefacts.heads import read_sums
 from headbook.corpora.batches import epoch
 from headbook.training import processes
 
@@ -30,8 +28,6 @@ pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
 SCRIPT = HERE / "several_processes.py"
 SCRIPTED = runpy.run_path(str(SCRIPT))
-STAGES = ("heads", "relevance", "importance")
-TOKENS = ("60", "4096")
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 """Sums of 32 bits in another order, over eight updates; the planted faults move losses by 1e-2."""
 GONE = "headbook: another process stopped; start the same command again, it resumes at update "
@@ -81,8 +77,6 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What one process makes."""
     folder = tmp_path_factory.mktemp("one")
     SCRIPTED["train"](folder / "train")
-    for stage, tokens in product(STAGES, TOKENS):
-        SCRIPTED["WORK"][stage](folder / f"{stage}-{tokens}", tokens)
     return folder
 
 
@@ -95,7 +89,6 @@ def both(
     write_corpus(folder / "corpus")
     done = torchrun(
         folder, "train", "train:own-tokens", "train:addition-twice",
-        *(f"{stage}:{how}" for stage in STAGES for how in (*TOKENS, "60:unshared")),
         "stage:unbroken", "stage:broken:1:3",
     )  # fmt: skip
     assert done.stdout.count("seed 0: trained") == 1, done.stderr
@@ -132,27 +125,6 @@ def test_a_batch_was_too_small_for_two_processes():
 def test_a_planted_fault_is_seen(one: Path, two: Path, fault: str):
     with pytest.raises(AssertionError):
         assert_close(one / "train", two / f"train-{fault}")
-
-
-def sums(folder: Path) -> dict[str, tuple[Tensor, Tensor]]:
-    """Numerator and denominator of every measure that the runs in the folder hold."""
-    kept = [read_sums(path) for path in (folder / "runs").glob("*/*/sums.safetensors")]
-    return {n: (each.numerator, each.denominator) for sums in kept for n, each in sums.items()}
-
-
-@pytest.mark.parametrize("tokens", TOKENS)
-@pytest.mark.parametrize("stage", STAGES)
-def test_two_processes_measure_heads_as_one(one: Path, two: Path, stage: str, tokens: str):
-    """In one batch of 4096 tokens there is nothing for the second process."""
-    alone, together = (sums(each / f"{stage}-{tokens}") for each in (one, two))
-    assert len(alone) > 5
-    torch.testing.assert_close(together, alone, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("stage", STAGES)
-def test_sentences_measured_by_both_processes_are_seen(one: Path, two: Path, stage: str):
-    with pytest.raises(AssertionError):
-        torch.testing.assert_close(sums(two / f"{stage}-60-unshared"), sums(one / f"{stage}-60"))
 
 
 def kept(store: Path) -> int:

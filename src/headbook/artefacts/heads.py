@@ -11,12 +11,12 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
+from tqdm import tqdm
 
 from headbook.artefacts.encoders import EncoderModel
 from headbook.artefacts.model import TrainedModel
-from headbook.artefacts.shares import bar, kept_or_made, share_of
 from headbook.artefacts.texts import Text
-from headbook.corpora.batches import EOS, EncodedPair, in_order
+from headbook.corpora.batches import EOS, Batch, EncodedPair, in_order
 from headbook.corpora.subwords import frequency_ranks
 from headbook.heads.arcs import PieceRule
 from headbook.heads.collect import collect
@@ -31,7 +31,6 @@ from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.heads.tokens import Counting, EosKeys, EosQueries
 from headbook.runs.store import Ingredients, Stage, Store
 from headbook.syntax.alignment import AlignedTree, align
-from headbook.training import processes
 from headbook.types import Kind
 
 MEASURED = Stage("heads", version=1)
@@ -83,18 +82,16 @@ class MeasureRun:
 def measured(trained: WithEncoder, text: Text, run: HeadsRun, store: Store) -> Measured:
     """All measures of the model's heads on the text, from the store or measured now.
 
-    Of an encoder without a decoder those that need no translations. Under torchrun every process
-    measures its share of the batches.
+    Of an encoder without a decoder those that need no translations.
     """
     if isinstance(trained, EncoderModel):
         text = replace(text, targets=None)
     asked = {name: _ingredients(name, trained, text, run) for name in sorted(_possible(text))}
-    processes.connect()
-    while missing := processes.firsts([n for n, each in asked.items() if not store.has(each)]):
+    while missing := [name for name, each in asked.items() if not store.has(each)]:
         work = partial(_measure, trained, text, run, store, {name: asked[name] for name in missing})
-        kept_or_made(store, asked[missing[0]], work)
+        store.get(asked[missing[0]], work)
     sums: dict[str, RatioSums] = {}
-    for folder in processes.firsts(store.hand_over(asked.values()) if processes.is_first() else []):
+    for folder in store.hand_over(asked.values()):
         sums |= read_sums(folder / SUMS)
     return sums
 
@@ -139,32 +136,26 @@ def _measure(
     on_model = [each for name, each in measures.items() if not MEASURES[name].random]
     model = trained.model(run.update)
     batches = list(in_order(encoded(trained, text), BATCH_TOKENS))
-    share = share_of(batches)
     if on_model:
-        collect(model, share, on_model, partial(bar, what="measuring"))
-    for batch in share:
+        collect(model, batches, on_model, partial(bar, what="measuring"))
+    for batch in batches:
         for name, measure in measures.items():
             if MEASURES[name].random:
                 measure.update(random_heads(batch, Kind.ENCODER), batch)
-    sums = _sums(measures, len(processes.mine(batches)))
-    if processes.is_first():
-        first, *others = asked
-        for name in others:
-            store.get(asked[name], partial(_write_one, name, sums))
-        _write_one(first, sums, folder)
+    sums = {name: measure.sums() for name, measure in measures.items()}
+    first, *others = asked
+    for name in others:
+        store.get(asked[name], partial(_write_one, name, sums))
+    _write_one(first, sums, folder)
+
+
+def bar(batches: list[Batch], what: str) -> tqdm:
+    """Progress over the batches."""
+    return tqdm(batches, desc=what, unit="batch", mininterval=2)
 
 
 def _write_one(name: str, sums: Measured, folder: Path) -> None:
     write_sums(folder / SUMS, {name: sums[name]})
-
-
-def _sums(measures: Mapping[str, HeadMeasure], own_batches: int) -> Measured:
-    """Sum of the measurements of all processes."""
-    for measure in measures.values():
-        if not own_batches:
-            measure.forget()
-    with processes.collective():
-        return {name: measure.sums() for name, measure in measures.items()}
 
 
 def encoded(trained: WithEncoder, text: Text) -> list[EncodedPair]:

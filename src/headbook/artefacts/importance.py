@@ -4,16 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headbook.artefacts.heads import read_sums, write_sums
+from headbook.artefacts.heads import bar, read_sums, write_sums
 from headbook.artefacts.masked import pairs_of
 from headbook.artefacts.model import TrainedModel
-from headbook.artefacts.shares import added, bar, kept_or_made, share_of
 from headbook.corpora.batches import in_order
 from headbook.heads.importance import importance as measured
 from headbook.heads.measure import RatioSums
 from headbook.models.gates import closed
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.training import processes
 from headbook.types import HeadId
 
 IMPORTANCE = Stage("importance", version=1)
@@ -38,12 +36,11 @@ def importance(trained: TrainedModel, run: ImportanceRun, store: Store) -> Mappi
     """Every head's score in both forms, from the store or measured now.
 
     The names are `position/encoder`, `sentence/encoder` and so on; see heads/importance.py. Scores
-    are raw: layers are not normalised. Under torchrun every process measures its share of the
-    batches.
+    are raw: layers are not normalised.
     """
     made_by = trained.asked
     asked = Ingredients(IMPORTANCE, run, {"model": made_by.key}, made_by.policy)
-    folder = kept_or_made(store, asked, lambda aside: _measure(trained, run, aside))
+    folder = store.get(asked, lambda aside: _measure(trained, run, aside))
     return read_sums(folder / "sums.safetensors")
 
 
@@ -52,7 +49,5 @@ def _measure(trained: TrainedModel, run: ImportanceRun, folder: Path) -> None:
     pairs = trained.encode(pairs_of(trained.corpus, run.pairs, run.sentences))
     batches = list(in_order(pairs, BATCH_TOKENS))
     with closed(model, run.closed):
-        sums = measured(model, bar(share_of(batches), "importance"))
-    total = added(sums, batches)
-    if processes.is_first():
-        write_sums(folder / "sums.safetensors", total)
+        sums = measured(model, bar(batches, "importance"))
+    write_sums(folder / "sums.safetensors", sums)

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from headbook.artefacts.heads import read_sums, write_sums
+from headbook.artefacts.heads import bar, read_sums, write_sums
 from headbook.artefacts.model import TrainedModel
-from headbook.artefacts.shares import added, bar, kept_or_made, share_of
 from headbook.corpora.batches import in_order
 from headbook.heads.measure import RatioSums
 from headbook.heads.relevance_rules import Variant, rules_of
 from headbook.heads.relevance_sums import RelevanceSums, collect_relevance
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.training import processes
 from headbook.types import UserError
 
 RELEVANCE = Stage("relevance", version=1)
@@ -36,14 +34,13 @@ class RelevanceRun:
 def relevance(trained: TrainedModel, run: RelevanceRun, store: Store) -> Mapping[str, RatioSums]:
     """The model's relevance by the names of `RelevanceSums`, from the store or propagated now.
 
-    Under torchrun every process propagates its share of the batches. UserError for less than one
-    sentence; a validation set that has fewer is taken whole.
+    UserError for less than one sentence; a validation set that has fewer is taken whole.
     """
     if run.sentences < 1:
         raise UserError(f"sentences is {run.sentences}; relevance needs at least 1")
     made_by = trained.asked
     asked = Ingredients(RELEVANCE, run, {"model": made_by.key}, made_by.policy)
-    folder = kept_or_made(store, asked, lambda aside: _propagate(trained, run, aside))
+    folder = store.get(asked, lambda aside: _propagate(trained, run, aside))
     return read_sums(folder / "sums.safetensors")
 
 
@@ -53,7 +50,5 @@ def _propagate(trained: TrainedModel, run: RelevanceRun, folder: Path) -> None:
     sums = RelevanceSums()
     batches = list(in_order(pairs, BATCH_TOKENS))
     told = partial(bar, what="relevance")
-    collect_relevance(model, share_of(batches), rules_of(run.variant), sums, told)
-    total = added(sums.sums(), batches)
-    if processes.is_first():
-        write_sums(folder / "sums.safetensors", total)
+    collect_relevance(model, batches, rules_of(run.variant), sums, told)
+    write_sums(folder / "sums.safetensors", sums.sums())

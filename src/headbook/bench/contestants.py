@@ -8,7 +8,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from headbook.bench.compiled import compiled
 from headbook.bench.marian import Marian
 from headbook.corpora.batches import PAD, Batch
 from headbook.machine import leave_out_cudnn_attention
@@ -24,7 +23,6 @@ class Contestant(StrEnum):
     OURS = "ours"
     TORCH = "torch.nn.Transformer"
     MARIAN = "transformers.MarianMTModel"
-    COMPILED = "ours, compiled"
 
 
 class TorchTransformer(nn.Module):
@@ -70,7 +68,6 @@ MAKERS: dict[Contestant, Callable[[TransformerConfig], nn.Module]] = {
     Contestant.OURS: Transformer,
     Contestant.TORCH: TorchTransformer,
     Contestant.MARIAN: Marian,
-    Contestant.COMPILED: compiled,
 }
 
 

@@ -1,15 +1,13 @@
 """Training speed against others of the same shape, and against the machine's matrix products."""
 
 import multiprocessing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing.connection import Connection
 
 import torch
-from tqdm import tqdm
 
-from headbook.bench.compiled import one_of_each, padded
 from headbook.bench.config import BenchConfig
 from headbook.bench.contestants import Contestant, TrainingStep, build, device
 from headbook.bench.rounds import LeftOutError, Spread, Timed, interleaved, ratio
@@ -54,19 +52,7 @@ def steps(contestant: Contestant, config: BenchConfig, width: int) -> Timed:
     torch.manual_seed(config.seed)
     step = TrainingStep(build(contestant, config.model(width)), config.precision)
     batches = training_batches(config)
-    if contestant is Contestant.COMPILED:
-        batches = [padded(batch) for batch in batches]
-        _compile(step, batches)
     return lambda number: seconds(lambda: step(batches[number]))
-
-
-def _compile(step: TrainingStep, batches: Sequence[Batch]) -> None:
-    try:
-        for batch in tqdm(one_of_each(batches), desc="compiling", unit="length"):
-            step(batch)
-    except RuntimeError as error:  # whatever is missing, torch's compiler raises one
-        why = str(error).strip().partition("\n")[0]
-        raise LeftOutError(f"torch.compile does not work here ({why})") from None
 
 
 def training_works(config: BenchConfig, width: int) -> dict[str, Timed]:
@@ -151,38 +137,32 @@ def speed(config: BenchConfig, width: int) -> list[Row]:
         works = training_works(config, width) | {OWN_MEMORY: unkept}
         timed = works | {PRODUCT: product(config)}
         taken = interleaved(timed, config.rounds, f"training, width {width}")
-    row = partial(Row, width=width)
+    row, ours = partial(Row, width=width), Contestant.OURS
     tokens = [int(batch.target_mask.sum()) for batch in batches[1:]]
     rows = [
         row(f"training: {name}", _rates(tokens, taken[name]), "target tokens/s") for name in works
     ]
     rows += [
-        row(f"training: {quicker} over {name}", ratio(taken[name], taken[quicker]), "times")
-        for name, quicker in _pairs(works)
+        row(f"training: {ours} over {name}", ratio(taken[name], taken[ours]), "times")
+        for name in works
+        if name != ours
     ]
     return rows + _shares(config, width, batches[1:], taken)
-
-
-def _pairs(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Pairs compared: ours with every other one, and ours, compiled, with ours."""
-    ours, fixed = Contestant.OURS, Contestant.COMPILED
-    return [(ours, fixed) if name == fixed else (name, ours) for name in names if name != ours]
 
 
 def _shares(
     config: BenchConfig, width: int, batches: list[Batch], taken: dict[str, list[float]]
 ) -> list[Row]:
-    """The machine's rate and what part of it our training step reaches, compiled or not."""
+    """The machine's rate and the part of it that our training step reaches."""
     machine = [2e-9 * PRODUCTS * config.product**3 / each for each in taken[PRODUCT]]
     model = Transformer(config.model(width))
     work = [1e-9 * operations(model, batch) for batch in batches]
-    rows = [Row(f"{PRODUCT}, {config.precision}", Spread.of(machine), "GFLOP/s", width)]
-    for name in (Contestant.OURS, Contestant.COMPILED):
-        if name in taken:
-            reached = [done / each for done, each in zip(work, taken[name], strict=True)]
-            share = ratio(reached, machine)
-            rows.append(Row(f"training: {name} over {PRODUCT}", share, "times", width))
-    return rows
+    ours = Contestant.OURS
+    reached = [done / each for done, each in zip(work, taken[ours], strict=True)]
+    return [
+        Row(f"{PRODUCT}, {config.precision}", Spread.of(machine), "GFLOP/s", width),
+        Row(f"training: {ours} over {PRODUCT}", ratio(reached, machine), "times", width),
+    ]
 
 
 def _rates(amounts: list, taken: list[float]) -> Spread:

@@ -1,7 +1,7 @@
 """The scorecard page: one figure, then one line per claim with its models folded.
 
 HTML without a request to anywhere. Marks differ in shape and in colours that colour-blind readers
-can tell apart, after Okabe and Ito. Without a script only the filters are missing.
+can tell apart, those of the book's style sheet. Without a script only the filters are missing.
 """
 
 from collections import Counter
@@ -43,10 +43,7 @@ SHAPES = {
 }
 
 STYLE = """\
-.board{--replicated:#0072b2;--mixed:#a0557f;--contradicted:#bb4f00;--inconclusive:#6b6b6b;
---absent:#6b6b6b;--not-run:#707070;--not-counted:#707070;font-size:.9rem}
-html[data-theme=dark] .board{--replicated:#56b4e9;--mixed:#e09ac2;--contradicted:#ff8c42;
---inconclusive:#b8b8b8;--absent:#b8b8b8;--not-run:#909090;--not-counted:#909090}
+.board{font-size:.9rem}
 .board svg{width:16px;height:16px;fill:currentColor;vertical-align:-3px;flex:none}
 .board summary>svg{margin-top:.22rem}
 .board .row{display:grid;grid-template-columns:minmax(12rem,20rem) 1fr;gap:0 .8rem;padding:.25rem 0;
@@ -72,10 +69,6 @@ white-space:nowrap;flex:1}
 .board details.claim:target>summary{font-weight:600}
 .board details.claim .inside{margin:.1rem 0 .7rem 1.5rem;font-size:.85rem}
 .board details.claim .inside p{margin:.2rem 0}
-.board .replicated{color:var(--replicated)}.board .mixed{color:var(--mixed)}
-.board .contradicted{color:var(--contradicted)}.board .inconclusive{color:var(--inconclusive)}
-.board .absent{color:var(--absent)}.board .not-run{color:var(--not-run)}
-.board .not-counted{color:var(--not-counted)}
 @media(max-width:700px){.board .row{grid-template-columns:1fr}.board .verdict{display:none}
 .board details.claim[open] .verdict{display:inline}}
 """

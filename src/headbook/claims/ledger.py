@@ -53,7 +53,10 @@ _FIELDS = {
     "id", "source", "claim", "paper", "unit", "study", "domain", "measure", "rule", "because",
     "profile",
 }  # fmt: skip
-_OPTIONAL = frozenset({"kind", "gates", "role", "effect", "rows", "seeds", "history", "superseded"})
+_CELLS = ("value", "baseline")
+_OPTIONAL = frozenset(
+    {"kind", "gates", "role", "effect", "rows", "seeds", "history", "superseded", *_CELLS}
+)
 ROLES = ("any", "positional", "syntactic", "rare")
 
 
@@ -83,7 +86,9 @@ class Claim:
     `effect` is the size that the work reports, in the unit of the value, for the gate `power`.
     `seeds` is the number of seeds behind each published interval, None for an interval within one
     model. `history` is in the order of the dates. `superseded` is the id of the claim that now asks
-    the question in its place: it is shown and not counted.
+    the question in its place: it is shown and not counted. `value` refers to cells of a published
+    table, one row per model, and `baseline` names another column of it, see claims/cells.py; where
+    `value` is None the rows are published as claims.
     """
 
     id: str
@@ -106,6 +111,8 @@ class Claim:
     seeds: int | None = None
     history: tuple[Change, ...] = ()
     superseded: str | None = None
+    value: str | None = None
+    baseline: str | None = None
 
 
 @dataclass(frozen=True)
@@ -225,6 +232,7 @@ def _claim(entry: object, file: str) -> Claim:
         seeds=_seeds(entry.get("seeds"), f"{where}, seeds"),
         history=_history(entry.get("history", []), f"{where}, history"),
         superseded=_successor(entry, f"{where}, superseded"),
+        **_cells(entry, where),
     )
 
 
@@ -249,6 +257,23 @@ def _seeds(value: object, where: str) -> int | None:
 
 def _successor(entry: dict, where: str) -> str | None:
     return _text(entry["superseded"], where) if "superseded" in entry else None
+
+
+def _cells(entry: dict, where: str) -> dict[str, str]:
+    """The fields value and baseline."""
+    named = {key: _text(entry[key], f"{where}, {key}") for key in _CELLS if key in entry}
+    if "value" in named:
+        from headbook.cells import parse  # with pandas, which the ledger does not need otherwise
+
+        try:
+            parsed = parse(named["value"])
+        except UserError as fault:
+            raise UserError(f"{where}, value: {fault}") from None
+        if parsed.aggregate or parsed.form:
+            raise UserError(f"{where}, value: {parsed} needs no aggregate and no format")
+    elif named:
+        raise UserError(f"{where}: baseline is a column of the table that value names; add value")
+    return named
 
 
 def _history(entries: object, where: str) -> tuple[Change, ...]:

@@ -1,16 +1,17 @@
 """The scorecard: every claim beside the published results, as a tidy table and as a page."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from headbook.claims import board
+from headbook import paths
+from headbook.claims import board, cells
 from headbook.claims.gates import RELEASED, parsed
 from headbook.claims.ledger import PROFILES, Claim, Ledger, load
 from headbook.claims.published import Evidence
-from headbook.claims.verdict import COLUMNS, NUMBERS, OPTIONAL, Result, result
+from headbook.claims.verdict import COLUMNS, NUMBERS, OPTIONAL, Result, Verdict, result
 from headbook.types import UserError
 
 TIDY = (
@@ -59,6 +60,21 @@ def results(ledger: Ledger, results_root: Path) -> list[Result]:
     ]
 
 
+def current(results_root: Path | None = None, ledger: Ledger | None = None) -> dict[str, Result]:
+    """Every claim by its id, at the largest profile at which it was measured."""
+    found: dict[str, Result] = {}
+    for each in results(ledger or load(), results_root or paths.RESULTS):
+        if found.setdefault(each.claim.id, each).verdict is Verdict.NOT_RUN:
+            found[each.claim.id] = each
+    return found
+
+
+def stated(found: Mapping[str, Result] | None = None) -> dict[str, str]:
+    """The verdict of every claim by its id, or why it is not counted, as prose cites it."""
+    found = current() if found is None else found
+    return {name: each.uncounted or each.verdict.value for name, each in found.items()}
+
+
 def _rows(result: Result) -> Iterator[dict]:
     claim = result.claim
     frame = {
@@ -82,8 +98,10 @@ def _rows(result: Result) -> Iterator[dict]:
 def read(ledger: Ledger, results_root: Path) -> pd.DataFrame:
     """All published claims tables under a results folder, with the columns profile and COLUMNS.
 
+    The rows of a claim whose ledger entry has a `value` come from the cells that it names.
     No folder and no table give an empty frame. UserError, naming the file, for a missing or unknown
-    column, a number that is none, an unknown claim, a claim of another study, a row given twice.
+    column, a number that is none, an unknown claim, a claim of another study, a row given twice or
+    given beside cells.
     """
     empty = pd.DataFrame(columns=["profile", *COLUMNS, *OPTIONAL])
     tables = [
@@ -95,6 +113,13 @@ def read(ledger: Ledger, results_root: Path) -> pd.DataFrame:
     for path in sorted((results_root / RELEASED).glob("*/claims.csv")):
         table = _table(ledger, path)  # of no profile: they stand with the models they are beside
         tables.append(table.assign(profile=table["claim"].map(judged_at)))
+    pointed = {claim.id: claim for claim in ledger.claims if claim.value}
+    for name in {name for table in tables for name in table["claim"]} & pointed.keys():
+        raise UserError(
+            f"claim {name} has cells in the ledger and rows in a claims.csv: delete these"
+        )
+    for claim in pointed.values():
+        tables.append(cells.rows(claim, results_root).assign(profile=claim.profile))
     filled = [table for table in tables if not table.empty]
     return pd.concat(filled, ignore_index=True).reindex(columns=empty.columns) if filled else empty
 

@@ -96,17 +96,13 @@ class HeadGrams(Metric):
 
     def compute(self) -> Pairs:
         """The scale-free alignment."""
-        return self._grams().alignment()
+        return self.grams().alignment()
 
     def grams(self) -> Grams:
-        """The accumulated sums, added over processes where there are several.
+        """The accumulated sums.
 
         UserError where no token was measured: an empty probe batch has no diversity.
         """
-        with self.sync_context():
-            return self._grams()
-
-    def _grams(self) -> Grams:
         if not int(self.tokens):
             raise UserError(f"diversity of {self.point}: no token was measured; give some text")
         return Grams(self.products, self.sums, int(self.tokens))

@@ -84,8 +84,7 @@ class HeadMeasure(Metric):
 
     A subclass says in `contributions` what one sentence adds to the numerator and denominator. The
     memory is that of `RatioSums`, whatever the number of sentences. Splitting or permuting batches
-    and padding them more changes nothing but the last bits of a float64 sum. In a distributed run
-    the sums are added; every process must have seen a batch, and may `forget` it again.
+    and padding them more changes nothing but the last bits of a float64 sum.
 
     NaN means that no token counted; it is never turned into 0.
     """
@@ -116,29 +115,20 @@ class HeadMeasure(Metric):
         self.numerator = self.numerator + resamples.sums(numerator)
         self.denominator = self.denominator + resamples.sums(denominator)
 
-    def forget(self) -> None:
-        """Sums of 0 in the same shapes: for a process that has no batch of its own."""
-        self.numerator = torch.zeros_like(self.numerator)
-        self.denominator = torch.zeros_like(self.denominator)
-
     def compute(self) -> Float[Tensor, "*shape"]:
-        return self._sums().ratio()
+        return self.sums().ratio()
 
     def sums(self) -> RatioSums:
-        """The accumulated sums, added over processes where there are several."""
-        with self.sync_context():
-            return self._sums()
+        """The accumulated sums; UserError where no batch was measured."""
+        if not self.update_called:
+            raise UserError(f"{type(self).__name__}: no batch was measured; update it first")
+        return RatioSums(self.numerator, self.denominator)
 
     def interval(
         self, level: float = 0.95
     ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
         """Percentile bootstrap over sentences: (low, high)."""
         return self.sums().interval(level)
-
-    def _sums(self) -> RatioSums:
-        if not self.update_called:
-            raise UserError(f"{type(self).__name__}: no batch was measured; update it first")
-        return RatioSums(self.numerator, self.denominator)
 
 
 @dataclass(frozen=True)

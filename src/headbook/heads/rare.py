@@ -79,8 +79,7 @@ class RareShare(HeadMeasure):
     @property
     def kept(self) -> Float[Tensor, ""]:
         """Share of sentences that count."""
-        with self.sync_context():
-            return self.sentences_kept / self.sentences_seen
+        return self.sentences_kept / self.sentences_seen
 
     def update(self, tape: Recording, batch: Batch) -> None:
         super().update(tape, batch)

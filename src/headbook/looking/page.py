@@ -11,9 +11,10 @@ from headbook.artefacts.texts import Text
 from headbook.looking import sections
 from headbook.looking.measured import measured
 from headbook.looking.roles import roles
+from headbook.looking.view import of_every_kind, short_sentences
 from headbook.looking.wording import NUMBERS, SHARES, roles_of_heads
 from headbook.models.loaded import Loaded
-from headbook.plots.view import HeadView, series_of, short_sentences, view
+from headbook.plots.view import View, choice
 
 VIEWED, SHORTEST, LONGEST = 4, 6, 26
 """Sentences of the attention view, and their lengths in tokens."""
@@ -65,13 +66,12 @@ def _json(value: float) -> float | None:
     return None if math.isnan(value) else float(f"{value:.5g}")
 
 
-def _attention(model: Loaded, text: Text, heads: pd.DataFrame, every: pd.DataFrame) -> HeadView:
+def _attention(model: Loaded, text: Text, heads: pd.DataFrame, every: pd.DataFrame) -> View:
     """All heads in a few sentences, the best of those with a role first."""
     own = every[(every["kind"] == heads["kind"].iloc[0]) & every["held"]]
     first = own.iloc[own["score"].argmax()] if len(own) else heads.iloc[0]
     sentences = short_sentences(model, text.sentences, VIEWED, SHORTEST, LONGEST)
-    series = series_of(model, sentences, model.name, (int(first["layer"]), int(first["head"])))
-    return view(series, "Attention from tokens on the left to tokens on the right")
+    return choice(of_every_kind(model, sentences, (first["layer"] - 1, first["head"] - 1)))
 
 
 def _safe(data: dict) -> str:

@@ -22,7 +22,7 @@ from headbook.looking.wording import (
     said,
 )
 from headbook.plots import intervals as forest
-from headbook.plots.view import HeadView
+from headbook.plots.view import View
 from headbook.runs import record
 
 
@@ -199,8 +199,8 @@ def _diversity_rows(table: pd.DataFrame, metrics: list[str]) -> list[tuple[str, 
     ]
 
 
-def attention(shown: HeadView) -> str:
-    return f'<h2 id="attention">Attention</h2>\n{shown.html()}'
+def attention(shown: View) -> str:
+    return f'<h2 id="attention">Attention</h2>\n{shown.html(plain=False)}'
 
 
 def table(heads: pd.DataFrame, every: pd.DataFrame) -> str:

@@ -3,12 +3,10 @@
 `heads` maps a value over layers and heads, `intervals` draws estimates with their intervals row by
 row, `curves` lines over training, `pruning` quality over heads left, `paired` two values per row,
 `roles` which heads of each layer have which role; all take tidy tables and give a `Drawing`.
-`attention` draws one head's weights in one sentence, `matrices` square matrices with signs, `film`
-pairs of heads through training, `points` heads on a plane by their layers, `graph` pairs of heads
-as edges.
+`matrices` draws square matrices with signs, `film` pairs of heads through training, `points` heads
+on a plane by their layers, `graph` pairs of heads as edges.
 """
 
-from headbook.plots.attention import attention
 from headbook.plots.film import Film, Run, film
 from headbook.plots.graph import graph
 from headbook.plots.lines import curves, pruning
@@ -20,6 +18,6 @@ from headbook.plots.rows import intervals, paired
 from headbook.plots.svg import Drawing
 
 __all__ = [
-    "EVIDENCE", "KINDS", "ROLES", "Drawing", "Film", "Run", "attention", "curves", "film", "graph",
+    "EVIDENCE", "KINDS", "ROLES", "Drawing", "Film", "Run", "curves", "film", "graph",
     "heads", "intervals", "matrices", "paired", "points", "pruning", "roles",
 ]  # fmt: skip

@@ -1,246 +1,258 @@
-"""All heads of a model in a few sentences: one head as lines, every head as a small map.
+"""Attention between words, drawn on the sentence: as arcs, from line to line, or as a matrix.
 
-The page holds a still picture of one head as plain SVG. Its script takes up the weights of all
-heads when the view comes into sight; nothing is loaded from elsewhere, and without a script, and on
-paper, the still picture stays.
+Inline SVG in the colour of the text around it, without a script. An untrusted notebook loses SVG
+and style sheets; there a plain picture is left, which the style sheet hides elsewhere.
 """
 
 import base64
-import json
-from collections.abc import Sequence
+import io
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
-from itertools import islice
+from operator import index
 
 import numpy as np
-import torch
 from jaxtyping import Float
+from PIL import Image
 
-from headbook.heads.norms import value_norms
-from headbook.heads.outputs import output_parts
-from headbook.models.capture import Point, Tape, capture
-from headbook.models.loaded import Loaded
-from headbook.plots.palette import KINDS
-from headbook.types import Kind, UserError
+from headbook.plots.marks import FAINT, THICK, THIN, Number, Scene, picture
+from headbook.plots.palette import SERIES
+from headbook.plots.sight import LEAST, WIDEST, Sight
+from headbook.types import UserError
 
-ROW, LEFT, RIGHT, WIDE, LONG = 24, 125, 285, 410, 14
-"""Units of the picture: height of a token, where lines begin and end, width; letters of a token."""
-FAINT = 0.02
-"""Weights below this are not drawn as lines."""
-START = "▸"
-"""Stands for the start symbol that a decoder reads before its first token."""
+LONGEST = 22
+"""Letters of a word that is not cut."""
+PHONE = 330
+"""Pixels of a drawing that is right on a phone, too."""
+SMALLEST = 0.82
+"""Of a drawing's size on a phone; its smallest text is then 11 pixels high."""
+HEAD = re.compile(r"[Ll](\d+)\s*[Hh](\d+)")
+
+Gold = Sequence[tuple[int | str, int | str]]
+Matrix = Float[np.ndarray, "word key"]
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One kind of attention in one sentence; tokens as text, and which of them are special.
+class View:
+    """A drawing of attention; `alt` says in words what it shows.
 
-    `norms` holds ‖f(x_j)‖ of every key (see heads/norms.py), None where they are out of reach.
+    Notebooks and the book take the HTML, everything else the picture.
     """
 
-    sentence: str
-    kind: Kind
-    queries: tuple[str, ...]
-    keys: tuple[str, ...]
-    special_queries: tuple[bool, ...]
-    special_keys: tuple[bool, ...]
-    weights: Float[np.ndarray, "layer head query key"]
-    norms: Float[np.ndarray, "layer head key"] | None = None
-
-
-@dataclass(frozen=True)
-class Series:
-    """Sentences of one model and kind of attention; `first` is the layer and head shown first."""
-
-    name: str
-    sentences: tuple[Seen, ...]
-    first: tuple[int, int] = (1, 1)
-
-
-@dataclass(frozen=True)
-class HeadView:
-    """The interactive view; the first series' first sentence and head are the still picture.
-
-    UserError for no series and for a series without a sentence.
-    """
-
-    series: tuple[Series, ...]
     alt: str
+    body: str
+    scenes: tuple[tuple[str, Scene], ...]
 
-    def __post_init__(self) -> None:
-        if not self.series or not all(each.sentences for each in self.series):
-            raise UserError("a view of heads needs a model and a sentence at least")
+    def __repr__(self) -> str:
+        return self.alt
 
     def _repr_html_(self) -> str:
         return self.html()
 
-    def html(self) -> str:
-        """One element with its style and script."""
-        data = json.dumps([_encoded(each) for each in self.series], ensure_ascii=False)
-        first = self.series[0]
-        page = files("headbook.plots").joinpath("view.html").read_text("utf-8")
-        parts = {
-            "NAME": f"view-{sha256(data.encode()).hexdigest()[:8]}",
-            "ALT": escape(self.alt, quote=True),
-            "COLOUR": KINDS[Kind.ENCODER],
-            "PICTURE": _picture(first.sentences[0], *first.first),
-            "SAID": f"{escape(first.name)}, layer {first.first[0]}, head {first.first[1]}.",
-            "DATA": data.replace("<", "\\u003c"),
-            "ROW": str(ROW),
-            "LEFT": str(LEFT),
-            "RIGHT": str(RIGHT),
-            "WIDE": str(WIDE),
-            "LONG": str(LONG),
-            "FAINT": str(FAINT),
-        }
-        for name, text in parts.items():
-            page = page.replace(f"__{name}__", text)
-        return page
+    def _repr_png_(self) -> tuple[bytes, dict[str, object]]:
+        png = picture(self.scenes)
+        width, height = Image.open(io.BytesIO(png)).size
+        return png, {"alt": self.alt, "width": width // 2, "height": height // 2}
 
-
-def view(series: Sequence[Series], alt: str) -> HeadView:
-    """All heads of these models and sentences; `alt` says what is shown."""
-    return HeadView(tuple(series), alt)
-
-
-def series_of(
-    model: Loaded, sentences: Sequence[str], name: str, first: tuple[int, int] = (1, 1)
-) -> list[Series]:
-    """One series per kind of attention; a translation model translates the sentences itself."""
-    translations: Sequence[str | None] = [None] * len(sentences)
-    if any(kind is Kind.CROSS for kind, _, _ in model.network.attentions()):
-        translations = model.translate(sentences)
-    pairs = zip(sentences, translations, strict=True)
-    by_kind = zip(*(seen(model, *pair) for pair in pairs), strict=True)
-    return [Series(f"{name}, {group[0].kind}", group, first if not at else (1, 1))
-            for at, group in enumerate(by_kind)]  # fmt: skip
-
-
-def short_sentences(
-    model: Loaded, sentences: Sequence[str], count: int, shortest: int, longest: int
-) -> list[str]:
-    """The first that have so many tokens; the shortest of all where there is none."""
-    fitting = (each for each in sentences if shortest <= len(model.pieces(each)) <= longest)
-    return list(islice(fitting, count)) or [min(sentences, key=len)]
-
-
-@torch.inference_mode()
-def seen(model: Loaded, sentence: str, translation: str | None = None) -> list[Seen]:
-    """Every kind of attention of a model in one sentence, in the order of its blocks.
-
-    Decoder and cross-attention of a translation model need the `translation`; without one they are
-    left out. Queries of cross-attention are the tokens that are predicted.
-    """
-    kinds = list(dict.fromkeys(kind for kind, _, _ in model.network.attentions()))
-    translates = Kind.CROSS in kinds
-    if translates and translation is None:
-        kinds = [Kind.ENCODER]
-    targets = None if not translates or translation is None else [translation]
-    (batch,) = model.batches([sentence], targets)
-    with capture(model.network, {Point.WEIGHTS, Point.VALUES}) as tape:
-        model.network(batch.to(next(model.network.parameters()).device))
-    source = _tokens(model, sentence)
-    found = []
-    for kind in kinds:
-        queries = keys = source
-        if translates and kind is not Kind.ENCODER:
-            queries = _tokens(model, str(translation), target=True)
-        if translates and kind is Kind.DECODER:
-            queries = keys = [(START, True), *queries[:-1]]
-        weights = np.stack([each[0].float().cpu().numpy() for each in tape[kind, Point.WEIGHTS]])
-        if weights.shape[2:] != (len(queries), len(keys)):
-            raise UserError(
-                f"{model.name}: {len(queries)} and {len(keys)} tokens, but weights of "
-                f"{weights.shape[2:]}"
+    def html(self, plain: bool = True) -> str:
+        """One element with its style; `plain` adds the picture for untrusted notebooks."""
+        label = escape(self.alt, quote=True)
+        whole = f'<style>{_file("view.css")}</style><div class="live" hidden="hidden">'
+        whole += f'<form method="dialog">{self.body}</form></div>'
+        if plain:
+            png, size = self._repr_png_()
+            whole += (
+                f'<img class="plain" alt="{label}" width="{size["width"]}" '
+                f'src="data:image/png;base64,{base64.b64encode(png).decode()}">'
             )
-        (asking, special_queries), (asked, special_keys) = (
-            zip(*queries, strict=True),
-            zip(*keys, strict=True),
+        if 'class="maps"' in self.body:
+            whole += f"<script>{_file('view.js')}</script>"
+        return f'<div class="headbook-view" role="group" aria-label="{label}">{whole}</div>'
+
+
+def draw(
+    words: Sequence[str],
+    weights: Mapping[str, Matrix],
+    *,
+    keys: Sequence[str] | None = None,
+    ask: Sequence[int | str] | None = None,
+    gold: Gold | Mapping[str, Gold] = (),
+    layout: str = "arcs",
+    least: Number = LEAST,
+) -> View:
+    """One drawing per label of `weights`, [asking word, key]; `keys` are the words by default.
+
+    `ask` names the words that ask, by position or as written, all by default; `gold` pairs of an
+    asking word and the right answer, drawn dotted, or such pairs by label. Where keys are other
+    words, or the layout is "lines", lines go from words on the left to keys on the right; "matrix"
+    has a row per word.
+
+    UserError for another layout, weights of another shape, and a word that is not there or there
+    twice.
+    """
+    words = list(map(_clean, words))
+    keys = words if keys is None else list(map(_clean, keys))
+    if not words:
+        raise UserError("the sentence has no words")
+    if layout not in ("arcs", "lines", "matrix"):
+        raise UserError(f"layout is {layout!r}; use arcs, lines or matrix")
+    for label, each in weights.items():
+        if np.shape(each) != (len(words), len(keys)):
+            raise UserError(
+                f"{label}: weights of {np.shape(each)} for {len(words)} words and {len(keys)} keys"
+            )
+    asking = range(len(words)) if ask is None else [_place(words, each) for each in ask]
+    golden = dict(gold) if isinstance(gold, Mapping) else dict.fromkeys(weights, gold)
+    if layout == "arcs" and words != keys:
+        layout = "lines"
+    parts, scenes, told = [], [], []
+    for label, colour in zip(weights, _colours(list(weights)), strict=True):
+        matrix = np.asarray(weights[label], float)
+        answers: dict[int, list[int]] = {}
+        for one, other in golden.get(label, ()):
+            answers.setdefault(_place(words, one), []).append(_place(keys, other))
+        sight = Sight(words, keys, matrix, asking, answers, least, colour)
+        scene = {"arcs": sight.arcs, "lines": sight.lines, "matrix": sight.matrix}[layout]()
+        said, alt = sight.said(), f"Attention of {label} in: {' '.join(words)}"
+        drawn, name = f'<div class="box">{scene.svg(alt, "wide")}</div>', layout
+        if layout == "arcs" and scene.width > PHONE:
+            width = min(WIDEST, round(scene.width))
+            name = f"arcs w{width}"
+            upright = sight.arcs(upright=True)
+            rules = _narrow(width, round(SMALLEST * upright.width))
+            drawn += f"{upright.svg(alt, 'narrow')}<style>{rules}</style>"
+        named = HEAD.search(label)
+        head, note = (label[: named.end()], label[named.end() :]) if named else (label, "")
+        parts.append(
+            f'<div class="one {name}"><p class="said"><i style="background:{colour}"></i>'
+            f"<b>{escape(head)}</b> {escape(note.strip())} <span>{escape(said)}</span></p>"
+            f"{drawn}</div>"
         )
-        found.append(Seen(sentence, kind, asking, asked, special_queries, special_keys, weights,
-                          _norms(model, kind, tape)))  # fmt: skip
-    return found
+        scenes.append((f"{label}   {said}", scene))
+        told.append(f"{label}: {said}" if said else label)
+    body = f'<div class="row">{"".join(parts)}</div>'
+    if any(golden.values()):
+        body += '<p class="said"><small>dotted: the correct answer</small></p>'
+    return View(f"Attention in “{' '.join(words)}”. {'; '.join(told)}", body, tuple(scenes))
 
 
-def _tokens(model: Loaded, sentence: str, target: bool = False) -> list[tuple[str, bool]]:
-    """Each token as text, and whether it is special."""
-    given = {"target": True} if target else {}
-    spans = model.spans(sentence, **given)
-    pieces = [piece.replace("▁", " ").strip() or "▁" for piece in model.pieces(sentence, **given)]
-    return [(piece, span is None) for piece, span in zip(pieces, spans, strict=True)]
+def every(attention: object, first: tuple[int, int] | None = None, least: Number = LEAST) -> View:
+    """Every head of one sentence as a small map, and one of them, to be chosen, as lines.
 
-
-def _norms(model: Loaded, kind: Kind, tape: Tape) -> np.ndarray | None:
-    try:
-        parts = output_parts(model.network, kind)
-    except UserError:
-        return None
-    if (kind, Point.VALUES) not in tape:
-        return None
-    layers = zip(tape[kind, Point.VALUES], parts, strict=True)
-    norms = [value_norms(values, part)[0].float().cpu() for values, part in layers]
-    return torch.stack(norms).numpy()
-
-
-def _encoded(series: Series) -> dict[str, object]:
-    """The data that the script reads."""
-    first = series.sentences[0]
-    layers, heads = first.weights.shape[:2]
-    return {
-        "name": series.name, "kind": str(first.kind), "layers": layers, "heads": heads,
-        "first": list(series.first), "norms": all(each.norms is not None
-                                                   for each in series.sentences),
-        "sentences": [_sentence(each) for each in series.sentences],
-    }  # fmt: skip
-
-
-def _sentence(given: Seen) -> dict[str, object]:
-    found = {
-        "sentence": given.sentence, "queries": given.queries, "keys": given.keys,
-        "specialQueries": [int(each) for each in given.special_queries],
-        "specialKeys": [int(each) for each in given.special_keys],
-        "weights": _rooted(given.weights),
-    }  # fmt: skip
-    if given.norms is not None:
-        # Shares of a row do not change when all norms of a head are divided by one number.
-        largest = given.norms.max(-1, keepdims=True).clip(min=1e-12)
-        found["norms"] = _rooted(given.norms / largest)
-    return found
-
-
-def _rooted(values: np.ndarray) -> str:
-    """Square roots as bytes: a weight of 0.001 is still told from 0.002."""
-    return base64.b64encode(np.rint(255 * np.sqrt(values)).astype(np.uint8).tobytes()).decode()
-
-
-def _picture(given: Seen, layer: int, head: int) -> str:
-    """One head as lines from the tokens that look to those they look at."""
-    weights = given.weights[layer - 1, head - 1]
-    height = ROW * max(weights.shape) + 8
-    lines = "".join(
-        f'<line x1="{LEFT}" x2="{RIGHT}" y1="{ROW * query + 15}" y2="{ROW * key + 15}" '
-        f'stroke-width="{0.6 + 3.4 * weight:.1f}" stroke-opacity="{max(0.08, weight):.2f}"/>'
-        for (query, key), weight in np.ndenumerate(weights)
-        if weight >= FAINT
+    `attention` has `words`, `keys` and `weights` [layer, head, word, key]; `first` is the layer
+    and head, from zero, that is shown first and stays without a script: by default the head whose
+    words are surest where they look.
+    """
+    words, keys = (list(map(_clean, each)) for each in (attention.words, attention.keys))
+    weights = np.asarray(attention.weights, float)
+    layers, heads = weights.shape[:2]
+    if first is None:
+        first = divmod(int(weights.max(-1).mean(-1).argmax()), heads)
+    label = f"L{first[0] + 1}H{first[1] + 1}"
+    colour = SERIES[0]
+    sight = Sight(words, keys, weights[first], range(len(words)), {}, least, colour)
+    scene = sight.lines(every=True)
+    name = sha256(weights.tobytes()).hexdigest()[:8]
+    maps = []
+    for layer in range(layers):
+        maps.append(f"<small>{layer + 1}</small>")
+        for head in range(heads):
+            this = f"L{layer + 1}H{head + 1}"
+            roots = np.rint(255 * np.sqrt(weights[layer, head])).astype(np.uint8)
+            chosen = " checked" if this == label else ""
+            maps.append(
+                f'<label title="{this}"><input type="radio" name="{name}" value="{this}"{chosen} '
+                f'disabled data-roots="{base64.b64encode(roots.tobytes()).decode()}">'
+                f'<img alt="{this}" src="data:image/png;base64,{_map(roots, colour)}"></label>'
+            )
+    alt = f"Attention of {label} in: {' '.join(words)}"
+    return View(
+        f"{alt}; {layers} layers of {heads} heads to choose from.",
+        f'<div class="row"><div class="one"><p class="said" aria-live="polite"><i '
+        f'style="background:{colour}"></i><b>{label}</b></p><div class="box">'
+        f'{scene.svg(alt, "wide")}</div></div><fieldset class="maps" data-least="{least}" '
+        f'aria-label="Head: a row per layer" style="grid-template-columns:auto '
+        f'repeat({heads}, minmax(0, 30px))">{"".join(maps)}</fieldset></div>',
+        ((label, scene),),
     )
-    left = _column(given.queries, given.special_queries, f'x="{LEFT - 8}" text-anchor="end"')
-    right = _column(given.keys, given.special_keys, f'x="{RIGHT + 8}"')
-    alt = escape(f"Attention of layer {layer}, head {head} in: {given.sentence}", quote=True)
+
+
+def choice(views: Mapping[str, View]) -> View:
+    """Several views, one of which is seen: the first, until another is chosen by its label.
+
+    UserError without any.
+    """
+    if not views:
+        raise UserError("there is nothing to choose from; give at least one view")
+    name = sha256("".join(view.body for view in views.values()).encode()).hexdigest()[:8]
+    parts = []
+    for number, (label, view) in enumerate(views.items()):
+        value, chosen = escape(label, quote=True), "" if number else " checked"
+        parts.append(
+            f'<label><input type="radio" name="c{name}" value="{value}"{chosen}>'
+            f'{value}</label><div class="panel">{view.body}</div>'
+        )
+    body = f'<fieldset class="choice" aria-label="Choice">{"".join(parts)}</fieldset>'
+    first = next(iter(views.values()))
+    return View(f"{first.alt} To choose from: {'; '.join(views)}", body, first.scenes)
+
+
+def _colours(labels: Sequence[str]) -> list[str]:
+    """The same colour for a head in every view, as long as no other head of this one has it."""
+    free, found = list(SERIES[:-1]), []
+    for number, label in enumerate(labels):
+        named = HEAD.search(label)
+        at = int(named[1]) - int(named[2]) if named else number
+        fixed = SERIES[at % (len(SERIES) - 1)]
+        found.append(fixed if fixed in free else free[0])
+        free.remove(found[-1])
+        free = free or list(SERIES[:-1])
+    return found
+
+
+def _narrow(width: int, basis: int) -> str:
+    """Rules that show the upright drawings where the column is narrower than the level ones:
+    side by side where they fit."""
+    one = f".headbook-view .w{width}"
     return (
-        f'<svg class="view-lines" viewBox="0 0 {WIDE} {height}" role="img" aria-label="{alt}">'
-        f"<g>{lines}</g><g>{left}</g><g>{right}</g></svg>"
+        f"@container (max-width:{width - 1}px){{{one}>.box{{display:none}}{one}>.narrow"
+        f"{{display:block}}{one}.arcs{{flex:1 1 {basis}px;width:auto}}}}"
     )
 
 
-def _column(tokens: Sequence[str], special: Sequence[bool], place: str) -> str:
-    short = [each if len(each) <= LONG else f"{each[: LONG - 1]}…" for each in tokens]
-    return "".join(
-        f'<text {place} y="{ROW * at + 20}"{_class(special[at])}>{escape(token)}</text>'
-        for at, token in enumerate(short)
-    )
+def _map(roots: np.ndarray, colour: str) -> str:
+    """A tiny picture of a head's weights: 16 strengths of one colour, for any ground."""
+    shown = Image.fromarray(roots // 16, "P")
+    shown.putpalette([int(colour[at : at + 2], 16) for at in (1, 3, 5)] * 16)
+    file = io.BytesIO()
+    shown.save(file, "PNG", transparency=bytes(17 * n for n in range(16)), bits=4, optimize=True)
+    return base64.b64encode(file.getvalue()).decode()
 
 
-def _class(special: bool) -> str:
-    return ' class="special"' if special else ""
+def _file(name: str) -> str:
+    text = files("headbook.plots").joinpath(name).read_text("utf-8")
+    for name, value in (("THIN", THIN), ("THICK", THICK), ("FAINT", FAINT), ("COLOUR", SERIES[0])):
+        text = text.replace(f"__{name}__", str(value))
+    return text
+
+
+def _clean(word: str) -> str:
+    """A word or token as a reader expects it, and not longer than a drawing takes."""
+    word = " ".join(word.replace("▁", " ").replace("Ġ", " ").split()) or "▁"
+    return word if len(word) <= LONGEST else f"{word[: LONGEST - 1]}…"
+
+
+def _place(words: Sequence[str], given: int | str) -> int:
+    if not isinstance(given, str):
+        if 0 <= (at := index(given)) < len(words):
+            return at
+        raise UserError(f"there is no word {given}; the sentence has {len(words)}, from 0")
+    found = [n for n, word in enumerate(words) if word == _clean(given)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UserError(f"{given!r} stands at {', '.join(map(str, found))}; give the position")
+    raise UserError(f"{given!r} is not among the words: {' '.join(words)}")

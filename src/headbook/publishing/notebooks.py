@@ -203,7 +203,9 @@ def _papermill(job: _Job) -> str | None:
             job.parameters,
             kernel_name="python3",
             progress_bar=False,
-            start_timeout=600,  # a busy machine is slow and not broken
+            # a busy machine is slow and not broken
+            start_timeout=600,
+            iopub_timeout=600,
             cwd=job.template.parent,
             extra_arguments=[QUIET],
         )

@@ -47,9 +47,24 @@ def stage(source: Path, executed: list[Path]) -> None:
     for copy in executed:
         notebook = _dressed(nbformat.read(copy, as_version=4), copy.stem)
         nbformat.write(notebook, source / "_executed" / copy.name)
-        # without outputs, as it is in the repository: for readers who want to run it
-        if (template := paths.NOTEBOOKS / copy.name).exists():
-            shutil.copyfile(template, source / "_static" / "notebooks" / copy.name)
+        _offer(notebook, source / "_static" / "notebooks" / copy.name)
+
+
+def _offer(notebook: NotebookNode, download: Path) -> None:
+    """Write what a reader downloads: the executed page, its numbers without their references.
+
+    Of a page with a module in headbook.chapters it is the template, whose numbers are glued in.
+    """
+    from headbook.book.numbers import plain  # with pandas, which building a book needs late
+    from headbook.chapters.chapter import module_of
+
+    if module_of(download.stem):
+        shutil.copyfile(paths.NOTEBOOKS / download.name, download)
+        return
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = plain(cell.source)
+    nbformat.write(notebook, download)
 
 
 def _write(file: Path, content: dict[str, Any]) -> None:
@@ -66,7 +81,7 @@ def _dressed(notebook: NotebookNode, name: str) -> NotebookNode:
     title.source = f"{heading}\n{rest}"
     for cell in notebook.cells:
         for alt in _alternatives(cell):
-            cell.metadata["mystnb"] = {"image": {"alt": alt}}
+            cell.metadata.setdefault("mystnb", {})["image"] = {"alt": alt}
     return notebook
 
 

@@ -156,16 +156,7 @@ def add(values: Sequence[float]) -> list[float]:
     """Each value added over the processes, in 64 bits."""
     if count() == 1:
         return list(values)
-    return add_tensors([torch.tensor(values, dtype=torch.float64)])[0].tolist()
-
-
-def add_tensors(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The same of each tensor, entry by entry; all travel in one buffer."""
-    if count() == 1:
-        return list(tensors)
-    buffer = _added(torch.cat([each.double().flatten() for each in tensors]))
-    summed = buffer.split([each.numel() for each in tensors])
-    return [part.view_as(each) for part, each in zip(summed, tensors, strict=True)]
+    return _added(torch.tensor(values, dtype=torch.float64)).tolist()
 
 
 def add_gradients(parameters: Iterable[Parameter], *values: Tensor) -> list[float]:

@@ -19,11 +19,16 @@ from headbook.heads.attended import Attended, AttendedWeight
 from headbook.heads.collect import collect
 from headbook.heads.diversity_maps import MapEntropy
 from headbook.heads.measure import HeadMeasure, RatioSums, percentiles
-from headbook.heads.norms import by_norm
+from headbook.heads.norms import POINTS, NormShares, by_norm
 from headbook.heads.nulls import Null, without_knowledge
+from headbook.heads.outputs import output_parts
+from headbook.heads.recording import Shared
 from headbook.heads.special import SpecialWeight
+from headbook.looking.attention import Attention, attention
+from headbook.looking.view import of_every_kind, short_sentences
+from headbook.models.capture import Point, capture
 from headbook.models.loaded import Loaded
-from headbook.plots.view import HeadView, series_of, short_sentences, view
+from headbook.plots.view import View, choice, every
 from headbook.runs.store import Store
 from headbook.statistics import interval
 from headbook.types import Kind, UserError
@@ -252,19 +257,36 @@ def summary(tables: Tables) -> pd.DataFrame:
     return means.assign(**shown, entropy=means["entropy"].map("{:.2f}".format), model=titled)
 
 
-def shown(parameters: Parameters, tables: Tables) -> HeadView:
-    """Every head in three short sentences; first the one that most looks at the next token."""
-    series = []
+def shown(parameters: Parameters, tables: Tables) -> View:
+    """Every head in short sentences, by weights and by norms; first the one that most looks at the
+    next token."""
+    views: dict[str, View] = {}
     read = in_their_language(parameters.models, parameters.texts, parameters.sentences)
     for model, _, sentences in read:
-        if not any(each.name.startswith(title_of(model.name)) for each in series):
-            heads = tables["heads"].query("model == @model.name and matrix == @WEIGHTS")
-            best = heads.loc[heads["next"].idxmax()]
-            short = short_sentences(model, sentences, VIEWED, *VIEWED_LENGTHS)
-            first = int(best["layer"]), int(best["head"])
-            series += series_of(model, short, title_of(model.name), first)
-    return view(series, "One head's attention as lines from token to token, and every head of the "
-                "model as a small map; controls choose model, sentence and head.")  # fmt: skip
+        title = title_of(model.name)
+        if f"{title}, {Kind.ENCODER}" in views:
+            continue
+        heads = tables["heads"].query("model == @model.name and matrix == @WEIGHTS")
+        best = heads.loc[heads["next"].idxmax()]
+        first = int(best["layer"]) - 1, int(best["head"]) - 1
+        short = short_sentences(model, sentences, VIEWED, *VIEWED_LENGTHS)
+        for kind, each in of_every_kind(model, short, first).items():
+            views[f"{title}, {kind}"] = each
+        by_norm = {text: every(norm_shares(model, text), first) for text in short}
+        views[f"{title}, {Kind.ENCODER}, norm-weighted"] = choice(by_norm)
+    return choice(views)
+
+
+@torch.inference_mode()
+def norm_shares(model: Loaded, sentence: str) -> Attention:
+    """The encoder's attention between tokens, each weight multiplied by its value's norm."""
+    seen = attention(model, sentence, units="tokens", kind=Kind.ENCODER)
+    (batch,) = model.batches([sentence])
+    with capture(model.network, POINTS, {Kind.ENCODER}) as tape:
+        model.network(batch.to(next(model.network.parameters()).device))
+    parts = {Kind.ENCODER: output_parts(model.network, Kind.ENCODER)}
+    shares = NormShares(Shared(tape), parts)[Kind.ENCODER, Point.WEIGHTS]
+    return replace(seen, weights=torch.cat(shares).float().cpu().numpy())
 
 
 def title_of(model: str) -> str:

@@ -1,0 +1,1 @@
+"""The book: numbers and claims in its prose."""

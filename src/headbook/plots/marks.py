@@ -1,0 +1,210 @@
+"""Lines, boxes and words of a drawing, which becomes inline SVG or a plain picture."""
+
+import io
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from textwrap import wrap
+from typing import NamedTuple
+
+from matplotlib.artist import Artist
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
+from matplotlib.path import Path
+from matplotlib.text import Text
+from matplotlib.transforms import Affine2D
+from PIL import Image
+
+Number = float | int
+Point = tuple[Number, Number]
+INK = "currentColor"
+"""The colour of the text around the drawing; black in a picture."""
+SIZE, SMALL = 16, 13.5
+"""Pixels of words and of percentages."""
+THIN, THICK, FAINT = 0.8, 6.0, 0.4
+"""Pixels of a line of hardly any weight, those that weight 1 adds, and the least opacity."""
+
+
+class Words(NamedTuple):
+    """A text beside `at`, turned by an angle in degrees."""
+
+    at: Point
+    text: str
+    anchor: str = "middle"
+    size: Number = SIZE
+    bold: bool = False
+    angle: Number = 0
+
+    def svg(self) -> str:
+        x, y = self.at
+        turned = f' transform="rotate({self.angle} {x:.1f} {y:.1f})"' if self.angle else ""
+        size = f' font-size="{self.size}"' if self.size != SIZE else ""
+        bold = ' font-weight="700"' if self.bold else ""
+        place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{self.anchor}"'
+        return f"<text {place}{size}{bold}{turned}>{escape(self.text)}</text>"
+
+    def artists(self) -> list[Artist]:
+        sides = {"start": "left", "middle": "center", "end": "right"}
+        weight = "bold" if self.bold else "normal"
+        return [
+            Text(
+                *self.at,
+                self.text,
+                fontsize=self.size,
+                ha=sides[self.anchor],
+                va="baseline",
+                rotation=-self.angle,
+                rotation_mode="anchor",
+                fontweight=weight,
+                parse_math=False,
+            )
+        ]
+
+
+class Line(NamedTuple):
+    """A cubic curve through four points, wider and stronger with its weight; 0 is not seen.
+
+    `arrow` is where its head ends. A dotted line has neither weight nor head.
+    """
+
+    points: tuple[Point, Point, Point, Point]
+    colour: str
+    weight: Number = 0
+    arrow: Point | None = None
+    dotted: bool = False
+
+    @property
+    def width(self) -> Number:
+        return 1.7 if self.dotted else self.weight and THIN + THICK * self.weight
+
+    @property
+    def opacity(self) -> Number:
+        return 1 if self.dotted else FAINT + (1 - FAINT) * self.weight
+
+    def head(self) -> list[Point]:
+        (x, y), (end_x, end_y) = self.points[3], self.arrow or self.points[3]
+        half = 2.5 + 0.75 * self.width
+        across = (half, 0) if x == end_x else (0, half)
+        return [(x - across[0], y - across[1]), (x + across[0], y + across[1]), (end_x, end_y)]
+
+    def svg(self) -> str:
+        start, *rest = (f"{x:.1f} {y:.1f}" for x, y in self.points)
+        stroke = f'stroke="{self.colour}" stroke-width="{self.width:.2f}"'
+        dots = ' class="gold" stroke-dasharray="0.1 4.5"' if self.dotted else ' class="mark"'
+        drawn = (
+            f'<path{dots} d="M{start}C{" ".join(rest)}" fill="none" {stroke} '
+            f'stroke-linecap="{"round" if self.dotted else "butt"}" opacity="{self.opacity:.2f}"/>'
+        )
+        if self.arrow:
+            points = " ".join(f"{x:.1f},{y:.1f}" for x, y in self.head())
+            drawn += (
+                f'<polygon class="mark" points="{points}" fill="{self.colour}" '
+                f'opacity="{self.opacity:.2f}"/>'
+            )
+        return drawn
+
+    def artists(self) -> list[Artist]:
+        curve = Path(self.points, [Path.MOVETO, *[Path.CURVE4] * 3])
+        style = {"linestyle": (0, (0.1, 2.5)), "capstyle": "round"} if self.dotted else {}
+        colour = _ink(self.colour)
+        found: list[Artist] = [
+            PathPatch(
+                curve,
+                fill=False,
+                edgecolor=colour,
+                alpha=self.opacity,
+                linewidth=self.width,
+                **style,
+            )
+        ]
+        if self.arrow:
+            found.append(Polygon(self.head(), color=colour, alpha=self.opacity, linewidth=0))
+        return found
+
+
+class Box(NamedTuple):
+    """A rectangle from its upper left corner; with an outline and a title of its own, if any."""
+
+    at: Point
+    size: Point
+    colour: str
+    opacity: Number
+    outlined: bool = False
+    title: str = ""
+    round: Number = 5
+
+    def svg(self) -> str:
+        (x, y), (width, height) = self.at, self.size
+        place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+        edge = f' stroke="{INK}" stroke-width="1.7" stroke-dasharray="0.1 4" stroke-linecap="round"'
+        looks = f'rx="{self.round}" fill="{self.colour}" fill-opacity="{self.opacity:.2f}"'
+        title = f"<title>{escape(self.title)}</title>" if self.title else ""
+        return f"<rect {place} {looks}{edge if self.outlined else ''}>{title}</rect>"
+
+    def artists(self) -> list[Artist]:
+        style = f"round,pad=0,rounding_size={self.round}" if self.round else "square,pad=0"
+        outline = {"edgecolor": "black", "linestyle": ":"} if self.outlined else {"linewidth": 0}
+        fill = to_rgba(_ink(self.colour), self.opacity)
+        return [FancyBboxPatch(self.at, *self.size, boxstyle=style, facecolor=fill, **outline)]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A drawing in pixels, from `above` its zero: groups of marks, whose title says what they show
+    or is empty."""
+
+    width: Number
+    height: Number
+    groups: Sequence[tuple[str, Sequence[Words | Line | Box]]]
+    above: Number = 0
+
+    def svg(self, alt: str, name: str) -> str:
+        """An element in which every group with a title takes the keyboard's focus."""
+        size = f"{self.width:.0f}", f"{self.height:.0f}"
+        groups = "".join(
+            (f'<g tabindex="0" role="img"><title>{escape(title)}</title>' if title else "<g>")
+            + "".join(mark.svg() for mark in marks)
+            + "</g>"
+            for title, marks in self.groups
+        )
+        return (
+            f'<svg class="{name}" width="{size[0]}" height="{size[1]}" font-size="{SIZE}" '
+            f'viewBox="0 {-self.above:.0f} {size[0]} {size[1]}" role="group" '
+            f'aria-label="{escape(alt, quote=True)}">{groups}</svg>'
+        )
+
+
+def _ink(colour: str) -> str:
+    return "black" if colour == INK else colour
+
+
+def picture(scenes: Sequence[tuple[str, Scene]]) -> bytes:
+    """PNG of the drawings one above the other, each with its heading, black on white."""
+    width = round(max(400, *(scene.width for _, scene in scenes))) + 16
+    told = [(wrap(heading, round(width / 8)), scene) for heading, scene in scenes]
+    height = round(sum(scene.height + 20 * len(lines) + 14 for lines, scene in told))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # a script that matplotlib's font lacks
+        figure = Figure((width / 72, height / 72), dpi=144)
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.set_axis_off()
+        axes.set(xlim=(-8, width - 8), ylim=(height, 0))
+        down = 0.0
+        for lines, scene in told:
+            shift = Affine2D().translate(0, down + 20 * len(lines) + 6 + scene.above)
+            for n, line in enumerate(lines):
+                axes.text(0, down + 20 * (n + 1), line, fontsize=14, parse_math=False)
+            for mark in (mark for _, marks in scene.groups for mark in marks):
+                for artist in mark.artists():
+                    artist.set_transform(shift + axes.transData)
+                    axes.add_artist(artist)
+            down += scene.height + 20 * len(lines) + 14
+        file = io.BytesIO()
+        figure.savefig(file)
+    # few colours: a third of the bytes
+    drawn = Image.open(file).convert("RGB").quantize(64)
+    file = io.BytesIO()
+    drawn.save(file, "PNG", optimize=True)
+    return file.getvalue()

@@ -1,0 +1,178 @@
+"""The contract of a page that measures itself, on those that do and on notebooks made here."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from page_contract import MEASURED, digits, of_every, of_page, style, words
+
+from headbook import paths
+from headbook.chapters.chapter import module_of
+
+MOVED = [path for path in sorted(paths.NOTEBOOKS.glob("*.ipynb")) if not module_of(path.stem)]
+"""Pages without a module of their own in headbook.chapters."""
+
+TITLE = """\
+# 13 Do heads follow syntax?
+
+Voita et al. {cite}`voita2019` found heads that do, in 2019 (Table 1, section 5.2).
+
+:::{admonition} Answer
+:class: answer
+**Partly.** L6H5 finds {n}`66 % [63, 69] <best[a; b].value:%ci>` of objects.
+:::"""
+MEASURING = f"## {MEASURED}\n\nThe share of words where $a_{{ij}} > 0.5$, `x[2]` of layer 6:"
+MEASURE = "points = hb.attention(model).argmax(-1)\nassert points.shape == (5,)"
+
+
+def made() -> NotebookNode:
+    cells = [
+        new_markdown_cell(TITLE),
+        new_code_cell('model = "minilm"', metadata={"tags": ["parameters"]}),
+        new_code_cell("import headbook as hb", metadata={"tags": ["remove-cell"]}),
+        new_code_cell('hb.view(model, "The clerics demanded talks.", ["L6H5"])'),
+        new_markdown_cell(MEASURING),
+        new_code_cell(MEASURE),
+        new_code_cell("summary = points", metadata={"tags": ["summary", "hide-input"]}),
+        new_markdown_cell("## Try it\n\n" + "word " * 600),
+    ]
+    return new_notebook(cells=cells)
+
+
+def test_moved_pages_keep_the_contract() -> None:
+    for path in MOVED:
+        said = [*of_page(nbformat.read(path, as_version=4)), *style(path)]
+        assert (path.name, said) == (path.name, [])
+
+
+def test_a_page_as_it_should_be_has_no_complaint(tmp_path: Path) -> None:
+    assert [*of_every(made()), *of_page(made())] == []
+    nbformat.write(made(), tmp_path / "13_made.ipynb")
+    assert style(tmp_path / "13_made.ipynb") == []
+
+
+def cell(place: int, source: str) -> Callable[[NotebookNode], None]:
+    def change(notebook: NotebookNode) -> None:
+        notebook.cells[place].source = source
+
+    return change
+
+
+def added(place: int, source: str) -> Callable[[NotebookNode], None]:
+    def change(notebook: NotebookNode) -> None:
+        notebook.cells[place].source += source
+
+    return change
+
+
+def tagged(place: int, *tags: str) -> Callable[[NotebookNode], None]:
+    def change(notebook: NotebookNode) -> None:
+        notebook.cells[place].metadata["tags"] = list(tags)
+
+    return change
+
+
+def many_cells(notebook: NotebookNode) -> None:
+    notebook.cells += [new_code_cell("x = 1\n" * 15) for _ in range(9)]
+
+
+def second_summary(notebook: NotebookNode) -> None:
+    notebook.cells.append(new_code_cell("x", metadata={"tags": ["summary", "hide-input"]}))
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (tagged(1, "parameters", "hide-input"), "parameters are hidden"),
+        (added(5, "\nx = 1" * 14), "a cell of 16 lines"),
+        (many_cells, "visible lines"),
+        (added(2, "\nimport a" * 15), "16 hidden lines"),
+        (added(2, "\nx = hb.load(1)"), "more than import"),
+        (tagged(6, "summary"), "not folded"),
+        (added(6, "\nx = 1" * 40), "a summary of 41 lines"),
+        (second_summary, "2 summary cells"),
+        (added(4, " word" * 500), "words of prose"),
+        (added(4, "\n\n:::{note}\n" + "word " * 500 + "\n:::"), "words of prose"),
+        (cell(0, TITLE.replace("Partly", "word " * 60)), "words in the answer"),
+        (cell(0, TITLE.replace("Partly", "{n}`1 <a[b].c>` " * 3)), "4 numbers in the answer"),
+        (cell(0, TITLE.replace("} Answer", "} Result")), "0 boxes"),
+        (cell(3, "hb.load(model)\n"), "no phenomenon"),
+        (tagged(3, "hide-input"), "no phenomenon"),
+        (cell(4, "## Method"), MEASURED),
+        (cell(5, "points = 1\n"), "no visible assert"),
+        (tagged(5, "remove-cell"), "no visible assert"),
+        (added(0, "\n\nIn 66 % of cases."), "'66'"),
+    ],
+)
+def test_a_planted_fault_is_seen(fault: Callable[[NotebookNode], None], said: str) -> None:
+    notebook = made()
+    fault(notebook)
+    assert any(said in each for each in of_page(notebook))
+
+
+@pytest.mark.parametrize("source", ["x=1", f"x = 1  # {'a' * 80}", "import os"])
+def test_ruff_reads_the_cells(tmp_path: Path, source: str) -> None:
+    notebook, path = made(), tmp_path / "13_made.ipynb"
+    cell(6, source)(notebook)
+    nbformat.write(notebook, path)
+    assert style(path) != []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("In 66 % of 1,204 cases, [63, 69].", ["66", "1,204", "63,", "69"]),
+        ("| en→pt | .66 |", ["66"]),
+        ("It lost −0.5 BLEU, 3-fold; 16-bit", ["−0.5", "3", "16"]),
+        (":::{note}\n:width: 40\nOf 12 heads\n:::", ["12"]),
+        (":::{dropdown} More\n12\n:::", ["12"]),
+        ("# 13 Do 48 heads", ["48"]),
+        ("{n}`66 % [63, 69] <best[a].b:%ci>`, {cite}`voita2019`, {claim}`voita-f1: mixed`", []),
+        ("$x_1 = 2$ and\n\n$$\ny = 3\n$$\n\n`x[3]`\n\n```python\n4\n```\n", []),
+        ("In 2019 by Voita et al. (2019), [a page](../13.html), <https://a.b/12>", []),
+        ("MiniLM-L6, L6H5, mixture-fr-256@2048, page13.py, WMT14 and F1", []),
+        ("Figure 3, Tables 1 and 2, section 5.2, layers 1 to 3, head 5, seed 0", []),
+        ("# 13 Do heads follow syntax?\n\n1. First\n2. second", []),
+    ],
+)
+def test_digits_in_prose_are_found_unless_they_name_something(text: str, found: list[str]) -> None:
+    assert digits(text) == found
+
+
+def test_words_of_prose_are_counted() -> None:
+    page = """\
+# A title
+
+Of {n}`66 % <a[b].c:%>` heads, $a_{ij} + b$ is `x + y`.
+
+$$
+a b c
+$$
+
+| a | b |
+
+```python
+code
+```
+
+:::{note}
+:class: tip
+two more
+:::
+
+:::{dropdown} Folded
+not these
+:::
+
+## Limits
+
+Nor these.
+
+## Last
+
+one
+"""
+    assert words(page) == 9

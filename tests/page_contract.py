@@ -1,0 +1,216 @@
+"""What a notebook may hold, read from its text alone: every one, and a page that measures itself.
+
+Lines of code are those that are not blank. Prose is Markdown without headings, tables, displayed
+formulas, directives' own lines, folded parts (`dropdown`), and the sections Limits and Try it.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from headbook import paths
+from headbook.publishing.templates import literals
+
+MOST_LINES, MOST_OF_A_CELL, MOST_HIDDEN, MOST_OF_SUMMARY = 130, 15, 15, 40
+MOST_WORDS, MOST_WORDS_OF_ANSWER, MOST_NUMBERS = 500, 60, 3
+HIDING = {"remove-cell", "remove-input", "hide-cell", "hide-input"}
+MEASURED = "How it is measured"
+ASIDE = ("Limits", "Try it")
+ABSOLUTE = re.compile(r"^(/|~|[A-Za-z]:[\\/])")
+
+FENCE = re.compile(
+    r"^(?P<fence>`{3,}|:{3,})(?P<head>[^\n]*)\n(?P<body>.*?)^(?P=fence)[ \t]*$", re.M | re.S
+)
+ANSWER = re.compile(r"\{admonition\}\s*Answer\s*$")
+NUMBER = re.compile(r"\{n\}`[^`]*`")
+NO_PROSE = re.compile(r"\{[\w:]+\}`[^`]*`|`[^`]*`|\$[^$\n]*\$|<[^>\s][^>]*>|(?<=\])\([^)]*\)")
+NAMED = re.compile(
+    r"\b(?:figures?|tables?|sections?|equations?|appendix|pages?|parts?|layers?|heads?|seeds?)"
+    r"\s+\d+(?:\.\d+)*(?:(?:, | and | to | or |–)\d+(?:\.\d+)*)*",
+    re.IGNORECASE,
+)
+NAME = re.compile(r"(?<![\w.-])[A-Za-z][\w.@-]*\d[\w@-]*(?:\.[A-Za-z]\w*)?")
+"""A word that begins with a letter: L6H5, MiniLM-L6, mixture-fr-256, page13.py."""
+YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+DIGITS = re.compile(r"[+−-]?\d[\d.,]*")
+
+
+def of_every(notebook: NotebookNode) -> Iterator[str]:
+    """What a template breaks of the contract of all notebooks, one line each."""
+    cells = notebook.cells
+    if not cells or cells[0].cell_type != "markdown" or not cells[0].source.startswith("# "):
+        yield "the first cell is not markdown with a title"
+    ids = [cell.get("id") for cell in cells]
+    if None in ids or len(set(ids)) < len(ids):
+        yield "cells without an id of their own"
+    for number, cell in enumerate(cells, 1):
+        if cell.get("outputs"):
+            yield f"cell {number} has outputs"
+        if cell.get("execution_count") is not None:
+            yield f"cell {number} has an execution count"
+    tagged = [cell for cell in cells if "parameters" in _tags(cell)]
+    if len(tagged) != 1:
+        yield f"{len(tagged)} parameters cells"
+    for cell in tagged:
+        try:
+            literals(cell.source)
+        except (ValueError, SyntaxError) as error:
+            yield f"parameters are not plain literals: {error}"
+    for cell in _code(notebook):
+        try:
+            nodes = list(ast.walk(ast.parse(cell.source)))
+        except SyntaxError as error:  # a magic or a shell line among others
+            yield f"not plain Python: {error.text}"
+        else:
+            constants = (str(node.value) for node in nodes if isinstance(node, ast.Constant))
+            yield from (f"absolute path {each}" for each in constants if ABSOLUTE.match(each))
+
+
+def of_page(notebook: NotebookNode) -> Iterator[str]:
+    """What a page that measures itself breaks beyond that, one line each."""
+    yield from _lines(notebook)
+    yield from _hidden(notebook)
+    yield from _shown(notebook)
+    text = _markdown(notebook)
+    if (count := words(text)) > MOST_WORDS:
+        yield f"{count} words of prose, more than {MOST_WORDS}"
+    yield from (f"{each!r} stands in prose without a reference" for each in digits(text))
+    boxes = [match for match in FENCE.finditer(text) if ANSWER.search(match["head"])]
+    if len(boxes) != 1:
+        yield f"{len(boxes)} boxes called Answer"
+    for box in boxes:
+        if (count := words(box["body"])) > MOST_WORDS_OF_ANSWER:
+            yield f"{count} words in the answer, more than {MOST_WORDS_OF_ANSWER}"
+        if (count := len(NUMBER.findall(box["body"]))) > MOST_NUMBERS:
+            yield f"{count} numbers in the answer, more than {MOST_NUMBERS}"
+
+
+def style(path: Path) -> list[str]:
+    """What ruff says of a notebook's cells, at the width of the book's column."""
+    ruff = [sys.executable, "-m", "ruff"]
+    given = ["--config", str(paths.NOTEBOOKS / "ruff.toml"), "--no-cache", "--quiet", str(path)]
+    runs = (["check", "--output-format", "concise"], ["format", "--check"])
+    said = [subprocess.run([*ruff, *run, *given], capture_output=True, text=True) for run in runs]
+    names = ("check", "format")
+    return [f"ruff {name}: {done.stdout or done.stderr}"
+            for name, done in zip(names, said, strict=True) if done.returncode]  # fmt: skip
+
+
+def _lines(notebook: NotebookNode) -> Iterator[str]:
+    visible = [_length(cell) for cell in _code(notebook) if not _is_hidden(cell)]
+    if sum(visible) > MOST_LINES:
+        yield f"{sum(visible)} visible lines of code, more than {MOST_LINES}"
+    yield from (f"a cell of {length} lines" for length in visible if length > MOST_OF_A_CELL)
+    if any("parameters" in _tags(cell) and _is_hidden(cell) for cell in notebook.cells):
+        yield "the parameters are hidden"
+
+
+def _hidden(notebook: NotebookNode) -> Iterator[str]:
+    summaries = [cell for cell in notebook.cells if "summary" in _tags(cell)]
+    if len(summaries) > 1:
+        yield f"{len(summaries)} summary cells"
+    for cell in summaries:
+        if "hide-input" not in _tags(cell):
+            yield "the summary is not folded: tag it hide-input"
+        if _length(cell) > MOST_OF_SUMMARY:
+            yield f"a summary of {_length(cell)} lines, more than {MOST_OF_SUMMARY}"
+    hidden = [cell for cell in _code(notebook) if _is_hidden(cell) and cell not in summaries]
+    if (count := sum(map(_length, hidden))) > MOST_HIDDEN:
+        yield f"{count} hidden lines, more than {MOST_HIDDEN}"
+    for cell in hidden:
+        if any(not isinstance(each, ast.Import | ast.ImportFrom) for each in _parsed(cell).body):
+            yield f"a hidden cell does more than import: {cell.source[:60]!r}"
+
+
+def _shown(notebook: NotebookNode) -> Iterator[str]:
+    """A phenomenon is drawn before it is measured, and something is asserted for all to see."""
+    before, measured = [], False
+    for cell in notebook.cells:
+        measured |= cell.cell_type == "markdown" and f"## {MEASURED}" in cell.source
+        before += [cell] * (not measured and cell.cell_type == "code" and not _is_hidden(cell))
+    if not measured:
+        yield f"no section {MEASURED!r}"
+    if not any(_draws(node) for cell in before for node in ast.walk(_parsed(cell))):
+        yield "no phenomenon is drawn before it is measured: call hb.view, or draw a curve"
+    visible = [cell for cell in _code(notebook) if not _is_hidden(cell)]
+    if not any(isinstance(node, ast.Assert) for c in visible for node in ast.walk(_parsed(c))):
+        yield "no visible assert"
+
+
+def _draws(node: ast.AST) -> bool:
+    """A call of `view`, or of something whose name speaks of plots."""
+    if not isinstance(node, ast.Call):
+        return False
+    name = ast.unparse(node.func)
+    return name.rpartition(".")[2] == "view" or "plot" in name
+
+
+def words(markdown: str) -> int:
+    """Words of prose; a role, a formula and a piece of code are one word each."""
+    text = NO_PROSE.sub("x", _prose(markdown))
+    lines = [line for line in text.splitlines() if not line.startswith(("#", ":", "|"))]
+    return sum(len(line.split()) for line in lines)
+
+
+def digits(markdown: str) -> list[str]:
+    """Numbers in prose that are no reference, formula, code, link, year or name.
+
+    Names are words that begin with a letter (L6H5, MiniLM-L6), and what follows words such as
+    Figure, Table, section, page, layer, head or seed. Tables and folded parts count, too.
+    """
+    text = re.sub(r"\$\$.*?\$\$", "", FENCE.sub(_kept, markdown), flags=re.DOTALL)
+    text = re.sub(r"^(?:#+ \d\d (?=\D)| *\d+\. |:[\w-]+:.*)", "", text, flags=re.MULTILINE)
+    for left_out in (NO_PROSE, NAMED, NAME, YEAR):
+        text = left_out.sub(" ", text)
+    return DIGITS.findall(text)
+
+
+def _kept(fence: re.Match[str]) -> str:
+    """The body of a directive; of code nothing."""
+    directive = fence["head"].strip().startswith("{")
+    return FENCE.sub(_kept, fence["body"]) if directive else ""
+
+
+def _prose(markdown: str) -> str:
+    """Without code, displayed formulas, folded parts, limits and exercises."""
+
+    def inside(fence: re.Match[str]) -> str:
+        directive = fence["head"].strip().startswith("{")
+        folded = "dropdown" in fence["head"] or ":class: dropdown" in fence["body"]
+        return FENCE.sub(inside, fence["body"]) if directive and not folded else ""
+
+    text = re.sub(r"\$\$.*?\$\$", "", FENCE.sub(inside, markdown), flags=re.DOTALL)
+    sections = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    return "".join(s for s in sections if not s.startswith(tuple(f"## {each}" for each in ASIDE)))
+
+
+def _markdown(notebook: NotebookNode) -> str:
+    return "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+
+
+def _code(notebook: NotebookNode) -> list[NotebookNode]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def _parsed(cell: NotebookNode) -> ast.Module:
+    try:
+        return ast.parse(cell.source)
+    except SyntaxError:  # which is a complaint of its own
+        return ast.Module([], [])
+
+
+def _length(cell: NotebookNode) -> int:
+    return sum(bool(line.strip()) for line in cell.source.splitlines())
+
+
+def _is_hidden(cell: NotebookNode) -> bool:
+    return bool(HIDING & set(_tags(cell)))
+
+
+def _tags(cell: NotebookNode) -> list[str]:
+    return cell.metadata.get("tags", [])

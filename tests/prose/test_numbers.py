@@ -1,0 +1,161 @@
+"""Numbers and verdicts in sources: written, checked, and nothing else touched."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from published_table import put
+from typer.testing import CliRunner
+
+from headbook import paths
+from headbook.book import numbers
+from headbook.claims import scorecard
+from headbook.cli import app
+from headbook.types import UserError
+
+REFERENCE = "best[minilm; verb → object].value:%"
+STALE, CURRENT = f"{{n}}`54 % <{REFERENCE}>`", f"{{n}}`55\u00a0% <{REFERENCE}>`"
+
+
+def verdicts() -> Mapping[str, str]:
+    return {"a-claim": "replicated", "b-claim": "not diagnostic"}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    table = "model,question,value\nminilm,verb → object,0.55\nminilm,object → verb,0.7\n"
+    return put(tmp_path, "13/best", table)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"In {STALE} of cases.", f"In {CURRENT} of cases."),
+        (f"| {STALE} |", f"| {CURRENT} |"),
+        (f"{{n}}`<{REFERENCE}>`", CURRENT),
+        ("{n}`1\n<best[minilm;\nverb → object].value:%>`", CURRENT),
+        ("{claim}`a-claim`", "{claim}`a-claim: replicated`"),
+        (
+            "{claim}`a-claim: mixed; b-claim`",
+            "{claim}`a-claim: replicated; b-claim: not diagnostic`",
+        ),
+    ],
+)
+def test_what_is_out_of_date_is_written_anew(root: Path, before: str, after: str) -> None:
+    assert numbers.rewritten(before, "13", verdicts, root) == after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [CURRENT, f"In 5 of `{{n}}` and ``{STALE}``.", "{claim}`a-claim:  replicated`",
+     CURRENT.replace(" <", "\n<")],
+)  # fmt: skip
+def test_what_is_current_or_no_role_stays_as_it_is(root: Path, text: str) -> None:
+    assert numbers.rewritten(text, "13", verdicts, root) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{n}`55 %`", "55 %"),
+        ("{n}`55 % <best>`", "best"),
+        ("{n}`55 % <best[minilm].value:%>`", "2 rows"),
+        ("{claim}`a-clam: replicated`", "a-claim"),
+    ],
+)
+def test_what_cannot_be_resolved_is_an_error(root: Path, text: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        numbers.rewritten(text, "13", verdicts, root)
+
+
+def test_verdicts_are_not_computed_where_no_claim_is_named(root: Path) -> None:
+    def never() -> Mapping[str, str]:
+        raise AssertionError("computed")
+
+    assert numbers.rewritten(STALE, "13", never, root) == CURRENT
+
+
+def test_plain_text_has_no_references() -> None:
+    text = "In {n}`55 % [1, 2]\n<a[b].c:%>`. **So** {claim}`a: mixed; b: not run` {cite}`x`"
+    assert numbers.plain(text) == "In 55 % [1, 2]. **So** (mixed, not run) {cite}`x`"
+
+
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [("13_syntactic_heads.ipynb", "13"), ("_executed/02_a", "02"), ("intro.md", ""),
+     ("parts/1_heads.md", "")],
+)  # fmt: skip
+def test_the_page_is_the_number_of_its_notebook(name: str, page: str) -> None:
+    assert numbers.page_of(name) == page
+
+
+@pytest.fixture
+def notebook(tmp_path: Path) -> Path:
+    """With keys in another order than nbformat's, which have to stay there."""
+    cells = [new_markdown_cell(f"# T\n\nIn {STALE}: é"), new_code_cell(f"x = '{STALE}'")]
+    content = dict(reversed(new_notebook(cells=cells).items()))
+    for cell in content["cells"]:
+        cell["source"] = cell["source"].splitlines(keepends=True)
+    path = tmp_path / "13_page.ipynb"
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_notebook_keeps_all_bytes_but_those_of_the_number(notebook: Path, root: Path) -> None:
+    before = notebook.read_text("utf-8")
+    changes = numbers.update(notebook, verdicts, root=root)
+    # in the Markdown cell, and not in the code
+    expected = before.replace(STALE, CURRENT, 1)
+    assert (notebook.read_text("utf-8"), changes) == (expected, [(STALE, CURRENT)])
+    assert numbers.update(notebook, verdicts, root=root) == []
+    nbformat.validate(nbformat.read(notebook, as_version=4))
+
+
+def test_nothing_is_written_when_it_is_only_checked(notebook: Path, root: Path) -> None:
+    before = notebook.read_bytes()
+    assert numbers.update(notebook, verdicts, write=False, root=root)
+    assert notebook.read_bytes() == before
+
+
+def test_a_text_names_the_page_of_its_tables(tmp_path: Path, root: Path) -> None:
+    text = tmp_path / "intro.md"
+    text.write_text(f"In {STALE}", encoding="utf-8")
+    with pytest.raises(UserError, match=r"intro\.md.*13/best"):
+        numbers.update(text, verdicts, root=root)
+    text.write_text(f"In {STALE.replace('best', '13/best')}", encoding="utf-8")
+    numbers.update(text, verdicts, root=root)
+    assert text.read_text("utf-8") == f"In {CURRENT.replace('best', '13/best')}"
+
+
+@pytest.fixture
+def published(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "RESULTS", root)
+    monkeypatch.setattr(scorecard, "stated", verdicts)
+
+
+def test_the_command_writes_and_its_check_only_reports(published: None, notebook: Path) -> None:
+    def run(*options: str) -> int:
+        return CliRunner().invoke(app, ["numbers", str(notebook), *options]).exit_code
+
+    before = notebook.read_bytes()
+    assert run("--check") == 2 and notebook.read_bytes() == before
+    assert run() == 0 and notebook.read_bytes() != before
+    assert run("--check") == 0
+
+
+def test_the_command_names_every_file_with_a_fault(published: None, tmp_path: Path) -> None:
+    files = [tmp_path / "a.md", tmp_path / "b.md"]
+    for file in files:
+        file.write_text("{n}`<13/best[x].value>`", encoding="utf-8")
+    done = CliRunner().invoke(app, ["numbers", *map(str, files)])
+    assert done.exit_code == 2 and all(file.name in done.stderr for file in files)
+
+
+def test_every_number_and_verdict_of_the_book_is_the_published_one() -> None:
+    files = numbers.sources()
+    assert len(files) > 50 and {file.suffix for file in files} == {".ipynb", ".md"}
+    stale = {file.name: numbers.update(file, scorecard.stated, write=False) for file in files}
+    assert not [(name, pair) for name, pairs in stale.items() for pair in pairs]

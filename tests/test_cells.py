@@ -1,0 +1,115 @@
+"""References to cells of published tables: what they find, and what each kind of fault says."""
+
+import os
+from pathlib import Path
+
+import pytest
+from published_table import put
+
+from headbook.cells import Reference, cell, parse, rows
+from headbook.types import UserError
+
+BEST = """\
+model,text,question,layer,head,value,value_low,value_high,offset,sentences
+firefox-en-pt,ud-ewt,verb → object,6,5,0.66,0.63,0.694,0.35,4078
+firefox-en-pt,ud-ewt,"subject, any",6,2,0.53,0.51,0.56,0.354,4078
+minilm,ud-ewt,verb → object,3,6,0.55,0.53,0.58,0.351,4078
+minilm,pud,verb → object,3,6,0.5,,,0.34,
+"""
+ONE = "best[firefox-en-pt; ud-ewt; verb → object]"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    put(tmp_path, "13/best", BEST)
+    return put(tmp_path, "13/roles", "model,role\nminilm,rare\nfirefox-en-pt,\n")
+
+
+@pytest.mark.parametrize(
+    ("reference", "text"),
+    [
+        (f"{ONE}.value:%ci", "66\u00a0% [63, 69]"),
+        (f"{ONE}.value:.2f", "0.66"),
+        (f"{ONE}.offset:%", "35\u00a0%"),
+        (f"{ONE}.sentences:n", "4,078"),
+        (f"{ONE}.model", "firefox-en-pt"),
+        (f"{ONE}.layer", "6"),
+        (f"{ONE}.head:head", "L6H5"),
+        (f"13/{ONE}.value:.1%", "66.0\u00a0%"),
+        ("best[model=minilm; text = pud].value:%ci", "50\u00a0%"),
+        ("best[subject, any].value:%", "53\u00a0%"),
+        ("best[head=2.0].value:%", "53\u00a0%"),
+        ("best[layer=3;\n ud-ewt].value:%", "55\u00a0%"),
+        ("best[sentences=].value:%", "50\u00a0%"),
+        ("best[minilm; ud-ewt]:%", "55\u00a0%"),
+        ("mean(best[verb → object].value):%", "57\u00a0%"),
+        ("max(best[ud-ewt].value):%", "66\u00a0%"),
+        ("min(best[].offset):.2f", "0.34"),
+        ("count(best[minilm].value)", "2"),
+        ("count(best[minilm].sentences)", "1"),
+    ],
+)
+def test_a_reference_is_resolved(root: Path, reference: str, text: str) -> None:
+    assert cell(parse(reference, "13"), root).text == text
+
+
+def test_the_origin_names_table_keys_value_and_interval(root: Path) -> None:
+    found = cell(parse("best[layer=6; verb → object].value:%", "13"), root)
+    assert found.origin == "13/best: layer 6, verb → object; value 0.66, 0.63 to 0.694"
+    many = cell(parse("mean(best[minilm].value):%", "13"), root)
+    assert many.origin == "13/best: minilm; mean of value, 2 rows: 0.525"
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("best[minilm].value:%", ("leaves 2 rows", "text=ud-ewt", "text=pud")),
+        (f"{ONE[:-1]}; layer=3].value:%", ("no row", "layer '3'", "it is 6")),
+        ("best[verb → object; 6].value:%", ("layer and head", "layer=6")),
+        ("best[firefox-en-pf].value:%", ("'firefox-en-pf'", "firefox-en-pt")),
+        ("best[modell=minilm].value:%", ("modell=minilm", "model, text, question")),
+        (f"{ONE}.valeu:%", ("'valeu'", "value")),
+        ("tset[minilm].value:%", ("best, roles",)),
+        ("99/best[minilm].value:%", ("page 99 has",)),
+        ("roles[firefox-en-pt].role", ("empty",)),
+        ("best[minilm; pud].value_low:%", ("empty",)),
+        (f"{ONE}.offset:%ci", ("offset_low",)),
+        ("roles[minilm].role:head", ("column layer",)),
+        (f"{ONE}.model:%", ("firefox-en-pt",)),
+        (f"{ONE}.value:percent", ("percent",)),
+        ("mean(best[ud-ewt].model):%", ("no numbers",)),
+        ("mean(best[sentences=].sentences):n", ("no numbers",)),
+    ],
+)
+def test_a_fault_names_reference_and_candidates(
+    root: Path, reference: str, said: tuple[str, ...]
+) -> None:
+    with pytest.raises(UserError) as fault:
+        cell(parse(reference, "13"), root)
+    for each in (reference.partition("[")[0].partition("(")[2], *said):
+        assert each in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "best", "best.value", "best[a.value", "sum(best[a].value)", "mean(best[a].value"]
+)
+def test_what_is_no_reference_is_refused(text: str) -> None:
+    with pytest.raises(UserError):
+        parse(text, "13")
+
+
+def test_a_reference_without_a_page_is_refused_where_none_is_known() -> None:
+    with pytest.raises(UserError):
+        parse("best[a].value")
+    assert parse("13/best[a].value") == Reference("13", "best", ("a",), "value", "", "")
+
+
+def test_rows_are_all_that_have_the_keys(root: Path) -> None:
+    assert list(rows(parse("best[verb → object].value", "13"), root)["value"]) == [0.66, 0.55, 0.5]
+
+
+def test_a_table_that_changes_is_read_again(root: Path) -> None:
+    assert cell(parse(f"{ONE}.value:%", "13"), root).text == "66\u00a0%"
+    put(root, "13/best", BEST.replace("0.66", "0.76"))
+    os.utime(root / "13" / "best.csv", ns=(1, 1))
+    assert cell(parse(f"{ONE}.value:%", "13"), root).text == "76\u00a0%"
