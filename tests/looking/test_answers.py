@@ -14,7 +14,10 @@ from headbook.heads.offset_baseline import OffsetShare
 from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.heads.tag_rules import RULES, Side, TagRuleShare
 from headbook.looking.answers import QUESTIONS, Answers
+from headbook.looking.naming import named
 from headbook.looking.ours import OurModel
+from headbook.models.gates import closed
+from headbook.pruning.surgery import take_out
 from headbook.syntax.alignment import align_all
 from headbook.trees import RELATION_DIRECTIONS, ROOT, Direction, Tree
 from headbook.types import UserError
@@ -161,6 +164,14 @@ def test_order_and_company_of_sentences_change_nothing(ours: OurModel, few: Text
     turned = hb.answers(ours, few.trees[7:30][::-1])
     np.testing.assert_array_equal(turned.right, found.right[7:30][::-1])
     np.testing.assert_array_equal(turned.asked, found.asked[7:30][::-1])
+
+
+def test_layers_of_different_numbers_of_heads_are_refused(ours: OurModel, few: Text):
+    with closed(ours.network, named(ours.network, "L2H1")):
+        pruned = replace(ours, network=take_out(ours.network))
+    with pytest.raises(UserError) as caught:
+        hb.answers(pruned, few)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_text_without_trees_is_refused(ours: OurModel, few: Text):

@@ -66,13 +66,15 @@ def answers(model: Loaded, trees: Text | Sequence[Tree]) -> Answers:
     Each arc of the four relations asks two questions: a head answers the one of a word with the
     word that gets most of its attention (Voita et al. 2019, section 5.2). The rival rules read
     words alone: a fixed offset of up to 20 words, and the nearest word of certain parts of speech.
-    UserError for a text without trees, and for a model without an encoder.
+    UserError for a text without trees, and for a model without an encoder or with layers of
+    different numbers of heads.
     """
     trees = trees.trees if isinstance(trees, Text) else tuple(trees)
     if not trees:
         raise UserError("the text has no trees: name a treebank, or install a spaCy pipeline")
-    if Kind.ENCODER not in shape_of(model.network):
-        raise UserError(f"{model.name} has no encoder, and trees are of the sentences it reads")
+    shape = shape_of(model.network).get(Kind.ENCODER, [])
+    if len(set(shape)) != 1:
+        raise UserError(f"{model.name} has no encoder with as many heads in each of its layers")
     aligned = [align_all(tree, model.spans(tree.text)) for tree in trees]
     measures: dict[str, HeadMeasure] = {
         "heads": SyntacticAccuracy(aligned, replicates=0),
@@ -83,12 +85,12 @@ def answers(model: Loaded, trees: Text | Sequence[Tree]) -> Answers:
         measures["rules"] = TagRuleShare(aligned, replicates=0)
     found = per_sentence(model, [tree.text for tree in trees], measures)
     right, asked = found["heads"]
-    layers, heads = right.shape[1:3]
+    layers, heads = range(1, len(shape) + 1), range(1, shape[0] + 1)
     return Answers(
         questions=QUESTIONS,
-        heads=np.array([f"L{at + 1}H{head + 1}" for at in range(layers) for head in range(heads)]),
+        heads=np.array([f"L{layer}H{head}" for layer in layers for head in heads]),
         asked=asked.reshape(len(trees), -1),
-        right=right.reshape(len(trees), layers * heads, -1),
+        right=right.reshape(len(trees), len(shape) * shape[0], -1),
         offsets=found["offsets"][0],
         rules=found["rules"][0] if rules else np.zeros((len(trees), 0, len(QUESTIONS))),
         rule_names=np.array(list(map(str, rules))),
