@@ -32,7 +32,6 @@ from headbook.heads.relevance_rules import Variant
 from headbook.models.decoding import Search
 from headbook.models.gates import all_heads
 from headbook.models.transformer import Transformer
-from headbook.pruning.gating import HeadPenalty
 from headbook.pruning.surgery import take_out
 from headbook.runs.store import Store
 from headbook.training.config import TrainingConfig
@@ -103,13 +102,6 @@ def test_the_numbers_stand_as_long_as_the_versions(base: TrainedModel) -> None:
     for wrong in ({**VERSIONS, "control": 99}, {**VERSIONS, "pruned": 99}):
         with pytest.raises(AssertionError, match="raise the version"):
             GOLDEN.check(found, wrong)
-
-
-def test_a_changed_formula_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    penalty = HeadPenalty.__call__
-    monkeypatch.setattr(HeadPenalty, "__call__", lambda self, model, *_: 1.1 * penalty(self, model))
-    with pytest.raises(AssertionError, match="raise the version"):
-        GOLDEN.check(numbers(base_in(tmp_path)), VERSIONS)
 
 
 def test_a_pruned_model_holds_its_heads_curve_and_translations(base: TrainedModel) -> None:

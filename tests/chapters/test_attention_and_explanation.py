@@ -163,9 +163,11 @@ def test_nothing_is_trained_unless_it_is_asked_for(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_planted_corpus_runs_through_and_is_not_trained_twice(tmp_path, monkeypatch):
-    parameters = Parameters(PLANTED, seeds=2, epochs=1, sentences=6, vectors="")
-    found = compute(parameters, Store(tmp_path))
+def test_a_planted_corpus_runs_through_and_is_not_trained_twice(monkeypatch):
+    """With the parameters of `smoke`: the notebook's trainings are the test's."""
+    parameters = Parameters(PLANTED, seeds=2, epochs=1, sentences=10, vectors="")
+    store = Store.default()
+    found = compute(parameters, store)
     assert set(found["agreement"]["of"]) >= {*PAIRS, FLOOR}
     assert found["erasure"].groupby(["model", "seed"]).size().eq(25).all()
 
@@ -174,8 +176,8 @@ def test_a_planted_corpus_runs_through_and_is_not_trained_twice(tmp_path, monkey
 
     for name in ("trained", "adversary"):
         monkeypatch.setattr(page, name, refused)
-    again = compute(parameters, Store(tmp_path))
+    again = compute(parameters, store)
     for name, table in found.items():
         pd.testing.assert_frame_equal(again[name], table)
     with pytest.raises(AssertionError, match="trained again"):  # one pass more is another training
-        compute(replace(parameters, epochs=2), Store(tmp_path))
+        compute(replace(parameters, epochs=2), store)

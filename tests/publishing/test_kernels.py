@@ -101,13 +101,6 @@ print(loaded, os.getsid(0) == os.getpid(), *sorted(t.read_text().strip() for t i
     assert [name for name in names if name != "jemalloc_bg_thd"] == ["python"]
 
 
-def test_imports_of_all_pages_print_nothing() -> None:
-    """What they would warn of would stand on the terminal of `make book`."""
-    command = [sys.executable, "-c", "import headbook.publishing.loaded"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout + done.stderr == ""
-
-
 def test_the_environment_and_the_folder_are_those_of_now(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
