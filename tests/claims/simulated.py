@@ -20,6 +20,7 @@ from headbook.claims.verdict import COLUMNS, judged
 
 Row = Mapping[str, object]
 Rows = Iterable[Row]
+BEYOND = 1e-6
 NOTHING = Evidence(Path("no published table"))
 
 
@@ -51,7 +52,7 @@ class World:
     def rows(self, so: bool) -> pd.DataFrame:
         """The rows of every claim; claims that the page makes beside those asked are kept."""
         made = pd.DataFrame(list(self.make(so))).reindex(columns=[*COLUMNS, "closed"])
-        closed = made["closed"].fillna("").replace("", NONE)
+        closed = [each if isinstance(each, str) and each else NONE for each in made["closed"]]
         return made.assign(closed=closed)
 
 
@@ -66,13 +67,15 @@ def outcomes(world: World, claim: str, so: bool) -> list[Outcome]:
 def numbers_of_the_work(claim: Claim) -> Iterable[tuple[str, Outcome]]:
     """What the rule says of each number that the ledger has of the work, taken as known exactly.
 
-    Where the rule is of a difference, the work's baseline is subtracted.
+    Where the rule is of a difference, the work's baseline is subtracted. Of a bound, "more than",
+    the number is just beyond it.
     """
     for each in claim.paper:
         for value in each.values:
             known = each.baseline is not None
             shift = each.baseline if known and claim.rule.test not in AGAINST_BASELINE else 0.0
-            ends = dict.fromkeys(("value", "low", "high"), value - shift)
+            number = value - shift + (BEYOND if each.of.endswith("more than") else 0.0)
+            ends = dict.fromkeys(("value", "low", "high"), number)
             baseline = each.baseline if known else np.nan
             yield f"{each.of}: {value:g}", judge(claim.rule, {**ends, "baseline": baseline})
 
@@ -82,3 +85,9 @@ def labels(
 ) -> dict[str, object]:
     """The columns that say whose row it is."""
     return {"model": model, "corpus": corpus, "target": target, "seed": seed}
+
+
+def standing_in(cls: type, **attributes: object) -> object:
+    """An object of a class without its construction: it has these attributes, and what the class
+    computes of them."""
+    return object.__new__(type(f"Planted{cls.__name__}", (cls,), attributes))
