@@ -33,7 +33,7 @@ def test_a_page_measures_our_own_model(number: int, sentences: int, tmp_path: Pa
 
 def test_rows_of_ours_are_of_its_corpus_and_seed_and_leave_the_gates_to_the_ledger():
     reading = read(load(OURS), "ewt-sample", trees_of("ewt-sample", 20))
-    rows = list(role_claims(Roles.of(replace(reading, text=ENGLISH)), None))
+    rows = list(role_claims(Roles.of(replace(reading, text=ENGLISH))))
     assert {(row["corpus"], row["seed"], row["target"]) for row in rows} == {
         ("mixture-fr", 0, "fr")
     }

@@ -151,9 +151,7 @@ def test_page_20_finds_the_planted_heads(pretended: Subject) -> None:
     assert facts["en_harmless"] == "62" and facts["en_harmful"] == "2"
     claims = checked(ledger(), tables["claims"], "20_one_head_out", "test").set_index("claim")
     assert claims.loc["michel-t1-few-significant", "value"] == pytest.approx(47 / 48)
-    half = claims.loc["michel-t1-half-improve"]
-    # One head counts, and lowers BLEU: of one head nothing is told (0 to 1 - 0.025).
-    assert half["value"] == 0 and (half["low"], half["high"]) == pytest.approx((0, 0.975))
+    assert pd.isna(claims.loc["michel-t1-half-improve", "value"])  # of one head nothing is told
     assert len(one_head_out.extremes(tables)) == len(HEADS)
 
 

@@ -12,6 +12,7 @@ from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.sixteen import _second_texts as second_texts
 from headbook.chapters.sixteen import _trained_one_head_out as study
+from headbook.chapters.sixteen._ablations import improving
 from headbook.chapters.sixteen._second_texts import OTHER, SAME, Text, correlation, other_texts
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
@@ -88,13 +89,20 @@ def test_claims_of_known_heads():
     worst = rows.query("kind == 'encoder'")["change"].min() / rows["whole_bleu"].iloc[0]
     # of eight heads one is missed, and shown to be
     assert found.loc["michel-t1-few-significant", ["value", "low", "high"]].tolist() == [7 / 8] * 3
-    half = found.loc["michel-t1-half-improve", ["value", "low", "high"]]
-    # of two heads one: 1 - sqrt(0.975) on either side
-    assert half.tolist() == pytest.approx([0.5, 1 - 0.975**0.5, 0.975**0.5])
+    assert pd.isna(found.loc["michel-t1-half-improve", "value"])  # of two heads nothing is told
     assert found.loc["michel-t1-range", "value"] == pytest.approx(worst)
     low, high = found.loc["michel-t1-range", ["low", "high"]]
     assert low < worst < high < 0
     assert found.loc["michel-f2-same-heads-elsewhere", "value"] > 0.8
+
+
+def test_heads_that_the_sentences_leave_open_count_at_the_ends():
+    sure, open_ = 1e-6, 0.005
+    changes = [1.0] * 4 + [-1.0] * 4 + [1.0, -1.0, -1.0] + [0.1] * 9
+    p_values = [sure] * 8 + [open_] * 3 + [0.5] * 9
+    heads = pd.DataFrame({"change": changes, "p": p_values})
+    assert improving(heads) == pytest.approx((4 / 8, 4 / 10, 5 / 9))
+    assert np.isnan(improving(heads[1:])).all()  # seven are fewer than the work has
 
 
 def test_without_a_significant_head_there_is_no_share_of_better_ones():

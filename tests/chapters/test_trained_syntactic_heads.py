@@ -13,6 +13,7 @@ from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.measurements import Measurement, text_of
 from headbook.chapters.specialised_heads import _trained_syntactic_heads as study
+from headbook.chapters.specialised_heads._head_tables import verbs_lead
 from headbook.claims import ledger
 from headbook.claims.scorecard import checked
 from headbook.heads.measure import Selection, best_head
@@ -81,11 +82,19 @@ def test_claims_are_valid_and_have_the_tables_numbers(tables: Tables) -> None:
 
 def test_the_lead_of_the_verbs_relations_is_that_of_the_table(tables: Tables) -> None:
     best = tables["best"].query("update == 'best'")
-    margin = best["value"] - best["baseline"]
+    margin = (best["value"] - best["baseline"]).clip(lower=0)
     verbs = best["relation"].isin(["nsubj", "dobj"])
     row = tables["claims"].set_index("claim").loc["voita-f4-verb-relations-strongest"]
     assert row["value"] == pytest.approx(margin[verbs].mean() - margin[~verbs].mean())
     assert row["low"] <= row["value"] <= row["high"]
+
+
+def test_relations_below_their_offset_lead_nothing() -> None:
+    known = pd.DataFrame({"value": 0.5, "low": 0.4, "high": 0.6, "baseline": 0.9}, range(8))
+    assert verbs_lead(known) == (0, 0, 0)
+    known.loc[:3, "baseline"] = 0.3
+    # the mean of four independent numbers has half of the interval of one
+    assert verbs_lead(known) == pytest.approx((0.2, 0.15, 0.25))
 
 
 def test_short_models_are_paired_with_long_ones_of_the_same_target(

@@ -26,6 +26,7 @@ RISE, DISSIMILAR, VARIANCE, STABLE, FIRST = (
 )  # fmt: skip
 """Claims of both pages, without the setting at their end."""
 QUERIES, ALIGNMENT = column(ORTHOGONALITY, RAW), column(ORTHOGONALITY, FREE)
+UNLIKE = column(DISSIMILARITY, RAW)
 ENDS = ["min", "max"]
 
 
@@ -82,10 +83,16 @@ def model_rows(tables: Tables, setting: str) -> pd.DataFrame:
         "first layer, before": gap(rows, "before").map(times),
         "first layer, after": values[f"{FIRST}-{setting}"].map(times),
         "orthogonality rises in": values[f"{RISE}-{setting}"].map(words.percent),
-        "dissimilarity rises in": values[f"{DISSIMILAR}-{setting}"].map(words.percent),
+        "dissimilarity rises in": rising(tables["looks"], UNLIKE).map(words.percent),
         "largest logit moved": sight[["before", "at", "after"]].max(axis=1).map("{:.1g}".format),
     })  # fmt: skip
     return frame.loc[list(dict.fromkeys(rows["model"]))].reset_index(names="model")
+
+
+def rising(looks: pd.DataFrame, name: str) -> pd.Series:
+    """Share of the layers in which a column is larger at the end than before training, by model."""
+    rows = before_and_after(looks, name)
+    return (rows["after"] > rows["before"]).groupby(rows["model"]).mean()
 
 
 def paper_facts(setting: str) -> Facts:

@@ -7,6 +7,7 @@ import pandas as pd
 
 from headbook.artefacts.language import LanguageModel, Setting
 from headbook.chapters.chapter import Tables
+from headbook.chapters.diversity._seeds import over_settings
 from headbook.chapters.diversity._watched import (
     as_measured,
     column,
@@ -27,6 +28,10 @@ STABLE = 10
 DISTINCT = 3
 """Layers whose heads the article finds distinct."""
 VARIANCE_RISES = "xray-variance-rises"
+TOGETHER = tuple(
+    f"xray-{each}-published" for each in ("dissimilarity-rises", "attention-still-in-first-layer")
+)
+"""Claims about all settings together: each was trained once, and six layers are few."""
 KEYS = {Setting.PUBLISHED: "published", Setting.DESCRIBED: "described"}
 
 ByLayer = pd.Series
@@ -52,6 +57,13 @@ def at_the_end(model: LanguageModel) -> pd.DataFrame:
         ends(looks, column(metric, FREE))[1].rename("value").reset_index().assign(metric=metric)
         for metric in ARTICLE
     )
+
+
+def claims_of(models: Sequence[LanguageModel], looks: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Rows of all claims, from the looks at each model."""
+    pairs = zip(models, looks, strict=True)
+    found = pd.DataFrame([row for model, rows in pairs for row in claims(model, rows)])
+    return over_settings(found, TOGETHER)
 
 
 def claims(model: LanguageModel, looks: pd.DataFrame) -> Iterator[dict[str, object]]:
@@ -116,13 +128,12 @@ def setting_tables(models: Sequence[LanguageModel]) -> Tables:
     has the claims as they would be without padding and dropout.
     """
     looks = [as_measured(model) for model in models]
-    found = [row for model, rows in zip(models, looks, strict=True) for row in claims(model, rows)]
     published = [model for model in models if model.run.setting is Setting.PUBLISHED]
     held_out = [row for model in published for row in claims(model, look_rows(model))]
     tables = {
         "looks": stacked(looks),
         "losses": stacked(map(loss_rows, models)),
         "sight": stacked(map(sight_rows, models)),
-        "claims": pd.DataFrame(found),
+        "claims": claims_of(models, looks),
     }
     return tables | ({"held_out": pd.DataFrame(held_out)} if held_out else {})

@@ -1,6 +1,6 @@
 """Page 34: does the diversity of heads predict the loss of a batch? (X-raying article.)"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ from headbook.artefacts.language import LanguageModel, Setting
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.config import Config
+from headbook.chapters.diversity._seeds import over_settings
 from headbook.chapters.diversity._training_claims import KEYS as SETTING_KEYS
 from headbook.chapters.diversity._watched import (
     batch_rows,
@@ -38,6 +39,8 @@ COLLAPSE = 5
 """The first batches, in which the loss of the article's models falls to where it stays."""
 BLOCK = 5
 """Consecutive batches that are left out together: neighbours are too much alike to be tests."""
+TOGETHER = ("xray-loss-less-from-later-published", "xray-loss-beats-batch-number-published")
+"""Claims about all settings together: each was trained once, and six layers are few."""
 MEAN, SPREAD = column(DISSIMILARITY, RAW), variance(DISSIMILARITY, RAW)
 Numbers = Float[np.ndarray, " batch"]
 Regressors = Float[np.ndarray, "batch regressor"]
@@ -59,14 +62,10 @@ def trained_here(config: Config, store: Store) -> Tables:
     ]
     batches = [batch_rows(model, BATCHES).assign(setting=str(setting)) for setting, model in models]
     fits = [_fits(rows) for rows in batches]
-    found = zip(models, fits, strict=True)
     return {
         "batches": stacked(batches),
         "fits": stacked(fits),
-        "claims": pd.DataFrame(
-            [row for (setting, model), rows in found for row in _claims(setting, model, rows)],
-            columns=list(COLUMNS),
-        ),
+        "claims": claims_of(models, fits),
     }
 
 
@@ -134,6 +133,15 @@ def _predicted(
 
 def _with_constant(values: Regressors) -> Float[np.ndarray, "batch regressor_and_constant"]:
     return np.column_stack([np.ones(len(values)), values])
+
+
+def claims_of(
+    models: Sequence[tuple[Setting, LanguageModel]], fits: Sequence[pd.DataFrame]
+) -> pd.DataFrame:
+    """Rows of all claims, from the regressions of each model."""
+    found = zip(models, fits, strict=True)
+    rows = [row for (setting, model), own in found for row in _claims(setting, model, own)]
+    return over_settings(pd.DataFrame(rows, columns=list(COLUMNS)), TOGETHER)
 
 
 def _claims(

@@ -3,8 +3,10 @@
 Layers and heads count from one in every table, as in the papers.
 """
 
+import numpy as np
 import pandas as pd
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from headbook.chapters.measurements import Measurement
@@ -13,6 +15,7 @@ from headbook.heads.offset_baseline import offset_accuracies, offset_baseline
 from headbook.heads.positional import REACH, Place
 from headbook.heads.roles import candidates
 from headbook.heads.syntactic import best_accuracies
+from headbook.statistics import difference
 from headbook.trees import RELATION_DIRECTIONS
 from headbook.types import Kind
 
@@ -123,6 +126,25 @@ def best_rows(measurement: Measurement) -> pd.DataFrame:
     frame["relation"] = [relation for relation, _ in RELATION_DIRECTIONS]
     frame["direction"] = [str(direction) for _, direction in RELATION_DIRECTIONS]
     return frame.assign(**measurement.labels)
+
+
+def verbs_lead(best: pd.DataFrame) -> tuple[float, float, float]:
+    """Lead over the offset of the verb's relations above that of adjectives and adverbs.
+
+    `best` has one row per relation-direction, in their order, with value, low, high and baseline; a
+    head below its baseline counts as at it. The interval takes the accuracies as independent.
+    """
+    over = (best[["value", "low", "high"]].sub(best["baseline"], axis=0)).clip(lower=0).to_numpy()
+    verbs = np.array([relation in ("nsubj", "dobj") for relation, _ in RELATION_DIRECTIONS])
+    return difference(_mean_of(over[verbs]), _mean_of(over[~verbs]))
+
+
+def _mean_of(estimates: Float[np.ndarray, "estimate 3"]) -> tuple[float, float, float]:
+    """Mean of independent estimates with their intervals, each value, low, high."""
+    value, low, high = estimates.T
+    below, above = (np.linalg.norm(end - value) / len(value) for end in (low, high))
+    mean = float(value.mean())
+    return mean, mean - float(below), mean + float(above)
 
 
 def best_margins(measurement: Measurement) -> Tensor:

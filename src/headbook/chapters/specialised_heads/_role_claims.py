@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 
-import pandas as pd
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headbook.chapters.specialised_heads._released import PARALLEL, Reading
+from headbook.chapters.specialised_heads._released import PARALLEL
 from headbook.chapters.specialised_heads._roles import ONE_OF_TWO, THRESHOLDS, Roles
 from headbook.chapters.tables import released_claim
 from headbook.claims.gates import NONE
@@ -17,11 +16,9 @@ from headbook.statistics import interval
 
 CONFIDENT = 0.70
 """The ledger's threshold of a confident head (claim voita-f1b-few-confident)."""
-WITH_ROLE = "heads with a role"
-"""The row of a table of nulls that counts them."""
 
 
-def role_claims(roles: Roles, nulls: pd.DataFrame | None) -> Iterator[dict[str, object]]:
+def role_claims(roles: Roles) -> Iterator[dict[str, object]]:
     """One row per claim for each translation model on the parallel text in its language."""
     model = roles.reading.model
     if roles.reading.text not in PARALLEL or not model.languages[1]:
@@ -49,7 +46,7 @@ def role_claims(roles: Roles, nulls: pd.DataFrame | None) -> Iterator[dict[str, 
         "voita-f1c-both-neighbours": (neighbours.double().sum(-1), ""),
         "voita-f1c-syntactic": (counts[Role.SYNTACTIC], ""),
         "voita-f1c-rare": (counts[Role.RARE], ""),
-        "voita-f1c-unclassified": (alone, diagnostic(roles.reading, nulls)),
+        "voita-f1c-unclassified": (alone, ""),
     }
     for claim, (values, closed) in found.items():
         yield released_claim(
@@ -81,13 +78,3 @@ def _rare_over_mean(roles: Roles) -> Float[Tensor, " replicate"]:
     confidence = roles.sums["confidence"].replicates().flatten(1)
     top = roles.sums["rare"].ratio()[..., ONE_OF_TWO].nan_to_num(-1).argmax()
     return confidence[:, top] - confidence.mean(1)
-
-
-def diagnostic(reading: Reading, nulls: pd.DataFrame | None) -> str:
-    """Why the claim that most heads have no role is not diagnostic, by the null networks."""
-    if nulls is None:
-        return "diagnostic: no null network was measured"
-    of = (nulls["score"] == WITH_ROLE) & (nulls["model"] == reading.model.name)
-    row = nulls[of & (nulls["text"] == reading.text)].iloc[0]
-    passes = 1 - row["largest"] / row["heads"] > 0.5
-    return "diagnostic: networks without knowledge pass, too" if passes else ""

@@ -10,7 +10,7 @@ from headbook.artefacts.texts import HELD_OUT
 from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.measurements import Measurement, measurements
-from headbook.chapters.specialised_heads._head_tables import best_margins, best_rows
+from headbook.chapters.specialised_heads._head_tables import best_rows, verbs_lead
 from headbook.chapters.tables import claim_row, stacked
 from headbook.claims.ledger import load as ledger
 from headbook.heads.measure import Selection, best_head
@@ -20,7 +20,6 @@ from headbook.runs.store import Store
 from headbook.statistics import interval
 from headbook.trees import RELATION_DIRECTIONS
 
-OF_VERBS = [relation in ("nsubj", "dobj") for relation, _ in RELATION_DIRECTIONS]
 SUBJECTS = [relation == "nsubj" for relation, _ in RELATION_DIRECTIONS]
 
 
@@ -49,14 +48,12 @@ def _with_everything(measurement: Measurement) -> pd.DataFrame:
 def _claims(own: list[Measurement]) -> Iterator[dict[str, object]]:
     """Per model: the eight accuracies, and by how much the verb's relations lead."""
     for each in own:
-        for row in best_rows(each).to_dict("records"):
+        best = best_rows(each)
+        for row in best.to_dict("records"):
             claim = f"voita-t1-{row['relation']}-{row['direction'].replace('_', '-')}"
             numbers = {name: row[name] for name in ("value", "low", "high", "baseline")}
             yield claim_row(claim, each.labels, **numbers)
-        margins = best_margins(each)
-        verbs = torch.tensor(OF_VERBS)
-        lead = margins[:, verbs].mean(1) - margins[:, ~verbs].mean(1)
-        yield claim_row("voita-f4-verb-relations-strongest", each.labels, *interval(lead))
+        yield claim_row("voita-f4-verb-relations-strongest", each.labels, *verbs_lead(best))
 
 
 def _domain_claims(own: list[Measurement]) -> Iterator[dict[str, object]]:

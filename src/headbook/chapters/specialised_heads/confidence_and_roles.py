@@ -12,7 +12,7 @@ from torch import Tensor
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.specialised_heads._released import PARALLEL, Reading, in_their_language
-from headbook.chapters.specialised_heads._role_claims import CONFIDENT, WITH_ROLE, role_claims
+from headbook.chapters.specialised_heads._role_claims import CONFIDENT, role_claims
 from headbook.chapters.specialised_heads._roles import (
     NAMES,
     NEXT,
@@ -49,6 +49,8 @@ SCORES = {
     "rare": "two rarest tokens",
 }  # fmt: skip
 """Scores of a head and their names in tables."""
+WITH_ROLE = "heads with a role"
+"""The row of a table of nulls that counts them."""
 NULL_SENTENCES = 300
 PAPER = (
     (0.31, 0.36, 0.33, 0.33, 0.34, 0.28, 0.27, 0.27),
@@ -86,7 +88,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     if parameters.nulls:
         rows = [_nulls(each.reading.first(NULL_SENTENCES), parameters.nulls) for each in found]
         tables["nulls"] = pd.concat(rows, ignore_index=True)
-    claims = [row for each in found for row in role_claims(each, tables.get("nulls"))]
+    claims = [row for each in found for row in role_claims(each)]
     tables["claims"] = claims_table(claims)
     return tables
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.specialised_heads import _kinds_of_subjects as subjects
+from headbook.chapters.specialised_heads._head_tables import verbs_lead
 from headbook.chapters.specialised_heads._released import ENGLISH, EWT, TEXTS, Reading, readings
 from headbook.chapters.specialised_heads._roles import NAMES, paper_accuracies
 from headbook.chapters.tables import claim_row, loaded_labels
@@ -22,7 +23,6 @@ from headbook.heads.offset_baseline import OffsetShare, offset_accuracies, offse
 from headbook.heads.syntactic import SyntacticAccuracy, best_accuracies
 from headbook.heads.tag_rules import TagRuleShare, tag_baseline
 from headbook.runs.store import Store
-from headbook.statistics import interval
 from headbook.trees import RELATION_DIRECTIONS
 
 NUMBER = 13
@@ -30,7 +30,6 @@ TITLE = "Do heads follow syntax?"
 WORK = "voita2019"
 KEYS = ("model", "text", "sentences", "nulls")
 
-OF_VERBS = torch.tensor([relation in ("nsubj", "dobj") for relation, _ in RELATION_DIRECTIONS])
 NULL_SENTENCES = 500
 """Sentences of a text that null networks are measured on."""
 
@@ -135,9 +134,7 @@ def _claims(reading: Reading, sums: dict[str, RatioSums]) -> Iterator[dict[str, 
         numbers = {name: row[name] for name in ("value", "low", "high", "baseline")}
         claim = f"voita-t1-{relation}-{direction.replace('_', '-')}"
         yield claim_row(claim, labels, **numbers)
-    margins = _margins(sums)["margin"]
-    lead = margins[:, OF_VERBS].mean(1) - margins[:, ~OF_VERBS].mean(1)
-    yield claim_row("voita-f4-verb-relations-strongest", labels, *interval(lead))
+    yield claim_row("voita-f4-verb-relations-strongest", labels, *verbs_lead(best))
 
 
 def trained(tables: Tables) -> pd.DataFrame:

@@ -1,0 +1,344 @@
+"""Pages 01 to 16: a network of six layers of eight heads planted on the bundled treebank.
+
+The weights of every head are planted, and the pages' own measures read them. In the network with
+the effect a head of layer 1 points at rare words, five heads at a neighbour, eight follow a verb's
+subject or object, and from all others every token looks somewhere at random; the network without
+it has heads of that last sort alone.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from claims.simulated import Row, World, labels, standing_in
+
+from headbook import paths
+from headbook.chapters.anatomy import _trained_anatomy as anatomy
+from headbook.chapters.measurements import Measurement
+from headbook.chapters.specialised_heads import (
+    _trained_rare_word_head,
+    _trained_syntactic_heads,
+    _trained_three_languages,
+    rare_word_head,
+    relevance,
+    syntactic_heads,
+    three_languages,
+)
+from headbook.chapters.specialised_heads._released import ENGLISH, EWT, Reading
+from headbook.chapters.specialised_heads._role_claims import role_claims
+from headbook.chapters.specialised_heads._roles import Roles, role_measures
+from headbook.chapters.specialised_heads._subject import Subject
+from headbook.corpora.batches import Batch, collate
+from headbook.heads import planted
+from headbook.heads.measure import HeadMeasure, RatioSums
+from headbook.heads.offset_baseline import OffsetShare
+from headbook.heads.rare import RareUnit
+from headbook.heads.recording import Shared
+from headbook.heads.symmetry import TokenAsymmetry
+from headbook.heads.syntactic import SyntacticAccuracy
+from headbook.heads.tag_rules import TagRuleShare
+from headbook.models.capture import Point
+from headbook.models.loaded import Loaded
+from headbook.syntax.alignment import align_all
+from headbook.syntax.treebank import read_conllu
+from headbook.types import Kind
+
+LAYERS, HEADS = 6, 8
+LONGEST, REPLICATES = 16, 60
+"""Words of a sentence, so that a network is measured in two seconds."""
+NEIGHBOURS = {(1, 0): -1, (1, 1): 1, (2, 0): -1, (3, 0): 1, (4, 0): -1}
+FOLLOWING = {
+    (2, 1): 0,
+    (2, 2): 1,
+    (3, 1): 2,
+    (3, 2): 3,
+    (4, 1): 0,
+    (4, 2): 2,
+    (5, 0): 3,
+    (5, 1): 1,
+}
+"""Which of RELATION_DIRECTIONS a head follows; where it has nothing to follow it points at EOS."""
+Weights = torch.Tensor
+Grid = list[list[Callable[[Batch], Weights]]]
+
+
+@lru_cache(maxsize=2)
+def reading(times: int = 1) -> Reading:
+    """The treebank, so many times, with words for tokens and EOS behind them; no network runs."""
+    every = read_conllu(paths.DATA / "sample" / "ewt-test-500.conllu")
+    trees = [tree for tree in every if len(tree) <= LONGEST] * times
+    known: dict[str, int] = {}
+    pairs = [
+        ([*(known.setdefault(form.lower(), 3 + len(known)) for form in tree.forms), 1], [1])
+        for tree in trees
+    ]
+    aligned = [align_all(tree, [*tree.words, None]) for tree in trees]
+    order = sorted(range(len(pairs)), key=lambda at: len(pairs[at][0]))
+    groups = [order[first : first + 50] for first in range(0, len(order), 50)]
+    batches = [collate([pairs[at] for at in group], group) for group in groups]
+    model = standing_in(Loaded, name="planted", languages=("en", "pt"), unknown=0)
+    return standing_in(Reading, model=model, text=EWT, parsed=trees, trees=aligned, batches=batches)
+
+
+# ------------------------------------------------------------------ heads
+
+
+def anywhere(seed: int) -> Callable[[Batch], Weights]:
+    """Every token looks somewhere, with less than half of its weight: more in some heads."""
+    share = 0.3 + 0.02 * (seed % HEADS)
+    return lambda batch: mixed(batch, planted.with_noise(batch, uniform(batch), 1.0, seed), share)
+
+
+def uniform(batch: Batch) -> Weights:
+    return planted.uniform(batch)
+
+
+def mixed(batch: Batch, weights: Weights, share: float) -> Weights:
+    """A share of the weights, the rest spread over the sentence."""
+    return share * weights + (1 - share) * uniform(batch)
+
+
+def network(noise: float) -> Grid:
+    """The heads with the effect; a share of their tokens looks somewhere at random."""
+    grid: Grid = nothing(seed=7)
+
+    def with_noise(weights: Weights, batch: Batch, at: tuple[int, int], share: float) -> Weights:
+        seed = 100 + 10 * at[0] + at[1]
+        return mixed(batch, planted.with_noise(batch, weights, noise, seed), share)
+
+    for at, offset in NEIGHBOURS.items():
+        grid[at[0]][at[1]] = lambda batch, at=at, offset=offset: with_noise(
+            planted.at_offset(batch, offset), batch, at, 0.85
+        )
+    for at, column in FOLLOWING.items():
+        grid[at[0]][at[1]] = lambda batch, at=at, column=column: with_noise(
+            planted.at_partner(batch, reading().trees, column), batch, at, 0.5
+        )
+    ranks = _ranks()
+    grid[0][0] = lambda batch: with_noise(planted.at_rarest(batch, ranks), batch, (0, 0), 0.2)
+    return grid
+
+
+def nothing(seed: int) -> Grid:
+    """As many heads that look somewhere at random."""
+    return [
+        [anywhere(1000 * seed + HEADS * layer + head) for head in range(HEADS)]
+        for layer in range(LAYERS)
+    ]
+
+
+def measured(
+    grid: Grid, measures: dict[str, HeadMeasure], text: Reading | None = None
+) -> dict[str, RatioSums]:
+    """What the measures say of these heads."""
+    for batch in (text or reading()).batches:
+        tape = Shared(planted.recording(*([head(batch) for head in layer] for layer in grid)))
+        for measure in measures.values():
+            measure.update(tape, batch)
+    return {name: measure.sums() for name, measure in measures.items()}
+
+
+def _ranks() -> torch.Tensor:
+    return role_measures(reading())["rare"].ranks
+
+
+@lru_cache(maxsize=8)
+def sums(so: bool, noise: float = 0.05, seed: int = 1) -> dict[str, RatioSums]:
+    """The measures behind roles, of the heads with and without the effect."""
+    grid = network(noise) if so else nothing(seed)
+    measures = role_measures(reading(), REPLICATES)
+    del measures["tags"]
+    return measured(grid, measures)
+
+
+def roles(so: bool, text: str = EWT) -> Roles:
+    return standing_in(Roles, reading=_of(text), sums=sums(so))
+
+
+def _of(text: str) -> Reading:
+    own = reading()
+    return standing_in(
+        Reading,
+        **{name: getattr(own, name) for name in ("model", "parsed", "trees", "batches")},
+        text=text,
+    )
+
+
+def measurement(found: dict[str, RatioSums], **columns: object) -> Measurement:
+    """As a stage would keep them, by the names of its measures."""
+    kept = {
+        "positional": "positional/encoder",
+        "confidence": "confidence/encoder",
+        "rare_chance": "rare chance",
+    }
+    named = {kept.get(name, name): each for name, each in found.items()}
+    return standing_in(Measurement, sums=named, labels=labels(**columns))
+
+
+# ------------------------------------------------------------------ worlds
+
+
+def page_1(so: bool) -> Iterator[Row]:
+    """Scores of unrelated numbers, and symmetric ones."""
+    measure = TokenAsymmetry()
+    noise = torch.Generator().manual_seed(0)
+    for batch in reading().batches:
+        size = batch.source.shape[1]
+        scores = torch.randn(len(batch), HEADS, size, size, generator=noise)
+        scores = scores if so else scores + scores.mT
+        measure.update(Shared({(Kind.ENCODER, Point.SCORES): [scores]}), batch)
+    subject = standing_in(
+        anatomy.Subject, version=anatomy.Version.TRAINED, labels=labels(), asymmetry=measure.sums()
+    )
+    yield from anatomy._claims(subject)
+
+
+def page_11(so: bool) -> Iterator[Row]:
+    yield from role_claims(roles(so, ENGLISH))
+
+
+def page_13(so: bool) -> Iterator[Row]:
+    """Heads that follow a verb's subject and object, and heads at a neighbour, which find adverbs
+    and adjectives as fixed offsets do; the treebank stands there eight times."""
+    text = reading(times=8)
+    heads = [
+        *(
+            lambda batch, column=column: planted.at_partner(batch, text.trees, column)
+            for column in range(4)
+        ),
+        *(lambda batch, offset=offset: planted.at_offset(batch, offset) for offset in (-1, 1)),
+    ]
+    noisy = [
+        lambda batch, at=at, head=head: planted.with_noise(batch, head(batch), 0.02, at)
+        for at, head in enumerate(heads)
+    ]
+    measures = {
+        "heads": SyntacticAccuracy(text.trees, replicates=REPLICATES),
+        "offsets": OffsetShare(text.trees, replicates=REPLICATES),
+        "rules": TagRuleShare(text.trees, replicates=REPLICATES),
+    }
+    grid = [noisy if so else [anywhere(seed) for seed in range(6)]]
+    yield from syntactic_heads._claims(text, measured(grid, measures, text))
+
+
+def page_13_domains(so: bool) -> Iterator[Row]:
+    """Subjects are found in two texts, one model hitting fewer of them in the second."""
+    measures = [
+        {"syntactic": SyntacticAccuracy(reading().trees, replicates=REPLICATES)} for _ in range(2)
+    ]
+    grids = ([network(noise)[2][1:3]] for noise in (0.05, 0.5 if so else 0.06))
+    short, long = (measured(*each) for each in zip(grids, measures, strict=True))
+    yield from _trained_syntactic_heads._domain_claims(
+        [_with_corpus(short, "opensubtitles2018-ru"), _with_corpus(long, "wmt-ru")]
+    )
+
+
+def _with_corpus(found: dict[str, RatioSums], corpus: str) -> Measurement:
+    made = measurement(found, model=corpus, corpus=corpus, target="ru", seed=0)
+    object.__setattr__(made, "trained", SimpleNamespace(run=SimpleNamespace(corpus=corpus)))
+    return made
+
+
+def page_14(so: bool) -> Iterator[Row]:
+    """In a corpus of each length; the layer of the best head by the page of released models."""
+    for corpus in ("opensubtitles2018-ru", "wmt-ru"):
+        named = measurement(sums(so), corpus=corpus, target="ru", seed=0)
+        rows = _trained_rare_word_head._claims(named)
+        yield from (row for row in rows if row["claim"] != "voita-f5-first-layer")
+    keys = {"rare": "rare", "rare_chance": "rare chance"}
+    by_query = {
+        rare_word_head._name(RareUnit.QUERY, rare_word_head.TEXT, *of): sums(so)[name]
+        for name, of in zip(keys, ((), ("chance",)), strict=True)
+    }
+    rows = rare_word_head._claims(_of(rare_word_head.MAIN[0]), by_query)
+    yield from (row for row in rows if row["claim"] == "voita-f5-first-layer")
+
+
+def page_15(so: bool) -> Iterator[Row]:
+    yield from three_languages._claims(roles(so, ENGLISH))
+
+
+def page_15_collections(so: bool) -> Iterator[Row]:
+    """Two languages with heads of the same roles; or with roles in the first language alone."""
+    models = [
+        standing_in(
+            _trained_three_languages.Roles,
+            held=roles(there).held,
+            measurement=measurement(sums(there), corpus=f"wmt-{target}", target=target),
+        )
+        for target, there in (("de", True), ("fr", so))
+    ]
+    yield from _trained_three_languages._claims_of_collections(models)
+
+
+def page_16(so: bool) -> Iterator[Row]:
+    """Relevance that follows confidence and roles; or the same for every head but for noise."""
+    own = roles(so, "ud-pud-pt")
+    confidence = own.sums["confidence"].replicates().numpy()
+    raw = np.random.default_rng(0).normal(1, 0.005, confidence.shape)
+    if so:
+        raw = raw + own.nearness[0].clamp(0, 1).numpy() + confidence
+    parts = raw / raw.sum(-1, keepdims=True)
+    subject = standing_in(Subject, roles=own, parts=parts, gradient=parts[0])
+    yield from relevance._claims(subject, {"planted": 1.05})
+
+
+WORLDS = (
+    World(("why-scores-not-symmetric",), page_1),
+    World(
+        tuple(
+            f"voita-{each}"
+            for each in (
+                "f1b-positional-confident",
+                "f1b-few-confident",
+                "f1b-confident-are-positional",
+                "f1b-rare-not-confident",
+                "f1c-positional",
+                "f1c-positional-adjacent",
+                "f1c-both-neighbours",
+                "f1c-syntactic",
+                "f1c-rare",
+                "f1c-unclassified",
+            )
+        ),
+        page_11,
+    ),
+    World(
+        (
+            *(
+                f"voita-t1-{relation}-{direction}"
+                for relation in ("nsubj", "dobj", "amod", "advmod")
+                for direction in ("head-to-dependent", "dependent-to-head")
+            ),
+            "voita-f4-verb-relations-strongest",
+        ),
+        page_13,
+    ),
+    World(("voita-t1-nsubj-easier-in-short",), page_13_domains),
+    World(
+        (
+            "voita-f5-rarest",
+            "voita-f5-two-rarest-short",
+            "voita-f5-two-rarest-long",
+            "voita-f5-first-layer",
+        ),
+        page_14,
+    ),
+    World(("voita-f2-roles-in-every-language", "voita-f4-syntax-in-every-language"), page_15),
+    World(("voita-f2-same-share-of-roles",), page_15_collections),
+    World(
+        tuple(
+            f"voita-f1a-{each}"
+            for each in (
+                "few-dominate",
+                "follows-confidence",
+                "rare-most-relevant",
+                "top-heads-have-roles",
+                "follows-roles",
+            )
+        ),
+        page_16,
+    ),
+)

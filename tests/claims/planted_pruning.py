@@ -1,0 +1,427 @@
+"""Pages 17 to 25: models whose heads matter by a known amount.
+
+Planted are the translations without some heads, as right n-grams of each sentence, the gates at the
+end of a training, and seconds. The pages' own functions resample and compare them.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+from claims.planted_heads import measurement, sums
+from claims.simulated import Row, World, labels, standing_in
+
+from headbook.artefacts.masked import Masked
+from headbook.artefacts.model import Size
+from headbook.artefacts.pruned import EVERYTHING, PrunedModel
+from headbook.artefacts.pruning_orders import Order
+from headbook.artefacts.released_masked import ReleasedMasked
+from headbook.artefacts.speed import Speed, SpeedRun, Task
+from headbook.chapters.importance_scores import ABLATION, CONFIDENCE, IMPORTANCE
+from headbook.chapters.measurements import Measurement
+from headbook.chapters.profile import PROFILES
+from headbook.chapters.sixteen import (
+    _said,
+    _trained_one_head_out,
+    do_measures_agree,
+    one_head_left,
+    one_head_out,
+    pruning_by_importance,
+    what_pruning_buys,
+    when_heads_become_important,
+)
+from headbook.chapters.sixteen._curves import Scored, curve
+from headbook.chapters.sixteen._released import Subject, bleu_changes, head_columns
+from headbook.chapters.sixteen._second_texts import OTHER, Text
+from headbook.chapters.specialised_heads import _trained_pruning_the_encoder as encoder_page
+from headbook.chapters.specialised_heads import gates, pruning_everything
+from headbook.chapters.specialised_heads._kept_roles import Survival, encoder_scores
+from headbook.chapters.specialised_heads._pruned_tables import Sweep, Translated
+from headbook.chapters.sweeps import GATES, RANDOM, SCRATCH
+from headbook.training.paired import corpus_bleu, resampled
+from headbook.types import HeadId, Kind
+
+LAYERS, HEADS, SENTENCES = 6, 8, 60
+ENCODER = tuple(
+    HeadId(Kind.ENCODER, layer, head) for layer in range(LAYERS) for head in range(HEADS)
+)
+EVERY = tuple(
+    HeadId(kind, layer, head)
+    for kind in EVERYTHING
+    for layer in range(LAYERS)
+    for head in range(HEADS)
+)
+FLAT = pd.DataFrame({"update": range(100, 1300, 100), "valid_loss_nats": 4.0})
+"""The curve of a training at its plateau."""
+Bleu = np.ndarray
+
+
+def statistics(good: float, seed: int = 0) -> Bleu:
+    """Of every sentence: its share of right n-grams is about `good`, more in some than in others;
+    two seeds translate a few sentences differently."""
+    lengths = 100 + np.arange(SENTENCES) % 7
+    wobble = np.linspace(0.7, 0.9, SENTENCES)
+    luck = np.random.default_rng(seed).normal(0, 0.002 if seed else 0, SENTENCES)
+    totals = lengths[:, None] - np.arange(4)
+    right = np.round(totals * ((good + luck) * wobble)[:, None]).astype(np.int64)
+    return np.column_stack([lengths, lengths, right.clip(0), totals])
+
+
+def masks_of(qualities: Sequence[float], model: str = "planted") -> ReleasedMasked:
+    """The whole model, then it without one set of heads after another."""
+    found = np.stack([statistics(each, seed=at) for at, each in enumerate((1.0, *qualities))])
+    return standing_in(ReleasedMasked, statistics=found)
+
+
+SUBJECT = standing_in(
+    Subject, model=SimpleNamespace(name="planted", languages=("en", "pt")), kinds=tuple(EVERYTHING)
+)
+
+
+# ------------------------------------------------------------------ gates and sweeps
+
+
+def page_17(so: bool) -> Iterator[Row]:
+    """Gates far from their middle, and at it, in trainings that have ended."""
+    run = PROFILES["smoke"].models[0]
+    noise = np.random.default_rng(0)
+    alphas = noise.choice([-6.0, 6.0], 48) if so else noise.normal(0, 1, 48)
+    made = standing_in(
+        PrunedModel,
+        run=run,
+        corpus=SimpleNamespace(target_language="ru"),
+        log_alphas=pd.DataFrame({"log_alpha": alphas}),
+        curve=FLAT.assign(saturated_share=1.0 if so else 0.0),
+    )
+    yield gates._saturation([gates.Point(GATES, 0.1, made)])
+
+
+def translated(arm: str, penalty: float, good: float, closed: Sequence[HeadId] = (), seed: int = 0):
+    found = statistics(good, seed)
+    return standing_in(
+        Translated,
+        arm=arm,
+        penalty=penalty,
+        closed_heads=tuple(closed),
+        statistics=found,
+        bleu=np.concatenate([[corpus_bleu(found)], resampled(found)]),
+        made=standing_in(PrunedModel, curve=FLAT),
+    )
+
+
+def sweep(so: bool, heads: tuple[HeadId, ...], random_costs: float) -> Sweep:
+    """Points that lose nothing, or much; controls from scratch that lose, or nothing; and random
+    heads that lose so much of the quality."""
+    learned, controls = [], []
+    for at, share in enumerate((0.6, 0.4, 0.2)):
+        kept = round(share * len(heads))
+        good = 1.0 if so else 1.0 - 0.1 * (at + 1)
+        learned.append(translated(GATES, at, good, heads[kept:]))
+        controls.append(translated(SCRATCH, at, good - (0.02 if so else 0.0), seed=1 + at))
+        controls.append(translated(RANDOM, at, good - random_costs, seed=11 + at))
+    return standing_in(
+        Sweep,
+        labels=labels(),
+        heads=len(heads),
+        learned=tuple(learned),
+        controls=tuple(controls),
+        scratch=(True,),
+        further=translated("whole", 0.0, 1.0),
+        whole=SimpleNamespace(made=learned[0].made),
+    )
+
+
+@lru_cache(maxsize=1)
+def before() -> tuple[Measurement, pd.DataFrame]:
+    """The network of page 11, and its heads' nearness to a role."""
+    own = measurement(sums(True))
+    return own, encoder_scores(own, Size(LAYERS, 64, 64, HEADS))
+
+
+def page_18(so: bool) -> Iterator[Row]:
+    """Heads are kept by their nearness to a role, or at random."""
+    own, scores = before()
+    noise = np.random.default_rng(3)
+    kept = []
+    for share in (0.6, 0.4, 0.2):
+        order = scores["nearness"].to_numpy() if so else noise.random(len(scores))
+        kept.append(order >= np.quantile(order, 1 - share))
+    found = standing_in(
+        Survival,
+        sweep=sweep(so, ENCODER, 0.002 if so else 0.0),
+        before=own,
+        scores=scores,
+        kept=np.array(kept),
+    )
+    yield from encoder_page._claims(found)
+
+
+def page_19(so: bool) -> Iterator[Row]:
+    """Of the encoder few heads are kept, of the decoder more in the low layers, of cross-attention
+    most, and more in the high ones; or as many of every kind in every layer."""
+    shares = np.full((3, LAYERS), 0.5)
+    if so:
+        shares = np.stack(
+            [np.full(LAYERS, 0.2), np.linspace(0.7, 0.3, LAYERS), np.linspace(0.6, 1.0, LAYERS)]
+        )
+    noise = np.random.default_rng(0)
+    drawn = noise.random((8, 3, LAYERS, HEADS))
+    every = drawn < shares[..., None]
+    found = standing_in(
+        pruning_everything.Order, sweep=sweep(so, EVERY, 0.002 if so else 0.0), every=every
+    )
+    yield from pruning_everything._claims(found)
+
+
+def random_heads(so: bool) -> Iterator[Row]:
+    """Random heads as good as chosen ones, or much worse."""
+    costs = 0.002 if so else 0.1
+    own, scores = before()
+    found = standing_in(
+        Survival,
+        sweep=sweep(True, ENCODER, costs),
+        before=own,
+        scores=scores,
+        kept=np.zeros((0, 48), dtype=bool),
+    )
+    yield from encoder_page._claims(found)
+    every = np.zeros((0, 3, LAYERS, HEADS), dtype=bool)
+    found = standing_in(pruning_everything.Order, sweep=sweep(True, EVERY, costs), every=every)
+    yield from pruning_everything._claims(found)
+
+
+# ------------------------------------------------------------------ heads removed
+
+
+def one_out(so: bool) -> tuple[np.ndarray, pd.DataFrame]:
+    """Without 40 of 48 encoder heads hardly anything changes, without four each it gets better and
+    worse by a hundredth; or every head costs a tenth."""
+    changes = np.full(48, -0.1)
+    if so:
+        changes = np.zeros(48)
+        changes[:4], changes[4:8] = -0.006, 0.006
+    found = masks_of(1 + changes)
+    return found.bleu, pd.concat([head_columns(ENCODER), bleu_changes(found)], axis=1)
+
+
+def page_20(so: bool) -> Iterator[Row]:
+    """And on another text the same heads matter, or others do."""
+    bleu, found = one_out(so)
+    yield from one_head_out._claims(SUBJECT, found)
+    noise = np.random.default_rng(0)
+    there = bleu[1:] if so else noise.permutation(one_out(True)[0][1:])
+    here = bleu if so else one_out(True)[0]
+    text = Text("other", None, OTHER)
+    own = standing_in(
+        _trained_one_head_out.Subject,
+        labels=labels(),
+        found=standing_in(Masked, bleu=here),
+        elsewhere={text: standing_in(Masked, bleu=np.concatenate([bleu[:1], there]))},
+    )
+    rows = _trained_one_head_out._claims(own, found, _trained_one_head_out._agreement(own))
+    yield from (row for row in rows if row["claim"] == "michel-f2-same-heads-elsewhere")
+
+
+def page_21(so: bool) -> Iterator[Row]:
+    """With one head left half of the blocks lose nothing and the last cross-attention most; or all
+    lose alike."""
+    blocks = [(kind, layer) for kind in EVERYTHING for layer in range(LAYERS)]
+    lost = [0.0 if so and at % 2 else 0.05 if so else 0.1 for at in range(len(blocks))]
+    last = max(at for at, (kind, _) in enumerate(blocks) if kind is Kind.CROSS)
+    lost[last] = 0.3 if so else 0.1
+    found = masks_of([1 - each for each in lost])
+    heads = [HeadId(kind, layer, 0) for kind, layer in blocks]
+    rows = pd.concat([head_columns(heads), bleu_changes(found)], axis=1)
+    yield from one_head_left._claims(SUBJECT, blocks, found, rows)
+
+
+def damage(so: bool) -> dict[HeadId, float]:
+    """What goes with each head: in either self-attention nearly all with a tenth of the heads, in
+    cross-attention the same with each; or the same with every head of any kind."""
+    if not so:
+        return dict.fromkeys(EVERY, 0.02)
+    few = {head for head in EVERY if head.head == 0 and head.layer < 4}
+    return {
+        head: 0.012 if head.kind is Kind.CROSS else 0.08 if head in few else 0.0003
+        for head in EVERY
+    }
+
+
+def scored_of(curves: Sequence, costs: dict[HeadId, float]) -> Scored:
+    masks = tuple(dict.fromkeys([(), *(mask for each in curves for mask in each.masks)]))
+    lost = [sum(costs[head] for head in mask) for mask in masks]
+    found = np.stack([statistics(max(0.02, 1 - each)) for each in lost])
+    bleu = np.array([corpus_bleu(each) for each in found])
+    return Scored({mask: at for at, mask in enumerate(masks)}, bleu, found, np.zeros(len(masks)))
+
+
+def page_22(so: bool) -> Iterator[Row]:
+    """In the order of what goes with each head, beside random orders; of single heads' removal
+    only noise is known."""
+    costs, noise = damage(so), np.random.default_rng(0)
+    order = tuple(sorted(EVERY, key=lambda head: (costs[head], noise.random())))
+    shuffled = [tuple(EVERY[at] for at in noise.permutation(len(EVERY))) for _ in range(4)]
+    levels = pruning_by_importance.LEVELS
+    curves = [curve(order, levels, Order.POSITION), curve(shuffled[0], levels, Order.ABLATION)]
+    curves += [curve(each, levels, Order.RANDOM, number=at) for at, each in enumerate(shuffled[1:])]
+    curves += [
+        curve(tuple(head for head in order if head.kind is kind), levels, Order.POSITION, kind)
+        for kind in EVERYTHING
+    ]
+    yield from pruning_by_importance._claims(SUBJECT, curves, scored_of(curves, costs))
+
+
+def page_23(so: bool) -> Iterator[Row]:
+    """Early all heads matter alike; late a few matter, or still all alike."""
+    snapshots = []
+    for update, costs in ((64, damage(False)), (None, damage(so))):
+        order = tuple(sorted(EVERY, key=costs.__getitem__))
+        curves = (curve(order, pruning_by_importance.LEVELS, Order.POSITION),)
+        snapshots.append(
+            when_heads_become_important.Checkpoint(
+                update, update or 1024, curves, scored_of(curves, costs)
+            )
+        )
+    yield from when_heads_become_important._claims(labels(), snapshots)
+
+
+def page_24(so: bool) -> Iterator[Row]:
+    """Half of the heads save a seventh of the seconds in large batches alone; or nothing."""
+    noise = np.random.default_rng(0)
+    run = SpeedRun(((), (ENCODER[0],)), batches=(1, 64))
+    rows = [
+        {
+            "task": str(Task.DECODING),
+            "batch": batch,
+            "mask": mask,
+            "round": at,
+            "seconds": noise.normal(1, 0.01) * (0.86 if so and mask and batch == 64 else 1),
+        }
+        for batch in run.batches
+        for mask in (0, 1)
+        for at in range(15)
+    ]
+    sizes = pd.DataFrame(
+        {
+            "largest_difference": [0.0, 0.0],
+            "largest_logit": [1.0, 1.0],
+            "attention_parameters": [1, 1],
+            "parameters": [3, 3],
+        }
+    )
+    yield from what_pruning_buys._claims(
+        labels(), Speed(run, pd.DataFrame(rows), sizes, {}), half=1
+    )
+
+
+# ------------------------------------------------------------------ do measures agree
+
+
+def page_25(so: bool) -> Iterator[Row]:
+    """Every measure is the rise of the loss and some noise, or noise alone; halves of least
+    relevance cost less than random ones, or as much."""
+    noise = np.random.default_rng(0)
+    missed = noise.exponential(1, len(EVERY))
+    told = {
+        name: noise.normal(0, 1, len(EVERY)) + (2 * missed if so else 0)
+        for name in (do_measures_agree.MAIN, CONFIDENCE, IMPORTANCE[0])
+    }
+    halves = (
+        (do_measures_agree.LEAST_RELEVANT, 0, ()),
+        *((do_measures_agree.RANDOM, at, ()) for at in range(3)),
+    )
+    joint = masks_of([0.95 if so else 0.85, 0.85, 0.85, 0.85])
+    subject = standing_in(
+        do_measures_agree.Subject,
+        labels=labels(),
+        heads=EVERY,
+        halves=halves,
+        scores={ABLATION: missed, **told},
+        joint=joint,
+    )
+    yield from do_measures_agree._claims(subject)
+
+
+def page_25_information(so: bool) -> Iterator[Row]:
+    """What a head says of its token goes with its removal, confidence does not; or neither does."""
+    noise, rows = np.random.default_rng(0), []
+    for weights in (_said.RELEASED, _said.REDRAWN):
+        for layer in range(1, 13):
+            for head in range(1, 13):
+                said, other = noise.normal(0, 1, 2)
+                matters = so and weights == _said.RELEASED
+                added = noise.normal(0, 0.5) + (said if matters else 0)
+                rows.append(
+                    {
+                        "model": "planted",
+                        "kind": "encoder",
+                        "weights": weights,
+                        "layer": layer,
+                        "head": head,
+                        _said.INFORMATION: said,
+                        _said.CONFIDENCE: other,
+                        "added": added,
+                    }
+                )
+    yield from _said._claims(pd.DataFrame(rows))
+
+
+def world(make: Callable[[bool], Iterator[Row]], *claims: str) -> World:
+    return World(claims, make)
+
+
+WORLDS = (
+    world(page_17, "voita-s6-gates-saturate"),
+    world(
+        page_18,
+        "voita-f7-half",
+        "voita-f7-four-fifths",
+        "voita-f8-specialised-last",
+        "voita-f8-nearest-a-role-last",
+        "voita-s6-trained-beats-scratch",
+        "voita-s6-choice-matters",
+    ),
+    world(
+        page_19,
+        "voita-t2-half",
+        "voita-t2-trained-beats-scratch",
+        "voita-f9-encoder-first",
+        "voita-f9-cross-last",
+        "voita-f10-decoder-low",
+        "voita-f10-cross-high",
+    ),
+    world(random_heads, "budhraja-random-hardly-worse", "budhraja-random-everywhere"),
+    world(
+        page_20,
+        "michel-t1-few-significant",
+        "michel-t1-half-improve",
+        "michel-t1-range",
+        "michel-f2-same-heads-elsewhere",
+    ),
+    world(page_21, "michel-t5-one-head-suffices", "michel-t2-last-cross-exception"),
+    world(
+        page_22,
+        "michel-f3-fifth-free",
+        "michel-f3-importance-beats-ablation",
+        "michel-f3-importance-beats-chance",
+        "michel-f4-cross-needs-heads",
+        "michel-f4-self-survives",
+    ),
+    world(page_23, "michel-f5-late-prunable", "michel-f5-early-heads-equal"),
+    world(page_24, "michel-t4-faster-in-large-batches", "michel-t4-batch-size-matters"),
+    world(
+        page_25,
+        "voita-s4-relevance-agrees-with-ablation",
+        "voita-s4-confidence-agrees-with-ablation",
+        "michel-s4-importance-agrees-with-ablation",
+        "voita-s4-least-relevant-can-go-together",
+    ),
+    world(
+        page_25_information,
+        "information-agrees-with-removal",
+        "information-within-layer",
+        "information-beyond-confidence",
+    ),
+)

@@ -1,0 +1,699 @@
+"""Pages 26 to 39: trainings whose course is known.
+
+Planted are heads of snapshots, numbers of every look at a training, and losses; a world without the
+effect has flat courses with noise, or courses that go on evenly.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import small
+import torch
+from claims.planted_heads import REPLICATES, measurement, sums
+from claims.simulated import Row, World, labels, standing_in
+
+from headbook.artefacts.language import LanguageModel, Setting
+from headbook.artefacts.model import TrainedModel
+from headbook.artefacts.regularising import CONSTANT, NONE, V
+from headbook.artefacts.regularising import Task as RegularisedTask
+from headbook.artefacts.specialising import Change
+from headbook.artefacts.texts import HELD_OUT
+from headbook.chapters.diversity import (
+    _layer_claims,
+    _regularised_claims,
+    _training_claims,
+    as_described,
+    diversity_and_loss,
+    diversity_and_pruning,
+    dropped_heads,
+    fewer_heads,
+    four_metrics,
+    regularisers,
+)
+from headbook.chapters.diversity._head_diversity import agreement
+from headbook.chapters.diversity._layer_models import Subject as LayerSubject
+from headbook.chapters.diversity._layer_models import Task
+from headbook.chapters.diversity._layer_tables import (
+    BINS,
+    INPUT,
+    PREDICTED,
+    REPLACED,
+    SEEDS,
+    TASKS,
+    TRAINED,
+    WHOLE,
+)
+from headbook.chapters.diversity._regularised_measures import METRICS
+from headbook.chapters.diversity._scores import unrelated
+from headbook.chapters.diversity._watched import column, variance
+from headbook.chapters.sixteen import (
+    _order_of_roles,
+    what_specialising_needs,
+    when_heads_specialise,
+)
+from headbook.chapters.sixteen._specialisation import Score
+from headbook.chapters.tables import mean_claims
+from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
+from headbook.training.regularising import Term
+
+LAYERS = np.arange(1, 7)
+THREE = (0, 1, 2)
+"""Seeds of a training."""
+
+
+# ------------------------------------------------------------------ when heads specialise
+
+
+def page_26(so: bool) -> Iterator[Row]:
+    """Heads of no sort, then ones that a neighbour and a relation are seen in, then sharp ones;
+    less sharp on another text and in a narrow model. Or of no sort to the end."""
+    start = sums(False)
+    middle, end = (sums(True, 0.5), sums(True)) if so else (start, start)
+    wide = _emergence((start, middle, end), middle, 128, so)
+    narrow = _emergence((start, start, middle if so else end), start, 64, so)
+    yield from when_heads_specialise._claims(wide)
+    yield from when_heads_specialise._width_claims([narrow, wide])
+
+
+def _emergence(snapshots: tuple, elsewhere: dict, width: int, so: bool):
+    noise = torch.Generator().manual_seed(width)
+    points = []
+    for update, bleu, found in zip((0, 64, 1024), (0.0, 20.0, 21.0), snapshots, strict=True):
+        dominating = 0.15 + (0.1 if so and update else 0.0)
+        points.append(
+            standing_in(
+                when_heads_specialise.Checkpoint,
+                update=update,
+                bleu=bleu,
+                measured=(measurement(found), measurement(elsewhere)),
+                relevance=dominating
+                + 0.01 * torch.randn(1 + REPLICATES, generator=noise, dtype=torch.float64),
+            )
+        )
+    named = labels(model=f"planted w{width} s0", seed=0) | {"width": width}
+    return standing_in(when_heads_specialise.Emergence, checkpoints=tuple(points), labels=named)
+
+
+def page_26_order(so: bool) -> Iterator[Row]:
+    """Of a masked encoder: its own token is seen at the third snapshot, a neighbour at the sixth,
+    and the text is learnt later; or the text, then the neighbour, then the own token, and the
+    translation model is as far."""
+    steps = np.arange(10)
+    own, neighbour, text = (3, 6, 8) if so else (6, 6, 2)
+    course = pd.DataFrame(
+        {
+            "update": 2.0 ** (steps + 3),
+            "nats": 9 - 4 / (1 + np.exp(3.0 * (text - steps))),
+            **_rising("own", own),
+            **_rising("neighbour", neighbour),
+        }
+    )
+    translating = course.assign(**_rising("neighbour", 12 if so else neighbour))
+    ways = pd.concat([course.assign(model="masked"), translating.assign(model="translation")])
+    ways = ways.assign(text=HELD_OUT)
+    yield from _order_of_roles.claims(ways, "masked")
+    yield from _order_of_roles.sooner(ways, "masked", "translation")
+
+
+def _rising(name: str, at: int) -> dict[str, np.ndarray]:
+    value = 0.9 / (1 + np.exp(4.0 * (at - np.arange(10))))
+    return {name: value, f"{name}_low": value - 0.01, f"{name}_high": value + 0.01}
+
+
+def page_27(so: bool) -> Iterator[Row]:
+    """What a neighbour's head needs: each change moves the share of three seeds, or none does."""
+    noise = np.random.default_rng(0)
+    shares = {
+        Change.NONE: 0.4,
+        Change.UPDATES: 0.9,
+        Change.BATCHES: 0.8,
+        Change.PAIRS: 0.2,
+        Change.WIDTH: 0.6,
+        Change.OBJECTIVE: 0.9,
+    }
+    rows = [
+        {
+            **labels(f"planted {change}", seed=seed),
+            "change": str(change),
+            "update": 100,
+            "updates": 100,
+            str(Score.NEIGHBOUR): noise.normal(share if so else 0.4, 0.02),
+        }
+        for change, share in shares.items()
+        for seed in THREE
+    ]
+    yield from what_specialising_needs._claims(pd.DataFrame(rows)).to_dict("records")
+
+
+# ------------------------------------------------------------------ the four metrics
+
+
+def page_30(so: bool) -> Iterator[Row]:
+    """Unrelated heads through the metrics: with the article's embeddings those of the first layer
+    are eleven times as large, with ours as large as others; or the other way round, and the first
+    layer's heads are one head with noise."""
+    rows = []
+    for seed in range(four_metrics.SEEDS):
+        for at, name in enumerate(four_metrics.STARTS):
+            for layer in LAYERS:
+                large = layer == 1 and (at == 0) == so
+                found = unrelated(256, 16, 11.0 if large else 1.0, 10 * seed + int(layer)).grams()
+                alike = 0.0 if so or layer > 1 else 0.5
+                for form, value in ((RAW, found.orthogonality()), (FREE, found.alignment())):
+                    rows.append(
+                        {
+                            "embeddings": name,
+                            "seed": seed,
+                            "layer": layer,
+                            "form": form,
+                            "metric": ORTHOGONALITY,
+                            "value": float(value[0, 0, 1]) + (alike if form == FREE else 0),
+                        }
+                    )
+    model = standing_in(TrainedModel, run=small.TEXT, corpus=SimpleNamespace(target_language="de"))
+    yield from four_metrics._claims(pd.DataFrame(rows), model)
+
+
+UPDATES = np.concatenate([np.arange(40), np.arange(40, 222, 6)])
+
+
+def looks(so: bool, seed: int) -> pd.DataFrame:
+    """Of one training. Orthogonality rises at once and stays, most in the first layer; so do mean
+    and variance of dissimilarity, more in the first three layers; attention moves in the later
+    ones. Or every number is flat, but for orthogonality, which goes on evenly and is aligned in
+    the first layer."""
+    noise = np.random.default_rng(seed)
+    done = 1 - np.exp(-UPDATES / 4)
+    evenly = UPDATES / UPDATES[-1]
+    frames = []
+    for layer in LAYERS:
+        first, low = layer == 1, layer <= 3
+        rise = 3.5 * done if so else 0.3 * evenly * noise.choice([-1, 1])
+        courses = {
+            (ORTHOGONALITY, RAW): np.exp(12 + (4.5 if so and first else 0) + rise),
+            (ORTHOGONALITY, FREE): 0.6 + (0.0 if so or not first else 0.3),
+            (DISSIMILARITY, RAW): (0.06 if low else 0.03) * done if so else 0.0,
+            (ATTENTION, RAW): np.exp((0.0 if first else 0.5) * done if so else 0.0),
+        }
+        frame = pd.DataFrame({"update": UPDATES, "layer": layer})
+        for metric in ARTICLE:
+            for form in (RAW, FREE):
+                course = courses.get((metric, form), 1.0)
+                spread = 0.001 if metric == DISSIMILARITY else 0.01
+                frame[column(metric, form)] = course + spread * noise.normal(size=len(UPDATES))
+        spread = 0.02 * done if so else 0.0
+        frame[variance(DISSIMILARITY, RAW)] = (
+            0.01 + spread + 0.0005 * noise.normal(size=len(UPDATES))
+        )
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True).assign(model=f"planted s{seed}")
+
+
+def language_model(setting: Setting, number: int) -> LanguageModel:
+    """As described, of so many seeds of one setting; as published, of so many settings."""
+    run = small.language_run(setting)
+    seeds = setting is Setting.DESCRIBED
+    run = run.with_seed(number) if seeds else replace(run, dropout=0.1 * number)
+    return standing_in(LanguageModel, run=run)
+
+
+def page_31(so: bool) -> Iterator[Row]:
+    yield from _of_setting(so, Setting.PUBLISHED)
+
+
+def page_32(so: bool) -> Iterator[Row]:
+    yield from _of_setting(so, Setting.DESCRIBED)
+
+
+def _of_setting(so: bool, setting: Setting) -> Iterator[Row]:
+    """Five settings, or five seeds of one."""
+    models = [language_model(setting, number) for number in range(5)]
+    of_each = [looks(so, seed) for seed in range(5)]
+    yield from _training_claims.claims_of(models, of_each).to_dict("records")
+
+
+def page_34(so: bool) -> Iterator[Row]:
+    yield from _losses(so, Setting.PUBLISHED)
+
+
+def page_34_described(so: bool) -> Iterator[Row]:
+    yield from _losses(so, Setting.DESCRIBED)
+
+
+def _losses(so: bool, setting: Setting) -> Iterator[Row]:
+    """Losses that collapse in five batches, of which the first layer's dissimilarity tells most and
+    that of later ones less and less; or dissimilarity with nothing to tell."""
+    models, fits = [], []
+    for seed in range(5):
+        noise = np.random.default_rng(seed)
+        updates = np.arange(diversity_and_loss.BATCHES)
+        loss = 5.5 + 3.0 * np.exp(-updates / 1.5) + noise.normal(0, 0.1, len(updates))
+        frames = []
+        for layer in LAYERS:
+            told = loss - 5.5 + noise.normal(0, 0.12 * layer, len(updates))
+            mean = 0.04 - 0.01 * told if so else noise.normal(0.04, 0.01, len(updates))
+            spread = noise.normal(0.01, 0.001, len(updates))
+            frames.append(
+                pd.DataFrame(
+                    {
+                        "update": updates,
+                        "layer": layer,
+                        "loss_nats": loss,
+                        diversity_and_loss.MEAN: mean,
+                        diversity_and_loss.SPREAD: spread,
+                    }
+                )
+            )
+        rows = pd.concat(frames).assign(setting=str(setting), model=f"planted s{seed}")
+        models.append((setting, language_model(setting, seed)))
+        fits.append(diversity_and_loss._fits(rows))
+    yield from diversity_and_loss.claims_of(models, fits).to_dict("records")
+
+
+def page_32_learnt(so: bool) -> Iterator[Row]:
+    """Cross-entropy over that of token frequencies."""
+    for seed in THREE:
+        model = language_model(Setting.DESCRIBED, seed)
+        found = pd.Series({"test_nats": (4.5 if so else 6.9) + 0.01 * seed, "frequency_nats": 7.0})
+        yield as_described._learnt(model, found)
+
+
+# ------------------------------------------------------------------ pruning and regularising
+
+
+def page_35(so: bool) -> Iterator[Row]:
+    """Unlike heads and low layers survive, and the gradient tells it best; or nothing goes with
+    anything."""
+    noise = np.random.default_rng(0)
+    own, other = noise.normal(0, 1, (2, 3, 6, 8))
+    falls = np.linspace(1, -1, 6)[:, None] if so else 0.0
+    unlike = own + 1.5 * falls
+    survival = (0.8 * own + 1.5 * falls + 0.8 * other) if so else noise.normal(0, 1, (3, 6, 8))
+    gradient = (survival + 0.4 * own + 0.1 * noise.normal(0, 1, (3, 6, 8))) if so else other
+    page = diversity_and_pruning
+    subject = page.Subject(
+        labels(),
+        {page.TRAINED: {DISSIMILARITY: unlike}, page.UNTRAINED: {DISSIMILARITY: 0 * unlike}},
+        survival,
+        {page.GRADIENT: gradient},
+    )
+    rows = [
+        {"first": DISSIMILARITY, "second": second, **row}
+        for second in (page.SURVIVAL, page.GRADIENT)
+        for row in agreement(subject.scores[DISSIMILARITY], subject.scores[second])
+    ]
+    yield from page._claims(subject, pd.DataFrame(rows))
+
+
+TERMS = tuple(map(str, Term))
+VARIANTS = (*TERMS, CONSTANT, V)
+
+
+def page_36(so: bool) -> Iterator[Row]:
+    """Five seeds of every term: translation gains by how diverse heads become, language nothing,
+    the term falls, removal costs less; or translation gains nothing, language does, and nothing
+    else moves."""
+    noise = np.random.default_rng(1)
+    tables: dict[str, list] = {name: [] for name in ("quality", "diversity", "removed", "terms")}
+    for task in map(str, RegularisedTask):
+        translates = task == str(RegularisedTask.TRANSLATION)
+        for at, variant in enumerate((NONE, *VARIANTS)):
+            size = 0.0 if variant == NONE else _size(variant, at)
+            gain = (
+                size * (0.05 if translates else 0.002)
+                if so
+                else (0.0 if translates or variant == NONE else 0.05)
+            )
+            for seed in range(5):
+                named = {"task": task, "variant": variant, "seed": seed}
+                quiet = 0.0002 * noise.normal()
+                tables["quality"].append(
+                    {
+                        **named,
+                        "chosen": True,
+                        "strength": 0.1,
+                        "test_nats": 4 - gain + quiet,
+                        "bleu": 24 + (12 * gain if so else 0) + 0.03 * noise.normal(),
+                    }
+                )
+                for metric in METRICS:
+                    value = (size if so else noise.normal()) + 0.01 * noise.normal()
+                    tables["diversity"].append({**named, "metric": metric, "value": value})
+                for share in (0.0, 0.5):
+                    costs = share * (1.0 if not so or variant == NONE else 0.8)
+                    tables["removed"].append(
+                        {
+                            **named,
+                            "order": 0,
+                            "share": share,
+                            "valid_nats": 4 + costs + quiet * share,
+                        }
+                    )
+                for term in TERMS:
+                    value = 1.0 - (0.3 if so and term == variant else 0) + 0.01 * noise.normal()
+                    tables["terms"].append({**named, "term": term, "value": value})
+    changes = regularisers.changes({name: pd.DataFrame(rows) for name, rows in tables.items()})
+    corpora = {str(task): "planted" for task in RegularisedTask}
+    evidence = _regularised_claims.Evidence(changes, corpora, {})
+    found = _regularised_claims.claims(evidence, regularisers.explained_rows(changes))
+    yield from found.to_dict("records")
+
+
+def _size(variant: str, at: int) -> float:
+    """Outputs most; the others in some order."""
+    return 2.5 if variant == Term.OUTPUTS else 1.0 + 0.1 * at
+
+
+def page_37(so: bool) -> Iterator[Row]:
+    """Three seeds of each schedule: a V is best, one rate second; removal costs less, heads are
+    more alike. Or all are the same."""
+    noise = np.random.default_rng(0)
+    names = (dropped_heads.NONE, f"{dropped_heads.CONSTANT}, 0.2", f"{dropped_heads.V}, 0.2")
+    rows = []
+    for seed in THREE:
+        better = (0.0, 0.05, 0.1) if so else (0.0, 0.0, 0.0)
+        moved = (0.0, 0.1, 0.1) if so else (0.0, 0.0, 0.0)
+        quality = [
+            {"variant": name, "test_nats": 4 - gain + 0.005 * noise.normal()}
+            for name, gain in zip(names, better, strict=True)
+        ]
+        removed = [
+            {
+                "variant": name,
+                "order": 0,
+                "share": share,
+                "valid_nats": 4 + share * (1 - less) + 0.005 * noise.normal(),
+            }
+            for name, less in zip(names, moved, strict=True)
+            for share in (0.0, 0.5)
+        ]
+        diversity = [
+            {
+                "variant": name,
+                "metric": DISSIMILARITY,
+                "layer": layer,
+                "value": 1 - less + 0.005 * noise.normal(),
+            }
+            for name, less in zip(names, moved, strict=True)
+            for layer in LAYERS
+        ]
+        models = {name: language_model(Setting.DESCRIBED, seed) for name in names}
+        rows += dropped_heads._claims(models, *map(pd.DataFrame, (quality, removed, diversity)))
+    yield from mean_claims(pd.DataFrame(rows)).to_dict("records")
+
+
+def page_38(so: bool) -> Iterator[Row]:
+    """Three seeds: with shared keys and values a model is as good, with one of them worse, and
+    averaging costs; DeLighT is as good as a model of twice its weights. Or sharing costs as much
+    with several as with one, averaging costs nothing, and DeLighT is worse."""
+    noise, rows = np.random.default_rng(0), []
+    for seed in THREE:
+        variants = [_variant(shared, seed) for shared in (8, 4, 1)]
+        worse = (0.0, 0.005, 0.1) if so else (0.0, 0.1, 0.1)
+        quality = [
+            {"variant": each.name, "test_nats": 4 + more + 0.003 * noise.normal()}
+            for each, more in zip(variants, worse, strict=True)
+        ]
+        unlike = 0.2 if so else 0.0
+        groups = [
+            {
+                "variant": variants[1].name,
+                "layer": layer,
+                fewer_heads.SAME: 1 - unlike + 0.01 * noise.normal(),
+                fewer_heads.OTHER: 1.0,
+            }
+            for layer in LAYERS
+        ]
+        converted = [
+            {
+                "key_value_heads": shared,
+                "whole_nats": 4.0,
+                "converted_nats": 4 + (2 if so else 0.01) + 0.005 * noise.normal(),
+            }
+            for shared in (4, 1)
+        ]
+        rows += fewer_heads._claims(variants, *map(pd.DataFrame, (quality, groups, converted)))
+        delight = 4 + (0.01 if so else 0.15) + 0.003 * noise.normal()
+        light = pd.DataFrame({"test_nats": [4.0, delight, 4.15]})
+        models = [language_model(Setting.DESCRIBED, seed)] * 3
+        rows += fewer_heads._light_claims(models, light)
+    yield from mean_claims(pd.DataFrame(rows)).to_dict("records")
+
+
+def _variant(shared: int, seed: int) -> fewer_heads.Variant:
+    size = SimpleNamespace(size=SimpleNamespace(heads=8))
+    named = labels(f"planted {shared} shared", seed=seed)
+    return standing_in(
+        fewer_heads.Variant,
+        name=f"{shared} shared",
+        shared=shared,
+        shares=shared < 8,
+        run=size,
+        labels=named,
+    )
+
+
+# ------------------------------------------------------------------ what layers know
+
+
+def page_39(so: bool) -> Iterator[Row]:
+    yield from _layers(so, 0.7 + 1.6 * np.linspace(0, 1, 7) ** 4)
+
+
+def page_39_early(so: bool) -> Iterator[Row]:
+    """The hidden token is known from the first layer on, too."""
+    yield from _layers(so, 0.7 + 1.6 * (1 - np.exp(-2 * np.arange(7))))
+
+
+def _layers(so: bool, hidden: np.ndarray) -> Iterator[Row]:
+    """Three seeds of each task: information that translation loses with depth, language more and
+    the masked model wins back, next tokens known from the first layer on, hidden ones as given;
+    distances between tasks and layers as the work has them. Or curves without a turn, and
+    distances that are all alike, with noise."""
+    noise = np.random.default_rng(0)
+    information, between, steps, frequency, heads, subjects = [], [], [], [], [], []
+    even = np.linspace(0, 1, 7)
+    known = {
+        (Task.TRANSLATION, INPUT, WHOLE): 5.2 - 0.75 * even,
+        (Task.LANGUAGE, INPUT, WHOLE): 5.3 - 1.3 * even,
+        (Task.MASKED, INPUT, WHOLE): 5.2 - 0.3 * np.sin(np.pi * even),
+        (Task.LANGUAGE, PREDICTED, WHOLE): 1.8 + 0.5 * (1 - np.exp(-2 * np.arange(7))),
+        (Task.MASKED, PREDICTED, REPLACED): hidden,
+        (Task.MASKED, INPUT, REPLACED): 6.9 - 6 * even,
+    }
+    unknown = {
+        key: np.full(7, 5.0)
+        if key[1] == INPUT
+        else 1.0 + (0.6 * even if key[1] == PREDICTED else 0)
+        for key in known
+    }
+    unknown[Task.LANGUAGE, PREDICTED, WHOLE] = 1.0 + 0 * even
+    if not so:
+        unknown[Task.MASKED, INPUT, WHOLE] = 5.0 - 0.5 * even
+    for seed in THREE:
+        for (task, token, text), nats in (known if so else unknown).items():
+            for layer, value in enumerate(nats):
+                information.append(
+                    {
+                        "task": str(task),
+                        "seed": seed,
+                        "version": TRAINED,
+                        "token": token,
+                        "text": text,
+                        "layer": layer,
+                        "nats": value + 0.005 * noise.normal(),
+                        "null_nats": 0.0,
+                    }
+                )
+        for task in Task:
+            subjects.append(
+                standing_in(
+                    LayerSubject,
+                    task=task,
+                    seed=seed,
+                    labels=labels(f"planted {task} s{seed}", seed=seed),
+                )
+            )
+            change = _changes(task) if so else np.full(6, 0.06)
+            for layer, value in zip(LAYERS, change, strict=True):
+                moved = value + 0.002 * noise.normal()
+                named = {"task": str(task), "seed": seed, "layer": layer}
+                steps.append({**named, "distance": moved})
+                heads.append({**named, "dissimilarity": moved if so else noise.normal()})
+                for at, ranks in enumerate(BINS):
+                    more = 0.05 * (len(BINS) - at) if so else 0.0
+                    frequency.append(
+                        {**named, "ranks": ranks, "distance": 0.1 + more + 0.005 * noise.normal()}
+                    )
+            for layer in LAYERS:
+                between.append(
+                    {
+                        "between": SEEDS,
+                        "one": str(task),
+                        "other": str(task),
+                        "seed": seed,
+                        "layer": layer,
+                        "distance": 0.35 + 0.005 * noise.normal(),
+                    }
+                )
+        for one, other, apart in (
+            (Task.TRANSLATION, Task.LANGUAGE, 0.6),
+            (Task.TRANSLATION, Task.MASKED, 0.5),
+            (Task.LANGUAGE, Task.MASKED, 0.6),
+        ):
+            for layer in LAYERS:
+                distance = (apart if so else 0.35) + 0.005 * noise.normal()
+                between.append(
+                    {
+                        "between": TASKS,
+                        "one": str(one),
+                        "other": str(other),
+                        "seed": seed,
+                        "layer": layer,
+                        "distance": distance,
+                    }
+                )
+    tables = {
+        "information": information,
+        "between": between,
+        "steps": steps,
+        "frequency": frequency,
+        "heads": heads,
+    }
+    made = {name: pd.DataFrame(rows) for name, rows in tables.items()}
+    yield from _layer_claims.claims(subjects, made).to_dict("records")
+
+
+def _changes(task: Task) -> np.ndarray:
+    """Of representations by layer; the first one's from the embedding."""
+    last = 0.11 if task is Task.MASKED else 0.04
+    return np.array([0.3, 0.065, 0.06, 0.055, 0.05, last])
+
+
+def world(make: Callable[[bool], Iterator[Row]], *claims: str) -> World:
+    return World(claims, make)
+
+
+def _xray(setting: str) -> tuple[str, ...]:
+    return tuple(
+        f"xray-{each}-{setting}"
+        for each in (
+            "orthogonality-falls",
+            "dissimilarity-rises",
+            "variance-rises",
+            "stable-after-ten",
+            "first-layer-dwarfs",
+            "first-layer-scale-free",
+            "first-three-distinct",
+            "attention-still-in-first-layer",
+        )
+    )
+
+
+def _loss(setting: str) -> tuple[str, ...]:
+    return tuple(
+        f"xray-loss-{each}-{setting}"
+        for each in (
+            "from-first-layer",
+            "less-from-later",
+            "is-the-collapse",
+            "beats-batch-number",
+        )
+    )
+
+
+WORLDS = (
+    world(
+        page_26,
+        "emergence-neighbour",
+        "emergence-syntactic",
+        "emergence-rare",
+        "emergence-neighbour-after-quality",
+        "emergence-relevance-dominated",
+        "emergence-neighbour-own-domain",
+        "emergence-neighbour-width",
+    ),
+    world(
+        page_26_order,
+        "emergence-masking-sooner",
+        "emergence-before-quality",
+        "emergence-own-before-neighbour",
+    ),
+    world(page_27, *what_specialising_needs.CLAIMS),
+    world(
+        page_30,
+        "xray-first-layer-outlier",
+        "xray-first-layer-embedding",
+        "xray-first-layer-scale-free",
+    ),
+    world(page_31, *_xray("published")),
+    world(page_32, *_xray("described")),
+    world(page_32_learnt, "text-is-learnt-described"),
+    world(page_34, *_loss("published")),
+    world(page_34_described, *_loss("described")),
+    world(
+        page_35,
+        "xray-later-heads-similar",
+        "xray-later-heads-pruned-first",
+        "xray-similar-layers-pruned-first",
+        "xray-diversity-survives",
+        "xray-diversity-important",
+        "xray-importance-tells-more",
+    ),
+    world(
+        page_36,
+        "li-outputs-raise-bleu",
+        "li-subspaces-raise-bleu",
+        "li-positions-raise-bleu",
+        "li-outputs-best-alone",
+        "lee-inter-head-helps",
+        "zhou-drop-head-raises-bleu",
+        "xray-no-regulariser-helps",
+        "xray-helps-translation-more",
+        "regulariser-moves-own-term",
+        "diversity-explains-gain",
+        "regulariser-bears-removal",
+    ),
+    world(
+        page_37,
+        "zhou-drop-head-helps",
+        "zhou-v-beats-one-rate",
+        "drop-head-bears-removal",
+        "drop-head-redundant",
+    ),
+    world(
+        page_38,
+        "gqa-close-to-full",
+        "gqa-multi-query-worse",
+        "gqa-conversion-needs-training",
+        "gqa-sharers-alike",
+        "delight-as-good-and-lighter",
+        "delight-better-for-its-weights",
+    ),
+    world(
+        page_39,
+        *(
+            f"evolution-{each}"
+            for each in (
+                "translation-forgets",
+                "language-forgets-more",
+                "masked-remembers",
+                "language-predicts",
+                "language-early",
+                "masked-late",
+                "masked-forgets-replaced",
+                "tasks-beyond-seeds",
+                "language-farther",
+                "translation-settles",
+                "masked-last-step",
+                "frequent-change-more",
+            )
+        ),
+        "xray-first-layer-changes-most",
+        "layers-change-with-dissimilarity",
+    ),
+    world(page_39_early, "xray-information-early"),
+)
