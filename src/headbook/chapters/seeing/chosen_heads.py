@@ -13,6 +13,7 @@ from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.seeing._choosing import (
     by_sentence,
     gated,
+    gated_halves,
     halved,
     overlaps,
     standardised,
@@ -48,6 +49,8 @@ OWN, OTHERS, CHANCE = "same sentence", "other sentences", "chance"
 FIXED, READING, SHUFFLED = "fixed gate", "gate that reads", "gate that read another sentence"
 IMPORTANT, RANDOM = "most important heads", "random heads"
 ORACLE, TAUGHT = "sentence's own most important heads", "gate taught on the sentence"
+HALF_FIXED = "fixed gate, on halves of a sentence"
+HALF_TAUGHT = "gate taught on one half, on the other"
 
 
 @dataclass(frozen=True)
@@ -161,6 +164,10 @@ class _Measured:
             yield self._row(SHUFFLED, seed, _shuffled([reading(x) for x in test_x], self.batches,
                                                       noise))  # fmt: skip
             yield self._row(TAUGHT, seed, self._taught(fixed, updates, seed))
+            same = [(fixed(x), fixed(x)) for x in test_x]
+            yield self._half_row(HALF_FIXED, seed, same)
+            first, second = (self._taught(fixed, updates, seed, half) for half in (0, 1))
+            yield self._half_row(HALF_TAUGHT, seed, list(zip(second, first, strict=True)))
 
     def _untrained(self, seeds: Sequence[int]) -> Iterator[dict[str, object]]:
         sentences = self.effects.shape[1]
@@ -173,8 +180,10 @@ class _Measured:
             same = np.repeat(drawn[:, None], sentences, axis=1)
             yield self._row(RANDOM, seed, by_sentence(top(same, self.open_heads), self.batches))
 
-    def _taught(self, fixed: Chooser, updates: int, seed: int) -> list[torch.Tensor]:
-        """Gates learnt on the tested sentences themselves, from the fixed gate on."""
+    def _taught(
+        self, fixed: Chooser, updates: int, seed: int, half: int | None = None
+    ) -> list[torch.Tensor]:
+        """Gates learnt on the tested sentences, or half of their tokens, from the fixed gate on."""
         found = []
         for batch in self.batches:
             x = torch.eye(len(batch))
@@ -182,12 +191,25 @@ class _Measured:
             chooser.load_state_dict({"bias": fixed.bias, "weight": chooser.weight})
             steps = max(updates // 2, 1)
             found.append(train(self.model, self.heads[0].kind, [batch], [x], chooser, steps, seed,
-                               weight_rate=0.1)(x))  # fmt: skip
+                               weight_rate=0.1, half=half)(x))  # fmt: skip
         return found
 
     def _row(self, gate: str, seed: int, gates: Sequence[torch.Tensor]) -> dict[str, object]:
         with torch.no_grad():
             found: Effects = gated(self.model, self.heads[0].kind, self.batches, gates)
+        return self._numbers(gate, seed, found, gates)
+
+    def _half_row(
+        self, gate: str, seed: int, gates: Sequence[tuple[torch.Tensor, torch.Tensor]]
+    ) -> dict[str, object]:
+        """Gates for the first and for the second half of each sentence's tokens."""
+        with torch.no_grad():
+            found = gated_halves(self.model, self.heads[0].kind, self.batches, gates)
+        return self._numbers(gate, seed, found, [each for pair in gates for each in pair])
+
+    def _numbers(
+        self, gate: str, seed: int, found: Effects, gates: Sequence[torch.Tensor]
+    ) -> dict[str, object]:
         scaled = (found.added[0] / found.weights.mean()).numpy()
         low, high = resampled_mean(scaled, seed=0)
         rows = torch.cat([each.detach() for each in gates])
@@ -214,7 +236,7 @@ def _claims(name: str, measured: _Measured, gates: pd.DataFrame) -> Iterator[dic
     values = gates.pivot_table(index="seed", columns="gate", values="value")
     for claim, gate, other in (("chosen-over-fixed", READING, FIXED),
                                ("chosen-reads-the-sentence", READING, SHUFFLED),
-                               ("chosen-room", TAUGHT, FIXED)):  # fmt: skip
+                               ("chosen-room", HALF_TAUGHT, HALF_FIXED)):  # fmt: skip
         spared = over_seeds(1 - values[gate] / values[other])
         yield released_claim(claim, name, spared.mean, spared.low, spared.high)
 
@@ -223,7 +245,7 @@ def bars(tables: Tables, model: str) -> pd.DataFrame:
     """One row per gate: mean over seeds with its interval, or over sentences where untrained."""
     rows = []
     own = tables["gates"].query("model == @model")
-    for gate in (ORACLE, TAUGHT, READING, FIXED, SHUFFLED, IMPORTANT, RANDOM):
+    for gate in GATES:
         each = own[own["gate"] == gate]
         over = over_seeds(each["value"])
         one = each.iloc[0]
@@ -292,8 +314,10 @@ def facts(tables: Tables) -> Facts:
 
 CLAIMS = {"useful-heads-differ": "differ", "chosen-over-fixed": "gain",
           "chosen-reads-the-sentence": "reads", "chosen-room": "room"}  # fmt: skip
-GATES = {FIXED: "fixed", READING: "reading", SHUFFLED: "shuffled", IMPORTANT: "important",
-         RANDOM: "random", ORACLE: "oracle", TAUGHT: "taught"}  # fmt: skip
+GATES = {ORACLE: "oracle", TAUGHT: "taught", HALF_TAUGHT: "half_taught", HALF_FIXED: "half_fixed",
+         READING: "reading", FIXED: "fixed", SHUFFLED: "shuffled", IMPORTANT: "important",
+         RANDOM: "random"}  # fmt: skip
+"""Gates in the order of the figure, by the names of facts."""
 
 
 def overlap_curves(tables: Tables, model: str) -> pd.DataFrame:
