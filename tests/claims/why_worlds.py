@@ -180,9 +180,10 @@ def _spectra(weights, redrawn) -> pd.DataFrame:
 
     def texts(_, length, count):
         captured.length = length
-        return [None] * count
+        ids = torch.full((1, 2), 10)
+        return [Batch(ids, ids, ids, torch.tensor([0]))] * count
 
-    model = Mock(spec=Loaded, network=lambda _: None)
+    model = Mock(spec=Loaded, network=lambda _: None, origin="", languages=("en", None))
     model.name = "toy"
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("load", lambda _: model), ("of_length", texts),

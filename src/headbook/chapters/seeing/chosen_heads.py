@@ -266,7 +266,7 @@ def bars(tables: Tables, model: str) -> pd.DataFrame:
     """One row per gate: mean over seeds with its interval, or over sentences where untrained."""
     rows = []
     own = tables["gates"].query("model == @model")
-    for gate in GATES:
+    for gate in (gate for gate in GATES if gate in set(own["gate"])):
         each = own[own["gate"] == gate]
         over = over_seeds(each["value"])
         one = each.iloc[0]
