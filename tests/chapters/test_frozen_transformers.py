@@ -151,11 +151,11 @@ def test_the_rate_is_chosen_on_validation_and_not_on_test():
 
 
 def test_claims_follow_the_rows():
-    by_claim = claims(table(late)).query("model.str.startswith('digits')")
+    by_claim = claims(table(late)).query("model.str.contains('digits')")
     found = by_claim.groupby(["claim", "model"])["value"].mean()
     assert found["frozen-matches-full", DIGITS] == pytest.approx(0.2, abs=0.01)
     assert found["frozen-less-when-tuned", DIGITS] == pytest.approx(0.1, abs=0.01)
-    assert found["frozen-rate-makes-claim", DIGITS] == pytest.approx(0.3, abs=0.01)
+    assert found["frozen-rate-makes-claim"].to_list() == pytest.approx([0.3], abs=0.01)
     assert found["frozen-norms-suffice", DIGITS] == pytest.approx(-0.1, abs=0.01)
     ahead = found["frozen-trained-over-redrawn"]
     assert ahead.to_list() == pytest.approx([0.1, 0.1]) and len(ahead) == 2

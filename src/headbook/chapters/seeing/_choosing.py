@@ -10,7 +10,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from headbook.corpora.batches import Batch
-from headbook.looking.effects import Effects, Progress, compared_by, effects, joined
+from headbook.looking.effects import VECTORS, Effects, Progress, compared_by, effects, joined
 from headbook.models.capture import Capturable, Point, capture
 from headbook.models.gates import closed
 from headbook.models.loaded import Loaded, pooled
@@ -96,12 +96,18 @@ def train(
     seed: int,
     progress: Progress = iter,
     weight_rate: float = WEIGHT_RATE,
+    half: int | None = None,
 ) -> Chooser:
     """The chooser after so many updates on the batches in random order; the model stays as it is.
 
-    It lowers what `effects` measures: nats per predicted token, or the distance of vectors.
+    It lowers what `effects` measures: nats per predicted token, or the distance of vectors; with
+    `half` (0 or 1) those of every other token alone, as `halved` divides a sentence.
     """
     compared = compared_by(model, batches[0])
+
+    def read(batch: Batch) -> Tensor:
+        return compared.read(batch) if half is None else compared.halves(batch)[half]
+
     noise = torch.Generator().manual_seed(seed)
     rates = [{"params": [chooser.bias], "lr": BIAS_RATE}]
     if chooser.weight.requires_grad:
@@ -110,14 +116,14 @@ def train(
     with _frozen(model.network), torch.random.fork_rng():
         torch.manual_seed(seed)
         with torch.no_grad():
-            whole = [compared.read(batch) for batch in batches]
+            whole = [read(batch) for batch in batches]
         order: list[int] = []
         for _ in progress(range(updates)):
             if not order:
                 order = torch.randperm(len(batches), generator=noise).tolist()
             at = order.pop()
             with given_gates(model.network, kind, chooser.train()(x[at])):
-                changed = compared.change(whole[at], compared.read(batches[at]))
+                changed = compared.change(whole[at], read(batches[at]))
             loss = changed.sum() / compared.weight(batches[at]).sum()
             optimiser.zero_grad()
             loss.backward()
@@ -149,6 +155,28 @@ def gated(
         effects(model, [batch], [partial(given_gates, model.network, kind, rows)])
         for batch, rows in zip(batches, gates, strict=True)
     ])  # fmt: skip
+
+
+def gated_halves(
+    model: Loaded,
+    kind: Kind,
+    batches: Sequence[Batch],
+    gates: Sequence[tuple[Float[Tensor, "_ head"], Float[Tensor, "_ head"]]],
+) -> Effects:
+    """The effect on each half of a sentence's tokens of the gates given for that half.
+
+    Nats of both halves are added; distances of vectors are averaged.
+    """
+    compared, parts = compared_by(model, batches[0]), []
+    for batch, pair in zip(batches, gates, strict=True):
+        with torch.inference_mode():
+            whole, added = compared.halves(batch), []
+            for half, rows in enumerate(pair):
+                with given_gates(model.network, kind, rows):
+                    added.append(compared.change(whole[half], compared.halves(batch)[half]))
+        weights = compared.weight(batch).double() * (2 if compared.unit == VECTORS else 1)
+        parts.append(Effects(sum(added)[None].double(), weights, batch.sentences, compared.unit))
+    return joined(parts)
 
 
 def by_sentence(

@@ -13,6 +13,7 @@ from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.seeing._choosing import (
     by_sentence,
     gated,
+    gated_halves,
     halved,
     overlaps,
     standardised,
@@ -37,7 +38,7 @@ from headbook.types import HeadId, UserError
 NUMBER = 58
 TITLE = "Could heads be chosen per input?"
 WORK = "peng2020"
-KEYS = ("model", "text", "sentences")
+KEYS = ("model", "text", "sentences", "gate")
 
 SHARES = (1 / 12, 1 / 6, 1 / 3, 1 / 2)
 OPEN = 1 / 3
@@ -48,12 +49,17 @@ OWN, OTHERS, CHANCE = "same sentence", "other sentences", "chance"
 FIXED, READING, SHUFFLED = "fixed gate", "gate that reads", "gate that read another sentence"
 IMPORTANT, RANDOM = "most important heads", "random heads"
 ORACLE, TAUGHT = "sentence's own most important heads", "gate taught on the sentence"
+HALF_FIXED = "fixed gate, on halves of a sentence"
+HALF_TAUGHT = "gate taught on one half, on the other"
 
 
 @dataclass(frozen=True)
 class Parameters:
     """Models and a text that all of them read; sentences on which every head is removed and gates
-    are tested; sentences behind them that gates learn from (0: none), updates, and seeds."""
+    are tested; sentences behind them that gates learn from (0: none), updates, and seeds.
+
+    With `halves` nothing but the gates on halves of a sentence, which are added to published rows.
+    """
 
     models: tuple[str, ...] = ("firefox-en-pt",)
     text: str = "ewt-sample"
@@ -61,6 +67,7 @@ class Parameters:
     train: int = 0
     updates: int = 100
     seeds: int = 3
+    halves: bool = False
 
 
 def compute(parameters: Parameters, store: Store) -> Tables:
@@ -72,16 +79,19 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     for name in parameters.models:
         model = load(name)
         labels = {"model": name, "text": parameters.text, "sentences": parameters.sentences}
-        measured = _Measured.of(model, every[: parameters.sentences])
-        shared.append(measured.overlap().assign(**labels))
-        heads.append(measured.chosen().assign(**labels))
+        measured = _Measured.of(model, every[: parameters.sentences], parameters.halves)
+        if not parameters.halves:
+            shared.append(measured.overlap().assign(**labels))
+            heads.append(measured.chosen().assign(**labels))
         learnt = every[parameters.sentences :][: parameters.train]
         if learnt:
             rows = measured.gates(learnt, parameters.updates, range(parameters.seeds))
             gates.append(pd.DataFrame(rows).assign(**labels, learnt=len(learnt)))
             claims += _claims(name, measured, gates[-1])
-    tables = {"overlap": pd.concat(shared, ignore_index=True),
-              "heads": pd.concat(heads, ignore_index=True)}  # fmt: skip
+    tables = {} if parameters.halves else {
+        "overlap": pd.concat(shared, ignore_index=True),
+        "heads": pd.concat(heads, ignore_index=True),
+    }  # fmt: skip
     if gates:
         tables["gates"] = pd.concat(gates, ignore_index=True)
         tables["claims"] = claims_table(claims)
@@ -90,19 +100,21 @@ def compute(parameters: Parameters, store: Store) -> Tables:
 
 @dataclass(frozen=True)
 class _Measured:
-    """Every head's effect on both halves of each sentence's tokens."""
+    """Every head's effect on both halves of each sentence's tokens; None where it is left out."""
 
     model: Loaded
     heads: Sequence[HeadId]
     batches: Sequence[Batch]
-    halves: np.ndarray  # [half, head, sentence]
+    halves: np.ndarray | None  # [half, head, sentence]
 
     @classmethod
-    def of(cls, model: Loaded, sentences: Sequence[str]) -> "_Measured":
+    def of(cls, model: Loaded, sentences: Sequence[str], gates_alone: bool) -> "_Measured":
         kind = next(iter(model.network.attentions()))[0]
         heads = [head for head in all_heads(model.network) if head.kind is kind]
         batches = own_batches(model, sentences, TOKENS)
         show = partial(bar, what="removing heads", unit="head")
+        if gates_alone:
+            return cls(model, heads, batches, None)
         return cls(model, heads, batches, halved(model, batches, heads, show))
 
     @property
@@ -147,20 +159,33 @@ class _Measured:
         train_x = vectors(self.model, taught)
         test_x = standardised(vectors(self.model, self.batches), train_x)
         train_x = standardised(train_x, train_x)
-        yield from self._untrained(seeds)
+
+        def learnt_by(reads: bool, seed: int) -> Chooser:
+            chooser = Chooser(count, train_x[0].shape[1], self.open_heads, reads)
+            show = partial(bar, what=f"training a gate, seed {seed}", unit="update")
+            return train(self.model, kind, taught, train_x, chooser, updates, seed, show)
+
+        if self.halves is not None:
+            yield from self._untrained(seeds)
         for seed in seeds:
-            fixed, reading = (
-                train(self.model, kind, taught, train_x,
-                      Chooser(count, train_x[0].shape[1], self.open_heads, reads), updates, seed,
-                      partial(bar, what=f"training a gate, seed {seed}", unit="update"))
-                for reads in (False, True)
-            )  # fmt: skip
-            noise = torch.Generator().manual_seed(seed)
+            fixed = learnt_by(False, seed)
+            yield from self._on_halves(fixed, updates, seed, test_x)
+            if self.halves is None:
+                continue
+            reading, noise = learnt_by(True, seed), torch.Generator().manual_seed(seed)
             yield self._row(FIXED, seed, [fixed(x) for x in test_x])
             yield self._row(READING, seed, [reading(x) for x in test_x])
             yield self._row(SHUFFLED, seed, _shuffled([reading(x) for x in test_x], self.batches,
                                                       noise))  # fmt: skip
             yield self._row(TAUGHT, seed, self._taught(fixed, updates, seed))
+
+    def _on_halves(
+        self, fixed: Chooser, updates: int, seed: int, test_x: Sequence[torch.Tensor]
+    ) -> Iterator[dict[str, object]]:
+        """The fixed gate, and gates taught on either half of a sentence's tokens, on the other."""
+        yield self._half_row(HALF_FIXED, seed, [(fixed(x), fixed(x)) for x in test_x])
+        first, second = (self._taught(fixed, updates, seed, half) for half in (0, 1))
+        yield self._half_row(HALF_TAUGHT, seed, list(zip(second, first, strict=True)))
 
     def _untrained(self, seeds: Sequence[int]) -> Iterator[dict[str, object]]:
         sentences = self.effects.shape[1]
@@ -173,8 +198,10 @@ class _Measured:
             same = np.repeat(drawn[:, None], sentences, axis=1)
             yield self._row(RANDOM, seed, by_sentence(top(same, self.open_heads), self.batches))
 
-    def _taught(self, fixed: Chooser, updates: int, seed: int) -> list[torch.Tensor]:
-        """Gates learnt on the tested sentences themselves, from the fixed gate on."""
+    def _taught(
+        self, fixed: Chooser, updates: int, seed: int, half: int | None = None
+    ) -> list[torch.Tensor]:
+        """Gates learnt on the tested sentences, or half of their tokens, from the fixed gate on."""
         found = []
         for batch in self.batches:
             x = torch.eye(len(batch))
@@ -182,12 +209,25 @@ class _Measured:
             chooser.load_state_dict({"bias": fixed.bias, "weight": chooser.weight})
             steps = max(updates // 2, 1)
             found.append(train(self.model, self.heads[0].kind, [batch], [x], chooser, steps, seed,
-                               weight_rate=0.1)(x))  # fmt: skip
+                               weight_rate=0.1, half=half)(x))  # fmt: skip
         return found
 
     def _row(self, gate: str, seed: int, gates: Sequence[torch.Tensor]) -> dict[str, object]:
         with torch.no_grad():
             found: Effects = gated(self.model, self.heads[0].kind, self.batches, gates)
+        return self._numbers(gate, seed, found, gates)
+
+    def _half_row(
+        self, gate: str, seed: int, gates: Sequence[tuple[torch.Tensor, torch.Tensor]]
+    ) -> dict[str, object]:
+        """Gates for the first and for the second half of each sentence's tokens."""
+        with torch.no_grad():
+            found = gated_halves(self.model, self.heads[0].kind, self.batches, gates)
+        return self._numbers(gate, seed, found, [each for pair in gates for each in pair])
+
+    def _numbers(
+        self, gate: str, seed: int, found: Effects, gates: Sequence[torch.Tensor]
+    ) -> dict[str, object]:
         scaled = (found.added[0] / found.weights.mean()).numpy()
         low, high = resampled_mean(scaled, seed=0)
         rows = torch.cat([each.detach() for each in gates])
@@ -209,12 +249,15 @@ def _shuffled(
 
 
 def _claims(name: str, measured: _Measured, gates: pd.DataFrame) -> Iterator[dict[str, object]]:
-    own, others = overlaps(measured.halves, measured.open_heads)
-    yield mean_claim("useful-heads-differ", name, own - others)
+    if measured.halves is not None:
+        own, others = overlaps(measured.halves, measured.open_heads)
+        yield mean_claim("useful-heads-differ", name, own - others)
     values = gates.pivot_table(index="seed", columns="gate", values="value")
     for claim, gate, other in (("chosen-over-fixed", READING, FIXED),
                                ("chosen-reads-the-sentence", READING, SHUFFLED),
-                               ("chosen-room", TAUGHT, FIXED)):  # fmt: skip
+                               ("chosen-room", HALF_TAUGHT, HALF_FIXED)):  # fmt: skip
+        if gate not in values:
+            continue
         spared = over_seeds(1 - values[gate] / values[other])
         yield released_claim(claim, name, spared.mean, spared.low, spared.high)
 
@@ -223,7 +266,7 @@ def bars(tables: Tables, model: str) -> pd.DataFrame:
     """One row per gate: mean over seeds with its interval, or over sentences where untrained."""
     rows = []
     own = tables["gates"].query("model == @model")
-    for gate in (ORACLE, TAUGHT, READING, FIXED, SHUFFLED, IMPORTANT, RANDOM):
+    for gate in (gate for gate in GATES if gate in set(own["gate"])):
         each = own[own["gate"] == gate]
         over = over_seeds(each["value"])
         one = each.iloc[0]
@@ -292,8 +335,10 @@ def facts(tables: Tables) -> Facts:
 
 CLAIMS = {"useful-heads-differ": "differ", "chosen-over-fixed": "gain",
           "chosen-reads-the-sentence": "reads", "chosen-room": "room"}  # fmt: skip
-GATES = {FIXED: "fixed", READING: "reading", SHUFFLED: "shuffled", IMPORTANT: "important",
-         RANDOM: "random", ORACLE: "oracle", TAUGHT: "taught"}  # fmt: skip
+GATES = {ORACLE: "oracle", TAUGHT: "taught", HALF_TAUGHT: "half_taught", HALF_FIXED: "half_fixed",
+         READING: "reading", FIXED: "fixed", SHUFFLED: "shuffled", IMPORTANT: "important",
+         RANDOM: "random"}  # fmt: skip
+"""Gates in the order of the figure, by the names of facts."""
 
 
 def overlap_curves(tables: Tables, model: str) -> pd.DataFrame:

@@ -29,7 +29,7 @@ from headbook.looking.text import text
 from headbook.models.attention import Attention, AttentionPath
 from headbook.models.binding import Bound, ConstantRole, Roles
 from headbook.runs.store import Store
-from headbook.statistics import over_seeds, resampled_mean
+from headbook.statistics import interval, over_seeds, resampled_mean, resampled_ratio
 from headbook.types import UserError
 
 NUMBER = 49
@@ -126,7 +126,7 @@ def _routed(
     labels = {"model": name, "sentences": len(sentences)}
     chosen = {"layer": layer + 1, "head": head + 1, "weight": weight, "types": found.types}
     return (pd.DataFrame(heads).assign(**labels), pd.DataFrame(paths).assign(**chosen, **labels),
-            list(_routing_claims(name, one, weight)))  # fmt: skip
+            list(_routing_claims(name, one, found.majority, weight)))  # fmt: skip
 
 
 def known(hits: np.ndarray) -> np.ndarray:
@@ -140,17 +140,23 @@ def _mean(hits: np.ndarray) -> dict[str, float]:
 
 
 def _routing_claims(
-    name: str, one: dict[tuple[str, str], np.ndarray], weight: float
+    name: str, one: dict[tuple[str, str], np.ndarray], majority: np.ndarray, weight: float
 ) -> Iterator[dict[str, object]]:
+    """Rows of the claims about the chosen head; what a probe finds is a share of what it could.
+
+    That is what it finds of the earlier token's own value, beyond the most frequent token.
+    """
     there = weight >= HALF
     closed = NONE if there else f"present: no head with half of its weight on predecessors ({name})"
+    known_at_most = one[PROBE, SOURCE] - majority
     values = {
-        "binding-head-routes-token": one[PROBE, ALL],
+        "binding-head-routes-token": one[PROBE, ALL] - majority,
         "binding-head-is-the-path": one[PROBE, ALL] - one[PROBE, MASKED],
-        "binding-affine-nearest": one[NEAREST, ALL],
     }
     for claim, hits in values.items():
-        yield mean_claim(claim, name, hits, closed=closed)
+        shares = interval(resampled_ratio(hits, known_at_most, seed=0))
+        yield released_claim(claim, name, *shares, closed=closed)
+    yield mean_claim("binding-affine-nearest", name, one[NEAREST, ALL], closed=closed)
 
 
 def plan(updates: int) -> Iterator[BracketsRun]:

@@ -1,0 +1,578 @@
+"""Worlds in which a claim of data/claims/5_seeing.yml holds, and others in which it does not.
+
+As in why_worlds.py: rows by the pages' own measures and claim functions, from planted weights,
+graphs, importances and words where a page computes from these in a second, else from the score of
+each training, sentence or word that it reads.
+"""
+
+from contextlib import nullcontext
+from itertools import combinations, product
+from unittest.mock import Mock
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from headbook.chapters.seeing import _explained as explained
+from headbook.chapters.seeing import (
+    alike_heads,
+    attention_and_explanation,
+    chosen_heads,
+    cooperating_heads,
+    languages_and_bias,
+    read_off_attention,
+    syntax_and_meaning,
+    through_the_layers,
+    what_heads_look_at,
+    which_words_align,
+)
+from headbook.chapters.seeing._classifiers import Outputs
+from headbook.chapters.seeing._merging import ALIKE, ANY
+from headbook.chapters.seeing._merging import RANDOM as AT_RANDOM
+from headbook.chapters.seeing._probed import (
+    CONTROL,
+    HEAD,
+    NO_WEIGHTS,
+    REDRAWN,
+    RELEASED,
+    TASK,
+    Found,
+)
+from headbook.chapters.seeing._pronouns import PronounWeights
+from headbook.chapters.seeing._properties import (
+    IDENTITY,
+    PARAPHRASE,
+    RELATION,
+    SENTIMENT,
+    TAG,
+    Profile,
+)
+from headbook.chapters.seeing._shared_roles import LAYER, MATCHED, ROLES, SAME
+from headbook.chapters.seeing._together import pairs_of
+from headbook.chapters.seeing._translated_gender import GENDERS, Choices, Translated, genders
+from headbook.chapters.your_own_model import _retrained, _tuning_claims
+from headbook.corpora.batches import EOS, Batch
+from headbook.corpora.winobias import MALE, Case, Version
+from headbook.heads.alignment import Step
+from headbook.heads.head_distance import HeadDivergence, OffsetProfile, divergences
+from headbook.heads.measure import RatioSums
+from headbook.heads.random_head import random_heads
+from headbook.looking.attention_graph import AttentionGraph
+from headbook.looking.effects import Effects
+from headbook.models.capture import Point
+from headbook.models.gates import all_heads
+from headbook.models.loaded import Loaded
+from headbook.models.pixels import SIDE, attention_distance
+from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.pruning.choosing import Chooser
+from headbook.statistics import resampled_ratio
+from headbook.syntax.portuguese_gender import Gender
+from headbook.types import HeadId, Kind
+
+SEEDS = range(3)
+RESAMPLES = 200
+
+
+def _text(count: int, tokens: int) -> Batch:
+    """So many sentences of drawn tokens, each with EOS behind it."""
+    ids = torch.randint(10, 1000, (count, tokens), generator=torch.Generator().manual_seed(0))
+    ids[:, -1] = EOS
+    return Batch(ids, ids[:, :1], ids[:, :1], torch.arange(count))
+
+
+def _drawn(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def looks(holds: bool) -> list:
+    """Maps of six layers: broad below, half on EOS above, one head at the previous token, and norms
+    with little on EOS; or heads that are drawn at random, with norms as their weights."""
+    count, tokens, layers, heads = 24, 12, 6, 4
+    batch = _text(count, tokens)
+    drawn = random_heads(batch, Kind.ENCODER, layers, heads)
+    trained = norms = drawn
+
+    def maps(on_eos: float) -> dict:
+        previous = torch.eye(tokens).roll(-1, 1)
+        previous[0] = torch.eye(tokens)[0]
+        found = []
+        for layer in range(layers):
+            eos = torch.eye(tokens)[-1].expand(tokens, -1)
+            sharp = (4 * _drawn(count, heads, tokens, tokens, seed=layer)).softmax(-1)
+            below = torch.full((tokens, tokens), 1 / tokens)
+            own = on_eos * eos + (1 - on_eos) * (below if layer == 0 else sharp)
+            own = own.expand(count, heads, -1, -1).clone()
+            if layer == 1:
+                own[:, 0] = 0.9 * previous + 0.1 / tokens
+            found.append(own)
+        return {(Kind.ENCODER, Point.WEIGHTS): found}
+
+    if holds:
+        trained, norms = maps(0.5), maps(0.1)
+    whole, signs = {}, [torch.zeros(tokens, dtype=torch.bool)] * count
+    page = what_heads_look_at
+    for name, tape in ((page.WEIGHTS, trained), (page.NORMS, norms), (page.REDRAWN, drawn)):
+        measures = page._measures(signs)
+        for each in measures.values():
+            each.update(tape, batch)
+        whole[name] = {key: each.sums() for key, each in measures.items()}
+    return list(page._claims("toy", whole))
+
+
+def alike(holds: bool) -> pd.DataFrame:
+    """Heads of a layer that share most of a drawn map, or each with a map of its own; and the loss
+    by draw where heads share maps, at half of the maps."""
+    page, noise = alike_heads, np.random.default_rng(0)
+    layers, batch = np.repeat(np.arange(3), 4), _text(16, 10)
+    drawn = random_heads(batch, Kind.ENCODER, 3, 4)[Kind.ENCODER, Point.WEIGHTS]
+    shared = [0.8 * each[:, :1] + 0.2 * each for each in drawn]
+    rows = []
+    for weights, maps in ((page.TRAINED, shared if holds else drawn), (page.REDRAWN, drawn)):
+        measures = HeadDivergence(Kind.ENCODER, replicates=0), OffsetProfile(Kind.ENCODER)
+        for each in measures:
+            each.update({(Kind.ENCODER, Point.WEIGHTS): maps}, batch)
+        far, profiles = (each.compute().numpy() for each in measures)
+        rows += [{"model": "toy", "weights": weights, **row}
+                 for row in page.statistics(far, divergences(profiles), layers)]  # fmt: skip
+    merged = [{"model": "toy", "way": way, "saved": 6, "share": 0.5, "draw": draw,
+               "value": (0.3 if holds and way == ALIKE else 1.0) + 0.05 * noise.normal()}
+              for way in (ALIKE, AT_RANDOM, ANY)
+              for draw in range(1 if way == ALIKE else 5)]  # fmt: skip
+    return page.claims(pd.DataFrame(rows), pd.DataFrame(merged))
+
+
+def _graphs(weights, effect) -> pd.DataFrame:
+    """Page 52 on graphs of drawn weights, [layer head query key], and an effect of each word."""
+    page, rows = through_the_layers, []
+    for state, form, sentence in product((page.AS_IS, page.REDRAWN), (page.WORDS, page.POOLED),
+                                         range(10)):  # fmt: skip
+        tokens = torch.arange(7)
+        given = weights(sentence + 1000 * (state == page.REDRAWN))
+        graph = AttentionGraph(Kind.ENCODER, {Kind.ENCODER: list(given)}, tokens, tokens,
+                               form == page.POOLED)  # fmt: skip
+        methods = {page.RAW: graph.raw(), page.ROLLOUT: graph.rollout(),
+                   page.NEAR: graph.nearness()}  # fmt: skip
+        if form == page.POOLED and state == page.AS_IS:
+            methods[page.FLOW] = graph.flow()
+        wanted = effect(methods, sentence) if state == page.AS_IS else None
+        if wanted is None:
+            wanted = _drawn(*methods[page.RAW][0].shape, seed=sentence + 77).double()
+        for name, layers in methods.items():
+            for layer, score in enumerate(layers, start=1):
+                both = torch.stack([wanted, score.double()], dim=1)
+                rho = page.agreement(both, graph.seen)[0, 1]
+                rows.append({"model": "minilm", "form": form, "weights": state, "layer": layer,
+                             "effect": page.BLANK, "among": page.ALL, "method": name,
+                             "sentence": sentence, "value": rho})  # fmt: skip
+    return page.claims(pd.DataFrame(rows))
+
+
+def through_layers(holds: bool) -> pd.DataFrame:
+    """Words that matter as weights bring them through three layers, or by an order of their own."""
+
+    def weights(seed: int) -> torch.Tensor:
+        return (4 * _drawn(3, 1, 7, 7, seed=seed)).softmax(-1).double()
+
+    def effect(methods: dict, seed: int) -> torch.Tensor | None:
+        return methods[through_the_layers.ROLLOUT][-1] + 0.002 * _drawn(7, seed=seed).double()
+
+    return _graphs(weights, effect if holds else lambda *_: None)
+
+
+def first_layer(holds: bool) -> pd.DataFrame:
+    """Words that matter as the first layer's weights say, or by an order of their own."""
+
+    def weights(seed: int) -> torch.Tensor:
+        return (4 * _drawn(3, 1, 7, 7, seed=seed)).softmax(-1).double()
+
+    def effect(methods: dict, seed: int) -> torch.Tensor:
+        return methods[through_the_layers.RAW][0]
+
+    return _graphs(weights, effect if holds else lambda *_: None)
+
+
+def aligned(holds: bool) -> list:
+    """Links that each head finds in a sentence: few heads align, better by norms and at the step
+    that reads; or all align alike, a little better than the diagonal."""
+    page, noise, count = which_words_align, np.random.default_rng(0), 60
+    shares = {
+        (page.WEIGHTS, Step.OUTPUT): (0.2, 0.6), (page.WEIGHTS, Step.INPUT): (0.2, 0.8),
+        (page.NORMS, Step.OUTPUT): (0.3, 0.6), (page.NORMS, Step.INPUT): (0.4, 0.8),
+        (page.LAYER_WEIGHTS, Step.OUTPUT): (0.2, 0.5), (page.LAYER_WEIGHTS, Step.INPUT): (0.2, 0.6),
+        (page.LAYER_NORMS, Step.OUTPUT): (0.2, 0.6), (page.LAYER_NORMS, Step.INPUT): (0.2, 0.8),
+    }  # fmt: skip
+
+    def sums(most: float, best: float, shape: tuple[int, int]) -> RatioSums:
+        means = np.full(shape, most)
+        means[1 % shape[0], 0] = best
+        right = noise.binomial(20, np.broadcast_to(means, (count, *shape))).astype(float)
+        return RatioSums.over(torch.tensor(right), torch.full((count, 1, 1), 20.0).double(),
+                              torch.arange(count), RESAMPLES)  # fmt: skip
+
+    found = {}
+    for key, (most, best) in shares.items():
+        shape = (4, 1) if key[0] in page.PAPER_MATRICES else (4, 4)
+        one = sums(most, best, shape) if holds else sums(0.45, 0.45, shape)
+        found[key] = one, one
+    order = sums(0.4, 0.4, (1, 1))
+    return list(page._claims("toy", found, order))
+
+
+def read_off(holds: bool) -> list:
+    """Words whose head each probe finds in a sentence: as in the works, or no more by weights than
+    without them, on the control task and in a network that was not trained."""
+    page, noise, count = read_off_attention, np.random.default_rng(0), 150
+
+    def hits(share: float) -> np.ndarray:
+        return resampled_ratio(noise.binomial(20, share, count), np.full(count, 20), seed=0)
+
+    shares = {
+        (page.SINGLE, RELEASED, TASK): (0.35, 0.7), (page.WEIGHTS, RELEASED, TASK): (0.61, 0.4),
+        (page.WEIGHTS, RELEASED, CONTROL): (0.3, 0.4),
+        (page.WITH_WORDS, RELEASED, TASK): (0.77, 0.58),
+        (page.WITH_WORDS, RELEASED, CONTROL): (0.6, 0.58),
+        (page.DISTANCE_WORDS, NO_WEIGHTS, TASK): (0.58, 0.58),
+        (page.WITH_WORDS, REDRAWN, TASK): (0.3, 0.58),
+    }  # fmt: skip
+    found = [Found(HEAD, *key, hits(pair[0] if holds else pair[1]))
+             for key, pair in shares.items()]  # fmt: skip
+    for relation in ("det", "dobj", "nsubj", "nmod:poss"):
+        value = hits(0.8 if holds else 0.5)
+        found.append({"relation": relation, **page._numbers(value, hits(0.5))})
+    return list(page._claims("toy", found))
+
+
+def layers_know(holds: bool) -> list:
+    """Labels that a probe finds in a sentence, by layer: tags, then relations, then meaning, and
+    less and less of a word's identity; or each property in all layers alike."""
+    page, noise, count = syntax_and_meaning, np.random.default_rng(0), 100
+
+    def hits(share: float) -> np.ndarray:
+        return resampled_ratio(noise.binomial(20, share, count), np.full(count, 20), seed=0)
+
+    def profile(name: str, layer: int, known: bool) -> Profile:
+        found = [hits(0.5 + 0.4 * (known and at == layer)) for at in range(5)]
+        if name == IDENTITY and known:
+            found = [hits(0.9 - 0.1 * at) for at in range(5)]
+        return Profile(name, found, [hits(0.4) for _ in range(5)], hits(0.3))
+
+    where = {IDENTITY: 0, TAG: 0, RELATION: 2, SENTIMENT: 4, PARAPHRASE: 4}
+    found = {page.RELEASED: [profile(*each, holds) for each in where.items()],
+             page.REDRAWN: [profile(*each, False) for each in where.items()]}  # fmt: skip
+    return list(page._claims("toy", found))
+
+
+def far_pixels(holds: bool) -> list:
+    """Maps of three trainings: from the own pixel to all of them, or drawn at random."""
+    places, rows = SIDE * SIDE, []
+    for seed, layer in product(SEEDS, range(3)):
+        drawn = (3 * _drawn(4, 2, places, places, seed=10 * seed + layer)).softmax(-1)
+        share = layer / 2 if holds else 1.0
+        pixels = attention_distance(share * drawn + (1 - share) * torch.eye(places))
+        rows += [
+            {
+                "seed": seed,
+                "state": syntax_and_meaning.TRAINED,
+                "layer": layer + 1,
+                "head": head,
+                "pixels": each,
+            }
+            for head, each in enumerate(pixels.tolist())
+        ]
+    return list(syntax_and_meaning._digit_claims(pd.DataFrame(rows)))
+
+
+def explanations(holds: bool) -> pd.DataFrame:
+    """Weights, scores and importances of words: attention orders them in its own way and says
+    little; or as the gradient does, and one word decides. Accuracies and falls by training."""
+    page, noise = attention_and_explanation, np.random.default_rng(0)
+    lengths = [8 + at % 6 for at in range(20)]
+    kinds = page.LSTM, page.TRANSFORMER
+    common = [noise.random(length) for length in lengths]
+
+    def near(values: list, size: float) -> list:
+        return [each + size * noise.random(len(each)) for each in values]
+
+    def idle(seed: int) -> Outputs:
+        weights = [(2 * own + 0.1 * noise.normal(size=len(own))) for own in common]
+        weights = [np.exp(each) / np.exp(each).sum() for each in weights]
+        scores = [0.02 * noise.normal(size=length) for length in lengths]
+        logits = np.array([a @ s for a, s in zip(weights, scores, strict=True)])
+        return Outputs(1 / (1 + np.exp(-logits)), weights, scores)
+
+    agreed, stressed, trainings, erased, imposed, tried = [], [], [], [], [], []
+    for kind in kinds:
+        for seed in SEEDS:
+            gradient = near(common, 0.3)
+            attention = explained.drawn(lengths, seed + 50) if holds else near(gradient, 0.05)
+            left_out = near(common, 0.3) if holds else near(attention, 0.05)
+            values = {page.ATTENTION: attention, page.GRADIENT: gradient, page.LEFT_OUT: left_out}
+            agreed += [{"model": kind, "of": name, "seed": str(seed),
+                        "tau": explained.agreement(values[a], values[b])}
+                       for name, (a, b) in page.PAIRS.items()]  # fmt: skip
+        seen = [idle(seed) if holds else page.one_word_decides(lengths, seed) for seed in SEEDS]
+        for seed, each in enumerate(seen):
+            right = 0.8 + 0.1 * (not holds) + 0.002 * noise.normal()
+            stressed.append({"model": kind, "seed": seed, "accuracy": right,
+                             **page._stressed(each)})  # fmt: skip
+            for name in (page.ATTENTION, page.RANDOM, *page.METHODS):
+                fall = {page.ATTENTION: 0.2, page.RANDOM: 0.1}.get(name, 0.4) if holds else 0.2
+                erased.append({"model": kind, "seed": seed, "method": name, "share": 0.5,
+                               "drop": fall + 0.01 * noise.normal()})  # fmt: skip
+        for one, other in combinations(SEEDS, 2):
+            far, moved = explained.apart(seen[one], seen[other])
+            trainings.append({"model": kind, "seed": f"{one}-{other}", "divergence": far,
+                              "change": moved})  # fmt: skip
+    for seed in SEEDS:
+        decided = page._stressed(page.one_word_decides(lengths, seed))
+        stressed.append({"model": page.UNIFORM, "seed": seed, **decided,
+                         "accuracy": 0.8 + 0.002 * noise.normal()})  # fmt: skip
+        gains = {page.EQUAL: 0.7, page.OF_LSTM: 0.76, page.OF_ADVERSARY: 0.71}
+        imposed += [{"seed": seed, "weights": name, "model": "words",
+                     "accuracy": (right if holds else 0.7) + 0.005 * noise.normal()}
+                    for name, right in gains.items()]  # fmt: skip
+        tried.append({"model": page.LSTM, "seed": seed, "strength": 0.001, "change": 0.0,
+                      "divergence": (0.1 if holds else 0.6) + 0.01 * noise.normal()})  # fmt: skip
+    return page.claims({
+        "agreement": pd.DataFrame(agreed), "stress": pd.DataFrame(stressed).assign(corpus="toy"),
+        "trainings": pd.DataFrame(trainings), "erasure": pd.DataFrame(erased),
+        "imposed": pd.DataFrame(imposed), "adversaries": pd.DataFrame(tried),
+    })  # fmt: skip
+
+
+def cooperation(holds: bool) -> list:
+    """What a sentence loses without heads: more than the sum together, most within a layer, less
+    where higher heads may change, and between layers as heads compose; or the sum of each."""
+    layers = np.repeat(np.arange(3), 4)
+    heads = [HeadId(Kind.ENCODER, int(layer), at % 4) for at, layer in enumerate(layers)]
+    noise, count = np.random.default_rng(0), 30
+    pairs = pairs_of(layers, 60)
+    sets = list(cooperating_heads._sets(layers, np.ones(12), draws=4))
+    own = noise.random((12, 12))
+
+    each = 1 + 0.5 * noise.normal(size=(12, count))
+
+    def effects(added: list[np.ndarray]) -> Effects:
+        rows = np.array(added) + 0.05 * noise.normal(size=(len(added), count))
+        return Effects(torch.tensor(rows), torch.ones(count).double(), torch.arange(count), "nats")
+
+    def extra(pair: tuple[int, int]) -> float:
+        if not holds:
+            return 0.0
+        return 1.5 if layers[pair[0]] == layers[pair[1]] else own[pair]
+
+    scores = np.where(layers[:, None] < layers, 1.0 + 0.1 * noise.normal(size=(3, 12, 12)), np.nan)
+    if holds:
+        scores = scores + 0.5 * own
+    measured = cooperating_heads._Measured(
+        heads, pairs, effects(list(each)),
+        effects([each[list(pair)].sum(0) + extra(pair) for pair in pairs]), sets,
+        effects([each[list(chosen)].sum(0) * (1 + holds) for *_, chosen in sets]),
+        effects(list(each)), effects(list(each * (1 + 0.5 * holds))), scores,
+    )  # fmt: skip
+    return [{"model": "toy", "corpus": "released", "target": "", "seed": "", "closed": "none",
+             **row} for row in measured.claims()]  # fmt: skip
+
+
+def _choosing(important: torch.Tensor) -> chosen_heads._Measured:
+    """A model of eight heads whose loss is known: the worth of each, [sentence token head]."""
+    network = Transformer(TransformerConfig(9, 9, 2, 0, 8, 8, 4))
+    count, tokens, _ = important.shape
+    ids = torch.full((count, tokens), 5)
+    batch = Batch(ids, ids, ids, torch.arange(count))
+
+    def losses(given: Batch) -> torch.Tensor:
+        blocks = [block for _, _, block in network.attentions()]
+        gates = [torch.ones(count, block.heads) if block.gate is None else block.gate()
+                 for block in blocks]  # fmt: skip
+        closed = 1 - torch.cat(gates, 1)[:, None]
+        return (important * closed).sum(-1).flatten()
+
+    model = Mock(spec=Loaded, network=network, losses=losses)
+    model.predicted = None
+    halves = torch.stack([important[:, half::2].sum(1).T for half in (0, 1)]).double().numpy()
+    return chosen_heads._Measured(model, all_heads(network), [batch], halves)
+
+
+def _worth(holds: bool) -> torch.Tensor:
+    """What each head is worth to a token: as to all of its sentence, or to this one alone."""
+    own = torch.rand(16, 12, 8, generator=torch.Generator().manual_seed(0))
+    return own[:, :1].expand(-1, 12, -1) ** 2 + 0.01 * own if holds else own**2
+
+
+def _fixed(measured: chosen_heads._Measured, seed: int) -> Chooser:
+    fixed = Chooser(8, 16, measured.open_heads, reads=False).eval()
+    fixed.bias = torch.nn.Parameter(0.1 * _drawn(8, seed=seed))
+    return fixed
+
+
+def taught_on_the_tested() -> float:
+    """Share of the loss that gates spare which were taught on the tokens they are tested on, where
+    heads are worth something to single tokens alone."""
+    measured = _choosing(_worth(False))
+    fixed = _fixed(measured, 0)
+    rows = [measured._row("", 0, gates) for gates in
+            (measured._taught(fixed, 30, 0), [fixed(torch.zeros(16, 16))])]  # fmt: skip
+    return 1 - rows[0]["value"] / rows[1]["value"]
+
+
+def chosen(holds: bool) -> list:
+    """What each head is worth to a token: as to all tokens of its sentence, or to this one alone.
+    What is lost with gates that read is simulated by training."""
+    page, noise = chosen_heads, np.random.default_rng(0)
+    measured = _choosing(_worth(holds))
+    rows = []
+    for seed in SEEDS:
+        fixed = _fixed(measured, seed)
+        rows += measured._on_halves(fixed, 30, seed, [torch.zeros(16, 16)])
+        for gate in (page.READING, page.FIXED, page.SHUFFLED):
+            value = 0.6 if holds and gate == page.READING else 1.0
+            rows.append({"gate": gate, "seed": seed, "value": value + 0.02 * noise.normal()})
+    return list(page._claims("toy", measured, pd.DataFrame(rows)))
+
+
+def _cases() -> list[Case]:
+    """Sixteen occupations of each stereotype, every pair once; either is the referent."""
+    found = []
+    for male, female in product(range(16), repeat=2):
+        names, own = (f"m{male:02d}", f"f{female:02d}"), (male + female) % 2
+        version = Version(" ".join([names[own], names[1 - own]]), (0, 0), (0, 3), (4, 7))
+        found.append(Case(1, version.text, GENDERS[own], dict.fromkeys(GENDERS, version)))
+    return found
+
+
+def two_languages(holds: bool) -> pd.DataFrame:
+    """Roles of heads, weights of pronouns, genders of nouns, and what is lost without heads: alike
+    by place in two models, stereotyped, masculine, in one head; or none of it."""
+    page, noise, cases = languages_and_bias, np.random.default_rng(0), _cases()
+    strength = noise.normal(size=(6, 8, 1)) if holds else 0.0
+    first, second, other = (strength + noise.normal(size=(6, 8, len(ROLES))) / 3 for _ in range(3))
+    if holds:
+        other = noise.normal(size=(6, 8, len(ROLES)))
+    compared = {SAME: (first, second), MATCHED: (first, second), LAYER: (first, other)}
+
+    weights = noise.uniform(0.4, 0.6, size=(len(cases), 2, 2, 4, 2))
+    if holds:
+        for at, case in enumerate(cases):
+            for version, gender in enumerate(GENDERS):
+                weights[at, version, 0, 0] = [0.8, 0.2] if gender == case.stereotype else [0.2, 0.8]
+
+    rows = []
+    for at, case in enumerate(cases):
+        for gender in GENDERS:
+            fits, male = gender == case.stereotype, gender == MALE
+            share = 0.53 + 0.2 * (1 if male else -1) + 0.1 * (1 if fits else -1)
+            right = noise.random() < (share if holds else 0.8)
+            said = gender if right else next(each for each in GENDERS if each != gender)
+            nouns = (Gender((0, 1), said, None), Gender((2, 3), MALE, None))
+            rows.append(Translated(at, gender, "", *nouns))
+
+    whole = {"case": np.arange(len(cases))}
+    whole |= {name: 1 + noise.normal(size=len(cases)) / 3
+              for name in ("stereotype", "agreement", "leak", "loss")}  # fmt: skip
+    changes = {name: noise.normal(size=(len(cases), 8)) / 3 for name in whole if name != "case"}
+    if holds:
+        changes["stereotype"][:, 2] -= 0.4
+        changes["agreement"][:, 2] -= 0.8
+    heads = [HeadId(Kind.ENCODER, at // 4, at % 4) for at in range(8)]
+    choices = Mock(spec=Choices, rows=rows, read=lambda *_: None)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("load", lambda _: Mock(spec=Loaded, network=None)),
+                            ("compared", lambda *_: compared),
+                            ("pronoun_weights", lambda *_: PronounWeights(cases, weights)),
+                            ("without_knowledge", lambda *_: nullcontext()),
+                            ("effects", lambda *_: dict(whole)),
+                            ("by_head", lambda *_: changes)):  # fmt: skip
+            patch.setattr(page, name, value)
+        return page.claims({
+            "roles": page.roles(10), "pronouns": page.pronouns(("toy",), cases),
+            "genders": genders(cases, rows).assign(model="toy"),
+            "heads": page.without_heads(choices, cases, heads),
+        })  # fmt: skip
+
+
+def tuned(holds: bool) -> pd.DataFrame:
+    """What each fine-tuning does to heads: last layers move most, to polar words and negations,
+    heads with a role matter more, and more above, and those removed before are missed less; or all
+    of it alike, with other sets of heads costing more."""
+    page, noise = _tuning_claims, np.random.default_rng(0)
+    keys = list(product(range(1, 7), range(1, 5)))
+    heads, moved, removed, again = [], [], [], []
+    labels = (page.BEFORE, page.TRUE, page.SHUFFLED)
+    for kind, seed, (layer, head) in product(labels, "012", keys):
+        turned = 0.5 * (holds and kind == page.TRUE)
+        polar = 1 + turned * (1 + (head == 1)) + 0.05 * noise.normal()
+        matters = 2.0 ** (layer / 3) if holds and head == 1 else 1.0
+        heads.append(
+            {
+                "labels": kind,
+                "seed": seed,
+                "layer": layer,
+                "head": head,
+                "polar": polar,
+                "negators": 1 + turned + 0.05 * noise.normal(),
+                "importance": matters * np.exp(0.2 * noise.normal()),
+                "corpus": "toy",
+            }
+        )
+    far = {page.TRUE: 0.1, page.SHUFFLED: 0.05, page.TWICE: 0.03}
+    for kind, seed, (layer, head) in product(far, "012", keys):
+        size = far[kind] * (layer if kind == page.TRUE else 1) if holds else 0.1
+        moved.append({"labels": kind, "seed": seed, "layer": layer, "head": head,
+                      "distance": size + 0.01 * noise.normal()})  # fmt: skip
+    for kind, seed, name in product((page.BEFORE, page.TRUE), "012",
+                                    ("none", "early", "middle", "late")):  # fmt: skip
+        nats = {"none": 0.3, "late": 0.5 + 0.4 * holds}.get(name, 0.5)
+        removed.append({"labels": kind, "seed": seed, "removed": name,
+                        "accuracy": 0.9 + 0.001 * noise.normal(),
+                        "nats": nats + 0.01 * noise.normal()})  # fmt: skip
+    for seed, when, name in product("012", (_retrained.AFTER, _retrained.BEFORE), _retrained.SETS):
+        late = when == _retrained.AFTER
+        nats = 1.0 if late or not holds else 0.2
+        lost = 0.005 if holds else 0.05 + 0.1 * (name == "late")
+        again.append({"when": when, "removed": name, "seed": seed,
+                      "nats": 0.3 + nats + 0.01 * noise.normal(),
+                      "accuracy": 0.9 - lost + 0.001 * noise.normal()})  # fmt: skip
+    again += [{"when": _retrained.AFTER, "removed": _retrained.NONE, "seed": seed, "nats": 0.3,
+               "accuracy": 0.9} for seed in "012"]  # fmt: skip
+    frames = {"heads": heads, "moved": moved, "removed": removed, "retrained": again,
+              "roles": [{"layer": layer, "head": 1} for layer in range(1, 7)]}  # fmt: skip
+    given = {name: pd.DataFrame(rows).assign(model="toy") for name, rows in frames.items()}
+    return page.claims(given, 0.5)
+
+
+WORLDS = {
+    looks: ("clark-half-on-separator", "clark-neighbour-heads", "clark-broad-below",
+            "clark-half-on-special", "clark-special-learnt", "kobayashi-special-short"),
+    alike: ("alike-within-layer", "alike-beyond-offsets", "alike-merge-over-random",
+            "alike-merge-over-remove"),
+    through_layers: ("rollout-blank-out", "rollout-beats-raw", "flow-beats-raw", "rollout-grows",
+                     "rollout-learnt", "rollout-beyond-nearness"),
+    first_layer: ("raw-first-layer-only",),
+    aligned: ("align-norms-better", "align-input-better", "align-norms-heads", "align-input-heads",
+              "align-best-beats-diagonal", "align-reader-better", "align-most-heads-do-not"),
+    read_off: ("clark-no-single-head", "clark-relation-det", "clark-relation-dobj",
+               "clark-relation-nsubj", "clark-relation-poss", "clark-probe-attention",
+               "clark-probe-over-head", "clark-probe-words", "clark-probe-learnt",
+               "probe-selective", "probe-words-less-selective"),
+    layers_know: ("pipeline-relations-after-tags", "pipeline-meaning-after-syntax",
+                  "pipeline-order-learnt", "pipeline-identity-fades"),
+    far_pixels: ("digits-distance-grows",),
+    explanations: ("explain-gradient", "explain-leave-one-out", "explain-others-agree",
+                   "explain-permuted", "explain-farthest", "explain-uniform",
+                   "explain-seeds-nearer", "explain-imposed", "explain-imposed-adversary",
+                   "explain-consistent", "explain-erasure-attention", "explain-erasure-others"),
+    cooperation: ("heads-self-repair", "pairs-more-than-sum", "pairs-within-layer",
+                  "sets-more-than-sum", "composition-beyond-redrawn",
+                  "composition-with-interaction", "composition-apart-from-effects"),
+    chosen: ("useful-heads-differ", "chosen-over-fixed", "chosen-reads-the-sentence",
+             "chosen-room"),
+    two_languages: ("roles-same-number", "roles-matched", "roles-matched-beyond-layers",
+                    "gender-masculine", "gender-accuracy", "gender-stereotyped",
+                    "pronouns-stereotyped", "stereotype-in-one-head", "agreement-in-one-head"),
+    tuned: ("tuning-last-layers", "tuning-polar", "tuning-negation", "tuning-late-heads",
+            "tuning-specialised-contribute", "tuning-specialised-later", "tuning-polar-heads",
+            "tuning-beyond-shuffled", "tuning-beyond-seeds", "tuning-removed-before",
+            "tuning-random-nearly-whole", "tuning-any-third"),
+}  # fmt: skip
