@@ -27,8 +27,6 @@ LONGEST = 22
 """Letters of a word that is not cut."""
 PHONE = 330
 """Pixels of a drawing that is right on a phone, too."""
-SMALLEST = 0.82
-"""Of a drawing's size on a phone; its smallest text is then 11 pixels high."""
 HEAD = re.compile(r"[Ll](\d+)\s*[Hh](\d+)")
 
 Gold = Sequence[tuple[int | str, int | str]]
@@ -120,14 +118,15 @@ def draw(
             width = min(WIDEST, round(scene.width))
             name = f"arcs w{width}"
             upright = sight.arcs(upright=True)
-            rules = _narrow(width, round(SMALLEST * upright.width))
+            rules = _narrow(width, round(upright.shrunk))
             drawn += f"{upright.svg(alt, 'narrow')}<style>{rules}</style>"
         named = HEAD.search(label)
         head, note = (label[: named.end()], label[named.end() :]) if named else (label, "")
-        parts.append(
-            f'<div class="one {name}"><p class="said"><i style="background:{colour}"></i>'
-            f"<b>{escape(head)}</b> {escape(note.strip())} <span>{escape(said)}</span></p>{drawn}</div>"
+        heading = (
+            f'<p class="said"><i style="background:{colour}"></i><b>{escape(head)}</b> '
+            f"{escape(note.strip())} <span>{escape(said)}</span></p>"
         )
+        parts.append(f'<div class="one {name}">{heading}{drawn}</div>')
         scenes.append((f"{label}   {said}", scene))
         told.append(f"{label}: {said}" if said else label)
     body = f'<div class="row">{"".join(parts)}</div>'
@@ -215,8 +214,9 @@ def _narrow(width: int, basis: int) -> str:
     side by side where they fit."""
     one = f".headbook-view .w{width}"
     return (
-        f"@container (max-width:{width - 1}px){{{one}>.box{{display:none}}{one}>.narrow"
-        f"{{display:block}}{one}.arcs{{flex:1 1 {basis}px;width:auto}}}}"
+        f"@container (max-width:{width - 1}px){{{one}>.box{{display:none}}"
+        f"{one}>.narrow,{one}>.said>span{{display:block;margin-left:0}}"
+        f"{one}.arcs{{flex:1 0 min(100%,{basis}px);width:auto}}}}"
     )
 
 
