@@ -116,8 +116,8 @@ def draw(
         drawn, name = f'<div class="box">{scene.svg(alt, "wide")}</div>', layout
         if layout == "arcs" and scene.width > PHONE:
             width = min(WIDEST, round(scene.width))
-            name = f"arcs w{width}"
             upright = sight.arcs(upright=True)
+            name = f"arcs w{width}-{upright.shrunk:.0f}"
             rules = _narrow(width, round(upright.shrunk))
             drawn += f"{upright.svg(alt, 'narrow')}<style>{rules}</style>"
         named = HEAD.search(label)
@@ -170,8 +170,9 @@ def every(attention: object, first: tuple[int, int] | None = None, least: Number
         f'<div class="row"><div class="one"><p class="said" aria-live="polite"><i '
         f'style="background:{colour}"></i><b>{label}</b></p><div class="box">'
         f'{scene.svg(alt, "wide")}</div></div><fieldset class="maps" data-least="{least}" '
-        f'aria-label="Head: a row per layer" style="grid-template-columns:auto '
-        f'repeat({heads}, minmax(0, 30px))">{"".join(maps)}</fieldset></div>',
+        f'aria-label="Head: a row per layer" style="flex-basis:{33 * heads + 20}px;'
+        f'grid-template-columns:max-content repeat({heads}, minmax(0, 30px))">'
+        f"{''.join(maps)}</fieldset></div>",
         ((label, scene),),
     )
 
@@ -212,7 +213,7 @@ def _colours(labels: Sequence[str]) -> list[str]:
 def _narrow(width: int, basis: int) -> str:
     """Rules that show the upright drawings where the column is narrower than the level ones:
     side by side where they fit."""
-    one = f".headbook-view .w{width}"
+    one = f".headbook-view .w{width}-{basis}"
     return (
         f"@container (max-width:{width - 1}px){{{one}>.box{{display:none}}"
         f"{one}>.narrow,{one}>.said>span{{display:block;margin-left:0}}"
