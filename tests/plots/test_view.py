@@ -227,6 +227,7 @@ SOME = {
     "long": lambda: draw(LONG, {"L1H1": np.eye(40)[::-1], "L1H2": np.eye(40)}, ask=[3, 4]),
     "lines": lambda: draw(WORDS, {"L1H1": WEIGHTS}, layout="lines"),
     "matrix": lambda: draw(WORDS * 3, {"L1H1": np.eye(9)}, layout="matrix"),
+    "long matrix": lambda: draw(LONG, {"L1H1": np.eye(40)}, layout="matrix"),
     "every": lambda: choice({"one": every(seen()), "two": every(seen(("a", "b", "c")))}),
 }
 SMALLEST = """() => Math.min(...[...document.querySelectorAll('svg text, p')]

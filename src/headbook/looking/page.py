@@ -71,7 +71,8 @@ def _attention(model: Loaded, text: Text, heads: pd.DataFrame, every: pd.DataFra
     own = every[(every["kind"] == heads["kind"].iloc[0]) & every["held"]]
     first = own.iloc[own["score"].argmax()] if len(own) else heads.iloc[0]
     sentences = short_sentences(model, text.sentences, VIEWED, SHORTEST, LONGEST)
-    return choice(of_every_kind(model, sentences, (first["layer"] - 1, first["head"] - 1)))
+    place = int(first["layer"]) - 1, int(first["head"]) - 1
+    return choice(of_every_kind(model, sentences, place))
 
 
 def _safe(data: dict) -> str:

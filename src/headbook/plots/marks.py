@@ -23,6 +23,8 @@ INK = "currentColor"
 """The colour of the text around the drawing; black in a picture."""
 SIZE, SMALL = 16, 13.5
 """Pixels of words and of percentages."""
+LEGIBLE = 11
+"""Pixels of the smallest words where a drawing shrinks with its column."""
 THIN, THICK, FAINT = 0.8, 6.0, 0.4
 """Pixels of a line of hardly any weight, those that weight 1 adds, and the least opacity."""
 
@@ -160,9 +162,16 @@ class Scene:
     groups: Sequence[tuple[str, Sequence[Words | Line | Box]]]
     above: Number = 0
 
+    @property
+    def shrunk(self) -> Number:
+        """The width at which the smallest words are as small as can be read."""
+        sizes = [m.size for _, marks in self.groups for m in marks if isinstance(m, Words)]
+        return min(1, LEGIBLE / min(sizes)) * self.width
+
     def svg(self, alt: str, name: str) -> str:
         """An element in which every group with a title takes the keyboard's focus."""
         size = f"{self.width:.0f}", f"{self.height:.0f}"
+        smallest = f'style="min-width:{self.shrunk:.0f}px"'
         groups = "".join(
             (f'<g tabindex="0" role="img"><title>{escape(title)}</title>' if title else "<g>")
             + "".join(mark.svg() for mark in marks)
@@ -170,8 +179,8 @@ class Scene:
             for title, marks in self.groups
         )
         return (
-            f'<svg class="{name}" width="{size[0]}" height="{size[1]}" font-size="{SIZE}" '
-            f'viewBox="0 {-self.above:.0f} {size[0]} {size[1]}" role="group" '
+            f'<svg class="{name}" {smallest} width="{size[0]}" height="{size[1]}" '
+            f'font-size="{SIZE}" viewBox="0 {-self.above:.0f} {size[0]} {size[1]}" role="group" '
             f'aria-label="{escape(alt, quote=True)}">{groups}</svg>'
         )
 

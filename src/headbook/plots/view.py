@@ -27,8 +27,6 @@ LONGEST = 22
 """Letters of a word that is not cut."""
 PHONE = 330
 """Pixels of a drawing that is right on a phone, too."""
-SMALLEST = 0.82
-"""Of a drawing's size on a phone; its smallest text is then 11 pixels high."""
 HEAD = re.compile(r"[Ll](\d+)\s*[Hh](\d+)")
 
 Gold = Sequence[tuple[int | str, int | str]]
@@ -120,17 +118,17 @@ def draw(
         drawn, name = f'<div class="box">{scene.svg(alt, "wide")}</div>', layout
         if layout == "arcs" and scene.width > PHONE:
             width = min(WIDEST, round(scene.width))
-            name = f"arcs w{width}"
             upright = sight.arcs(upright=True)
-            rules = _narrow(width, round(SMALLEST * upright.width))
+            name = f"arcs w{width}-{upright.shrunk:.0f}"
+            rules = _narrow(width, round(upright.shrunk))
             drawn += f"{upright.svg(alt, 'narrow')}<style>{rules}</style>"
         named = HEAD.search(label)
         head, note = (label[: named.end()], label[named.end() :]) if named else (label, "")
-        parts.append(
-            f'<div class="one {name}"><p class="said"><i style="background:{colour}"></i>'
-            f"<b>{escape(head)}</b> {escape(note.strip())} <span>{escape(said)}</span></p>"
-            f"{drawn}</div>"
+        heading = (
+            f'<p class="said"><i style="background:{colour}"></i><b>{escape(head)}</b> '
+            f"{escape(note.strip())} <span>{escape(said)}</span></p>"
         )
+        parts.append(f'<div class="one {name}">{heading}{drawn}</div>')
         scenes.append((f"{label}   {said}", scene))
         told.append(f"{label}: {said}" if said else label)
     body = f'<div class="row">{"".join(parts)}</div>'
@@ -174,8 +172,9 @@ def every(attention: object, first: tuple[int, int] | None = None, least: Number
         f'<div class="row"><div class="one"><p class="said" aria-live="polite"><i '
         f'style="background:{colour}"></i><b>{label}</b></p><div class="box">'
         f'{scene.svg(alt, "wide")}</div></div><fieldset class="maps" data-least="{least}" '
-        f'aria-label="Head: a row per layer" style="grid-template-columns:auto '
-        f'repeat({heads}, minmax(0, 30px))">{"".join(maps)}</fieldset></div>',
+        f'aria-label="Head: a row per layer" style="flex-basis:{33 * heads + 20}px;'
+        f'grid-template-columns:max-content repeat({heads}, minmax(0, 30px))">'
+        f"{''.join(maps)}</fieldset></div>",
         ((label, scene),),
     )
 
@@ -216,10 +215,11 @@ def _colours(labels: Sequence[str]) -> list[str]:
 def _narrow(width: int, basis: int) -> str:
     """Rules that show the upright drawings where the column is narrower than the level ones:
     side by side where they fit."""
-    one = f".headbook-view .w{width}"
+    one = f".headbook-view .w{width}-{basis}"
     return (
-        f"@container (max-width:{width - 1}px){{{one}>.box{{display:none}}{one}>.narrow"
-        f"{{display:block}}{one}.arcs{{flex:1 1 {basis}px;width:auto}}}}"
+        f"@container (max-width:{width - 1}px){{{one}>.box{{display:none}}"
+        f"{one}>.narrow,{one}>.said>span{{display:block;margin-left:0}}"
+        f"{one}.arcs{{flex:1 0 min(100%,{basis}px);width:auto}}}}"
     )
 
 
