@@ -216,7 +216,7 @@ def claims(tables: Tables) -> pd.DataFrame:
         ("gender-accuracy", translator, *of.loc[EVERY, NUMBERS]),
     ]
     for model, own in tables["pronouns"].query("weights == @AS_IS").groupby("model", sort=False):
-        count = significant(own.query("measure == 'stereotype'"))
+        count = float(significant(own.query("measure == 'stereotype'")))
         rows.append(("pronouns-stereotyped", model, count, count, count))
     named = {STEREOTYPE: "stereotype-in-one-head", AGREEMENT: "agreement-in-one-head"}
     for effect, claim in named.items():
