@@ -97,7 +97,7 @@ class Page:
             hours = f"{made.get('seconds', 0) / 3600:.2f}"
             took = "" if hours == "0.00" else f", {hours} hours"  # all of it came from the store
             lines.append(
-                f"Published tables <code>data/results/{kept.profile}/{name}</code>: "
+                f"Published tables <code>data/results/{name[:2]}</code>: "
                 f"<code>headbook publish {number} --profile {kept.profile}</code>, commit "
                 f"{made['commit']}, {made['date'][:10]}, {machine(made['hardware'])}{took}."
             )
