@@ -14,7 +14,8 @@ import warnings
 from importlib import import_module
 
 __version__ = "0.1.0"
-__all__ = ["load", "measure", "plots", "roles", "text"]
+RESULTS = ("cached", "publish", "show", "table")
+__all__ = ["cached", "load", "measure", "plots", "publish", "roles", "show", "table", "text"]
 
 # Several libraries load tqdm's notebook bars, which ask for widgets. The bars used here are plain
 # text, and the warning would stand, with a path of this machine, on every page of the book.
@@ -22,9 +23,11 @@ warnings.filterwarnings("ignore", message="IProgress not found")
 
 
 def __getattr__(name: str) -> object:
-    """The five public names, imported when first used: importing headbook alone loads no torch."""
+    """The public names, imported when first used: importing headbook alone loads no torch."""
     if name == "plots":
         return import_module("headbook.plots")
+    if name in RESULTS:
+        return getattr(import_module("headbook.results"), name)
     if name in __all__:
         return getattr(import_module(f"headbook.looking.{name}"), name)
     raise AttributeError(f"module 'headbook' has no attribute {name!r}")

@@ -29,6 +29,12 @@ def studies(profile: str, root: Path | None = None) -> dict[str, dict[str, Any]]
     return {run["study"]: run for run in found if run}
 
 
+def study(page: int, root: Path | None = None) -> str:
+    """The full name of a page that has tables of this kind; its number where it has none."""
+    return next((run["study"] for run in tables.record(page, root).get("made", {}).values()),
+                str(page))  # fmt: skip
+
+
 def made(study: str, profile: str, root: Path | None = None) -> dict[str, Any] | None:
     """What made a page's tables at a profile; None where they were never published."""
     return tables.record(study, root).get("made", {}).get(profile)

@@ -121,9 +121,9 @@ def text_columns(frame: pd.DataFrame) -> list[str]:
     return list(frame.select_dtypes(exclude=["number", "bool"]).columns)
 
 
-def digest(text: str) -> str:
-    """SHA-256 of a table's text, in hexadecimal."""
-    return hashlib.sha256(text.encode()).hexdigest()
+def digest(data: str | bytes) -> str:
+    """SHA-256 of a table's text or of a file's bytes, in hexadecimal."""
+    return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
 
 
 # ------------------------------------------------------------------ writing

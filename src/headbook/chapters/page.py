@@ -11,7 +11,6 @@ from typing import Any
 
 import pandas as pd
 
-from headbook.chapters import COMPARED
 from headbook.chapters.chapter import Chapter, Facts, Tables, find, given_in, plain
 from headbook.chapters.claims import judged
 from headbook.chapters.comparing import Comparison, beside_published, compare
@@ -29,7 +28,7 @@ from headbook.claims.gates import RELEASED
 from headbook.claims.verdict import COLUMNS, Verdict
 from headbook.looking.load import of_the_book
 from headbook.runs.store import Store
-from headbook.types import UserError
+from headbook.types import COMPARED, UserError
 
 
 @dataclass(frozen=True)
@@ -161,7 +160,9 @@ def open_page(
     seconds = time.monotonic() - began
     released, trained = _published(chapter.name, root)
     known = released.tables if released else {} if trained else live
-    comparison = compare(live, known, chapter.keys) if released else Comparison(0)
+    comparison = Comparison(0)
+    if released:
+        comparison = compare(live, known, chapter.keys, f"{chapter.number:02d}")
     tables = _joined(known, trained.tables if trained else {})
     facts = chapter.facts(tables)
     facts |= {"verdicts": _counted(judged(chapter.name, _claims(tables)).counted)}
@@ -175,9 +176,9 @@ def open_page(
     return page
 
 
-def published_tables(chapter: Chapter, root: Path | None = None) -> Tables:
-    """A chapter's published tables, of released models and of those trained here."""
-    released, trained = _published(chapter.name, root)
+def published_tables(name: str, root: Path | None = None) -> Tables:
+    """A page's published tables, of released models and of those trained here."""
+    released, trained = _published(name, root)
     return _joined(released.tables if released else {}, trained.tables if trained else {})
 
 
@@ -288,5 +289,6 @@ def _glue(page: Page) -> None:
     facts = {**page.facts, "measured_again": str(page.comparison)}
     for name, value in facts.items():
         glue(name, value, display=False)
-    compared = {"cells": page.comparison.cells, "differing": list(page.comparison.differing)}
+    found = page.comparison
+    compared = {"cells": found.cells, "rows": found.rows, "differing": list(found.differing)}
     display({COMPARED: compared, "text/plain": str(page.comparison)}, raw=True)
