@@ -17,7 +17,7 @@ from headbook.formats import formatted
 from headbook.runs import record
 from headbook.runs.canonical import plain
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.tolerances import as_key, same, tolerance
+from headbook.tolerances import as_key, is_compared, same, tolerance
 from headbook.types import COMPARED, UserError
 
 ENDS = (0.025, 0.975)
@@ -227,7 +227,8 @@ def _compared(frame: pd.DataFrame, known: pd.DataFrame, keys: list[str], at: str
     """Every column but the keys; of columns that one of the two lacks, no cell agrees."""
     page, short = at.split("/")
     there = dict(zip(_named(known, keys), known.to_dict("records"), strict=True))
-    quantities = [each for each in dict.fromkeys([*frame, *known]) if each not in keys]
+    columns = [each for each in dict.fromkeys([*frame, *known]) if each not in keys]
+    quantities = [each for each in columns if is_compared(page, short, each)]
     rows, differ, differing = 0, 0, []
     for key, row in zip(_named(frame, keys), frame.to_dict("records"), strict=True):
         if key not in there:

@@ -63,6 +63,11 @@ def tolerance(page: str, table: str, column: str) -> Tolerance:
     return next((known[name] for name in _names(column) if name in known), USUAL)
 
 
+def is_compared(page: str, table: str, column: str) -> bool:
+    """Whether a column's values say anything: times do not."""
+    return tolerance(page, table, column).relative < inf
+
+
 def _names(column: str) -> Iterator[str]:
     yield column
     yield column.removesuffix("_low").removesuffix("_high")
@@ -73,8 +78,6 @@ def same(now: object, then: object, allowed: Tolerance = USUAL) -> bool:
 
     Whole numbers and texts agree when equal, unless more is allowed than usual; empty cells agree.
     """
-    if allowed.relative == inf:
-        return True
     now, then = _plain(now), _plain(then)
     if not (isinstance(now, float) and isinstance(then, float)):
         return now == then

@@ -7,7 +7,7 @@ import pandas as pd
 
 from headbook.chapters.results import CLAIM
 from headbook.old_results import CLAIMS, SUMMARY
-from headbook.tolerances import as_key, same, tolerance
+from headbook.tolerances import as_key, is_compared, same, tolerance
 
 SUBJECT = ("model", "text")
 
@@ -99,7 +99,7 @@ def _rows(
     if len(live) != len(published):
         return 1, [f"{len(live)} rows now, {len(published)} published"]
     wrong = []
-    shared = [name for name in live if name in published]
+    shared = [name for name in live if name in published and is_compared(*at, name)]
     for name in shared:
         allowed = tolerance(*at, name)
         pairs = enumerate(zip(live[name], published[name], strict=True), start=1)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from headbook import old_results
 from headbook.chapters.chapter import Chapter, Facts, Tables, find, given_in, plain
 from headbook.chapters.claims import judged
 from headbook.chapters.comparing import Comparison, beside_published, compare
@@ -257,11 +258,8 @@ def _computed(chapter: Chapter, given: Mapping[str, Any]) -> tuple[Tables, dict[
 
 def _published(name: str, root: Path | None) -> tuple[Published | None, Published | None]:
     """Tables published for released models, and for models trained here at the largest profile."""
-    try:
-        released = published(name, RELEASED, root)
-    except UserError:
-        released = None
-    return released, largest_published(name, root)
+    there = old_results.made(name, RELEASED, root) is not None
+    return published(name, RELEASED, root) if there else None, largest_published(name, root)
 
 
 def _joined(released: Tables, trained: Tables) -> Tables:

@@ -127,7 +127,7 @@ def as_yaml(template: Template, profile: str | None = None) -> str:
     return yaml.safe_dump(parameters, sort_keys=False)
 
 
-def _entries(profile: str, kind: str = "profiles") -> dict[str, dict[str, object]]:
+def _entries(profile: str, kind: str = "profiles") -> dict[str | int, dict[str, object]]:
     """What the file of a profile says, by page; nothing where there is no file."""
     file = paths.NOTEBOOKS / kind / f"{profile}.yml"
     return (yaml.safe_load(file.read_text("utf-8")) if file.exists() else {}) or {}
