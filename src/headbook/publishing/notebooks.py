@@ -121,16 +121,20 @@ MOST = 20
 
 def differences(done: Sequence[Executed]) -> list[str]:
     """A line for each value that is not as published, naming page, table, row and both values."""
-    found = [line for each in done for line in each.differing]
-    more = [f"and {len(found) - MOST:,} more"] if len(found) > MOST else []
-    return [*found[:MOST], *more]
+    return _shortened(line for each in done for line in each.differing)
 
 
 def differences_of(copies: Iterable[Path]) -> list[str]:
     """The same, of executed copies, from the records beside them."""
-    records = [record_of(copy) for copy in copies]
-    found = [json.loads(file.read_text("utf-8")) for file in records if file.exists()]
-    return differences([Executed(**each) for each in found])
+    files = [file for copy in copies if (file := record_of(copy)).exists()]
+    records = (json.loads(file.read_text("utf-8")) for file in files)
+    return _shortened(line for each in records for line in each.get("differing", ()))
+
+
+def _shortened(lines: Iterable[str]) -> list[str]:
+    found = list(lines)
+    more = [f"and {len(found) - MOST:,} more"] if len(found) > MOST else []
+    return [*found[:MOST], *more]
 
 
 def attempt(
