@@ -34,13 +34,14 @@ TRAINED = Tolerance(0.02, 1e-6, "updates amplify rounding; one of 150 digits is 
 ZEROS = Tolerance(1e-3, 1e-5, "zero but for rounding in scores of order one")
 
 _SHARES = dict.fromkeys(("previous", "own", "next"), TIES)
-_RELEVANCE = dict.fromkeys(("value", "two", "relevance", "low", "high"), RULES)
 TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("01", "matrices"): dict.fromkeys(("symmetric", "antisymmetric", "score"), ZEROS),
     ("11", "heads"): _SHARES,
     ("15", "role_heads"): _SHARES,
-    ("16", "relevance"): _SHARES | _RELEVANCE | {"rank": RANKS},
-    ("16", "released"): _RELEVANCE,
+    ("16", "relevance"): _SHARES
+    | dict.fromkeys(("relevance", "low", "high"), RULES)
+    | {"rank": RANKS},
+    ("16", "released"): dict.fromkeys(("value", "low", "high", "two"), RULES),
     ("16", "agreement"): dict.fromkeys(("value", "low", "high"), SWAPS),
     ("18", "heads"): _SHARES,
     ("25", "said"): dict.fromkeys(("information", "shuffled"), CLUSTERS),
