@@ -60,7 +60,7 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def executed(monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
     """What notebooks were asked for; none is executed."""
     asked: list[tuple] = []
-    monkeypatch.setattr(notebooks, "execute", lambda *given: asked.append(given))
+    monkeypatch.setattr(notebooks, "execute", lambda *given: asked.append(given) or [])
     return asked
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_float_dtype, is_numeric_dtype
 
-from headbook import paths
+from headbook import paths, tables
 from headbook.formats import formatted
 from headbook.types import UserError
 
@@ -226,19 +226,11 @@ class _Table:
 
 
 def _table(reference: Reference, root: Path) -> _Table:
-    path = root / reference.page / f"{reference.table}.csv"
-    if not path.exists():
-        known = ", ".join(sorted(each.stem for each in path.parent.glob("*.csv"))) or "no tables"
-        raise UserError(f"{reference}: page {reference.page} has {known}")
-    return _indexed(reference.page, reference.table, root, path.stat().st_mtime_ns)
+    recorded = tables.entries(reference.page, root).get(reference.table, {}).get("sha256", "")
+    return _indexed(reference.page, reference.table, root, recorded)
 
 
 @cache
-def _indexed(page: str, name: str, root: Path, stamp: int) -> _Table:
-    """Each table once, as long as its file does not change."""
-    return _Table(_published(page, name, root))
-
-
-def _published(page: str, name: str, root: Path) -> pd.DataFrame:
-    """One published table. To be `headbook.results.published`, which checks its digest."""
-    return pd.read_csv(root / page / f"{name}.csv", keep_default_na=False, na_values=[""])
+def _indexed(page: str, name: str, root: Path, digest: str) -> _Table:
+    """Each table once, as long as its digest stays; UserError for one that has another."""
+    return _Table(tables.typed(page, name, root))

@@ -42,6 +42,14 @@ def _seconds(minutes: float | None) -> float:
     return 60 * (minutes or math.inf)
 
 
+def _as_published(differing: list[str]) -> None:
+    """Prints a line for each difference; status 1 where there is one."""
+    for line in differing:
+        typer.secho(f"not as published: {line}", err=True, fg="red")
+    if differing:
+        raise typer.Exit(1)
+
+
 def _alone(command: str) -> None:
     """Only trainings are shared: elsewhere one process would wait for another for ever."""
     from headbook.training.processes import started_by_torchrun
@@ -91,11 +99,15 @@ def run(
 
     At `published` released models are measured now, and pages about models trained here read
     their published tables. At the other profiles results that the run store lacks are computed.
+
+    Status: 0, 1 where a value measured again is not as published, 2 for a mistake or a notebook
+    that failed.
     """
     with one_line_errors():
         from headbook.chapters import PUBLISHED
         from headbook.chapters.config import Config
-        from headbook.publishing.notebooks import execute
+        from headbook.publishing.notebooks import differences, execute
+        from headbook.tables import check
 
         _alone("run")
         asked = {"corpus": _from_anywhere(corpus), "size": size, "seed": seed}
@@ -104,7 +116,8 @@ def run(
         if given or profile != PUBLISHED:
             # Said now and once, not by every notebook after it has started.
             Config(profile, **given).models()
-        execute(names, profile, given, workers)
+        check()
+        _as_published(differences(execute(names, profile, given, workers)))
 
 
 @app.command()
@@ -388,11 +401,19 @@ def look(
 
 @app.command()
 def book() -> None:
-    """Builds the HTML book and prints where it is."""
-    with one_line_errors():
-        from headbook.publishing.book import build
+    """Builds the HTML book and prints where it is.
 
+    Status: 0, 1 where a page measured a value that is not as published, 2 for a mistake.
+    """
+    with one_line_errors():
+        from headbook import paths
+        from headbook.publishing.book import build
+        from headbook.publishing.notebooks import differences_of
+        from headbook.tables import check
+
+        check()
         typer.echo(build())
+        _as_published(differences_of(sorted(paths.EXECUTED.glob("*.ipynb"))))
 
 
 @app.command()

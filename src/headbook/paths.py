@@ -1,9 +1,11 @@
 """Where things are. The only module that reads the environment."""
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DATA = REPOSITORY / "data"
@@ -32,6 +34,20 @@ def runs() -> Path:
 def repository_address() -> str:
     """HEADBOOK_REPOSITORY, the address of a published fork; empty where it is not set."""
     return os.environ.get("HEADBOOK_REPOSITORY", "")
+
+
+def publishing() -> dict[str, Any] | None:
+    """Page and parameters of the publication that this process is part of; None without one.
+
+    HEADBOOK_PUBLISHING, which `headbook publish` sets for the notebook that it runs.
+    """
+    given = os.environ.get("HEADBOOK_PUBLISHING")
+    return json.loads(given) if given else None
+
+
+def to_publish(page: str, parameters: Mapping[str, Any]) -> dict[str, str]:
+    """The variable for a process that publishes a page's tables."""
+    return {"HEADBOOK_PUBLISHING": json.dumps({"page": page, "parameters": parameters})}
 
 
 def variables() -> dict[str, str]:

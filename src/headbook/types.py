@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+COMPARED = "application/vnd.headbook.compared+json"
+"""Type of a notebook's output that says how many values were measured again, for the runner."""
+
 
 class Kind(StrEnum):
     """The three kinds of attention in an encoder-decoder."""

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from published import plant
 
 from headbook.chapters import chapter as declared
+from headbook.chapters import results
 from headbook.chapters.chapter import Chapter, chapters, find, given_in, module_of
 from headbook.chapters.comparing import beside_published, compare
 from headbook.chapters.page import Page, add_model, open_page, publish_chapter
@@ -112,12 +114,20 @@ def test_what_is_measured_again_equals_what_is_published(
 def test_a_planted_difference_turns_the_comparison_red(
     toy: Chapter, home: str, tmp_path: Path
 ) -> None:
-    file = published(toy, tmp_path) / "released.csv"
-    file.write_text(file.read_text().replace("1.098", "1.198"))
+    published(toy, tmp_path)
+    known = results.published(toy.name, "released", tmp_path).tables["released"]
+    plant(tmp_path, "released", toy.name, {"released": known.replace(1.098, 1.198)})
     page = opened(home, tmp_path)
     assert not page.comparison.equal
     assert "released, b: value is 1.098 now, 1.198 published" in str(page.comparison)
     assert "not as published" not in str(page.comparison)
+
+
+def test_a_table_cut_in_half_opens_no_page(toy: Chapter, home: str, tmp_path: Path) -> None:
+    file = published(toy, tmp_path) / "released.csv"
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:2]))
+    with pytest.raises(UserError, match=r"98/released\.csv"):
+        opened(home, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from published import plant
 
 from headbook import paths
 from headbook.claims.gates import closed, parsed, weak
@@ -30,10 +31,8 @@ def evidence(tmp_path):
     """A function that publishes one table and gives the evidence."""
 
     def publish(study, name, frame):
-        folder = tmp_path / study
-        folder.mkdir(exist_ok=True)
-        pd.DataFrame(frame).to_csv(folder / f"{name}.csv", index=False)
-        return Evidence(tmp_path)
+        plant(tmp_path, "laptop", study, {name: pd.DataFrame(frame)})
+        return Evidence(tmp_path / "laptop")
 
     return publish
 
@@ -97,9 +96,7 @@ def test_a_model_has_converged_when_a_fifth_more_updates_hardly_moved_it(evidenc
 def test_the_long_training_is_known_by_its_snapshots(tmp_path, last, shut):
     """Those of page 26, which are published beside the profiles; some have no BLEU."""
     ways = checkpoints(NAN, 10, 20, 25, 30.0, last)
-    folder = tmp_path / "released" / "26_when_heads_specialise"
-    folder.mkdir(parents=True)
-    pd.DataFrame(ways).to_csv(folder / "ways.csv", index=False)
+    plant(tmp_path, "released", "26_when_heads_specialise", {"ways": pd.DataFrame(ways)})
     found = closed(gated(Gate.CONVERGED), row(), Evidence(tmp_path / "laptop"))
     assert bool(found) is shut
 
@@ -124,10 +121,9 @@ def test_a_language_model_has_to_have_learnt_its_text(evidence, nats, shut):
 @pytest.mark.parametrize(("count", "shut"), [(2, False), (0, True)])
 def test_roles_of_released_models_are_those_that_page_11_counted(tmp_path, count, shut):
     """They lie beside the tables of the profile, under the released models' own name."""
-    folder = tmp_path / "released" / "11_confidence_and_roles"
-    folder.mkdir(parents=True)
     counts = {"role": ["syntactic", "rare"], "count": [count, 0], "model": MODEL}
-    pd.DataFrame(counts).to_csv(folder / "role_counts.csv", index=False)
+    found = {"role_counts": pd.DataFrame(counts)}
+    plant(tmp_path, "released", "11_confidence_and_roles", found)
     known = Evidence(tmp_path / "laptop")
     assert bool(closed(gated(Gate.PRESENT, role="syntactic"), row(), known)) is shut
     assert closed(gated(Gate.PRESENT, role="rare"), row(), known)

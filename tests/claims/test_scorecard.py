@@ -6,6 +6,7 @@ import re
 
 import pandas as pd
 import pytest
+from published import plant
 
 from headbook import paths
 from headbook.claims import board, ledger, scorecard
@@ -24,9 +25,7 @@ def read_once(monkeypatch):
 
 
 def publish(root, *rows, profile="laptop", study=STUDY, columns=COLUMNS):
-    folder = root / profile / study
-    folder.mkdir(parents=True, exist_ok=True)
-    pd.DataFrame(list(rows), columns=list(columns)).to_csv(folder / "claims.csv", index=False)
+    plant(root, profile, study, {"claims": pd.DataFrame(list(rows), columns=list(columns))})
 
 
 def measured(claim=DOBJ, corpus="tatoeba-de", seed=0, value=0.7, low=0.65, high=0.75, base=0.4):
@@ -244,7 +243,7 @@ def test_a_fault_in_a_table_is_one_line_naming_it(tmp_path, rows, said):
     with pytest.raises(UserError) as fault:
         scorecard.page(tmp_path)
     line = str(fault.value)
-    assert said in line and f"laptop/{STUDY}/claims.csv" in line and "\n" not in line
+    assert said in line and f"laptop/{STUDY}/claims" in line and "\n" not in line
 
 
 def test_missing_and_unknown_columns_are_refused(tmp_path):
@@ -253,11 +252,11 @@ def test_missing_and_unknown_columns_are_refused(tmp_path):
         scorecard.read(load(), tmp_path)
 
 
-def test_an_empty_file_is_refused_and_an_empty_table_is_not(tmp_path):
+def test_a_truncated_file_is_refused_and_an_empty_table_is_not(tmp_path):
     publish(tmp_path)
     assert scorecard.read(load(), tmp_path).empty
-    (tmp_path / "laptop" / STUDY / "claims.csv").write_text("", encoding="utf-8")
-    with pytest.raises(UserError, match="not a readable table"):
+    (tmp_path / "13" / "summary.csv").write_text("", encoding="utf-8")
+    with pytest.raises(UserError, match=r"13/summary.csv"):
         scorecard.read(load(), tmp_path)
 
 

@@ -1,6 +1,5 @@
 """The plan of a profile: its operations against the model's, its hours against recorded ones."""
 
-import csv
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from headbook import paths
+from headbook import old_results
 from headbook.artefacts import catalogue, costs
 from headbook.artefacts.costs import SENTENCE, Device
 from headbook.artefacts.language import LanguageRun, SharingRun, given, initial, light
@@ -25,8 +24,7 @@ from headbook.training.config import TrainingConfig
 from headbook.training.precision import Precision
 from headbook.types import UserError
 
-PUBLISHED = paths.RESULTS / "laptop" / "10_corpora_and_models"
-WIDTHS = paths.RESULTS / "laptop" / "26_when_heads_specialise"
+PUBLISHED, WIDTHS = "10_corpora_and_models", "26_when_heads_specialise"
 THREAD_RATES = {"Intel(R) Xeon(R) Processor": 385 / 2, "AMD EPYC": 430.0}
 """GFLOP/s of one thread in bfloat16 products, of the processors the published models were trained
 on. The first: 350 to 420 on two cores, reference/budget.md, "Large matrix product, 2,048³". The
@@ -48,9 +46,8 @@ def told(config: Config, folder: Path, **given: float) -> list[str]:
 
 def recorded() -> Iterator[tuple[ModelRun, Device, float]]:
     """Every published model, what trained it, and the seconds its updates took."""
-    with (PUBLISHED / "curves.csv").open() as file:
-        curves = list(csv.DictReader(file))
-    for made in json.loads((PUBLISHED / "run.json").read_text())["runs"]:
+    curves = old_results.old_table(PUBLISHED, "laptop", "curves").to_dict("records")
+    for made in old_results.made(PUBLISHED, "laptop")["runs"]:
         config, hardware = made["ingredients"]["config"], made["hardware"]
         seed = str(config["training"]["seed"])
         rows = [row for row in curves if (row["corpus"], row["seed"]) == (config["corpus"], seed)]
@@ -82,7 +79,7 @@ def test_the_published_trainings_took_what_the_plan_says_within_a_factor_of_two(
 
 
 def test_so_did_those_of_other_widths_translation_included() -> None:
-    made = json.loads((WIDTHS / "run.json").read_text())["runs"]
+    made = old_results.made(WIDTHS, "laptop")["runs"]
     models = [each for each in made if each["ingredients"]["stage"]["name"] == "model"]
     found = {}
     for each in models:

@@ -22,7 +22,7 @@ def test_every_number_of_the_front_page_is_computed() -> None:
     values = yaml.safe_load(filled.split("---\n")[1])["myst"]["substitutions"]
     assert set(values) == set(front.PLACE.findall(text))
     chapter = find(13)
-    assert values["p13_verb_object"] == chapter.facts(published_tables(chapter))["verb_object"]
+    assert values["p13_verb_object"] == chapter.facts(published_tables(chapter.name))["verb_object"]
     shown = values["strip"].count("<a href=")
     counted = [values[mark] for mark in ("absent", "inconclusive")]
     assert shown == int(values["claims"]) > sum(map(int, counted)) > 0

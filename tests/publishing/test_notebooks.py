@@ -7,8 +7,8 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from headbook import paths
-from headbook.publishing import notebooks
+from headbook import paths, tables
+from headbook.publishing import notebooks, results
 from headbook.types import UserError
 
 pytestmark = pytest.mark.slow
@@ -111,15 +111,78 @@ def test_a_stranger_is_refused_before_anything_runs(
 
 
 def done(name: str, compared: int = 0, *differing: str, peak: float = 0.5) -> notebooks.Executed:
-    return notebooks.Executed(name, Path(), "p", 1.0, None, compared, differing, 1.0, peak)
+    return notebooks.Executed(
+        name,
+        Path(),
+        "p",
+        1.0,
+        None,
+        compared,
+        differing,
+        1.0,
+        peak,
+        rows=compared // 2,
+        published=1234,
+    )
 
 
 def test_the_run_ends_with_what_was_measured_again() -> None:
     equal = [done("11_a", 1200), done("12_b", 34, peak=1.26), done("13_c")]
     assert notebooks.summary(equal) == (
         "3 notebooks, the largest 12_b with 1.3 GB; "
-        "2 of them measured 1,234 values again: all equal to the published ones"
+        "2 of them measured 1,234 values again, 617 of 3,702 published rows (17%): all as published"
     )
     wrong = notebooks.summary([*equal, done("14_d", 5, "x is 1 now", "y is 2 now")])
-    assert wrong.endswith("1,239 values again: 2 differ from the published ones, on 14_d")
+    assert wrong.endswith("619 of 4,936 published rows (13%): 2 differ, on 14_d")
     assert notebooks.summary([done("13_c")]).endswith("none measured a published value again")
+
+
+MEASURES = """
+import headbook as hb
+frame = hb.table({"model": model, "sentences": sentences}, value=[value], bleu=[32.5])
+hb.publish(frame, "13/best")
+"""
+
+
+def moved(folder: Path) -> None:
+    """A page that measures in its notebook, and has no module."""
+    declared = 'model = "a"\nsentences = 40\nvalue = 0.5'
+    parameters = new_code_cell(declared, metadata={"tags": ["parameters"]}, id="parameters")
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    cells = [parameters, new_code_cell(MEASURES, id="measure")]
+    page = new_notebook(cells=cells, metadata={"kernelspec": kernel})
+    nbformat.write(page, folder / "13_moved.ipynb")
+    (folder / "parameters").mkdir()
+    (folder / "parameters" / "publish.yml").write_text("13: {sentences: 80}\n")
+    (folder / "parameters" / "smoke.yml").write_text("13: {sentences: 4}\n")
+
+
+def test_a_page_without_a_module_is_published_by_its_notebook_and_compared_after(
+    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Published at 40 and 80 sentences, run at these, then with a value raised by a point."""
+    templates, _ = folders
+    moved(templates)
+    kernel = "from headbook import paths; from pathlib import Path; "
+    kernel += f"paths.RESULTS = Path({str(tmp_path / 'results')!r})"
+    page = nbformat.read(templates / "13_moved.ipynb", as_version=4)
+    page.cells[1].source = kernel + page.cells[1].source
+    nbformat.write(page, templates / "13_moved.ipynb")
+    monkeypatch.setattr(paths, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
+    with pytest.raises(UserError, match="no parameter 'valeu'"):
+        list(results.published(results.chosen(["13"], None, "valeu"), None, None, {"valeu": 1}))
+    for given in ({}, {"sentences": 40}):
+        pages = results.chosen(["13"], None, "sentences" if given else None)
+        assert list(results.published(pages, None, None, given)) == [tmp_path / "results" / "13"]
+    assert tables.cells(13, "best")["sentences"].tolist() == ["80", "40"]
+    made = tables.entries(13)["best"]["made"]
+    assert [each["parameters"]["sentences"] for each in made] == [80, 40]
+    (equal,) = notebooks.execute(["13"], "published", {})
+    assert (equal.compared, equal.rows, equal.differing) == (2, 1, ())
+    (other,) = notebooks.execute(["13"], "smoke", {})
+    assert (other.compared, other.rows) == (0, 0)
+    (wrong,) = notebooks.execute(["13"], "published", {"value": 0.51})
+    (line,) = notebooks.differences([wrong])
+    assert line == "13/best, a; 40: value is 0.51 now, 0.5 published"
+    assert notebooks.differences_of([wrong.path]) == [line]

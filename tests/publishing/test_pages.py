@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from published import plant
 
 from headbook.artefacts.encoders import ENCODER
 from headbook.artefacts.language import LANGUAGE
@@ -40,9 +41,8 @@ def test_a_deviation_has_an_id_of_its_own(entries: str, tmp_path: Path) -> None:
 def test_status_lists_pages_versions_and_published_runs(tmp_path: Path) -> None:
     copy = tmp_path / "10_page.ipynb"
     record_of(copy).write_text(json.dumps({"profile": "quick", "seconds": 61.4}), "utf-8")
-    run = tmp_path / "results" / "laptop" / "syntactic_heads" / "run.json"
-    run.parent.mkdir(parents=True)
-    run.write_text(json.dumps({"commit": "abc", "hardware": {"cores": 2, "gpu": None}}), "utf-8")
+    made = {"commit": "abc", "hardware": {"cores": 2, "gpu": None}}
+    plant(tmp_path / "results", "laptop", "syntactic_heads", **made)
     text = pages.status([copy, tmp_path / "11_hand.ipynb"], tmp_path / "results")
     assert "| quick | 61 |" in text
     assert "executed by hand" in text
@@ -52,10 +52,8 @@ def test_status_lists_pages_versions_and_published_runs(tmp_path: Path) -> None:
 
 def published(results: Path, profile: str, study: str, *made: dict) -> None:
     """A study's record at a profile, with those of the trainings it read."""
-    file = results / profile / study / "run.json"
-    file.parent.mkdir(parents=True)
     run = {"commit": "c0", "date": "2026-01-02", "hardware": {"cores": 2, "processor": "P"}}
-    file.write_text(json.dumps(run | {"runs": list(made)}), "utf-8")
+    plant(results, profile, study, **run, runs=list(made))
 
 
 def training(corpus: str, seconds: float, **hardware: object) -> dict:

@@ -18,7 +18,7 @@ from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.page import _added
 from headbook.chapters.profile import PROFILES
-from headbook.chapters.results import folder, published
+from headbook.chapters.results import published
 from headbook.chapters.specialised_heads import (
     _trained_confidence_and_roles as confidence_and_roles,
 )
@@ -31,6 +31,7 @@ from headbook.publishing import results
 from headbook.publishing.results import chosen
 from headbook.publishing.results import published as computed
 from headbook.runs.store import Ingredients, Stage, Store
+from headbook.tables import folder
 from headbook.types import UserError
 
 
@@ -65,7 +66,7 @@ def planted(number: int):
 def test_each_named_page_gets_its_tables(root: Path):
     folders = publish(["12", "confidence_and_roles"], "smoke")
     names = ["11_confidence_and_roles", "12_relative_positions"]
-    assert folders == [root / "results" / "smoke" / name for name in names]
+    assert folders == [root / "results" / name for name in ("11", "12")]
     for name, number in zip(names, (11, 12), strict=True):
         assert published(name, "smoke").tables["numbers"]["number"].tolist() == [number]
 
@@ -85,7 +86,7 @@ def test_the_model_of_a_profile_that_joins_another_is_added_to_its_tables_by_nam
 
     monkeypatch.setattr(confidence_and_roles, "trained_here", trained_here)
     publish(["11"], "smoke")
-    assert publish(["11"], "later") == [root / "results" / "smoke" / "11_confidence_and_roles"]
+    assert publish(["11"], "later") == [root / "results" / "11"]
     found = published("11_confidence_and_roles", "smoke")
     assert found.tables["numbers"]["model"].tolist() == ["other", "controlled-svo-16"]
     assert found.run["config"]["profile"] == "smoke"
@@ -100,9 +101,9 @@ def test_what_a_page_read_is_recorded_with_it_and_nothing_else(
     """Of two pages in one process; a run that lies in the store unread is no part of either."""
     Store.default().get(Ingredients(Stage("other", 1), None, {}, {}), lambda folder: None)
     monkeypatch.setattr(relative_positions, "trained_here", lambda config, store: {})
-    where, unread = publish(["11", "12"], "smoke")
-    assert json.loads((unread / "run.json").read_text())["runs"] == []
-    record = json.loads((where / "run.json").read_text())
+    publish(["11", "12"], "smoke")
+    assert published("12_relative_positions", "smoke").run["runs"] == []
+    record = published("11_confidence_and_roles", "smoke").run
     assert record["config"]["profile"] == "smoke"
     assert [made["ingredients"]["config"]["training"]["seed"] for made in record["runs"]] == [0]
     assert record["runs"][0]["ingredients"]["stage"]["name"] == "model"
@@ -126,11 +127,11 @@ def test_publishing_stops_in_time_and_goes_on_from_there(
     )
     cut = CliRunner().invoke(app, ["publish", "11", "12", "--profile", "smoke", "--minutes", "60"])
     where, said = cut.stdout.splitlines()
-    assert cut.exit_code == 3 and where.endswith("11_confidence_and_roles")
+    assert cut.exit_code == 3 and where.endswith("11")
     assert said.endswith(": headbook publish 12 --profile smoke --minutes 60")
-    assert not folder("12_relative_positions", "smoke").exists()
+    assert not folder("12_relative_positions").exists()
     again = CliRunner().invoke(app, said.partition(": headbook ")[2].split())
-    assert again.exit_code == 0 and again.stdout.endswith("12_relative_positions\n")
+    assert again.exit_code == 0 and again.stdout.endswith("12\n")
 
 
 @pytest.mark.parametrize("minutes", ["0", "-1", "nan"])

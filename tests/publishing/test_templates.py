@@ -74,5 +74,5 @@ def test_parameters_as_a_file_are_those_that_the_page_reads(profile: str | None)
 
 def test_parameters_of_no_profile_are_refused() -> None:
     template = templates.templates()[0]
-    with pytest.raises(UserError, match="'lptop': give one of full, laptop, long, quick"):
+    with pytest.raises(UserError, match="'lptop': give one of full, laptop, long, publish, quick"):
         templates.as_yaml(template, "lptop")

@@ -13,9 +13,14 @@ from headbook.runs import record
 @pytest.fixture(autouse=True)
 def asked_anew() -> Iterator[None]:
     """A process asks once for its commit; a test for its own folder's."""
-    record.commit.cache_clear()
+    forget()
     yield
+    forget()
+
+
+def forget() -> None:
     record.commit.cache_clear()
+    record.changed.cache_clear()
 
 
 def test_versions_name_what_is_there_and_what_is_not(monkeypatch: pytest.MonkeyPatch):
@@ -41,8 +46,8 @@ def test_the_commit_says_when_the_source_differs(tmp_path: Path, monkeypatch: py
     assert len(clean) == 12 and int(clean, 16) >= 0
     (tmp_path / "src" / "a.py").write_text("2\n")
     assert record.commit() == clean, "the code that this process has imported"
-    record.commit.cache_clear()
-    assert record.commit() == clean + "+"
+    forget()
+    assert record.commit() == clean + "+" and record.changed() == ["src/a.py"]
 
 
 def test_a_machine_without_git_is_no_error(monkeypatch: pytest.MonkeyPatch):

@@ -5,20 +5,20 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-CLAIMS = "claims"
+from headbook.chapters.results import CLAIM
+from headbook.old_results import CLAIMS, SUMMARY
+from headbook.tolerances import as_key, is_compared, same, tolerance
+
 SUBJECT = ("model", "text")
-SECONDS = "seconds"
-"""The column of times, which differ from run to run and are not compared."""
-TOLERANCE = 2e-3
-"""Published numbers have five digits, and another processor's rounding can move an argmax."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Number of cells compared, and the first that differ, one line each."""
+    """Number of cells and of rows compared, and every cell that differs, one line each."""
 
     cells: int
     differing: tuple[str, ...] = ()
+    rows: int = 0
 
     @property
     def equal(self) -> bool:
@@ -26,35 +26,42 @@ class Comparison:
 
     def __str__(self) -> str:
         if not self.cells and self.equal:
-            return "nothing of it is published"
+            return "no published rows of these settings"
         if self.equal:
             return f"equal ({self.cells:,} values)"
         return f"{len(self.differing)} of {self.cells:,} values differ: {self.differing[0]}"
 
 
 def compare(
-    live: Mapping[str, pd.DataFrame], published: Mapping[str, pd.DataFrame], keys: Sequence[str]
+    live: Mapping[str, pd.DataFrame],
+    published: Mapping[str, pd.DataFrame],
+    keys: Sequence[str],
+    page: str = "",
 ) -> Comparison:
     """Rows measured now against published rows with the same values in the key columns.
 
-    Within one key, rows are compared in their order: numbers within TOLERANCE (also as a share of
-    the number), all else exactly, times not at all. Measurements that were never published are not
-    compared, nor are claims beside any such measurement: their rows do not name the settings.
+    Claims are compared row by row, by what names them. Within one key, rows of other tables are
+    compared in their order: numbers within the tolerance of their column (see `tolerances`), all
+    else exactly, times not at all. Measurements that were never published are not compared, nor are
+    claims beside any such measurement: their rows do not name the settings.
     """
-    cells, differing = 0, []
+    cells, rows, differing = 0, 0, []
     shared = {name: table for name, table in live.items() if name in published}
     if any(_groups(table, keys).keys() - _groups(published[name], keys).keys()
            for name, table in shared.items() if name != CLAIMS):  # fmt: skip
         shared.pop(CLAIMS, None)
     for name, table in shared.items():
-        others = _groups(published[name], keys)
-        for key, rows in _groups(table, keys).items():
+        mine = CLAIM if name == CLAIMS else keys
+        others = _groups(published[name], mine)
+        for key, found in _groups(table, mine).items():
             if key not in others:
                 continue
-            count, wrong = _rows(rows, others[key])
-            cells += count
-            differing += [f"{name}, {', '.join(map(str, key))}: {line}" for line in wrong]
-    return Comparison(cells, tuple(differing))
+            at = (page, SUMMARY if name == CLAIMS else name)
+            count, wrong = _rows(found, others[key], at)
+            cells, rows = cells + count, rows + len(found)
+            row = "; ".join(map(str, key))
+            differing += [f"{page and page + '/'}{at[1]}, {row}: {line}" for line in wrong]
+    return Comparison(cells, tuple(differing), rows)
 
 
 def beside_published(
@@ -80,28 +87,23 @@ def _groups(table: pd.DataFrame, keys: Sequence[str]) -> dict[tuple, pd.DataFram
     named = [name for name in keys if name in table]
     if not named:
         return {(): table}
-    return {key: rows for key, rows in table.groupby(named, sort=False, dropna=False)}
+    places: dict[tuple[str, ...], list[int]] = {}
+    for place, row in enumerate(table[named].itertuples(index=False)):
+        places.setdefault(tuple(map(as_key, row)), []).append(place)
+    return {key: table.iloc[found] for key, found in places.items()}
 
 
-def _rows(live: pd.DataFrame, published: pd.DataFrame) -> tuple[int, list[str]]:
+def _rows(
+    live: pd.DataFrame, published: pd.DataFrame, at: tuple[str, str]
+) -> tuple[int, list[str]]:
     if len(live) != len(published):
         return 1, [f"{len(live)} rows now, {len(published)} published"]
     wrong = []
-    shared = [name for name in live if name in published and name != SECONDS]
+    shared = [name for name in live if name in published and is_compared(*at, name)]
     for name in shared:
-        pairs = zip(live[name], published[name], strict=True)
-        wrong += [f"{name} is {now} now, {then} published" for now, then in pairs
-                  if not _same(now, then)]  # fmt: skip
+        allowed = tolerance(*at, name)
+        pairs = enumerate(zip(live[name], published[name], strict=True), start=1)
+        wrong += [f"{name} is {now} now, {then} published" + f" (row {row})" * (len(live) > 1)
+                  for row, (now, then) in pairs if not same(now, then, allowed)]  # fmt: skip
     wrong += [f"no column {name} is published" for name in live if name not in published]
     return len(live) * len(shared), wrong
-
-
-def _same(now: object, then: object) -> bool:
-    now, then = (None if each == "" else each for each in (now, then))  # a CSV has one empty cell
-    if pd.isna(now) or pd.isna(then):
-        return bool(pd.isna(now) and pd.isna(then))
-    if isinstance(now, str) or isinstance(then, str):
-        return str(now) == str(then)
-    if float(now).is_integer() and float(then).is_integer():
-        return bool(now == then)
-    return abs(now - then) <= TOLERANCE * max(1.0, abs(then))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from headbook.chapters import COMPARED
+from headbook import old_results
 from headbook.chapters.chapter import Chapter, Facts, Tables, find, given_in, plain
 from headbook.chapters.claims import judged
 from headbook.chapters.comparing import Comparison, beside_published, compare
@@ -29,7 +29,7 @@ from headbook.claims.gates import RELEASED
 from headbook.claims.verdict import COLUMNS, Verdict
 from headbook.looking.load import of_the_book
 from headbook.runs.store import Store
-from headbook.types import UserError
+from headbook.types import COMPARED, UserError
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Page:
             hours = f"{made.get('seconds', 0) / 3600:.2f}"
             took = "" if hours == "0.00" else f", {hours} hours"  # all of it came from the store
             lines.append(
-                f"Published tables <code>data/results/{kept.profile}/{name}</code>: "
+                f"Published tables <code>data/results/{name[:2]}</code>: "
                 f"<code>headbook publish {number} --profile {kept.profile}</code>, commit "
                 f"{made['commit']}, {made['date'][:10]}, {machine(made['hardware'])}{took}."
             )
@@ -161,7 +161,9 @@ def open_page(
     seconds = time.monotonic() - began
     released, trained = _published(chapter.name, root)
     known = released.tables if released else {} if trained else live
-    comparison = compare(live, known, chapter.keys) if released else Comparison(0)
+    comparison = Comparison(0)
+    if released:
+        comparison = compare(live, known, chapter.keys, f"{chapter.number:02d}")
     tables = _joined(known, trained.tables if trained else {})
     facts = chapter.facts(tables)
     facts |= {"verdicts": _counted(judged(chapter.name, _claims(tables)).counted)}
@@ -175,9 +177,9 @@ def open_page(
     return page
 
 
-def published_tables(chapter: Chapter, root: Path | None = None) -> Tables:
-    """A chapter's published tables, of released models and of those trained here."""
-    released, trained = _published(chapter.name, root)
+def published_tables(name: str, root: Path | None = None) -> Tables:
+    """A page's published tables, of released models and of those trained here."""
+    released, trained = _published(name, root)
     return _joined(released.tables if released else {}, trained.tables if trained else {})
 
 
@@ -256,11 +258,8 @@ def _computed(chapter: Chapter, given: Mapping[str, Any]) -> tuple[Tables, dict[
 
 def _published(name: str, root: Path | None) -> tuple[Published | None, Published | None]:
     """Tables published for released models, and for models trained here at the largest profile."""
-    try:
-        released = published(name, RELEASED, root)
-    except UserError:
-        released = None
-    return released, largest_published(name, root)
+    there = old_results.made(name, RELEASED, root) is not None
+    return published(name, RELEASED, root) if there else None, largest_published(name, root)
 
 
 def _joined(released: Tables, trained: Tables) -> Tables:
@@ -288,5 +287,6 @@ def _glue(page: Page) -> None:
     facts = {**page.facts, "measured_again": str(page.comparison)}
     for name, value in facts.items():
         glue(name, value, display=False)
-    compared = {"cells": page.comparison.cells, "differing": list(page.comparison.differing)}
+    found = page.comparison
+    compared = {"cells": found.cells, "rows": found.rows, "differing": list(found.differing)}
     display({COMPARED: compared, "text/plain": str(page.comparison)}, raw=True)

@@ -1,7 +1,5 @@
-"""Published results: a page's tables under data/results, with the record of what made them."""
+"""Published results of pages that have not moved: tables by profile, in their former names."""
 
-import json
-import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -10,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from headbook import paths
+from headbook import old_results
+from headbook import tables as files
 from headbook.chapters.chapter import Tables
 from headbook.claims.ledger import PROFILES
 from headbook.runs import record
@@ -18,8 +17,6 @@ from headbook.types import UserError
 
 CLAIM = ("claim", "model", "corpus", "target", "seed")
 """Columns that name a row of a page's claims."""
-DIGITS = 5
-"""Significant digits kept: the intervals of every measure are wider."""
 
 
 @dataclass(frozen=True)
@@ -38,34 +35,25 @@ def machine(hardware: Mapping[str, Any]) -> str:
     return gpu or f"{cores} cores, {hardware.get('processor', 'processor unknown')}"
 
 
-def folder(study: str, profile: str, root: Path | None = None) -> Path:
-    return (root or paths.RESULTS) / profile / study
-
-
-def _record(study: str, profile: str, root: Path | None) -> Path:
-    return folder(study, profile, root) / "run.json"
-
-
 def published(study: str, profile: str = "laptop", root: Path | None = None) -> Published:
     """The published tables; UserError where the page was never published at that profile."""
-    where, record_file = folder(study, profile, root), _record(study, profile, root)
-    if not record_file.exists():
+    run = old_results.made(study, profile, root)
+    if run is None:
         raise UserError(
             f"{study} has no published results at profile {profile}; "
             f"`headbook publish {study} --profile {profile}` makes them"
         )
-    run = json.loads(record_file.read_text())
-    text = run.get("text_columns", {})
+    text = old_results.text_columns(study, profile, root)
     tables = {
-        path.stem: pd.read_csv(path, dtype=dict.fromkeys(text.get(path.stem, ()), str))
-        for path in sorted(where.glob("*.csv"))
+        name: pd.read_csv(StringIO(_csv(table)), dtype=dict.fromkeys(text[name], str))
+        for name, table in old_results.old_cells(study, profile, root).items()
     }
-    return Published(study, profile, tables, run)
+    return Published(study, profile, tables, {**run, "text_columns": text})
 
 
 def largest_published(study: str, root: Path | None = None) -> Published | None:
     """The page at the largest profile it was published at; None where it never was."""
-    found = (name for name in reversed(PROFILES) if _record(study, name, root).exists())
+    found = (name for name in reversed(PROFILES) if old_results.made(study, name, root))
     return next((published(study, name, root) for name in found), None)
 
 
@@ -81,17 +69,17 @@ def write(
     kept = {
         "study": study, **_circumstances(),
         # A column of "+1" and "-1" would come back as numbers.
-        "text_columns": {name: _text_columns(table) for name, table in tables.items()},
+        "text_columns": {name: files.text_columns(table) for name, table in tables.items()},
         **described,
     }  # fmt: skip
-    files = {name: _csv(table) for name, table in tables.items()}
-    if stay and "claims" in files and _record(study, profile, root).exists():
-        before = published(study, profile, root).run
-        claims = _written(folder(study, profile, root))["claims"]
+    cells = {name: _cells(table) for name, table in tables.items()}
+    before = old_results.made(study, profile, root)
+    if stay and "claims" in cells and before:
+        claims = old_results.old_table(study, profile, "claims", root)
         old = claims[claims["claim"].isin(stay)]
-        files["claims"] = _csv(pd.concat([_cells(files["claims"]), old]).fillna(""))
+        cells["claims"] = pd.concat([cells["claims"], old]).fillna("")
         kept["added"] = _records_of(sorted(set(old["claim"])), before)
-    return _replace(folder(study, profile, root), files, kept)
+    return _save(study, profile, cells, kept, root)
 
 
 def _records_of(claims: Sequence[str], before: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -117,7 +105,7 @@ def add(
     UserError where the page was never published, and for a table that it was published without.
     """
     before = published(study, profile, root)
-    cells = _written(folder(study, profile, root))
+    cells = old_results.old_cells(study, profile, root)
     text = before.run.get("text_columns", {})
     for name, table in tables.items():
         if not {"model", "corpus"} & set(table):
@@ -125,20 +113,20 @@ def add(
         if name not in cells:
             raise UserError(f"no table {name!r} is published of {study}: publish the whole page")
         if "model" in table:
-            new = _cells(_csv(table[_of(table, model)]))
+            new = _cells(table[_of(table, model)])
             known = cells[name]
             others = known[~_of(known, model)] if "model" in known else known
         else:
-            new = _cells(_csv(table))
+            new = _cells(table)
             others = cells[name][~cells[name]["corpus"].isin(new["corpus"])]
         cells[name] = pd.concat([others, new], ignore_index=True).fillna("")
         further = set(new) - set(others)
-        of_further = [each for each in _text_columns(table) if each in further]
+        of_further = [each for each in files.text_columns(table) if each in further]
         text[name] = [*text.get(name, ()), *of_further]
     earlier = [each for each in before.run.get("added", []) if each.get("model") != model]
     record_of = {"model": model, **_circumstances(), **described}
     kept = before.run | {"text_columns": text, "added": [*earlier, record_of]}
-    return _replace(folder(study, profile, root), {n: _csv(t) for n, t in cells.items()}, kept)
+    return _save(study, profile, cells, kept, root)
 
 
 def _of(table: pd.DataFrame, model: str) -> pd.Series:
@@ -160,10 +148,10 @@ def extend(
     where the page was never published, and for a table that lacks a published column.
     """
     before = published(study, profile, root)
-    cells = _written(folder(study, profile, root))
+    cells = old_results.old_cells(study, profile, root)
     text = before.run.get("text_columns", {})
     for name, table in tables.items():
-        new = _cells(_csv(table))
+        new = _cells(table)
         known = cells.get(name, new.iloc[:0])
         if lacking := set(known) - set(new):
             raise UserError(
@@ -178,12 +166,12 @@ def extend(
         stays = [key not in differ for key in _rows(known[same])]
         comes = [key in differ for key in named]
         cells[name] = pd.concat([known[stays], new[comes]], ignore_index=True)
-        of_further = [each for each in _text_columns(table) if each in further]
-        text |= {name: [*text[name], *of_further] if name in text else _text_columns(table)}
+        of_further = [each for each in files.text_columns(table) if each in further]
+        text |= {name: [*text[name], *of_further] if name in text else files.text_columns(table)}
     earlier = [each for each in before.run.get("added", []) if each.get("given") != given]
     record_of = {"given": dict(given), **_circumstances(), **described}
     kept = before.run | {"text_columns": text, "added": [*earlier, record_of]}
-    return _replace(folder(study, profile, root), {n: _csv(t) for n, t in cells.items()}, kept)
+    return _save(study, profile, cells, kept, root)
 
 
 def _rows(table: pd.DataFrame) -> list[tuple]:
@@ -197,43 +185,17 @@ def _circumstances() -> dict[str, Any]:
 
 
 def _csv(table: pd.DataFrame) -> str:
-    return table.to_csv(index=False, float_format=f"%.{DIGITS}g", lineterminator="\n")
+    return table.to_csv(index=False, lineterminator="\n")
 
 
-def _cells(csv: str) -> pd.DataFrame:
-    """Every cell as it is written."""
-    return pd.read_csv(StringIO(csv), dtype=str, keep_default_na=False)
+def _cells(table: pd.DataFrame) -> pd.DataFrame:
+    """Every cell as it is published."""
+    return files.read_cells(files.csv(table))
 
 
-def _written(where: Path) -> Tables:
-    """The tables of a folder, every cell as it is written."""
-    return {path.stem: _cells(path.read_text("utf-8")) for path in sorted(where.glob("*.csv"))}
-
-
-def _replace(where: Path, files: Mapping[str, str], kept: dict[str, Any]) -> Path:
-    """Tables and record take the place of earlier ones, when all is written."""
-    aside = where.with_suffix(".partial")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    for name, csv in files.items():
-        (aside / f"{name}.csv").write_text(csv, "utf-8")
-    (aside / "run.json").write_text(as_text(kept))
-    shutil.rmtree(where, ignore_errors=True)
-    aside.rename(where)
-    return where
-
-
-def as_text(run: Mapping[str, Any]) -> str:
-    """A record as JSON: one line per entry, and one per element of a list of records."""
-    entries = (f" {json.dumps(name)}: {_entry(value)}" for name, value in run.items())
-    return "{\n" + ",\n".join(entries) + "\n}\n"
-
-
-def _entry(value: Any) -> str:
-    if isinstance(value, list) and any(isinstance(each, dict) for each in value):
-        return "[\n" + ",\n".join(f"  {json.dumps(each)}" for each in value) + "\n ]"
-    return json.dumps(value)
-
-
-def _text_columns(table: pd.DataFrame) -> list[str]:
-    return list(table.select_dtypes(exclude=["number", "bool"]).columns)
+def _save(
+    study: str, profile: str, cells: Tables, kept: Mapping[str, Any], root: Path | None
+) -> Path:
+    """Tables and record take the place of those of the profile."""
+    run = {name: value for name, value in kept.items() if name != "text_columns"}
+    return old_results.save(study, profile, cells, kept["text_columns"], run, root)

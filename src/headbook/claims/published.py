@@ -6,12 +6,14 @@ gives rows like those of a claims table, or nothing where the tables do not tell
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
+from headbook.old_results import old_table
 from headbook.statistics import share_not_below
 
 Made = TypeVar("Made")
@@ -25,7 +27,10 @@ ON_VALIDATION = "best on the validation set"
 
 @dataclass(frozen=True)
 class Evidence:
-    """The tables of one profile: those at hand (by study and name), then the published ones."""
+    """The tables of one profile: those at hand (by study and name), then the published ones.
+
+    `folder` is the folder of results and, as its last part, the profile.
+    """
 
     folder: Path
     at_hand: Mapping[str, Mapping[str, pd.DataFrame]] = field(default_factory=dict)
@@ -35,8 +40,11 @@ class Evidence:
         """One table of a study; empty where there is none."""
         if name in (tables := self.at_hand.get(study, {})):
             return tables[name]
-        path = self.folder / study / f"{name}.csv"
-        return self.once(path, lambda: pd.read_csv(path) if path.exists() else pd.DataFrame())
+        return self.once((study, name), lambda: self._read(study, name))
+
+    def _read(self, study: str, name: str) -> pd.DataFrame:
+        cells = old_table(study, self.folder.name, name, self.folder.parent)
+        return pd.DataFrame() if cells is None else pd.read_csv(StringIO(cells.to_csv(index=False)))
 
     def rows(self, study: str, name: str, **of: object) -> pd.DataFrame:
         """The rows of a table that have these values, compared as text."""

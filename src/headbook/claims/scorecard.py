@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from headbook import paths
+from headbook import old_results, paths
 from headbook.claims import board, cells
 from headbook.claims.gates import RELEASED, parsed
 from headbook.claims.ledger import PROFILES, Claim, Ledger, load
@@ -21,7 +21,7 @@ TIDY = (
 
 
 def page(results_root: Path, pages: str = "../notebooks", ledger: Ledger | None = None) -> str:
-    """The scorecard page in MyST Markdown, from <results_root>/<profile>/<study>/claims.csv.
+    """The scorecard page in MyST Markdown, from the tables of claims in <results_root>.
 
     `pages` is where the pages are, from this one, for the links. UserError when a results
     table has a fault.
@@ -99,38 +99,28 @@ def read(ledger: Ledger, results_root: Path) -> pd.DataFrame:
     """All published claims tables under a results folder, with the columns profile and COLUMNS.
 
     The rows of a claim whose ledger entry has a `value` come from the cells that it names.
-    No folder and no table give an empty frame. UserError, naming the file, for a missing or unknown
-    column, a number that is none, an unknown claim, a claim of another study, a row given twice or
-    given beside cells.
+    No folder and no table give an empty frame. UserError, naming the table, for a missing or
+    unknown column, a number that is none, an unknown claim, one of another study, a row given twice
+    or given beside cells.
     """
     empty = pd.DataFrame(columns=["profile", *COLUMNS, *OPTIONAL])
-    tables = [
-        _table(ledger, path).assign(profile=profile)
-        for profile in PROFILES
-        for path in sorted((results_root / profile).glob("*/claims.csv"))
-    ]
     judged_at = {claim.id: claim.profile for claim in ledger.claims}
-    for path in sorted((results_root / RELEASED).glob("*/claims.csv")):
-        table = _table(ledger, path)  # of no profile: they stand with the models they are beside
-        tables.append(table.assign(profile=table["claim"].map(judged_at)))
+    tables = []
+    for profile in (*PROFILES, RELEASED):
+        for study in old_results.studies(profile, results_root):
+            table = old_results.old_table(study, profile, old_results.CLAIMS, results_root)
+            if table is not None:
+                table = checked(ledger, table, study, f"{profile}/{study}/{old_results.CLAIMS}")
+                # Released models are of no profile: they stand with the models they are beside.
+                at = table["claim"].map(judged_at) if profile == RELEASED else profile
+                tables.append(table.assign(profile=at))
     pointed = {claim.id: claim for claim in ledger.claims if claim.value}
     for name in {name for table in tables for name in table["claim"]} & pointed.keys():
-        raise UserError(
-            f"claim {name} has cells in the ledger and rows in a claims.csv: delete these"
-        )
+        raise UserError(f"claim {name} has cells in the ledger and published rows: delete these")
     for claim in pointed.values():
         tables.append(cells.rows(claim, results_root).assign(profile=claim.profile))
     filled = [table for table in tables if not table.empty]
     return pd.concat(filled, ignore_index=True).reindex(columns=empty.columns) if filled else empty
-
-
-def _table(ledger: Ledger, path: Path) -> pd.DataFrame:
-    named = "/".join(path.parts[-3:])
-    try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as fault:
-        raise UserError(f"{named}: not a readable table ({fault}); publish it again") from None
-    return checked(ledger, table, path.parent.name, named)
 
 
 def checked(ledger: Ledger, table: pd.DataFrame, study: str, named: str) -> pd.DataFrame:

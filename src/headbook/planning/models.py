@@ -1,6 +1,5 @@
 """The catalogue as a list: every model of the book, its published results, where it is."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from headbook.artefacts.model import TRAINED
 from headbook.artefacts.recipe import Recipe, Task
 from headbook.claims.gates import SMALL_BLEU, moved
 from headbook.claims.published import Evidence
+from headbook.old_results import made
 from headbook.released import catalogue as released
 from headbook.runs.canonical import canonical
 from headbook.runs.store import Store
@@ -48,12 +48,11 @@ class Known:
 def _published(profile: str) -> Iterator[tuple[str, float, str]]:
     """Config, cased BLEU of the first test set, and convergence of a profile's models."""
     evidence = Evidence(paths.RESULTS / profile)
-    file = evidence.folder / TRAINED_PAGE / "run.json"
-    record = json.loads(file.read_text()) if file.exists() else {"runs": []}
+    record = made(TRAINED_PAGE, profile) or {"runs": []}
     added = record.get("added", [])
-    made = [(each, "") for each in record["runs"]]
-    made += [(each, one["model"]) for one in added for each in one.get("runs", [])]
-    for each, name in made:
+    runs = [(each, "") for each in record["runs"]]
+    runs += [(each, one["model"]) for one in added for each in one.get("runs", [])]
+    for each, name in runs:
         ingredients = each["ingredients"]
         if ingredients["stage"]["name"] != TRAINED.name:
             continue

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from math import ceil
 from textwrap import wrap
 from typing import NamedTuple
 
@@ -171,7 +172,7 @@ class Scene:
     def svg(self, alt: str, name: str) -> str:
         """An element in which every group with a title takes the keyboard's focus."""
         size = f"{self.width:.0f}", f"{self.height:.0f}"
-        smallest = f'style="min-width:{self.shrunk:.0f}px"'
+        smallest = f'style="min-width:{ceil(self.shrunk)}px"'
         groups = "".join(
             (f'<g tabindex="0" role="img"><title>{escape(title)}</title>' if title else "<g>")
             + "".join(mark.svg() for mark in marks)

@@ -61,10 +61,10 @@ def _of_page(number: int) -> dict[str, str | float]:
 
 @cache
 def _tables(number: int) -> dict[str, Any]:
-    from headbook.chapters.chapter import find
     from headbook.chapters.page import published_tables
+    from headbook.old_results import study
 
-    return published_tables(find(number))
+    return published_tables(study(number))
 
 
 @cache

@@ -4,21 +4,23 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from multiprocessing.context import BaseContext
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from tqdm import tqdm
 
 from headbook import paths
-from headbook.chapters import COMPARED, PUBLISHED
+from headbook.chapters import PUBLISHED
 from headbook.publishing.kernels import processes, start_loaded
 from headbook.publishing.templates import Template, check, of_profile, select, templates
 from headbook.publishing.tidy import tidy
-from headbook.types import UserError
+from headbook.tables import rows
+from headbook.types import COMPARED, UserError
 
 __all__ = ["Executed", "attempt", "execute", "record_of", "templates"]
 
@@ -32,7 +34,8 @@ class Executed:
     """One notebook that was run; `failure` is its one line when it did not come through.
 
     `path` is the executed copy, or on failure the copy up to the cell that failed. `compared` is
-    the number of values measured live that are published too, `differing` which are not equal.
+    the number of values measured live that are published too, in so many `rows` of the page's
+    `published` ones; `differing` has a line for each that is not as published.
     `processor` is the kernel's processor time in seconds, `peak` its largest memory in gigabytes.
     """
 
@@ -45,6 +48,8 @@ class Executed:
     differing: tuple[str, ...] = ()
     processor: float = 0.0
     peak: float = 0.0
+    rows: int = 0
+    published: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,16 +105,36 @@ def summary(done: list[Executed]) -> str:
     line = f"{len(done)} notebooks, the largest {largest.name} with {largest.peak:.1f} GB; "
     if not compared:
         return line + "none measured a published value again"
-    values = sum(each.compared for each in compared)
-    line += f"{len(compared)} of them measured {values:,} values again: "
+    values, rows = (sum(getattr(each, name) for each in done) for name in ("compared", "rows"))
+    published = max(rows, sum(each.published for each in done))
+    line += f"{len(compared)} of them measured {values:,} values again, "
+    line += f"{rows:,} of {published:,} published rows ({rows / max(1, published):.0%}): "
     if wrong := [each for each in compared if each.differing]:
         count = sum(len(each.differing) for each in wrong)
-        return line + f"{count:,} differ from the published ones, on {_names(wrong)}"
-    return line + "all equal to the published ones"
+        return line + f"{count:,} differ, on {', '.join(each.name for each in wrong)}"
+    return line + "all as published"
 
 
-def _names(done: list[Executed]) -> str:
-    return ", ".join(each.name for each in done)
+MOST = 20
+"""Differences that are listed; the copies' records have all."""
+
+
+def differences(done: Sequence[Executed]) -> list[str]:
+    """A line for each value that is not as published, naming page, table, row and both values."""
+    return _shortened(line for each in done for line in each.differing)
+
+
+def differences_of(copies: Iterable[Path]) -> list[str]:
+    """The same, of executed copies, from the records beside them."""
+    files = [file for copy in copies if (file := record_of(copy)).exists()]
+    records = (json.loads(file.read_text("utf-8")) for file in files)
+    return _shortened(line for each in records for line in each.get("differing", ()))
+
+
+def _shortened(lines: Iterable[str]) -> list[str]:
+    found = list(lines)
+    more = [f"and {len(found) - MOST:,} more"] if len(found) > MOST else []
+    return [*found[:MOST], *more]
 
 
 def attempt(
@@ -119,15 +144,19 @@ def attempt(
     workers: int = 2,
     *,
     destination: Path | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> list[Executed]:
-    """Execute the templates and return one Executed each, in order, the failed ones included."""
+    """Execute the templates and return one Executed each, in order, the failed ones included.
+
+    `more` are variables of the environment for the kernels.
+    """
     given = {each.name: _given(each, profile, parameters) for each in chosen}
     for template in chosen:
         check(template, given[template.name])
     destination = destination or paths.EXECUTED
     destination.mkdir(parents=True, exist_ok=True)
     workers = max(1, min(workers, len(chosen)))
-    variables = paths.variables() | (ONE_THREAD if workers > 1 else {})
+    variables = paths.variables() | (ONE_THREAD if workers > 1 else {}) | dict(more or {})
     jobs = [_Job(t.name, t.path, destination, profile, given[t.name], variables) for t in chosen]
     done = {each.name: each for each in _all(jobs, workers, processes(variables))}
     return [done[job.name] for job in jobs]
@@ -228,28 +257,32 @@ def _publish(job: _Job, seconds: float) -> Executed:
     os.replace(job.aside, job.copy)
     job.failed.unlink(missing_ok=True)
     # beside the page and not in it: a rerun of an unchanged page leaves an unchanged file
-    done = Executed(job.name, job.copy, job.profile, seconds, None, *_compared(notebook), *_used())
+    done = Executed(job.name, job.copy, job.profile, seconds, None, **_used(),
+                    **_compared(notebook), published=rows(job.name))  # fmt: skip
     executed = asdict(done) | {"path": job.copy.name}
     record_of(job.copy).write_text(json.dumps(executed, indent=1) + "\n", encoding="utf-8")
     return done
 
 
-def _compared(notebook: nbformat.NotebookNode) -> tuple[int, tuple[str, ...]]:
-    """Number of live values that are published too, and those that differ."""
-    for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            if found := output.get("data", {}).get(COMPARED):
-                return found["cells"], tuple(found["differing"])
-    return 0, ()
+def _compared(notebook: nbformat.NotebookNode) -> dict[str, Any]:
+    """Live values and rows that are published too, and the values that differ."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    found = [each for output in outputs if (each := output.get("data", {}).get(COMPARED))]
+    return {
+        "compared": sum(each["cells"] for each in found),
+        "rows": sum(each["rows"] for each in found),
+        "differing": tuple(line for each in found for line in each["differing"]),
+    }
 
 
-def _used() -> tuple[float, float]:
+def _used() -> dict[str, float]:
     """Processor seconds and peak gigabytes of this process's one kernel, which has ended."""
     import resource
 
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     unit = 1 if sys.platform == "darwin" else 1024
-    return round(used.ru_utime + used.ru_stime, 1), round(used.ru_maxrss * unit / 1e9, 2)
+    return {"processor": round(used.ru_utime + used.ru_stime, 1),
+            "peak": round(used.ru_maxrss * unit / 1e9, 2)}  # fmt: skip
 
 
 def record_of(copy: Path) -> Path:

@@ -9,6 +9,7 @@ import yaml
 
 from headbook import paths
 from headbook.claims.ledger import PROFILES
+from headbook.old_results import studies
 from headbook.publishing.citation import Citation, citation
 from headbook.publishing.notebooks import record_of
 from headbook.runs import record
@@ -128,14 +129,13 @@ def _run_time(copy: Path) -> tuple[str, str, str]:
 
 def _published(results: Path) -> str:
     """Runs with machine and duration, a section for each published profile, the largest first."""
-    by_profile = {name: sorted((results / name).glob("*/run.json")) for name in reversed(PROFILES)}
-    sections = [_profile(name, files) for name, files in by_profile.items() if files]
+    by_profile = {name: studies(name, results) for name in reversed(PROFILES)}
+    sections = [_profile(name, runs) for name, runs in by_profile.items() if runs]
     return "\n\n".join([*sections, HOURS]) if sections else "None yet."
 
 
-def _profile(name: str, files: list[Path]) -> str:
+def _profile(name: str, runs: dict[str, dict]) -> str:
     """The trainings that a profile's pages read, and the pages."""
-    runs = {file.parent.name: json.loads(file.read_text("utf-8")) for file in files}
     pages = [_page(name, run) for name, run in runs.items()]
     read = (made for run in runs.values() for made in run.get("runs", ()))
     trained = {canonical(made): made for made in read if _stage(made) in TRAINED}

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from headbook import paths
 from headbook.artefacts.catalogue import name_of
 from headbook.chapters.chapter import Chapter, find
 from headbook.chapters.config import Config
@@ -14,12 +15,16 @@ from headbook.chapters.tables import model_name
 from headbook.claims.gates import RELEASED
 from headbook.claims.ledger import load as ledger
 from headbook.looking.load import load
-from headbook.publishing.templates import Template, of_profile, select
+from headbook.publishing.notebooks import attempt
+from headbook.publishing.templates import Template, has_moved, of_profile, select
 from headbook.runs.canonical import plain
 from headbook.runs.store import Store
+from headbook.tables import folder
 from headbook.types import UserError
 
 TRAINED = "laptop"
+PUBLISH = "publish"
+"""The name of the parameters with which a page that has moved is published."""
 
 
 def chosen(
@@ -35,7 +40,8 @@ def chosen(
         raise UserError(f"name the pages that {added} is added to, and leave --profile out")
     if profile in (None, RELEASED):
         return found
-    trains = {each.name: _chapter(each).trained_here is not None for each in found}
+    trains = {each.name: not has_moved(each) and _chapter(each).trained_here is not None
+              for each in found}  # fmt: skip
     if names and (without := [name for name, here in trains.items() if not here]):
         raise UserError(f"{without[0]} has no models trained here: leave --profile {profile} out")
     return [each for each in found if trains[each.name]]
@@ -71,6 +77,9 @@ def published(
     if model:
         load(model)  # A wrong name is said before anything is measured.
     for template in pages:
+        if has_moved(template):
+            yield _by_its_notebook(template, profile, model, given or {})
+            continue
         chapter = _chapter(template)
         if model:
             asked = {**of_profile(template, RELEASED), **(given or {})}
@@ -81,6 +90,35 @@ def published(
             yield publish_chapter(chapter, of_profile(template, RELEASED))
         else:
             yield _of_models_trained_here(chapter, Config(profile or TRAINED))
+
+
+def _by_its_notebook(
+    template: Template, profile: str | None, model: str | None, given: Mapping[str, Any]
+) -> Path:
+    """Runs the notebook with its parameters for publication, so that `hb.publish` writes tables.
+
+    UserError where the notebook fails, and where it publishes nothing.
+    """
+    if profile not in (None, RELEASED):
+        raise UserError(f"{template.name} has no models of a profile: leave --profile out")
+    asked = {**of_profile(template, PUBLISH), **({"models": [model]} if model else {}), **given}
+    number = template.name.partition("_")[0]
+    where = folder(number)
+    before = _written(where)
+    (done,) = attempt(
+        [template], PUBLISH, asked, 1, destination=paths.REPOSITORY / "build" / "publish",
+        more=paths.to_publish(number, {**template.parameters, **asked}),
+    )  # fmt: skip
+    if done.failure:
+        raise UserError(f"{template.name} was not published whole: {done.failure} ({done.path})")
+    if _written(where) == before:
+        raise UserError(f"{template.name} publishes nothing: call hb.publish(frame, '{number}/…')")
+    return where
+
+
+def _written(where: Path) -> int | None:
+    record = where / "run.json"
+    return record.stat().st_mtime_ns if record.exists() else None
 
 
 def _of_models_trained_here(chapter: Chapter, config: Config) -> Path:

@@ -34,7 +34,14 @@ def commit() -> str:
     As first asked in this process: later commits do not change the code that it has imported.
     """
     found = _git("rev-parse", "--short=12", "HEAD")
-    return found + ("+" if _git("status", "--porcelain", "src") else "") if found else "unknown"
+    return found + ("+" if changed() else "") if found else "unknown"
+
+
+@cache
+def changed() -> list[str]:
+    """Files of source and notebooks that differ from the commit, as first asked in this process."""
+    lines = _git("status", "--porcelain", "--", "src", "notebooks").splitlines()
+    return sorted(line.split(maxsplit=1)[1] for line in lines)
 
 
 def _git(*arguments: str) -> str:

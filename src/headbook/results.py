@@ -1,0 +1,357 @@
+"""Tidy tables of results: made from replicates, shown, compared with published ones, published."""
+
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from io import BytesIO
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from headbook import paths, tables
+from headbook.formats import formatted
+from headbook.runs import record
+from headbook.runs.canonical import plain
+from headbook.runs.store import Ingredients, Stage, Store
+from headbook.tolerances import as_key, is_compared, same, tolerance
+from headbook.types import COMPARED, UserError
+
+ENDS = (0.025, 0.975)
+"""Quantiles of the replicates that are the ends of an interval."""
+CLASSES = "table headbook-table"
+
+
+# ------------------------------------------------------------------ tables
+
+
+def table(labels: Mapping[str, Any], **columns: Any) -> pd.DataFrame:
+    """A tidy table: the key columns `labels`, then quantities.
+
+    A quantity is an array [row], or replicates [1 + replicate, row], whose first is the value:
+    these become the columns x, x_low and x_high, the ends of the 95 % interval over the replicates,
+    missing ones left out. A label is a list [row] or one value for all rows.
+    UserError where columns have different lengths, or a quantity has the name of a label.
+    """
+    found = {name: each if _is_list(each) else [each] for name, each in labels.items()}
+    for name, values in columns.items():
+        if name in labels:
+            raise UserError(f"{name!r} is a label and a quantity: rename one of them")
+        array = np.asarray(values)
+        if array.ndim < 2:
+            found[name] = values
+            continue
+        found[name] = array[0]
+        with np.errstate(all="ignore"):
+            found[f"{name}_low"], found[f"{name}_high"] = _ends(array[1:])
+    sizes = {name: len(each) for name, each in found.items()}
+    rows = max(sizes.values(), default=0)
+    if wrong := [name for name, size in sizes.items() if size not in (1, rows)]:
+        raise UserError(f"{wrong[0]!r} has {sizes[wrong[0]]} rows, where there are {rows}")
+    whole = {name: each if len(each) == rows else list(each) * rows for name, each in found.items()}
+    frame = pd.DataFrame(whole)
+    frame.attrs["keys"] = list(labels)
+    return frame
+
+
+def _is_list(value: Any) -> bool:
+    return not isinstance(value, str) and np.ndim(value) > 0
+
+
+def _ends(replicates: np.ndarray) -> np.ndarray:
+    """The two ends [2, row]; NaN where a row has no replicate."""
+    known = ~np.isnan(replicates).all(0) if len(replicates) else np.zeros(replicates.shape[1], bool)
+    ends = np.full((2, replicates.shape[1]), np.nan)
+    if known.any():
+        ends[:, known] = np.nanquantile(replicates[:, known], ENDS, axis=0)
+    return ends
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table as HTML: texts to the left, numbers to the right; a wide one scrolls by itself."""
+
+    cells: pd.DataFrame
+    numbers: frozenset[str]
+
+    def _repr_html_(self) -> str:
+        head = self._row("th", self.cells.columns)
+        body = "".join(self._row("td", row) for row in self.cells.itertuples(index=False))
+        rows = f"<thead>{head}</thead><tbody>{body}</tbody>"
+        return (
+            '<div class="headbook-scroll" tabindex="0" style="overflow-x: auto">'
+            f'<table class="{CLASSES}">{rows}</table></div>'
+        )
+
+    def __repr__(self) -> str:
+        return self.cells.to_string(index=False)
+
+    def _row(self, tag: str, values: Iterable[str]) -> str:
+        sides = ("right" if name in self.numbers else "left" for name in self.cells)
+        cells = zip(sides, values, strict=True)
+        inside = "".join(f'<{tag} style="text-align: {side}">{escape(value)}</{tag}>'
+                         for side, value in cells)  # fmt: skip
+        return f"<tr>{inside}</tr>"
+
+
+def show(frame: pd.DataFrame, formats: Mapping[str, str]) -> Shown:
+    """A table for reading: the key columns in which rows differ, then the columns of `formats`.
+
+    `formats` are those of `headbook.formats.formatted`, by column: {"value": "%ci", "offset": "%"},
+    "" for text. An interval is taken from the columns x_low and x_high. Keys are those of
+    `hb.table`, or else the columns of text; one that is in `formats` stands where it says there.
+    UserError for an unknown column or format.
+    """
+    if unknown := [name for name in formats if name not in frame]:
+        raise UserError(f"no column {unknown[0]!r} to show: there are {', '.join(frame)}")
+    keys = [name for name in frame.attrs.get("keys", tables.text_columns(frame))
+            if name in frame and name not in formats]  # fmt: skip
+    differ = [name for name in keys if frame[name].nunique(dropna=False) > 1]
+    shown = {**dict.fromkeys(differ if len(frame) > 1 else keys, ""), **formats}
+    cells = {name.replace("_", " "): _formatted(frame, name, form) for name, form in shown.items()}
+    numbers = (name.replace("_", " ") for name in shown if name not in tables.text_columns(frame))
+    return Shown(pd.DataFrame(cells, dtype=str), frozenset(numbers))
+
+
+def _formatted(frame: pd.DataFrame, name: str, form: str) -> list[str]:
+    missing = [np.nan] * len(frame)
+    ends = (frame.get(f"{name}_{end}", missing) for end in ("low", "high"))
+    return [formatted(*cells[:1], form, *cells[1:])
+            for cells in zip(frame[name], *ends, strict=True)]  # fmt: skip
+
+
+# ------------------------------------------------------------------ published ones
+
+
+def published(page: str | int, name: str, root: Path | None = None) -> pd.DataFrame:
+    """The published table `data/results/<page>/<name>.csv`, texts as text.
+
+    UserError where it is missing, and where it is not the one that its record has a digest of.
+    """
+    return tables.typed(page, name, root)
+
+
+def publish(
+    frame: pd.DataFrame, name: str, keys: Sequence[str] | None = None, root: Path | None = None
+) -> pd.DataFrame:
+    """Compares rows with the published table `name` ("13/best"), or publishes them.
+
+    In an ordinary run rows are compared with published rows of the same keys, each number within
+    its tolerance (`headbook.tolerances`) and all else exactly; one line says how many agree. What
+    comes back are the published rows and those of `frame`, which stand in the place of rows of the
+    same keys. Under `headbook publish 13` rows of the same keys are replaced in
+    `data/results/13/best.csv`, others stay to the letter, and the record beside them says what made
+    these. `keys` are the columns that say what a row is about, whatever changes its value among
+    them, such as the number of sentences; by default the labels of `hb.table`, and of another frame
+    all columns but floats. UserError for two rows of the same keys, and for keys other than those
+    of the published table.
+    """
+    page, _, short = name.partition("/")
+    if not (page and short):
+        raise UserError(f"{name!r} is no table: give page and name, as in '13/best'")
+    keys = _keys(frame, name, keys)
+    asked = paths.publishing()
+    if asked is None:
+        known = _known(page, short, keys, root)
+        found = _compared(frame, known, keys, f"{tables.folder(page).name}/{short}")
+        _say(str(found), found.as_record(len(known)))
+        return _together(frame, known, keys)
+    if tables.folder(page) != tables.folder(asked["page"]):
+        raise UserError(f"page {asked['page']} publishes {name!r}: name its own number first")
+    where = _put(frame, page, short, keys, asked["parameters"], root)
+    _say(f"{len(frame):,} rows published in {where.name}/{short}.csv", None)
+    return _together(frame, tables.typed(page, short, root), keys)
+
+
+def _keys(frame: pd.DataFrame, name: str, keys: Sequence[str] | None) -> list[str]:
+    if keys is None:
+        floats = set(frame.select_dtypes("float"))
+        keys = frame.attrs.get("keys") or [each for each in frame if each not in floats]
+    if unknown := [each for each in keys if each not in frame]:
+        raise UserError(f"{name} has no column {unknown[0]!r}, a key: there are {', '.join(frame)}")
+    counted = pd.Series(_named(frame, keys)).value_counts()
+    if len(counted) and counted.iloc[0] > 1:
+        row = "; ".join(counted.index[0])
+        raise UserError(f"{name} has two rows [{row}]: a column that tells them apart is no key")
+    return list(keys)
+
+
+def _named(frame: pd.DataFrame, keys: Sequence[str]) -> list[tuple[str, ...]]:
+    """The keys of every row, as text."""
+    return [tuple(map(as_key, row)) for row in frame[list(keys)].itertuples(index=False)]
+
+
+def _known(page: str, short: str, keys: list[str], root: Path | None) -> pd.DataFrame:
+    """The published rows; none where the table was never published or lacks a key column."""
+    entry = tables.entries(page, root).get(short)
+    if entry is None:
+        return pd.DataFrame(columns=keys)
+    if "keys" in entry and set(entry["keys"]) != set(keys):
+        raise UserError(
+            f"{page}/{short} is published with the keys {', '.join(entry['keys'])}, and this frame "
+            f"has {', '.join(keys)}: use the same, or remove the table and publish page {page} anew"
+        )
+    known = tables.typed(page, short, root)
+    return known if set(keys) <= set(known) else pd.DataFrame(columns=keys)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Rows measured again beside published ones; `differing` has a line for each cell."""
+
+    table: str
+    rows: int
+    cells: int
+    differing: tuple[str, ...]
+    differ: int
+    new: int
+
+    def __str__(self) -> str:
+        if not self.rows:
+            return f"{self.table}: no published rows of these keys"
+        line = f"{self.table}: {self.rows - self.differ:,} of {self.rows:,} rows as published"
+        if self.new:
+            line += f", {self.new:,} others are not published"
+        return line + (f"; {self.differ:,} differ: {self.differing[0]}" if self.differ else "")
+
+    def as_record(self, published: int) -> dict[str, Any]:
+        """For the runner: what was compared, of how many published rows."""
+        return {"table": self.table, "cells": self.cells, "rows": self.rows,
+                "published": published, "differing": list(self.differing)}  # fmt: skip
+
+
+def _compared(frame: pd.DataFrame, known: pd.DataFrame, keys: list[str], at: str) -> Agreement:
+    """Every column but the keys; of columns that one of the two lacks, no cell agrees."""
+    page, short = at.split("/")
+    there = dict(zip(_named(known, keys), known.to_dict("records"), strict=True))
+    columns = [each for each in dict.fromkeys([*frame, *known]) if each not in keys]
+    quantities = [each for each in columns if is_compared(page, short, each)]
+    rows, differ, differing = 0, 0, []
+    for key, row in zip(_named(frame, keys), frame.to_dict("records"), strict=True):
+        if key not in there:
+            continue
+        rows += 1
+        wrong = [
+            f"{at}, {'; '.join(key)}: {each} is {_cell(row, each)} now, "
+            f"{_cell(there[key], each)} published"
+            for each in quantities
+            if not same(row.get(each), there[key].get(each), tolerance(page, short, each))
+        ]
+        differ += bool(wrong)
+        differing += wrong
+    return Agreement(at, rows, rows * len(quantities), tuple(differing), differ, len(frame) - rows)
+
+
+def _cell(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
+    return "empty" if as_key(value) == "" else str(value)
+
+
+def _together(frame: pd.DataFrame, known: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """The published rows, those of `frame` in the place of rows of the same keys, the new last."""
+    if known.empty:
+        return frame.copy()
+    places = {key: len(known) + place for place, key in enumerate(_named(frame, keys))}
+    order = [places.pop(key, place) for place, key in enumerate(_named(known, keys))]
+    whole = pd.concat([known, frame], ignore_index=True)
+    found = whole.iloc[[*order, *places.values()]].reset_index(drop=True)
+    found.attrs["keys"] = keys
+    return found
+
+
+def _put(
+    frame: pd.DataFrame, page: str, short: str, keys: list[str], given: Mapping[str, Any],
+    root: Path | None,
+) -> Path:  # fmt: skip
+    """Rows of the same keys replaced, at their place; new ones last. Others stay to the letter."""
+    made = {
+        "rows": len(frame), "commit": record.commit(), "changed": record.changed(),
+        "date": record.now(), "hardware": record.hardware(), "versions": record.versions(),
+        "parameters": plain(given),
+    }  # fmt: skip
+    with tables.locked(page, root):
+        run = tables.record(page, root)
+        entry = run.get("tables", {}).get(short)
+        there = entry is not None and (tables.folder(page, root) / f"{short}.csv").exists()
+        new = tables.read_cells(tables.csv(frame))
+        if there:
+            _known(page, short, keys, root)
+        known = tables.cells(page, short, root) if there else new.iloc[:0]
+        if lacking := [each for each in keys if each not in known]:
+            raise UserError(
+                f"{page}/{short} has no column {lacking[0]!r}, a key of these rows: publish them "
+                f"under another name, or remove data/results/{page}/{short}.csv first"
+            )
+        whole = _together(new, known, keys).fillna("")
+        entry = entry if there else {}
+        words = dict.fromkeys([*entry.get("text", ()), *tables.text_columns(frame)])
+        others = [each for each in entry.get("made", ()) if each["parameters"] != plain(given)]
+        entry = {**entry, "keys": keys, "text": list(words), "made": [*others, made]}
+        changed = {**run, "tables": {**run.get("tables", {}), short: entry}}
+        text = whole.to_csv(index=False, lineterminator="\n")
+        return tables.replace(page, {short: text}, changed, root)
+
+
+def _say(line: str, compared: Mapping[str, Any] | None) -> None:
+    """Shows the line, in a notebook with what the runner counts."""
+    from IPython import get_ipython
+
+    if get_ipython() is None:
+        print(line)
+        return
+    from IPython.display import display
+
+    display({"text/plain": line} | ({COMPARED: compared} if compared else {}), raw=True)
+
+
+# ------------------------------------------------------------------ what takes long
+
+Made = TypeVar("Made", pd.DataFrame, dict[str, np.ndarray])
+CACHED = 1
+"""Version of the files in which cached results are kept."""
+FRAME, ARRAYS, DIGESTS = "frame.parquet", "arrays.safetensors", "digests.json"
+
+
+def cached(function: Callable[..., Made], **settings: Any) -> Made:
+    """`function(**settings)`, computed once and kept in the run store.
+
+    A result is found again by the function's full name, its attribute `version` (its source where
+    it has none) and the settings, which are numbers, texts, lists, mappings or dataclasses. The
+    function returns a DataFrame or a dictionary of arrays; what it writes or draws is not repeated.
+    Two processes that ask for the same compute it once. UserError where a kept file was changed.
+    """
+    version = getattr(function, "version", None)
+    asked = Ingredients(
+        Stage("cached", CACHED),
+        {"function": f"{function.__module__}.{function.__qualname__}", "settings": plain(settings),
+         "version": inspect.getsource(function) if version is None else version},
+        {}, {},
+    )  # fmt: skip
+    return _kept(Store.default().get(asked, lambda folder: _keep(function(**settings), folder)))
+
+
+def _keep(made: object, folder: Path) -> None:
+    from safetensors.numpy import save_file
+
+    if isinstance(made, pd.DataFrame):
+        file = folder / FRAME
+        made.to_parquet(file)
+    elif isinstance(made, Mapping) and all(isinstance(each, np.ndarray) for each in made.values()):
+        file = folder / ARRAYS
+        save_file({name: np.ascontiguousarray(each) for name, each in made.items()}, file)
+    else:
+        raise TypeError(f"cached results are a DataFrame or arrays by name, not {type(made)}")
+    (folder / DIGESTS).write_text(json.dumps({file.name: tables.digest(file.read_bytes())}))
+
+
+def _kept(folder: Path) -> Any:
+    from safetensors.numpy import load
+
+    ((name, digest),) = json.loads((folder / DIGESTS).read_text()).items()
+    data = (folder / name).read_bytes() if (folder / name).exists() else b""
+    if tables.digest(data) != digest:
+        raise UserError(f"{folder / name} was changed after it was written: delete {folder}")
+    return pd.read_parquet(BytesIO(data)) if name == FRAME else load(data)

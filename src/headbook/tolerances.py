@@ -1,0 +1,104 @@
+"""How far a number measured again may be from the published one, and why not nearer."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+from numbers import Real
+
+import pandas as pd
+
+from headbook.tables import DIGITS
+
+ROUNDED = 5e-5
+"""Share of a number by which its five published digits may be off."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Largest difference: a share of the published number, and a part that does not shrink."""
+
+    relative: float
+    floor: float
+    why: str
+
+
+USUAL = Tolerance(1e-4, 1e-6, "sums of 32-bit numbers, taken in another order")
+TIMES = Tolerance(inf, inf, "a time, which differs from run to run")
+TIES = Tolerance(2e-3, 1e-6, "a few words in 8,700 have two largest weights, equal to rounding")
+RULES = Tolerance(0.03, 1e-6, "relevance is divided by sums near zero, which amplifies rounding")
+SWAPS = Tolerance(0.0, 0.02, "two heads with nearly the same relevance can change places")
+FITS = Tolerance(5e-4, 1e-6, "a fit to residuals of 1e-6, where 32-bit numbers end")
+RANKS = Tolerance(inf, inf, "the order of `relevance`, which is compared")
+CLUSTERS = Tolerance(0.01, 1e-6, "a point between two clusters can change sides")
+TRAINED = Tolerance(0.02, 1e-6, "updates amplify rounding; one of 150 digits is .007")
+ZEROS = Tolerance(1e-3, 1e-5, "zero but for rounding in scores of order one")
+
+_SHARES = dict.fromkeys(("previous", "own", "next"), TIES)
+TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
+    ("01", "matrices"): dict.fromkeys(("symmetric", "antisymmetric", "score"), ZEROS),
+    ("11", "heads"): _SHARES,
+    ("15", "role_heads"): _SHARES,
+    ("16", "relevance"): _SHARES
+    | dict.fromkeys(("relevance", "low", "high"), RULES)
+    | {"rank": RANKS},
+    ("16", "released"): dict.fromkeys(("value", "low", "high", "two"), RULES),
+    ("16", "agreement"): dict.fromkeys(("value", "low", "high"), SWAPS),
+    ("18", "heads"): _SHARES,
+    ("25", "said"): dict.fromkeys(("information", "shuffled"), CLUSTERS),
+    ("46", "summary"): {"value": FITS},
+    ("47", "cells"): dict.fromkeys(("loss", "validation", "test"), TRAINED),
+}
+"""Tolerances other than the usual one, by page and table, then by column.
+
+Each was needed on one of three processors, where a value measured again was outside the usual
+tolerance. The ends of an interval, `x_low` and `x_high`, have the tolerance of `x`.
+"""
+SECONDS = "seconds"
+
+
+def tolerance(page: str, table: str, column: str) -> Tolerance:
+    """The tolerance of a column, of a table of a page ("13")."""
+    if column == SECONDS:
+        return TIMES
+    known = TOLERANCES.get((page, table), {})
+    return next((known[name] for name in _names(column) if name in known), USUAL)
+
+
+def is_compared(page: str, table: str, column: str) -> bool:
+    """Whether a column's values say anything: times do not."""
+    return tolerance(page, table, column).relative < inf
+
+
+def _names(column: str) -> Iterator[str]:
+    yield column
+    yield column.removesuffix("_low").removesuffix("_high")
+
+
+def same(now: object, then: object, allowed: Tolerance = USUAL) -> bool:
+    """Whether a value measured now agrees with a published one.
+
+    Whole numbers and texts agree when equal, unless more is allowed than usual; empty cells agree.
+    """
+    now, then = _plain(now), _plain(then)
+    if not (isinstance(now, float) and isinstance(then, float)):
+        return now == then
+    if now.is_integer() and then.is_integer() and allowed is USUAL:
+        return now == then
+    if inf in (abs(now), abs(then)):
+        return now == then
+    return abs(now - then) <= (allowed.relative + ROUNDED) * abs(then) + allowed.floor
+
+
+def _plain(value: object) -> str | float | None:
+    """A number, a text, or None for an empty cell."""
+    if pd.isna(value) or value == "":
+        return None
+    return float(value) if isinstance(value, Real) else str(value)
+
+
+def as_key(value: object) -> str:
+    """The text by which a cell of a key column is compared: numbers as they are published."""
+    found = _plain(value)
+    if isinstance(found, float) and not isinstance(value, bool):
+        return f"{found:.0f}" if found.is_integer() else f"{found:.{DIGITS}g}"
+    return "" if found is None else str(value)

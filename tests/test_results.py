@@ -1,0 +1,351 @@
+"""Tables of results: made, shown, compared with published ones, and published without loss."""
+
+import multiprocessing
+import os
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import headbook as hb
+from headbook import paths, results, tables
+from headbook.runs.store import Store
+from headbook.types import UserError
+
+TABLE = "13/best"
+
+
+def frame(model: str = "a", value: float = 0.5, **more: object) -> pd.DataFrame:
+    """Two questions about one model, with replicates that spread by a tenth."""
+    labels = {"model": model, "sentences": 40, "question": ["verb → object", "object → verb"]}
+    spread = np.linspace(-0.1, 0.1, 41)
+    replicates = np.array([[value, value / 2], *(value + each * np.ones(2) for each in spread)])
+    return hb.table(labels, value=replicates, offset=[0.25, 0.125], **more)
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(paths, "RESULTS", tmp_path / "results")
+    return tmp_path / "results"
+
+
+def publish(made: pd.DataFrame, name: str = TABLE, **parameters: object) -> pd.DataFrame:
+    """As under `headbook publish 13`."""
+    with paths.with_variables(paths.variables() | paths.to_publish("13", parameters)):
+        return hb.publish(made, name)
+
+
+def lines(root: Path, table: str = "best") -> list[str]:
+    return (root / "13" / f"{table}.csv").read_text("utf-8").splitlines()
+
+
+# ------------------------------------------------------------------ made
+
+
+def test_replicates_become_a_value_with_its_interval() -> None:
+    """By hand: of 0, 1, …, 100 the quantiles .025 and .975 are 2.5 and 97.5."""
+    replicates = np.vstack([[7.0, 8.0], np.stack([np.arange(101.0), np.full(101, np.nan)], 1)])
+    made = hb.table({"text": "ewt", "n": [1, 2]}, x=replicates, head=["L1H1", "L2H2"])
+    assert list(made) == ["text", "n", "x", "x_low", "x_high", "head"]
+    assert made["text"].tolist() == ["ewt", "ewt"] and made["x"].tolist() == [7, 8]
+    assert (made["x_low"][0], made["x_high"][0]) == (2.5, 97.5)
+    assert made[["x_low", "x_high"]].iloc[1].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("labels", "columns"), [({"n": [1, 2]}, {"x": [1.0] * 3}), ({"x": [1]}, {"x": [1.0]})]
+)
+def test_columns_that_do_not_fit_are_refused(labels: dict, columns: dict) -> None:
+    with pytest.raises(UserError, match=r"2 rows, where there are 3|label and a quantity"):
+        hb.table(labels, **columns)
+
+
+class Cells(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells: list[tuple[str, str]] = []
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        if tag in ("td", "th"):
+            self.cells.append((dict(attrs)["style"].removeprefix("text-align: "), ""))
+
+    def handle_data(self, data: str) -> None:
+        side, text = self.cells[-1]
+        self.cells[-1] = (side, text + data)
+
+
+def test_a_table_for_reading_formats_numbers_and_leaves_out_what_all_rows_share() -> None:
+    shown = Cells()
+    shown.feed(hb.show(frame(), {"value": "%ci", "offset": ".1%"})._repr_html_())
+    assert shown.cells == [
+        ("left", "question"), ("right", "value"), ("right", "offset"),
+        ("left", "verb → object"), ("right", "50\u00a0% [40, 60]"), ("right", "25.0\u00a0%"),
+        ("left", "object → verb"), ("right", "25\u00a0% [40, 60]"), ("right", "12.5\u00a0%"),
+    ]  # fmt: skip
+
+
+def test_text_is_escaped() -> None:
+    html = hb.show(pd.DataFrame({"word": ["<b>&", "x"]}), {"word": ""})._repr_html_()
+    assert "&lt;b&gt;&amp;" in html and "<b>" not in html
+
+
+@pytest.mark.parametrize("formats", [{"valeu": "%"}, {"value": "percent"}, {"question": "%"}])
+def test_an_unknown_column_or_format_is_refused(formats: dict) -> None:
+    with pytest.raises(UserError):
+        hb.show(frame(), formats)
+
+
+# ------------------------------------------------------------------ compared
+
+
+def test_rows_of_the_same_keys_are_compared(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    publish(frame())
+    hb.publish(frame(), TABLE)
+    assert "2 of 2 rows as published" in capsys.readouterr().out
+    hb.publish(frame().assign(sentences=20), TABLE)
+    assert "no published rows of these keys" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("changed", "differ"),
+    [
+        ({"value": [0.51, 0.25]}, True),
+        ({"value": [0.5003, 0.25]}, True),
+        ({"value": [0.50001, 0.25]}, False),
+        ({"offset": [np.nan, 0.125]}, True),
+        ({"bleu": 37.0}, True),
+    ],
+)
+def test_a_changed_cell_is_named(
+    changed: dict, differ: bool, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A point, less than a point, less than rounding, a lost number, a column of its own."""
+    publish(frame())
+    hb.publish(frame().assign(**changed), TABLE)
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert ("differ" in line) is differ
+    (column,) = changed
+    assert (f"verb → object: {column} is" in line) is differ
+
+
+def test_a_best_head_that_moves_differs_and_is_no_other_row(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Text is a key only where it is a label."""
+    publish(frame(head=["L6H5", "L6H2"]))
+    hb.publish(frame(head=["L6H5", "L6H3"]), TABLE)
+    assert "head is L6H3 now, L6H2 published" in capsys.readouterr().out
+
+
+def test_published_rows_and_new_ones_come_back_together(root: Path) -> None:
+    publish(pd.concat([frame("a"), frame("b")], ignore_index=True))
+    found = hb.publish(pd.concat([frame("c"), frame("b", 0.9)], ignore_index=True), TABLE)
+    assert found["model"].tolist() == ["a", "a", "b", "b", "c", "c"]
+    assert found["value"].tolist() == [0.5, 0.25, 0.9, 0.45, 0.5, 0.25]
+
+
+def test_two_rows_of_one_name_are_refused(root: Path) -> None:
+    with pytest.raises(UserError, match="two rows"):
+        hb.publish(pd.concat([frame("a"), frame("a")]), TABLE)
+
+
+def test_other_keys_than_the_published_ones_are_refused(root: Path) -> None:
+    publish(frame())
+    fewer = hb.table({"model": "a", "question": ["verb → object"]}, value=[0.5])
+    with pytest.raises(UserError, match="keys"):
+        hb.publish(fewer, TABLE)
+
+
+# ------------------------------------------------------------------ published
+
+
+def test_rows_of_other_keys_stay_to_the_letter(root: Path) -> None:
+    publish(frame("a", 1 / 3), first=1)
+    before = lines(root)
+    publish(frame("b", 2 / 3), second=1)
+    assert lines(root)[:3] == before and len(lines(root)) == 5
+    publish(frame("a", 0.75), third=1)
+    assert lines(root)[3:] and "0.75" in lines(root)[1] and "b" in lines(root)[3]
+    made = tables.entries(13)["best"]["made"]
+    assert [each["parameters"] for each in made] == [{"first": 1}, {"second": 1}, {"third": 1}]
+    assert all(each["commit"] and each["date"] and each["hardware"] for each in made)
+
+
+def test_types_and_digits_are_kept(root: Path) -> None:
+    sign = hb.table({"offset": ["+1", "-1"], "name": ["None", "NA"]}, share=[1 / 3, np.nan],
+                    count=[123_456.0, np.nan], heads=[3, 4])  # fmt: skip
+    publish(sign)
+    found = results.published(13, "best")
+    assert found["offset"].tolist() == ["+1", "-1"] and found["name"].tolist() == ["None", "NA"]
+    assert found["share"][0] == 0.33333 and np.isnan(found["share"][1])
+    assert found["count"][0] == 123_456 and found["heads"].tolist() == [3, 4]
+
+
+def test_a_new_column_is_empty_in_rows_that_stay(root: Path) -> None:
+    publish(frame("a"), first=1)
+    publish(frame("b", head=["L1H1", "L1H2"]), second=1)
+    found = results.published(13, "best").set_index("model")
+    assert found.loc["a", "head"].tolist() == ["", ""]
+    assert found.loc["b", "head"].tolist() == ["L1H1", "L1H2"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda text: "".join(text.splitlines(keepends=True)[: len(text.splitlines()) // 2]),
+        lambda text: text.replace("0.5,", "0.51,"),
+        lambda text: text.replace("\n", "\r\n"),
+    ],
+)
+def test_an_edited_or_truncated_table_is_refused(fault, root: Path) -> None:
+    publish(frame())
+    file = root / "13" / "best.csv"
+    file.write_bytes(fault(file.read_text("utf-8")).encode())
+    for read in (lambda: hb.publish(frame(), TABLE), tables.check):
+        with pytest.raises(UserError, match=r"13/best\.csv is not the table") as caught:
+            read()
+        assert "\n" not in str(caught.value)
+    file.unlink()
+    with pytest.raises(UserError, match="missing"):
+        results.published(13, "best")
+
+
+def test_a_table_that_no_record_knows_is_refused(root: Path) -> None:
+    publish(frame())
+    assert tables.check() == 2
+    (root / "13" / "other.csv").write_text("a\n1\n")
+    with pytest.raises(UserError, match=r"other\.csv"):
+        tables.check()
+
+
+@pytest.mark.parametrize("step", range(6))
+def test_a_kill_at_any_step_leaves_the_old_table_or_the_new(
+    step: int, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted kill comes before the n-th renaming, of the record or of a table."""
+    publish(frame("a"))
+    old = lines(root)
+    done = []
+
+    def rename(source: Path, target: Path) -> None:
+        if len(done) == step:
+            raise KeyboardInterrupt
+        done.append(target)
+        os.rename(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tables.os, "replace", rename)
+        try:
+            publish(frame("b"))
+        except KeyboardInterrupt:
+            killed = True
+        else:
+            killed = False
+    assert killed is (step < 3)
+    found = results.published(13, "best")
+    assert len(found) == (2 if step < 2 else 4) and lines(root)[:3] == old
+    tables.check()
+    publish(frame("c"))
+    assert set(results.published(13, "best")["model"]) >= {"a", "c"}
+
+
+def test_a_kill_before_the_first_table_leaves_none(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(tables, "_put", _killed)
+        publish(frame("a"))
+    with pytest.raises(UserError, match="not published"):
+        results.published(13, "best")
+
+
+def _killed(file: Path) -> None:
+    raise KeyboardInterrupt
+
+
+def _publish_many(folder: Path, models: range) -> None:
+    paths.RESULTS = folder
+    for model in models:
+        publish(frame(f"m{model}"), n=model)
+
+
+def test_two_processes_that_publish_at_once_lose_nothing(root: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    both = [context.Process(target=_publish_many, args=(root, range(start, 10, 2)))
+            for start in (0, 1)]  # fmt: skip
+    for each in both:
+        each.start()
+    for each in both:
+        each.join()
+    assert [each.exitcode for each in both] == [0, 0]
+    found = results.published(13, "best")
+    assert set(found["model"]) == {f"m{n}" for n in range(10)} and len(found) == 20
+    assert len(tables.entries(13)["best"]["made"]) == 10
+
+
+def test_a_page_publishes_its_own_tables_alone(root: Path) -> None:
+    with pytest.raises(UserError, match="page 13"):
+        publish(frame(), "14/best")
+
+
+# ------------------------------------------------------------------ cached
+
+
+CALLS: list[float] = []
+
+
+def measured(scale: float) -> pd.DataFrame:
+    CALLS.append(scale)
+    return pd.DataFrame({"text": ["+1", ""], "x": [scale / 3, np.nan]})
+
+
+def arrays(size: int) -> dict[str, np.ndarray]:
+    return {"a": np.arange(size, dtype="float32"), "b": np.eye(2, dtype=bool)}
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setenv("HEADBOOK_RUNS", str(tmp_path / "runs"))
+    CALLS.clear()
+    return Store.default()
+
+
+def test_a_result_is_computed_once_per_setting_and_version(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = hb.cached(measured, scale=1.0)
+    again = hb.cached(measured, scale=1.0)
+    pd.testing.assert_frame_equal(first, again)
+    pd.testing.assert_frame_equal(first, measured(1.0))
+    hb.cached(measured, scale=2.0)
+    monkeypatch.setattr(measured, "version", 2, raising=False)
+    hb.cached(measured, scale=1.0)
+    assert CALLS == [1.0, 1.0, 2.0, 1.0]
+
+
+def test_arrays_keep_shape_type_and_bits(store: Store) -> None:
+    for found in (hb.cached(arrays, size=3), hb.cached(arrays, size=3)):
+        assert found.keys() == {"a", "b"} and found["a"].dtype == "float32"
+        assert found["a"].tolist() == [0, 1, 2] and found["b"].tolist() == np.eye(2).tolist()
+
+
+def test_a_damaged_result_is_refused(store: Store) -> None:
+    hb.cached(arrays, size=3)
+    (file,) = store.root.rglob("*.safetensors")
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(UserError, match="delete"):
+        hb.cached(arrays, size=3)
+
+
+def test_another_kind_of_result_is_refused_and_not_kept(store: Store) -> None:
+    def text() -> str:
+        return "x"
+
+    for _ in range(2):
+        with pytest.raises(TypeError):
+            hb.cached(text)
+    assert not list(store.root.rglob("run.json"))

@@ -1,0 +1,63 @@
+"""What agrees with a published number: known answers by hand, and declarations that are real."""
+
+import math
+
+import pytest
+
+from headbook import tables
+from headbook.old_results import new_columns
+from headbook.tolerances import TOLERANCES, as_key, is_compared, same, tolerance
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "agree"),
+    [
+        (1 / 3, 0.33333, True),
+        (0.67, 0.66, False),
+        (37.5, 32.5, False),
+        (32.5004, 32.5, True),
+        (0.001, 0.0011, False),
+        (1e-9, 0.0, True),
+        (5, 6, False),
+        (10_001, 10_000, False),
+        ("L6H5", "L6H5", True),
+        ("L6H5", "L6H3", False),
+        ("1", 1, False),
+        (NAN, "", True),
+        (NAN, 0.0, False),
+        (0.0, None, False),
+        (math.inf, math.inf, True),
+        (math.inf, 3.0, False),
+    ],
+)
+def test_what_agrees_and_what_does_not(now: object, then: object, agree: bool) -> None:
+    assert same(now, then) is agree
+
+
+def test_an_end_of_an_interval_has_the_tolerance_of_its_number() -> None:
+    allowed = tolerance("16", "released", "two")
+    assert tolerance("16", "released", "two_low") == allowed != tolerance("13", "best", "two")
+
+
+def test_times_are_not_compared_and_all_else_is() -> None:
+    assert not is_compared("43", "steps", "seconds")
+    assert is_compared("43", "steps", "bytes")
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"), [(4, "4"), (4.0, "4"), ("4", "4"), (NAN, ""), ("", ""), (1 / 3, "0.33333")]
+)
+def test_keys_are_compared_as_they_are_published(cell: object, text: str) -> None:
+    assert as_key(cell) == text
+
+
+def test_every_declared_tolerance_is_of_a_published_column_and_says_why() -> None:
+    """By the names of now or, for pages that have not moved, by the former ones."""
+    for (page, table), columns in TOLERANCES.items():
+        known = set(tables.cells(page, table))
+        for was in tables.entries(page)[table].get("was", {}).values():
+            known |= set(new_columns(was["columns"]))
+        assert set(columns) <= known, (page, table)
+        assert all(each.why for each in columns.values())
