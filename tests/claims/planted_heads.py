@@ -8,7 +8,6 @@ it has heads of that last sort alone.
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -19,30 +18,30 @@ from headbook.chapters.anatomy import _trained_anatomy as anatomy
 from headbook.chapters.measurements import Measurement
 from headbook.chapters.specialised_heads import (
     _trained_rare_word_head,
-    _trained_syntactic_heads,
     _trained_three_languages,
     rare_word_head,
     relevance,
-    syntactic_heads,
     three_languages,
 )
 from headbook.chapters.specialised_heads._released import ENGLISH, EWT, Reading
 from headbook.chapters.specialised_heads._role_claims import role_claims
 from headbook.chapters.specialised_heads._roles import Roles, role_measures
 from headbook.chapters.specialised_heads._subject import Subject
+from headbook.chapters.tables import claim_row, loaded_labels
 from headbook.corpora.batches import Batch, collate
 from headbook.heads import planted
 from headbook.heads.measure import HeadMeasure, RatioSums
-from headbook.heads.offset_baseline import OffsetShare
+from headbook.heads.offset_baseline import OffsetShare, offset_accuracies
 from headbook.heads.rare import RareUnit
 from headbook.heads.recording import Shared
 from headbook.heads.symmetry import TokenAsymmetry
-from headbook.heads.syntactic import SyntacticAccuracy
-from headbook.heads.tag_rules import TagRuleShare
+from headbook.heads.syntactic import SyntacticAccuracy, best_accuracies
 from headbook.models.capture import Point
 from headbook.models.loaded import Loaded
+from headbook.statistics import interval
 from headbook.syntax.alignment import align_all
 from headbook.syntax.treebank import read_conllu
+from headbook.trees import RELATION_DIRECTIONS
 from headbook.types import Kind
 
 LAYERS, HEADS = 6, 8
@@ -217,28 +216,21 @@ def page_13(so: bool) -> Iterator[Row]:
     measures = {
         "heads": SyntacticAccuracy(text.trees, replicates=REPLICATES),
         "offsets": OffsetShare(text.trees, replicates=REPLICATES),
-        "rules": TagRuleShare(text.trees, replicates=REPLICATES),
     }
-    grid = [noisy if so else [anywhere(seed) for seed in range(6)]]
-    yield from syntactic_heads._claims(text, measured(grid, measures, text))
+    found = measured([noisy if so else [anywhere(seed) for seed in range(6)]], measures, text)
+    value = best_accuracies(found["heads"]).numpy()
+    offset = offset_accuracies(found["offsets"]).numpy()
+    for at, (relation, direction) in enumerate(RELATION_DIRECTIONS):
+        claim = f"voita-t1-{relation}-{direction.replace('_', '-')}"
+        yield _released(claim, *interval(value[:, at]), offset[0, at])
+    lead = (value - offset).clip(0)
+    of_verbs = lead[:, :4].mean(1) - lead[:, 4:].mean(1)
+    yield _released("voita-f4-verb-relations-strongest", *interval(of_verbs))
 
 
-def page_13_domains(so: bool) -> Iterator[Row]:
-    """Subjects are found in two texts, one model hitting fewer of them in the second."""
-    measures = [
-        {"syntactic": SyntacticAccuracy(reading().trees, replicates=REPLICATES)} for _ in range(2)
-    ]
-    grids = ([network(noise)[2][1:3]] for noise in (0.05, 0.5 if so else 0.06))
-    short, long = (measured(*each) for each in zip(grids, measures, strict=True))
-    yield from _trained_syntactic_heads._domain_claims(
-        [_with_corpus(short, "opensubtitles2018-ru"), _with_corpus(long, "wmt-ru")]
-    )
-
-
-def _with_corpus(found: dict[str, RatioSums], corpus: str) -> Measurement:
-    made = measurement(found, model=corpus, corpus=corpus, target="ru", seed=0)
-    object.__setattr__(made, "trained", SimpleNamespace(run=SimpleNamespace(corpus=corpus)))
-    return made
+def _released(claim: str, value: float, low: float, high: float, baseline: float = np.nan) -> Row:
+    numbers = {"value": value, "low": low, "high": high, "baseline": float(baseline)}
+    return claim_row(claim, loaded_labels("firefox-en-pt", "pt"), **numbers)
 
 
 def page_14(so: bool) -> Iterator[Row]:
@@ -316,7 +308,6 @@ WORLDS = (
         ),
         page_13,
     ),
-    World(("voita-t1-nsubj-easier-in-short",), page_13_domains),
     World(
         (
             "voita-f5-rarest",

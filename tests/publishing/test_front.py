@@ -21,8 +21,8 @@ def test_every_number_of_the_front_page_is_computed() -> None:
     filled = front.filled(text)
     values = yaml.safe_load(filled.split("---\n")[1])["myst"]["substitutions"]
     assert set(values) == set(front.PLACE.findall(text))
-    chapter = find(13)
-    assert values["p13_verb_object"] == chapter.facts(published_tables(chapter.name))["verb_object"]
+    chapter = find(22)
+    assert values["p22_en_bleu"] == chapter.facts(published_tables(chapter.name))["en_bleu"]
     shown = values["strip"].count("<a href=")
     counted = [values[mark] for mark in ("absent", "inconclusive")]
     assert shown == int(values["claims"]) > sum(map(int, counted)) > 0
@@ -31,8 +31,8 @@ def test_every_number_of_the_front_page_is_computed() -> None:
 
 
 def test_a_fact_that_no_page_has_is_named() -> None:
-    with pytest.raises(UserError, match="p13_nothing"):
-        front.filled("{{ p13_nothing }}")
+    with pytest.raises(UserError, match="p22_nothing"):
+        front.filled("{{ p22_nothing }}")
 
 
 def test_a_sentence_that_is_not_true_stops_the_build(monkeypatch: pytest.MonkeyPatch) -> None:

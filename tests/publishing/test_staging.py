@@ -6,7 +6,8 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from headbook import paths
+from headbook import paths, tables
+from headbook.claims.scorecard import current
 from headbook.publishing import staging
 
 
@@ -42,6 +43,17 @@ def test_a_page_that_measures_itself_is_offered_executed_with_plain_numbers(tmp_
     offered = nbformat.read(tmp_path / "99_page.ipynb", as_version=4)
     assert offered.cells[0].source == "# T\n\nText 66 %"
     assert offered.cells[1].outputs == [output] and offered.cells[1].execution_count == 1
+
+
+def test_a_page_that_measures_itself_ends_in_its_claims_and_sources(tmp_path: Path) -> None:
+    verdicts, notebook = current(), _notebook()
+    staging._end(notebook, "13_syntactic_heads", verdicts, tmp_path)
+    end = notebook.cells[-1].source
+    mine = [each.claim for each in verdicts.values() if each.claim.study == "13_syntactic_heads"]
+    assert mine and all(f"#{claim.id}" in end for claim in mine)
+    for table, entry in tables.entries(13).items():
+        assert f"13/{table}.csv" in end and (tmp_path / "13" / f"{table}.csv").is_file()
+        assert all(made["commit"] in end for made in entry["made"])
 
 
 def test_of_another_page_the_template_is_offered(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from tokenizers import Regex, pre_tokenizers
 from torch import Tensor
 from tqdm import tqdm
@@ -36,8 +36,9 @@ class Attention:
     `words` ask and `keys` are looked at (the same, except in cross-attention). `weights` are
     [layer, head, word, key]: from a word the mean over its tokens, to a word the sum over its
     tokens (Clark et al. 2019). Special tokens are left out, so a row sums to less than 1 by what
-    rests on them. `pieces` counts each word's tokens; a word without any has zeros. `a["L6H5"]`
-    and `a[5, 4]` are the matrix [word, key] of the fifth head in the sixth layer. Where layers of
+    rests on them. `pieces` counts each word's tokens; a word without any has zeros. Between tokens
+    `special` marks those that ask and stand for no text, such as EOS and [CLS]. `a["L6H5"]` and
+    `a[5, 4]` are the matrix [word, key] of the fifth head in the sixth layer. Where layers of
     a pruned model differ in their number of heads, missing heads are NaN.
     """
 
@@ -46,6 +47,7 @@ class Attention:
     weights: Float[np.ndarray, "layer head word key"]
     kind: Kind
     pieces: Int[np.ndarray, " word"]
+    special: Bool[np.ndarray, " word"]
 
     def __getitem__(self, head: str | tuple[int, int]) -> Float[np.ndarray, "word key"]:
         layers, heads = self.weights.shape[:2]
@@ -143,19 +145,22 @@ class _Side:
 
     units: tuple[str, ...]
     pieces: Int[Tensor, " token"]
+    special: Bool[np.ndarray, " unit"]
 
     @classmethod
     def of(
         cls, model: Loaded, tree: Tree, units: str, target: bool = False, read: bool = False
     ) -> "_Side":
         """The source; or the translation, predicted or `read` by the decoder, one token later."""
+        spans = model.spans(tree.text, target)
         if units == "tokens":
             names = model.pieces(tree.text, target)
             names = [START, *names[:-1]] if read else names
-            return cls(tuple(names), torch.arange(len(names)))
-        pieces = align_all(tree, model.spans(tree.text, target)).pieces
+            marks = [span is None for span in ([None, *spans[:-1]] if read else spans)]
+            return cls(tuple(names), torch.arange(len(names)), np.array(marks, bool))
+        pieces = align_all(tree, spans).pieces
         pieces = torch.cat([pieces.new_tensor([NO_WORD]), pieces[:-1]]) if read else pieces
-        return cls(tree.forms, pieces)
+        return cls(tree.forms, pieces, np.zeros(len(tree), bool))
 
 
 def _read(model: Loaded, trees: Sequence[Tree], kind: Kind, units: str) -> list[Attention]:
@@ -202,7 +207,7 @@ def _attention(
         own[:count] = 0
         own[:count, : some.shape[1], : some.shape[2]] = some
     counts = np.bincount(asking.pieces[asking.pieces != NO_WORD], minlength=size[0])
-    return Attention(asking.units, looked.units, weights, kind, counts)
+    return Attention(asking.units, looked.units, weights, kind, counts, asking.special)
 
 
 def _between(sides: Sequence[tuple[_Side, _Side]]) -> Callable[[Tensor], Tensor]:

@@ -1,6 +1,6 @@
 """The front page: its numbers, from published tables, and the guards of its sentences.
 
-In `intro.md`, `{{ p13_verb_object }}` is the fact `verb_object` of page 13, formatted as there;
+In `intro.md`, `{{ p22_en_bleu }}` is the fact `en_bleu` of page 22, formatted as there;
 `{{ claims }}`, `{{ absent }}` and the like count the works' claims, and `{{ strip }}` shows them.
 """
 
@@ -112,29 +112,8 @@ def _of_pruned(functions: Any) -> tuple[str, bool]:
     )
 
 
-def _of_syntax(tables: dict[str, Any]) -> Iterator[tuple[str, bool]]:
-    """Those about heads for a verb's object and subject, of page 13's tables."""
-    syntax = tables["released"].query("text == 'ud-ewt'")
-    syntax = syntax.set_index(["model", "relation"]).sort_index()
-    yield (
-        "a head finds a verb's object better than the best offset",
-        syntax.loc[("firefox-en-pt", "verb → object"), "margin_low"] > 0,
-    )
-    heads = syntax.loc["firefox-en-pt"].loc[["verb → object", "subject → verb"], ["layer", "head"]]
-    kinds = tables["subjects"].query(
-        "text == 'ud-ewt' and model == 'firefox-en-pt' and relation == 'subject → verb'"
-    )
-    yield (
-        "the same head finds the verb of a pronoun, that of others no more often than an offset",
-        (kinds["margin_low"] > 0).tolist() == (kinds["subjects"] == "pronouns").tolist()
-        and len(heads.drop_duplicates()) == 1,
-    )
-    yield "a part-of-speech rule does as well as every head", syntax["over_rule_low"].max() < 0
-
-
 def guards() -> Iterator[tuple[str, bool]]:
     """Every sentence of the front page that a new result could make false, and whether it holds."""
-    yield from _of_syntax(_tables(13))
     yield (
         "the sharpest head points at the previous token",
         _of_page(11)["en_place_1"] == "previous token",

@@ -33,6 +33,9 @@ def copies(executed: Path) -> list[Path]:
 
 def stage(source: Path, executed: list[Path]) -> None:
     """Write all that Sphinx is to read into `source`, a folder that is not there yet."""
+    from headbook.chapters.chapter import module_of  # with pandas, which is needed late
+    from headbook.claims.scorecard import current
+
     shutil.copytree(paths.BOOK, source, ignore=IGNORED)
     _write(source / "_toc.yml", contents.contents())
     config = yaml.safe_load((source / "_config.yml").read_text("utf-8"))
@@ -44,10 +47,25 @@ def stage(source: Path, executed: list[Path]) -> None:
     shutil.copyfile(paths.REPOSITORY / "LICENSE", source / "_static" / "LICENSE.txt")
     (source / "_executed").mkdir()
     (source / "_static" / "notebooks").mkdir()
+    verdicts: dict[str, Any] = {}
     for copy in executed:
         notebook = _dressed(nbformat.read(copy, as_version=4), copy.stem)
-        nbformat.write(notebook, source / "_executed" / copy.name)
+        page = source / "_executed" / copy.name
         _offer(notebook, source / "_static" / "notebooks" / copy.name)
+        if module_of(copy.stem) is None:
+            verdicts = verdicts or current()
+            _end(notebook, copy.stem, verdicts, source / "_static" / "results")
+        nbformat.write(notebook, page)
+
+
+def _end(notebook: NotebookNode, name: str, verdicts: dict[str, Any], results: Path) -> None:
+    """Add a page's claims and sources at its end, and its published tables to the downloads."""
+    from headbook.book.foot import foot
+
+    notebook.cells.append(nbformat.v4.new_markdown_cell(foot(name, verdicts), id="foot"))
+    number = name.partition("_")[0]
+    if (tables := paths.RESULTS / number).is_dir():
+        shutil.copytree(tables, results / number)
 
 
 def _offer(notebook: NotebookNode, download: Path) -> None:

@@ -1,0 +1,60 @@
+"""The end of a page: its claims with their verdicts, and where its numbers come from."""
+
+import json
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+
+from headbook import tables
+
+RESULTS = "../_static/results"
+"""Where the published tables are, from a page of the book."""
+
+
+def foot(name: str, results: Mapping[str, Any]) -> str:
+    """Two folded sections in Markdown, for the page of this name (`13_syntactic_heads`).
+
+    `results` are the verdicts of all claims by id, as `headbook.claims.scorecard.current` gives
+    them. The table of claims says how many models pass, fail or are undecided; the sources name
+    command, commit, date, machine and parameters of every published table, and link it.
+    """
+    from headbook.chapters.claims import Claims
+
+    mine = [each for each in results.values() if each.claim.study == name]
+    parts = []
+    if mine:
+        found = Claims(tuple(sorted(mine, key=lambda each: each.claim.superseded is not None)))
+        html = found.table.to_html(index=False, border=0, classes="table headbook-table")
+        scroll = f'<div class="headbook-scroll" tabindex="0">{html}</div>{found.definitions}'
+        parts.append(_fold("Claims of this page", scroll))
+    lines = "".join(f"<li>{line}</li>" for line in _sources(name))
+    parts.append(_fold("Where the numbers come from", f"<ul>{lines}</ul>"))
+    return "\n".join(parts)
+
+
+def _fold(title: str, html: str) -> str:
+    return f":::{{dropdown}} {title}\n```{{raw}} html\n{html}\n```\n:::\n"
+
+
+def _sources(name: str) -> Iterator[str]:
+    number = name.partition("_")[0]
+    yield (
+        f"<code>headbook run {number}</code> executes this page, "
+        f"<code>notebooks/{name}.ipynb</code>, and compares what it measures with these tables; "
+        f"<code>headbook publish {number}</code> writes them."
+    )
+    for table, entry in tables.entries(number).items():
+        link = f'<a download href="{RESULTS}/{number}/{table}.csv">{table}.csv</a>'
+        made = "; ".join(dict.fromkeys(map(_made, entry.get("made", ()))))
+        yield f"{link}, {entry['rows']:,} rows: {made or 'no record'}."
+
+
+def _made(run: Mapping[str, Any]) -> str:
+    hardware = run.get("hardware", {})
+    machine = hardware.get("gpu") or hardware.get("processor", "processor unknown")
+    given = escape(json.dumps(run.get("parameters", {}), ensure_ascii=False))
+    changed = run.get("changed") or []
+    beside = f" with changes to {', '.join(map(escape, changed))}" if changed else ""
+    commit = str(run.get("commit", "unknown")).removesuffix("+" if changed else "")
+    date = str(run.get("date", ""))[:10]
+    return f"commit {commit}{beside}, {date}, {machine}, <code>{given}</code>"
