@@ -76,6 +76,6 @@ def test_an_identity_can_fail(claim: str) -> None:
     assert Outcome.FAIL in {judge(rule, each) for each in numbers}
 
 
-def test_taught_and_tested_on_the_same_tokens_heads_always_seem_better() -> None:
-    """What page 58 asked before: it passes where no sentence wants heads of its own."""
-    assert seeing_worlds.taught_on_the_tested() > 0.05
+def test_taught_on_the_tokens_that_are_tested_heads_seem_better_in_every_training() -> None:
+    """As page 58 measured it before, where no sentence wants heads of its own."""
+    assert min(map(seeing_worlds.taught_on_the_tested, range(3))) > 0
