@@ -13,7 +13,7 @@ from nbformat import NotebookNode
 from headbook import paths
 from headbook.publishing import contents, front, pages
 from headbook.publishing.citation import citation
-from headbook.types import UserError
+from headbook.types import COMPARED, UserError
 
 IGNORED = shutil.ignore_patterns("_executed", "_generated", "_build", "__pycache__")
 NUMBERED = re.compile(r"# \d\d ")
@@ -100,6 +100,8 @@ def _dressed(notebook: NotebookNode, name: str) -> NotebookNode:
     for cell in notebook.cells:
         for alt in _alternatives(cell):
             cell.metadata.setdefault("mystnb", {})["image"] = {"alt": alt}
+        for output in cell.get("outputs", []):
+            output.get("data", {}).pop(COMPARED, None)  # for the runner, which has read it
     return notebook
 
 
