@@ -92,8 +92,10 @@ class Shown:
     def _row(self, tag: str, values: Iterable[str]) -> str:
         sides = ("right" if name in self.numbers else "left" for name in self.cells)
         cells = zip(sides, values, strict=True)
-        inside = "".join(f'<{tag} style="text-align: {side}">{escape(value)}</{tag}>'
-                         for side, value in cells)  # fmt: skip
+        style = "white-space: nowrap; text-align"
+        inside = "".join(
+            f'<{tag} style="{style}: {side}">{escape(value)}</{tag}>' for side, value in cells
+        )
         return f"<tr>{inside}</tr>"
 
 

@@ -15,8 +15,8 @@ STYLE = """<style>
 border-bottom:2px solid transparent}
 .hb-tabs>input:checked+label{opacity:1;border-color:currentColor;font-weight:600}
 .hb-tabs>input:focus-visible+label{outline:2px solid currentColor;outline-offset:-2px}
-.hb-tabs>div{display:none;overflow-x:auto;padding-top:.5rem}
-@media print{.hb-tabs>div{display:block!important}}
+.hb-tabs>div{display:none;overflow:auto;max-height:28rem;padding-top:.5rem}
+@media print{.hb-tabs>div{display:block!important;max-height:none}}
 </style>"""
 
 

@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +80,11 @@ def _offer(notebook: NotebookNode, download: Path) -> None:
     if module_of(download.stem):
         shutil.copyfile(paths.NOTEBOOKS / download.name, download)
         return
-    for cell in notebook.cells:
+    offered = deepcopy(notebook)
+    for cell in offered.cells:
         if cell.cell_type == "markdown":
             cell.source = plain(cell.source)
-    nbformat.write(notebook, download)
+    nbformat.write(offered, download)
 
 
 def _write(file: Path, content: dict[str, Any]) -> None:
