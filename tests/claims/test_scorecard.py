@@ -3,6 +3,7 @@
 import functools
 import html
 import re
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -16,7 +17,14 @@ from headbook.types import UserError
 
 DOBJ = "voita-t1-dobj-head-to-dependent"
 STUDY = "13_syntactic_heads"
-load = functools.cache(ledger.load)
+
+
+@functools.cache
+def load():
+    """The ledger with every claim's rows published as such."""
+    book = ledger.load()
+    plain = [replace(claim, value=None, baseline=None) for claim in book.claims]
+    return replace(book, claims=tuple(plain))
 
 
 @pytest.fixture(autouse=True)

@@ -68,8 +68,9 @@ def test_parameters_as_a_file_are_those_that_the_page_reads(profile: str | None)
         expected = template.parameters | templates.of_profile(template, profile or "none")
         if "profile" in expected and profile not in (None, "released"):
             expected |= {"profile": profile}
-        chapter = find(template.name)
-        assert chapter.parameters_from(given) == chapter.parameters_from(expected)
+        if chapter := find(template.name):  # a page that has not moved
+            given, expected = chapter.parameters_from(given), chapter.parameters_from(expected)
+        assert given == expected
 
 
 def test_parameters_of_no_profile_are_refused() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from headbook import cells
+from headbook import cells, tables
 from headbook.artefacts import catalogue as trained
 from headbook.claims.ledger import Claim
 from headbook.claims.published import RELEASED
@@ -22,12 +22,15 @@ def rows(claim: Claim, root: Path | None = None) -> pd.DataFrame:
 
     The interval is that of the value's column, the baseline another column of the same row.
     Corpus, target language and seed are the table's own where it has a column `corpus`, else those
-    of the model catalogue, with the table's seed if it has one; a column `closed` is taken over.
+    of the model catalogue, with the table's seed if it has one; a column `closed` is taken over. A
+    page that was never published gives no rows: the rule stands before the run.
     UserError for two rows of one model, for a model that is in no catalogue, and for the faults of
     a reference.
     """
     try:
         reference = cells.parse(claim.value)
+        if not tables.entries(reference.page, root):
+            return pd.DataFrame(columns=[*COLUMNS])
         found = cells.rows(reference, root)
         named = {"value": reference.column, "baseline": claim.baseline}
         named |= {end: f"{reference.column}_{end}" for end in ("low", "high")}
