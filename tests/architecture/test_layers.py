@@ -12,8 +12,8 @@ PACKAGE = paths.REPOSITORY / "src" / "headbook"
 HOME = "headbook.chapters"
 FLOORS = (
     ("machine", "paths", "types", "trees"),
-    ("formats", "one_line"),
-    ("cells",),
+    ("formats", "one_line", "tables"),
+    ("cells", "old_results", "tolerances"),
     ("statistics",),
     ("corpora",),
     ("models",),
@@ -21,7 +21,7 @@ FLOORS = (
     ("released",),
     ("training", "pruning"),
     ("runs", "plots"),
-    ("bench",),
+    ("results", "bench"),
     ("artefacts",),
     ("claims",),
     ("looking",),

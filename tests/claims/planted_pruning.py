@@ -345,8 +345,9 @@ def page_25(so: bool) -> Iterator[Row]:
 
 
 def page_25_information(so: bool) -> Iterator[Row]:
-    """What a head says of its token goes with its removal, confidence does not; or neither does."""
-    noise, rows = np.random.default_rng(0), []
+    """What a head says of its token goes with its removal, what it says of shuffled tokens and its
+    confidence do not; or nothing does."""
+    noise, shuffled, rows = np.random.default_rng(0), np.random.default_rng(1), []
     for weights in (_said.RELEASED, _said.REDRAWN):
         for layer in range(1, 13):
             for head in range(1, 13):
@@ -361,6 +362,7 @@ def page_25_information(so: bool) -> Iterator[Row]:
                         "layer": layer,
                         "head": head,
                         _said.INFORMATION: said,
+                        _said.SHUFFLED: shuffled.normal(),
                         _said.CONFIDENCE: other,
                         "added": added,
                     }

@@ -45,7 +45,7 @@ def rows(claim: Claim, root: Path | None = None) -> pd.DataFrame:
     if (repeated := frame.duplicated(["model", *LABELS])).any():
         twice = frame["model"][repeated].iloc[0]
         raise UserError(f"claim {claim.id}: {reference} leaves two rows of {twice}; add a key")
-    closed = {name: found[name] for name in OPTIONAL if name in found}
+    closed = {name: found[name].astype(object).fillna("") for name in OPTIONAL if name in found}
     return frame.assign(**closed)[[*COLUMNS, *closed]].reset_index(drop=True)
 
 

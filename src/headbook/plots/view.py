@@ -113,28 +113,34 @@ def draw(
         for one, other in golden.get(label, ()):
             answers.setdefault(_place(words, one), []).append(_place(keys, other))
         sight = Sight(words, keys, matrix, asking, answers, least, colour)
-        scene = {"arcs": sight.arcs, "lines": sight.lines, "matrix": sight.matrix}[layout]()
-        said, alt = sight.said(), f"Attention of {label} in: {' '.join(words)}"
-        drawn, name = f'<div class="box">{scene.svg(alt, "wide")}</div>', layout
-        if layout == "arcs" and scene.width > PHONE:
-            width = min(WIDEST, round(scene.width))
-            upright = sight.arcs(upright=True)
-            name = f"arcs w{width}-{upright.shrunk:.0f}"
-            rules = _narrow(width, round(upright.shrunk))
-            drawn += f"{upright.svg(alt, 'narrow')}<style>{rules}</style>"
-        named = HEAD.search(label)
-        head, note = (label[: named.end()], label[named.end() :]) if named else (label, "")
-        heading = (
-            f'<p class="said"><i style="background:{colour}"></i><b>{escape(head)}</b> '
-            f"{escape(note.strip())} <span>{escape(said)}</span></p>"
-        )
-        parts.append(f'<div class="one {name}">{heading}{drawn}</div>')
+        said, (part, scene) = sight.said(), _one(label, sight, layout)
+        parts.append(part)
         scenes.append((f"{label}   {said}", scene))
         told.append(f"{label}: {said}" if said else label)
     body = f'<div class="row">{"".join(parts)}</div>'
     if any(golden.values()):
         body += '<p class="said"><small>dotted: the correct answer</small></p>'
     return View(f"Attention in “{' '.join(words)}”. {'; '.join(told)}", body, tuple(scenes))
+
+
+def _one(label: str, sight: Sight, layout: str) -> tuple[str, Scene]:
+    """A drawing under its label; arcs wider than a phone stand upright there."""
+    scene = {"arcs": sight.arcs, "lines": sight.lines, "matrix": sight.matrix}[layout]()
+    said, alt = sight.said(), f"Attention of {label} in: {' '.join(sight.words)}"
+    drawn, name = f'<div class="box">{scene.svg(alt, "wide")}</div>', layout
+    if layout == "arcs" and scene.width > PHONE:
+        width = min(WIDEST, round(scene.width))
+        upright = sight.arcs(upright=True)
+        name = f"arcs w{width}-{upright.shrunk:.0f}"
+        rules = _narrow(width, round(upright.shrunk))
+        drawn += f"{upright.svg(alt, 'narrow')}<style>{rules}</style>"
+    named = HEAD.search(label)
+    head, note = (label[: named.end()], label[named.end() :]) if named else (label, "")
+    heading = (
+        f'<p class="said"><i style="background:{sight.colour}"></i><b>{escape(head)}</b> '
+        f"{escape(note.strip())} <span>{escape(said)}</span></p>"
+    )
+    return f'<div class="one {name}">{heading}{drawn}</div>', scene
 
 
 def every(attention: object, first: tuple[int, int] | None = None, least: Number = LEAST) -> View:

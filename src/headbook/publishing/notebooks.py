@@ -19,7 +19,6 @@ from headbook.chapters import PUBLISHED
 from headbook.publishing.kernels import processes, start_loaded
 from headbook.publishing.templates import Template, check, of_profile, select, templates
 from headbook.publishing.tidy import tidy
-from headbook.tables import rows
 from headbook.types import COMPARED, UserError
 
 __all__ = ["Executed", "attempt", "execute", "record_of", "templates"]
@@ -251,6 +250,8 @@ def _last_line(text: str) -> str:
 
 
 def _publish(job: _Job, seconds: float) -> Executed:
+    from headbook.tables import rows  # with pandas, which the command line starts without
+
     own = bool(job.parameters)
     notebook = tidy(nbformat.read(job.aside, as_version=4), job.name, own=own)
     nbformat.write(notebook, job.aside)

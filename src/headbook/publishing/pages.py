@@ -9,7 +9,6 @@ import yaml
 
 from headbook import paths
 from headbook.claims.ledger import PROFILES
-from headbook.old_results import studies
 from headbook.publishing.citation import Citation, citation
 from headbook.publishing.notebooks import record_of
 from headbook.runs import record
@@ -129,6 +128,8 @@ def _run_time(copy: Path) -> tuple[str, str, str]:
 
 def _published(results: Path) -> str:
     """Runs with machine and duration, a section for each published profile, the largest first."""
+    from headbook.old_results import studies  # with pandas, which building a book needs late
+
     by_profile = {name: studies(name, results) for name in reversed(PROFILES)}
     sections = [_profile(name, runs) for name, runs in by_profile.items() if runs]
     return "\n\n".join([*sections, HOURS]) if sections else "None yet."
