@@ -119,7 +119,7 @@ def test_a_number_that_moves_moves_the_verdict(tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", ["01", "14", "26", "58"])
 def test_cells_give_the_published_claims_of_a_page(page: str) -> None:
     """Of pages whose claims are still rows: pointed at these rows, they are judged as before."""
-    ledger, study = load(), old_results.study(page)
+    ledger, study = load(), old_results.study(int(page))
     old = old_results.old_table(study, RELEASED, old_results.CLAIMS)
     old = scorecard.checked(ledger, old, study, old_results.CLAIMS)
     one = f"profile={RELEASED}; " if "profile" in tables.cells(page, "summary") else ""
