@@ -8,6 +8,8 @@ from nbformat import NotebookNode
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 RANDOM_ID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 YOUR_RUN = "your-run"
+CURSOR = re.compile(r"\x1b\[\d*[A-DK]")
+"""Moves of the cursor between bars."""
 PROGRESS = re.compile(r"\r|\d+%\||waiting for another process")
 
 
@@ -48,7 +50,8 @@ def _without_progress(output: NotebookNode) -> NotebookNode | None:
     """Drop the lines of progress bars, which say how busy the machine was; warnings stay."""
     if output.output_type != "stream" or output.name != "stderr":
         return output
-    lines = [line for line in output.text.split("\n") if not PROGRESS.search(line)]
+    text = CURSOR.sub("", output.text)
+    lines = [line for line in text.split("\n") if not PROGRESS.search(line)]
     output.text = "\n".join(lines).lstrip("\n")
     return output if output.text.strip() else None
 
