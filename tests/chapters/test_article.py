@@ -218,8 +218,9 @@ def test_claims_as_published_are_of_what_the_notebook_measures(
     published = tables["31_as_published"]
     same = published["claims"].set_index(["claim", "model"])["value"]
     held_out = published["held_out"].set_index(["claim", "model"])["value"]
-    assert set(same.index) == set(held_out.index) and not same.equals(held_out)
+    assert set(held_out.index) <= set(same.index) and not same[held_out.index].equals(held_out)
     monkeypatch.setattr(training_claims, "as_measured", diversity_watched.look_rows)
     fault = as_published.trained_here(Config("smoke"), Store.default())["claims"]
-    assert fault.set_index(["claim", "model"])["value"].equals(held_out)
+    fault = fault.set_index(["claim", "model"])["value"]
+    assert fault[held_out.index].equals(held_out)
     assert "held_out" not in tables["32_as_described"]

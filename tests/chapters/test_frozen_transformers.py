@@ -126,9 +126,9 @@ def test_published_cells_keep_their_row_where_others_are_added(tmp_path):
     rows = table(late)
     later = rows["rate"].eq(1e-2) & rows["trainable"].eq(Trainable.OUTPUT)
     write("page", "released", {"cells": rows[~later]}, {}, tmp_path)
-    before = (tmp_path / "released/page/cells.csv").read_text()
+    before = (tmp_path / "page/cells.csv").read_text()
     extend("page", "released", {"cells": rows[later]}, KEYS, {"rates": [1e-2]}, {}, tmp_path)
-    after = (tmp_path / "released/page/cells.csv").read_text()
+    after = (tmp_path / "page/cells.csv").read_text()
     assert after.startswith(before) and later.sum() == 8
     assert len(after.splitlines()) == len(before.splitlines()) + 8
 

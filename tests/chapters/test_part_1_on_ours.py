@@ -17,7 +17,7 @@ from headbook.looking.load import load
 from headbook.runs.store import Store
 
 OURS = "mixture-fr-256"
-PAGES = {11: 20, 13: 20, 14: 20, 16: 1}
+PAGES = {11: 20, 14: 20, 16: 1}
 """Numbers, and the sentences that a page is tried on."""
 
 
@@ -50,14 +50,14 @@ def test_the_model_that_converged_is_evidence_about_roles():
     assert set(own["corpus"]) == {"mixture-fr"}
     assert {Outcome.PASS, Outcome.FAIL} <= set(own["outcome"])
     closed = own[own["outcome"] == Outcome.CLOSED]
-    assert len(closed) > 5 and not closed["closed"].str.contains("converged").any()
+    assert len(closed) > 1 and not closed["closed"].str.contains("converged").any()
 
 
 @pytest.mark.parametrize("number", [16, 22])
 def test_small_models_are_not_averaged_with_the_long_training(number: int):
     """Its rows change its own facts alone."""
     chapter = find(number)
-    tables = published_tables(chapter)
+    tables = published_tables(chapter.name)
     without = {
         name: rows[rows["model"] != OURS] if "model" in rows else rows
         for name, rows in tables.items()

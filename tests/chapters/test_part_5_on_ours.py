@@ -27,7 +27,7 @@ SMALL = {
     58: {"sentences": 3},
     61: {"corpus": "planted", "seeds": 2, "train": 12, "sentences": 6},
 }
-NAMED = {**{page: SMALL[page] for page in (50, 52, 54, 57, 58, 61)}, 60: {"sentences": 5}}
+NAMED = {page: SMALL[page] for page in (50, 52, 54, 57, 58, 61)}
 """Pages that run on a model that a reader names."""
 
 
@@ -41,15 +41,6 @@ def test_a_page_measures_our_own_model(
     tables = chapter.compute(parameters, Store.default())
     named = {model for table in tables.values() if "model" in table for model in table["model"]}
     assert named == set(OURS)
-
-
-@pytest.mark.parametrize("name", ["minilm", *OURS])
-def test_the_page_for_your_model_takes_another_released_one_and_ours(name: str, tmp_path: Path):
-    chapter = find(60)
-    parameters = chapter.parameters_from({"model": name, "sentences": 5, "nulls": 0})
-    tables = chapter.compute(parameters, Store(tmp_path))
-    assert all(set(table["model"]) == {name} for table in tables.values() if len(table))
-    assert len(tables["heads"]) == (72 if name == "minilm" else 48)
 
 
 def test_the_pronouns_of_our_encoder_are_measured_as_those_of_released_ones():
@@ -94,7 +85,7 @@ def readers(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def given(number: int, model: str) -> dict[str, object]:
-    return NAMED[number] | ({"model": model} if number == 60 else {"models": [model]})
+    return NAMED[number] | {"models": [model]}
 
 
 @pytest.mark.parametrize("number", NAMED, ids=str)

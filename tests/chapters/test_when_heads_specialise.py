@@ -227,7 +227,7 @@ def test_moments_that_never_came_say_so(tables: Tables) -> None:
 
 def test_facts_count_heads_at_their_own_token_apart() -> None:
     """The planted fault: heads at -1 or +1 among those whose offset is known are not counted."""
-    tables = published_tables(find(26))
+    tables = published_tables(find(26).name)
     facts = study.facts(tables)
     assert "nan" not in " ".join(map(str, facts.values()))
     own = sum(int(offset) == 0 for offset in tables["offsets_told"]["offset"])

@@ -47,7 +47,7 @@ MIDDLE = (5 / 12, 10 / 12)
 """Layers 6 to 10 of the work's 12."""
 HALF = 0.5
 PAPER = {"separator": 0.5, "previous": 4, "next": 5, "heads": 144, "layers": 12}
-VIEWED, VIEWED_LENGTHS = 3, (9, 16)
+VIEWED, VIEWED_LENGTHS = 2, (9, 16)
 """Sentences of the view, and their lengths in tokens."""
 
 
