@@ -17,7 +17,6 @@ from headbook.chapters.config import Config
 from headbook.chapters.measurements import Measurement
 from headbook.chapters.specialised_heads._head_tables import (
     best_margins,
-    best_rows,
     head_rows,
     head_scores,
     role_rows,
@@ -173,36 +172,6 @@ def test_nothing_counted_is_a_gap_and_no_nought(measurement: Measurement, name: 
     assert len(scores) == LAYERS * HEADS and scores[column].isna().all()
 
 
-def test_the_best_head_is_chosen_on_one_half_and_scored_on_the_other(measurement: Measurement):
-    best = best_rows(measurement)
-    assert [tuple(pair) for pair in best[["relation", "direction"]].values] == [
-        (relation, str(direction)) for relation, direction in RELATION_DIRECTIONS
-    ]
-    row = best.iloc[NSUBJ]
-    assert (row["layer"], row["head"]) == (2, 1)  # on the other half (1, 2) would have won
-    assert (row["chosen"], row["value"]) == pytest.approx((0.6, 0.4))
-    assert row["low"] == pytest.approx(0.411) and row["high"] == pytest.approx(0.449)
-    assert row["random"] == pytest.approx(0.15)
-    assert row["arcs"] == COUNTED
-
-
-def test_the_baseline_too_is_scored_on_the_other_half(measurement: Measurement):
-    best = best_rows(measurement)
-    assert best["baseline_offset"].tolist() == [1] * 8
-    expected = [0.3, 0.2, 0.2, 0.2, 0.5, 0.2, 0.2, 0.2]
-    assert best["baseline"].tolist() == pytest.approx(expected)
-
-
-def test_an_offset_of_the_scoring_half_is_not_chosen(measurement: Measurement):
-    misleading = offsets()
-    misleading[15, NSUBJ] = 0.9
-    swapped = replace(
-        measurement, sums={**measurement.sums, "offsets": sums(offsets(), misleading)}
-    )
-    row = best_rows(swapped).iloc[NSUBJ]
-    assert (row["baseline_offset"], row["baseline"]) == (1, pytest.approx(0.2))
-
-
 def test_margins_are_differences_replicate_by_replicate(measurement: Measurement):
     margins = best_margins(measurement)
     assert margins.shape == (1 + REPLICATES, len(RELATION_DIRECTIONS))
@@ -214,8 +183,6 @@ def test_margins_are_differences_replicate_by_replicate(measurement: Measurement
 
 def test_a_relation_without_arcs_has_no_margin(measurement: Measurement):
     assert best_margins(without(measurement, "syntactic")).isnan().all()
-    best = best_rows(without(measurement, "syntactic"))
-    assert (best["layer"] == 0).all() and best["value"].isna().all()
 
 
 def test_roles_are_held_by_whom_they_were_planted_in(measurement: Measurement):

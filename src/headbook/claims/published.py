@@ -161,50 +161,6 @@ def _asymmetry(evidence: Evidence) -> dict[str, dict[str, float]]:
             for row in least.to_dict("records")}  # fmt: skip
 
 
-def _unclassified(evidence: Evidence) -> dict[str, dict[str, float]]:
-    """Share of encoder heads without a role: at least those beyond the counts of the roles."""
-    found = {}
-    for row in evidence.rows(
-        "11_confidence_and_roles", "training", update=0, text="held-out"
-    ).to_dict("records"):
-        heads = len(evidence.rows("11_confidence_and_roles", "scores", model=row["model"],
-                                  update=UNTRAINED_UPDATE, kind="encoder"))  # fmt: skip
-        roles = sum(row[f"{role}_heads"] for role in ("positional", "syntactic", "rare"))
-        if heads:
-            share = 1 - roles / heads
-            found[row["model"]] = _row(share, share, share)
-    return found
-
-
-def _best(evidence: Evidence) -> pd.DataFrame:
-    return evidence.rows("13_syntactic_heads", "best", update=UNTRAINED_UPDATE, text="held-out")
-
-
-def _relation(relation: str, direction: str) -> Callable[[Evidence], dict[str, dict[str, float]]]:
-    def read(evidence: Evidence) -> dict[str, dict[str, float]]:
-        table = _best(evidence)
-        if table.empty:
-            return {}
-        mine = table[(table["relation"] == relation) & (table["direction"] == direction)]
-        return {row["model"]: _row(row["value"], row["low"], row["high"], row["baseline"])
-                for row in mine.to_dict("records")}  # fmt: skip
-
-    return read
-
-
-def _verbs_over_others(evidence: Evidence) -> dict[str, dict[str, float]]:
-    """Mean margin of the verb's relations less the others'; the intervals as if independent."""
-    table = _best(evidence)
-    found = {}
-    for model, rows in table.groupby("model") if not table.empty else ():
-        verbs = rows["relation"].isin(["nsubj", "dobj"])
-        margins = rows["value"] - rows["baseline"]
-        value = margins[verbs].mean() - margins[~verbs].mean()
-        half = np.sqrt((((rows["high"] - rows["low"]) / 2) ** 2).sum()) / verbs.sum()
-        found[model] = _row(value, value - half, value + half)
-    return found
-
-
 def _dominance(evidence: Evidence) -> dict[str, dict[str, float]]:
     table = evidence.rows("16_relevance", "layers", update="untrained", kind="encoder",
                           variant="code-2019")  # fmt: skip
@@ -241,17 +197,10 @@ def _width(evidence: Evidence) -> dict[str, dict[str, float]]:
 
 _UNTRAINED: dict[str, Callable[[Evidence], dict[str, dict[str, float]]]] = {
     "why-scores-not-symmetric": _asymmetry,
-    "voita-f1c-unclassified": _unclassified,
-    "voita-f4-verb-relations-strongest": _verbs_over_others,
     "voita-f1a-few-dominate": _dominance,
     "emergence-own-domain": _own_domain,
     "emergence-width": _width,
-    **{
-        f"voita-t1-{relation}-{direction.replace('_', '-')}": _relation(relation, direction)
-        for relation in ("nsubj", "dobj", "amod", "advmod")
-        for direction in ("head_to_dependent", "dependent_to_head")
-    },
-}  # fmt: skip
+}
 
 
 # ------------------------------------------------------------------ measures restated

@@ -9,6 +9,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -51,6 +52,11 @@ class View:
         return self.html()
 
     def _repr_png_(self) -> tuple[bytes, dict[str, object]]:
+        return self._png
+
+    @cached_property
+    def _png(self) -> tuple[bytes, dict[str, object]]:
+        """The picture, which the HTML holds, too, with its text and size."""
         png = picture(self.scenes)
         width, height = Image.open(io.BytesIO(png)).size
         return png, {"alt": self.alt, "width": width // 2, "height": height // 2}

@@ -3,19 +3,16 @@
 Layers and heads count from one in every table, as in the papers.
 """
 
-import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from headbook.chapters.measurements import Measurement
-from headbook.heads.measure import RatioSums, best_head
-from headbook.heads.offset_baseline import offset_accuracies, offset_baseline
+from headbook.heads.measure import RatioSums
+from headbook.heads.offset_baseline import offset_accuracies
 from headbook.heads.positional import REACH, Place
 from headbook.heads.roles import candidates
 from headbook.heads.syntactic import best_accuracies
-from headbook.statistics import difference
 from headbook.trees import RELATION_DIRECTIONS
 from headbook.types import Kind
 
@@ -102,49 +99,6 @@ def _picked(rows: pd.DataFrame, measure: str, keys: list[str]) -> pd.DataFrame:
     top = of_measure.loc[of_measure.groupby(keys)["value"].idxmax()]
     names = {"value": measure, "low": f"{measure}_low", "high": f"{measure}_high"}
     return top[[*keys, "detail", *names]].rename(columns=names)
-
-
-def best_rows(measurement: Measurement) -> pd.DataFrame:
-    """The best head of each relation-direction beside its baselines.
-
-    The head is chosen on one half of the sentences (`chosen` is its accuracy there) and scored on
-    the other (`value`); the offset baseline likewise; `random` is a head of random weights.
-    """
-    best, baseline = (
-        best_head(measurement.sums["syntactic"]),
-        offset_baseline(measurement.sums["offsets"]),
-    )
-    columns = {
-        "layer": best.layer + 1, "head": best.head + 1, "chosen": best.chosen,
-        "value": best.score, "low": best.low, "high": best.high,
-        "baseline": baseline.accuracy, "baseline_low": baseline.low,
-        "baseline_high": baseline.high, "baseline_offset": baseline.offset,
-        "random": measurement.sums["random syntactic"].ratio(half=1)[0, 0],
-        "arcs": measurement.sums["syntactic"].denominator[1, 0, 0, 0],
-    }  # fmt: skip
-    frame = pd.DataFrame({name: _flat(values) for name, values in columns.items()})
-    frame["relation"] = [relation for relation, _ in RELATION_DIRECTIONS]
-    frame["direction"] = [str(direction) for _, direction in RELATION_DIRECTIONS]
-    return frame.assign(**measurement.labels)
-
-
-def verbs_lead(best: pd.DataFrame) -> tuple[float, float, float]:
-    """Lead over the offset of the verb's relations above that of adjectives and adverbs.
-
-    `best` has one row per relation-direction, in their order, with value, low, high and baseline; a
-    head below its baseline counts as at it. The interval takes the accuracies as independent.
-    """
-    over = (best[["value", "low", "high"]].sub(best["baseline"], axis=0)).clip(lower=0).to_numpy()
-    verbs = np.array([relation in ("nsubj", "dobj") for relation, _ in RELATION_DIRECTIONS])
-    return difference(_mean_of(over[verbs]), _mean_of(over[~verbs]))
-
-
-def _mean_of(estimates: Float[np.ndarray, "estimate 3"]) -> tuple[float, float, float]:
-    """Mean of independent estimates with their intervals, each value, low, high."""
-    value, low, high = estimates.T
-    below, above = (np.linalg.norm(end - value) / len(value) for end in (low, high))
-    mean = float(value.mean())
-    return mean, mean - float(below), mean + float(above)
 
 
 def best_margins(measurement: Measurement) -> Tensor:
