@@ -58,4 +58,7 @@ def test_the_view_shows_each_model_s_attentions(tables) -> None:
     parameters = Parameters(sentences=30)
     shown = page.shown(parameters, compute(parameters, Store.default()))
     names = ["MiniLM, encoder", "Firefox en→pt, encoder", "Firefox en→pt, cross"]
-    assert [each.name for each in shown.series] == names
+    by_norm = [f"{name}, norm-weighted" for name in names[:2]]
+    listed = shown.alt.rpartition("To choose from: ")[2].split("; ")
+    assert [name for name in listed if name not in by_norm] == names
+    assert set(listed) == {*names, *by_norm}
