@@ -69,7 +69,7 @@ class Cells(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list) -> None:
         if tag in ("td", "th"):
-            self.cells.append((dict(attrs)["style"].removeprefix("text-align: "), ""))
+            self.cells.append((dict(attrs)["style"].rpartition("text-align: ")[2], ""))
 
     def handle_data(self, data: str) -> None:
         side, text = self.cells[-1]

@@ -51,7 +51,7 @@ WIDE = """() => {
   for (const each of all) {
     const box = each.getBoundingClientRect();
     if (each.parentElement.closest('svg') || !box.width || box.right <= right) continue;
-    if (each.matches('table, pre, svg') && scrolls(each)) continue;
+    if (each.matches('table, pre, .headbook-view svg') && scrolls(each)) continue;
     found.push(`${each.tagName.toLowerCase()} ${each.className.baseVal ?? each.className} reaches `
       + `${Math.round(box.right)} of ${Math.round(right)} px`);
   }
