@@ -1,4 +1,4 @@
-"""Figures are numbered by their page: the first of page 13 is Figure 13.1, wherever the page stands.
+"""Figures are numbered by their page: the first of page 13 is Figure 13.1 wherever it stands.
 
 Sphinx would count them through the whole book, so that a new page renumbers all that follow.
 """

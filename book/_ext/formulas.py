@@ -1,4 +1,4 @@
-"""Formulas as MathML, written while the book is built: no script, no font and no network needed."""
+"""Formulas as MathML, written while the book is built: no script and no network needed."""
 
 import re
 
@@ -12,6 +12,10 @@ logger = logging.getLogger(__name__)
 
 # a command the converter does not know comes out as its own name
 UNKNOWN = re.compile(r"<m[a-z]+[^>]*>(\\[A-Za-z]+)</m[a-z]+>")
+# browsers know no double-struck digits, which the converter asks for
+ONE = '<mn mathvariant="double-struck">1</mn>', "<mn>𝟙</mn>"
+# both bars of a norm have one height, though a power stands at the second alone
+BAR = "<mo>&#x02016;</mo>", '<mo stretchy="false">&#x02016;</mo>'
 
 
 def _mathml(node: nodes.Element, display: str) -> str:
@@ -19,7 +23,7 @@ def _mathml(node: nodes.Element, display: str) -> str:
     if display == "block" and r"\\" in source and r"\begin{" not in source:
         source = rf"\begin{{aligned}}{source}\end{{aligned}}"
     try:
-        formula = convert(source, display=display)
+        formula = convert(source, display=display).replace(*ONE).replace(*BAR)
     except Exception as error:  # the converter raises a dozen kinds; each is the page's mistake
         logger.warning("formula %r: %s", source, error or type(error).__name__, location=node)
         return f"<code>{source}</code>"

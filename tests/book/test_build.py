@@ -7,6 +7,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from fontTools import ttLib
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -167,7 +168,9 @@ def test_a_small_book_has_formulas_tables_and_a_fork_s_links_and_no_old_page(
     monkeypatch.setenv("HEADBOOK_REPOSITORY", "https://github.com/somebody/headbook")
     shown = new_output("display_data", {"text/markdown": "| a |\n|---|\n| $x^2$ |"})
     page_in(tmp_path, "13_syntactic_heads", new_code_cell("show", outputs=[shown]))
-    small_book.write_text("# Title\n\n$$\na + b\n$$ (sum)\n\nSee {eq}`sum`.\n", encoding="utf-8")
+    formula = "\\mathbb{1} + \\lVert b^\\top \\rVert"
+    text = f"# Title\n\n$$\n{formula}\n$$ (sum)\n\nSee {{eq}}`sum`.\n"
+    small_book.write_text(text, encoding="utf-8")
     frame = "format: jb-book\nroot: intro\nparts:\n- chapters:\n  - glob: _executed/13*\n"
     small_book.with_name("_toc.yml").write_text(frame, encoding="utf-8")
     old = tmp_path / "out" / "_build" / "html" / "old.html"
@@ -176,7 +179,10 @@ def test_a_small_book_has_formulas_tables_and_a_fork_s_links_and_no_old_page(
     (tmp_path / "out" / book.MARKER).touch()
     index = book.build(tmp_path / "out", executed=tmp_path)
     assert index.exists() and not old.exists()
-    assert "<math" in index.with_name("intro.html").read_text("utf-8")
+    text = index.with_name("intro.html").read_text("utf-8")
+    assert "<math" in text and "𝟙" in text and "mathvariant" not in text
+    with ttLib.TTFont(index.with_name("_static") / "maths.woff") as font:
+        assert "MATH" in font and {ord(each) for each in "𝟙⊤‖√𝑎∑"} <= set(font.getBestCmap())
     text = (index.parent / "_executed" / "13_syntactic_heads.html").read_text("utf-8")
     assert "<table" in text and "<msup>" in text
     notebook = "notebooks%2F13_syntactic_heads.ipynb"
