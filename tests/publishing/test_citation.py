@@ -63,3 +63,8 @@ def test_a_missing_field_is_named(tmp_path: Path) -> None:
     file.write_text("title: a\nversion: 1\n", encoding="utf-8")
     with pytest.raises(UserError, match="no field 'license'"):
         citation(file)
+
+
+def test_an_archived_copy_is_cited_by_its_doi(tmp_path: Path) -> None:
+    found = citation(_written(tmp_path, "doi: 10.1/2\nrepository-code: https://example.org/a\n"))
+    assert "doi = {10.1/2}" in found.bibtex() and "https://doi.org/10.1/2" in cite(found)

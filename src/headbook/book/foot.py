@@ -54,7 +54,8 @@ def _made(run: Mapping[str, Any]) -> str:
     machine = hardware.get("gpu") or hardware.get("processor", "processor unknown")
     given = escape(json.dumps(run.get("parameters", {}), ensure_ascii=False))
     changed = run.get("changed") or []
-    beside = f" with changes to {', '.join(map(escape, changed))}" if changed else ""
-    commit = str(run.get("commit", "unknown")).removesuffix("+" if changed else "")
+    commit, uncommitted, _ = str(run.get("commit", "unknown")).partition("+")
+    named = ", ".join(map(escape, changed)) or "files that were not recorded"
+    beside = f" with changes to {named}" if changed or uncommitted else ""
     date = str(run.get("date", ""))[:10]
     return f"commit {commit}{beside}, {date}, {machine}, <code>{given}</code>"

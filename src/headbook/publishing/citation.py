@@ -14,13 +14,14 @@ GITHUB = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?")
 
 @dataclass(frozen=True)
 class Citation:
-    """The fields of CITATION.cff that pages show; `repository` is empty where none is named."""
+    """The fields of CITATION.cff that pages show; `doi` and `repository` are empty without one."""
 
     title: str
     version: str
     licence: str
     authors: tuple[str, ...]
     year: str
+    doi: str
     repository: str
 
     def context(self) -> dict[str, str]:
@@ -41,6 +42,7 @@ class Citation:
             "author": " and ".join(f"{{{name}}}" for name in self.authors),
             "year": self.year,
             "version": self.version,
+            "doi": self.doi,
             "url": self.repository,
         }
         lines = [f"  {name} = {{{value}}}," for name, value in fields.items() if value]
@@ -59,6 +61,7 @@ def citation(file: Path | None = None) -> Citation:
             fields["title"], str(fields["version"]), fields["license"],
             tuple(_named(author) for author in fields["authors"]),
             str(fields.get("date-released", ""))[:4],
+            str(fields.get("doi", "")),
             paths.repository_address() or fields.get("repository-code", ""),
         )  # fmt: skip
     except KeyError as error:

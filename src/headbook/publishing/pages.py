@@ -50,7 +50,8 @@ def cite(source: Citation) -> str:
     """How to cite the book, from CITATION.cff."""
     version = f"Version {source.version}"
     parts = [", ".join(source.authors), source.year, f"*{source.title}*", version]
-    where = f"<{source.repository}>" if source.repository else ""
+    address = f"https://doi.org/{source.doi}" if source.doi else source.repository
+    where = f"<{address}>" if address else ""
     return "\n\n".join(
         [
             "# Cite this book",
