@@ -66,6 +66,22 @@ PICTURES = """() => [...document.querySelectorAll(
     const box = each.getBoundingClientRect();
     return [box.x + scrollX, box.y + scrollY, box.width, box.height];
   }).filter(([x, y, width, height]) => width >= 60 && height >= 40)"""
+HIGHEST, LATEST = 450, 900
+FIGURES = """([highest, latest]) => {
+  const found = [];
+  const top = (each) => each.getBoundingClientRect().top + scrollY;
+  const drawn = '.bd-article :is(.headbook-view, .headbook-figure)';
+  const pictures = [...document.querySelectorAll(drawn)]
+    .filter((each) => each.checkVisibility());
+  const first = Math.min(...pictures.map(top));
+  if (first > latest) found.push(`the first picture begins at ${Math.round(first)} px`);
+  for (const each of document.querySelectorAll('.bd-article figure .headbook-figure')) {
+    const {height} = each.getBoundingClientRect();
+    if (height > highest) found.push(`a captioned figure is ${Math.round(height)} px high`);
+  }
+  return found;
+}"""
+"""Of a page that measures itself: a reader sees the phenomenon without scrolling far."""
 STREAMS = """() => [...document.querySelectorAll(
     '.bd-article .output.stream, .bd-article .output.stderr, .bd-article .output.traceback')]
   .map((each) => each.textContent.trim().slice(0, 60))"""
@@ -133,8 +149,13 @@ def chromium(**options: object) -> Iterator[object]:
         browser.close()
 
 
-def look(browser: object, file: Path, root: Path, accessible: bool = True) -> Seen:
-    """Load a page once and look at it: printed, wide, in the dark, narrow, and as Axe sees it."""
+def look(
+    browser: object, file: Path, root: Path, accessible: bool = True, moved: bool = False
+) -> Seen:
+    """Load a page once and look at it: printed, wide, in the dark, narrow, and as Axe sees it.
+
+    Of a page that has `moved` to the form in which it measures itself, its figures' size and place.
+    """
     seen, asked, errors = Seen(), [], []
     page = browser.pages[0] if browser.pages else browser.new_page()  # a new one takes a process
     page.set_viewport_size({"width": DESK, "height": HEIGHT})
@@ -149,6 +170,8 @@ def look(browser: object, file: Path, root: Path, accessible: bool = True) -> Se
     try:
         page.goto(file.as_uri(), wait_until="load")
         seen.sheets = sheets(page)  # before folds and tabs are opened, as a reader prints it
+        if moved:
+            seen.add("figures", page.evaluate(FIGURES, [HIGHEST, LATEST]))
         page.evaluate(OPENED)
         seen.add("stream output", page.evaluate(STREAMS))
         seen.add("escape codes", [found[0] for found in ESCAPES.finditer(page.inner_text("body"))])

@@ -66,10 +66,11 @@ def chromium() -> Iterator[object]:
 
 @pytest.mark.parametrize("page", contents.pages())
 def test_a_reader_stumbles_over_nothing(page: str, chromium: object, html: Path) -> None:
-    seen = looking.look(chromium, html / f"{page}.html", html)
-    assert seen.complaints == {}
+    notebook = page.startswith(contents.EXECUTED)
     old = module_of(page.removeprefix(contents.EXECUTED)) is not None
-    most = SHEETS[old] if page.startswith(contents.EXECUTED) else math.inf
+    seen = looking.look(chromium, html / f"{page}.html", html, moved=notebook and not old)
+    assert seen.complaints == {}
+    most = SHEETS[old] if notebook else math.inf
     assert 1 <= seen.sheets <= most
 
 
@@ -87,15 +88,32 @@ def test_a_clean_page_has_no_complaint(chromium: object, tmp_path: Path) -> None
     assert _planted(chromium, tmp_path, shown + scrolls) == {}
 
 
+@pytest.mark.parametrize(
+    ("inside", "wrong"),
+    [
+        ("<p style='height:950px'></p><div class='headbook-view'>a</div>", ["begins"]),
+        ("<figure><div class='headbook-figure' style='height:460px'>a</div></figure>", ["high"]),
+        ("<div class='headbook-view' style='height:460px'>a</div>", []),
+    ],
+)
+def test_a_late_or_high_figure_is_seen(
+    inside: str, wrong: list[str], chromium: object, tmp_path: Path
+) -> None:
+    seen = _planted(chromium, tmp_path, inside, moved=True).get("figures", [])
+    assert len(seen) == len(wrong) and all(map(str.__contains__, seen, wrong))
+
+
 @pytest.mark.parametrize("fault", PLANTED)
 def test_a_planted_fault_is_seen(fault: str, chromium: object, tmp_path: Path) -> None:
     inside, kind = PLANTED[fault]
     assert kind in _planted(chromium, tmp_path, inside)
 
 
-def _planted(chromium: object, folder: Path, inside: str) -> dict[str, list[str]]:
+def _planted(
+    chromium: object, folder: Path, inside: str, moved: bool = False
+) -> dict[str, list[str]]:
     body = CLEAN.replace("<p>text</p>", f"<p>text</p>{inside}")
     file = folder / "page.html"
     file.write_text(f"<!doctype html><html lang='en'><style>body{{margin:0}}</style>{body}</html>",
                     encoding="utf-8")  # fmt: skip
-    return looking.look(chromium, file, folder).complaints
+    return looking.look(chromium, file, folder, moved=moved).complaints
