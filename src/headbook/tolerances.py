@@ -34,7 +34,6 @@ _SHARES = dict.fromkeys(("previous", "own"), TIES)
 TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("11", "heads"): _SHARES,
     ("15", "role_heads"): _SHARES,
-    ("18", "heads"): _SHARES,
     ("25", "said"): dict.fromkeys(("information", "shuffled"), CLUSTERS),
     ("46", "powers"): {"behind": TINY},
     ("46", "summary"): {"value": FITS},

@@ -23,6 +23,9 @@ CHANGES = (
     ("14", "weights.sum(1).argmax(-1)", "weights.sum(1).argmin(-1)"),
     ("14", "argsort(-counts", "argsort(counts"),
     ("14", "values >= top[0]", "values > top[0]"),
+    ("18", "w_o[:, :size] = 0", "w_o[:, size : 2 * size] = 0"),
+    ("18", "- nearness[~row]", "- nearness[row]"),
+    ("18", "log_alpha - beta *", "log_alpha + beta *"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )
