@@ -32,7 +32,7 @@ TRAINED = Tolerance(0.02, 1e-6, "updates amplify rounding; one of 150 digits is 
 
 _SHARES = dict.fromkeys(("previous", "own"), TIES)
 TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
-    ("11", "heads"): _SHARES,
+    ("11", "heads"): dict.fromkeys(("previous", "next", "own", "rare"), TIES),
     ("15", "role_heads"): _SHARES,
     ("25", "said"): dict.fromkeys(("information", "shuffled"), CLUSTERS),
     ("46", "powers"): {"behind": TINY},
