@@ -9,16 +9,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import torch
 from claims.planted_heads import FOLLOWING, NEIGHBOURS
 from claims.simulated import Row, World, labels, standing_in
 
 from headbook.artefacts.masked import Masked
-from headbook.artefacts.pruned import EVERYTHING, PrunedModel
+from headbook.artefacts.pruned import EVERYTHING
 from headbook.artefacts.pruning_orders import Order
 from headbook.artefacts.released_masked import ReleasedMasked
 from headbook.artefacts.speed import Speed, SpeedRun, Task
 from headbook.chapters.importance_scores import ABLATION, CONFIDENCE, IMPORTANCE
-from headbook.chapters.profile import PROFILES
 from headbook.chapters.sixteen import (
     _said,
     _trained_one_head_out,
@@ -32,9 +32,8 @@ from headbook.chapters.sixteen import (
 from headbook.chapters.sixteen._curves import Scored, curve
 from headbook.chapters.sixteen._released import Subject, bleu_changes, head_columns
 from headbook.chapters.sixteen._second_texts import OTHER, Text
-from headbook.chapters.specialised_heads import gates
-from headbook.chapters.sweeps import GATES
 from headbook.chapters.tables import claim_row
+from headbook.pruning.hard_concrete import CONSTANTS, HardConcrete, Source
 from headbook.statistics import (
     block_matched_share,
     group_means,
@@ -87,17 +86,11 @@ SUBJECT = standing_in(
 
 def page_17(so: bool) -> Iterator[Row]:
     """Gates far from their middle, and at it, in trainings that have ended."""
-    run = PROFILES["smoke"].models[0]
     noise = np.random.default_rng(0)
     alphas = noise.choice([-6.0, 6.0], 48) if so else noise.normal(0, 1, 48)
-    made = standing_in(
-        PrunedModel,
-        run=run,
-        corpus=SimpleNamespace(target_language="ru"),
-        log_alphas=pd.DataFrame({"log_alpha": alphas}),
-        curve=FLAT.assign(saturated_share=1.0 if so else 0.0),
-    )
-    yield gates._saturation([gates.Point(GATES, 0.1, made)])
+    gate = HardConcrete(torch.tensor(alphas), CONSTANTS[Source.CODE])
+    decided = float(gate.saturated().mean())
+    yield claim_row("voita-s6-gates-saturate", labels(), decided)
 
 
 def points(so: bool, random_costs: float, claims: Sequence[str]) -> Iterator[Row]:

@@ -150,13 +150,6 @@ def _difference(one: pd.Series, other: pd.Series, name: str) -> dict[str, float]
     return _row(value, value - half, value + half)
 
 
-def _dominance(evidence: Evidence) -> dict[str, dict[str, float]]:
-    table = evidence.rows("16_relevance", "layers", update="untrained", kind="encoder",
-                          variant="code-2019")  # fmt: skip
-    if table.empty:
-        return {}
-    means = table.groupby("model")[["largest", "largest_low", "largest_high"]].mean()
-    return {model: _row(*ends) for model, *ends in means.itertuples()}
 
 
 def _starts(evidence: Evidence, text: str | None = None) -> pd.DataFrame:
@@ -185,7 +178,6 @@ def _width(evidence: Evidence) -> dict[str, dict[str, float]]:
 
 
 _UNTRAINED: dict[str, Callable[[Evidence], dict[str, dict[str, float]]]] = {
-    "voita-f1a-few-dominate": _dominance,
     "emergence-own-domain": _own_domain,
     "emergence-width": _width,
 }
