@@ -34,6 +34,8 @@ CHANGES = (
     ("17", "np.log(u) - np.log(1 - u)", "np.log(u) - np.log(1 + u)"),
     ("17", "beta * logit", "beta / logit"),
     ("17", "np.log(-LOW / HIGH)", "np.log(HIGH / -LOW)"),
+    ("19", "np.mean([decoder, cross])", "np.mean([encoder, cross])"),
+    ("19", "cross[high].mean()", "cross[low].mean()"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )
