@@ -19,6 +19,9 @@ from headbook.types import UserError
         (0.3149, "f", math.nan, math.nan, "0.31"),
         (12040, "n", math.nan, math.nan, "12,040"),
         (math.nan, "%ci", 0, 1, ""),
+        (0.042, ".1%ci", 0.042, 0.042, "4.2\u00a0%"),  # two of 48 in every resample
+        (0.9122, "%ci", 0.909, 0.9149, "91\u00a0%"),
+        (3, "nci", 3, 4, "3 [3, 4]"),
         (0.5, "%ci", math.nan, math.nan, "50\u00a0%"),
         ("L6H5", "", math.nan, math.nan, "L6H5"),
         (6.0, "", math.nan, math.nan, "6"),

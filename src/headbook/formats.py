@@ -18,7 +18,8 @@ def formatted(
 
     Forms: "%" (66 %), "pts" (6 points), "f" (0.66; two digits unless ".1f" says otherwise),
     "n" (1,204), each with digits (".1%"), a sign ("+.1f") and an interval ("%ci": 66 % [63, 69]);
-    "" for text. A missing value is empty, a missing interval is left out.
+    "" for text. A missing value is empty; an interval is left out where it is
+    missing, and where its ends are the value as written, since no resample differs then.
     UserError for an unknown form, and for text where a number is wanted.
     """
     if form == "":
@@ -39,7 +40,8 @@ def formatted(
     shown = number(value) + unit
     if unit == " points" and number(value) in ("1", "-1", "+1"):
         shown = shown.removesuffix("s")
-    if match["interval"] and not (math.isnan(low) or math.isnan(high)):
+    ends = {number(value), number(low), number(high)} if match["interval"] else set()
+    if len(ends) > 1 and not (math.isnan(low) or math.isnan(high)):
         shown += f" [{number(low)}, {number(high)}]"
     return shown.replace("-", "−")
 

@@ -78,6 +78,7 @@ def test_the_correct_answer_is_dotted_and_the_head_s_is_judged() -> None:
     assert set(arcs(right, "gold")) == {("chase", "cats")}
     assert set(arcs(wrong, "gold")) == {("chase", "dogs")}
     assert "✓" in right.alt and "✗" not in right.alt
+    assert "dotted" in wrong.body and "dotted" not in right.body, "there it lies below the arc"
     assert "✗ (correct: dogs 20 %)" in wrong.alt and "✓" not in wrong.alt
     every_word = draw(WORDS * 2, {"L1H1": np.kron(np.eye(2), WEIGHTS)}, gold=[(0, 0), (1, 0)])
     assert "1 of 2 correct" in every_word.body

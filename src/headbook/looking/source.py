@@ -22,8 +22,8 @@ class Source:
     def _repr_markdown_(self) -> str:
         address = paths.repository_address().rstrip("/")
         name, _, line = self.place.partition(":")
-        where = f"[{self.place}]({address}/blob/main/{name}#L{line})" if address else self.place
-        return f"```python\n{self.code}```\n\n{where}\n"
+        where = f"[{self.place}]({address}/blob/main/{name}#L{line})" if address else f"`{self.place}`"
+        return f"```python\n{self.code}```\n\nFrom the package: {where}\n"
 
 
 def source(function: Callable) -> Source:

@@ -112,19 +112,20 @@ def draw(
     golden = dict(gold) if isinstance(gold, Mapping) else dict.fromkeys(weights, gold)
     if layout == "arcs" and words != keys:
         layout = "lines"
-    parts, scenes, told = [], [], []
+    parts, scenes, told, wrong = [], [], [], False
     for label, colour in zip(weights, _colours(list(weights)), strict=True):
         matrix = np.asarray(weights[label], float)
         answers: dict[int, list[int]] = {}
         for one, other in golden.get(label, ()):
             answers.setdefault(_place(words, one), []).append(_place(keys, other))
+        wrong |= any(matrix[asks].argmax() not in right for asks, right in answers.items())
         sight = Sight(words, keys, matrix, asking, answers, least, colour)
         said, (part, scene) = sight.said(), _one(label, sight, layout)
         parts.append(part)
         scenes.append((f"{label}   {said}", scene))
         told.append(f"{label}: {said}" if said else label)
     body = f'<div class="row">{"".join(parts)}</div>'
-    if any(golden.values()):
+    if wrong:  # elsewhere the head's own arc covers it
         body += '<p class="said"><small>dotted: the correct answer</small></p>'
     return View(f"Attention in “{' '.join(words)}”. {'; '.join(told)}", body, tuple(scenes))
 
