@@ -150,8 +150,6 @@ def _difference(one: pd.Series, other: pd.Series, name: str) -> dict[str, float]
     return _row(value, value - half, value + half)
 
 
-
-
 def _starts(evidence: Evidence, text: str | None = None) -> pd.DataFrame:
     table = evidence.rows("26_when_heads_specialise", "checkpoints", update=0)
     if table.empty:

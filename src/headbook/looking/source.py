@@ -22,7 +22,9 @@ class Source:
     def _repr_markdown_(self) -> str:
         address = paths.repository_address().rstrip("/")
         name, _, line = self.place.partition(":")
-        where = f"[{self.place}]({address}/blob/main/{name}#L{line})" if address else f"`{self.place}`"
+        where = f"`{self.place}`"
+        if address:
+            where = f"[{where}]({address}/blob/main/{name}#L{line})"
         return f"```python\n{self.code}```\n\nFrom the package: {where}\n"
 
 
