@@ -167,9 +167,13 @@ def test_a_small_book_has_formulas_tables_and_a_fork_s_links_and_no_old_page(
 ) -> None:
     monkeypatch.setenv("HEADBOOK_REPOSITORY", "https://github.com/somebody/headbook")
     shown = new_output("display_data", {"text/markdown": "| a |\n|---|\n| $x^2$ |"})
-    page_in(tmp_path, "13_syntactic_heads", new_code_cell("show", outputs=[shown]))
+    drawn = new_output("display_data", {"text/html": "<b>a drawing</b>"})
+    cells = [new_code_cell("show", outputs=[shown]), new_code_cell("draw", outputs=[drawn])]
+    cells[1].id = "at-work"
+    page_in(tmp_path, "13_syntactic_heads", *cells)
     formula = "\\mathbb{1} + \\lVert b^\\top \\rVert"
     text = f"# Title\n\n$$\n{formula}\n$$ (sum)\n\nSee {{eq}}`sum`.\n"
+    text += "\n```{picture} 13 at-work\n```\n"
     small_book.write_text(text, encoding="utf-8")
     frame = "format: jb-book\nroot: intro\nparts:\n- chapters:\n  - glob: _executed/13*\n"
     small_book.with_name("_toc.yml").write_text(frame, encoding="utf-8")
@@ -180,6 +184,7 @@ def test_a_small_book_has_formulas_tables_and_a_fork_s_links_and_no_old_page(
     index = book.build(tmp_path / "out", executed=tmp_path)
     assert index.exists() and not old.exists()
     text = index.with_name("intro.html").read_text("utf-8")
+    assert "<b>a drawing</b>" in text
     assert "<math" in text and "𝟙" in text and "mathvariant" not in text
     with ttLib.TTFont(index.with_name("_static") / "maths.woff") as font:
         assert "MATH" in font and {ord(each) for each in "𝟙⊤‖√𝑎∑"} <= set(font.getBestCmap())
@@ -198,6 +203,7 @@ def test_every_planted_fault_stops_the_build(small_book: Path, tmp_path: Path) -
         "label": "{ref}`nowhere`",
         "work": "{cite}`nobody1900`",
         "formula": r"$\nosuchcommand$",
+        "picture": "```{picture} 13 nowhere\n```",
     }
     for name, fault in faults.items():
         small_book.with_name(f"{name}.md").write_text(f"# Title\n\n{fault}\n", encoding="utf-8")
