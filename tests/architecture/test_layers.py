@@ -123,13 +123,13 @@ def test_pages_share_only_private_modules_of_their_part() -> None:
     ("source", "count"),
     [
         ("from headbook.chapters.sixteen._curves import curve", 1),
-        ("from headbook.chapters.anatomy.anatomy import compute", 1),
-        ("from headbook.chapters.anatomy import anatomy", 1),
-        ("from headbook.chapters.anatomy import _heads\nfrom headbook.chapters import words", 0),
+        ("from headbook.chapters.seeing.alike_heads import compute", 1),
+        ("from headbook.chapters.seeing import alike_heads", 1),
+        ("from headbook.chapters.seeing import _merging\nfrom headbook.chapters import words", 0),
     ],
 )
 def test_an_import_across_pages_or_parts_is_seen(source: str, count: int) -> None:
-    assert len(across(source, f"{HOME}.anatomy.do_the_measures_work")) == count
+    assert len(across(source, f"{HOME}.seeing.through_the_layers")) == count
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_planted_import_is_seen(module: str, source: str) -> None:
     [
         ("headbook.models.attention", "from headbook.corpora.batches import Batch"),
         ("headbook.models.attention", "from .capture import Point"),
-        ("headbook.chapters.anatomy._trained_anatomy", "from headbook import paths\nimport pandas"),
+        ("headbook.chapters.seeing._merging", "from headbook import paths\nimport pandas"),
     ],
 )
 def test_a_downward_import_is_allowed(module: str, source: str) -> None:

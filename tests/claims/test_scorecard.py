@@ -196,9 +196,9 @@ def test_no_published_verdict_stands_against_an_interval_or_a_gate():
 
 
 def test_what_is_not_counted_says_why(tmp_path):
-    told = ("why-tied-scores-symmetric", "m", "tatoeba-de", "de", 0, 0.0, 0.0, 0.0, None)
-    publish(tmp_path, told, study="01_anatomy")
-    shown = line(scorecard.page(tmp_path), "why-tied-scores-symmetric")
+    told = ("fast-weights-identity", "m", "tatoeba-de", "de", 0, 0.0, 0.0, 0.0, None)
+    publish(tmp_path, told, study="44_fast_weights")
+    shown = line(scorecard.page(tmp_path), "fast-weights-identity")
     assert 'data-mark="not counted"' in shown and "identity</span>" in shown
 
 

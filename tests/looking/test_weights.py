@@ -1,14 +1,13 @@
-"""One projection for queries and keys: which weights change, and whose."""
+"""The projections of a model's heads: whose they are, and how they lie."""
 
 import torch
 
-from headbook.heads.symmetry import projection_asymmetry
-from headbook.looking.weights import encoder_weights, tied
+from headbook.looking.weights import encoder_weights, projections
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.types import Kind
 
 
-def test_tying_changes_the_copy_only_and_only_encoder_keys() -> None:
+def test_every_block_has_its_three_projections_and_heads_their_columns() -> None:
     torch.manual_seed(0)
     model = Transformer(
         TransformerConfig(
@@ -16,17 +15,19 @@ def test_tying_changes_the_copy_only_and_only_encoder_keys() -> None:
             width=8, feed_forward=16, heads=2, dropout=0.0,
         )
     )  # fmt: skip
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    copy = tied(model)
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    changed = {
-        name for name, value in copy.state_dict().items() if not torch.equal(value, before[name])
-    }
-    assert changed == {f"encoder.{layer}.attention.key.weight" for layer in (0, 1)}
-    for kind, _, block in copy.attentions():
-        same = torch.equal(block.query.weight, block.key.weight)
-        assert same == (kind is Kind.ENCODER)
-    query, key = encoder_weights(model)
-    assert query.shape == key.shape == (2, 2, 8, 4)
-    assert (projection_asymmetry(query, key) > 0.1).all()
-    assert (projection_asymmetry(*encoder_weights(copy)) == 0).all()
+    found = list(projections(model))
+    assert [(kind, layer) for kind, layer, *_ in found] == [
+        (Kind.ENCODER, 0),
+        (Kind.ENCODER, 1),
+        *((kind, 0) for kind, _, _ in list(model.attentions())[2:]),
+    ]
+    for _, _, block, *maps in found:
+        assert all(x is y for x, y in zip(maps, (block.query, block.key, block.value), strict=True))
+    states = torch.randn(5, 8)
+    for weights, side in zip(encoder_weights(model), ("query", "key", "value"), strict=True):
+        assert weights.shape == (2, 2, 8, 4)
+        for layer in (0, 1):
+            linear = getattr(found[layer][2], side)
+            projected = states @ weights[layer]  # [head token dim]
+            whole = torch.cat([*projected], dim=-1) + (0 if linear.bias is None else linear.bias)
+            assert torch.allclose(whole, linear(states), atol=1e-6)

@@ -22,10 +22,6 @@ ROWS = pd.DataFrame(
 )
 LINES = pd.DataFrame({"update": [0, 10, 100], "value": [1.0, 2, 3], "low": [0.5, 1, 2],
                       "high": [2.0, 3, 4], "left": [48, 20, 4]})  # fmt: skip
-CELLS = pd.DataFrame(
-    [(q, k, f"▁{q}", f"▁{k}", "one", q - k) for q in (1, 2, 3) for k in (1, 2, 3)],
-    columns=["query", "key", "query_token", "key_token", "version", "score"],
-)
 EDGES = pd.DataFrame(
     [(1, 2, 1, 4, 0.5), (1, 1, 3, 2, -0.3), (2, 1, 3, 3, 0.01)],
     columns=["layer", "head", "other_layer", "other_head", "interaction"],
@@ -39,7 +35,6 @@ FORMS: dict[str, Callable[[], Drawing]] = {
     "pruning": lambda: plots.pruning(LINES),
     "points": lambda: plots.points(HEADS.assign(x=HEADS["head"], y=HEADS["layer"])),
     "graph": lambda: plots.graph(EDGES, "interaction"),
-    "matrices": lambda: plots.matrices(CELLS, {"score": "S"}, "version"),
 }
 every_form = pytest.mark.parametrize("form", FORMS)
 

@@ -152,15 +152,6 @@ def _difference(one: pd.Series, other: pd.Series, name: str) -> dict[str, float]
     return _row(value, value - half, value + half)
 
 
-def _asymmetry(evidence: Evidence) -> dict[str, dict[str, float]]:
-    table = evidence.rows("01_anatomy", "asymmetry", version="untrained")
-    if table.empty:
-        return {}
-    least = table.loc[table.groupby("model")["scores"].idxmin()]
-    return {row["model"]: _row(row["scores"], row["low"], row["high"])
-            for row in least.to_dict("records")}  # fmt: skip
-
-
 def _dominance(evidence: Evidence) -> dict[str, dict[str, float]]:
     table = evidence.rows("16_relevance", "layers", update="untrained", kind="encoder",
                           variant="code-2019")  # fmt: skip
@@ -196,7 +187,6 @@ def _width(evidence: Evidence) -> dict[str, dict[str, float]]:
 
 
 _UNTRAINED: dict[str, Callable[[Evidence], dict[str, dict[str, float]]]] = {
-    "why-scores-not-symmetric": _asymmetry,
     "voita-f1a-few-dominate": _dominance,
     "emergence-own-domain": _own_domain,
     "emergence-width": _width,

@@ -141,7 +141,7 @@ def reparametrised(network: Capturable, found: Mapping[int, Factors]) -> Iterato
     with ExitStack() as until, torch.no_grad():
         edits = {}
         for layer, own in found.items():
-            _, query, key = places[layer]
+            _, query, key, _ = places[layer]
             edit = _Scores(own)
             for name, linear in (("states", query), ("memory", key)):
                 hook = linear.register_forward_pre_hook(edit.listen(name))

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from headbook.heads.outputs import output_parts
 from headbook.looking.sublayers import encoder
-from headbook.looking.weights import encoder_values, encoder_weights
+from headbook.looking.weights import encoder_weights
 from headbook.models.loaded import Loaded
 from headbook.types import Kind
 
@@ -64,7 +64,7 @@ def weights_of(model: Loaded) -> EncoderWeights:
         torch.stack([layer.attention_norm.weight, layer.feed_forward_norm.weight])
         for layer in layers
     ])  # fmt: skip
-    parts = (*encoder_weights(network), encoder_values(network), outputs, gains)
+    parts = (*encoder_weights(network), outputs, gains)
     return EncoderWeights(*(each.detach().double() for each in parts), layers[0].pre_norm)
 
 

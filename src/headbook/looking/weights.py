@@ -1,7 +1,6 @@
 """The query, key and value projections of a loaded model's heads, whoever trained it."""
 
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
@@ -32,7 +31,7 @@ def query_key(model: Loaded) -> Iterator[QueryKey]:
 
     UserError for a model whose projections are not layers of their own.
     """
-    for kind, layer, block, query, key in projections(model.network, model.name):
+    for kind, layer, block, query, key, _ in projections(model.network, model.name):
         of_queries = _by_head(query.weight, block.heads)
         dim = of_queries.shape[-1]
         of_keys = _by_head(key.weight, key.weight.shape[0] // dim)
@@ -42,52 +41,29 @@ def query_key(model: Loaded) -> Iterator[QueryKey]:
 
 def projections(
     network: Capturable, name: str = "the model"
-) -> Iterator[tuple[Kind, int, Block, nn.Linear, nn.Linear]]:
-    """Kind, layer, block, and the query and key layers of every attention block; UserError as of
-    `query_key`."""
-    for kind, layer, block, module in _modules(network):
-        yield kind, layer, block, *_layers(module, name)[:2]
+) -> Iterator[tuple[Kind, int, Block, nn.Linear, nn.Linear, nn.Linear]]:
+    """Kind, layer, block, and the query, key and value layers of every attention block.
 
-
-def tied(network: Capturable) -> Capturable:
-    """A copy in which every encoder layer's key projection is its query projection; UserError as of
-    `query_key`, and where heads share keys."""
-    copy = deepcopy(network)
-    for kind, layer, _, query, key in projections(copy):
-        if kind is Kind.ENCODER:
-            if query.weight.shape != key.weight.shape:
-                raise UserError(
-                    f"encoder layer {layer + 1} has fewer keys than queries: not to tie"
-                )
-            key.load_state_dict(query.state_dict())
-    return copy
-
-
-def encoder_weights(network: Capturable) -> tuple[Tensor, Tensor]:
-    """W_Q and W_K of every encoder head, [layer head model dim] each; biases are left out."""
-    found = [each for each in projections(network) if each[0] is Kind.ENCODER]
-    query, key = (
-        torch.stack([_by_head(each[side].weight, each[2].heads) for each in found])
-        for side in (3, 4)
-    )
-    return query, key
-
-
-def encoder_values(network: Capturable) -> Float[Tensor, "layer head model dim"]:
-    """W_V of every encoder head; biases are left out. UserError as of `query_key`."""
-    return torch.stack([
-        _by_head(_layers(module, "the model")[2].weight, block.heads)
-        for kind, _, block, module in _modules(network) if kind is Kind.ENCODER
-    ])  # fmt: skip
-
-
-def _modules(network: Capturable) -> Iterator[tuple[Kind, int, Block, nn.Module]]:
-    """The module with the projections behind every attention block."""
+    UserError as of `query_key`.
+    """
     from headbook.released.network import HuggingNetwork  # takes seconds
 
     for kind, layer, block in network.attentions():
         module = network.module_of(block) if isinstance(network, HuggingNetwork) else block
-        yield kind, layer, block, module
+        yield kind, layer, block, *_layers(module, name)
+
+
+def encoder_weights(network: Capturable) -> tuple[Tensor, Tensor, Tensor]:
+    """W_Q, W_K and W_V of every encoder head, [layer head model dim] each, without biases.
+
+    UserError as of `query_key`.
+    """
+    found = [each for each in projections(network) if each[0] is Kind.ENCODER]
+    query, key, value = (
+        torch.stack([_by_head(each[side].weight, each[2].heads) for each in found])
+        for side in (3, 4, 5)
+    )
+    return query, key, value
 
 
 def _layers(module: nn.Module, name: str) -> tuple[nn.Linear, ...]:

@@ -6,10 +6,11 @@ import pandas as pd
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
 
-from headbook.plots.matrices import NEGATIVE, POSITIVE
+from headbook.plots.palette import SERIES
 from headbook.plots.svg import INK, STYLE, Drawing, canvas
 from headbook.types import UserError
 
+NEGATIVE, POSITIVE = SERIES[1], SERIES[0]
 NEEDED = ("layer", "head", "other_layer", "other_head")
 WIDEST = 4.5
 

@@ -104,7 +104,7 @@ def compute(parameters: Parameters, store: Store) -> Tables:
     for name in parameters.models:
         model = load(name)
         places = [Place(layer, block.heads, query, key)
-                  for kind, layer, block, query, key in projections(model.network)
+                  for kind, layer, block, query, key, _ in projections(model.network)
                   if kind is Kind.ENCODER]  # fmt: skip
         reader = _reader(model, parameters.sentences)
         whole = {place.layer: place.ordinary for place in places}
