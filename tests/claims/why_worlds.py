@@ -106,7 +106,7 @@ def _collaborating(queries: list, keys: list) -> pd.DataFrame:
         for one, each in zip(linear, sides, strict=True):
             one.weight = nn.Parameter(each.mT.flatten(0, 1))
         heads = SimpleNamespace(heads=len(sides[0]))
-        places.append((Kind.ENCODER, layer, heads, *linear))
+        places.append((Kind.ENCODER, layer, heads, *linear, None))
 
     @contextmanager
     def shared(_, own):

@@ -63,7 +63,7 @@ def test_all_dimensions_compute_the_model_itself_with_ragged_padding(name):
     model = load(name)
     (batch,) = model.batches(SENTENCES)
     whole = {layer: concatenated(query, key, block.heads)
-             for kind, layer, block, query, key in projections(model.network)
+             for kind, layer, block, query, key, _ in projections(model.network)
              if kind is Kind.ENCODER}  # fmt: skip
     with torch.no_grad():
         before = model.network(batch)

@@ -9,6 +9,10 @@ import yaml
 from headbook import paths
 
 CHANGES = (
+    ("01", "S.argmax(-1)", "S.argmin(-1)"),
+    ("01", "np.arange(S.shape[-1])", "np.arange(S.shape[-1]) + 1"),
+    ("01", "(S - S.mT, S + S.mT)", "(S + S.mT, S - S.mT)"),
+    ("01", "/ np.sqrt(d)", "/ d"),
     ("13", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("13", "offsets[answer - asks + 20, question]", "offsets[answer - asks + 19, question]"),
     ("13", "nearest = asks + 1 + nouns", "nearest = asks + nouns"),
