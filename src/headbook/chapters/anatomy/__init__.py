@@ -1,1 +1,0 @@
-"""Part 0: the parts of a head, and whether the measures work."""
