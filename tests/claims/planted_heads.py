@@ -8,11 +8,15 @@ it has heads of that last sort alone.
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from types import SimpleNamespace
 
+import nbformat
 import numpy as np
+import pandas as pd
 import torch
-from claims.simulated import Row, World, labels, standing_in
+from claims.simulated import Row, World, labels, ledger, standing_in
 
+import headbook as hb
 from headbook import paths
 from headbook.chapters.anatomy import _trained_anatomy as anatomy
 from headbook.chapters.measurements import Measurement
@@ -24,7 +28,6 @@ from headbook.chapters.specialised_heads import (
     three_languages,
 )
 from headbook.chapters.specialised_heads._released import ENGLISH, EWT, Reading
-from headbook.chapters.specialised_heads._role_claims import role_claims
 from headbook.chapters.specialised_heads._roles import Roles, role_measures
 from headbook.chapters.specialised_heads._subject import Subject
 from headbook.chapters.tables import claim_row, loaded_labels
@@ -36,6 +39,7 @@ from headbook.heads.rare import RareUnit
 from headbook.heads.recording import Shared
 from headbook.heads.symmetry import TokenAsymmetry
 from headbook.heads.syntactic import SyntacticAccuracy, best_accuracies
+from headbook.looking.answers import QUESTIONS
 from headbook.models.capture import Point
 from headbook.models.loaded import Loaded
 from headbook.statistics import interval
@@ -194,8 +198,51 @@ def page_1(so: bool) -> Iterator[Row]:
     yield from anatomy._claims(subject)
 
 
+def ran(number: str, first: str, **given: object) -> dict[str, object]:
+    """What a page's cells leave, from the one that holds `first` to its summary; none publishes."""
+    (path,) = paths.NOTEBOOKS.glob(f"{number}_*.ipynb")
+    code = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    start = next(at for at, cell in enumerate(code) if first in cell.source)
+    end = next(at for at, cell in enumerate(code) if "summary" in cell.metadata.get("tags", []))
+    book = SimpleNamespace(table=hb.table, shares=hb.shares, publish=lambda frame, *_: frame)
+    found = {"hb": book, "np": np, "pd": pd, "KEYS": ["model", "text", "sentences"], **given}
+    for cell in code[start : end + 1]:
+        if "hb.load(" not in cell.source:
+            exec(compile(cell.source, path.name, "exec"), found)
+    return found
+
+
 def page_11(so: bool) -> Iterator[Row]:
-    yield from role_claims(roles(so, ENGLISH))
+    """The page's own cells, from its thresholds to its summary, on the planted heads."""
+    text, grid, size = reading(), network(0.05) if so else nothing(1), LAYERS * HEADS
+    measures = role_measures(text, replicates=0)
+    measures["right"], measures["fixed"] = measures.pop("syntactic"), measures.pop("offsets")
+    measures["offsets"] = measures.pop("positional")
+    kept = {name: [[], [], []] for name in measures if name not in ("tags", "rare_chance")}
+    for batch in text.batches:
+        tape = Shared(planted.recording(*([head(batch) for head in layer] for layer in grid)))
+        for name, parts in kept.items():
+            for part, each in zip(parts, measures[name].contributions(tape, batch), strict=False):
+                part += list(each.numpy())
+            parts[2] += batch.sentences.tolist()
+    counts = {}
+    for name, (hits, cases, order) in kept.items():
+        hits, cases = (np.stack(part)[np.argsort(order)] for part in (hits, cases))
+        hits = hits.reshape(len(hits), 41 if name == "fixed" else size, -1)
+        counts[name] = hits, cases.reshape(len(cases), -1) * np.ones(hits.shape[-1])
+    places = [f"L{1 + layer}H{1 + head}" for layer in range(LAYERS) for head in range(HEADS)]
+    answers = SimpleNamespace(heads=np.array(places), questions=QUESTIONS)
+    whose = {"model": "firefox-en-pt", "text": ENGLISH, "sentences": len(text.trees)}
+    given = {"measured": [(text.model, None, answers, counts, whose)]}
+    summary = ran("11", "def shares(", **given)["summary"]
+    values = dict(zip(summary["question"], summary["value"], strict=True))
+    for claim in ledger().claims:
+        if claim.study.startswith("11"):
+            question = claim.value.partition("question=")[2].partition("]")[0]
+            (row,) = summary[summary["question"] == question].to_dict("records")
+            found = _released(claim.id, row["value"], row["value_low"], row["value_high"])
+            shut = claim.role is not None and not values[f"{claim.role} heads"]
+            yield {**found, "closed": "present" if shut else ""}
 
 
 def page_13(so: bool) -> Iterator[Row]:

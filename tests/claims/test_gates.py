@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from published import plant
 
-from headbook import paths
+from headbook import paths, tables
 from headbook.claims.gates import closed, parsed, weak
 from headbook.claims.ledger import Claim, Gate, load
 from headbook.claims.published import Evidence, harmless, restated, untrained
@@ -119,34 +119,25 @@ def test_a_language_model_has_to_have_learnt_its_text(evidence, nats, shut):
 
 
 @pytest.mark.parametrize(("count", "shut"), [(2, False), (0, True)])
-def test_roles_of_released_models_are_those_that_page_11_counted(tmp_path, count, shut):
-    """They lie beside the tables of the profile, under the released models' own name."""
-    counts = {"role": ["syntactic", "rare"], "count": [count, 0], "model": MODEL}
-    found = {"role_counts": pd.DataFrame(counts)}
-    plant(tmp_path, "released", "11_confidence_and_roles", found)
+def test_a_head_with_the_role_is_one_that_page_11_counted(tmp_path, count, shut):
+    """On one text of several; the pages' tables are those of all profiles."""
+    counts = {"model": MODEL, "text": ["a", "a", "b"], "role": ["syntactic", "rare", "syntactic"],
+              "count": [0, 0, count]}  # fmt: skip
+    text = tables.csv(pd.DataFrame(counts))
+    record = {"tables": {"role_counts": {"text": ["model", "text", "role"]}}}
+    tables.replace("11", {"role_counts": text}, record, tmp_path)
     known = Evidence(tmp_path / "laptop")
-    assert bool(closed(gated(Gate.PRESENT, role="syntactic"), row(), known)) is shut
-    assert closed(gated(Gate.PRESENT, role="rare"), row(), known)
-    another = closed(gated(Gate.PRESENT, role="syntactic"), row(model="another"), known)
-    assert "not known" in another[Gate.PRESENT]
+    syntactic, rare = (gated(Gate.PRESENT, role=role) for role in ("syntactic", "rare"))
+    assert bool(closed(syntactic, row(), known)) is shut
+    assert closed(rare, row(), known) == {Gate.PRESENT: "no rare-word head"}
+    assert "not known" in closed(syntactic, row(model="another"), known)[Gate.PRESENT]
+    assert bool(closed(syntactic, row(model=f"{MODEL} minus {MODEL}"), known)) is shut
+    assert closed(syntactic, row(model=f"{MODEL} minus another"), known)
 
 
 def test_a_row_without_a_number_has_nothing_of_the_kind(tmp_path):
     assert Gate.PRESENT in closed(gated(Gate.PRESENT), row(NAN), Evidence(tmp_path))
     assert closed(gated(Gate.PRESENT), row(), Evidence(tmp_path)) == {}
-
-
-def test_a_head_with_the_role_has_to_be_in_the_table_of_roles(evidence):
-    study = "11_confidence_and_roles"
-    evidence(study, "scores", {"model": [MODEL, "bare"], "layer": [1, 1]})
-    known = evidence(study, "roles", {"model": [MODEL], "role": ["rare"]})
-    for role, shut in (("rare", False), ("any", False), ("positional", True)):
-        assert bool(closed(gated(Gate.PRESENT, role=role), row(), known)) is shut
-    rare = gated(Gate.PRESENT, role="rare")
-    assert closed(rare, row(model="bare"), known) == {Gate.PRESENT: "no rare-word head"}
-    assert "not known" in closed(rare, row(model="unmeasured"), known)[Gate.PRESENT]
-    assert closed(rare, row(model=f"{MODEL} minus bare"), known)
-    assert not closed(rare, row(model=f"{MODEL} minus {MODEL}"), known)
 
 
 @pytest.mark.parametrize(("early", "shut"), [(1.9, True), (3.6, False)])

@@ -9,6 +9,9 @@ import yaml
 from headbook import paths
 
 CHANGES = (
+    ("11", "weights.max(-1).sum(-1)", "weights.min(-1).sum(-1)"),
+    ("11", "weights.argmax(-1)", "weights.argmin(-1)"),
+    ("11", "== offset).sum(-1)", "== offset + 1).sum(-1)"),
     ("13", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("13", "offsets[answer - asks + 20, question]", "offsets[answer - asks + 19, question]"),
     ("13", "nearest = asks + 1 + nouns", "nearest = asks + nouns"),

@@ -19,12 +19,8 @@ from headbook.chapters.config import Config
 from headbook.chapters.page import _added
 from headbook.chapters.profile import PROFILES
 from headbook.chapters.results import published
-from headbook.chapters.specialised_heads import (
-    _trained_confidence_and_roles as confidence_and_roles,
-)
-from headbook.chapters.specialised_heads import (
-    _trained_relative_positions as relative_positions,
-)
+from headbook.chapters.sixteen import _trained_one_head_left as one_head_left
+from headbook.chapters.sixteen import _trained_one_head_out as one_head_out
 from headbook.chapters.tables import model_name
 from headbook.cli import app
 from headbook.publishing import results
@@ -43,7 +39,7 @@ def root(few_generated: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (first,) = Config("smoke", corpus="controlled-svo").models()
     smoke = replace(PROFILES["smoke"], models=(first, first.with_seed(1)))
     monkeypatch.setattr(configs, "PROFILES", MappingProxyType({"smoke": smoke}))
-    for number, page in enumerate((confidence_and_roles, relative_positions), start=11):
+    for number, page in enumerate((one_head_out, one_head_left), start=20):
         monkeypatch.setattr(page, "trained_here", planted(number))
     return tmp_path
 
@@ -64,10 +60,10 @@ def planted(number: int):
 
 
 def test_each_named_page_gets_its_tables(root: Path):
-    folders = publish(["12", "confidence_and_roles"], "smoke")
-    names = ["11_confidence_and_roles", "12_relative_positions"]
-    assert folders == [root / "results" / name for name in ("11", "12")]
-    for name, number in zip(names, (11, 12), strict=True):
+    folders = publish(["21", "one_head_out"], "smoke")
+    names = ["20_one_head_out", "21_one_head_left"]
+    assert folders == [root / "results" / name for name in ("20", "21")]
+    for name, number in zip(names, (20, 21), strict=True):
         assert published(name, "smoke").tables["numbers"]["number"].tolist() == [number]
 
 
@@ -84,15 +80,15 @@ def test_the_model_of_a_profile_that_joins_another_is_added_to_its_tables_by_nam
         return {"numbers": pd.DataFrame({"model": names, "number": range(len(names))}),
                 "splits": pd.DataFrame({"corpus": names})}  # fmt: skip
 
-    monkeypatch.setattr(confidence_and_roles, "trained_here", trained_here)
-    publish(["11"], "smoke")
-    assert publish(["11"], "later") == [root / "results" / "11"]
-    found = published("11_confidence_and_roles", "smoke")
+    monkeypatch.setattr(one_head_out, "trained_here", trained_here)
+    publish(["20"], "smoke")
+    assert publish(["20"], "later") == [root / "results" / "20"]
+    found = published("20_one_head_out", "smoke")
     assert found.tables["numbers"]["model"].tolist() == ["other", "controlled-svo-16"]
     assert found.run["config"]["profile"] == "smoke"
     (added,) = found.run["added"]
     assert (added["model"], added["profile"]) == ("controlled-svo-16", "later")
-    assert "headbook publish 11 --profile later" in _added(11, added, {})
+    assert "headbook publish 20 --profile later" in _added(20, added, {})
 
 
 def test_what_a_page_read_is_recorded_with_it_and_nothing_else(
@@ -100,10 +96,10 @@ def test_what_a_page_read_is_recorded_with_it_and_nothing_else(
 ):
     """Of two pages in one process; a run that lies in the store unread is no part of either."""
     Store.default().get(Ingredients(Stage("other", 1), None, {}, {}), lambda folder: None)
-    monkeypatch.setattr(relative_positions, "trained_here", lambda config, store: {})
-    publish(["11", "12"], "smoke")
-    assert published("12_relative_positions", "smoke").run["runs"] == []
-    record = published("11_confidence_and_roles", "smoke").run
+    monkeypatch.setattr(one_head_left, "trained_here", lambda config, store: {})
+    publish(["20", "21"], "smoke")
+    assert published("21_one_head_left", "smoke").run["runs"] == []
+    record = published("20_one_head_out", "smoke").run
     assert record["config"]["profile"] == "smoke"
     assert [made["ingredients"]["config"]["training"]["seed"] for made in record["runs"]] == [0]
     assert record["runs"][0]["ingredients"]["stage"]["name"] == "model"
@@ -123,26 +119,26 @@ def test_publishing_stops_in_time_and_goes_on_from_there(
             signal.raise_signal(signal.SIGALRM)
 
     monkeypatch.setattr(
-        relative_positions, "trained_here", lambda config, store: store.get(asked, slowly) and {}
+        one_head_left, "trained_here", lambda config, store: store.get(asked, slowly) and {}
     )
-    cut = CliRunner().invoke(app, ["publish", "11", "12", "--profile", "smoke", "--minutes", "60"])
+    cut = CliRunner().invoke(app, ["publish", "20", "21", "--profile", "smoke", "--minutes", "60"])
     where, said = cut.stdout.splitlines()
-    assert cut.exit_code == 3 and where.endswith("11")
-    assert said.endswith(": headbook publish 12 --profile smoke --minutes 60")
-    assert not folder("12_relative_positions").exists()
+    assert cut.exit_code == 3 and where.endswith("20")
+    assert said.endswith(": headbook publish 21 --profile smoke --minutes 60")
+    assert not folder("21_one_head_left").exists()
     again = CliRunner().invoke(app, said.partition(": headbook ")[2].split())
-    assert again.exit_code == 0 and again.stdout.endswith("12\n")
+    assert again.exit_code == 0 and again.stdout.endswith("21\n")
 
 
 @pytest.mark.parametrize("minutes", ["0", "-1", "nan"])
 def test_no_time_at_all_is_one_line(root: Path, minutes: str):
-    result = CliRunner().invoke(app, ["publish", "11", "--minutes", minutes])
+    result = CliRunner().invoke(app, ["publish", "20", "--minutes", minutes])
     assert result.exit_code == 2 and result.stderr.count("\n") == 1
     assert "give more than 0" in result.stderr
 
 
 def test_nothing_is_computed_where_a_name_or_profile_is_wrong(root: Path):
-    for names, profile in ((["11", "99"], "smoke"), (["11"], "smok")):
+    for names, profile in ((["20", "99"], "smoke"), (["20"], "smok")):
         with pytest.raises(UserError):
             publish(names, profile)
     assert not (root / "results").exists() and not (root / "runs").exists()
@@ -180,7 +176,7 @@ def test_a_model_is_added_with_the_parameters_given(monkeypatch: pytest.MonkeyPa
 
 def test_a_profile_is_for_pages_that_train():
     with pytest.raises(UserError, match="02_do_the_measures_work has no models trained here"):
-        chosen(["2", "11"], "laptop")
+        chosen(["2", "20"], "laptop")
     names = [each.name for each in chosen(None, "laptop")]
-    assert "11_confidence_and_roles" in names and "02_do_the_measures_work" not in names
-    assert len(chosen(["2", "11"], None)) == len(chosen(["2", "11"], "released")) == 2
+    assert "20_one_head_out" in names and "02_do_the_measures_work" not in names
+    assert len(chosen(["2", "20"], None)) == len(chosen(["2", "20"], "released")) == 2

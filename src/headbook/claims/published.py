@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
+from headbook import tables
 from headbook.old_results import old_table
 from headbook.statistics import share_not_below
 
@@ -96,26 +97,23 @@ def learnt_share(model: str, evidence: Evidence) -> float | None:
 
 
 def has_role(model: str, role: str, evidence: Evidence) -> bool | None:
-    """Whether page 11 found a head with this role (or `any`) in a model; None where unknown.
+    """Whether a model has a head with this role (or `any`) on a text of page 11; None if unknown.
 
     Of `A minus B` both have to have one.
     """
     if VERSUS in model:
         both = [has_role(each, role, evidence) for each in model.split(VERSUS)]
         return None if None in both else all(both)
-    if evidence.rows("11_confidence_and_roles", "scores", model=model).empty:
-        return _released_role(model, role, evidence)
-    found = evidence.rows("11_confidence_and_roles", "roles", model=model)
-    return not found.empty and (role == "any" or bool((found["role"] == role).any()))
+    counts = evidence.once("roles", lambda: _role_counts(evidence.folder.parent))
+    found = counts[(counts["model"] == model) & (counts["role"] == role)]
+    return None if found.empty else bool((found["count"] > 0).any())
 
 
-def _released_role(model: str, role: str, evidence: Evidence) -> bool | None:
-    """The same of a released model, on any text that page 11 counted its roles on."""
-    found = evidence.released.rows("11_confidence_and_roles", "role_counts", model=model)
-    if found.empty:
-        return None
-    named = found if role == "any" else found[found["role"] == role]
-    return bool((named["count"] > 0).any())
+def _role_counts(root: Path) -> pd.DataFrame:
+    """Page 11's table of how many heads have each role; without rows where it has none."""
+    if "role_counts" in tables.entries("11", root):
+        return tables.typed("11", "role_counts", root)
+    return pd.DataFrame(columns=["model", "role", "count"])
 
 
 def early_bleu(model: str, evidence: Evidence) -> float | None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import pandas as pd
 from scipy.stats import spearmanr
 
+from headbook import tables as published
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.results import published
 from headbook.chapters.sixteen._ablations import improving
 from headbook.chapters.sixteen._released import (
     Subject,
@@ -24,7 +24,6 @@ from headbook.chapters.sixteen._released import (
 )
 from headbook.chapters.tables import claims_table
 from headbook.chapters.words import TITLES
-from headbook.claims.gates import RELEASED
 from headbook.claims.ledger import load as ledger
 from headbook.claims.published import EQUIVALENT, harmless
 from headbook.runs.store import Store
@@ -125,7 +124,7 @@ def most_missed(tables: Tables, count: int = 6) -> pd.DataFrame:
 
 def role_of(model: str, label: str) -> str:
     """The role that page 11 gives an encoder head on parallel text, `none` for a head without."""
-    heads = published("11_confidence_and_roles", RELEASED).tables["heads"]
+    heads = published.typed("11", "heads")
     found = heads[(heads["model"] == model) & heads["text"].str.startswith("ud-pud")]
     names = "L" + found["layer"].astype(str) + "H" + found["head"].astype(str)
     return str(found.loc[names == label, "role"].squeeze())
