@@ -125,7 +125,7 @@ def _aggregate(reference: Reference, values: pd.Series) -> float:
     return float(getattr(values, reference.aggregate)())
 
 
-def _formatted(reference: Reference, value: object, *ends: float) -> str:
+def _formatted(reference: Reference, value: object, *ends: float | int) -> str:
     try:
         return formatted(value, reference.form, *ends)
     except UserError as fault:

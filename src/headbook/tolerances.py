@@ -37,7 +37,7 @@ ZEROS = Tolerance(1e-3, 1e-5, "zero but for rounding in scores of order one")
 _SHARES = dict.fromkeys(("previous", "own"), TIES)
 TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("01", "matrices"): dict.fromkeys(("symmetric", "antisymmetric", "score"), ZEROS),
-    ("11", "heads"): _SHARES,
+    ("11", "heads"): dict.fromkeys(("previous", "next", "own", "rare"), TIES),
     ("15", "role_heads"): _SHARES,
     ("16", "relevance"): _SHARES
     | dict.fromkeys(("relevance", "low", "high"), RULES)

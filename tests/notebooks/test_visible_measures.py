@@ -9,6 +9,8 @@ import yaml
 from headbook import paths
 
 CHANGES = (
+    ("10", "bleu.index.max() / 1.2", "bleu.index.max() / 2"),
+    ("10", "before.iloc[-1]", "before.iloc[0]"),
     ("11", "weights.max(-1).sum(-1)", "weights.min(-1).sum(-1)"),
     ("11", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("11", "== offset).sum(-1)", "== offset + 1).sum(-1)"),

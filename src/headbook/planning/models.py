@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from headbook import paths
+from headbook import paths, tables
 from headbook.artefacts.catalogue import catalogue, kind_of, recipe, select, weights_folder
 from headbook.artefacts.encoders import ENCODER
 from headbook.artefacts.language import LANGUAGE
@@ -11,7 +11,6 @@ from headbook.artefacts.model import TRAINED
 from headbook.artefacts.recipe import Recipe, Task
 from headbook.claims.gates import SMALL_BLEU, moved
 from headbook.claims.published import Evidence
-from headbook.old_results import made
 from headbook.released import catalogue as released
 from headbook.runs.canonical import canonical
 from headbook.runs.store import Store
@@ -20,15 +19,12 @@ Row = dict[str, str]
 COLUMNS = ("name", "kind", "models", "size", "corpus", "BLEU", "converged", "weights")
 HEADER: Row = {column: column for column in COLUMNS}
 UNKNOWN = "–"
-TRAINED_PAGE = "10_corpora_and_models"
-RELEASED_PAGE = "20_one_head_out"
-PROFILES = ("full", "laptop")
-"""Whose published results are of models worth a BLEU, the larger first."""
+TRAINED_PAGE, RELEASED_PAGE = "10", "20_one_head_out"
 
 
 @dataclass(frozen=True)
 class Known:
-    """The published results: BLEU and convergence of models trained here, by config; released."""
+    """The published results by model: BLEU and convergence of those trained here, others' BLEU."""
 
     bleu: Mapping[str, float]
     converged: Mapping[str, str]
@@ -36,34 +32,14 @@ class Known:
 
     @classmethod
     def read(cls) -> "Known":
-        bleu: dict[str, float] = {}
-        converged: dict[str, str] = {}
-        for profile in PROFILES:
-            for config, score, ended in _published(profile):
-                bleu.setdefault(config, score)
-                converged.setdefault(config, ended)
-        return cls(bleu, converged, _released())
-
-
-def _published(profile: str) -> Iterator[tuple[str, float, str]]:
-    """Config, cased BLEU of the first test set, and convergence of a profile's models."""
-    evidence = Evidence(paths.RESULTS / profile)
-    record = made(TRAINED_PAGE, profile) or {"runs": []}
-    added = record.get("added", [])
-    runs = [(each, "") for each in record["runs"]]
-    runs += [(each, one["model"]) for one in added for each in one.get("runs", [])]
-    for each, name in runs:
-        ingredients = each["ingredients"]
-        if ingredients["stage"]["name"] != TRAINED.name:
-            continue
-        config = ingredients["config"]
-        if not name:
-            name = f"{config['corpus']} w{config['size']['width']} s{config['training']['seed']}"
-        scores = evidence.rows(TRAINED_PAGE, "bleu", model=name, casing="cased")
-        change = moved(name, evidence)
-        ended = UNKNOWN if change is None else "yes" if change < SMALL_BLEU else "no"
-        if not scores.empty:
-            yield canonical(config), float(scores["score"].iloc[0]), ended
+        cased = tables.typed(TRAINED_PAGE, "bleu").query("casing == 'cased'")
+        first = cased.groupby("model", sort=False)["score"].first()
+        evidence = Evidence(paths.RESULTS / "laptop")
+        converged = {}
+        for name in first.index:
+            change = moved(name, evidence)
+            converged[name] = UNKNOWN if change is None else "yes" if change < SMALL_BLEU else "no"
+        return cls(first.to_dict(), converged, _released())
 
 
 def _released() -> dict[str, float]:
@@ -123,8 +99,8 @@ def _row(name: str, models: Sequence[str], known: Known, here: set[str]) -> Row:
         "name": name, "kind": kind_of(models[0]), "models": str(len(models)),
         "size": _once(_size(each) for each in recipes),
         "corpus": _once(each.corpus for each in recipes),
-        "BLEU": _range([known.bleu[each] for each in configs if each in known.bleu]),
-        "converged": _once([known.converged[each] for each in configs if each in known.converged]),
+        "BLEU": _range([known.bleu[each] for each in models if each in known.bleu]),
+        "converged": _once([known.converged[each] for each in models if each in known.converged]),
         "weights": "not here" if not count else "here" if count == len(models) else f"{count} here",
     }  # fmt: skip
 
