@@ -17,7 +17,7 @@ from headbook.looking.load import load
 from headbook.runs.store import Store
 
 OURS = "mixture-fr-256"
-PAGES = {11: 20, 14: 20, 16: 1}
+PAGES = {11: 20, 16: 1}
 """Numbers, and the sentences that a page is tried on."""
 
 

@@ -17,9 +17,7 @@ from headbook import paths
 from headbook.chapters.anatomy import _trained_anatomy as anatomy
 from headbook.chapters.measurements import Measurement
 from headbook.chapters.specialised_heads import (
-    _trained_rare_word_head,
     _trained_three_languages,
-    rare_word_head,
     relevance,
     three_languages,
 )
@@ -32,7 +30,6 @@ from headbook.corpora.batches import Batch, collate
 from headbook.heads import planted
 from headbook.heads.measure import HeadMeasure, RatioSums
 from headbook.heads.offset_baseline import OffsetShare, offset_accuracies
-from headbook.heads.rare import RareUnit
 from headbook.heads.recording import Shared
 from headbook.heads.symmetry import TokenAsymmetry
 from headbook.heads.syntactic import SyntacticAccuracy, best_accuracies
@@ -234,18 +231,23 @@ def _released(claim: str, value: float, low: float, high: float, baseline: float
 
 
 def page_14(so: bool) -> Iterator[Row]:
-    """In a corpus of each length; the layer of the best head by the page of released models."""
+    """In a corpus of each length: the head of the first layer that is best at the two rarest."""
+    rare, chance = sums(so)["rare"], sums(so)["rare_chance"]
+    head = int(rare.ratio(half=0)[0, :, 1].argmax())
+    layers = rare.replicates()[..., 1].amax(-1).argmax(-1).double() + 1
+    there = bool((rare.ratio()[..., 1] >= 0.5).any())
+    named = {"rarest": 0, "two-rarest-short": 1, "two-rarest-long": 1}
     for corpus in ("opensubtitles2018-ru", "wmt-ru"):
-        named = measurement(sums(so), corpus=corpus, target="ru", seed=0)
-        rows = _trained_rare_word_head._claims(named)
-        yield from (row for row in rows if row["claim"] != "voita-f5-first-layer")
-    keys = {"rare": "rare", "rare_chance": "rare chance"}
-    by_query = {
-        rare_word_head._name(RareUnit.QUERY, rare_word_head.TEXT, *of): sums(so)[name]
-        for name, of in zip(keys, ((), ("chance",)), strict=True)
-    }
-    rows = rare_word_head._claims(_of(rare_word_head.MAIN[0]), by_query)
-    yield from (row for row in rows if row["claim"] == "voita-f5-first-layer")
+        of = labels(corpus=corpus, target="ru", seed=0)
+        for claim, place in named.items():
+            low, high = (float(end[0, head, place]) for end in rare.interval(half=1))
+            yield claim_row(
+                f"voita-f5-{claim}", of, float(rare.ratio(1)[0, head, place]), low, high,
+                baseline=float(chance.ratio(1)[0, 0, place]),
+            )  # fmt: skip
+        closed = "none" if there else "present: no rare-word head"
+        first = claim_row("voita-f5-first-layer", of, *interval(layers))
+        yield {**first, "closed": closed}
 
 
 def page_15(so: bool) -> Iterator[Row]:

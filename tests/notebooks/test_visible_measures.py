@@ -12,6 +12,10 @@ CHANGES = (
     ("13", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("13", "offsets[answer - asks + 20, question]", "offsets[answer - asks + 19, question]"),
     ("13", "nearest = asks + 1 + nouns", "nearest = asks + nouns"),
+    ("14", "weights.argmax(-1)]", "weights.argmin(-1)]"),
+    ("14", "weights.sum(1).argmax(-1)", "weights.sum(1).argmin(-1)"),
+    ("14", "argsort(-counts", "argsort(counts"),
+    ("14", "values >= top[0]", "values > top[0]"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )
