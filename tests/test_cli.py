@@ -127,7 +127,7 @@ def test_fetching_prints_where_each_part_is(monkeypatch: pytest.MonkeyPatch, tmp
         (("explain", "multi30k-de"), "multi30k-de-128"),
         (("train", "mixture-fr-256", "--seed", "1"), "models by name and --seed"),
         (("plan", "mixture-fr-257"), "mixture-fr-256"),
-        (("run", "12_positions"), "12_relative_positions"),
+        (("run", "13_syntax_heads"), "13_syntactic_heads"),
         (("run", "11", "--profile", "smok"), "smoke, quick, laptop, full"),
         (("run", "11", "--size", "large"), "smoke, tiny, narrow, small, medium, paper"),
         (("run", "11", "--seed", "-1"), "seed is -1"),

@@ -36,7 +36,7 @@ def test_the_package_is_searched_for_chapters(home: str) -> None:
     assert (found.name, found.part, found.number) == ("98_counting", "toys", 98)
     assert find("98_counting", home) == find(98, home) == found
     assert find("97_counting", home) is None
-    assert find("12_relative_positions", home) is None
+    assert find("16_relevance", home) is None
 
 
 def test_every_chapter_of_the_book_declares_itself_and_reads_its_defaults() -> None:

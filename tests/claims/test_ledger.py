@@ -252,7 +252,8 @@ def test_every_rule_that_read_bare_values_for_an_ordering_has_its_history():
 def test_identities_and_texts_are_marked_as_such():
     kinds = {kind: {c.id for c in load().claims if c.kind is kind} for kind in Kind}
     assert {"why-tied-scores-symmetric", "fast-weights-identity"} <= kinds[Kind.IDENTITY]
-    assert kinds[Kind.TEXT] == {c.id for c in load().claims if c.study == "12_relative_positions"}
+    texts = {c.id for c in load().claims if c.value and c.value.startswith("13/corpora[")}
+    assert kinds[Kind.TEXT] == texts
 
 
 def test_claims_on_untrained_decoders_without_padding_are_not_the_article_s():

@@ -19,11 +19,9 @@ from headbook.chapters.config import Config
 from headbook.chapters.page import _added
 from headbook.chapters.profile import PROFILES
 from headbook.chapters.results import published
+from headbook.chapters.sixteen import _trained_one_head_out as one_head_out
 from headbook.chapters.specialised_heads import (
     _trained_confidence_and_roles as confidence_and_roles,
-)
-from headbook.chapters.specialised_heads import (
-    _trained_relative_positions as relative_positions,
 )
 from headbook.chapters.tables import model_name
 from headbook.cli import app
@@ -43,7 +41,7 @@ def root(few_generated: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (first,) = Config("smoke", corpus="controlled-svo").models()
     smoke = replace(PROFILES["smoke"], models=(first, first.with_seed(1)))
     monkeypatch.setattr(configs, "PROFILES", MappingProxyType({"smoke": smoke}))
-    for number, page in enumerate((confidence_and_roles, relative_positions), start=11):
+    for number, page in ((11, confidence_and_roles), (20, one_head_out)):
         monkeypatch.setattr(page, "trained_here", planted(number))
     return tmp_path
 
@@ -64,10 +62,10 @@ def planted(number: int):
 
 
 def test_each_named_page_gets_its_tables(root: Path):
-    folders = publish(["12", "confidence_and_roles"], "smoke")
-    names = ["11_confidence_and_roles", "12_relative_positions"]
-    assert folders == [root / "results" / name for name in ("11", "12")]
-    for name, number in zip(names, (11, 12), strict=True):
+    folders = publish(["20", "confidence_and_roles"], "smoke")
+    names = ["11_confidence_and_roles", "20_one_head_out"]
+    assert folders == [root / "results" / name for name in ("11", "20")]
+    for name, number in zip(names, (11, 20), strict=True):
         assert published(name, "smoke").tables["numbers"]["number"].tolist() == [number]
 
 
@@ -100,9 +98,9 @@ def test_what_a_page_read_is_recorded_with_it_and_nothing_else(
 ):
     """Of two pages in one process; a run that lies in the store unread is no part of either."""
     Store.default().get(Ingredients(Stage("other", 1), None, {}, {}), lambda folder: None)
-    monkeypatch.setattr(relative_positions, "trained_here", lambda config, store: {})
-    publish(["11", "12"], "smoke")
-    assert published("12_relative_positions", "smoke").run["runs"] == []
+    monkeypatch.setattr(one_head_out, "trained_here", lambda config, store: {})
+    publish(["11", "20"], "smoke")
+    assert published("20_one_head_out", "smoke").run["runs"] == []
     record = published("11_confidence_and_roles", "smoke").run
     assert record["config"]["profile"] == "smoke"
     assert [made["ingredients"]["config"]["training"]["seed"] for made in record["runs"]] == [0]
@@ -123,15 +121,15 @@ def test_publishing_stops_in_time_and_goes_on_from_there(
             signal.raise_signal(signal.SIGALRM)
 
     monkeypatch.setattr(
-        relative_positions, "trained_here", lambda config, store: store.get(asked, slowly) and {}
+        one_head_out, "trained_here", lambda config, store: store.get(asked, slowly) and {}
     )
-    cut = CliRunner().invoke(app, ["publish", "11", "12", "--profile", "smoke", "--minutes", "60"])
+    cut = CliRunner().invoke(app, ["publish", "11", "20", "--profile", "smoke", "--minutes", "60"])
     where, said = cut.stdout.splitlines()
     assert cut.exit_code == 3 and where.endswith("11")
-    assert said.endswith(": headbook publish 12 --profile smoke --minutes 60")
-    assert not folder("12_relative_positions").exists()
+    assert said.endswith(": headbook publish 20 --profile smoke --minutes 60")
+    assert not folder("20_one_head_out").exists()
     again = CliRunner().invoke(app, said.partition(": headbook ")[2].split())
-    assert again.exit_code == 0 and again.stdout.endswith("12\n")
+    assert again.exit_code == 0 and again.stdout.endswith("20\n")
 
 
 @pytest.mark.parametrize("minutes", ["0", "-1", "nan"])
