@@ -25,11 +25,8 @@ class Tolerance:
 USUAL = Tolerance(1e-4, 1e-6, "sums of 32-bit numbers, taken in another order")
 TIMES = Tolerance(inf, inf, "a time, which differs from run to run")
 TIES = Tolerance(2e-3, 1e-6, "a few words in 8,700 have two largest weights, equal to rounding")
-RULES = Tolerance(0.03, 1e-6, "relevance is divided by sums near zero, which amplifies rounding")
-SWAPS = Tolerance(0.0, 0.02, "two heads with nearly the same relevance can change places")
 TINY = Tolerance(5e-3, 0.0, "residuals down to 1e-13, where 64-bit numbers end")
 FITS = Tolerance(5e-4, 1e-6, "a slope fitted to residuals of 1e-13")
-RANKS = Tolerance(inf, inf, "the order of `relevance`, which is compared")
 CLUSTERS = Tolerance(0.01, 1e-6, "a point between two clusters can change sides")
 TRAINED = Tolerance(0.02, 1e-6, "updates amplify rounding; one of 150 digits is .007")
 ZEROS = Tolerance(1e-3, 1e-5, "zero but for rounding in scores of order one")
@@ -39,11 +36,6 @@ TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("01", "matrices"): dict.fromkeys(("symmetric", "antisymmetric", "score"), ZEROS),
     ("11", "heads"): _SHARES,
     ("15", "role_heads"): _SHARES,
-    ("16", "relevance"): _SHARES
-    | dict.fromkeys(("relevance", "low", "high"), RULES)
-    | {"rank": RANKS},
-    ("16", "released"): dict.fromkeys(("value", "low", "high", "two"), RULES),
-    ("16", "agreement"): dict.fromkeys(("value", "low", "high"), SWAPS),
     ("18", "heads"): _SHARES,
     ("25", "said"): dict.fromkeys(("information", "shuffled"), CLUSTERS),
     ("46", "powers"): {"behind": TINY},

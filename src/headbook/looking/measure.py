@@ -53,6 +53,7 @@ def measure(
     ablated: int | None = None,
     nulls: int = NULLS,
     diverse: bool = True,
+    decoder: bool = True,
     progress: bool = True,
 ) -> pd.DataFrame:
     """One row per head: its confidence, roles' scores, baselines, nulls and importance.
@@ -85,13 +86,15 @@ def measure(
     and importance by gradient are measured on these. Importance by ablation is measured on
     `ablated` of them; by default as many as a fixed budget of operations allows, which may be
     fewer than ten. `importance=False`, `nulls=0` and
-    `diverse=False` leave out the slowest parts. `attrs["headbook"]` holds diversity per layer,
-    counts and notes. Memory does not grow with the number of sentences, apart from the text itself.
+    `diverse=False` leave out the slowest parts; `decoder=False` measures the encoder alone of a
+    translation model, and without importance it then translates nothing. `attrs["headbook"]` holds
+    diversity per layer, counts and notes. Memory does not grow with the number of sentences, apart
+    from the text itself.
 
     UserError for a text that the model cannot take, for heads that differ in number between layers,
     and for trees of another text.
     """
-    return _Run(model, text, progress).table(importance, ablated, nulls, diverse)
+    return _Run(model, text, progress, decoder).table(importance, ablated, nulls, diverse)
 
 
 @dataclass
@@ -101,6 +104,7 @@ class _Run:
     model: Loaded
     text: Text
     shown: bool
+    decoder: bool
     notes: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -119,12 +123,13 @@ class _Run:
             probe = batches_of(batches, chosen(len(sentences), DIVERSE_SENTENCES))
             spread.append(diversity(self.model.network, [first], probe))
         targeted = None
-        if Kind.CROSS in self._kinds:
+        if Kind.CROSS in self._kinds and (self.decoder or importance):
             targeted, others = self._translated(), [k for k in self._kinds if k is not first]
+            others = others if self.decoder else []
             for kind in others:
                 measures = attention_measures(kind)
                 sums[kind] = pass_over(self.model.network, targeted, measures, self.shown)
-            if diverse:
+            if diverse and others:
                 spread.append(diversity(self.model.network, others, targeted))
         frames = [
             frame(kind, columns(kind, each, found_nulls if kind is first else None))
