@@ -18,14 +18,12 @@ FACT = re.compile(r"\{glue:text\}`(\w+)`")
 SURE = re.compile(r"\[[+−]?[\d.]+, [+−]?[\d.]+\]|\d to [+−]?\d|p = 0|\d of \d")
 """An interval, a range over seeds or trainings, a p-value, or a count of all."""
 WITHOUT = {
-    17: "shares of all gates, and a formula",
     31: "shares of all cells, and the largest change of a logit",
     44: "exact",
 }
 """Pages whose answers need none, and why."""
 OF_EVERY_PAGE = {"verdicts", "measured_again"}
 OF_CLAIMS = {
-    ("16_relevance", "voita-f1a-few-dominate", "firefox-en-pt"): "en_largest_estimate",
     ("46_rank_collapse", "collapse-skip-prevents", "minilm"): "minilm_skip_estimate",
     ("48_length", "length-full-quadratic", "full"): "time_full_estimate",
     ("46_rank_collapse", "collapse-skip-prevents", "firefox-en-pt"): "firefox_en_pt_skip_estimate",

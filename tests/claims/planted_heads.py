@@ -20,25 +20,25 @@ from headbook.chapters.specialised_heads import (
     _trained_rare_word_head,
     _trained_three_languages,
     rare_word_head,
-    relevance,
     three_languages,
 )
 from headbook.chapters.specialised_heads._released import ENGLISH, EWT, Reading
 from headbook.chapters.specialised_heads._role_claims import role_claims
 from headbook.chapters.specialised_heads._roles import Roles, role_measures
-from headbook.chapters.specialised_heads._subject import Subject
 from headbook.chapters.tables import claim_row, loaded_labels
 from headbook.corpora.batches import Batch, collate
 from headbook.heads import planted
 from headbook.heads.measure import HeadMeasure, RatioSums
 from headbook.heads.offset_baseline import OffsetShare, offset_accuracies
+from headbook.heads.positional import Place, at_place
 from headbook.heads.rare import RareUnit
 from headbook.heads.recording import Shared
+from headbook.heads.roles import held_roles
 from headbook.heads.symmetry import TokenAsymmetry
 from headbook.heads.syntactic import SyntacticAccuracy, best_accuracies
 from headbook.models.capture import Point
 from headbook.models.loaded import Loaded
-from headbook.statistics import interval
+from headbook.statistics import interval, resampled_within_layers, within_layers
 from headbook.syntax.alignment import align_all
 from headbook.syntax.treebank import read_conllu
 from headbook.trees import RELATION_DIRECTIONS
@@ -267,14 +267,29 @@ def page_15_collections(so: bool) -> Iterator[Row]:
 
 def page_16(so: bool) -> Iterator[Row]:
     """Relevance that follows confidence and roles; or the same for every head but for noise."""
-    own = roles(so, "ud-pud-pt")
-    confidence = own.sums["confidence"].replicates().numpy()
+    found = sums(so)
+    confidence = found["confidence"].replicates().numpy()
+    neighbour = at_place(found["positional"].ratio(), Place.NEIGHBOUR).amax(-1)
+    lead = (found["syntactic"].ratio() - found["offsets"].ratio().amax(0)).amax(-1)
+    rare = found["rare"].ratio()[..., 1]
+    near = torch.stack([neighbour / 0.9, lead / 0.1, rare / 0.5]).amax(0).numpy()
     raw = np.random.default_rng(0).normal(1, 0.005, confidence.shape)
     if so:
-        raw = raw + own.nearness[0].clamp(0, 1).numpy() + confidence
+        raw = raw + near.clip(0, 1) + confidence
     parts = raw / raw.sum(-1, keepdims=True)
-    subject = standing_in(Subject, roles=own, parts=parts, gradient=parts[0])
-    yield from relevance._claims(subject, {"planted": 1.05})
+    tops, names = parts.argmax(-1)[..., None], ("positional", "syntactic", "offsets", "rare")
+    held = held_roles(*(found[name].replicates() for name in names)).values()
+    with_role = np.take_along_axis(np.stack([*held]).any(0), tops, -1).mean((1, 2))
+    first = found["rare"].replicates()[:, 0, tops[0, 0, 0], 1].numpy()
+    chance = found["rare_chance"].ratio()[0, 0, 1]
+    follows = within_layers(parts[:, 1:], confidence[:, 1:]).mean(-1)
+    largest = interval((HEADS * parts.max(-1)).mean(-1))
+    yield _released("voita-f1a-few-dominate", *largest, 1.0)
+    yield _released("voita-f1a-follows-confidence", *interval(follows))
+    yield _released("voita-f1a-rare-most-relevant", *interval(first), chance)
+    yield _released("voita-f1a-top-heads-have-roles", *interval(with_role))
+    roles_of = interval(resampled_within_layers(near, parts[0]))
+    yield _released("voita-f1a-follows-roles", *roles_of)
 
 
 WORLDS = (

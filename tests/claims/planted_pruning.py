@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import torch
 from claims.planted_heads import measurement, sums
 from claims.simulated import Row, World, labels, standing_in
 
@@ -21,7 +22,6 @@ from headbook.artefacts.released_masked import ReleasedMasked
 from headbook.artefacts.speed import Speed, SpeedRun, Task
 from headbook.chapters.importance_scores import ABLATION, CONFIDENCE, IMPORTANCE
 from headbook.chapters.measurements import Measurement
-from headbook.chapters.profile import PROFILES
 from headbook.chapters.sixteen import (
     _said,
     _trained_one_head_out,
@@ -36,10 +36,12 @@ from headbook.chapters.sixteen._curves import Scored, curve
 from headbook.chapters.sixteen._released import Subject, bleu_changes, head_columns
 from headbook.chapters.sixteen._second_texts import OTHER, Text
 from headbook.chapters.specialised_heads import _trained_pruning_the_encoder as encoder_page
-from headbook.chapters.specialised_heads import gates, pruning_everything
+from headbook.chapters.specialised_heads import pruning_everything
 from headbook.chapters.specialised_heads._kept_roles import Survival, encoder_scores
 from headbook.chapters.specialised_heads._pruned_tables import Sweep, Translated
 from headbook.chapters.sweeps import GATES, RANDOM, SCRATCH
+from headbook.chapters.tables import claim_row
+from headbook.pruning.hard_concrete import CONSTANTS, HardConcrete, Source
 from headbook.training.paired import corpus_bleu, resampled
 from headbook.types import HeadId, Kind
 
@@ -85,17 +87,11 @@ SUBJECT = standing_in(
 
 def page_17(so: bool) -> Iterator[Row]:
     """Gates far from their middle, and at it, in trainings that have ended."""
-    run = PROFILES["smoke"].models[0]
     noise = np.random.default_rng(0)
     alphas = noise.choice([-6.0, 6.0], 48) if so else noise.normal(0, 1, 48)
-    made = standing_in(
-        PrunedModel,
-        run=run,
-        corpus=SimpleNamespace(target_language="ru"),
-        log_alphas=pd.DataFrame({"log_alpha": alphas}),
-        curve=FLAT.assign(saturated_share=1.0 if so else 0.0),
-    )
-    yield gates._saturation([gates.Point(GATES, 0.1, made)])
+    gate = HardConcrete(torch.tensor(alphas), CONSTANTS[Source.CODE])
+    decided = float(gate.saturated().mean())
+    yield claim_row("voita-s6-gates-saturate", labels(), decided)
 
 
 def translated(arm: str, penalty: float, good: float, closed: Sequence[HeadId] = (), seed: int = 0):

@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 from published import plant
 
-from headbook import paths
 from headbook.claims.gates import closed, parsed, weak
 from headbook.claims.ledger import Claim, Gate, load
 from headbook.claims.published import Evidence, harmless, restated, untrained
@@ -220,8 +219,3 @@ def test_a_measure_restated_after_publication_is_read_from_the_table_of_heads(ev
     found = restated("michel-t1-few-significant", known)
     assert [found[MODEL][end] for end in ("value", "low", "high")] == [0.5, 0.5, 0.5]
     assert restated("a-claim", known) == {}
-
-
-def test_untrained_models_are_found_in_what_page_16_published():
-    found = untrained("voita-f1a-few-dominate", Evidence(paths.RESULTS / "laptop"))
-    assert (found["value"] > 1).all() and len(found) == 2

@@ -12,6 +12,12 @@ CHANGES = (
     ("13", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("13", "offsets[answer - asks + 20, question]", "offsets[answer - asks + 19, question]"),
     ("13", "nearest = asks + 1 + nouns", "nearest = asks + nouns"),
+    ("16", "terms / terms.sum(1, keepdims=True)", "terms / terms.sum(0, keepdims=True)"),
+    ("16", "(x * s).abs()", "x * s"),
+    ("16", "@ positive[12:].T", "@ w[3].T"),
+    ("17", "np.log(u) - np.log(1 - u)", "np.log(u) - np.log(1 + u)"),
+    ("17", "beta * logit", "beta / logit"),
+    ("17", "np.log(-LOW / HIGH)", "np.log(HIGH / -LOW)"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )

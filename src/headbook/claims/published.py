@@ -161,15 +161,6 @@ def _asymmetry(evidence: Evidence) -> dict[str, dict[str, float]]:
             for row in least.to_dict("records")}  # fmt: skip
 
 
-def _dominance(evidence: Evidence) -> dict[str, dict[str, float]]:
-    table = evidence.rows("16_relevance", "layers", update="untrained", kind="encoder",
-                          variant="code-2019")  # fmt: skip
-    if table.empty:
-        return {}
-    means = table.groupby("model")[["largest", "largest_low", "largest_high"]].mean()
-    return {model: _row(*ends) for model, *ends in means.itertuples()}
-
-
 def _starts(evidence: Evidence, text: str | None = None) -> pd.DataFrame:
     table = evidence.rows("26_when_heads_specialise", "checkpoints", update=0)
     if table.empty:
@@ -197,7 +188,6 @@ def _width(evidence: Evidence) -> dict[str, dict[str, float]]:
 
 _UNTRAINED: dict[str, Callable[[Evidence], dict[str, dict[str, float]]]] = {
     "why-scores-not-symmetric": _asymmetry,
-    "voita-f1a-few-dominate": _dominance,
     "emergence-own-domain": _own_domain,
     "emergence-width": _width,
 }
