@@ -44,7 +44,6 @@ TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     | {"rank": RANKS},
     ("16", "released"): dict.fromkeys(("value", "low", "high", "two"), RULES),
     ("16", "agreement"): dict.fromkeys(("value", "low", "high"), SWAPS),
-    ("18", "heads"): _SHARES,
     ("25", "said"): dict.fromkeys(("information", "shuffled"), CLUSTERS),
     ("46", "powers"): {"behind": TINY},
     ("46", "summary"): {"value": FITS},

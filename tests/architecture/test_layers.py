@@ -25,6 +25,7 @@ FLOORS = (
     ("artefacts",),
     ("claims",),
     ("looking",),
+    ("experiments",),
     ("chapters",),
     ("planning", "workflow"),
     ("book",),

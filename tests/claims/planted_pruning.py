@@ -5,22 +5,19 @@ end of a training, and seconds. The pages' own functions resample and compare th
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-from claims.planted_heads import measurement, sums
+from claims.planted_heads import FOLLOWING, NEIGHBOURS
 from claims.simulated import Row, World, labels, standing_in
 
 from headbook.artefacts.masked import Masked
-from headbook.artefacts.model import Size
 from headbook.artefacts.pruned import EVERYTHING, PrunedModel
 from headbook.artefacts.pruning_orders import Order
 from headbook.artefacts.released_masked import ReleasedMasked
 from headbook.artefacts.speed import Speed, SpeedRun, Task
 from headbook.chapters.importance_scores import ABLATION, CONFIDENCE, IMPORTANCE
-from headbook.chapters.measurements import Measurement
 from headbook.chapters.profile import PROFILES
 from headbook.chapters.sixteen import (
     _said,
@@ -35,12 +32,17 @@ from headbook.chapters.sixteen import (
 from headbook.chapters.sixteen._curves import Scored, curve
 from headbook.chapters.sixteen._released import Subject, bleu_changes, head_columns
 from headbook.chapters.sixteen._second_texts import OTHER, Text
-from headbook.chapters.specialised_heads import _trained_pruning_the_encoder as encoder_page
-from headbook.chapters.specialised_heads import gates, pruning_everything
-from headbook.chapters.specialised_heads._kept_roles import Survival, encoder_scores
-from headbook.chapters.specialised_heads._pruned_tables import Sweep, Translated
-from headbook.chapters.sweeps import GATES, RANDOM, SCRATCH
-from headbook.training.paired import corpus_bleu, resampled
+from headbook.chapters.specialised_heads import gates
+from headbook.chapters.sweeps import GATES
+from headbook.chapters.tables import claim_row
+from headbook.statistics import (
+    block_matched_share,
+    group_means,
+    interval,
+    pair_share,
+    permuted_gap,
+)
+from headbook.training.paired import corpus_bleu, paired, resampled
 from headbook.types import HeadId, Kind
 
 LAYERS, HEADS, SENTENCES = 6, 8, 60
@@ -98,64 +100,43 @@ def page_17(so: bool) -> Iterator[Row]:
     yield gates._saturation([gates.Point(GATES, 0.1, made)])
 
 
-def translated(arm: str, penalty: float, good: float, closed: Sequence[HeadId] = (), seed: int = 0):
-    found = statistics(good, seed)
-    return standing_in(
-        Translated,
-        arm=arm,
-        penalty=penalty,
-        closed_heads=tuple(closed),
-        statistics=found,
-        bleu=np.concatenate([[corpus_bleu(found)], resampled(found)]),
-        made=standing_in(PrunedModel, curve=FLAT),
-    )
+def points(so: bool, random_costs: float, claims: Sequence[str]) -> Iterator[Row]:
+    """Points of a sweep that lose nothing, or much; controls from scratch that lose, or nothing;
+    and random heads that lose so much of the quality. The last two claims are on controls."""
+    good = [1.0 if so else 1.0 - 0.1 * (at + 1) for at in range(3)]
+    whole = statistics(1.0)
+    for claim, quality in zip(claims[:-2], good[1:], strict=False):
+        test = paired(statistics(quality), whole)
+        ends = {"value": test.difference, "low": test.low, "high": test.high}
+        yield claim_row(claim, labels(), **ends, baseline=corpus_bleu(whole))
+    scratch = 0.02 if so else 0.0
+    for claim, costs, seed in zip(claims[-2:], (scratch, random_costs), (1, 11), strict=True):
+        gaps = [
+            replicates(statistics(each)) - replicates(statistics(each - costs, seed + at))
+            for at, each in enumerate(good)
+        ]
+        yield claim_row(claim, labels(), *interval(np.mean(gaps, axis=0)), np.nan)
 
 
-def sweep(so: bool, heads: tuple[HeadId, ...], random_costs: float) -> Sweep:
-    """Points that lose nothing, or much; controls from scratch that lose, or nothing; and random
-    heads that lose so much of the quality."""
-    learned, controls = [], []
-    for at, share in enumerate((0.6, 0.4, 0.2)):
-        kept = round(share * len(heads))
-        good = 1.0 if so else 1.0 - 0.1 * (at + 1)
-        learned.append(translated(GATES, at, good, heads[kept:]))
-        controls.append(translated(SCRATCH, at, good - (0.02 if so else 0.0), seed=1 + at))
-        controls.append(translated(RANDOM, at, good - random_costs, seed=11 + at))
-    return standing_in(
-        Sweep,
-        labels=labels(),
-        heads=len(heads),
-        learned=tuple(learned),
-        controls=tuple(controls),
-        scratch=(True,),
-        further=translated("whole", 0.0, 1.0),
-        whole=SimpleNamespace(made=learned[0].made),
-    )
-
-
-@lru_cache(maxsize=1)
-def before() -> tuple[Measurement, pd.DataFrame]:
-    """The network of page 11, and its heads' nearness to a role."""
-    own = measurement(sums(True))
-    return own, encoder_scores(own, Size(LAYERS, 64, 64, HEADS))
+def replicates(found: Bleu) -> np.ndarray:
+    return np.concatenate([[corpus_bleu(found)], resampled(found)])
 
 
 def page_18(so: bool) -> Iterator[Row]:
     """Heads are kept by their nearness to a role, or at random."""
-    own, scores = before()
-    noise = np.random.default_rng(3)
-    kept = []
-    for share in (0.6, 0.4, 0.2):
-        order = scores["nearness"].to_numpy() if so else noise.random(len(scores))
-        kept.append(order >= np.quantile(order, 1 - share))
-    found = standing_in(
-        Survival,
-        sweep=sweep(so, ENCODER, 0.002 if so else 0.0),
-        before=own,
-        scores=scores,
-        kept=np.array(kept),
-    )
-    yield from encoder_page._claims(found)
+    noise, has_role = np.random.default_rng(3), np.zeros((LAYERS, HEADS), bool)
+    for at in (*NEIGHBOURS, *FOLLOWING):
+        has_role[at] = True
+    has_role = has_role.ravel()
+    nearness = noise.random(has_role.size) + has_role
+    order = nearness if so else noise.random(has_role.size)
+    kept = np.array([order >= np.quantile(order, 1 - share) for share in (0.6, 0.4, 0.2)])
+    claims = ("f7-half", "f7-four-fifths", "s6-trained-beats-scratch", "s6-choice-matters")
+    yield from points(so, 0.002 if so else 0.0, [f"voita-{each}" for each in claims])
+    gap, share = permuted_gap(kept.mean(0), has_role), pair_share(nearness, kept)
+    chance = block_matched_share(nearness, kept, np.repeat(range(LAYERS), HEADS).tolist())
+    yield claim_row("voita-f8-specialised-last", labels(), *interval(gap), np.nan)
+    yield claim_row("voita-f8-nearest-a-role-last", labels(), *interval(share), chance)
 
 
 def page_19(so: bool) -> Iterator[Row]:
@@ -167,29 +148,28 @@ def page_19(so: bool) -> Iterator[Row]:
             [np.full(LAYERS, 0.2), np.linspace(0.7, 0.3, LAYERS), np.linspace(0.6, 1.0, LAYERS)]
         )
     noise = np.random.default_rng(0)
-    drawn = noise.random((8, 3, LAYERS, HEADS))
-    every = drawn < shares[..., None]
-    found = standing_in(
-        pruning_everything.Order, sweep=sweep(so, EVERY, 0.002 if so else 0.0), every=every
-    )
-    yield from pruning_everything._claims(found)
+    kept = (noise.random((8, 3, LAYERS, HEADS)) < shares[..., None]).mean(0)
+    claims = ("t2-half", "t2-trained-beats-scratch")
+    everywhere = "budhraja-random-everywhere"
+    rows = points(so, 0.002 if so else 0.0, [*(f"voita-{each}" for each in claims), everywhere])
+    yield from (row for row in rows if row["claim"] != everywhere)
+    encoder, decoder, cross = group_means(kept)
+    orders = {"f9-encoder-first": (decoder + cross) / 2 - encoder}
+    orders["f9-cross-last"] = cross - np.maximum(encoder, decoder)
+    low, high = group_means([kept[1, :2], kept[1, -2:]])
+    orders["f10-decoder-low"] = low - high
+    low, high = group_means([kept[2, :2], kept[2, -2:]])
+    orders["f10-cross-high"] = high - low
+    for claim, values in orders.items():
+        yield claim_row(f"voita-{claim}", labels(), *interval(values), np.nan)
 
 
 def random_heads(so: bool) -> Iterator[Row]:
     """Random heads as good as chosen ones, or much worse."""
-    costs = 0.002 if so else 0.1
-    own, scores = before()
-    found = standing_in(
-        Survival,
-        sweep=sweep(True, ENCODER, costs),
-        before=own,
-        scores=scores,
-        kept=np.zeros((0, 48), dtype=bool),
-    )
-    yield from encoder_page._claims(found)
-    every = np.zeros((0, 3, LAYERS, HEADS), dtype=bool)
-    found = standing_in(pruning_everything.Order, sweep=sweep(True, EVERY, costs), every=every)
-    yield from pruning_everything._claims(found)
+    claims = ("budhraja-random-hardly-worse", "budhraja-random-everywhere")
+    for claim in claims:
+        rows = points(True, 0.002 if so else 0.1, ["voita-t2-trained-beats-scratch", claim])
+        yield from (row for row in rows if row["claim"] == claim)
 
 
 # ------------------------------------------------------------------ heads removed

@@ -12,6 +12,9 @@ CHANGES = (
     ("13", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("13", "offsets[answer - asks + 20, question]", "offsets[answer - asks + 19, question]"),
     ("13", "nearest = asks + 1 + nouns", "nearest = asks + nouns"),
+    ("18", "w_o[:, :size] = 0", "w_o[:, size : 2 * size] = 0"),
+    ("18", "- nearness[~row]", "- nearness[row]"),
+    ("18", "log_alpha - beta *", "log_alpha + beta *"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )

@@ -25,6 +25,7 @@ EVIDENCE = {
     "young": "#e0a100",
     "untrained": "#8c8c8c",
     "baseline": "#8c8c8c",
+    "random": "#8c8c8c",
     "rule": "#1f9e77",
 }
 """Kinds of models, and what they are compared with."""

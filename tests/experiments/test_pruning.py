@@ -1,0 +1,51 @@
+"""Pruning a tiny translator: the ends of λ, controls of the same size, and surgery."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from small import untrained_model
+
+from headbook.experiments.pruning import Setting, loss, orders, own_translations, prune, sweep
+from headbook.looking.ours import OurModel
+from headbook.models.gates import all_heads
+from headbook.pruning.surgery import take_out
+from headbook.types import Kind
+
+SENTENCES = [
+    f"the {who} {does} a red ball often"
+    for who in ("dog", "cat", "sister")
+    for does in ("sees", "likes", "finds")
+]
+SETTING = Setting(
+    kinds=tuple(Kind), updates=60, tokens=200, gate_rate=0.08, warmup=2, start=2.0, held=4
+)
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], OurModel]:
+    made = untrained_model(tmp_path_factory.mktemp("model"))
+    sides = made.source, made.target
+    return lambda: OurModel("tiny", "here", ("en", "de"), made.untrained(), *sides)
+
+
+def test_without_a_price_all_heads_stay_and_at_a_high_one_none(loaded: Callable) -> None:
+    trainings, heads = sweep(loaded, SENTENCES, [0.0, 50.0], SETTING)
+    kept = trainings.set_index(["chosen", "penalty"])["kept"]
+    assert kept["whole", 0.0] == kept["gates", 0.0] == 6 and kept["gates", 50.0] == 0
+    assert (kept["random"] == kept["gates"]).all() and (kept["importance"] == kept["gates"]).all()
+    counted = heads.groupby(["chosen", "penalty"])["kept"].sum()
+    assert counted.to_dict() == kept.to_dict()
+    assert set(heads["head"]) == {head.label for head in all_heads(loaded().network)}
+
+
+def test_a_closed_head_is_as_good_as_cut_out(loaded: Callable) -> None:
+    model, setting = loaded(), replace(SETTING, kinds=(Kind.ENCODER,))
+    pairs = own_translations(model, SENTENCES)
+    before = loss(model, pairs)
+    closed = orders(model, pairs, setting)["random"][:1]
+    assert prune(model, pairs, setting, closed=closed) == closed
+    smaller = replace(model, network=take_out(model.network))
+    assert sum(block.heads for _, _, block in smaller.network.attentions()) == 5
+    assert loss(smaller, pairs) == pytest.approx(loss(model, pairs), rel=1e-5)
+    assert loss(model, pairs) != pytest.approx(before, rel=1e-5)
