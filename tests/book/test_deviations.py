@@ -24,7 +24,6 @@ from headbook.chapters.diversity import four_metrics
 from headbook.chapters.diversity._layer_models import Text as LayerText
 from headbook.chapters.diversity._layer_tables import HIDDEN, MASKINGS, REPLACED
 from headbook.chapters.profile import PROFILES, LayerSample
-from headbook.chapters.specialised_heads._pruned_tables import loss_claim
 from headbook.claims.ledger import load as load_ledger
 from headbook.corpora.batches import EOS, PAD, collate
 from headbook.corpora.opensubtitles import MINIMUM_OVERLAP
@@ -53,6 +52,7 @@ from headbook.models.transformer import Embedding, NormPlacement, Transformer, T
 from headbook.paths import BOOK, REPOSITORY
 from headbook.pruning.gating import HeadPenalty, gate_heads
 from headbook.pruning.hard_concrete import CONSTANTS, Constants, Decision, Source
+from headbook.results import published
 from headbook.syntax.labels import normalised
 from headbook.training.config import TrainingConfig
 from headbook.training.precision import Precision
@@ -251,7 +251,11 @@ def test_price_of_a_head():
 
 
 def test_trained_further():
-    assert "sweep.further" in inspect.getsource(loss_claim)
+    sweep, summary = published(18, "sweep"), published(18, "summary")
+    ours = "model == 'mixture-fr-256'"
+    whole = sweep.query(f"{ours} and chosen == 'whole' and updates > 0")["bleu"].item()
+    few = summary.query(f"{ours} and question == 'fewer than half of the heads'")
+    assert few["baseline"].item() == whole
     texts = [load_ledger().claim(name).measure for name in ("voita-f7-half", "voita-t2-half")]
     assert all("further training" in text for text in texts)
 

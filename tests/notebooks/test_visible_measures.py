@@ -15,6 +15,8 @@ CHANGES = (
     ("18", "w_o[:, :size] = 0", "w_o[:, size : 2 * size] = 0"),
     ("18", "- nearness[~row]", "- nearness[row]"),
     ("18", "log_alpha - beta *", "log_alpha + beta *"),
+    ("19", "np.mean([decoder, cross])", "np.mean([encoder, cross])"),
+    ("19", "cross[high].mean()", "cross[low].mean()"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )
