@@ -114,6 +114,8 @@ def _of_pruned(functions: Any) -> tuple[str, bool]:
 
 def guards() -> Iterator[tuple[str, bool]]:
     """Every sentence of the front page that a new result could make false, and whether it holds."""
+    from headbook.results import published
+
     yield (
         "the sharpest head points at the previous token",
         _of_page(11)["en_place_1"] == "previous token",
@@ -132,13 +134,12 @@ def guards() -> Iterator[tuple[str, bool]]:
     yield "three tenths of pt→en's can", kept["firefox-pt-en", "importance", 0.3] > 0.9
     fifth = kept["mixture-fr-256", "importance", 0.2]
     yield "a fifth of our en→fr model's costs about a tenth", 0.85 < fifth < 0.95
-    seeds = _of_page(18)
-    same, chance, special = (
-        float(seeds[f"some_{name}"].split()[0]) for name in ("same", "chance", "roles")
-    )
+    roles = published(18, "heads").query("role != 'none'")[["model", "layer", "head"]]
+    named = "kind == 'encoder' and chosen == 'gates' and penalty == 0.015 and updates == 600"
+    stays = published(18, "kept").query(f"model == 'firefox-en-pt' and {named}").merge(roles)
     yield (
-        "gates of other seeds keep the same heads, and all with a role",
-        same > 2 * chance and special == 100,
+        "gates keep all heads with a role, with each of three seeds",
+        stays["seed"].nunique() == 3 and bool(stays["kept"].all()),
     )
     alone = _tables(20)["released"].query("kind == 'cross' and model.str.startswith('firefox')")
     lost = (alone["high"] / alone["whole_bleu"]).groupby(alone["model"]).min()
@@ -153,11 +154,12 @@ def guards() -> Iterator[tuple[str, bool]]:
         special["clark-half-on-special"] > 0.45 and special["kobayashi-special-short"] < 0.25,
     )
     yield from _of_neighbours(_tables(26)["ways"])
-    yield _of_pruned(_tables(18)["functions"])
-    half = _tables(18)["claims"].query("claim == 'voita-f7-half' and model == 'mixture-fr-256'")
+    yield _of_pruned(published(18, "functions"))
+    asked = "model == 'mixture-fr-256' and question == 'fewer than half of the heads'"
+    half = published(18, "summary").query(asked)
     yield (
         "fewer than half of our en→fr model's encoder heads are not enough",
-        half["high"].max() < -0.25 and half["closed"].isna().all(),
+        half["value_high"].item() < -0.25 and half["closed"].item() == "",
     )
     rollout = _tables(52)["claims"].query("claim == 'rollout-beats-raw' and corpus == 'released'")
     yield (
