@@ -30,10 +30,8 @@ FITS = Tolerance(5e-4, 1e-6, "a slope fitted to residuals of 1e-13")
 CLUSTERS = Tolerance(0.01, 1e-6, "a point between two clusters can change sides")
 TRAINED = Tolerance(0.02, 1e-6, "updates amplify rounding; one of 150 digits is .007")
 
-_SHARES = dict.fromkeys(("previous", "own"), TIES)
 TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("11", "heads"): dict.fromkeys(("previous", "next", "own", "rare"), TIES),
-    ("15", "role_heads"): _SHARES,
     ("25", "said"): dict.fromkeys(("information", "shuffled"), CLUSTERS),
     ("46", "powers"): {"behind": TINY},
     ("46", "summary"): {"value": FITS},

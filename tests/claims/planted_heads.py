@@ -6,7 +6,8 @@ subject or object, and from all others every token looks somewhere at random; th
 it has heads of that last sort alone.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from types import SimpleNamespace
 
@@ -19,32 +20,31 @@ from claims.simulated import Row, World, labels, ledger, standing_in
 import headbook as hb
 from headbook import paths
 from headbook.chapters.measurements import Measurement
-from headbook.chapters.specialised_heads import (
-    _trained_three_languages,
-    three_languages,
-)
-from headbook.chapters.specialised_heads._released import ENGLISH, EWT, Reading
-from headbook.chapters.specialised_heads._roles import Roles, role_measures
 from headbook.chapters.tables import claim_row, loaded_labels
 from headbook.corpora.batches import Batch, collate
 from headbook.heads import planted
+from headbook.heads.confidence import Confidence
 from headbook.heads.measure import HeadMeasure, RatioSums
 from headbook.heads.offset_baseline import OffsetShare, offset_accuracies
-from headbook.heads.positional import Place, at_place
+from headbook.heads.positional import REACH, Place, PositionalShare, at_place
+from headbook.heads.rare import RareChance, RareShare
 from headbook.heads.recording import Shared
 from headbook.heads.roles import held_roles
 from headbook.heads.symmetry import TokenAsymmetry
 from headbook.heads.syntactic import SyntacticAccuracy, best_accuracies
 from headbook.looking.answers import QUESTIONS
+from headbook.looking.passes import ranks_in
 from headbook.models.capture import Point
 from headbook.models.loaded import Loaded
 from headbook.statistics import interval, resampled_within_layers, within_layers
-from headbook.syntax.alignment import align_all
+from headbook.syntax.alignment import AlignedTree, align_all
 from headbook.syntax.treebank import read_conllu
 from headbook.trees import RELATION_DIRECTIONS
 from headbook.types import Kind
 
 LAYERS, HEADS = 6, 8
+PARALLEL = "ud-pud-en"
+"""Text of the rows that claims are judged by."""
 LONGEST, REPLICATES = 16, 60
 """Words of a sentence, so that a network is measured in two seconds."""
 NEIGHBOURS = {(1, 0): -1, (1, 1): 1, (2, 0): -1, (3, 0): 1, (4, 0): -1}
@@ -63,6 +63,15 @@ Weights = torch.Tensor
 Grid = list[list[Callable[[Batch], Weights]]]
 
 
+@dataclass(frozen=True)
+class Reading:
+    """A model that stands for its name and languages alone, and the text laid on its tokens."""
+
+    model: Loaded
+    trees: Sequence[AlignedTree]
+    batches: Sequence[Batch]
+
+
 @lru_cache(maxsize=2)
 def reading(times: int = 1) -> Reading:
     """The treebank, so many times, with words for tokens and EOS behind them; no network runs."""
@@ -78,7 +87,7 @@ def reading(times: int = 1) -> Reading:
     groups = [order[first : first + 50] for first in range(0, len(order), 50)]
     batches = [collate([pairs[at] for at in group], group) for group in groups]
     model = standing_in(Loaded, name="planted", languages=("en", "pt"), unknown=0)
-    return standing_in(Reading, model=model, text=EWT, parsed=trees, trees=aligned, batches=batches)
+    return Reading(model, aligned, batches)
 
 
 # ------------------------------------------------------------------ heads
@@ -115,7 +124,7 @@ def network(noise: float) -> Grid:
         grid[at[0]][at[1]] = lambda batch, at=at, column=column: with_noise(
             planted.at_partner(batch, reading().trees, column), batch, at, 0.5
         )
-    ranks = _ranks()
+    ranks = ranks_in(reading().batches)
     grid[0][0] = lambda batch: with_noise(planted.at_rarest(batch, ranks), batch, (0, 0), 0.2)
     return grid
 
@@ -139,30 +148,59 @@ def measured(
     return {name: measure.sums() for name, measure in measures.items()}
 
 
-def _ranks() -> torch.Tensor:
-    return role_measures(reading())["rare"].ranks
+def role_measures(replicates: int) -> dict[str, HeadMeasure]:
+    """What roles are read off; frequency ranks are of the text's own tokens."""
+    text, some = reading(), {"replicates": replicates}
+    ranks = ranks_in(text.batches)
+    return {
+        "confidence": Confidence(Kind.ENCODER, **some),
+        "positional": PositionalShare(Kind.ENCODER, **some),
+        "syntactic": SyntacticAccuracy(text.trees, **some),
+        "offsets": OffsetShare(text.trees, **some),
+        "rare": RareShare(ranks, **some),
+        "rare_chance": RareChance(ranks, **some),
+    }
 
 
 @lru_cache(maxsize=8)
 def sums(so: bool, noise: float = 0.05, seed: int = 1) -> dict[str, RatioSums]:
     """The measures behind roles, of the heads with and without the effect."""
-    grid = network(noise) if so else nothing(seed)
-    measures = role_measures(reading(), REPLICATES)
-    del measures["tags"]
-    return measured(grid, measures)
+    return measured(network(noise) if so else nothing(seed), role_measures(REPLICATES))
 
 
-def roles(so: bool, text: str = EWT) -> Roles:
-    return standing_in(Roles, reading=_of(text), sums=sums(so))
+@lru_cache(maxsize=2)
+def counts(so: bool) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The same sentence by sentence: hits [sentence, candidate, place], cases [sentence, place].
+
+    Candidates are heads, of "offsets" offsets, and of "rare_chance" one.
+    """
+    grid, measures = network(0.05) if so else nothing(1), role_measures(0)
+    kept = {name: ([], [], []) for name in measures}
+    for batch in reading().batches:
+        tape = Shared(planted.recording(*([head(batch) for head in layer] for layer in grid)))
+        for name, parts in kept.items():
+            for part, each in zip(parts, measures[name].contributions(tape, batch), strict=False):
+                part += list(each.numpy())
+            parts[2].extend(batch.sentences.tolist())
+    found = {}
+    for name, (hits, cases, order) in kept.items():
+        hits, cases = (np.stack(part)[np.argsort(order)] for part in (hits, cases))
+        of = {"offsets": hits.shape[1], "rare_chance": 1}.get(name, LAYERS * HEADS)
+        hits = hits.reshape(len(hits), of, -1)
+        found[name] = hits, cases.reshape(len(cases), -1) * np.ones(hits.shape[-1])
+    return found
 
 
-def _of(text: str) -> Reading:
-    own = reading()
-    return standing_in(
-        Reading,
-        **{name: getattr(own, name) for name in ("model", "parsed", "trees", "batches")},
-        text=text,
-    )
+def answered(so: bool) -> SimpleNamespace:
+    """Names of the heads and their answers to the questions of the trees, as a page has them."""
+    places = [f"L{1 + layer}H{1 + head}" for layer in range(LAYERS) for head in range(HEADS)]
+    found = counts(so)
+    right, asked = found["syntactic"]
+    offsets = found["offsets"][0]
+    return SimpleNamespace(
+        heads=np.array(places), questions=QUESTIONS, right=right, asked=asked, offsets=offsets,
+        rules=np.zeros_like(offsets[:, :1]),
+    )  # fmt: skip
 
 
 def measurement(found: dict[str, RatioSums], **columns: object) -> Measurement:
@@ -198,7 +236,9 @@ def ran(number: str, first: str, **given: object) -> dict[str, object]:
     code = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
     start = next(at for at, cell in enumerate(code) if first in cell.source)
     end = next(at for at, cell in enumerate(code) if "summary" in cell.metadata.get("tags", []))
-    book = SimpleNamespace(table=hb.table, shares=hb.shares, publish=lambda frame, *_: frame)
+    book = SimpleNamespace(
+        table=hb.table, shares=hb.shares, best=hb.best, publish=lambda frame, *_: frame
+    )
     found = {"hb": book, "np": np, "pd": pd, "KEYS": ["model", "text", "sentences"], **given}
     for cell in code[start : end + 1]:
         if "hb.load(" not in cell.source:
@@ -208,35 +248,29 @@ def ran(number: str, first: str, **given: object) -> dict[str, object]:
 
 def page_11(so: bool) -> Iterator[Row]:
     """The page's own cells, from its thresholds to its summary, on the planted heads."""
-    text, grid, size = reading(), network(0.05) if so else nothing(1), LAYERS * HEADS
-    measures = role_measures(text, replicates=0)
-    measures["right"], measures["fixed"] = measures.pop("syntactic"), measures.pop("offsets")
-    measures["offsets"] = measures.pop("positional")
-    kept = {name: [[], [], []] for name in measures if name not in ("tags", "rare_chance")}
-    for batch in text.batches:
-        tape = Shared(planted.recording(*([head(batch) for head in layer] for layer in grid)))
-        for name, parts in kept.items():
-            for part, each in zip(parts, measures[name].contributions(tape, batch), strict=False):
-                part += list(each.numpy())
-            parts[2] += batch.sentences.tolist()
-    counts = {}
-    for name, (hits, cases, order) in kept.items():
-        hits, cases = (np.stack(part)[np.argsort(order)] for part in (hits, cases))
-        hits = hits.reshape(len(hits), 41 if name == "fixed" else size, -1)
-        counts[name] = hits, cases.reshape(len(cases), -1) * np.ones(hits.shape[-1])
-    places = [f"L{1 + layer}H{1 + head}" for layer in range(LAYERS) for head in range(HEADS)]
-    answers = SimpleNamespace(heads=np.array(places), questions=QUESTIONS)
-    whose = {"model": "firefox-en-pt", "text": ENGLISH, "sentences": len(text.trees)}
-    given = {"measured": [(text.model, None, answers, counts, whose)]}
+    found = counts(so)
+    names = {"right": "syntactic", "fixed": "offsets", "offsets": "positional"}
+    given = {name: found[names.get(name, name)] for name in ("confidence", "rare", *names)}
+    given = {"measured": [(reading().model, None, answered(so), given, _whose())]}
     summary = ran("11", "def shares(", **given)["summary"]
     values = dict(zip(summary["question"], summary["value"], strict=True))
+    for row in _claimed("11", summary):
+        role = ledger().claim(row["claim"]).role
+        shut = role is not None and not values[f"{role} heads"]
+        yield {**row, "closed": "present" if shut else ""}
+
+
+def _whose() -> dict[str, object]:
+    return {"model": "firefox-en-pt", "text": PARALLEL, "sentences": len(reading().trees)}
+
+
+def _claimed(page: str, summary: pd.DataFrame) -> Iterator[Row]:
+    """The row of the summary that each of the page's claims points at."""
     for claim in ledger().claims:
-        if claim.study.startswith("11"):
+        if claim.study.startswith(page) and claim.value:
             question = claim.value.partition("question=")[2].partition("]")[0]
             (row,) = summary[summary["question"] == question].to_dict("records")
-            found = _released(claim.id, row["value"], row["value_low"], row["value_high"])
-            shut = claim.role is not None and not values[f"{claim.role} heads"]
-            yield {**found, "closed": "present" if shut else ""}
+            yield _released(claim.id, *(float(row[f"value{end}"]) for end in ("", "_low", "_high")))
 
 
 def page_13(so: bool) -> Iterator[Row]:
@@ -295,20 +329,15 @@ def page_14(so: bool) -> Iterator[Row]:
 
 
 def page_15(so: bool) -> Iterator[Row]:
-    yield from three_languages._claims(roles(so, ENGLISH))
-
-
-def page_15_collections(so: bool) -> Iterator[Row]:
-    """Two languages with heads of the same roles; or with roles in the first language alone."""
-    models = [
-        standing_in(
-            _trained_three_languages.Roles,
-            held=roles(there).held,
-            measurement=measurement(sums(there), corpus=f"wmt-{target}", target=target),
-        )
-        for target, there in (("de", True), ("fr", so))
-    ]
-    yield from _trained_three_languages._claims_of_collections(models)
+    """The page's own cells, from the thresholds of roles to its summary, on the planted heads."""
+    found, answers = counts(so), answered(so)
+    near, beside = (each[..., [REACH - 1, REACH + 1]] for each in found["positional"])
+    rare, there = (each[..., 1:] for each in found["rare"])
+    right = np.concatenate([near, answers.right, rare], -1)
+    asked = np.concatenate([beside, answers.asked, there], -1)
+    chance = found["rare_chance"][0][..., 1:]
+    given = {"counts": [(_whose(), True, answers, right, asked, chance)]}
+    yield from _claimed("15", ran("15", "def roles(", **given)["summary"])
 
 
 def page_16(so: bool) -> Iterator[Row]:
@@ -379,7 +408,6 @@ WORLDS = (
         page_14,
     ),
     World(("voita-f2-roles-in-every-language", "voita-f4-syntax-in-every-language"), page_15),
-    World(("voita-f2-same-share-of-roles",), page_15_collections),
     World(
         tuple(
             f"voita-f1a-{each}"

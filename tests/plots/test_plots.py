@@ -28,7 +28,6 @@ EDGES = pd.DataFrame(
 )
 FORMS: dict[str, Callable[[], Drawing]] = {
     "heads": lambda: plots.heads(HEADS, "confidence", label="letter"),
-    "roles": lambda: plots.roles(HEADS.head(3).assign(role="syntactic")),
     "intervals": lambda: plots.intervals(ROWS, "relation", hue="model", marks={"paper": "paper"}),
     "paired": lambda: plots.paired(ROWS[ROWS["model"] == "x"], "relation", "low", "high"),
     "curves": lambda: plots.curves(LINES, "update", log=True, marks=LINES.head(1)),

@@ -1,16 +1,15 @@
 """The book's figures: a few forms of one family, as wide as the column they stand in.
 
 `heads` maps a value over layers and heads, `intervals` draws estimates with their intervals row by
-row, `curves` lines over training, `pruning` quality over heads left, `paired` two values per row,
-`roles` which heads of each layer have which role; all take tidy tables and give a `Drawing`.
-`film` shows pairs of heads through training, `points` heads on a plane by their layers, `graph`
-pairs of heads as edges.
+row, `curves` lines over training, `pruning` quality over heads left, `paired` two values per row;
+all take tidy tables and give a `Drawing`. `film` shows pairs of heads through training, `points`
+heads on a plane by their layers, `graph` pairs of heads as edges.
 """
 
 from headbook.plots.film import Film, Run, film
 from headbook.plots.graph import graph
 from headbook.plots.lines import curves, pruning
-from headbook.plots.maps import heads, roles
+from headbook.plots.maps import heads
 from headbook.plots.palette import EVIDENCE, KINDS, ROLES
 from headbook.plots.points import points
 from headbook.plots.rows import intervals, paired
@@ -18,5 +17,5 @@ from headbook.plots.svg import Drawing
 
 __all__ = [
     "EVIDENCE", "KINDS", "ROLES", "Drawing", "Film", "Run", "curves", "film", "graph",
-    "heads", "intervals", "paired", "points", "pruning", "roles",
+    "heads", "intervals", "paired", "points", "pruning",
 ]  # fmt: skip

@@ -1,15 +1,12 @@
-"""Heads by layer: a value as colour, roles as labelled squares."""
-
-from collections.abc import Mapping
+"""Heads by layer: a value as colour."""
 
 import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 
-from headbook.plots.palette import ROLES, SEQUENCE
-from headbook.plots.svg import INK, STYLE, Drawing, Limits, canvas
+from headbook.plots.palette import SEQUENCE
+from headbook.plots.svg import STYLE, Drawing, Limits, canvas
 from headbook.types import UserError
 
 ON_DARK, ON_LIGHT = "#ffffff", "#1d1d1d"
@@ -96,49 +93,3 @@ def _described(frame: pd.DataFrame, column: str) -> str:
         f"Map of {column.replace('_', ' ')} over layers and heads; the largest value is "
         f"{top[column]:.3g}, of layer {top['layer']} head {top['head']}."
     )
-
-
-def roles(
-    frame: pd.DataFrame,
-    role: str = "role",
-    short: Mapping[str, str] | None = None,
-    alt: str = "",
-) -> Drawing:
-    """Every head as a square by layer, coloured by its role and marked with the role's letters.
-
-    `frame` has one row per head and role; a head with several roles shows the first. Heads that
-    are not in it are drawn empty, up to the largest head of any layer.
-    """
-    _check(frame.drop_duplicates(list(NEEDED)), (*NEEDED, role))
-    layers, count = int(frame["layer"].max()), int(frame["head"].max())
-    first = {(row["layer"], row["head"]): row[role]
-             for row in reversed(frame.to_dict("records"))}  # fmt: skip
-    with matplotlib.rc_context(STYLE):
-        figure, grid = canvas(36 * layers + 100)
-        axis = grid[0, 0]
-        for layer in range(1, layers + 1):
-            for head in range(1, count + 1):
-                _square(axis, layer, head, first.get((layer, head), "none"), short or {})
-        axis.set(xlim=(0.4, count + 0.6), ylim=(0.4, layers + 0.6), xlabel="head", ylabel="layer")
-        axis.set_xticks(range(1, count + 1))
-        axis.set_yticks(range(1, layers + 1))
-        axis.tick_params(length=0)
-        for spine in axis.spines.values():
-            spine.set_visible(False)
-        shown = [name for name in ROLES if name in set(first.values()) and name != "none"]
-        handles = [Rectangle((0, 0), 1, 1, color=ROLES[name], label=name) for name in shown]
-        if handles:
-            figure.legend(handles=handles, loc="outside upper left", ncols=3, columnspacing=1)
-    return Drawing(figure, alt or f"Roles of heads by layer: {', '.join(shown) or 'none'}.")
-
-
-def _square(axis: Axes, layer: int, head: int, role: str, short: Mapping[str, str]) -> None:
-    empty = role in ("none", "")
-    fill = "none" if empty else ROLES.get(role, ROLES["none"])
-    axis.add_patch(
-        Rectangle((head - 0.46, layer - 0.44), 0.92, 0.88, facecolor=fill,
-                  edgecolor=INK if empty else fill, alpha=0.25 if empty else 1, linewidth=0.7)
-    )  # fmt: skip
-    if not empty:
-        axis.text(head, layer, short.get(role, role[:1]), ha="center", va="center", color="#ffffff",
-                  fontsize=10.5)  # fmt: skip

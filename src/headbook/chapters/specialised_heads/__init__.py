@@ -1,1 +1,0 @@
-"""Part 1: specialised heads do the heavy lifting."""
