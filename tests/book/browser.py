@@ -70,11 +70,11 @@ HIGHEST, LATEST = 450, 900
 FIGURES = """([highest, latest]) => {
   const found = [];
   const top = (each) => each.getBoundingClientRect().top + scrollY;
-  const drawn = '.bd-article :is(.headbook-view, .headbook-figure)';
+  const drawn = '.bd-article :is(.headbook-view, .headbook-figure, .headbook-scroll)';
   const pictures = [...document.querySelectorAll(drawn)]
     .filter((each) => each.checkVisibility());
   const first = Math.min(...pictures.map(top));
-  if (first > latest) found.push(`the first picture begins at ${Math.round(first)} px`);
+  if (first > latest) found.push(`the first picture or table begins at ${Math.round(first)} px`);
   for (const each of document.querySelectorAll('.bd-article figure .headbook-figure')) {
     const {height} = each.getBoundingClientRect();
     if (height > highest) found.push(`a captioned figure is ${Math.round(height)} px high`);

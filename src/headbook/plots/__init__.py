@@ -3,7 +3,7 @@
 `heads` maps a value over layers and heads, `intervals` draws estimates with their intervals row by
 row, `curves` lines over training, `pruning` quality over heads left, `paired` two values per row;
 all take tidy tables and give a `Drawing`. `film` shows pairs of heads through training, `points`
-heads on a plane by their layers, `graph` pairs of heads as edges.
+heads on a plane by their layers, `graph` pairs of heads as edges, `sentence` weights between words.
 """
 
 from headbook.plots.film import Film, Run, film
@@ -14,8 +14,9 @@ from headbook.plots.palette import EVIDENCE, KINDS, ROLES
 from headbook.plots.points import points
 from headbook.plots.rows import intervals, paired
 from headbook.plots.svg import Drawing
+from headbook.plots.view import draw as sentence
 
 __all__ = [
     "EVIDENCE", "KINDS", "ROLES", "Drawing", "Film", "Run", "curves", "film", "graph",
-    "heads", "intervals", "paired", "points", "pruning",
+    "heads", "intervals", "paired", "points", "pruning", "sentence",
 ]  # fmt: skip

@@ -46,7 +46,7 @@ def intervals(
     groups = list(dict.fromkeys(frame[hue])) if hue else [None]
     marks, labels = dict(marks or {}), dict(labels or {})
     abreast = len(groups) if frame[rows].duplicated().any() else 1
-    height = 26 + len(names) * max(28, 18 * abreast) + 22 * (2 + len(marks) // 2)
+    height = 26 + len(names) * max(28, 15 * abreast) + 22 * (2 + len(marks) // 2)
     with matplotlib.rc_context(STYLE):
         figure, grid = canvas(height)
         axis = grid[0, 0]
