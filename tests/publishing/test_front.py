@@ -22,7 +22,7 @@ def test_every_number_of_the_front_page_is_computed() -> None:
     shown = values["strip"].count("<a href=")
     counted = [values[mark] for mark in ("absent", "inconclusive")]
     assert shown == int(values["claims"]) > sum(map(int, counted)) > 0
-    prose = re.sub(r"{{.*?}}|`[^`]*`|\(.*?</.*?>`\)|:{3,}.*|^```.*", "", text, flags=re.M)
+    prose = re.sub(r"{{.*?}}|`[^`]*`|\(.*?</.*?>`\)|:{3,}.*|^```.*|^:.*", "", text, flags=re.M)
     assert not re.search(r"\d\d", prose), "a number is typed into the front page"
 
 
