@@ -21,7 +21,6 @@ Made = TypeVar("Made")
 
 RELEASED = "released"
 """Corpus name of released models."""
-UNTRAINED_UPDATE = "0"
 VERSUS = " minus "
 ON_VALIDATION = "best on the validation set"
 
