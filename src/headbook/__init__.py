@@ -24,6 +24,7 @@ _HOMES = {
     "close": "looking.close",
     "nulls": "looking.close",
     "answers": "looking.answers",
+    "loss": "looking.effects",
     "source": "looking.source",
     "best": "heads.halves",
     "shares": "heads.halves",

@@ -2,8 +2,10 @@
 
 from functools import partial
 
+import numpy as np
 import torch
 
+import headbook as hb
 from headbook.looking.effects import effects
 from headbook.looking.ours import OurModel
 from headbook.models.gates import all_heads, closed
@@ -22,3 +24,12 @@ def test_a_sentence_has_its_own_effects_whatever_batch_it_is_in(ours: OurModel) 
         alone = effects(ours, ours.batches([sentence], [sentence]), heads)
         torch.testing.assert_close(found.added[:, number], alone.added[:, 0], rtol=1e-4, atol=1e-5)
         assert found.weights[number] == alone.weights[0]
+
+
+def test_a_loss_is_the_cross_entropy_of_each_sentence_read_alone(ours: OurModel) -> None:
+    nats, tokens = hb.loss(ours, ours.batches(SENTENCES, SENTENCES, tokens=16))
+    for number, sentence in enumerate(SENTENCES):
+        (batch,) = ours.batches([sentence], [sentence])
+        wanted = ours.losses(batch).tolist()
+        assert np.isclose(nats[number], sum(wanted), rtol=1e-4)
+        assert tokens[number] == len(wanted) == len(ours.pieces(sentence, target=True))

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -62,6 +63,20 @@ def effects(
     order = sentences.argsort()
     added = torch.stack(rows) if rows else weights.new_zeros(0, len(weights))
     return Effects(added[:, order], weights[order], sentences[order], compared.unit)
+
+
+def loss(model: Loaded, batches: Sequence[Batch]) -> tuple[np.ndarray, np.ndarray]:
+    """Nats of each sentence, summed over its predicted tokens, and the number of these tokens.
+
+    Two arrays [sentence], in the order of the sentences' numbers (`model.batches`). UserError where
+    the model predicts nothing.
+    """
+    read = Nats(model)
+    with torch.inference_mode():
+        parts = [torch.stack([read.read(each), read.weight(each)]) for each in batches]
+    order = torch.cat([each.sentences for each in batches]).argsort()
+    nats, tokens = torch.cat(parts, 1)[:, order].cpu().numpy()
+    return nats, tokens
 
 
 def own_batches(model: Loaded, sentences: Sequence[str], tokens: int = 1024) -> list[Batch]:
