@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import SimpleNamespace
 
+import known_heads as planted
 import nbformat
 import numpy as np
 import pandas as pd
@@ -22,16 +23,15 @@ from headbook import paths
 from headbook.chapters.measurements import Measurement
 from headbook.chapters.tables import claim_row, loaded_labels
 from headbook.corpora.batches import Batch, collate
-from headbook.heads import planted
 from headbook.heads.confidence import Confidence
-from headbook.heads.measure import HeadMeasure, RatioSums
-from headbook.heads.offset_baseline import OffsetShare, offset_accuracies
+from headbook.heads.measure import HeadMeasure, RatioSums, best_head
+from headbook.heads.offset_baseline import OffsetShare, offset_baseline
 from headbook.heads.positional import REACH, Place, PositionalShare, at_place
 from headbook.heads.rare import RareChance, RareShare
 from headbook.heads.recording import Shared
 from headbook.heads.roles import held_roles
 from headbook.heads.symmetry import TokenAsymmetry
-from headbook.heads.syntactic import SyntacticAccuracy, best_accuracies
+from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.looking.answers import QUESTIONS
 from headbook.looking.passes import ranks_in
 from headbook.models.capture import Point
@@ -293,8 +293,9 @@ def page_13(so: bool) -> Iterator[Row]:
         "offsets": OffsetShare(text.trees, replicates=REPLICATES),
     }
     found = measured([noisy if so else [anywhere(seed) for seed in range(6)]], measures, text)
-    value = best_accuracies(found["heads"]).numpy()
-    offset = offset_accuracies(found["offsets"]).numpy()
+    best, scores = best_head(found["heads"]), found["heads"].replicates(half=1).numpy()
+    value = scores[:, best.layer, best.head, range(scores.shape[-1])]
+    offset = offset_baseline(found["offsets"]).accuracy[None].numpy()
     for at, (relation, direction) in enumerate(RELATION_DIRECTIONS):
         claim = f"voita-t1-{relation}-{direction.replace('_', '-')}"
         yield _released(claim, *interval(value[:, at]), offset[0, at])

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from known_heads import at_eos, at_first, at_offset, recording, uniform
 
 from headbook.corpora.batches import Batch, collate
 from headbook.heads.attended import Attended, AttendedWeight
-from headbook.heads.planted import at_eos, at_first, at_offset, recording, uniform
 from headbook.models.capture import Point
 from headbook.types import Kind, UserError
 

@@ -1,9 +1,9 @@
 """Confidence of heads whose confidence is known."""
 
+import known_heads as planted
 import pytest
 import torch
 
-from headbook.heads import planted
 from headbook.heads.confidence import Confidence
 from headbook.heads.tokens import Counting, EosKeys, EosQueries
 from headbook.models.capture import Point

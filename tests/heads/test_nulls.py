@@ -1,10 +1,10 @@
 """Null networks: nothing known, nothing left behind, and far below a head that does something."""
 
+import known_heads as planted
 import pytest
 import torch
 from torch import nn
 
-from headbook.heads import planted
 from headbook.heads.confidence import Confidence
 from headbook.heads.measure import HeadMeasure
 from headbook.heads.nulls import Null, NullValues, null_values, without_knowledge

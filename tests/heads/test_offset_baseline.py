@@ -2,11 +2,11 @@
 
 import math
 
+import known_heads as planted
 import pytest
 import torch
 
 from headbook.corpora.batches import EOS, collate
-from headbook.heads import planted
 from headbook.heads.arcs import PieceRule
 from headbook.heads.bootstrap import half_of
 from headbook.heads.measure import Selection

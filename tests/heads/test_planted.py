@@ -1,9 +1,9 @@
 """Noise in planted heads: as much as was asked for, drawn evenly, and the same in any batch."""
 
+import known_heads as planted
 import pytest
 import torch
 
-from headbook.heads import planted
 from headbook.heads.confidence import Confidence
 from headbook.heads.positional import PositionalShare
 from headbook.heads.rare import RareShare

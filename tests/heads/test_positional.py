@@ -1,9 +1,9 @@
 """Positional shares of heads whose offset is known."""
 
+import known_heads as planted
 import pytest
 import torch
 
-from headbook.heads import planted
 from headbook.heads.measure import Selection
 from headbook.heads.positional import EdgeQueries, Place, PositionalShare, at_place, best_offset
 from headbook.heads.random_head import random_heads

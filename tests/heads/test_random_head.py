@@ -1,8 +1,8 @@
 """A head of random weights scores what chance gives."""
 
+import known_heads as planted
 import torch
 
-from headbook.heads import planted
 from headbook.heads.arcs import PieceRule
 from headbook.heads.random_head import random_heads
 from headbook.heads.rare import RareChance, RareShare

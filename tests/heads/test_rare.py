@@ -1,10 +1,10 @@
 """Rare-word shares of heads that point at known tokens."""
 
+import known_heads as planted
 import pytest
 import torch
 
 from headbook.corpora.batches import EOS, collate
-from headbook.heads import planted
 from headbook.heads.rare import RareChance, RareShare, RareUnit, rare_tokens
 from headbook.heads.tokens import Counting, EosKeys, EosQueries
 from headbook.models.capture import Point

@@ -1,10 +1,10 @@
 """Known heads get exactly their role; thresholds and NaN do what they say."""
 
+import known_heads as planted
 import pytest
 import torch
 from torch import Tensor
 
-from headbook.heads import planted
 from headbook.heads.offset_baseline import OffsetShare
 from headbook.heads.positional import PositionalShare
 from headbook.heads.random_head import random_heads

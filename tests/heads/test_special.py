@@ -1,9 +1,9 @@
 """The weight on special tokens of heads whose weights are known."""
 
 import pytest
+from known_heads import at_eos, at_first, recording, uniform
 
 from headbook.corpora.batches import collate
-from headbook.heads.planted import at_eos, at_first, recording, uniform
 from headbook.heads.special import SpecialWeight
 from headbook.types import Kind
 

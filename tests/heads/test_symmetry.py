@@ -1,9 +1,9 @@
 """Asymmetry of matrices whose asymmetry is known."""
 
+import known_heads as planted
 import pytest
 import torch
 
-from headbook.heads import planted
 from headbook.heads.symmetry import TokenAsymmetry, asymmetry
 from headbook.models.capture import Point
 from headbook.types import Kind, UserError

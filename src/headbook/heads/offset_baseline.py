@@ -84,15 +84,3 @@ def offset_baseline(sums: RatioSums, selection: Selection = Selection.HALVES) ->
     best = best_of(sums, lambda values: values, selection)
     reach = sums.ratio().shape[0] // 2
     return OffsetBaseline(best.index - reach, best.chosen, best.score, best.low, best.high)
-
-
-def offset_accuracies(
-    sums: RatioSums, chooser: RatioSums | None = None
-) -> Float[Tensor, "replicate column"]:
-    """Accuracy of the most frequent offsets on the scoring half, chosen on the other half.
-
-    They are chosen of the sums `chooser` where they are given.
-    """
-    every = sums.replicates(half=1)
-    offset = offset_baseline(sums if chooser is None else chooser).offset + every.shape[1] // 2
-    return every[:, offset, torch.arange(every.shape[-1])]

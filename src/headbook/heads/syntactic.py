@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -15,7 +14,7 @@ from headbook.heads.arcs import (
     boundary_of,
     word_attention,
 )
-from headbook.heads.measure import REPLICATES, HeadMeasure, RatioSums, best_head
+from headbook.heads.measure import REPLICATES, HeadMeasure
 from headbook.heads.recording import Recording
 from headbook.heads.tokens import NOWHERE, EosKeys, by_layer, favourites, pointed
 from headbook.types import Kind, UserError
@@ -76,15 +75,3 @@ def _right(
     """1 where the unit answered is the partner, or a piece of it."""
     word = asked.words[asked.row[:, None, None], answers.clamp(min=0)]
     return ((answers != NOWHERE) & (word == asked.partner[:, None, None])).float()
-
-
-def best_accuracies(
-    sums: RatioSums, chooser: RatioSums | None = None
-) -> Float[Tensor, "replicate column"]:
-    """Accuracy of each relation-direction's best head on the scoring half of the sentences.
-
-    The heads are chosen on the other half, of the sums `chooser` where they are given.
-    """
-    best = best_head(sums if chooser is None else chooser)
-    every = sums.replicates(half=1)
-    return every[:, best.layer, best.head, torch.arange(every.shape[-1])]
