@@ -5,6 +5,7 @@ functions. What is planted is named in each docstring: projections, weights, sta
 page computes from these in a second, else the score of each training or text that it reads.
 """
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from itertools import product
@@ -17,8 +18,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from claims.planted_heads import _claimed as claimed
+from claims.planted_heads import ran
+from claims.simulated import Row
 from torch import nn
 
+import headbook as hb
 from headbook.artefacts.brackets import Solved
 from headbook.artefacts.lengths import BACK, FEEDING, FORWARD
 from headbook.artefacts.paths_alone import ALONG, FREQUENT, LAYERS, NO_LENGTH, UP_TO, WHOLE
@@ -35,13 +40,11 @@ from headbook.chapters.why import (
     length,
     low_rank,
     rank_collapse,
-    shared_query_key,
 )
 from headbook.corpora.batches import Batch
 from headbook.corpora.retrieval import CHANCE
 from headbook.looking import routing
 from headbook.looking.sublayers import Encoder, Layer
-from headbook.looking.weights import QueryKey
 from headbook.models.binding import Roles
 from headbook.models.capture import Point
 from headbook.models.fast_weights import elu_plus_one, kernel_weights
@@ -65,23 +68,29 @@ def _drawn(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def shared_directions(holds: bool) -> pd.DataFrame:
+def shared_directions(holds: bool) -> Iterator[Row]:
     """Query and key projections of four heads: within four directions of the model, or anywhere."""
 
-    def block(layer: int) -> QueryKey:
+    def attentions(_: object) -> Iterator[tuple]:
         heads, model, width = 4, 32, 8
-        sides = []
-        for side in (0, 100):
-            own = _drawn(heads, model, width, seed=layer + side)
-            common = _drawn(model, 4, seed=layer + side) @ _drawn(heads, 4, width, seed=layer)
-            sides.append(common + 0.01 * own if holds else own)
-        return QueryKey(Kind.ENCODER, layer, *sides)
+        for layer in range(4):
+            sides = []
+            for side in (0, 100):
+                own = _drawn(heads, model, width, seed=layer + side)
+                common = _drawn(model, 4, seed=layer + side) @ _drawn(heads, 4, width, seed=layer)
+                sides.append((common + 0.01 * own if holds else own).double())
+            yield Kind.ENCODER, layer, *sides
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shared_query_key, "load", lambda _: None)
-        patch.setattr(shared_query_key, "query_key", lambda _: map(block, range(4)))
-        given = shared_query_key.Parameters(models=("toy",))
-        return shared_query_key.compute(given, _store())["claims"]
+    *_, queries, keys = next(attentions(None))
+    book = SimpleNamespace(
+        table=hb.table,
+        publish=lambda frame, *_: frame,
+        plots=Mock(),
+        load=lambda name: SimpleNamespace(name=name),
+    )
+    given = {"hb": book, "torch": torch, "attentions": attentions, "Q": queries, "K": keys}
+    found = ran("40", "def energy(", **given, models=["firefox-en-pt"], draws=5)
+    yield from claimed("40", found["summary"])
 
 
 class _Reader:
