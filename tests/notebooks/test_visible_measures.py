@@ -45,6 +45,9 @@ CHANGES = (
     ("40", "values.square()", "values.abs()"),
     ("40", "small[0] @ small[1].mT", "small[0] @ small[1]"),
     ("40", "torch.linalg.qr(drawn).Q @", "drawn @"),
+    ("42", "values.cumsum(-1) /", "values /"),
+    ("42", "count.double() / values", "1 - count.double() / values"),
+    ("42", "values.shape[-1] // 4 - 1", "values.shape[-1] // 4"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )
