@@ -91,7 +91,7 @@ def shared_directions(holds: bool) -> Iterator[Row]:
         load=lambda name: SimpleNamespace(name=name),
     )
     given = {"hb": book, "torch": torch, "attentions": attentions, "Q": queries, "K": keys}
-    found = ran("40", "def energy(", **given, models=["firefox-en-pt"], draws=5)
+    found = ran("40", "def energy(", **given, models=["firefox-en-pt"])
     yield from claimed("40", found["summary"])
 
 
