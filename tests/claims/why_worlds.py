@@ -5,9 +5,11 @@ functions. What is planted is named in each docstring: projections, weights, sta
 page computes from these in a second, else the score of each training or text that it reads.
 """
 
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import cache
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from tempfile import mkdtemp
 from types import SimpleNamespace
@@ -17,8 +19,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from claims.planted_heads import _claimed as claimed
+from claims.planted_heads import ran
+from claims.simulated import Row
 from torch import nn
 
+import headbook as hb
 from headbook.artefacts.brackets import Solved
 from headbook.artefacts.lengths import BACK, FEEDING, FORWARD
 from headbook.artefacts.paths_alone import ALONG, FREQUENT, LAYERS, NO_LENGTH, UP_TO, WHOLE
@@ -33,15 +39,13 @@ from headbook.chapters.why import (
     fewer_keys,
     frozen_transformers,
     length,
-    low_rank,
     rank_collapse,
-    shared_query_key,
 )
 from headbook.corpora.batches import Batch
 from headbook.corpora.retrieval import CHANCE
+from headbook.heads.nulls import Null
 from headbook.looking import routing
 from headbook.looking.sublayers import Encoder, Layer
-from headbook.looking.weights import QueryKey
 from headbook.models.binding import Roles
 from headbook.models.capture import Point
 from headbook.models.fast_weights import elu_plus_one, kernel_weights
@@ -51,6 +55,7 @@ from headbook.models.new_ends import Trainable
 from headbook.models.recall import Rule
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.store import Store
+from headbook.statistics import resampled_mean
 from headbook.types import Kind
 
 SEEDS = range(3)
@@ -65,23 +70,29 @@ def _drawn(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def shared_directions(holds: bool) -> pd.DataFrame:
+def shared_directions(holds: bool) -> Iterator[Row]:
     """Query and key projections of four heads: within four directions of the model, or anywhere."""
 
-    def block(layer: int) -> QueryKey:
+    def attentions(_: object) -> Iterator[tuple]:
         heads, model, width = 4, 32, 8
-        sides = []
-        for side in (0, 100):
-            own = _drawn(heads, model, width, seed=layer + side)
-            common = _drawn(model, 4, seed=layer + side) @ _drawn(heads, 4, width, seed=layer)
-            sides.append(common + 0.01 * own if holds else own)
-        return QueryKey(Kind.ENCODER, layer, *sides)
+        for layer in range(4):
+            sides = []
+            for side in (0, 100):
+                own = _drawn(heads, model, width, seed=layer + side)
+                common = _drawn(model, 4, seed=layer + side) @ _drawn(heads, 4, width, seed=layer)
+                sides.append((common + 0.01 * own if holds else own).double())
+            yield Kind.ENCODER, layer, *sides
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shared_query_key, "load", lambda _: None)
-        patch.setattr(shared_query_key, "query_key", lambda _: map(block, range(4)))
-        given = shared_query_key.Parameters(models=("toy",))
-        return shared_query_key.compute(given, _store())["claims"]
+    *_, queries, keys = next(attentions(None))
+    book = SimpleNamespace(
+        table=hb.table,
+        publish=lambda frame, *_: frame,
+        plots=Mock(),
+        load=lambda name: SimpleNamespace(name=name),
+    )
+    given = {"hb": book, "torch": torch, "attentions": attentions, "Q": queries, "K": keys}
+    found = ran("40", "def energy(", **given, models=["firefox-en-pt"])
+    yield from claimed("40", found["summary"])
 
 
 class _Reader:
@@ -161,16 +172,15 @@ def recall_from_scratch(holds: bool) -> list:
     return scratch.claim_rows(pd.DataFrame(rows))
 
 
-def _spectra(weights, redrawn) -> pd.DataFrame:
-    """Page 42 on scores by (layer, length) instead of those that a model computes."""
-    drawn = [False]
+def _spectra(weights: Callable, redrawn: Callable) -> Iterator[Row]:
+    """Page 42's own cells on scores by (layer, length) instead of those that a model computes."""
+    drawn, tape = [False], {}
 
-    @contextmanager
-    def captured(*_):
+    def network(batch: Batch) -> None:
         make = redrawn if drawn[0] else weights
-        scores = [make(layer, captured.length)[None] for layer in range(4)]
-        yield {(Kind.ENCODER, Point.SCORES): scores,
-               (Kind.ENCODER, Point.WEIGHTS): [each.softmax(-1) for each in scores]}  # fmt: skip
+        scores = [make(layer, batch.source.shape[1])[None] for layer in range(4)]
+        tape[Kind.ENCODER, Point.SCORES] = scores
+        tape[Kind.ENCODER, Point.WEIGHTS] = [each.softmax(-1) for each in scores]
 
     @contextmanager
     def ignorant(*_):
@@ -178,22 +188,28 @@ def _spectra(weights, redrawn) -> pd.DataFrame:
         yield
         drawn[0] = False
 
-    def texts(_, length, count):
-        captured.length = length
-        ids = torch.full((1, 2), 10)
-        return [Batch(ids, ids, ids, torch.tensor([0]))] * count
+    def batches(texts: list[str]) -> list[Batch]:
+        ids = torch.full((1, len(texts[0].split())), 10)
+        return [Batch(ids, ids, ids, torch.tensor([0]))]
 
-    model = Mock(spec=Loaded, network=lambda _: None, origin="", languages=("en", None))
-    model.name = "toy"
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("load", lambda _: model), ("of_length", texts),
-                            ("capture", captured), ("without_knowledge", ignorant),
-                            ("LENGTHS", (16, 128))):  # fmt: skip
-            patch.setattr(low_rank, name, value)
-        return low_rank.compute(low_rank.Parameters(("toy",), 1, 128), _store())["claims"]
+    model = SimpleNamespace(name="toy", network=network, pieces=str.split, batches=batches)
+    book = SimpleNamespace(
+        attention=lambda *_, **__: {"L1H1": np.eye(4)},
+        load=lambda _: model,
+        plots=Mock(),
+        publish=lambda frame, *_: frame,
+        text=lambda _: SimpleNamespace(sentences=["word " * 1000]),
+    )
+    given = {
+        "hb": book, "torch": torch, "capture": lambda *_: nullcontext(tape), "islice": islice,
+        "without_knowledge": ignorant, "Null": Null, "replace": replace, "Point": Point,
+        "Kind": Kind, "resampled_mean": resampled_mean, "model": model, "sentence": "",
+    }  # fmt: skip
+    parameters = {"models": ["toy"], "lengths": [16, 128], "texts": 1, "heads": ["L1H1"]}
+    yield from claimed("42", ran("42", "def held(", **given, **parameters)["summary"])
 
 
-def low_rank_scores(holds: bool) -> pd.DataFrame:
+def low_rank_scores(holds: bool) -> Iterator[Row]:
     """Scores by the kinds of two tokens, six kinds in any text, or independent ones."""
 
     def independent(layer: int, size: int) -> torch.Tensor:
@@ -207,7 +223,7 @@ def low_rank_scores(holds: bool) -> pd.DataFrame:
     return _spectra(few if holds else independent, independent)
 
 
-def flat_above(holds: bool) -> pd.DataFrame:
+def flat_above(holds: bool) -> Iterator[Row]:
     """Independent scores, which spread less from layer to layer, or everywhere alike."""
 
     def scores(layer: int, size: int) -> torch.Tensor:

@@ -42,6 +42,12 @@ CHANGES = (
     ("17", "np.log(-LOW / HIGH)", "np.log(HIGH / -LOW)"),
     ("19", "np.mean([decoder, cross])", "np.mean([encoder, cross])"),
     ("19", "cross[high].mean()", "cross[low].mean()"),
+    ("40", "values.square()", "values.abs()"),
+    ("40", "small[0] @ small[1].mT", "small[0] @ small[1]"),
+    ("40", "torch.linalg.qr(drawn).Q @", "drawn @"),
+    ("42", "values.cumsum(-1) /", "values /"),
+    ("42", "count.double() / values", "1 - count.double() / values"),
+    ("42", "values.shape[-1] // 4 - 1", "values.shape[-1] // 4"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )

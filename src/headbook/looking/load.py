@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from headbook.artefacts import catalogue as trained_here
-from headbook.artefacts.encoders import EncoderRun, initial_encoder
-from headbook.artefacts.model import ModelRun, initial_model
+from headbook.artefacts.encoders import EncoderRun
+from headbook.artefacts.model import ModelRun
 from headbook.artefacts.trained import folder_of
-from headbook.looking.ours import WEIGHTS, OurEncoder, RunFolder
+from headbook.looking.ours import WEIGHTS, RunFolder
 from headbook.models.loaded import Loaded
 from headbook.released import hugging_face
 from headbook.released.catalogue import Entry, catalogue
@@ -67,19 +67,6 @@ def _trained_here(name: str) -> Loaded:
     if folder is None:
         raise UserError(f"{name} is not trained here yet: `headbook train {name}` trains it")
     return replace(RunFolder(folder).model(), name=name)
-
-
-def untrained(name: str) -> Loaded:
-    """A model trained here as it was before its first update, under its own name.
-
-    UserError as of `load`, and for a model that was not trained here.
-    """
-    made, run = load(name), trained_here.run(name)
-    if isinstance(made, OurEncoder):
-        network = initial_encoder(run, len(made.source))
-    else:
-        network = initial_model(run, made.source, made.target)
-    return replace(made, network=network.eval())
 
 
 def of_the_book(name: str) -> dict[str, Any]:

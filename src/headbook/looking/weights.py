@@ -1,14 +1,11 @@
 """The query, key and value projections of a loaded model's heads, whoever trained it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from headbook.models.capture import Block, Capturable
-from headbook.models.loaded import Loaded
 from headbook.types import Kind, UserError
 
 NAMES = (("query", "key", "value"), ("q_proj", "k_proj", "v_proj"), ("q_lin", "k_lin", "v_lin"),
@@ -16,35 +13,12 @@ NAMES = (("query", "key", "value"), ("q_proj", "k_proj", "v_proj"), ("q_lin", "k
 """Names of the three projections in attention modules."""
 
 
-@dataclass(frozen=True)
-class QueryKey:
-    """The projections of one layer's heads, as they multiply a row of states from the right."""
-
-    kind: Kind
-    layer: int
-    queries: Float[Tensor, "head model dim"]
-    keys: Float[Tensor, "head model dim"]
-
-
-def query_key(model: Loaded) -> Iterator[QueryKey]:
-    """One per attention block, layers counted from zero; heads that share keys repeat them.
-
-    UserError for a model whose projections are not layers of their own.
-    """
-    for kind, layer, block, query, key, _ in projections(model.network, model.name):
-        of_queries = _by_head(query.weight, block.heads)
-        dim = of_queries.shape[-1]
-        of_keys = _by_head(key.weight, key.weight.shape[0] // dim)
-        shared = block.heads // of_keys.shape[0]
-        yield QueryKey(kind, layer, of_queries, of_keys.repeat_interleave(shared, dim=0))
-
-
 def projections(
     network: Capturable, name: str = "the model"
 ) -> Iterator[tuple[Kind, int, Block, nn.Linear, nn.Linear, nn.Linear]]:
     """Kind, layer, block, and the query, key and value layers of every attention block.
 
-    UserError as of `query_key`.
+    UserError for a model whose projections are not layers of their own.
     """
     from headbook.released.network import HuggingNetwork  # takes seconds
 
@@ -56,7 +30,7 @@ def projections(
 def encoder_weights(network: Capturable) -> tuple[Tensor, Tensor, Tensor]:
     """W_Q, W_K and W_V of every encoder head, [layer head model dim] each, without biases.
 
-    UserError as of `query_key`.
+    UserError as of `projections`.
     """
     found = [each for each in projections(network) if each[0] is Kind.ENCODER]
     query, key, value = (
