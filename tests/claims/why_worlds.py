@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from claims.simulated import labels
 from torch import nn
 
 from headbook.artefacts.brackets import Solved
@@ -29,7 +30,6 @@ from headbook.chapters.why import (
     binding,
     capacity,
     collaborating_heads,
-    fast_weights,
     fewer_keys,
     frozen_transformers,
     length,
@@ -44,13 +44,14 @@ from headbook.looking.sublayers import Encoder, Layer
 from headbook.looking.weights import QueryKey
 from headbook.models.binding import Roles
 from headbook.models.capture import Point
-from headbook.models.fast_weights import elu_plus_one, kernel_weights
+from headbook.models.fast_weights import elu_plus_one
 from headbook.models.loaded import Loaded
 from headbook.models.mixing import Mixing
 from headbook.models.new_ends import Trainable
 from headbook.models.recall import Rule
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.store import Store
+from headbook.statistics import percentile_interval
 from headbook.types import Kind
 
 SEEDS = range(3)
@@ -273,29 +274,24 @@ def going_on(holds: bool) -> list:
     return list(_going_on.claims(found))
 
 
-def feature_map(holds: bool) -> pd.DataFrame:
+def feature_map(holds: bool) -> list:
     """Weights of heads: those of ELU + 1 on their queries and keys, or at one token, anywhere."""
-    rows = []
+    gains = []
     for layer in range(4):
         queries, keys = (3 * _drawn(4, 12, 16, seed=layer + side).double() for side in (0, 20))
-        scaled = [elu_plus_one(each * 16**-0.25) for each in (queries, keys)]
-        weights = kernel_weights(*scaled)
-        if not holds:
-            place = torch.randint(12, (4, 12), generator=torch.Generator().manual_seed(layer))
-            weights = nn.functional.one_hot(place, 12).double()
         if holds:  # as far from uniform as such weights can be
-            keys = keys.clone()
             keys[:, 3:] -= 20
-            scaled[1] = elu_plus_one(keys * 16**-0.25)
-            weights = kernel_weights(*scaled)
-        for name, far in fast_weights.distances(queries, keys, weights).items():
-            rows += [{"model": "toy", "layer": layer, "head": head, "map": name, "distance": each}
-                     for head, each in enumerate(far.tolist())]  # fmt: skip
-    exact = {
-        "identity": pd.DataFrame({"bits": [64], "difference": [0.0]}),
-        "rewriting": pd.DataFrame({"writes": [8], "memory": ["delta rule"], "error": [0.0]}),
-    }
-    return fast_weights.claims({**exact, "heads": pd.DataFrame(rows)})
+        products = torch.matmul(*(elu_plus_one(x * 16**-0.25) for x in (queries, keys.mT)))
+        mapped = products / products.sum(-1, keepdim=True)
+        place = torch.randint(12, (4, 12), generator=torch.Generator().manual_seed(layer))
+        weights = mapped if holds else nn.functional.one_hot(place, 12).double()
+        uniform, far = ((weights - each).abs().sum(-1).mean(-1) / 2 for each in (1 / 12, mapped))
+        gains.append(uniform - far)
+    drawn = np.random.default_rng(0).integers(16, size=(2000, 16))
+    gain = torch.cat(gains).numpy()
+    low, high = percentile_interval(gain[drawn].mean(1))
+    value = {"value": gain.mean(), "low": low, "high": high, "baseline": np.nan}
+    return [{"claim": "fast-weights-untrained-map", **labels(), **value}]
 
 
 def memories(holds: bool) -> pd.DataFrame:

@@ -42,6 +42,10 @@ CHANGES = (
     ("17", "np.log(-LOW / HIGH)", "np.log(HIGH / -LOW)"),
     ("19", "np.mean([decoder, cross])", "np.mean([encoder, cross])"),
     ("19", "cross[high].mean()", "cross[low].mean()"),
+    ("44", "z = z + key", "z = z + 2 * key"),
+    ("44", "(queries @ keys.mT).tril()", "(queries @ keys.mT).tril(-1)"),
+    ("44", "r.roll(j, -1)", "r.roll(j + 1, -1)"),
+    ("44", "q.shape[-1] ** 0.5).softmax", "q.shape[-1]).softmax"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )
