@@ -21,7 +21,7 @@ import pytest
 import torch
 from claims.planted_heads import _claimed as claimed
 from claims.planted_heads import ran
-from claims.simulated import Row
+from claims.simulated import Row, labels
 from torch import nn
 
 import headbook as hb
@@ -30,32 +30,31 @@ from headbook.artefacts.lengths import BACK, FEEDING, FORWARD
 from headbook.artefacts.paths_alone import ALONG, FREQUENT, LAYERS, NO_LENGTH, UP_TO, WHOLE
 from headbook.chapters.why import (
     _collaborating_from_scratch,
-    _going_on,
     _path_lengths,
     binding,
     capacity,
     collaborating_heads,
-    fast_weights,
-    fewer_keys,
     frozen_transformers,
     length,
     rank_collapse,
 )
 from headbook.corpora.batches import Batch
 from headbook.corpora.retrieval import CHANCE
+from headbook.experiments import fewer_keys as trained
 from headbook.heads.nulls import Null
 from headbook.looking import routing
 from headbook.looking.sublayers import Encoder, Layer
 from headbook.models.binding import Roles
 from headbook.models.capture import Point
-from headbook.models.fast_weights import elu_plus_one, kernel_weights
+from headbook.models.fast_weights import elu_plus_one
+from headbook.models.fewer_keys import means
 from headbook.models.loaded import Loaded
 from headbook.models.mixing import Mixing
 from headbook.models.new_ends import Trainable
 from headbook.models.recall import Rule
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.store import Store
-from headbook.statistics import resampled_mean
+from headbook.statistics import percentile_interval, resampled_mean
 from headbook.types import Kind
 
 SEEDS = range(3)
@@ -233,45 +232,48 @@ def flat_above(holds: bool) -> Iterator[Row]:
     return _spectra(scores, scores)
 
 
-def mixed_keys(holds: bool, *, by_layer: bool = False) -> pd.DataFrame:
+def mixed_keys(holds: bool, *, by_layer: bool = False) -> list:
     """Tokens that come in 32 groups of four places: the same in every text, or others in each.
 
     With `by_layer` they are others in each layer instead. Given is what mixtures learn: the mean of
     the groups of the texts and layers that they are for.
     """
-    size, width, layers, texts = fewer_keys.LENGTH, 16, 2, 3
-    groups = size // fewer_keys.QUARTER
+    size, groups, width, layers = 128, 32, 16, 2
 
     def group(text: int, layer: int) -> torch.Tensor:
         own = 0 if holds else (layer if by_layer else 1 + text)
         return torch.randperm(size, generator=torch.Generator().manual_seed(own)) % groups
 
-    def heads(text: int) -> tuple[torch.Tensor, ...]:
-        sides = [[_drawn(groups, width, seed=text + add)[group(text, layer)][None]
-                  for layer in range(layers)] for add in (0, 99)]  # fmt: skip
-        keys, values = map(torch.stack, sides)
-        return 2 * _drawn(layers, 1, size, width, seed=text + 50), keys, values
+    def side(seed: int) -> torch.Tensor:
+        of_group = [_drawn(groups, width, seed=seed)[group(0, layer)] for layer in range(layers)]
+        return torch.stack(of_group)
 
-    def learned(training, shape, updates, seed) -> torch.Tensor:
-        places = torch.stack([
-            torch.stack([nn.functional.one_hot(group(text, layer), groups).mT / fewer_keys.QUARTER
-                         for layer in range(layers)]) for text in range(1, texts)
-        ]).mean(0)  # fmt: skip
-        noise = 0.001 * torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-        return (places.mean(0)[None] if len(shape) == 3 else places[None].expand(shape)) + noise
+    def attended(keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        return (queries @ keys.mT * width**-0.5).softmax(-1) @ values
 
-    bytes_ = [{"attention": name, "length": 512, "bytes": 1} for name in ("all keys", "Linformer")]
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("load", lambda _: Mock(spec=Loaded)), ("fit", learned),
-                            ("_captured", lambda _, count: list(map(heads, range(count)))),
-                            ("LEARNED", (4,)), ("PARTS", (4,)),
-                            ("_memory", lambda: bytes_)):  # fmt: skip
-            patch.setattr(fewer_keys, name, value)
-        given = fewer_keys.Parameters(("toy",), texts=1, training=texts - 1, updates=1)
-        return fewer_keys.compute(given, _store())["claims"]
+    def lost(mixing: torch.Tensor) -> float:
+        whole, mean = attended(keys, values), values.mean(-2, keepdim=True)
+        mixed = attended(mixing @ keys, mixing @ values)
+        wrong, most = ((x - whole).square().sum((-2, -1)) for x in (mixed, mean))
+        return float((wrong / most).mean())
+
+    queries, keys, values = 2 * _drawn(layers, size, width, seed=50), side(0), side(99)
+    places = [[nn.functional.one_hot(group(text, layer), groups).mT / 4.0
+               for layer in range(layers)] for text in (1, 2)]  # fmt: skip
+    places = torch.stack([torch.stack(each) for each in places]).mean(0)
+    rows = []
+    for seed in SEEDS:
+        noise = 0.001 * _drawn(*places.shape, seed=seed)
+        own = lost(places + noise)
+        found = {"quarter-is-enough": own, "beats-means": lost(means(groups, size)) - own,
+                 "one-matrix-is-enough": lost(places.mean(0) + noise[0]) - own}  # fmt: skip
+        nothing = dict.fromkeys(("low", "high", "baseline"), np.nan)
+        rows += [{"claim": f"linformer-{name}", **labels(seed=str(seed)), "value": value, **nothing}
+                 for name, value in found.items()]  # fmt: skip
+    return rows
 
 
-def mixed_keys_by_layer(holds: bool) -> pd.DataFrame:
+def mixed_keys_by_layer(holds: bool) -> list:
     """The same groups in both layers, or others in each."""
     return mixed_keys(holds, by_layer=True)
 
@@ -279,39 +281,41 @@ def mixed_keys_by_layer(holds: bool) -> pd.DataFrame:
 def going_on(holds: bool) -> list:
     """Nats of each held-out text after training: as good with few mixtures, or worse by a tenth."""
     noise, found = np.random.default_rng(0), {}
-    worse = {_going_on.ALL_KEYS: 0.0, _going_on.BY_HEAD: 0.01, _going_on.BY_LAYER: 0.01,
-             _going_on.ONE: 0.02, _going_on.MEANS: 0.2}  # fmt: skip
+    worse = {trained.ALL: 0.0, trained.HEAD: 0.01, trained.LAYER: 0.01, trained.ONE: 0.02,
+             trained.MEANS: 0.2}  # fmt: skip
     if not holds:
-        worse |= {_going_on.BY_LAYER: 0.2, _going_on.ONE: 0.2}
-    for name, parts, seed in _going_on.plan(10):
-        nats = 4 + worse.get(name, 0.0) + 0.01 * noise.normal(size=60)
-        found[name, parts, seed] = pd.DataFrame({"before": 5.0, "half": nats, "end": nats})
-    return list(_going_on.claims(found))
+        worse |= {trained.LAYER: 0.2, trained.ONE: 0.2}
+    for (name, more), seed in product(worse.items(), SEEDS):
+        nats = 4 + more + 0.01 * noise.normal(size=60)
+        found[name, 1 if name == trained.ALL else 4, seed] = pd.DataFrame(dict(half=nats, end=nats))
+    claims = {"a quarter": "quarter-is-enough", "means": "beats-means",
+              "sharing": "sharing-costs-little"}  # fmt: skip
+    return [
+        {"claim": f"linformer-trained-{claims[row['question']]}", **labels(seed=str(row["seed"])),
+         "value": row["value"], "low": row["value_low"], "high": row["value_high"],
+         "baseline": np.nan, "closed": row["closed"]}
+        for row in trained.differences(found)
+    ]  # fmt: skip
 
 
-def feature_map(holds: bool) -> pd.DataFrame:
+def feature_map(holds: bool) -> list:
     """Weights of heads: those of ELU + 1 on their queries and keys, or at one token, anywhere."""
-    rows = []
+    gains = []
     for layer in range(4):
         queries, keys = (3 * _drawn(4, 12, 16, seed=layer + side).double() for side in (0, 20))
-        scaled = [elu_plus_one(each * 16**-0.25) for each in (queries, keys)]
-        weights = kernel_weights(*scaled)
-        if not holds:
-            place = torch.randint(12, (4, 12), generator=torch.Generator().manual_seed(layer))
-            weights = nn.functional.one_hot(place, 12).double()
         if holds:  # as far from uniform as such weights can be
-            keys = keys.clone()
             keys[:, 3:] -= 20
-            scaled[1] = elu_plus_one(keys * 16**-0.25)
-            weights = kernel_weights(*scaled)
-        for name, far in fast_weights.distances(queries, keys, weights).items():
-            rows += [{"model": "toy", "layer": layer, "head": head, "map": name, "distance": each}
-                     for head, each in enumerate(far.tolist())]  # fmt: skip
-    exact = {
-        "identity": pd.DataFrame({"bits": [64], "difference": [0.0]}),
-        "rewriting": pd.DataFrame({"writes": [8], "memory": ["delta rule"], "error": [0.0]}),
-    }
-    return fast_weights.claims({**exact, "heads": pd.DataFrame(rows)})
+        products = torch.matmul(*(elu_plus_one(x * 16**-0.25) for x in (queries, keys.mT)))
+        mapped = products / products.sum(-1, keepdim=True)
+        place = torch.randint(12, (4, 12), generator=torch.Generator().manual_seed(layer))
+        weights = mapped if holds else nn.functional.one_hot(place, 12).double()
+        uniform, far = ((weights - each).abs().sum(-1).mean(-1) / 2 for each in (1 / 12, mapped))
+        gains.append(uniform - far)
+    drawn = np.random.default_rng(0).integers(16, size=(2000, 16))
+    gain = torch.cat(gains).numpy()
+    low, high = percentile_interval(gain[drawn].mean(1))
+    value = {"value": gain.mean(), "low": low, "high": high, "baseline": np.nan}
+    return [{"claim": "fast-weights-untrained-map", **labels(), **value}]
 
 
 def memories(holds: bool) -> pd.DataFrame:

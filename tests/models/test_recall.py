@@ -5,7 +5,7 @@ import torch
 
 from headbook.artefacts.recall import RecallRun, score, start
 from headbook.corpora.recall import Recall, each_once, repeated
-from headbook.models.fast_weights import delta_memory, delta_weights
+from headbook.models.fast_weights import delta_weights
 from headbook.models.recall import Memory, Recaller, Rule, Split, feature_map
 from headbook.types import UserError
 
@@ -35,6 +35,20 @@ def test_the_value_of_a_repeated_key_is_its_last_by_loops():
             places = [at for at in range(9) if drawn.keys[row, at] == key]
             assert drawn.last[row, key] == (places[-1] if places else -1)
     assert (drawn.last < 0).any() and not drawn.keys.equal(drawn.keys.sort(1).values)
+
+
+def delta_memory(
+    queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, strengths: torch.Tensor
+) -> torch.Tensor:
+    """W_i = W_{i−1} (I − β φ φᵀ) + β v φᵀ, multiplied out, read by the query of each position."""
+    queries, keys = (each / each.sum(-1, keepdim=True) for each in (queries, keys))
+    memory, read = torch.zeros(*values.shape[:-2], values.shape[-1], keys.shape[-1]).double(), []
+    for at in range(keys.shape[-2]):
+        key, strength = keys[..., at, :, None], strengths[..., at, None, None]
+        memory = memory - strength * (memory @ key) @ key.mT
+        memory = memory + strength * values[..., at, :, None] @ key.mT
+        read.append((memory @ queries[..., at, :, None])[..., 0])
+    return torch.stack(read, -2)
 
 
 @pytest.mark.parametrize("length", [1, 2, 9, 33, 129])

@@ -48,6 +48,13 @@ CHANGES = (
     ("42", "values.cumsum(-1) /", "values /"),
     ("42", "count.double() / values", "1 - count.double() / values"),
     ("42", "values.shape[-1] // 4 - 1", "values.shape[-1] // 4"),
+    ("43", "attend(queries, E @ keys) @ (F @ values)", "attend(queries, keys) @ values"),
+    ("43", "shape[-1] ** -0.5).softmax", "shape[-1] ** -1).softmax"),
+    ("43", "text[2].mean(-2, keepdim=True)", "0 * text[2]"),
+    ("44", "z = z + key", "z = z + 2 * key"),
+    ("44", "(queries @ keys.mT).tril()", "(queries @ keys.mT).tril(-1)"),
+    ("44", "r.roll(j, -1)", "r.roll(j + 1, -1)"),
+    ("44", "q.shape[-1] ** 0.5).softmax", "q.shape[-1]).softmax"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )

@@ -1,8 +1,7 @@
-"""Attention without a softmax as a memory that is written to: fast weights.
+"""Feature maps φ of linear attention, and what the delta rule's memory returns (page 44).
 
-Linear attention replaces exp(q·k) by φ(q)·φ(k) (Katharopoulos et al. 2020). Schlag, Irie and
-Schmidhuber (2021) read the same sum as a matrix W that every position adds v ⊗ φ(k) to and that a
-query reads with W φ(q). Their delta rule writes the difference to what is stored already.
+Linear attention replaces exp(q·k) by φ(q)·φ(k) (Katharopoulos et al. 2020); Schlag, Irie and
+Schmidhuber (2021) read it as a matrix W that every position writes to.
 """
 
 from collections.abc import Callable
@@ -62,73 +61,6 @@ def orthogonal_directions(
     return (torch.cat(blocks) * lengths[:, None]).to(dtype)
 
 
-def linear_attention(
-    queries: Float[Tensor, "*batch query feature"],
-    keys: Float[Tensor, "*batch key feature"],
-    values: Float[Tensor, "*batch key dim"],
-    *,
-    causal: bool = True,
-) -> Float[Tensor, "*batch query dim"]:
-    """Σ_j v_j φ(k_j)·φ(q_i) / Σ_j φ(k_j)·φ(q_i), over j ≤ i where it is causal.
-
-    Queries and keys are features already. The quadratic form: all products at once.
-    """
-    return kernel_weights(queries, keys, causal=causal) @ values
-
-
-def kernel_weights(
-    queries: Float[Tensor, "*batch query feature"],
-    keys: Float[Tensor, "*batch key feature"],
-    *,
-    causal: bool = False,
-) -> Float[Tensor, "*batch query key"]:
-    """The weights of linear attention; rows sum to one."""
-    products = queries @ keys.mT
-    products = products.tril() if causal else products
-    return products / products.sum(-1, keepdim=True)
-
-
-def sum_memory(
-    queries: Float[Tensor, "*batch time feature"],
-    keys: Float[Tensor, "*batch time feature"],
-    values: Float[Tensor, "*batch time dim"],
-) -> Float[Tensor, "*batch time dim"]:
-    """The same as causal `linear_attention`, position by position from a memory W and a sum z.
-
-    W_i = W_{i-1} + v_i ⊗ φ(k_i), z_i = z_{i-1} + φ(k_i), y_i = W_i φ(q_i) / z_i·φ(q_i).
-    """
-    memory = values.new_zeros(*values.shape[:-2], values.shape[-1], keys.shape[-1])
-    total = torch.zeros_like(keys[..., 0, :])
-    read = []
-    for query, key, value in _steps(queries, keys, values):
-        memory = memory + value[..., :, None] * key[..., None, :]
-        total = total + key
-        weight = (total * query).sum(-1, keepdim=True)
-        read.append((memory @ query[..., None])[..., 0] / weight)
-    return torch.stack(read, -2)
-
-
-def delta_memory(
-    queries: Float[Tensor, "*batch time feature"],
-    keys: Float[Tensor, "*batch time feature"],
-    values: Float[Tensor, "*batch time dim"],
-    strengths: Float[Tensor, "*batch time"],
-) -> Float[Tensor, "*batch time dim"]:
-    """The delta rule (Schlag et al. 2021, equations 24 to 27), features divided by their sum.
-
-    W_i = W_{i-1} + β_i (v_i − W_{i-1} φ(k_i)) ⊗ φ(k_i), y_i = W_i φ(q_i), without a normaliser.
-    """
-    queries, keys = (each / each.sum(-1, keepdim=True) for each in (queries, keys))
-    memory = values.new_zeros(*values.shape[:-2], values.shape[-1], keys.shape[-1])
-    read = []
-    for place, (query, key, value) in enumerate(_steps(queries, keys, values)):
-        stored = (memory @ key[..., None])[..., 0]
-        written = strengths[..., place, None] * (value - stored)
-        memory = memory + written[..., :, None] * key[..., None, :]
-        read.append((memory @ query[..., None])[..., 0])
-    return torch.stack(read, -2)
-
-
 def delta_weights(
     queries: Float[Tensor, "*batch query feature"],
     keys: Float[Tensor, "*batch time feature"],
@@ -146,7 +78,3 @@ def delta_weights(
     # (system⁻¹ β)ᵀ (φ(k)·φ(q)) for each query, from the right end of the sequence to the left
     read = torch.linalg.solve_triangular(system.mT, keys @ queries.mT, upper=True)
     return (strengths[..., None] * read).mT
-
-
-def _steps(*sequences: Tensor):
-    return zip(*(each.unbind(-2) for each in sequences), strict=True)

@@ -94,8 +94,8 @@ class Linear(Reprojected):
         if mask is not None:
             if mask.shape[2] > 1:
                 raise UserError(
-                    "this linear attention reads whole texts; for earlier positions only, use "
-                    "fast_weights.linear_attention"
+                    "this linear attention reads whole texts: give a mask of keys alone, the same "
+                    "for every query"
                 )
             key = key * mask.mT
         total = query @ key.sum(2)[..., None]

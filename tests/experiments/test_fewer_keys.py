@@ -1,22 +1,31 @@
 """Going on with fewer keys: texts, what is trained, and no difference where there is none."""
 
+from itertools import product
+
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from headbook.artefacts.catalogue import weights_folder
-from headbook.artefacts.fewer_keys import (
-    MODEL,
-    GoingOn,
-    hidden_nats,
-    learn,
-    mixing,
-    start_as_means,
-    texts,
-)
 from headbook.corpora.batches import EOS, PAD, EncodedPair, collate
 from headbook.corpora.masked import mask_id, masked_copies
 from headbook.corpora.subwords import Subwords
-from headbook.models.fewer_keys import Fewer, FewerKeys, Sharing, look_at_fewer, means
+from headbook.experiments.fewer_keys import (
+    ALL,
+    HEAD,
+    LAYER,
+    MEANS,
+    MODEL,
+    ONE,
+    Setting,
+    differences,
+    hidden_nats,
+    learn,
+    mixing,
+    texts,
+)
+from headbook.models.fewer_keys import Fewer, FewerKeys, Sharing, means
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.types import UserError
 
@@ -41,21 +50,24 @@ def fewer(kind: Fewer, keys: int, sharing: Sharing = Sharing.LAYERS) -> FewerKey
     return FewerKeys(kind, keys, LENGTH, sharing)
 
 
-def going(chosen: FewerKeys | None, updates: int = 30) -> GoingOn:
-    return GoingOn(chosen, LENGTH, updates, batch=4, tested=10, rate=3e-3, mixing_rate=0.1)
+def gone(
+    net: Transformer, chosen: FewerKeys | None, updates: int = 30, count: int = 120
+) -> dict[str, torch.Tensor]:
+    setting = Setting(LENGTH, updates, batch=4, tested=10, rate=3e-3, mixing_rate=0.1)
+    return learn(net, chosen, pairs(count), pairs(10), setting)
 
 
 def test_as_many_means_as_tokens_are_all_keys():
     same = fewer(Fewer.POOLED, LENGTH)
-    found = [learn(model(), going(each), pairs(120), pairs(10)) for each in (None, same)]
+    found = [gone(model(), each) for each in (None, same)]
     for name in ("before", "half", "end"):
         torch.testing.assert_close(found[0][name], found[1][name], atol=1e-4, rtol=0)
     assert found[0]["end"].mean() < found[0]["half"].mean() < found[0]["before"].mean()
 
 
 def test_one_key_is_not_all_keys():
-    run = [going(each, 1) for each in (None, fewer(Fewer.POOLED, 1))]
-    whole, one = (learn(model(), each, pairs(4), pairs(10))["before"] for each in run)
+    kinds = (None, fewer(Fewer.POOLED, 1))
+    whole, one = (gone(model(), each, updates=1)["before"] for each in kinds)
     assert (whole - one).abs().min() > 1e-4
 
 
@@ -64,13 +76,13 @@ def test_one_key_is_not_all_keys():
 )
 def test_learned_mixtures_start_as_means_and_are_trained_once_each(sharing, count):
     chosen = fewer(Fewer.LINFORMER, 2, Sharing(sharing))
-    net = look_at_fewer(model(), chosen)
-    start_as_means(net, chosen)
+    net = model()
+    gone(net, chosen, updates=1)  # one small step away from where they start
     assert len(mixing(net)) == count
     for each in mixing(net):
         assert 0 < (each - means(2, LENGTH)).abs().max() < 0.1
     net = model()
-    learn(net, going(chosen, 25), pairs(100), pairs(4))
+    gone(net, chosen, updates=25)
     assert all((each - means(2, LENGTH)).abs().max() > 0.1 for each in mixing(net))
     heads = 2 if chosen.sharing is Sharing.NOTHING else 1
     assert sum(each.numel() for each in mixing(net)) == heads * count * 2 * LENGTH
@@ -78,7 +90,7 @@ def test_learned_mixtures_start_as_means_and_are_trained_once_each(sharing, coun
 
 def test_means_of_neighbours_are_not_trained():
     net = model()
-    learn(net, going(fewer(Fewer.POOLED, 2), 5), pairs(20), pairs(4))
+    gone(net, fewer(Fewer.POOLED, 2), updates=5)
     assert not mixing(net)
     torch.testing.assert_close(net.encoder[0].attention.of_keys.data, means(2, LENGTH))
 
@@ -104,8 +116,21 @@ def test_texts_are_sentences_joined_and_as_long_as_asked():
         texts(ours, sentences, 16, 90, 0)
 
 
-def test_settings_that_cannot_be_are_refused():
-    with pytest.raises(UserError, match="1 or more"):
-        going(None, 0)
-    with pytest.raises(UserError, match="the texts have 9"):
-        GoingOn(fewer(Fewer.POOLED, 2), 9, 1)
+def losses(moved: float) -> dict[tuple[str, int, int], pd.DataFrame]:
+    """Of each training; the second half moves what mixtures per layer lose, but not for seed 1."""
+    found, texts = {}, np.arange(9)
+    for name, seed in product((ALL, HEAD, LAYER, ONE, MEANS), range(3)):
+        lost, more = 0.3 * (name != ALL), moved * (name == LAYER) * (seed != 1)
+        nats = pd.DataFrame({"half": texts + lost + more, "end": texts + lost})
+        found[name, 1 if name == ALL else 4, seed] = nats
+    return found
+
+
+def test_differences_are_those_of_the_end_and_one_gate_is_for_all_seeds():
+    rows = pd.DataFrame(differences(losses(0.0))).set_index(["question", "seed"])
+    assert rows.loc["a quarter", "value"].tolist() == pytest.approx([0.3] * 3)
+    assert rows.loc["means", "value"].tolist() == pytest.approx([0] * 3)
+    assert set(rows["closed"]) == {"none"} and len(rows) == 9
+    gates = pd.DataFrame(differences(losses(0.3))).set_index("question")["closed"]
+    assert gates[["a quarter", "means"]].str.startswith("converged").all()
+    assert set(gates["sharing"]) == {"none"}

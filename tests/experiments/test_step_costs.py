@@ -3,25 +3,24 @@
 import pytest
 import torch
 
-from headbook.artefacts.encoder_costs import (
+from headbook.bench import rounds
+from headbook.experiments.step_costs import (
     ALL,
     ENOUGH,
     FUSED,
     EncoderCosts,
-    costs,
     encoder,
     kinds,
+    measured,
     step,
 )
-from headbook.bench import rounds
-from headbook.runs.store import Store
 from headbook.types import UserError
 
 SMALL = EncoderCosts(1, lengths=(64, 1024), layers=1, width=16, heads=2, vocabulary=30)
 
 
-def test_every_kind_takes_its_turn_and_fewer_keys_need_less_memory(tmp_path):
-    found = costs(SMALL, Store(tmp_path))
+def test_every_kind_takes_its_turn_and_fewer_keys_need_less_memory():
+    found = measured(SMALL)
     assert set(found["kind"]) == {ALL, FUSED, *kinds(64)} and (found["tokens"] == ENOUGH).all()
     assert (found["seconds"] > 0).all()
     held = found.pivot(index="length", columns="kind", values="bytes")
@@ -42,11 +41,11 @@ def test_a_step_is_the_loss_of_hidden_tokens_and_its_gradients():
         torch.testing.assert_close(one.grad, other.grad, atol=1e-5, rtol=1e-4)
 
 
-def test_times_are_of_whole_rounds(monkeypatch, tmp_path):
+def test_times_are_of_whole_rounds(monkeypatch):
     """The first round warms up and is not in the table."""
     seen: list[int] = []
     monkeypatch.setattr(rounds, "tqdm", lambda each, **_: (seen.append(one) or one for one in each))
-    found = costs(EncoderCosts(2, (16,), 1, 16, 2, 30), Store(tmp_path))
+    found = measured(EncoderCosts(2, (16,), 1, 16, 2, 30))
     assert seen == [0, 1, 2] and set(found["round"]) == {1, 2}
 
 

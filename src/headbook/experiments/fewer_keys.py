@@ -1,0 +1,175 @@
+"""A masked encoder goes on learning with attention to fewer keys, or to all (page 43).
+
+Wang et al. (2020) train models with Linformer's mixtures from the start. Here a trained encoder
+gets mixtures that begin as means of neighbours, and goes on with the same texts as one with all
+keys. The published size, nineteen trainings, took the better part of an hour on one core.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from headbook.artefacts.catalogue import weights_folder
+from headbook.corpora.batches import EOS, Batch, EncodedPair, collate
+from headbook.corpora.masked import masked_copies
+from headbook.corpora.readers import load
+from headbook.corpora.subwords import Subwords
+from headbook.formats import formatted
+from headbook.models.fewer_keys import Fewer, FewerKeys, Mixed, Sharing, look_at_fewer, means
+from headbook.models.transformer import Transformer
+from headbook.results import cached
+from headbook.runs.seeds import derived
+from headbook.statistics import resampled_mean
+from headbook.training import checkpoint
+from headbook.training.scoring import losses
+from headbook.types import UserError
+
+MODEL = "mixture-fr-256-masked"
+ALL, MEANS = "all keys", "means of neighbours"
+HEAD, LAYER = "Linformer, two per head", "Linformer, two per layer"
+ONE_BY_LAYER, ONE = "Linformer, one per layer", "Linformer, one matrix"
+SHARED = dict(zip((HEAD, LAYER, ONE_BY_LAYER, ONE), Sharing, strict=True))
+SEEDS = 3
+TRAININGS = dict.fromkeys([(ALL, 1), (LAYER, 4), (HEAD, 4), (ONE, 4), (MEANS, 4)], SEEDS)
+TRAININGS |= dict.fromkeys([(LAYER, 2), (LAYER, 8), (LAYER, 16), (ONE_BY_LAYER, 4)], 1)
+"""Seeds of texts and mixtures, by the keys' name and tokens per key."""
+COMPARED = {"a quarter": (LAYER, ALL), "means": (MEANS, LAYER), "sharing": (ONE, HEAD)}
+"""By question, whose nats at a quarter of the keys less whose."""
+STILL = 0.05
+"""Nats that a difference may move in the second half of the updates, to count as converged."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the trainings share; the defaults are the published ones."""
+
+    length: int = 64  # tokens of a text: longer ones are unlike those that were learnt from
+    updates: int = 150
+    batch: int = 8
+    tested: int = 300  # held-out texts
+    rate: float = 3e-4
+    mixing_rate: float = 3e-3  # of mixing matrices
+    noise: float = 0.01  # added to the means that they start from
+
+
+def learn(
+    model: Transformer,
+    fewer: FewerKeys | None,
+    train: Sequence[EncodedPair],
+    tested: Sequence[EncodedPair],
+    setting: Setting,
+    seed: int = 0,
+) -> dict[str, Tensor]:
+    """Adam after a warm-up; nats per hidden token of held-out texts before, halfway and at the end.
+
+    Changes the model. Mixtures start as means of neighbours, as heads know what to do with these.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derived(seed, "mixtures and dropout"))
+        if fewer is not None:
+            look_at_fewer(model, fewer)
+        for each in mixing(model):
+            noise = setting.noise * torch.randn(each.shape)
+            each.data.copy_(means(fewer.keys, fewer.length) + noise)
+        found, matrices = {"before": _scored(model, tested)}, mixing(model)
+        known = {id(each) for each in matrices}
+        own = [each for each in model.parameters() if id(each) not in known and each.requires_grad]
+        groups = {setting.rate: own, setting.mixing_rate: matrices}
+        groups = [{"params": each, "lr": rate} for rate, each in groups.items() if each]
+        optimiser = torch.optim.Adam(groups, betas=(0.9, 0.98), fused=True)
+        rate = torch.optim.lr_scheduler.LinearLR(optimiser, 1 / 20, total_iters=20)
+        for step in range(setting.updates):
+            if step == setting.updates // 2:
+                found["half"] = _scored(model, tested)
+            some = train[step * setting.batch : (step + 1) * setting.batch]
+            batch = collate(some, range(setting.batch))
+            optimiser.zero_grad()
+            hidden_nats(model.train(), batch).mean().backward()
+            optimiser.step()
+            rate.step()
+    return {**found, "end": _scored(model, tested)}
+
+
+def mixing(model: Transformer) -> list[nn.Parameter]:
+    """The mixing matrices that are learned, each once however many layers share it."""
+    blocks = [block for _, _, block in model.attentions() if isinstance(block, Mixed)]
+    both = [each for block in blocks for each in (block.of_keys, block.of_values)]
+    return list({id(each): each for each in both if each.requires_grad}.values())
+
+
+def hidden_nats(model: Transformer, batch: Batch) -> Tensor:
+    """Cross-entropy of the hidden tokens, [token]; logits of no other token are computed."""
+    hidden = batch.target_mask
+    states, _ = model.encode(batch.source)
+    return cross_entropy(model.logits(states[hidden]), batch.target_out[hidden], reduction="none")
+
+
+def _scored(model: Transformer, tested: Sequence[EncodedPair]) -> Tensor:
+    found = losses(model.eval(), tested, 4096)
+    return found.nats / found.tokens
+
+
+def texts(
+    subwords: Subwords, sentences: Sequence[str], length: int, count: int, seed: int
+) -> list[EncodedPair]:
+    """Sentences in random order, joined, cut into texts, tokens hidden; UserError for too few."""
+    generator = torch.Generator().manual_seed(derived(seed, "order of sentences"))
+    whole, left = [], []
+    for at in torch.randperm(len(sentences), generator=generator).tolist():
+        left += [each for each in subwords.encode([sentences[at]])[0] if each != EOS]
+        while len(left) >= length - 1 and len(whole) < count:
+            whole.append([*left[: length - 1], EOS])
+            left = left[length - 1 :]
+        if len(whole) == count:
+            return masked_copies(whole, len(subwords), 1, derived(seed, "hidden tokens"))
+    raise UserError(f"these sentences make {len(whole)} texts of {length} tokens, not {count}")
+
+
+def gone_on(keys: str, parts: int, seed: int, setting: Setting) -> pd.DataFrame:
+    """The losses of `learn` for these keys, a row per held-out text."""
+    folder, length = weights_folder(MODEL), setting.length
+    corpus, subwords = load("mixture-fr", None), Subwords.load(folder / "source.json")
+    size = setting.updates * setting.batch
+    train = texts(subwords, corpus.train.source, length, size, seed)
+    tested = texts(subwords, corpus.valid.source, length, setting.tested, 0)
+    kind = Fewer.POOLED if keys == MEANS else Fewer.LINFORMER
+    sharing = SHARED.get(keys, Sharing.LAYERS)
+    fewer = None if keys == ALL else FewerKeys(kind, length // parts, length, sharing)
+    model = checkpoint.load_transformer(folder / "best.safetensors")
+    return pd.DataFrame(learn(model, fewer, train, tested, setting, seed))
+
+
+def sweep(setting: Setting) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Every training, and differences at a quarter of the keys: the tables gone_on, compared."""
+    found, rows = {}, []
+    for (keys, parts), seeds in TRAININGS.items():
+        for seed in range(seeds):
+            run = {"keys": keys, "parts": parts, "seed": seed}
+            found[keys, parts, seed] = nats = cached(gone_on, **run, setting=setting)
+            run |= {"model": MODEL, "texts": len(nats), "updates": setting.updates, **nats.mean()}
+            more = nats - found[ALL, 1, seed]
+            rows.append({**run, **_mean(more["end"]), "value_half": more["half"].mean()})
+    return pd.DataFrame(rows), pd.DataFrame(differences(found)).assign(updates=setting.updates)
+
+
+def differences(found: dict[tuple[str, int, int], pd.DataFrame]) -> Iterator[dict[str, object]]:
+    """Per question and seed, intervals over texts; one gate for all seeds of a question."""
+    for question, (keys, other) in COMPARED.items():
+        parts = 1 if other == ALL else 4
+        more = [found[keys, 4, seed] - found[other, parts, seed] for seed in range(SEEDS)]
+        moved = float(np.mean([(each["end"] - each["half"]).mean() for each in more]))
+        told = f"second half of the updates moved it by {formatted(moved, '+.2f')} nats"
+        closed = "none" if abs(moved) <= STILL else f"converged: the {told}"
+        for seed, each in enumerate(more):
+            whose = {"model": MODEL, "question": question, "seed": seed, "closed": closed}
+            yield whose | _mean(each["end"])
+
+
+def _mean(nats: pd.Series) -> dict[str, float]:
+    low, high = resampled_mean(nats, seed=0) if nats.any() else (np.nan, np.nan)
+    return {"value": nats.mean(), "value_low": low, "value_high": high}
