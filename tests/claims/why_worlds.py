@@ -5,6 +5,7 @@ functions. What is planted is named in each docstring: projections, weights, sta
 page computes from these in a second, else the score of each training or text that it reads.
 """
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from itertools import product
@@ -17,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from claims.simulated import labels
 from torch import nn
 
 from headbook.artefacts.brackets import Solved
@@ -27,7 +29,6 @@ from headbook.chapters.why import (
     _going_on,
     _path_lengths,
     binding,
-    capacity,
     collaborating_heads,
     fast_weights,
     fewer_keys,
@@ -48,7 +49,6 @@ from headbook.models.fast_weights import elu_plus_one, kernel_weights
 from headbook.models.loaded import Loaded
 from headbook.models.mixing import Mixing
 from headbook.models.new_ends import Trainable
-from headbook.models.recall import Rule
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.store import Store
 from headbook.types import Kind
@@ -298,28 +298,32 @@ def feature_map(holds: bool) -> pd.DataFrame:
     return fast_weights.claims({**exact, "heads": pd.DataFrame(rows)})
 
 
-def memories(holds: bool) -> pd.DataFrame:
+def memories(holds: bool) -> Iterator[dict[str, object]]:
     """Losses of the best matrix of each memory's rank, or of one rank whatever the features.
 
     Several heads have directions of their own, or all the same. What is written again adds up
-    beside the rank's loss where the rule is a sum.
+    beside the rank's loss where the rule is a sum. Random features have rank two.
     """
-    noise, rows = np.random.default_rng(0), []
-    for setting, run in capacity.plan():
-        memory = run.memory
-        soft = memory.rule is Rule.SOFTMAX
-        name = capacity.SOFTMAX if soft else memory.map
-        rank = 1000 if soft else memory.features
-        if name.startswith("FAVOR"):
-            rank = 2
-        rank = rank if holds else 32
-        own = rank if holds else rank // memory.heads
-        again = 0.1 * (holds and memory.rule is Rule.SUM and run.again)
-        best = capacity.bound(run.keys, own) + again + 1e-4 * noise.random()
-        rows.append((setting, name, str(memory.rule), np.nan if soft else memory.features,
-                     memory.heads, str(memory.split), run.keys, run.seed, best, best, 0.5,
-                     100))  # fmt: skip
-    return capacity.claims(pd.DataFrame(rows, columns=list(capacity.ROW)))
+    noise = np.random.default_rng(0)
+
+    def loss(keys: int, features: int, heads: int = 1) -> float:
+        rank = features if holds else 32 // heads
+        return max(0.0, (1 - rank / keys) / 2) + 1e-4 * noise.random()
+
+    def kept(keys: int, features: int, heads: int = 1) -> float:
+        return keys * (1 - 2 * loss(keys, features, heads))
+
+    for seed in SEEDS:
+        found = {
+            "until-features": loss(60, 64),
+            "grows-with-features": kept(100, 128) - kept(100, 64),
+            "random-features-less": kept(60, 128) - kept(60, 2),
+            "softmax-more": loss(300, 1000),
+            "delta-updates": loss(40, 128) + 0.1 * holds - loss(40, 128),
+            "several-heads-more": kept(100, 64, 4) - kept(100, 64),
+        }
+        for claim, value in found.items():
+            yield {"claim": f"capacity-{claim}", **labels(seed=seed), "value": value}
 
 
 def _collapsed(attention, feed_forward) -> pd.DataFrame:

@@ -42,6 +42,10 @@ CHANGES = (
     ("17", "np.log(-LOW / HIGH)", "np.log(HIGH / -LOW)"),
     ("19", "np.mean([decoder, cross])", "np.mean([encoder, cross])"),
     ("19", "cross[high].mean()", "cross[low].mean()"),
+    ("45", "(1 - features / keys) / 2", "(1 - keys / features) / 2"),
+    ("45", "(1 - 2 * loss)", "(1 - loss)"),
+    ("45", "r * r.roll(1, -1)", "r * r.roll(2, -1)"),
+    ("45", "keepdim=True) + 1e-6", "keepdim=True) + 1"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )
