@@ -32,7 +32,6 @@ from headbook.chapters.why import (
     _collaborating_from_scratch,
     _path_lengths,
     binding,
-    capacity,
     collaborating_heads,
     frozen_transformers,
     length,
@@ -51,7 +50,6 @@ from headbook.models.fewer_keys import means
 from headbook.models.loaded import Loaded
 from headbook.models.mixing import Mixing
 from headbook.models.new_ends import Trainable
-from headbook.models.recall import Rule
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.store import Store
 from headbook.statistics import percentile_interval, resampled_mean
@@ -318,28 +316,32 @@ def feature_map(holds: bool) -> list:
     return [{"claim": "fast-weights-untrained-map", **labels(), **value}]
 
 
-def memories(holds: bool) -> pd.DataFrame:
+def memories(holds: bool) -> Iterator[dict[str, object]]:
     """Losses of the best matrix of each memory's rank, or of one rank whatever the features.
 
     Several heads have directions of their own, or all the same. What is written again adds up
-    beside the rank's loss where the rule is a sum.
+    beside the rank's loss where the rule is a sum. Random features have rank two.
     """
-    noise, rows = np.random.default_rng(0), []
-    for setting, run in capacity.plan():
-        memory = run.memory
-        soft = memory.rule is Rule.SOFTMAX
-        name = capacity.SOFTMAX if soft else memory.map
-        rank = 1000 if soft else memory.features
-        if name.startswith("FAVOR"):
-            rank = 2
-        rank = rank if holds else 32
-        own = rank if holds else rank // memory.heads
-        again = 0.1 * (holds and memory.rule is Rule.SUM and run.again)
-        best = capacity.bound(run.keys, own) + again + 1e-4 * noise.random()
-        rows.append((setting, name, str(memory.rule), np.nan if soft else memory.features,
-                     memory.heads, str(memory.split), run.keys, run.seed, best, best, 0.5,
-                     100))  # fmt: skip
-    return capacity.claims(pd.DataFrame(rows, columns=list(capacity.ROW)))
+    noise = np.random.default_rng(0)
+
+    def loss(keys: int, features: int, heads: int = 1) -> float:
+        rank = features if holds else 32 // heads
+        return max(0.0, (1 - rank / keys) / 2) + 1e-4 * noise.random()
+
+    def kept(keys: int, features: int, heads: int = 1) -> float:
+        return keys * (1 - 2 * loss(keys, features, heads))
+
+    for seed in SEEDS:
+        found = {
+            "until-features": loss(60, 64),
+            "grows-with-features": kept(100, 128) - kept(100, 64),
+            "random-features-less": kept(60, 128) - kept(60, 2),
+            "softmax-more": loss(300, 1000),
+            "delta-updates": loss(40, 128) + 0.1 * holds - loss(40, 128),
+            "several-heads-more": kept(100, 64, 4) - kept(100, 64),
+        }
+        for claim, value in found.items():
+            yield {"claim": f"capacity-{claim}", **labels(seed=seed), "value": value}
 
 
 def _collapsed(attention, feed_forward) -> pd.DataFrame:

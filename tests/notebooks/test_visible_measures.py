@@ -55,6 +55,10 @@ CHANGES = (
     ("44", "(queries @ keys.mT).tril()", "(queries @ keys.mT).tril(-1)"),
     ("44", "r.roll(j, -1)", "r.roll(j + 1, -1)"),
     ("44", "q.shape[-1] ** 0.5).softmax", "q.shape[-1]).softmax"),
+    ("45", "(1 - features / keys) / 2", "(1 - keys / features) / 2"),
+    ("45", "(1 - 2 * loss)", "(1 - loss)"),
+    ("45", "r * r.roll(1, -1)", "r * r.roll(2, -1)"),
+    ("45", "keepdim=True) + 1e-6", "keepdim=True) + 1"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )

@@ -150,7 +150,7 @@ def test_nothing_is_computed_where_a_name_or_profile_is_wrong(root: Path):
         (["50", "--model", "minilmm"], "did you mean minilm"),
         (["--model", "minilm"], "name the pages that minilm is added to"),
         (["50", "--model", "minilm", "--profile", "laptop"], "leave --profile out"),
-        (["45", "--model", "minilm"], "page 45 measures no models by name"),
+        (["48", "--model", "minilm"], "page 48 measures no models by name"),
         (["48", "--given", "lists"], "'lists' is no name=value"),
         (["--given", "lists=1"], "name the pages that lists is added to"),
         (["48", "--given", "lists=1"], "48_length has no published results"),
@@ -175,8 +175,8 @@ def test_a_model_is_added_with_the_parameters_given(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_profile_is_for_pages_that_train():
-    with pytest.raises(UserError, match="45_capacity has no models trained here"):
-        chosen(["45", "26"], "laptop")
+    with pytest.raises(UserError, match="48_length has no models trained here"):
+        chosen(["48", "26"], "laptop")
     names = [each.name for each in chosen(None, "laptop")]
-    assert "26_when_heads_specialise" in names and "45_capacity" not in names
-    assert len(chosen(["45", "26"], None)) == len(chosen(["45", "26"], "released")) == 2
+    assert "26_when_heads_specialise" in names and "48_length" not in names
+    assert len(chosen(["48", "26"], None)) == len(chosen(["48", "26"], "released")) == 2

@@ -1,0 +1,115 @@
+"""Memories that recall: known answers, the sum and the softmax by loops, and the rank's bound."""
+
+import math
+
+import pytest
+import torch
+
+from headbook.corpora.recall import Recall, each_once, repeated
+from headbook.experiments.recall import Recaller, Setting, feature_map, score, train
+from headbook.models.fast_weights import delta_weights
+from headbook.types import UserError
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def recaller(**setting: object) -> Recaller:
+    torch.manual_seed(0)
+    return Recaller(Setting(**{"keys": 6, "width": 4, **setting})).double()
+
+
+def test_every_key_and_value_stands_once_and_the_last_place_is_its_place() -> None:
+    drawn = each_once(7, 5, generator())
+    for ids in (drawn.keys, drawn.values):
+        torch.testing.assert_close(ids.sort(1).values, torch.arange(7).expand(5, -1))
+    queries = torch.arange(7).expand(5, -1)
+    torch.testing.assert_close(drawn.keys.gather(1, drawn.last), queries)
+    torch.testing.assert_close(drawn.wanted(drawn.keys), drawn.values)
+
+
+def test_the_value_of_a_repeated_key_is_its_last_by_loops() -> None:
+    drawn = repeated(4, 9, 20, generator())
+    for row in range(20):
+        for key in range(4):
+            places = [at for at in range(9) if drawn.keys[row, at] == key]
+            assert drawn.last[row, key] == (places[-1] if places else -1)
+
+
+def test_no_memory_of_so_many_features_is_better_than_its_rank_allows() -> None:
+    drawn = each_once(20, 3, generator())
+    for setting, features in ({}, 4), ({"memory": "DPFP-1"}, 8), ({"heads": 2}, 4):
+        assert score(recaller(keys=20, **setting), drawn) >= (1 - features / 20) / 2
+
+
+@pytest.mark.parametrize("rule", ["sum", "softmax"])
+def test_the_loss_by_loops(rule: str) -> None:
+    model, drawn, queries = recaller(rule=rule), each_once(6, 2, generator()), [[0, 3], [5, 1]]
+    found = model(drawn, torch.tensor(queries))
+    for row in range(2):
+        for at, query in enumerate(queries[row]):
+            q, scores = model.query(model.embedding[query]), []
+            for key, value in zip(drawn.keys[row], drawn.values[row], strict=True):
+                k = model.key_of_key(model.embedding[key]) + model.key_of_value[value]
+                elu = torch.nn.functional.elu
+                scores.append(
+                    (q @ k / 2).exp() if rule == "softmax" else (elu(q) + 1) @ (elu(k) + 1)
+                )
+            read = torch.zeros(6, dtype=torch.float64)
+            for each, value in zip(scores, drawn.values[row], strict=True):
+                read[value] += each / sum(scores)
+            read[drawn.values[row][drawn.keys[row] == query]] -= 1
+            torch.testing.assert_close(
+                found[row, at], read.square().sum() / 2, rtol=1e-4, atol=1e-4
+            )
+
+
+@pytest.mark.parametrize("length", [1, 2, 33])
+def test_weights_of_the_delta_rule_are_those_of_its_memory_step_by_step(length: int) -> None:
+    shape = {"dtype": torch.float64, "generator": generator()}
+    queries, keys, strengths = (torch.rand(length, size, **shape) for size in (5, 5, 1))
+    values, memory = torch.randn(length, 4, **shape), torch.zeros(4, 5).double()
+    for key, value, strength in zip(
+        keys / keys.sum(-1, keepdim=True), values, strengths, strict=True
+    ):
+        memory = memory + strength * (value - memory @ key)[:, None] * key
+    wanted = queries / queries.sum(-1, keepdim=True) @ memory.T
+    torch.testing.assert_close(delta_weights(queries, keys, strengths[:, 0]) @ values, wanted)
+
+
+def test_with_split_values_each_head_gives_its_slice_alone() -> None:
+    """The second of two heads is silent: its three values cost a half, as an answer of zero."""
+    model, drawn = recaller(heads=2, split="features and values"), each_once(6, 3, generator())
+    with torch.no_grad():
+        model.gains[:] = 0.0
+        model.gains[0] = 1.0
+    loss, theirs = model(drawn, drawn.keys), drawn.values >= 3
+    assert (loss[theirs] > 0.5).all()  # what the first head gives is wrong there
+    with torch.no_grad():
+        model.gains[0] = 0.0
+    torch.testing.assert_close(model(drawn, drawn.keys), torch.full_like(loss, 0.5))
+
+
+def test_random_features_change_from_pass_to_pass_unless_drawn_once() -> None:
+    keys, noise = torch.randn(3, 8, generator=generator()), generator()
+    for name, same in (("FAVOR+ 4, scaled", False), ("FAVOR+ 4, once", True)):
+        first, second = (feature_map(name, 8, noise)(keys) for _ in range(2))
+        assert first.shape == (3, 8) and torch.equal(first, second) is same
+    for name in ("cosine", "DPFP-x", "FAVOR+ 64, twice", "FAVOR+"):
+        with pytest.raises(UserError, match="unknown feature map"):
+            feature_map(name, 8, noise)
+
+
+def test_a_key_that_does_not_occur_is_not_counted() -> None:
+    model = Recaller(Setting(keys=3, width=4, setting="again"))
+    model.forward = lambda drawn, queries: queries.float()  # the loss of key k is k
+    drawn = Recall(torch.tensor([[0, 1]]), torch.tensor([[1, 2]]), torch.tensor([[0, 1, -1]]))
+    assert score(model, drawn) == 0.5
+
+
+def test_a_memory_learns_what_fits_and_nan_ends_a_training() -> None:
+    found = train(Setting("softmax", "softmax", keys=8, width=16))
+    assert found["best"] <= 1e-3 < found["untrained"] and found["steps"] % 100 == 0
+    found = train(Setting("FAVOR+ 4", "delta rule", setting="again", keys=400))
+    assert math.isnan(found["loss"]) and found["steps"] == 1
