@@ -42,6 +42,10 @@ CHANGES = (
     ("17", "np.log(-LOW / HIGH)", "np.log(HIGH / -LOW)"),
     ("19", "np.mean([decoder, cross])", "np.mean([encoder, cross])"),
     ("19", "cross[high].mean()", "cross[low].mean()"),
+    ("46", "return norm(skip * x + part(x))", "return norm(x + part(x))"),
+    ("46", "size(x - x.mean(0)) / size(x)", "size(x - x.mean(1, keepdims=True)) / size(x)"),
+    ("46", "np.abs(x).sum(1).max()", "np.abs(x).sum(1).mean()"),
+    ("46", "y - y.mean(1)", "y - y.mean(2, keepdims=True)"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )
