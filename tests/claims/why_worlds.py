@@ -15,27 +15,26 @@ from tempfile import mkdtemp
 from types import SimpleNamespace
 from unittest.mock import Mock
 
+import nbformat
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from claims.planted_heads import _claimed as claimed
 from claims.planted_heads import ran
-from claims.simulated import Row, labels
+from claims.simulated import Row, labels, ledger
 from torch import nn
 
 import headbook as hb
+from headbook import cells
 from headbook.artefacts.brackets import Solved
 from headbook.artefacts.lengths import BACK, FEEDING, FORWARD
-from headbook.artefacts.paths_alone import ALONG, FREQUENT, LAYERS, NO_LENGTH, UP_TO, WHOLE
 from headbook.chapters.why import (
     _collaborating_from_scratch,
-    _path_lengths,
     binding,
     collaborating_heads,
     frozen_transformers,
     length,
-    rank_collapse,
 )
 from headbook.corpora.batches import Batch
 from headbook.corpora.retrieval import CHANCE
@@ -51,6 +50,7 @@ from headbook.models.loaded import Loaded
 from headbook.models.mixing import Mixing
 from headbook.models.new_ends import Trainable
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.paths import NOTEBOOKS
 from headbook.runs.store import Store
 from headbook.statistics import percentile_interval, resampled_mean
 from headbook.types import Kind
@@ -344,7 +344,37 @@ def memories(holds: bool) -> Iterator[dict[str, object]]:
             yield {"claim": f"capacity-{claim}", **labels(seed=seed), "value": value}
 
 
-def _collapsed(attention, feed_forward) -> pd.DataFrame:
+def _page(number: str, *words: str, **given: object) -> dict:
+    """What a page's imports and its cells that hold these words leave; none draws or publishes."""
+    (path,) = NOTEBOOKS.glob(f"{number}_*.ipynb")
+    made: dict[str, pd.DataFrame] = {}
+    book = SimpleNamespace(table=hb.table, paper=hb.paper)
+    book.publish = lambda frame, name, *_: made.setdefault(name, frame)
+    found = {"made": made}
+    for cell in nbformat.read(path, as_version=4).cells:
+        hidden = "remove-cell" in cell.metadata.get("tags", [])
+        if cell.cell_type == "code" and (hidden or any(each in cell.source for each in words)):
+            exec(compile(cell.source, path.name, "exec"), found)
+            found |= {"hb": book} | (given if hidden else {})
+    return found
+
+
+def _claimed(number: str, made: dict[str, pd.DataFrame]) -> list[dict]:
+    """The rows of the page's tables that its claims point at."""
+    rows = []
+    for claim in ledger().claims:
+        if claim.study.startswith(number):
+            reference = cells.parse(claim.value)
+            table = made[f"{number}/{reference.table}"]
+            for column, _, value in (key.partition("=") for key in reference.keys):
+                table = table[table[column] == value]
+            table = table.rename(columns={"value_low": "low", "value_high": "high"})
+            other = {"claim": claim.id, "corpus": "", "target": ""}
+            rows += [{"seed": "", **row, **other} for row in table.to_dict("records")]
+    return rows
+
+
+def _collapsed(attention, feed_forward) -> list[dict]:
     """Page 46 on an encoder of twelve such layers without norms, on drawn states."""
 
     def same(states: torch.Tensor) -> torch.Tensor:
@@ -356,16 +386,22 @@ def _collapsed(attention, feed_forward) -> pd.DataFrame:
     ids = torch.full((1, 12), 10)
     texts = [Batch(ids, ids[:, :1], ids[:, :1], torch.tensor([each])) for each in range(8)]
     apart = Encoder(embed, [Layer(attention, same, feed_forward, same)] * 12)
-    rows = [{"model": "toy", "weights": rank_collapse.RELEASED_WEIGHTS, **row}
-            for row in rank_collapse.residuals(apart, texts)]  # fmt: skip
-    return rank_collapse.claims(pd.DataFrame(rows))
+    measured = _page("46", "def around(", "def states(", "def size(", "def measured(")["measured"]
+    return _rank_collapse(every={("toy", "released"): measured(apart, texts)})
+
+
+def _rank_collapse(**planted: object) -> list[dict]:
+    given = {"models": [], "every": {}, "slopes": [3, 9], "answers": _answers(True)} | planted
+    given["models"] = [name for name, _ in given["every"]] or ["none"]
+    given["every"] = given["every"] or {("none", "released"): np.ones((8, 4, 3))}
+    return _claimed("46", _page("46", "def intervals(", "ASKED = ", **given)["made"])
 
 
 def _around(states: torch.Tensor) -> torch.Tensor:
     return states - states.mean(1, keepdim=True)
 
 
-def averaging(holds: bool) -> pd.DataFrame:
+def averaging(holds: bool) -> list:
     """Attention that gives each token half of the mean, and feed-forward parts that set tokens
     apart; or attention to the own token alone, and feed-forward parts that bring them together."""
     if holds:
@@ -373,29 +409,27 @@ def averaging(holds: bool) -> pd.DataFrame:
     return _collapsed(lambda x: x, lambda x: -0.5 * _around(x))
 
 
-def skips(holds: bool) -> pd.DataFrame:
+def skips(holds: bool) -> list:
     """Attention that adds a little of the mean to a token, or so much that the token is lost."""
     size = 0.05 if holds else 10
     return _collapsed(lambda x: size * (x - _around(x)), lambda x: 0 * x)
 
 
+def _answers(holds: bool) -> pd.DataFrame:
+    noise, rows = np.random.default_rng(0), []
+    right = {("most frequent", -1): 0.1, ("whole", -1): 1.0, ("up to", 2): 0.1 + 0.88 * holds}
+    right |= {("along", 1): 0.1 + 0.8 * holds, ("along", 6): 0.1}
+    right |= {("along, untrained", 1): 0.1, ("along, untrained", 6): 0.1}
+    tasks = ("memorising", "sorting", "convex hull")
+    for task, seed, (by, steps) in product(tasks, SEEDS, right):
+        value = right[by, steps] + 0.005 * noise.normal() * (by != "whole")
+        rows.append({"task": task, "seed": seed, "by": by, "length": steps, "right": value})
+    return pd.DataFrame(rows)
+
+
 def paths(holds: bool) -> list:
     """Right labels of each training's paths: short ones answer, or none does more than guess."""
-    noise, rows = np.random.default_rng(0), []
-    right = {(FREQUENT, NO_LENGTH): 0.1, (WHOLE, NO_LENGTH): 1.0, (UP_TO, 2): 0.1 + 0.88 * holds}
-    right |= {(ALONG, each): 0.1 + 0.8 * (holds and each == 1) for each in range(LAYERS + 1)}
-    right |= {(f"{ALONG}, untrained", each): 0.1 for each in range(LAYERS + 1)}
-    for task, seed, (by, steps) in product(_path_lengths.PAPER, SEEDS, right):
-        rows.append(
-            {
-                "task": task,
-                "seed": seed,
-                "by": by,
-                "length": steps,
-                "right": right[by, steps] + 0.005 * noise.normal() * (by != WHOLE),
-            }
-        )
-    return _path_lengths.claim_rows(pd.DataFrame(rows))
+    return _rank_collapse(answers=_answers(holds))
 
 
 def _tuned(accuracy) -> pd.DataFrame:

@@ -59,6 +59,10 @@ CHANGES = (
     ("45", "(1 - 2 * loss)", "(1 - loss)"),
     ("45", "r * r.roll(1, -1)", "r * r.roll(2, -1)"),
     ("45", "keepdim=True) + 1e-6", "keepdim=True) + 1"),
+    ("46", "return norm(skip * x + part(x))", "return norm(x + part(x))"),
+    ("46", "size(x - x.mean(0)) / size(x)", "size(x - x.mean(1, keepdims=True)) / size(x)"),
+    ("46", "np.abs(x).sum(1).max()", "np.abs(x).sum(1).mean()"),
+    ("46", "y - y.mean(1)", "y - y.mean(2, keepdims=True)"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )

@@ -1,4 +1,4 @@
-"""An encoder taken apart into sublayers, so that skips and feed-forward can be left out."""
+"""An encoder taken apart into sublayers."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,18 +28,15 @@ class Layer:
     feed_forward_norm: Sublayer
     pre_norm: bool = False
 
-    def __call__(self, states: States, *, skip: bool = True, feed_forward: bool = True) -> States:
-        """With or without the skip around attention; the feed-forward part goes with its own."""
-        states = self._around(self.attention, self.attention_norm, states, skip=skip)
-        if not feed_forward:
-            return states
-        return self._around(self.feed_forward, self.feed_forward_norm, states, skip=True)
+    def __call__(self, states: States) -> States:
+        """The states behind the layer, each sublayer with a skip around it."""
+        states = self._around(self.attention, self.attention_norm, states)
+        return self._around(self.feed_forward, self.feed_forward_norm, states)
 
-    def _around(self, part: Sublayer, norm: Sublayer, states: States, *, skip: bool) -> States:
-        kept = states if skip else 0
+    def _around(self, part: Sublayer, norm: Sublayer, states: States) -> States:
         if self.pre_norm:
-            return kept + part(norm(states))
-        return norm(kept + part(states))
+            return states + part(norm(states))
+        return norm(states + part(states))
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class Encoder:
     embed: Callable[[Batch], States]
     layers: Sequence[Layer]
 
-    def states(self, batch: Batch, *, skip: bool = True, feed_forward: bool = True) -> list[States]:
+    def states(self, batch: Batch) -> list[States]:
         """Behind the embeddings and behind every layer; in evaluation mode, without gradients.
 
         UserError for a batch with padding.
@@ -59,7 +56,7 @@ class Encoder:
         with torch.no_grad():
             found = [self.embed(batch)]
             for layer in self.layers:
-                found.append(layer(found[-1], skip=skip, feed_forward=feed_forward))
+                found.append(layer(found[-1]))
         return found
 
 
