@@ -42,6 +42,12 @@ CHANGES = (
     ("17", "np.log(-LOW / HIGH)", "np.log(HIGH / -LOW)"),
     ("19", "np.mean([decoder, cross])", "np.mean([encoder, cross])"),
     ("19", "cross[high].mean()", "cross[low].mean()"),
+    ("50", "for offset in (-1, 1, 0)", "for offset in (1, -1, 0)"),
+    ("50", "(v @ w).norm(dim=-1)", "v.norm(dim=-1)"),
+    ("50", '[0] == "P"', '[0] == "L"'),
+    ("51", "(maps[head] + maps[head:]) / 2", "(maps[head] + maps[head:])"),
+    ("51", ".clip(0) / np.log(2)", ".clip(0)"),
+    ("51", "bins == bin", "bins == bin + 1"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )
