@@ -146,8 +146,9 @@ def alike(holds: bool) -> list:
                "value": (0.3 if holds and way == ways[0] else 1.0) + 0.05 * noise.normal()}
               for way in ways for draw in range(1 if way == ways[0] else 5)]  # fmt: skip
     given = {"models": ["firefox-en-pt"], "saved": ["firefox-en-pt"], "text": "toy", "draws": 5,
-             "held": 60, "sentences": 16, "found": found, "TRAINED": weights, "over_seeds": over_seeds,
-             "resampled_mean": resampled_mean, "sharing_maps": sharing_maps}  # fmt: skip
+             "held": 60, "sentences": 16, "found": found, "TRAINED": weights,
+             "over_seeds": over_seeds, "resampled_mean": resampled_mean,
+             "sharing_maps": sharing_maps}  # fmt: skip
     exec(cell("51", "def contrasts("), page)
     given |= {"merged": pd.DataFrame(merged), "contrasts": page["contrasts"]}
     return list(_claimed("51", ran("51", "layers = []", **given)["summary"]))
