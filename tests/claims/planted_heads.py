@@ -237,13 +237,21 @@ def ran(number: str, first: str, **given: object) -> dict[str, object]:
     start = next(at for at, cell in enumerate(code) if first in cell.source)
     end = next(at for at, cell in enumerate(code) if "summary" in cell.metadata.get("tags", []))
     book = SimpleNamespace(
-        table=hb.table, shares=hb.shares, best=hb.best, publish=lambda frame, *_: frame
-    )
+        table=hb.table, shares=hb.shares, best=hb.best, publish=lambda frame, *_: frame,
+        source=lambda _: None,
+    )  # fmt: skip
     found = {"hb": book, "np": np, "pd": pd, "KEYS": ["model", "text", "sentences"], **given}
     for cell in code[start : end + 1]:
         if "hb.load(" not in cell.source:
             exec(compile(cell.source, path.name, "exec"), found)
     return found
+
+
+def cell(number: str, first: str) -> str:
+    """The code of a page's cell that holds `first`."""
+    (path,) = paths.NOTEBOOKS.glob(f"{number}_*.ipynb")
+    cells = nbformat.read(path, as_version=4).cells
+    return next(each.source for each in cells if first in each.source)
 
 
 def page_11(so: bool) -> Iterator[Row]:

@@ -7,16 +7,19 @@ each training, sentence or word that it reads.
 
 from contextlib import nullcontext
 from itertools import combinations, product
+from types import SimpleNamespace
+from unicodedata import category
 from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from claims.planted_heads import PARALLEL, _claimed, cell, ran
+from scipy.special import entr
 
 from headbook.chapters.seeing import _explained as explained
 from headbook.chapters.seeing import (
-    alike_heads,
     attention_and_explanation,
     chosen_heads,
     cooperating_heads,
@@ -24,12 +27,9 @@ from headbook.chapters.seeing import (
     read_off_attention,
     syntax_and_meaning,
     through_the_layers,
-    what_heads_look_at,
     which_words_align,
 )
 from headbook.chapters.seeing._classifiers import Outputs
-from headbook.chapters.seeing._merging import ALIKE, ANY
-from headbook.chapters.seeing._merging import RANDOM as AT_RANDOM
 from headbook.chapters.seeing._probed import (
     CONTROL,
     HEAD,
@@ -54,8 +54,8 @@ from headbook.chapters.seeing._translated_gender import GENDERS, Choices, Transl
 from headbook.chapters.your_own_model import _retrained, _tuning_claims
 from headbook.corpora.batches import EOS, Batch
 from headbook.corpora.winobias import MALE, Case, Version
+from headbook.experiments import sharing_maps
 from headbook.heads.alignment import Step
-from headbook.heads.head_distance import HeadDivergence, OffsetProfile, divergences
 from headbook.heads.measure import RatioSums
 from headbook.heads.random_head import random_heads
 from headbook.looking.attention_graph import AttentionGraph
@@ -66,7 +66,7 @@ from headbook.models.loaded import Loaded
 from headbook.models.pixels import SIDE, attention_distance
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.pruning.choosing import Chooser
-from headbook.statistics import resampled_ratio
+from headbook.statistics import over_seeds, resampled_mean, resampled_ratio
 from headbook.syntax.portuguese_gender import Gender
 from headbook.types import HeadId, Kind
 
@@ -110,36 +110,48 @@ def looks(holds: bool) -> list:
 
     if holds:
         trained, norms = maps(0.5), maps(0.1)
-    whole, signs = {}, [torch.zeros(tokens, dtype=torch.bool)] * count
-    page = what_heads_look_at
-    for name, tape in ((page.WEIGHTS, trained), (page.NORMS, norms), (page.REDRAWN, drawn)):
-        measures = page._measures(signs)
-        for each in measures.values():
-            each.update(tape, batch)
-        whole[name] = {key: each.sums() for key, each in measures.items()}
-    return list(page._claims("toy", whole))
+    page: dict = {"np": np, "entr": entr, "category": category}
+    for first in ("def kinds(", "def on_kinds("):
+        exec(cell("50", first), page)
+    model = SimpleNamespace(spans=lambda _: [*((n, n + 1) for n in range(tokens - 1)), None])
+    which, asks = page["kinds"](model, "a" * tokens)
+    anew, hits = "weights, drawn anew", {}
+    for way, tape in (("weights", trained), ("norms", norms), (anew, drawn)):
+        every = torch.stack(tape[Kind.ENCODER, Point.WEIGHTS], 1).double().numpy()
+        hits[way] = np.stack([page["on_kinds"](each, which, asks) for each in every])
+    asked = np.array([[asks.sum()] * len(page["KINDS"]) + [tokens]] * count)
+    whose = {"model": "firefox-en-pt", "text": PARALLEL, "sentences": count}
+    given = {"measured": [(whose, hits, asked)], "anew": anew, "nulls": 1, "KINDS": page["KINDS"]}
+    return list(_claimed("50", ran("50", "KEYS = [", **given)["summary"]))
 
 
-def alike(holds: bool) -> pd.DataFrame:
+def alike(holds: bool) -> list:
     """Heads of a layer that share most of a drawn map, or each with a map of its own; and the loss
     by draw where heads share maps, at half of the maps."""
-    page, noise = alike_heads, np.random.default_rng(0)
-    layers, batch = np.repeat(np.arange(3), 4), _text(16, 10)
+    noise, weights = np.random.default_rng(0), ["trained", "drawn anew"]
+    layer, batch = np.repeat(np.arange(3), 4), _text(16, 10)
     drawn = random_heads(batch, Kind.ENCODER, 3, 4)[Kind.ENCODER, Point.WEIGHTS]
     shared = [0.8 * each[:, :1] + 0.2 * each for each in drawn]
-    rows = []
-    for weights, maps in ((page.TRAINED, shared if holds else drawn), (page.REDRAWN, drawn)):
-        measures = HeadDivergence(Kind.ENCODER, replicates=0), OffsetProfile(Kind.ENCODER)
-        for each in measures:
-            each.update({(Kind.ENCODER, Point.WEIGHTS): maps}, batch)
-        far, profiles = (each.compute().numpy() for each in measures)
-        rows += [{"model": "toy", "weights": weights, **row}
-                 for row in page.statistics(far, divergences(profiles), layers)]  # fmt: skip
-    merged = [{"model": "toy", "way": way, "saved": 6, "share": 0.5, "draw": draw,
-               "value": (0.3 if holds and way == ALIKE else 1.0) + 0.05 * noise.normal()}
-              for way in (ALIKE, AT_RANDOM, ANY)
-              for draw in range(1 if way == ALIKE else 5)]  # fmt: skip
-    return page.claims(pd.DataFrame(rows), pd.DataFrame(merged))
+    page: dict = {"np": np, "entr": entr}
+    for first in ("def divergence(", "def profile("):
+        exec(cell("51", first), page)
+    found, special = {}, np.arange(10) == 9
+    for name, maps in zip(weights, (shared if holds else drawn, drawn), strict=True):
+        every = torch.cat(maps, 1).double().numpy()
+        apart = sum(map(page["divergence"], every)) / 160
+        near = sum(page["profile"](each, special) for each in every) / 160
+        found["firefox-en-pt", name] = apart, page["divergence"](near[:, None]), layer
+    ways = sharing_maps.ALIKE, sharing_maps.RANDOM, sharing_maps.ANY
+    merged = [{"model": "firefox-en-pt", "way": way, "saved": 6, "share": 0.5, "draw": draw,
+               "value": (0.3 if holds and way == ways[0] else 1.0) + 0.05 * noise.normal()}
+              for way in ways for draw in range(1 if way == ways[0] else 5)]  # fmt: skip
+    given = {"models": ["firefox-en-pt"], "saved": ["firefox-en-pt"], "text": "toy", "draws": 5,
+             "held": 60, "sentences": 16, "found": found, "TRAINED": weights,
+             "over_seeds": over_seeds, "resampled_mean": resampled_mean,
+             "sharing_maps": sharing_maps}  # fmt: skip
+    exec(cell("51", "def contrasts("), page)
+    given |= {"merged": pd.DataFrame(merged), "contrasts": page["contrasts"]}
+    return list(_claimed("51", ran("51", "layers = []", **given)["summary"]))
 
 
 def _graphs(weights, effect) -> pd.DataFrame:

@@ -63,6 +63,12 @@ CHANGES = (
     ("46", "size(x - x.mean(0)) / size(x)", "size(x - x.mean(1, keepdims=True)) / size(x)"),
     ("46", "np.abs(x).sum(1).max()", "np.abs(x).sum(1).mean()"),
     ("46", "y - y.mean(1)", "y - y.mean(2, keepdims=True)"),
+    ("50", "for offset in (-1, 1, 0)", "for offset in (1, -1, 0)"),
+    ("50", "(v @ w).norm(dim=-1)", "v.norm(dim=-1)"),
+    ("50", '[0] == "P"', '[0] == "L"'),
+    ("51", "(maps[head] + maps[head:]) / 2", "(maps[head] + maps[head:])"),
+    ("51", ".clip(0) / np.log(2)", ".clip(0)"),
+    ("51", "bins == bin", "bins == bin + 1"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )

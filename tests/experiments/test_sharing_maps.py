@@ -1,0 +1,121 @@
+"""Sharing maps: who is grouped with whom, and a model whose heads are twins."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from headbook.experiments.sharing_maps import (
+    ALIKE,
+    ANY,
+    LEAST,
+    RANDOM,
+    REDUNDANT,
+    alike,
+    at_random,
+    compared,
+    mixing,
+    redundant,
+    settings,
+    sharing,
+)
+from headbook.looking.effects import effects
+from headbook.looking.load import load
+from headbook.models.gates import all_heads, closed
+from headbook.types import HeadId, Kind
+
+LAYERS = np.array([0, 0, 0, 1, 1, 1])
+HEADS = [HeadId(Kind.ENCODER, int(layer), at % 3) for at, layer in enumerate(LAYERS)]
+DISTANCES = np.array([
+    [0, 1, 4, 0.1, 5, 5], [1, 0, 5, 5, 5, 5], [4, 5, 0, 5, 5, 5],
+    [0.1, 5, 5, 0, 3, 7], [5, 5, 5, 3, 0, 2], [5, 5, 5, 7, 2, 0],
+])  # fmt: skip
+
+
+def test_the_closest_heads_of_one_layer_are_joined_first() -> None:
+    """Heads 0 and 3 are nearest of all and stay apart: they are of different layers."""
+    assert alike(DISTANCES, LAYERS, 0) == [[0], [1], [2], [3], [4], [5]]
+    assert alike(DISTANCES, LAYERS, 1) == [[0, 1], [2], [3], [4], [5]]
+    assert alike(DISTANCES, LAYERS, 2) == [[0, 1], [2], [3], [4, 5]]
+    # average linkage: 2 is 4.5 from {0, 1}, 3 is 5 from {4, 5}
+    assert alike(DISTANCES, LAYERS, 3) == [[0, 1, 2], [3], [4, 5]]
+    assert alike(DISTANCES, LAYERS, 4) == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_random_groups_are_as_many_and_as_large_in_every_layer() -> None:
+    groups = alike(DISTANCES, LAYERS, 3)
+    drawn = [at_random(groups, LAYERS, np.random.default_rng(seed)) for seed in range(9)]
+    for each in drawn:
+        assert sorted(head for group in each for head in group) == [0, 1, 2, 3, 4, 5]
+        sizes = [sorted(len(g) for g in each if LAYERS[g[0]] == layer) for layer in (0, 1)]
+        assert sizes == [[3], [1, 2]]
+        assert all(len(set(LAYERS[group])) == 1 for group in each)
+    assert len({str(each) for each in drawn}) > 1
+
+
+def test_the_head_in_the_middle_of_a_group_stays() -> None:
+    assert redundant([[0, 1, 2], [3, 4, 5]], DISTANCES) == [1, 2, 3, 5]
+
+
+def test_a_group_has_the_mean_map() -> None:
+    found = mixing([[0, 2], [1], [3], [4], [5]], HEADS)
+    torch.testing.assert_close(found[0], torch.tensor([[0.5, 0, 0.5], [0, 1, 0], [0.5, 0, 0.5]]))
+    torch.testing.assert_close(found[1], torch.eye(3))
+
+
+def test_every_way_saves_as_many_maps() -> None:
+    network = load("firefox-en-pt").network
+    ways = list(settings(network, HEADS, DISTANCES, [2], 3, np.arange(6.0)))
+    assert [way for way, *_ in ways].count(RANDOM) == [way for way, *_ in ways].count(ANY) == 3
+    assert {way for way, *_ in ways} == {ALIKE, REDUNDANT, LEAST, RANDOM, ANY}
+    for way, count, _, intervention in ways:
+        given = intervention.args[1]
+        if way in (ALIKE, RANDOM):
+            assert len(HEADS) - len(given) == count
+        else:
+            assert len(given) == count
+    assert next(i.args[1] for way, _, _, i in ways if way == LEAST) == HEADS[:2]
+
+
+@pytest.fixture
+def sentences() -> list[str]:
+    return ["The cat sat on the mat .", "Where did all of the heads go ?"]
+
+
+@pytest.mark.parametrize("name", ["minilm", "firefox-en-pt"])
+def test_heads_alone_in_their_groups_change_nothing_and_others_something(
+    name: str, sentences: list[str]
+) -> None:
+    model = load(name)
+    heads = [head for head in all_heads(model.network) if head.kind is Kind.ENCODER]
+    alone, paired = [[at] for at in range(len(heads))], [[0, 1], *([at] for at in range(2, 9))]
+    ways: list[Callable] = [lambda: sharing(model.network, alone, heads),
+                            lambda: sharing(model.network, paired, heads)]  # fmt: skip
+    nothing, something = effects(model, model.batches(sentences), ways).added.abs().amax(1)
+    assert nothing < 1e-5 < something
+
+
+def test_twins_share_their_map_at_no_cost(sentences: list[str]) -> None:
+    """Two heads with the same queries and keys have one map; sharing it is no change."""
+    model = load("firefox-en-pt")
+    block = next(block for _, layer, block in model.network.attentions() if layer == 0)
+    for part in (block.query, block.key):
+        width = part.weight.shape[0] // block.heads
+        with torch.no_grad():
+            part.weight[width : 2 * width] = part.weight[:width]
+            part.bias[width : 2 * width] = part.bias[:width]
+    heads = [head for head in all_heads(model.network) if head.kind is Kind.ENCODER]
+    ways: list[Callable] = [lambda: sharing(model.network, [[0, 1]], heads),
+                            lambda: closed(model.network, [heads[1]])]  # fmt: skip
+    shared, removed = effects(model, model.batches(sentences), ways).added.abs().amax(1)
+    assert shared < 1e-4 < removed
+
+
+def test_a_table_has_a_row_for_every_way_and_draw(sentences: list[str]) -> None:
+    """Grouping by a distance of 1 between all heads saves as many maps as asked, at a cost."""
+    model = load("firefox-en-pt")
+    found = compared(model, sentences, 1 - np.eye(48), [24], draws=2)
+    ways = found["way"].value_counts().to_dict()
+    assert ways == {ALIKE: 1, REDUNDANT: 1, RANDOM: 2, ANY: 2}
+    assert (found["share"] == 0.5).all() and (found["value"] > 0).all()
