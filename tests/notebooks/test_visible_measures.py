@@ -42,6 +42,9 @@ CHANGES = (
     ("17", "np.log(-LOW / HIGH)", "np.log(HIGH / -LOW)"),
     ("19", "np.mean([decoder, cross])", "np.mean([encoder, cross])"),
     ("19", "cross[high].mean()", "cross[low].mean()"),
+    ("52", "layer @ below", "below @ layer"),
+    ("52", "(at + 1, top), (at, low)", "(at + 1, low), (at, top)"),
+    ("52", "1 - unit[0] @ each", "unit[0] @ each"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )
