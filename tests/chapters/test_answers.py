@@ -26,9 +26,6 @@ OF_EVERY_PAGE = {"verdicts", "measured_again"}
 OF_CLAIMS = {
     ("48_length", "length-full-quadratic", "full"): "time_full_estimate",
     ("49_binding", "binding-affine-nearest", "minilm"): "minilm_nearest_estimate",
-    ("52_through_the_layers", "rollout-blank-out", "firefox-en-pt"): (
-        "firefox_en_pt_translation_blank_released_rollout_2_estimate"
-    ),
 }
 """Facts that are the interval of a published claim."""
 

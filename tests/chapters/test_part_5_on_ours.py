@@ -20,14 +20,13 @@ OURS = ["mixture-fr-256-masked"]
 SMALL = {
     50: {"sentences": 8},
     51: {"sentences": 4},
-    52: {"sentences": 2},
     54: {"sentences": 30},
     55: {"sentences": 60},
     57: {"sentences": 2, "pairs": 1},
     58: {"sentences": 3},
     61: {"corpus": "planted", "seeds": 2, "train": 12, "sentences": 6},
 }
-NAMED = {page: SMALL[page] for page in (50, 52, 54, 57, 58, 61)}
+NAMED = {page: SMALL[page] for page in (50, 54, 57, 58, 61)}
 """Pages that run on a model that a reader names."""
 
 
@@ -53,7 +52,7 @@ def test_a_young_model_is_no_evidence_for_or_against_a_work():
     """Its published rows are of its own corpus, and the gate for convergence is closed to each."""
     rows = scorecard.tidy(paths.RESULTS)
     own = rows[rows["model"].isin(OURS) & rows["study"].str.startswith("5")]
-    assert {int(study[:2]) for study in own["study"]} >= {50, 51, 52, 54, 55, 57, 58, 59}
+    assert {int(study[:2]) for study in own["study"]} >= {50, 51, 54, 55, 57, 58, 59}
     assert set(own["outcome"]) == {Outcome.CLOSED} and set(own["corpus"]) == {"mixture-fr"}
     assert own["closed"].str.contains("converged|present|diagnostic").all()
     tuned = rows[rows["model"].isin(OURS) & (rows["study"] == "61_fine_tuning")]

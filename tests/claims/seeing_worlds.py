@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from claims.planted_heads import PARALLEL, _claimed, cell, ran
+from claims.planted_heads import PARALLEL, cell, claimed, ran
 from scipy.special import entr
 
 from headbook.chapters.seeing import _explained as explained
@@ -26,7 +26,6 @@ from headbook.chapters.seeing import (
     languages_and_bias,
     read_off_attention,
     syntax_and_meaning,
-    through_the_layers,
     which_words_align,
 )
 from headbook.chapters.seeing._classifiers import Outputs
@@ -55,10 +54,10 @@ from headbook.chapters.your_own_model import _retrained, _tuning_claims
 from headbook.corpora.batches import EOS, Batch
 from headbook.corpora.winobias import MALE, Case, Version
 from headbook.experiments import sharing_maps
+from headbook.experiments import through_layers as following
 from headbook.heads.alignment import Step
 from headbook.heads.measure import RatioSums
 from headbook.heads.random_head import random_heads
-from headbook.looking.attention_graph import AttentionGraph
 from headbook.looking.effects import Effects
 from headbook.models.capture import Point
 from headbook.models.gates import all_heads
@@ -122,7 +121,7 @@ def looks(holds: bool) -> list:
     asked = np.array([[asks.sum()] * len(page["KINDS"]) + [tokens]] * count)
     whose = {"model": "firefox-en-pt", "text": PARALLEL, "sentences": count}
     given = {"measured": [(whose, hits, asked)], "anew": anew, "nulls": 1, "KINDS": page["KINDS"]}
-    return list(_claimed("50", ran("50", "KEYS = [", **given)["summary"]))
+    return list(claimed("50", ran("50", "KEYS = [", **given)["summary"]))
 
 
 def alike(holds: bool) -> list:
@@ -151,57 +150,40 @@ def alike(holds: bool) -> list:
              "sharing_maps": sharing_maps}  # fmt: skip
     exec(cell("51", "def contrasts("), page)
     given |= {"merged": pd.DataFrame(merged), "contrasts": page["contrasts"]}
-    return list(_claimed("51", ran("51", "layers = []", **given)["summary"]))
+    return list(claimed("51", ran("51", "layers = []", **given)["summary"]))
 
 
-def _graphs(weights, effect) -> pd.DataFrame:
-    """Page 52 on graphs of drawn weights, [layer head query key], and an effect of each word."""
-    page, rows = through_the_layers, []
-    for state, form, sentence in product((page.AS_IS, page.REDRAWN), (page.WORDS, page.POOLED),
-                                         range(10)):  # fmt: skip
-        tokens = torch.arange(7)
-        given = weights(sentence + 1000 * (state == page.REDRAWN))
-        graph = AttentionGraph(Kind.ENCODER, {Kind.ENCODER: list(given)}, tokens, tokens,
-                               form == page.POOLED)  # fmt: skip
-        methods = {page.RAW: graph.raw(), page.ROLLOUT: graph.rollout(),
-                   page.NEAR: graph.nearness()}  # fmt: skip
-        if form == page.POOLED and state == page.AS_IS:
-            methods[page.FLOW] = graph.flow()
-        wanted = effect(methods, sentence) if state == page.AS_IS else None
-        if wanted is None:
-            wanted = _drawn(*methods[page.RAW][0].shape, seed=sentence + 77).double()
-        for name, layers in methods.items():
-            for layer, score in enumerate(layers, start=1):
-                both = torch.stack([wanted, score.double()], dim=1)
-                rho = page.agreement(both, graph.seen)[0, 1]
-                rows.append({"model": "minilm", "form": form, "weights": state, "layer": layer,
-                             "effect": page.BLANK, "among": page.ALL, "method": name,
-                             "sentence": sentence, "value": rho})  # fmt: skip
-    return page.claims(pd.DataFrame(rows))
+def _graphs(effect) -> list:
+    """Page 52 on weights drawn for three layers, and an effect of each word: of the scores, or its
+    own where there is none; weights drawn anew have nothing to do with the effect."""
+    words, rows = np.arange(7), []
+    every, others = np.ones((1, 7), bool), ~np.eye(7, dtype=bool)
+    outputs = {following.WORD: (np.eye(7), others), following.VECTOR: (every / 7, every)}
+    for state, form, at in product(("released", "drawn anew"), outputs, range(10)):
+        seed = at + 1000 * (state == "drawn anew")
+        weights = (4 * _drawn(3, 1, 7, 7, seed=seed)).softmax(-1).double().numpy()
+        asks, counted = outputs[form]
+        found = following.scores(list(weights), [], asks, words)
+        truth = _drawn(*asks.shape, seed=at + 77).numpy()
+        if state == "released" and effect:
+            truth = effect(found) + 0.002 * _drawn(7, seed=at).numpy()
+        rows += [{"model": "minilm", "form": form, "weights": state, "effect": "blank-out",
+                  "among": "other words" if form == following.WORD else "all words",
+                  "method": method, "layer": layer, "sentence": at,
+                  "value": following.agreement(score, truth, counted)}
+                 for method, layers in found.items()
+                 for layer, score in enumerate(layers, start=1)]  # fmt: skip
+    return list(claimed("52", ran("52", "def over_", each=pd.DataFrame(rows))["summary"]))
 
 
-def through_layers(holds: bool) -> pd.DataFrame:
+def through_layers(holds: bool) -> list:
     """Words that matter as weights bring them through three layers, or by an order of their own."""
-
-    def weights(seed: int) -> torch.Tensor:
-        return (4 * _drawn(3, 1, 7, 7, seed=seed)).softmax(-1).double()
-
-    def effect(methods: dict, seed: int) -> torch.Tensor | None:
-        return methods[through_the_layers.ROLLOUT][-1] + 0.002 * _drawn(7, seed=seed).double()
-
-    return _graphs(weights, effect if holds else lambda *_: None)
+    return _graphs((lambda found: found["rollout"][-1]) if holds else None)
 
 
-def first_layer(holds: bool) -> pd.DataFrame:
+def first_layer(holds: bool) -> list:
     """Words that matter as the first layer's weights say, or by an order of their own."""
-
-    def weights(seed: int) -> torch.Tensor:
-        return (4 * _drawn(3, 1, 7, 7, seed=seed)).softmax(-1).double()
-
-    def effect(methods: dict, seed: int) -> torch.Tensor:
-        return methods[through_the_layers.RAW][0]
-
-    return _graphs(weights, effect if holds else lambda *_: None)
+    return _graphs((lambda found: found["raw weights"][0]) if holds else None)
 
 
 def aligned(holds: bool) -> list:

@@ -20,8 +20,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from claims.planted_heads import _claimed as claimed
-from claims.planted_heads import ran
+from claims.planted_heads import claimed, ran
 from claims.simulated import Row, labels, ledger
 from torch import nn
 

@@ -10,12 +10,9 @@ from tiny_hugging import bart, bert, gpt2, save
 
 import headbook as hb
 from headbook.artefacts.texts import Text
-from headbook.looking.attention_graph import attention_graph, input_words
 from headbook.looking.importance import by_gradient
-from headbook.looking.influence import Outputs, blank_out, input_gradients
 from headbook.looking.measured import measured
 from headbook.looking.page import page
-from headbook.types import Kind
 
 
 @pytest.mark.parametrize(
@@ -50,19 +47,3 @@ def test_a_family_is_measured_and_shown(
     assert len(hb.roles(heads, held=False)) > 0
     html = page(model, text, heads, "heads.csv")
     assert "</html>" in html and all(f'"kind": "{kind}"' in html for kind in kinds)
-
-
-@pytest.mark.parametrize(("made", "kind"), [(bert, Kind.ENCODER), (gpt2, Kind.DECODER)])
-def test_a_model_of_transformers_is_followed(made, kind, sample: Text, tmp_path: Path):
-    text = replace(sample, sentences=sample.sentences[:2], trees=sample.trees[:2])
-    save(made(), text.sentences, tmp_path)
-    model = hb.load(tmp_path)
-    (batch,) = model.batches([text.sentences[1]])
-    outputs, words = Outputs(model, kind), input_words(kind, batch)
-    changed, slopes = (each(outputs, batch, words) for each in (blank_out, input_gradients))
-    graph = attention_graph(model.network, kind, batch)
-    hidden = ~graph.seen
-    assert hidden.any() == (kind is Kind.DECODER)
-    rows = changed[graph.outputs][:, graph.inputs], slopes[graph.outputs][:, graph.inputs]
-    for found in (*rows, *graph.rollout(), *graph.flow()):
-        assert not found[hidden].any() and (found[graph.own] > 0).all()

@@ -69,6 +69,9 @@ CHANGES = (
     ("51", "(maps[head] + maps[head:]) / 2", "(maps[head] + maps[head:])"),
     ("51", ".clip(0) / np.log(2)", ".clip(0)"),
     ("51", "bins == bin", "bins == bin + 1"),
+    ("52", "layer @ below", "below @ layer"),
+    ("52", "(at + 1, top), (at, low)", "(at + 1, low), (at, top)"),
+    ("52", "1 - unit[0] @ each", "unit[0] @ each"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )

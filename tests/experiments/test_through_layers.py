@@ -1,0 +1,112 @@
+"""Rollout and flow on graphs small enough to follow by hand; effects of words against loops."""
+
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+
+import headbook as hb
+from headbook.experiments import through_layers as through
+from headbook.models.loaded import Loaded
+
+LOW = np.array([[0.6, 0.4, 0.0], [0.0, 1.0, 0.0], [0.5, 0.0, 0.5]])
+HIGH = np.array([[0.5, 0.5, 0.0], [0.0, 0.7, 0.3], [0.2, 0.2, 0.6]])
+WORDS = np.arange(3)
+
+
+@pytest.fixture(scope="module")
+def ours() -> Loaded:
+    return hb.load("tatoeba-de-128-more-updates")
+
+
+@pytest.fixture
+def translated(ours: Loaded):
+    """One short sentence with a translation, and the places of its words."""
+    batch = ours.batches(["She reads a book."], ["Sie liest ein Buch."])[0]
+    return batch, (batch.source_mask & ~batch.source_boundary)[0].numpy().nonzero()[0]
+
+
+def test_rollout_and_flow_of_three_tokens_by_hand():
+    first, second = through.rollout([LOW, HIGH])
+    assert np.array_equal(first, LOW)
+    assert second[0] == pytest.approx([0.3, 0.7, 0.0])
+    assert second[2] == pytest.approx([0.42, 0.28, 0.3])
+    # Token 0 reaches 1 over 0 and 1: min(.5, .4) + .5; token 2 reaches 0 over 0 and 2.
+    assert through.flow([LOW, HIGH], np.eye(3)[0], WORDS) == pytest.approx([0.5, 0.9, 0.0])
+    assert through.flow([LOW, HIGH], np.eye(3)[2], WORDS) == pytest.approx([0.7, 0.4, 0.5])
+    assert through.flow([LOW], np.eye(3)[2], WORDS) == pytest.approx(LOW[2])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_flow_is_that_of_networkx(seed: int):
+    noise = np.random.default_rng(seed)
+    layers = [each / each.sum(1, keepdims=True) for each in noise.random((4, 5, 5)) ** 4]
+    asks = noise.dirichlet(np.ones(5))
+    pipes = nx.DiGraph()
+    for at, layer in enumerate(layers):
+        for (top, low), width in np.ndenumerate(layer):
+            pipes.add_edge((at + 1, top), (at, low), capacity=width)
+    for top, width in enumerate(asks):
+        pipes.add_edge("asks", (4, top), capacity=width)
+    expected = [nx.maximum_flow_value(pipes, "asks", (0, word)) for word in range(5)]
+    assert through.flow(layers, asks, np.arange(5)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_translation_reads_half_of_the_encoders_top():
+    own, cross = [np.stack([LOW])], [np.array([[[0.2, 0.8, 0.0], [0.0, 0.0, 1.0]]])]
+    found = through.scores(own, cross, np.eye(2), WORDS)
+    top = (LOW + np.eye(3)) / 2
+    assert found["rollout"][0] == pytest.approx(cross[0][0] @ top / 2)
+    assert found["raw weights"][0] == pytest.approx(cross[0][0])
+    assert (found["flow"][0] >= found["rollout"][0] - 1e-7).all()
+    assert found["nearness"][0][1] == pytest.approx([-1 / 2, -1 / 6, -1 / 6])
+
+
+def test_blank_out_replaces_one_word_and_reads_what_moved(ours: Loaded, translated):
+    batch, words = translated
+    found = through.blank_out(ours, batch, through.TRANSLATION, words)
+    whole = ours.network(batch).softmax(-1)
+    for column, place in enumerate(words.tolist()):
+        ids = batch.source.clone()
+        ids[0, place] = ours.unknown
+        moved = ours.network(replace(batch, source=ids)).softmax(-1)
+        expected = (whole - moved).abs().sum(-1)[0] / 2
+        assert found[:, column].tolist() == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_the_gradient_of_a_prediction_is_that_of_small_steps(ours: Loaded, translated):
+    (batch, words), network = translated, ours.network.double()
+    try:
+        found = through.input_gradients(ours, batch, through.TRANSLATION, words)
+        wanted = network(batch)[0, 2].argmax()
+
+        def read(step: torch.Tensor) -> torch.Tensor:
+            hook = network.source.tokens.register_forward_hook(lambda *given: given[2] + step)
+            said = network(batch).log_softmax(-1)[0, 2, wanted]
+            hook.remove()
+            return said
+
+        slopes = []
+        for dimension in range(network.config.width):
+            moved = torch.zeros(1, batch.source.shape[1], network.config.width).double()
+            moved[0, words[1], dimension] = 1e-5
+            slopes.append((read(moved) - read(-moved)).item() / 2e-5)
+        assert float(found[2, 1]) == pytest.approx(float(np.linalg.norm(slopes)), rel=1e-3)
+    finally:
+        ours.network.float()
+
+
+def test_agreement_is_the_mean_over_outputs_and_zero_where_nothing_is_ranked():
+    effect = np.array([[1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0]])
+    score, counted = np.array([[1.0, 3.0, 5.0, 0.0], [1.0] * 4]), np.ones((2, 4), bool)
+    counted[0, 3] = False
+    assert through.agreement(score, effect, counted) == pytest.approx(0.5)
+
+
+def test_a_released_translator_has_its_three_outputs():
+    model, sentences = hb.load("firefox-en-pt"), ["He has a good relationship with them."]
+    for output, layers in ((through.WORD, 6), (through.VECTOR, 6), (through.TRANSLATION, 2)):
+        found = through.in_text(model, sentences, output, "blank-out", "drawn anew")
+        assert found["layer"].max() == layers and found["value"].between(-1, 1).all()
