@@ -254,7 +254,7 @@ def page_11(so: bool) -> Iterator[Row]:
     given = {"measured": [(reading().model, None, answered(so), given, _whose())]}
     summary = ran("11", "def shares(", **given)["summary"]
     values = dict(zip(summary["question"], summary["value"], strict=True))
-    for row in _claimed("11", summary):
+    for row in claimed("11", summary):
         role = ledger().claim(row["claim"]).role
         shut = role is not None and not values[f"{role} heads"]
         yield {**row, "closed": "present" if shut else ""}
@@ -264,7 +264,7 @@ def _whose() -> dict[str, object]:
     return {"model": "firefox-en-pt", "text": PARALLEL, "sentences": len(reading().trees)}
 
 
-def _claimed(page: str, summary: pd.DataFrame) -> Iterator[Row]:
+def claimed(page: str, summary: pd.DataFrame) -> Iterator[Row]:
     """The row of the summary that each of the page's claims points at."""
     for claim in ledger().claims:
         if claim.study.startswith(page) and claim.value:
@@ -337,7 +337,7 @@ def page_15(so: bool) -> Iterator[Row]:
     asked = np.concatenate([beside, answers.asked, there], -1)
     chance = found["rare_chance"][0][..., 1:]
     given = {"counts": [(_whose(), True, answers, right, asked, chance)]}
-    yield from _claimed("15", ran("15", "def roles(", **given)["summary"])
+    yield from claimed("15", ran("15", "def roles(", **given)["summary"])
 
 
 def page_16(so: bool) -> Iterator[Row]:

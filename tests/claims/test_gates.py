@@ -9,7 +9,7 @@ from published import plant
 from headbook import tables
 from headbook.claims.gates import closed, parsed, weak
 from headbook.claims.ledger import Claim, Gate, load
-from headbook.claims.published import Evidence, harmless, restated, untrained
+from headbook.claims.published import ON_VALIDATION, Evidence, harmless, restated, untrained
 from headbook.claims.rule import Comparison, Rule
 from headbook.types import UserError
 
@@ -212,9 +212,10 @@ def test_harmless_counts_what_is_shown_and_what_is_not_excluded():
 
 
 def test_a_measure_restated_after_publication_is_read_from_the_table_of_heads(evidence):
-    heads = {"kind": ["encoder", "encoder", "cross"], "model": MODEL, "change": [0.0, -9.0, -9.0],
-             "low": [-0.1, -9.1, -9.1], "high": [0.1, -8.9, -8.9], "whole_bleu": 30.0}  # fmt: skip
-    known = evidence("20_one_head_out", "heads", heads)
-    found = restated("michel-t1-few-significant", known)
+    blocks = {"choice": [ON_VALIDATION, ON_VALIDATION, "other"], "model": MODEL,
+              "change": [0.0, -9.0, -9.0], "low": [-0.1, -9.1, -9.1], "high": [0.1, -8.9, -8.9],
+              "whole_bleu": 30.0}  # fmt: skip
+    known = evidence("21_one_head_left", "blocks", blocks)
+    found = restated("michel-t5-one-head-suffices", known)
     assert [found[MODEL][end] for end in ("value", "low", "high")] == [0.5, 0.5, 0.5]
     assert restated("a-claim", known) == {}

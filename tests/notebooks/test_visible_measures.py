@@ -42,6 +42,9 @@ CHANGES = (
     ("17", "np.log(-LOW / HIGH)", "np.log(HIGH / -LOW)"),
     ("19", "np.mean([decoder, cross])", "np.mean([encoder, cross])"),
     ("19", "cross[high].mean()", "cross[low].mean()"),
+    ("20", "w_o[:, :size] = 0", "w_o[:, size : 2 * size] = 0"),
+    ("20", "(np.array(nats[1:]) - nats[0])", "(np.array(nats[1:]) + nats[0])"),
+    ("20", "- nats[0]).sum(1)", "- nats[0]).max(1)"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )

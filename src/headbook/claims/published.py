@@ -190,8 +190,6 @@ EQUIVALENT = 0.01
 def restated(claim: str, evidence: Evidence) -> dict[str, dict[str, float]]:
     """The number of a claim whose measure was restated after publication, by model."""
     match claim:
-        case "michel-t1-few-significant":
-            table = evidence.rows("20_one_head_out", "heads", kind="encoder")
         case "michel-t5-one-head-suffices":
             table = evidence.rows("21_one_head_left", "blocks", choice=ON_VALIDATION)
         case _:

@@ -5,11 +5,7 @@ import pandas as pd
 from headbook.artefacts.masked import Masked
 from headbook.artefacts.model import Heads
 from headbook.chapters.sixteen._curves import SIGNIFICANT
-from headbook.statistics import holm
 from headbook.training.paired import enough, paired
-
-FEWEST = 8
-"""Heads of which a share is told: as many are significant in Michel et al. 2019, Table 1."""
 
 
 def head_columns(heads: Heads) -> pd.DataFrame:
@@ -40,20 +36,3 @@ def compared(found: Masked) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows).assign(whole_bleu=float(found.bleu[0]))
-
-
-def improving(heads: pd.DataFrame) -> tuple[float, float, float]:
-    """Of the heads whose removal changes BLEU significantly after Holm, the share that it helps.
-
-    Its interval is of what the test sentences leave open: heads that are significant before Holm
-    alone are counted in at the low end where they are missed, at the high end where they are not.
-    `heads` has the columns change and p. NaN for fewer heads than FEWEST.
-    """
-    helps = heads["change"] > 0
-    sure = holm(heads["p"]) < SIGNIFICANT
-    perhaps = (heads["p"] < SIGNIFICANT) & ~sure
-    count, gained = int(sure.sum()), int((sure & helps).sum())
-    if count < FEWEST:
-        return float("nan"), float("nan"), float("nan")
-    more, less = int((perhaps & helps).sum()), int((perhaps & ~helps).sum())
-    return gained / count, gained / (count + less), (gained + more) / (count + more)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from headbook import tables as published
 from headbook.artefacts.released_masked import Mask, ReleasedMasked
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.results import published
 from headbook.chapters.sixteen._released import (
     STUDENTS,
     Subject,
@@ -24,7 +24,6 @@ from headbook.chapters.sixteen._released import (
     whole,
 )
 from headbook.chapters.tables import claims_table
-from headbook.claims.gates import RELEASED
 from headbook.claims.ledger import load as ledger
 from headbook.claims.published import EQUIVALENT, harmless
 from headbook.pruning.ranking import keep_one
@@ -265,7 +264,7 @@ def alone(tables: Tables) -> float:
     of its heads, of page 20; NaN where that has not been measured."""
     rows = tables["released"].query("kind == 'encoder'")
     worst = rows.loc[rows["change"].idxmin()]
-    singles = published("20_one_head_out", RELEASED).tables["released"]
+    singles = published.typed("20", "heads")
     for name in ("model", "kind", "layer"):
         singles = singles[singles[name] == worst[name]]
     return float(of_tests(singles)["change"].min())
