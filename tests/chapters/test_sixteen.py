@@ -11,16 +11,13 @@ import torch
 
 from headbook.artefacts.released_masked import ReleasedMasked, ReleasedMaskedRun
 from headbook.chapters.sixteen import _released as shared
-from headbook.chapters.sixteen import one_head_left
 from headbook.chapters.sixteen import pruning_by_importance as pruning
 from headbook.chapters.sixteen._released import (
     Subject,
     bleu_changes,
-    head_columns,
     losses_added,
     named,
 )
-from headbook.chapters.sixteen.one_head_left import best
 from headbook.chapters.tables import claims_table
 from headbook.claims.ledger import load as ledger
 from headbook.claims.scorecard import checked
@@ -141,46 +138,6 @@ def test_losses_added_where_there_are_no_references() -> None:
 # ------------------------------------------------------------------ pages
 
 
-def test_page_21_chooses_on_other_sentences(pretended: Subject) -> None:
-    tables = one_head_left.compute(
-        one_head_left.Parameters(heads=(), tested=SENTENCES), pretended.store
-    )
-    blocks = tables["released"].set_index(["kind", "layer"])
-    assert blocks.loc[("cross", 1), "head"] == 6 and blocks.loc[("encoder", 5), "head"] == 7
-    # All others are alike, so the first stays; the two special heads stay, so nothing is lost.
-    assert (blocks["change"] == 0).all() and set(blocks["head"]) == {1, 6, 7}
-    assert tables["at_once"]["heads_left"].tolist() == [6 + 16, 48 + 2, 8]
-    checked(ledger(), tables["claims"], "21_one_head_left", "test")
-    assert one_head_left.facts(tables)["en_blocks"] == "8"
-
-
-def test_page_21_tells_two_models_apart(pretended: Subject) -> None:
-    """The second's fourth encoder layer breaks down; the first's facts and the paper's stay."""
-    first = one_head_left.compute(
-        one_head_left.Parameters(heads=(), tested=SENTENCES), pretended.store
-    )
-    second = {name: table.assign(model="firefox-pt-en") for name, table in first.items()}
-    rows = second["released"]
-    rows.loc[(rows["kind"] == "encoder") & (rows["layer"] == 4), "change"] = -9.0
-    both = {name: pd.concat([first[name], second[name]], ignore_index=True) for name in first}
-    facts, alone = one_head_left.facts(both), one_head_left.facts(first)
-    assert facts == facts | alone
-    assert (facts["en_encoder_worst"], facts["pt_encoder_worst"]) == ("0.00", "−9.00")
-    assert (facts["pt_encoder_worst_layer"], facts["pt_encoder_lower"]) == ("4", "0.00")
-    assert facts["pt_encoder_alone"] == "−2.95"  # of page 20, the fourth layer of pt→en
-    drawn = one_head_left.drawn(both).set_index(["model", "block"])["paper"]
-    assert drawn["Firefox en→pt", "encoder, layer 1"] == -1.96
-    assert drawn["Firefox en→pt", "cross-attention, layer 2"] == -18.89
-    assert drawn["Firefox pt→en"].isna().all()
-    assert one_head_left.mapped(both, "firefox-pt-en")["model"].unique() == ["firefox-pt-en"]
-
-
-def test_the_best_head_is_the_one_whose_block_loses_least() -> None:
-    added = np.arange(64)[::-1].astype(float)
-    own = head_columns(HEADS).assign(own_added=added)
-    assert {head.head for head in best(HEADS, own).values()} == {7}
-
-
 def test_page_22_orders_and_levels(pretended: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     scores = {
         kind: torch.tensor(
@@ -234,7 +191,7 @@ def test_importance_is_the_gradient_by_the_gates(subject: Subject) -> None:
 OURS = "mixture-fr-256"
 
 
-@pytest.mark.parametrize("page", [one_head_left, pruning])
+@pytest.mark.parametrize("page", [pruning])
 def test_a_page_reads_a_model_trained_here(page, tmp_path: Path) -> None:
     """From its published weights, on the bundled sentences, which need no corpus."""
     given = {"heads": ("L1H1", "decoder L6H8")} if page is not pruning else {}
@@ -296,7 +253,6 @@ def test_refused_in_one_line(
     german.languages = ("en", "de")
     known = {"firefox-en-de": german, "minilm": SimpleNamespace()}
     monkeypatch.setattr(shared, "load", known.__getitem__)
-    left = one_head_left.Parameters(tested=5)
     for call, said in (
         (lambda: named(("L9H1",), HEADS), "no head 'L9H1'"),
         (lambda: subject.on_test(((),), 0), "tested is 0"),
@@ -305,7 +261,6 @@ def test_refused_in_one_line(
         (lambda: pruning.compute(pruning.Parameters(draws=-1), subject.store), "draws is -1"),
         (lambda: Subject.of("firefox-en-de", Store(tmp_path)), "en to de"),
         (lambda: Subject.of("minilm", Store(tmp_path)), "or a translation model trained here"),
-        (lambda: one_head_left.compute(left, subject.store), "leave heads empty"),
     ):
         with pytest.raises(UserError, match=said):
             call()

@@ -21,13 +21,12 @@ from headbook.chapters.importance_scores import ABLATION, CONFIDENCE, IMPORTANCE
 from headbook.chapters.sixteen import (
     _said,
     do_measures_agree,
-    one_head_left,
     pruning_by_importance,
     what_pruning_buys,
     when_heads_become_important,
 )
 from headbook.chapters.sixteen._curves import Scored, curve
-from headbook.chapters.sixteen._released import Subject, bleu_changes, head_columns
+from headbook.chapters.sixteen._released import Subject
 from headbook.chapters.tables import claim_row
 from headbook.experiments import heads_out
 from headbook.pruning.hard_concrete import CONSTANTS, HardConcrete, Source
@@ -188,10 +187,22 @@ def page_21(so: bool) -> Iterator[Row]:
     lost = [0.0 if so and at % 2 else 0.05 if so else 0.1 for at in range(len(blocks))]
     last = max(at for at, (kind, _) in enumerate(blocks) if kind is Kind.CROSS)
     lost[last] = 0.3 if so else 0.1
-    found = masks_of([1 - each for each in lost])
-    heads = [HeadId(kind, layer, 0) for kind, layer in blocks]
-    rows = pd.concat([head_columns(heads), bleu_changes(found)], axis=1)
-    yield from one_head_left._claims(SUBJECT, blocks, found, rows)
+    found = masks_of([1 - each for each in lost]).statistics
+    places = {"kind": [str(k) for k, _ in blocks], "layer": [1 + at for _, at in blocks]}
+    changes = heads_out.changes(found).assign(**places, model="firefox-en-pt", head="L1H1")
+    left = changes.assign(own_added=0.0)
+    given = {"published": lambda _, name: changes if name == "blocks" else None, "left": left}
+    given |= {
+        "tables": {"exception": []},
+        "tested": {},
+        "paired": paired,
+        "share_not_below": share_not_below,
+    }
+    page = ran("21", "def gone(", **given)
+    yield from claimed("21", page["summary"])
+    test = page["exception"](changes, changes["change"], found)
+    ends = {"value": test.difference, "low": test.low, "high": test.high}
+    yield claim_row("michel-t2-last-cross-exception", labels(), **ends)
 
 
 def damage(so: bool) -> dict[HeadId, float]:

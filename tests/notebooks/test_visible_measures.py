@@ -45,6 +45,8 @@ CHANGES = (
     ("20", "w_o[:, :size] = 0", "w_o[:, size : 2 * size] = 0"),
     ("20", "(np.array(nats[1:]) - nats[0])", "(np.array(nats[1:]) + nats[0])"),
     ("20", "- nats[0]).sum(1)", "- nats[0]).max(1)"),
+    ("21", "== block and each != name", "!= block and each != name"),
+    ("21", "each != name", "each == name"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )

@@ -1,4 +1,4 @@
-"""A translator without some of its heads, untrained: losses and BLEU of its test text (page 20).
+"""A translator without some of its heads, untrained: losses and BLEU of a test text (pages 20, 21).
 
 Michel et al. (2019, sections 3 and 4) close heads of a trained model and translate again. Each set
 is kept when it is done, so that an interrupted run goes on. Two hundred sentences of a released
