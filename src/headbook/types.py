@@ -17,7 +17,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, order=True)
 class HeadId:
-    """One head; layer and head count from zero, `label` counts from one as the papers do."""
+    """One head; layer and head count from zero, `label` counts from one: L6H5, cross L2H1."""
 
     kind: Kind
     layer: int
@@ -25,7 +25,8 @@ class HeadId:
 
     @property
     def label(self) -> str:
-        return f"{self.kind} L{self.layer + 1}h{self.head + 1}"
+        kind = "" if self.kind is Kind.ENCODER else f"{self.kind} "
+        return f"{kind}L{self.layer + 1}H{self.head + 1}"
 
 
 class UserError(Exception):

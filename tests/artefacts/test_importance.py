@@ -110,7 +110,7 @@ def test_closed_heads_score_0_and_move_the_others(model: TrainedModel, store: St
     [
         (ImportanceRun(5, 0, "tests"), "no part 'tests'"),
         (ImportanceRun(0, 0), "sentences is 0"),
-        (ImportanceRun(5, 0, closed=(HeadId(Kind.CROSS, 1, 0),)), "no head cross L2h1"),
+        (ImportanceRun(5, 0, closed=(HeadId(Kind.CROSS, 1, 0),)), "no head cross L2H1"),
         (ImportanceRun(5, 9), "no model was kept at update 9"),
     ],
 )

@@ -242,7 +242,7 @@ def test_what_is_no_penalty_is_refused_before_anything_is_trained(
 def test_a_head_the_model_lacks_leaves_no_run(base: TrainedModel) -> None:
     run = ControlRun(base.run, EVERYTHING, (HeadId(Kind.CROSS, 5, 0),), TRAINING)
     store = Store(base.folder.parents[1])
-    with pytest.raises(UserError, match="no head cross L6h1"):
+    with pytest.raises(UserError, match="no head cross L6H1"):
         control(base, run, store)
     assert not [path for path in (store.root / "control").glob("*/run.json")
                 if '"layer": 5' in path.read_text()]  # fmt: skip

@@ -166,7 +166,7 @@ def test_sentences_decide_the_key(student: FirefoxModel, tmp_path: Path) -> None
     [
         ((), (), ((),), "no sentences"),
         (SENTENCES, None, ((),), "references"),
-        (SENTENCES, REFERENCES, ((), (HeadId(Kind.DECODER, 0, 0),)), "no head decoder L1h1"),
+        (SENTENCES, REFERENCES, ((), (HeadId(Kind.DECODER, 0, 0),)), "no head decoder L1H1"),
     ],
 )
 def test_refused_in_one_line(

@@ -131,6 +131,6 @@ def test_nothing_to_time_is_refused(wrong: dict) -> None:
 
 def test_an_unknown_head_is_said(model: TrainedModel, tmp_path: Path) -> None:
     run = SpeedRun(((), (HeadId(Kind.CROSS, 7, 0),)), batches=(1,), tokens=1, rounds=1)
-    with pytest.raises(UserError, match="no head cross L8h1"):
+    with pytest.raises(UserError, match="no head cross L8H1"):
         speed(model, run, Store(tmp_path))
     assert not list(tmp_path.glob("*/*/run.json")) and len(all_heads(model.model())) == 12

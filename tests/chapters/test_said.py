@@ -8,7 +8,6 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from headbook.chapters.results import published
 from headbook.chapters.sixteen import _said
 from headbook.chapters.sixteen._said import (
     INFORMATION,
@@ -22,6 +21,7 @@ from headbook.chapters.sixteen._said import (
 )
 from headbook.corpora.batches import EOS, Batch
 from headbook.models.capture import Point
+from headbook.tables import typed
 from headbook.types import Kind, UserError
 
 TOKENS, KINDS, DIM = 600, 4, 8
@@ -127,8 +127,8 @@ def test_removal_on_no_such_sentences_is_one_line(ablated: int) -> None:
 
 def test_removal_as_published_is_that_of_each_head() -> None:
     student = published_removals("firefox-en-pt")
-    rows = published("20_one_head_out", "released").tables["released"]
-    own = rows.query("model == 'firefox-en-pt' and text == 'ntrex-pt'").set_index("label")
+    rows = typed("20", "heads")
+    own = rows.query("model == 'firefox-en-pt' and text == 'ntrex-pt'").set_index("head")
     found = student.set_index(["kind", "layer", "head"])
     assert len(found) == len(own) == 64
     assert found.loc[("encoder", 6, 6), "added"] == own.loc["L6H6", "own_added"]

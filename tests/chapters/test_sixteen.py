@@ -11,16 +11,13 @@ import torch
 
 from headbook.artefacts.released_masked import ReleasedMasked, ReleasedMaskedRun
 from headbook.chapters.sixteen import _released as shared
-from headbook.chapters.sixteen import one_head_left, one_head_out
 from headbook.chapters.sixteen import pruning_by_importance as pruning
 from headbook.chapters.sixteen._released import (
     Subject,
     bleu_changes,
-    head_columns,
     losses_added,
     named,
 )
-from headbook.chapters.sixteen.one_head_left import best
 from headbook.chapters.tables import claims_table
 from headbook.claims.ledger import load as ledger
 from headbook.claims.scorecard import checked
@@ -141,82 +138,6 @@ def test_losses_added_where_there_are_no_references() -> None:
 # ------------------------------------------------------------------ pages
 
 
-def test_page_20_finds_the_planted_heads(pretended: Subject) -> None:
-    given = one_head_out.Parameters(heads=("L5H7", "cross L1H6"), tested=SENTENCES)
-    tables = one_head_out.compute(given, pretended.store)
-    assert len(tables["released"]) == 2 + len(HEADS)
-    facts = one_head_out.facts(tables)
-    assert facts["en_worst"] == "cross L1H6" and facts["en_worst_encoder"] == "L5H7"
-    assert (facts["en_significant_holm_encoder"], facts["en_significant_holm_cross"]) == ("1", "1")
-    assert facts["en_harmless"] == "62" and facts["en_harmful"] == "2"
-    claims = checked(ledger(), tables["claims"], "20_one_head_out", "test").set_index("claim")
-    assert claims.loc["michel-t1-few-significant", "value"] == pytest.approx(47 / 48)
-    assert pd.isna(claims.loc["michel-t1-half-improve", "value"])  # of one head nothing is told
-    assert len(one_head_out.extremes(tables)) == len(HEADS)
-
-
-def test_page_20_tells_two_models_apart(pretended: Subject) -> None:
-    """The second needs no head but L1H1, and reads another text; the first's facts stay."""
-    given = one_head_out.Parameters(heads=(), tested=SENTENCES)
-    first = one_head_out.compute(given, pretended.store)
-    rows = first["released"].assign(model="firefox-pt-en")
-    rows["text"] = rows["text"].replace(shared.SAMPLE, "translated")
-    rows[["significant_holm", "harmless", "change"]] = False, True, 0.0
-    missed = rows["label"] == "L1H1"
-    rows.loc[missed, ["significant_holm", "harmless", "change"]] = True, False, -2.0
-    both = {
-        "released": pd.concat([first["released"], rows], ignore_index=True),
-        "wholes": pd.concat([first["wholes"], first["wholes"].assign(model="firefox-pt-en")]),
-    }
-    facts, alone = one_head_out.facts(both), one_head_out.facts(first)
-    assert facts == facts | alone
-    assert (facts["pt_worst_encoder"], facts["pt_worst_encoder_points"]) == ("L1H1", "2.0")
-    assert (facts["pt_significant_holm_encoder"], facts["pt_harmless"]) == ("1", "63")
-    shown = one_head_out.most_missed(both, count=2)
-    assert shown["head"].tolist()[::2] == ["en→pt, L5H7", "pt→en, L1H1"]
-    assert one_head_out.mapped(both, "firefox-pt-en")["model"].unique() == ["firefox-pt-en"]
-
-
-def test_page_21_chooses_on_other_sentences(pretended: Subject) -> None:
-    tables = one_head_left.compute(
-        one_head_left.Parameters(heads=(), tested=SENTENCES), pretended.store
-    )
-    blocks = tables["released"].set_index(["kind", "layer"])
-    assert blocks.loc[("cross", 1), "head"] == 6 and blocks.loc[("encoder", 5), "head"] == 7
-    # All others are alike, so the first stays; the two special heads stay, so nothing is lost.
-    assert (blocks["change"] == 0).all() and set(blocks["head"]) == {1, 6, 7}
-    assert tables["at_once"]["heads_left"].tolist() == [6 + 16, 48 + 2, 8]
-    checked(ledger(), tables["claims"], "21_one_head_left", "test")
-    assert one_head_left.facts(tables)["en_blocks"] == "8"
-
-
-def test_page_21_tells_two_models_apart(pretended: Subject) -> None:
-    """The second's fourth encoder layer breaks down; the first's facts and the paper's stay."""
-    first = one_head_left.compute(
-        one_head_left.Parameters(heads=(), tested=SENTENCES), pretended.store
-    )
-    second = {name: table.assign(model="firefox-pt-en") for name, table in first.items()}
-    rows = second["released"]
-    rows.loc[(rows["kind"] == "encoder") & (rows["layer"] == 4), "change"] = -9.0
-    both = {name: pd.concat([first[name], second[name]], ignore_index=True) for name in first}
-    facts, alone = one_head_left.facts(both), one_head_left.facts(first)
-    assert facts == facts | alone
-    assert (facts["en_encoder_worst"], facts["pt_encoder_worst"]) == ("0.00", "−9.00")
-    assert (facts["pt_encoder_worst_layer"], facts["pt_encoder_lower"]) == ("4", "0.00")
-    assert facts["pt_encoder_alone"] == "−2.95"  # of page 20, the fourth layer of pt→en
-    drawn = one_head_left.drawn(both).set_index(["model", "block"])["paper"]
-    assert drawn["Firefox en→pt", "encoder, layer 1"] == -1.96
-    assert drawn["Firefox en→pt", "cross-attention, layer 2"] == -18.89
-    assert drawn["Firefox pt→en"].isna().all()
-    assert one_head_left.mapped(both, "firefox-pt-en")["model"].unique() == ["firefox-pt-en"]
-
-
-def test_the_best_head_is_the_one_whose_block_loses_least() -> None:
-    added = np.arange(64)[::-1].astype(float)
-    own = head_columns(HEADS).assign(own_added=added)
-    assert {head.head for head in best(HEADS, own).values()} == {7}
-
-
 def test_page_22_orders_and_levels(pretended: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     scores = {
         kind: torch.tensor(
@@ -249,18 +170,6 @@ def test_page_22_orders_and_levels(pretended: Subject, monkeypatch: pytest.Monke
     assert curves["Firefox en→pt", "by importance (gradient)", 100 * 45 / 64] > 9.0
 
 
-def test_without_a_test_set_the_pages_measure_the_sample_alone(subject: Subject) -> None:
-    """Live on a fresh machine: a loss per head and level, no claims, and the same again."""
-    heads = ("L5H7", "cross L1H6")
-    tables = one_head_out.compute(one_head_out.Parameters(heads=heads, sentences=6), subject.store)
-    assert tables["released"]["label"].tolist() == list(heads) and tables["claims"].empty
-    assert tables["released"]["own_added"].iloc[1] > 0.5
-    again = one_head_out.compute(one_head_out.Parameters(heads=heads, sentences=6), subject.store)
-    pd.testing.assert_frame_equal(tables["released"], again["released"])
-    pruned = pruning.compute(pruning.Parameters(sentences=6), subject.store)
-    assert pruned["sample"]["pruned"].tolist() == [6, 13, 19, 26, 32, 38, 45, 51, 58]
-
-
 def test_importance_is_the_gradient_by_the_gates(subject: Subject) -> None:
     """One sentence: |∂L/∂ξ| by finite differences, through the model's own losses."""
     model = subject.model
@@ -282,13 +191,13 @@ def test_importance_is_the_gradient_by_the_gates(subject: Subject) -> None:
 OURS = "mixture-fr-256"
 
 
-@pytest.mark.parametrize("page", [one_head_out, one_head_left, pruning])
+@pytest.mark.parametrize("page", [pruning])
 def test_a_page_reads_a_model_trained_here(page, tmp_path: Path) -> None:
     """From its published weights, on the bundled sentences, which need no corpus."""
     given = {"heads": ("L1H1", "decoder L6H8")} if page is not pruning else {}
     parameters = page.Parameters(models=(OURS,), sentences=2, **given)
     tables = page.compute(parameters, Store(tmp_path))
-    rows = tables["sample" if page is pruning else "left" if page is one_head_left else "released"]
+    rows = tables["sample" if page is pruning else "left"]
     assert set(rows["model"]) == {OURS} and set(rows["text"]) == {shared.SAMPLE}
 
 
@@ -344,7 +253,6 @@ def test_refused_in_one_line(
     german.languages = ("en", "de")
     known = {"firefox-en-de": german, "minilm": SimpleNamespace()}
     monkeypatch.setattr(shared, "load", known.__getitem__)
-    left = one_head_left.Parameters(tested=5)
     for call, said in (
         (lambda: named(("L9H1",), HEADS), "no head 'L9H1'"),
         (lambda: subject.on_test(((),), 0), "tested is 0"),
@@ -353,7 +261,6 @@ def test_refused_in_one_line(
         (lambda: pruning.compute(pruning.Parameters(draws=-1), subject.store), "draws is -1"),
         (lambda: Subject.of("firefox-en-de", Store(tmp_path)), "en to de"),
         (lambda: Subject.of("minilm", Store(tmp_path)), "or a translation model trained here"),
-        (lambda: one_head_left.compute(left, subject.store), "leave heads empty"),
     ):
         with pytest.raises(UserError, match=said):
             call()

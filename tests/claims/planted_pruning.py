@@ -10,10 +10,9 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import torch
-from claims.planted_heads import FOLLOWING, NEIGHBOURS
+from claims.planted_heads import FOLLOWING, NEIGHBOURS, claimed, ran
 from claims.simulated import Row, World, labels, standing_in
 
-from headbook.artefacts.masked import Masked
 from headbook.artefacts.pruned import EVERYTHING
 from headbook.artefacts.pruning_orders import Order
 from headbook.artefacts.released_masked import ReleasedMasked
@@ -21,25 +20,24 @@ from headbook.artefacts.speed import Speed, SpeedRun, Task
 from headbook.chapters.importance_scores import ABLATION, CONFIDENCE, IMPORTANCE
 from headbook.chapters.sixteen import (
     _said,
-    _trained_one_head_out,
     do_measures_agree,
-    one_head_left,
-    one_head_out,
     pruning_by_importance,
     what_pruning_buys,
     when_heads_become_important,
 )
 from headbook.chapters.sixteen._curves import Scored, curve
-from headbook.chapters.sixteen._released import Subject, bleu_changes, head_columns
-from headbook.chapters.sixteen._second_texts import OTHER, Text
+from headbook.chapters.sixteen._released import Subject
 from headbook.chapters.tables import claim_row
+from headbook.experiments import heads_out
 from headbook.pruning.hard_concrete import CONSTANTS, HardConcrete, Source
 from headbook.statistics import (
     block_matched_share,
     group_means,
+    holm,
     interval,
     pair_share,
     permuted_gap,
+    share_not_below,
 )
 from headbook.training.paired import corpus_bleu, paired, resampled
 from headbook.types import HeadId, Kind
@@ -168,33 +166,18 @@ def random_heads(so: bool) -> Iterator[Row]:
 # ------------------------------------------------------------------ heads removed
 
 
-def one_out(so: bool) -> tuple[np.ndarray, pd.DataFrame]:
-    """Without 40 of 48 encoder heads hardly anything changes, without four each it gets better and
-    worse by a hundredth; or every head costs a tenth."""
-    changes = np.full(48, -0.1)
-    if so:
-        changes = np.zeros(48)
-        changes[:4], changes[4:8] = -0.006, 0.006
-    found = masks_of(1 + changes)
-    return found.bleu, pd.concat([head_columns(ENCODER), bleu_changes(found)], axis=1)
-
-
 def page_20(so: bool) -> Iterator[Row]:
-    """And on another text the same heads matter, or others do."""
-    bleu, found = one_out(so)
-    yield from one_head_out._claims(SUBJECT, found)
-    noise = np.random.default_rng(0)
-    there = bleu[1:] if so else noise.permutation(one_out(True)[0][1:])
-    here = bleu if so else one_out(True)[0]
-    text = Text("other", None, OTHER)
-    own = standing_in(
-        _trained_one_head_out.Subject,
-        labels=labels(),
-        found=standing_in(Masked, bleu=here),
-        elsewhere={text: standing_in(Masked, bleu=np.concatenate([bleu[:1], there]))},
-    )
-    rows = _trained_one_head_out._claims(own, found, _trained_one_head_out._agreement(own))
-    yield from (row for row in rows if row["claim"] == "michel-f2-same-heads-elsewhere")
+    """Without 40 of 48 encoder heads hardly anything changes, without four each it gets better and
+    worse by a hundredth; or every head costs a tenth. The page's own summary reads it."""
+    lost = np.full(48, -0.1)
+    if so:
+        lost = np.zeros(48)
+        lost[:4], lost[4:8] = -0.006, 0.006
+    found = heads_out.changes(masks_of(1 + lost).statistics)
+    names = {"model": "firefox-en-pt", "text": "planted", "kind": "encoder", "own_added": -lost}
+    heads = found.assign(head=[each.label for each in ENCODER], **names)
+    given = {"every": heads, "holm": holm, "share_not_below": share_not_below}
+    yield from claimed("20", ran("20", "def better(", **given)["summary"])
 
 
 def page_21(so: bool) -> Iterator[Row]:
@@ -204,10 +187,22 @@ def page_21(so: bool) -> Iterator[Row]:
     lost = [0.0 if so and at % 2 else 0.05 if so else 0.1 for at in range(len(blocks))]
     last = max(at for at, (kind, _) in enumerate(blocks) if kind is Kind.CROSS)
     lost[last] = 0.3 if so else 0.1
-    found = masks_of([1 - each for each in lost])
-    heads = [HeadId(kind, layer, 0) for kind, layer in blocks]
-    rows = pd.concat([head_columns(heads), bleu_changes(found)], axis=1)
-    yield from one_head_left._claims(SUBJECT, blocks, found, rows)
+    found = masks_of([1 - each for each in lost]).statistics
+    places = {"kind": [str(k) for k, _ in blocks], "layer": [1 + at for _, at in blocks]}
+    changes = heads_out.changes(found).assign(**places, model="firefox-en-pt", head="L1H1")
+    left = changes.assign(own_added=0.0)
+    given = {"published": lambda _, name: changes if name == "blocks" else None, "left": left}
+    given |= {
+        "tables": {"exception": []},
+        "tested": {},
+        "paired": paired,
+        "share_not_below": share_not_below,
+    }
+    page = ran("21", "def gone(", **given)
+    yield from claimed("21", page["summary"])
+    test = page["exception"](changes, changes["change"], found)
+    ends = {"value": test.difference, "low": test.low, "high": test.high}
+    yield claim_row("michel-t2-last-cross-exception", labels(), **ends)
 
 
 def damage(so: bool) -> dict[HeadId, float]:
@@ -373,7 +368,6 @@ WORLDS = (
         "michel-t1-few-significant",
         "michel-t1-half-improve",
         "michel-t1-range",
-        "michel-f2-same-heads-elsewhere",
     ),
     world(page_21, "michel-t5-one-head-suffices", "michel-t2-last-cross-exception"),
     world(

@@ -9,7 +9,7 @@ from published import plant
 from headbook import tables
 from headbook.claims.gates import closed, parsed, weak
 from headbook.claims.ledger import Claim, Gate, load
-from headbook.claims.published import Evidence, harmless, restated, untrained
+from headbook.claims.published import Evidence, untrained
 from headbook.claims.rule import Comparison, Rule
 from headbook.types import UserError
 
@@ -196,25 +196,3 @@ def test_an_interval_may_be_as_wide_as_the_effect(half, shut):
     claim = gated(Gate.POWER, effect=-0.5)
     assert weak(claim, {"low": 1 - half, "high": 1 + half}) is shut
     assert not weak(CLAIM, {"low": 0.0, "high": 9.0})
-
-
-# ------------------------------------------------------------------ equivalence
-
-
-def test_harmless_counts_what_is_shown_and_what_is_not_excluded():
-    """Of 40 BLEU one per cent is 0.4: shown, by the estimate only, not excluded, excluded."""
-    changes = pd.DataFrame(
-        {"change": [0.0, -0.3, -0.6, -2.0], "low": [-0.4, -0.8, -0.9, -3.0],
-         "high": [0.2, 0.3, 0.1, -1.0], "whole_bleu": 40.0}
-    )  # fmt: skip
-    found = harmless(changes)
-    assert [found[end] for end in ("value", "low", "high")] == [0.5, 0.25, 0.75]
-
-
-def test_a_measure_restated_after_publication_is_read_from_the_table_of_heads(evidence):
-    heads = {"kind": ["encoder", "encoder", "cross"], "model": MODEL, "change": [0.0, -9.0, -9.0],
-             "low": [-0.1, -9.1, -9.1], "high": [0.1, -8.9, -8.9], "whole_bleu": 30.0}  # fmt: skip
-    known = evidence("20_one_head_out", "heads", heads)
-    found = restated("michel-t1-few-significant", known)
-    assert [found[MODEL][end] for end in ("value", "low", "high")] == [0.5, 0.5, 0.5]
-    assert restated("a-claim", known) == {}

@@ -89,8 +89,8 @@ def test_heads_are_listed_block_by_block(tiny: Build) -> None:
     counts = HeadCounts((1, 0), (0, 2), (3, 1))
     listed = all_heads(tiny(head_counts=counts))
     assert [head.label for head in listed] == [
-        "encoder L1h1", "cross L1h1", "cross L1h2", "cross L1h3",
-        "decoder L2h1", "decoder L2h2", "cross L2h1",
+        "L1H1", "cross L1H1", "cross L1H2", "cross L1H3",
+        "decoder L2H1", "decoder L2H2", "cross L2H1",
     ]  # fmt: skip
     assert len(all_heads(tiny())) == 3 * 2 * 4
 
@@ -142,7 +142,7 @@ def test_an_unknown_head_is_said_and_nothing_is_closed(tiny: Build, head: tuple)
 
 def test_an_unknown_kind_is_said(tiny: Build) -> None:
     model = tiny(decoder_layers=0)
-    with pytest.raises(UserError, match="no head cross L1h1"):
+    with pytest.raises(UserError, match="no head cross L1H1"):
         close_heads(model, [HeadId(Kind.CROSS, 0, 0)])
 
 

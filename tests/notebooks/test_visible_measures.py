@@ -72,6 +72,11 @@ CHANGES = (
     ("52", "layer @ below", "below @ layer"),
     ("52", "(at + 1, top), (at, low)", "(at + 1, low), (at, top)"),
     ("52", "1 - unit[0] @ each", "unit[0] @ each"),
+    ("20", "w_o[:, :size] = 0", "w_o[:, size : 2 * size] = 0"),
+    ("20", "(np.array(nats[1:]) - nats[0])", "(np.array(nats[1:]) + nats[0])"),
+    ("20", "- nats[0]).sum(1)", "- nats[0]).max(1)"),
+    ("21", "== block and each != name", "!= block and each != name"),
+    ("21", "each != name", "each == name"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )

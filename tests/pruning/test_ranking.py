@@ -46,7 +46,7 @@ def test_ties_are_broken_by_the_head_whatever_the_order_of_the_kinds() -> None:
 
 def test_a_head_without_a_score_is_refused_by_name() -> None:
     scores = {ENCODER: torch.tensor([[0.1, 0.2], [float("nan"), float("nan")]])}
-    with pytest.raises(UserError, match=r"encoder L2h1 is NaN, and of 1 more"):
+    with pytest.raises(UserError, match=r"L2H1 is NaN, and of 1 more"):
         ascending(scores)
 
 
@@ -100,5 +100,5 @@ def test_keeping_one_head_closes_the_others_of_its_block_alone() -> None:
 
 
 def test_keeping_a_head_that_is_not_there_is_refused() -> None:
-    with pytest.raises(UserError, match="cross L9h1"):
+    with pytest.raises(UserError, match="cross L9H1"):
         keep_one(HEADS, HeadId(CROSS, 8, 0))

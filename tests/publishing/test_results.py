@@ -19,8 +19,7 @@ from headbook.chapters.config import Config
 from headbook.chapters.page import _added
 from headbook.chapters.profile import PROFILES
 from headbook.chapters.results import published
-from headbook.chapters.sixteen import _trained_one_head_left as one_head_left
-from headbook.chapters.sixteen import _trained_one_head_out as one_head_out
+from headbook.chapters.sixteen import what_specialising_needs, when_heads_specialise
 from headbook.chapters.tables import model_name
 from headbook.cli import app
 from headbook.publishing import results
@@ -39,7 +38,7 @@ def root(few_generated: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (first,) = Config("smoke", corpus="controlled-svo").models()
     smoke = replace(PROFILES["smoke"], models=(first, first.with_seed(1)))
     monkeypatch.setattr(configs, "PROFILES", MappingProxyType({"smoke": smoke}))
-    for number, page in enumerate((one_head_out, one_head_left), start=20):
+    for number, page in enumerate((when_heads_specialise, what_specialising_needs), start=26):
         monkeypatch.setattr(page, "trained_here", planted(number))
     return tmp_path
 
@@ -60,10 +59,10 @@ def planted(number: int):
 
 
 def test_each_named_page_gets_its_tables(root: Path):
-    folders = publish(["21", "one_head_out"], "smoke")
-    names = ["20_one_head_out", "21_one_head_left"]
-    assert folders == [root / "results" / name for name in ("20", "21")]
-    for name, number in zip(names, (20, 21), strict=True):
+    folders = publish(["27", "when_heads_specialise"], "smoke")
+    names = ["26_when_heads_specialise", "27_what_specialising_needs"]
+    assert folders == [root / "results" / name for name in ("26", "27")]
+    for name, number in zip(names, (26, 27), strict=True):
         assert published(name, "smoke").tables["numbers"]["number"].tolist() == [number]
 
 
@@ -80,15 +79,15 @@ def test_the_model_of_a_profile_that_joins_another_is_added_to_its_tables_by_nam
         return {"numbers": pd.DataFrame({"model": names, "number": range(len(names))}),
                 "splits": pd.DataFrame({"corpus": names})}  # fmt: skip
 
-    monkeypatch.setattr(one_head_out, "trained_here", trained_here)
-    publish(["20"], "smoke")
-    assert publish(["20"], "later") == [root / "results" / "20"]
-    found = published("20_one_head_out", "smoke")
+    monkeypatch.setattr(when_heads_specialise, "trained_here", trained_here)
+    publish(["26"], "smoke")
+    assert publish(["26"], "later") == [root / "results" / "26"]
+    found = published("26_when_heads_specialise", "smoke")
     assert found.tables["numbers"]["model"].tolist() == ["other", "controlled-svo-16"]
     assert found.run["config"]["profile"] == "smoke"
     (added,) = found.run["added"]
     assert (added["model"], added["profile"]) == ("controlled-svo-16", "later")
-    assert "headbook publish 20 --profile later" in _added(20, added, {})
+    assert "headbook publish 26 --profile later" in _added(26, added, {})
 
 
 def test_what_a_page_read_is_recorded_with_it_and_nothing_else(
@@ -96,10 +95,10 @@ def test_what_a_page_read_is_recorded_with_it_and_nothing_else(
 ):
     """Of two pages in one process; a run that lies in the store unread is no part of either."""
     Store.default().get(Ingredients(Stage("other", 1), None, {}, {}), lambda folder: None)
-    monkeypatch.setattr(one_head_left, "trained_here", lambda config, store: {})
-    publish(["20", "21"], "smoke")
-    assert published("21_one_head_left", "smoke").run["runs"] == []
-    record = published("20_one_head_out", "smoke").run
+    monkeypatch.setattr(what_specialising_needs, "trained_here", lambda config, store: {})
+    publish(["26", "27"], "smoke")
+    assert published("27_what_specialising_needs", "smoke").run["runs"] == []
+    record = published("26_when_heads_specialise", "smoke").run
     assert record["config"]["profile"] == "smoke"
     assert [made["ingredients"]["config"]["training"]["seed"] for made in record["runs"]] == [0]
     assert record["runs"][0]["ingredients"]["stage"]["name"] == "model"
@@ -119,26 +118,29 @@ def test_publishing_stops_in_time_and_goes_on_from_there(
             signal.raise_signal(signal.SIGALRM)
 
     monkeypatch.setattr(
-        one_head_left, "trained_here", lambda config, store: store.get(asked, slowly) and {}
+        what_specialising_needs,
+        "trained_here",
+        lambda config, store: store.get(asked, slowly) and {},
     )
-    cut = CliRunner().invoke(app, ["publish", "20", "21", "--profile", "smoke", "--minutes", "60"])
+    named = ["publish", "26", "27", "--profile", "smoke", "--minutes", "60"]
+    cut = CliRunner().invoke(app, named)
     where, said = cut.stdout.splitlines()
-    assert cut.exit_code == 3 and where.endswith("20")
-    assert said.endswith(": headbook publish 21 --profile smoke --minutes 60")
-    assert not folder("21_one_head_left").exists()
+    assert cut.exit_code == 3 and where.endswith("26")
+    assert said.endswith(": headbook publish 27 --profile smoke --minutes 60")
+    assert not folder("27_what_specialising_needs").exists()
     again = CliRunner().invoke(app, said.partition(": headbook ")[2].split())
-    assert again.exit_code == 0 and again.stdout.endswith("21\n")
+    assert again.exit_code == 0 and again.stdout.endswith("27\n")
 
 
 @pytest.mark.parametrize("minutes", ["0", "-1", "nan"])
 def test_no_time_at_all_is_one_line(root: Path, minutes: str):
-    result = CliRunner().invoke(app, ["publish", "20", "--minutes", minutes])
+    result = CliRunner().invoke(app, ["publish", "26", "--minutes", minutes])
     assert result.exit_code == 2 and result.stderr.count("\n") == 1
     assert "give more than 0" in result.stderr
 
 
 def test_nothing_is_computed_where_a_name_or_profile_is_wrong(root: Path):
-    for names, profile in ((["20", "99"], "smoke"), (["20"], "smok")):
+    for names, profile in ((["26", "99"], "smoke"), (["26"], "smok")):
         with pytest.raises(UserError):
             publish(names, profile)
     assert not (root / "results").exists() and not (root / "runs").exists()
@@ -166,12 +168,12 @@ def test_a_model_is_added_with_the_parameters_given(monkeypatch: pytest.MonkeyPa
     """All others are those that the page is published with."""
     asked = []
     monkeypatch.setattr(results, "add_model", lambda *each: asked.append(each) or "there")
-    for more in ([], ["--given", "tested=7"]):
-        shown = CliRunner().invoke(app, ["publish", "20", "--model", "minilm", *more]).stdout
+    for more in ([], ["--given", "sentences=7"]):
+        shown = CliRunner().invoke(app, ["publish", "41", "--model", "minilm", *more]).stdout
         assert shown == "there\n"
     (chapter, own, model), (_, changed, _) = asked
-    assert (chapter.number, model, own["tested"]) == (20, "minilm", 200)
-    assert changed == own | {"tested": 7}
+    assert (chapter.number, model, own["sentences"]) == (41, "minilm", 100)
+    assert changed == own | {"sentences": 7}
 
 
 def test_a_profile_is_for_pages_that_train():

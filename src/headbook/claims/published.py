@@ -15,14 +15,12 @@ import pandas as pd
 
 from headbook import tables
 from headbook.old_results import old_table
-from headbook.statistics import share_not_below
 
 Made = TypeVar("Made")
 
 RELEASED = "released"
 """Corpus name of released models."""
 VERSUS = " minus "
-ON_VALIDATION = "best on the validation set"
 
 
 @dataclass(frozen=True)
@@ -180,35 +178,5 @@ _UNTRAINED: dict[str, Callable[[Evidence], dict[str, dict[str, float]]]] = {
 }
 
 
-# ------------------------------------------------------------------ measures restated
-
-
 EQUIVALENT = 0.01
 """Of the whole model's BLEU: the smallest loss that Michel et al. mark as significant."""
-
-
-def restated(claim: str, evidence: Evidence) -> dict[str, dict[str, float]]:
-    """The number of a claim whose measure was restated after publication, by model."""
-    match claim:
-        case "michel-t1-few-significant":
-            table = evidence.rows("20_one_head_out", "heads", kind="encoder")
-        case "michel-t5-one-head-suffices":
-            table = evidence.rows("21_one_head_left", "blocks", choice=ON_VALIDATION)
-        case _:
-            return {}
-    if table.empty:
-        return {}
-    return {model: harmless(rows) for model, rows in table.groupby("model")}
-
-
-ENDS = ("value", "low", "high")
-
-
-def harmless(changes: pd.DataFrame) -> dict[str, float]:
-    """Share of removals whose change of BLEU is no loss beyond EQUIVALENT of the whole model's.
-
-    `changes` has the columns change, low, high and whole_bleu. The value counts by the estimates,
-    its low end those shown to be harmless, its high end those not shown to be harmful.
-    """
-    shares = (changes[name] / changes["whole_bleu"] for name in ("change", "low", "high"))
-    return _row(*share_not_below(*shares, -EQUIVALENT))

@@ -11,7 +11,7 @@ import pandas as pd
 
 from headbook.claims import gates
 from headbook.claims.ledger import Claim, Gate, Kind, Ledger, Rows
-from headbook.claims.published import Evidence, restated
+from headbook.claims.published import Evidence
 from headbook.claims.rule import RANGED, Outcome, judge, margin
 from headbook.statistics import LEVEL, holm, over_seeds, p_value
 
@@ -84,11 +84,8 @@ def judged(
     ledger: Ledger, claim: Claim, rows: pd.DataFrame, evidence: Evidence
 ) -> tuple[Judged, ...]:
     """The models of a claim with their outcomes, in the order of their first rows."""
-    anew = restated(claim.id, evidence)
     found = []
     for row in rows.to_dict("records"):
-        # a restated measure has an interval; a row published before has none
-        row |= anew.get(row["model"], {}) if np.isnan(row["low"]) else {}
         if not ledger.applies(claim, row["corpus"]):
             found.append(_one(row, Outcome.OUTSIDE))
         elif shut := gates.closed(claim, row, evidence):

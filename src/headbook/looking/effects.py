@@ -65,18 +65,21 @@ def effects(
     return Effects(added[:, order], weights[order], sentences[order], compared.unit)
 
 
-def loss(model: Loaded, batches: Sequence[Batch]) -> tuple[np.ndarray, np.ndarray]:
+def loss(
+    model: Loaded, batches: Sequence[Batch], shortlist: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """Nats of each sentence, summed over its predicted tokens, and the number of these tokens.
 
-    Two arrays [sentence], in the order of the sentences' numbers (`model.batches`). UserError where
-    the model predicts nothing.
+    Two arrays [sentence], in the order of the sentences' numbers (`model.batches`). With the
+    `shortlist` probabilities are among the words that a translator with such a list chooses from;
+    of other models they stay as they are. UserError where the model predicts nothing.
     """
-    read = Nats(model)
+    read = Nats(model, shortlist=shortlist and getattr(model, "shortlist", None) is not None)
     with torch.inference_mode():
         parts = [torch.stack([read.read(each), read.weight(each)]) for each in batches]
     order = torch.cat([each.sentences for each in batches]).argsort()
     nats, tokens = torch.cat(parts, 1)[:, order].cpu().numpy()
-    return nats, tokens
+    return nats, tokens.astype(np.int64)
 
 
 def own_batches(model: Loaded, sentences: Sequence[str], tokens: int = 1024) -> list[Batch]:
@@ -103,6 +106,7 @@ class Nats:
 
     model: Loaded
     unit: str = NATS
+    shortlist: bool = False
 
     def read(self, batch: Batch) -> Float[Tensor, " batch"]:
         """Of every sentence, summed over its predicted tokens."""
@@ -115,7 +119,8 @@ class Nats:
         return first.sum(1), second.sum(1)
 
     def _placed(self, batch: Batch) -> Float[Tensor, "batch token"]:
-        nats, mask = self.model.losses(batch).double(), self._predicted(batch)
+        found, mask = self.model.losses(batch, *[True] * self.shortlist), self._predicted(batch)
+        nats = found.double()
         return nats.new_zeros(mask.shape).masked_scatter(mask, nats)
 
     def change(self, whole: Tensor, without: Tensor) -> Float[Tensor, " batch"]:

@@ -45,6 +45,7 @@ from headbook.statistics import (
     resampled_within_layers,
     spearman,
 )
+from headbook.tables import typed
 from headbook.types import Kind, UserError
 
 CLUSTERS, TYPES = 32, 50
@@ -62,7 +63,7 @@ MEASURES = {
 RELEASED, REDRAWN = "released", "drawn anew"
 LABELS, HEAD = ["model", "kind"], ["kind", "layer", "head"]
 REMOVAL = ("added", "added_first", OTHER_HALF)
-ONE_OUT, TOGETHER = "20_one_head_out", "57_cooperating_heads"
+ONE_OUT, TOGETHER = "20", "57_cooperating_heads"
 TEST = "ntrex-pt"
 """The text of page 20 that counts; the other one is the control."""
 
@@ -143,16 +144,15 @@ class Subject:
 
 def published_removals(model: str) -> pd.DataFrame:
     """Loss added without each head, of page 20 on two texts or else of page 57; no row without."""
-    for page, make in ((ONE_OUT, _of_one_out), (TOGETHER, _of_together)):
-        tables = published(page, GATES_RELEASED).tables
-        found = make(tables, model)
-        if len(found):
-            return found
-    return pd.DataFrame(columns=[*HEAD, *REMOVAL])
+    found = _of_one_out(model)
+    if found.empty:
+        found = _of_together(published(TOGETHER, GATES_RELEASED).tables, model)
+    return found if len(found) else pd.DataFrame(columns=[*HEAD, *REMOVAL])
 
 
-def _of_one_out(tables: Tables, model: str) -> pd.DataFrame:
-    rows = tables["released"].query("model == @model")
+def _of_one_out(model: str) -> pd.DataFrame:
+    rows = typed(ONE_OUT, "heads").query("model == @model")
+    rows = rows.assign(head=rows["head"].str.extract(r"H(\d+)", expand=False).astype(int))
     wide = rows.pivot(index=HEAD, columns="text", values="own_added").reset_index()
     if TEST not in wide or wide.drop(columns=HEAD).shape[1] < 2:
         return pd.DataFrame()
