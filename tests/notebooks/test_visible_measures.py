@@ -42,6 +42,10 @@ CHANGES = (
     ("17", "np.log(-LOW / HIGH)", "np.log(HIGH / -LOW)"),
     ("19", "np.mean([decoder, cross])", "np.mean([encoder, cross])"),
     ("19", "cross[high].mean()", "cross[low].mean()"),
+    ("30", "products(q).abs().sum((2, 3))", "products(q).sum((2, 3))"),
+    ("30", "norms / own / own[:, None]", "norms / own"),
+    ("30", ".var(1, correction=0)", ".var(2, correction=0)"),
+    ("30", "return -between(", "return between("),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )
