@@ -20,7 +20,6 @@ from headbook.artefacts.regularising import Task
 from headbook.artefacts.watching import Watched, WatchedAsRun
 from headbook.chapters.config import Config
 from headbook.chapters.diversity import _scores as diversity_scores
-from headbook.chapters.diversity import four_metrics
 from headbook.chapters.diversity._layer_models import Text as LayerText
 from headbook.chapters.diversity._layer_tables import HIDDEN, MASKINGS, REPLACED
 from headbook.chapters.profile import PROFILES, LayerSample
@@ -49,7 +48,7 @@ from headbook.models.delight import BlockScaling, DelightTransformer
 from headbook.models.dropout import LEVELS, byte_mask
 from headbook.models.gates import all_heads
 from headbook.models.transformer import Embedding, NormPlacement, Transformer, TransformerConfig
-from headbook.paths import BOOK, REPOSITORY
+from headbook.paths import BOOK, NOTEBOOKS, REPOSITORY
 from headbook.pruning.gating import HeadPenalty, gate_heads
 from headbook.pruning.hard_concrete import CONSTANTS, Constants, Decision, Source
 from headbook.results import published
@@ -270,8 +269,8 @@ def test_importance_on_validation():
 
 
 def test_diversity_before_training():
-    source = inspect.getsource(four_metrics)
-    assert "corpus.valid" in source and "NormPlacement.POST" in source
+    assert set(published(30, "start")["text"]) == {"multi30k-de", "ewt-sample"}
+    assert "NormPlacement.POST" in Path(NOTEBOOKS, "30_four_metrics.ipynb").read_text("utf-8")
     config = TransformerConfig(9, 9, 0, 1, 8, 8, 2, dropout=0.0, norm=NormPlacement.POST)
     model, ids = Transformer(config).eval(), torch.tensor([[PAD, 4, 5, 6]])
     later = ids.clone()

@@ -16,7 +16,6 @@ from claims.planted_heads import REPLICATES, measurement, sums
 from claims.simulated import Row, World, labels, standing_in
 
 from headbook.artefacts.language import LanguageModel, Setting
-from headbook.artefacts.model import TrainedModel
 from headbook.artefacts.regularising import CONSTANT, NONE, V
 from headbook.artefacts.regularising import Task as RegularisedTask
 from headbook.artefacts.specialising import Change
@@ -30,7 +29,6 @@ from headbook.chapters.diversity import (
     diversity_and_pruning,
     dropped_heads,
     fewer_heads,
-    four_metrics,
     regularisers,
 )
 from headbook.chapters.diversity._head_diversity import agreement
@@ -47,7 +45,6 @@ from headbook.chapters.diversity._layer_tables import (
     WHOLE,
 )
 from headbook.chapters.diversity._regularised_measures import METRICS
-from headbook.chapters.diversity._scores import unrelated
 from headbook.chapters.diversity._watched import column, variance
 from headbook.chapters.sixteen import (
     _order_of_roles,
@@ -55,7 +52,8 @@ from headbook.chapters.sixteen import (
     when_heads_specialise,
 )
 from headbook.chapters.sixteen._specialisation import Score
-from headbook.chapters.tables import mean_claims
+from headbook.chapters.tables import claim_row, mean_claims
+from headbook.heads.diversity_grams import Grams
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
 from headbook.training.regularising import Term
 
@@ -155,26 +153,23 @@ def page_30(so: bool) -> Iterator[Row]:
     """Unrelated heads through the metrics: with the article's embeddings those of the first layer
     are eleven times as large, with ours as large as others; or the other way round, and the first
     layer's heads are one head with noise."""
-    rows = []
-    for seed in range(four_metrics.SEEDS):
-        for at, name in enumerate(four_metrics.STARTS):
-            for layer in LAYERS:
-                large = layer == 1 and (at == 0) == so
-                found = unrelated(256, 16, 11.0 if large else 1.0, 10 * seed + int(layer)).grams()
-                alike = 0.0 if so or layer > 1 else 0.5
-                for form, value in ((RAW, found.orthogonality()), (FREE, found.alignment())):
-                    rows.append(
-                        {
-                            "embeddings": name,
-                            "seed": seed,
-                            "layer": layer,
-                            "form": form,
-                            "metric": ORTHOGONALITY,
-                            "value": float(value[0, 0, 1]) + (alike if form == FREE else 0),
-                        }
-                    )
-    model = standing_in(TrainedModel, run=small.TEXT, corpus=SimpleNamespace(target_language="de"))
-    yield from four_metrics._claims(pd.DataFrame(rows), model)
+    for seed in THREE:
+        noise = torch.Generator().manual_seed(seed)
+        named = labels(f"planted s{seed}", seed=seed)
+        for names, article in ((("outlier", "scale-free"), True), (("embedding",), False)):
+            heads = torch.randn(6, 2, 256, 16, generator=noise, dtype=torch.float64)
+            if article == so:
+                heads[0] *= 11
+            if not so:
+                heads[0, 1] += heads[0, 0]
+            products = torch.einsum("lhnd,lgne->lhgde", heads, heads)
+            found = Grams(products, heads.sum(2), 256)
+            for name in names:
+                by_layer = (
+                    found.alignment() if name == "scale-free" else found.orthogonality().log()
+                )
+                first, *others = by_layer[:, 0, 1].tolist()
+                yield claim_row(f"xray-first-layer-{name}", named, first - float(np.mean(others)))
 
 
 UPDATES = np.concatenate([np.arange(40), np.arange(40, 222, 6)])

@@ -77,6 +77,10 @@ CHANGES = (
     ("20", "- nats[0]).sum(1)", "- nats[0]).max(1)"),
     ("21", "== block and each != name", "!= block and each != name"),
     ("21", "each != name", "each == name"),
+    ("30", "products(q).abs().sum((2, 3))", "products(q).sum((2, 3))"),
+    ("30", "norms / own / own[:, None]", "norms / own"),
+    ("30", ".var(1, correction=0)", ".var(2, correction=0)"),
+    ("30", "return -between(", "return between("),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )

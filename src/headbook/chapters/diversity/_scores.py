@@ -78,13 +78,6 @@ def diversity_rows(model: Transformer, kind: Kind, batches: Sequence[Batch]) -> 
     return _table([*_of_grams(*grams), *_of_ratios(found), within], kind)
 
 
-def gram_rows(model: Transformer, kind: Kind, batches: Sequence[Batch]) -> pd.DataFrame:
-    """The article's first two metrics alone, in both forms."""
-    grams = _grams(kind)
-    collect(model, batches, grams)
-    return _table(_of_grams(*grams), kind)
-
-
 def _grams(kind: Kind) -> tuple[HeadGrams, HeadGrams]:
     return HeadGrams(kind, Point.QUERIES), HeadGrams(kind, Point.CONTEXT)
 
@@ -132,19 +125,3 @@ def _of_ratios(found: dict[str, Tensor]) -> Iterator[Layered]:
 
 def _table(found: Iterable[Layered], kind: Kind) -> pd.DataFrame:
     return pd.DataFrame([row for each in found for row in each.rows()]).assign(kind=str(kind))
-
-
-def unrelated(tokens: int, width: int, deviation: float, seed: int) -> HeadGrams:
-    """Two heads of independent normal vectors."""
-    noise = torch.Generator().manual_seed(seed)
-    vectors = deviation * torch.randn(1, 2, tokens, width, generator=noise)
-    return of_vectors(vectors)
-
-
-def of_vectors(vectors: Float[Tensor, "1 head token dim"]) -> HeadGrams:
-    """The products of the heads of one sentence that is nothing but its vectors."""
-    ids = torch.ones(1, vectors.shape[2], dtype=torch.long)
-    batch = Batch(ids, ids, ids, torch.zeros(1, dtype=torch.long))
-    grams = HeadGrams(Kind.ENCODER, Point.QUERIES)
-    grams.update({(Kind.ENCODER, Point.QUERIES): [vectors]}, batch)
-    return grams
