@@ -46,6 +46,10 @@ CHANGES = (
     ("45", "(1 - 2 * loss)", "(1 - loss)"),
     ("45", "r * r.roll(1, -1)", "r * r.roll(2, -1)"),
     ("45", "keepdim=True) + 1e-6", "keepdim=True) + 1"),
+    ("49", ".triu(-1).tril(-1)", ".triu(1).tril(1)"),
+    ("49", "a * V[:, :, :-1]", "a * V[:, :, 1:]"),
+    ("49", ".argmin(1)", ".argmax(1)"),
+    ("49", "bound = r * (scores", "bound = r + (scores"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )
