@@ -25,7 +25,6 @@ WITHOUT = {
 OF_EVERY_PAGE = {"verdicts", "measured_again"}
 OF_CLAIMS = {
     ("48_length", "length-full-quadratic", "full"): "time_full_estimate",
-    ("49_binding", "binding-affine-nearest", "minilm"): "minilm_nearest_estimate",
 }
 """Facts that are the interval of a published claim."""
 

@@ -26,11 +26,9 @@ from torch import nn
 
 import headbook as hb
 from headbook import cells
-from headbook.artefacts.brackets import Solved
 from headbook.artefacts.lengths import BACK, FEEDING, FORWARD
 from headbook.chapters.why import (
     _collaborating_from_scratch,
-    binding,
     collaborating_heads,
     frozen_transformers,
     length,
@@ -39,19 +37,22 @@ from headbook.corpora.batches import Batch
 from headbook.corpora.retrieval import CHANCE
 from headbook.experiments import fewer_keys as trained
 from headbook.heads.nulls import Null
-from headbook.looking import routing
 from headbook.looking.sublayers import Encoder, Layer
-from headbook.models.binding import Roles
 from headbook.models.capture import Point
 from headbook.models.fast_weights import elu_plus_one
 from headbook.models.fewer_keys import means
 from headbook.models.loaded import Loaded
 from headbook.models.mixing import Mixing
 from headbook.models.new_ends import Trainable
-from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.paths import NOTEBOOKS
 from headbook.runs.store import Store
-from headbook.statistics import percentile_interval, resampled_mean
+from headbook.statistics import (
+    interval,
+    over_seeds,
+    percentile_interval,
+    resampled_mean,
+    resampled_ratio,
+)
 from headbook.types import Kind
 
 SEEDS = range(3)
@@ -523,58 +524,50 @@ def lists(holds: bool) -> pd.DataFrame:
     return length.claims({"memory": pd.DataFrame({"length": [8]}), "lists": pd.DataFrame(rows)})
 
 
-def routing_head(holds: bool) -> list:
+def routing_head(holds: bool) -> Iterator[dict[str, object]]:
     """A head with all weight on the previous token, whose value is the token's own; or weights that
-    are drawn at random, more than half of each on the previous token."""
-    torch.manual_seed(0)
-    network = Transformer(TransformerConfig(9, 9, 1, 0, 8, 8, 2))
-    noise = torch.Generator().manual_seed(0)
-    embedded = _drawn(12, 2, 4, seed=1) * 2
+    are drawn at random. Tokens are named by the nearest of all tokens' values."""
+    noise, spread = np.random.default_rng(0), 0.05
+    tokens, known = noise.integers(12, size=(40, 12)), noise.normal(size=(12, 4))
+    values = known[tokens] + spread * noise.normal(size=(40, 12, 4))
+    drawn = noise.dirichlet(np.ones(12), size=(40, 12))
+    weights = np.broadcast_to(np.eye(12, k=-1), drawn.shape) if holds else drawn
+    edge = np.eye(12, k=-1, dtype=bool)
+    masked = np.where(edge, 0, drawn)
+    masked /= masked.sum(-1, keepdims=True)
 
-    def planted(_, sentences: list, seed: int = 0) -> routing.Pairs:
-        kept = []
-        for number in range(len(sentences)):
-            ids = torch.randint(12, (12,), generator=noise)
-            values = embedded[ids].transpose(0, 1) + 0.05 * torch.randn(2, 12, 4, generator=noise)
-            drawn = torch.rand(2, 12, 12, generator=noise)
-            weights = drawn / drawn.sum(-1, keepdim=True)
-            drawn_again = weights.flip(-1)
-            if holds:
-                weights = torch.stack([torch.eye(12).roll(-1, 1), weights[1]])
-                weights[0, 0] = torch.eye(12)[0]
-            contexts = {routing.ALL: weights @ values,
-                        routing.MASKED: routing.without_edge(weights) @ values,
-                        routing.RANDOM: drawn_again @ values}  # fmt: skip
-            for at in range(1, 12):
-                state = {name: torch.zeros(3) for name in (routing.WHOLE, routing.CUT,
-                                                           routing.CUT_NEXT)}  # fmt: skip
-                kept.append((int(ids[at - 1]), number, weights[None, :, at, at - 1],
-                             values[None, :, at - 1],
-                             {name: each[None, :, at] for name, each in contexts.items()},
-                             state | {"id": ids[at]}))  # fmt: skip
-        previous, sentence, weight, values, contexts, states = zip(*kept, strict=True)
-        return routing.Pairs(
-            np.array(previous), np.array(sentence), torch.stack(weight), torch.stack(values),
-            {name: torch.stack([each[name] for each in contexts]) for name in contexts[0]},
-            {name: torch.stack([each[name] for each in states]) for name in states[0]},
-        )  # fmt: skip
+    def hits(context: np.ndarray) -> np.ndarray:
+        named = np.linalg.norm(context[:, 1:, None] - known, axis=-1).argmin(-1)
+        return (named == tokens[:, :-1]).ravel().astype(float)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(binding, "load", lambda _: SimpleNamespace(network=network))
-        patch.setattr(binding, "pairs", planted)
-        patch.setattr(binding, "HALF", 0.0)  # so that the rule answers, not the gate
-        return binding._routed("toy", ["sentence"] * 32)[2]
+    brought = hits(weights @ values)
+    most, least = hits(np.roll(values, 1, 1)), (tokens[:, :-1] == 0).ravel()
+    rows = {
+        "head-routes-token": resampled_ratio(brought - least, most - least, seed=0),
+        "head-is-the-path": resampled_ratio(brought - hits(masked @ values), most - least, seed=0),
+    }
+    found = {claim: interval(shares) for claim, shares in rows.items()}
+    found["affine-nearest"] = brought.mean(), *resampled_mean(brought, 0)
+    for claim, ends in found.items():
+        named = dict(zip(("value", "low", "high"), ends, strict=True))
+        yield {"claim": f"binding-{claim}", **labels(), **named}
 
 
-def roles(holds: bool) -> list:
+def roles(holds: bool) -> Iterator[dict[str, object]]:
     """Right answers of each training: roles of the query help more with depth, or seeds spread."""
-    noise, rows = np.random.default_rng(0), []
-    for run in binding.plan(10):
-        gain = 0.02 * holds * (run.roles is Roles.QUERY)
-        values = {str(depth): 0.92 + gain * depth + 0.002 * noise.normal() for depth in range(1, 5)}
-        rows += binding.rows_of(run, Solved(values, dict.fromkeys(values, 0.4),
-                                            dict.fromkeys(values, 500), 100, [0.5]))  # fmt: skip
-    return binding.learnt_claims(pd.DataFrame(rows))
+    noise = np.random.default_rng(0)
+    gain = 0.02 * holds * np.arange(1, 4)
+    plain, constant, query = 0.92 + 0.002 * noise.normal(size=(3, 3, 3))  # [roles, seed, depth]
+    query = query + gain
+    found = {
+        "roles-help": (query - plain).mean(1),
+        "roles-of-the-query": (query - constant).mean(1),
+        "deeper-gains-more": (query - plain)[:, -1] - (query - plain)[:, 0],
+    }
+    for claim, seeds in found.items():
+        own = over_seeds(seeds)
+        named = {"value": own.mean, "low": own.low, "high": own.high}
+        yield {"claim": f"binding-{claim}", **labels(), **named}
 
 
 WORLDS = {

@@ -81,6 +81,10 @@ CHANGES = (
     ("30", "norms / own / own[:, None]", "norms / own"),
     ("30", ".var(1, correction=0)", ".var(2, correction=0)"),
     ("30", "return -between(", "return between("),
+    ("49", ".triu(-1).tril(-1)", ".triu(1).tril(1)"),
+    ("49", "a * V[:, :, :-1]", "a * V[:, :, 1:]"),
+    ("49", ".argmin(1)", ".argmax(1)"),
+    ("49", "bound = r * (scores", "bound = r + (scores"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )
