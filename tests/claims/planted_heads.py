@@ -265,9 +265,9 @@ def _whose() -> dict[str, object]:
 
 
 def _claimed(page: str, summary: pd.DataFrame) -> Iterator[Row]:
-    """The row of the summary that each of the page's claims points at."""
+    """The row of the summary that each claim of a page, or of a table "41/summary", points at."""
     for claim in ledger().claims:
-        if claim.study.startswith(page) and claim.value:
+        if claim.value and claim.study[:2] == page[:2] and claim.value.startswith(page):
             question = claim.value.partition("question=")[2].partition("]")[0]
             (row,) = summary[summary["question"] == question].to_dict("records")
             yield _released(claim.id, *(float(row[f"value{end}"]) for end in ("", "_low", "_high")))
