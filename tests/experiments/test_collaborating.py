@@ -80,7 +80,7 @@ def test_scores_of_constants_average_over_real_keys_and_hooks_are_gone_after():
     with torch.no_grad():
         (both,), (one,) = model.batches(sentences), model.batches(sentences[:1])
         before = model.vectors(one)
-        with rewritten(model, [()] * 6, flat):
+        with rewritten(model, [(torch.empty(0),) * 3] * 6, flat):
             alone, beside = model.vectors(one), model.vectors(both)
         assert not torch.allclose(alone, before, atol=1e-2)
         torch.testing.assert_close(model.vectors(one), before)
