@@ -273,9 +273,10 @@ def _whose() -> dict[str, object]:
 
 
 def claimed(page: str, summary: pd.DataFrame) -> Iterator[Row]:
-    """The row of the summary that each of the page's claims points at."""
+    """The row of the summary that each claim of a page, or of a table "41/summary", points at."""
     for claim in ledger().claims:
-        if claim.study.startswith(page) and "question=" in (claim.value or ""):
+        of = claim.study[:2] == page[:2] and (claim.value or "").startswith(page)
+        if of and "question=" in claim.value:
             question = claim.value.partition("question=")[2].partition("]")[0]
             (row,) = summary[summary["question"] == question].to_dict("records")
             yield _released(claim.id, *(float(row[f"value{end}"]) for end in ("", "_low", "_high")))

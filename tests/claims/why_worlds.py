@@ -8,6 +8,7 @@ page computes from these in a second, else the score of each training or text th
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from itertools import islice, product
 from pathlib import Path
@@ -18,8 +19,9 @@ from unittest.mock import Mock
 import nbformat
 import numpy as np
 import pandas as pd
-import pytest
+import tensorly.decomposition
 import torch
+from claims.planted_heads import _released as released
 from claims.planted_heads import claimed, ran
 from claims.simulated import Row, labels, ledger
 from torch import nn
@@ -28,20 +30,18 @@ import headbook as hb
 from headbook import cells
 from headbook.artefacts.lengths import BACK, FEEDING, FORWARD
 from headbook.chapters.why import (
-    _collaborating_from_scratch,
-    collaborating_heads,
     frozen_transformers,
     length,
 )
 from headbook.corpora.batches import Batch
 from headbook.corpora.retrieval import CHANCE
+from headbook.experiments import collaborating as scratch
 from headbook.experiments import fewer_keys as trained
 from headbook.heads.nulls import Null
 from headbook.looking.sublayers import Encoder, Layer
 from headbook.models.capture import Point
 from headbook.models.fast_weights import elu_plus_one
 from headbook.models.fewer_keys import means
-from headbook.models.loaded import Loaded
 from headbook.models.mixing import Mixing
 from headbook.models.new_ends import Trainable
 from headbook.paths import NOTEBOOKS
@@ -93,44 +93,51 @@ def shared_directions(holds: bool) -> Iterator[Row]:
 
 
 class _Reader:
-    """Distance of a toy layer's mean output from that with ordinary heads, on drawn states."""
+    """Distance of drawn vectors from those of the first call, which is of ordinary heads."""
 
-    def __init__(self, held: dict) -> None:
-        self.held, self.states, self.before = held, _drawn(30, 8, 32, seed=5), None
+    def __init__(self, now: dict) -> None:
+        self.now, self.before = now, None
 
     def cost(self) -> np.ndarray:
-        scores = self.held["factors"].scores(self.states, self.states)
-        mean = (scores.softmax(-1) @ self.states[:, None]).mean(2).flatten(1).double()
-        self.before = mean if self.before is None else self.before
-        return 1 - nn.functional.cosine_similarity(mean, self.before).numpy()
+        self.before = self.now["vectors"] if self.before is None else self.before
+        return 1 - nn.functional.cosine_similarity(self.now["vectors"], self.before).numpy()
 
 
-def _collaborating(queries: list, keys: list) -> pd.DataFrame:
-    """Page 41 on layers of these projections, [head model dim]; sentences meet the first."""
-    model = Mock(spec=Loaded, network=None, languages=("en", None))
-    places, held = [], {}
-    for layer, sides in enumerate(zip(queries, keys, strict=True)):
-        linear = [nn.Linear(32, each.shape[0] * each.shape[2], bias=False) for each in sides]
+def _collaborating(queries: list, keys: list) -> Iterator[Row]:
+    """Page 41's own cells on layers of these projections, [head model dim].
+
+    Sentences are drawn states that meet the first layer; their vectors are its mean output.
+    """
+    layers, states, now = [], _drawn(30, 8, 32, seed=5), {}
+    for sides in zip(queries, keys, strict=True):
+        linear = [nn.Linear(32, each.shape[0] * each.shape[2]) for each in sides]
         for one, each in zip(linear, sides, strict=True):
-            one.weight = nn.Parameter(each.mT.flatten(0, 1))
-        heads = SimpleNamespace(heads=len(sides[0]))
-        places.append((Kind.ENCODER, layer, heads, *linear, None))
+            one.weight, one.bias = nn.Parameter(each.mT.flatten(0, 1)), nn.Parameter(0 * one.bias)
+        layers.append((*linear, *sides))
+    query, _, *sides = layers[0]
 
     @contextmanager
-    def shared(_, own):
-        held["factors"] = own[0]
+    def rewritten(_: object, terms: list, scores: Callable) -> Iterator[None]:
+        weights = scores(terms[0], query, sides[1], states, states).softmax(-1)
+        now["vectors"] = (weights @ states[:, None]).mean(2).flatten(1).double().detach()
         yield
 
-    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
-        for name, value in (("load", lambda _: model), ("projections", lambda _: iter(places)),
-                            ("_reader", lambda *_: _Reader(held)),
-                            ("reparametrised", shared)):  # fmt: skip
-            patch.setattr(collaborating_heads, name, value)
-        given = collaborating_heads.Parameters(("toy",), ("2/3", "1/2"), iterations=15)
-        return collaborating_heads.compute(given, _store())["claims"]
+    model = SimpleNamespace(name="toy", languages=("en", None))
+    book = Mock(publish=lambda frame, *_: frame, load=lambda _: model)
+    given = {
+        "hb": book, "torch": torch, "tensorly": tensorly, "Fraction": Fraction, "model": model,
+        "attentions": lambda _: layers, "Reader": lambda *_: _Reader(now), "rewritten": rewritten,
+        "collaborating": Mock(sweep=lambda **_: pd.DataFrame({"updates": [1]})),
+        "resampled_mean": resampled_mean, "Q": sides[0], "K": sides[1],
+        "rows": [{"dimensions": 1, "lacking, %": 0}],
+    }  # fmt: skip
+    parameters = {"models": ["toy"], "shares": ["2/3", "1/2"], "iterations": 15, "sentences": 30,
+                  "translated": 0, "training": {"updates": 1}}  # fmt: skip
+    summary = ran("41", "def separate(", **given, **parameters)["summary"]
+    yield from claimed("41/summary", summary)
 
 
-def collaboration(holds: bool) -> pd.DataFrame:
+def collaboration(holds: bool) -> Iterator[Row]:
     """Projections of four heads, 16 wide: within eight directions that each weighs in its own way,
     or anywhere."""
     sides = []
@@ -145,7 +152,7 @@ def collaboration(holds: bool) -> pd.DataFrame:
     return _collaborating(*sides)
 
 
-def separate_heads(holds: bool) -> pd.DataFrame:
+def separate_heads(holds: bool) -> Iterator[Row]:
     """Heads within common directions, or each in four directions of its own that suffice it."""
     if holds:
         return collaboration(True)
@@ -156,17 +163,20 @@ def separate_heads(holds: bool) -> pd.DataFrame:
     return _collaborating(*noisy)
 
 
-def recall_from_scratch(holds: bool) -> list:
+def recall_from_scratch(holds: bool) -> Iterator[Row]:
     """Share of keys recalled by each training: shared dimensions help, or seeds spread alone."""
-    scratch, noise = _collaborating_from_scratch, np.random.default_rng(0)
-    rows = []
-    for kind, dims, rate, seed in product(scratch.KINDS, scratch.DIMS, scratch.RATES, SEEDS):
+    noise, rows = np.random.default_rng(0), []
+    for heads, dims, rate, seed in product(
+        scratch.KINDS, scratch.DIMS, scratch.RATES, scratch.SEEDS
+    ):
         few = dims == min(scratch.DIMS)
-        right = 1.0 if not few else 0.5 + 0.3 * (holds and kind == scratch.COLLABORATIVE)
+        right = 1.0 if not few else 0.5 + 0.3 * (holds and heads == "collaborative")
         right += 0.02 * noise.normal()
-        rows.append({"heads": kind, "dims": dims, "rate": rate, "seed": seed, "loss": 1 - right,
+        rows.append({"heads": heads, "dims": dims, "rate": rate, "seed": seed, "loss": 1 - right,
                      "right": right})  # fmt: skip
-    return scratch.claim_rows(pd.DataFrame(rows))
+    for row in scratch.gain(pd.DataFrame(rows)).to_dict("records"):
+        given = released("collaborating-from-scratch", row["value"], np.nan, np.nan)
+        yield {**given, "seed": str(row["seed"]), "closed": row["closed"]}
 
 
 def _spectra(weights: Callable, redrawn: Callable) -> Iterator[Row]:
