@@ -25,7 +25,6 @@ WITHOUT = {
 OF_EVERY_PAGE = {"verdicts", "measured_again"}
 OF_CLAIMS = {
     ("46_rank_collapse", "collapse-skip-prevents", "minilm"): "minilm_skip_estimate",
-    ("48_length", "length-full-quadratic", "full"): "time_full_estimate",
     ("46_rank_collapse", "collapse-skip-prevents", "firefox-en-pt"): "firefox_en_pt_skip_estimate",
     ("49_binding", "binding-affine-nearest", "minilm"): "minilm_nearest_estimate",
     ("50_what_heads_look_at", "clark-half-on-special", "minilm"): "minilm_weights_special_estimate",

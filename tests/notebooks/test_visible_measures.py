@@ -49,6 +49,9 @@ CHANGES = (
     ("44", "(queries @ keys.mT).tril()", "(queries @ keys.mT).tril(-1)"),
     ("44", "r.roll(j, -1)", "r.roll(j + 1, -1)"),
     ("44", "q.shape[-1] ** 0.5).softmax", "q.shape[-1]).softmax"),
+    ("48", "q.shape[-1] ** 0.5\n", "q.shape[-1]\n"),
+    ("48", "-half, half + 1", "-half + 1, half + 2"),
+    ("48", "place[:, None] - place) <= w // 2", "place[:, None] - place) <= w"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )
