@@ -23,9 +23,7 @@ WITHOUT = {
 }
 """Pages whose answers need none, and why."""
 OF_EVERY_PAGE = {"verdicts", "measured_again"}
-OF_CLAIMS = {
-    ("48_length", "length-full-quadratic", "full"): "time_full_estimate",
-}
+OF_CLAIMS = {}
 """Facts that are the interval of a published claim."""
 
 

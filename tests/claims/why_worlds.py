@@ -28,14 +28,13 @@ from torch import nn
 
 import headbook as hb
 from headbook import cells
-from headbook.artefacts.lengths import BACK, FEEDING, FORWARD
 from headbook.chapters.why import (
     frozen_transformers,
-    length,
 )
 from headbook.corpora.batches import Batch
 from headbook.corpora.retrieval import CHANCE
 from headbook.experiments import collaborating as scratch
+from headbook.experiments import far_values
 from headbook.experiments import fewer_keys as trained
 from headbook.heads.nulls import Null
 from headbook.looking.sublayers import Encoder, Layer
@@ -45,6 +44,7 @@ from headbook.models.fewer_keys import means
 from headbook.models.mixing import Mixing
 from headbook.models.new_ends import Trainable
 from headbook.paths import NOTEBOOKS
+from headbook.results import published
 from headbook.runs.store import Store
 from headbook.statistics import (
     interval,
@@ -487,19 +487,31 @@ def frozen_at_best(holds: bool) -> pd.DataFrame:
 
 
 SIZES = (512, 1024, 2048, 4096, 8192)
+FEEDING, WAYS = "feed-forward", ("forward", "there and back")
+
+
+def page_48(**planted: pd.DataFrame) -> pd.DataFrame:
+    """Rows of claims by the page's own summary of planted tables; the others are published ones."""
+    given = {name: published(48, name) for name in ("times", "memory", "retrieval", "lists")}
+    made = {"FORWARD": WAYS[0], "BACK": WAYS[1], "FEEDING": FEEDING, "MASKED": "window, masked"}
+    made |= {"far": far_values, "CHANCE": CHANCE, "over_seeds": over_seeds}
+    summary = ran("48", "def slope(", **(given | made | planted))["summary"]
+    claims = {each.value: each.id for each in ledger().claims if each.study == "48_length"}
+    named = summary["question"].map(lambda each: claims.get(f"48/summary[question={each}].value"))
+    names = {"value_low": "low", "value_high": "high"}
+    return summary.assign(claim=named, target="", baseline=np.nan).rename(columns=names)
 
 
 def costs(holds: bool) -> pd.DataFrame:
-    """Seconds of each round and bytes: full attention by the square, others by the length.
+    """Seconds of each round: full attention by the square, others by the length.
 
     Where the claims do not hold it is the other way round.
     """
-    noise, times, memory = np.random.default_rng(0), [], []
-    for kind, size, way in product((*Mixing, FEEDING), SIZES, (FORWARD, BACK)):
-        square = (kind in length.SQUARE) is holds and kind != FEEDING
+    noise, times = np.random.default_rng(0), []
+    for kind, size, way in product((*Mixing, FEEDING), SIZES, WAYS):
+        square = (kind in (Mixing.FULL, Mixing.FUSED)) is holds and kind != FEEDING
         taken = size**2 / 256 / 8 if square else float(size) / 8
         taken = taken if kind != FEEDING else size / 64
-        memory.append({"kind": str(kind), "length": size, "direction": way, "bytes": taken})
         times += [
             {
                 "kind": str(kind),
@@ -510,28 +522,28 @@ def costs(holds: bool) -> pd.DataFrame:
             }
             for number in range(5)
         ]
-    return length.claims({"times": pd.DataFrame(times), "memory": pd.DataFrame(memory)})
+    return page_48(times=pd.DataFrame(times))
 
 
 def retrieved(holds: bool) -> pd.DataFrame:
     """Values that each training finds far away: all but windows see there, or windows alone do."""
     noise, rows = np.random.default_rng(0), []
-    for kind, seed in product(length.TRAINED, SEEDS):
+    for kind, seed in product(far_values.FINDING, SEEDS):
         sees = kind == Mixing.FULL or (kind != Mixing.WINDOW) is holds
         far = (0.98 if sees else CHANCE) + 0.003 * noise.normal()
-        rows.append({"kind": str(kind), "asks": length.FIRST, "seed": seed, "near": 0.99,
+        rows.append({"kind": str(kind), "asks": far_values.FIRST, "seed": seed, "near": 0.99,
                      "far": far})  # fmt: skip
-    return length.claims({"memory": pd.DataFrame({"length": [8]}), "retrieval": pd.DataFrame(rows)})
+    return page_48(retrieval=pd.DataFrame(rows))
 
 
 def lists(holds: bool) -> pd.DataFrame:
     """Lists that each training solves: windows and linear attention guess, or they alone do not."""
     noise, rows = np.random.default_rng(0), []
-    for kind, seed in product(length.SOLVING, SEEDS):
+    for kind, seed in product(far_values.SOLVING, SEEDS):
         guesses = (kind in (Mixing.WINDOW, Mixing.LINEAR)) is holds and kind != Mixing.FULL
         right = (0.35 if guesses else 0.8) + 0.003 * noise.normal()
         rows.append({"kind": str(kind), "seed": seed, "right": right, "guess": 0.35})
-    return length.claims({"memory": pd.DataFrame({"length": [8]}), "lists": pd.DataFrame(rows)})
+    return page_48(lists=pd.DataFrame(rows))
 
 
 def routing_head(holds: bool) -> Iterator[dict[str, object]]:

@@ -9,7 +9,7 @@ import torch
 
 from headbook.artefacts.catalogue import weights_folder
 from headbook.corpora.batches import EOS, PAD, EncodedPair, collate
-from headbook.corpora.masked import mask_id, masked_copies
+from headbook.corpora.masked import joined_texts, mask_id, masked_copies
 from headbook.corpora.subwords import Subwords
 from headbook.experiments.fewer_keys import (
     ALL,
@@ -20,11 +20,10 @@ from headbook.experiments.fewer_keys import (
     ONE,
     Setting,
     differences,
-    hidden_nats,
     learn,
     mixing,
-    texts,
 )
+from headbook.experiments.step_costs import hidden_nats
 from headbook.models.fewer_keys import Fewer, FewerKeys, Sharing, means
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.types import UserError
@@ -106,14 +105,14 @@ def test_only_hidden_tokens_count():
 def test_texts_are_sentences_joined_and_as_long_as_asked():
     ours = Subwords.load(weights_folder(MODEL) / "source.json")
     sentences = ["The file is open.", "You can close the window.", "Tom likes tea."] * 4
-    found = texts(ours, sentences, 16, 3, 0)
-    assert len(found) == 3 and texts(ours, sentences, 16, 3, 0) == found
+    found = joined_texts(ours, sentences, 16, 3, 0)
+    assert len(found) == 3 and joined_texts(ours, sentences, 16, 3, 0) == found
     for shown, wanted in found:
         assert len(shown) == len(wanted) == 16 and shown[-1] == EOS
         assert EOS not in shown[:-1] and 0 < sum(each != PAD for each in wanted) < 5
-    assert texts(ours, sentences, 16, 3, 1) != found
+    assert joined_texts(ours, sentences, 16, 3, 1) != found
     with pytest.raises(UserError, match="texts of 16 tokens, not 90"):
-        texts(ours, sentences, 16, 90, 0)
+        joined_texts(ours, sentences, 16, 90, 0)
 
 
 def losses(moved: float) -> dict[tuple[str, int, int], pd.DataFrame]:

@@ -89,6 +89,9 @@ CHANGES = (
     ("49", "a * V[:, :, :-1]", "a * V[:, :, 1:]"),
     ("49", ".argmin(1)", ".argmax(1)"),
     ("49", "bound = r * (scores", "bound = r + (scores"),
+    ("48", "q.shape[-1] ** 0.5\n", "q.shape[-1]\n"),
+    ("48", "-half, half + 1", "-half + 1, half + 2"),
+    ("48", "place[:, None] - place) <= w // 2", "place[:, None] - place) <= w"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )

@@ -12,22 +12,21 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from headbook.artefacts.catalogue import weights_folder
-from headbook.corpora.batches import EOS, Batch, EncodedPair, collate
-from headbook.corpora.masked import masked_copies
+from headbook.corpora.batches import EncodedPair, collate
+from headbook.corpora.masked import joined_texts
 from headbook.corpora.readers import load
 from headbook.corpora.subwords import Subwords
+from headbook.experiments.step_costs import hidden_nats
 from headbook.formats import formatted
-from headbook.models.fewer_keys import Fewer, FewerKeys, Mixed, Sharing, look_at_fewer, means
+from headbook.models.fewer_keys import Fewer, FewerKeys, Sharing, look_at_fewer, means
 from headbook.models.transformer import Transformer
 from headbook.results import cached
 from headbook.runs.seeds import derived
 from headbook.statistics import resampled_mean
 from headbook.training import checkpoint
 from headbook.training.scoring import losses
-from headbook.types import UserError
 
 MODEL = "mixture-fr-256-masked"
 ALL, MEANS = "all keys", "means of neighbours"
@@ -73,15 +72,15 @@ def learn(
         torch.manual_seed(derived(seed, "mixtures and dropout"))
         if fewer is not None:
             look_at_fewer(model, fewer)
-        for each in mixing(model):
+        matrices = mixing(model)
+        for each in matrices:
             noise = setting.noise * torch.randn(each.shape)
             each.data.copy_(means(fewer.keys, fewer.length) + noise)
-        found, matrices = {"before": _scored(model, tested)}, mixing(model)
-        known = {id(each) for each in matrices}
+        found, known = {"before": _scored(model, tested)}, {id(each) for each in matrices}
         own = [each for each in model.parameters() if id(each) not in known and each.requires_grad]
-        groups = {setting.rate: own, setting.mixing_rate: matrices}
-        groups = [{"params": each, "lr": rate} for rate, each in groups.items() if each]
-        optimiser = torch.optim.Adam(groups, betas=(0.9, 0.98), fused=True)
+        groups = [{"params": [each], "lr": setting.mixing_rate} for each in matrices]
+        groups = [{"params": own}, *groups]
+        optimiser = torch.optim.Adam(groups, setting.rate, betas=(0.9, 0.98), fused=True)
         rate = torch.optim.lr_scheduler.LinearLR(optimiser, 1 / 20, total_iters=20)
         for step in range(setting.updates):
             if step == setting.updates // 2:
@@ -97,16 +96,8 @@ def learn(
 
 def mixing(model: Transformer) -> list[nn.Parameter]:
     """The mixing matrices that are learned, each once however many layers share it."""
-    blocks = [block for _, _, block in model.attentions() if isinstance(block, Mixed)]
-    both = [each for block in blocks for each in (block.of_keys, block.of_values)]
-    return list({id(each): each for each in both if each.requires_grad}.values())
-
-
-def hidden_nats(model: Transformer, batch: Batch) -> Tensor:
-    """Cross-entropy of the hidden tokens, [token]; logits of no other token are computed."""
-    hidden = batch.target_mask
-    states, _ = model.encode(batch.source)
-    return cross_entropy(model.logits(states[hidden]), batch.target_out[hidden], reduction="none")
+    named = [each for each in model.named_parameters() if each[1].requires_grad]
+    return [each for name, each in named if name.endswith(("of_keys", "of_values"))]
 
 
 def _scored(model: Transformer, tested: Sequence[EncodedPair]) -> Tensor:
@@ -114,29 +105,13 @@ def _scored(model: Transformer, tested: Sequence[EncodedPair]) -> Tensor:
     return found.nats / found.tokens
 
 
-def texts(
-    subwords: Subwords, sentences: Sequence[str], length: int, count: int, seed: int
-) -> list[EncodedPair]:
-    """Sentences in random order, joined, cut into texts, tokens hidden; UserError for too few."""
-    generator = torch.Generator().manual_seed(derived(seed, "order of sentences"))
-    whole, left = [], []
-    for at in torch.randperm(len(sentences), generator=generator).tolist():
-        left += [each for each in subwords.encode([sentences[at]])[0] if each != EOS]
-        while len(left) >= length - 1 and len(whole) < count:
-            whole.append([*left[: length - 1], EOS])
-            left = left[length - 1 :]
-        if len(whole) == count:
-            return masked_copies(whole, len(subwords), 1, derived(seed, "hidden tokens"))
-    raise UserError(f"these sentences make {len(whole)} texts of {length} tokens, not {count}")
-
-
 def gone_on(keys: str, parts: int, seed: int, setting: Setting) -> pd.DataFrame:
     """The losses of `learn` for these keys, a row per held-out text."""
     folder, length = weights_folder(MODEL), setting.length
     corpus, subwords = load("mixture-fr", None), Subwords.load(folder / "source.json")
     size = setting.updates * setting.batch
-    train = texts(subwords, corpus.train.source, length, size, seed)
-    tested = texts(subwords, corpus.valid.source, length, setting.tested, 0)
+    train = joined_texts(subwords, corpus.train.source, length, size, seed)
+    tested = joined_texts(subwords, corpus.valid.source, length, setting.tested, 0)
     kind = Fewer.POOLED if keys == MEANS else Fewer.LINFORMER
     sharing = SHARED.get(keys, Sharing.LAYERS)
     fewer = None if keys == ALL else FewerKeys(kind, length // parts, length, sharing)

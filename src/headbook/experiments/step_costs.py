@@ -9,10 +9,11 @@ from functools import partial
 
 import pandas as pd
 import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from headbook.bench.rounds import interleaved
 from headbook.corpora.batches import PAD, Batch
-from headbook.experiments.fewer_keys import hidden_nats
 from headbook.models.attention import AttentionPath
 from headbook.models.fewer_keys import Fewer, FewerKeys, look_at_fewer
 from headbook.models.peak_bytes import peak_bytes
@@ -71,6 +72,13 @@ def encoder(run: EncoderCosts, kind: str, length: int) -> tuple[Transformer, Bat
         source = torch.randint(3, size, (max(1, ENOUGH // length), length))
     target = torch.where(torch.arange(length) % HIDDEN == 0, source, PAD)
     return model, Batch(source, source, target, torch.arange(len(source)))
+
+
+def hidden_nats(model: Transformer, batch: Batch) -> Tensor:
+    """Cross-entropy of the hidden tokens, [token]; logits of no other token are computed."""
+    hidden = batch.target_mask
+    states, _ = model.encode(batch.source)
+    return cross_entropy(model.logits(states[hidden]), batch.target_out[hidden], reduction="none")
 
 
 def step(model: Transformer, batch: Batch) -> None:

@@ -1,0 +1,96 @@
+"""Texts whose answer is known, and encoders that learn to give it, or cannot."""
+
+import pytest
+import torch
+
+from headbook.corpora.batches import PAD
+from headbook.corpora.nested_lists import NestedLists, nested_lists
+from headbook.corpora.retrieval import KEYS, VALUES, VOCABULARY, retrieval
+from headbook.corpora.small_tasks import value as evaluated
+from headbook.experiments.far_values import (
+    FAR,
+    LAST,
+    NEAR,
+    Setting,
+    asked,
+    found,
+    learn,
+    right,
+    solved,
+    start,
+)
+from headbook.models.mixing import Mixing
+from headbook.types import UserError
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_the_value_that_is_asked_for_stands_where_it_says(last):
+    drawn = retrieval(33, 4, 200, torch.Generator().manual_seed(0), last=last)
+    for text, value, distance in zip(*map(torch.Tensor.tolist, (
+            drawn.texts, drawn.values, drawn.distances)), strict=True):  # fmt: skip
+        text = text[::-1] if last else text
+        key = text[0] - PAD - 1 - KEYS * VALUES
+        pairs = [each - PAD - 1 for each in text[1:] if each <= PAD + KEYS * VALUES]
+        assert len(pairs) == 4 and [each % VALUES for each in pairs if each // VALUES == key] == [
+            value
+        ]
+        assert text[distance] == PAD + 1 + key * VALUES + value
+    assert drawn.distances.min() == 1 and 24 < drawn.distances.max() < 33
+    # as many within the square root of the length as beyond
+    assert 0.4 < (drawn.distances < 33**0.5).float().mean() < 0.7
+    assert drawn.texts.max() < VOCABULARY
+    with pytest.raises(UserError, match="9 pairs in texts of 33 tokens: give 1 to 8"):
+        retrieval(33, 9, 1, torch.Generator())
+
+
+def test_an_untrained_window_does_not_feel_what_is_out_of_reach():
+    model = start(0, Mixing.WINDOW, FAR, VOCABULARY, VALUES).eval()
+    texts = asked(0, False, 20).texts
+    changed = texts.clone()
+    changed[:, NEAR + 1 :] = PAD + 1
+    with torch.no_grad():
+        torch.testing.assert_close(model(texts), model(changed))
+        changed[:, NEAR] = PAD + 1
+        assert not torch.allclose(model(texts), model(changed))
+
+
+def test_answers_are_right_where_the_value_is_named():
+    drawn = asked(0, False, 150)
+    named = iter((drawn.values + (torch.arange(150) >= 120)).remainder(VALUES).split(100))
+
+    class Oracle(torch.nn.Module):
+        def forward(self, texts):
+            return torch.nn.functional.one_hot(next(named), VALUES).float()
+
+    assert right(Oracle(), drawn.texts, drawn.values).tolist() == [True] * 120 + [False] * 30
+
+
+def test_nested_lists_come_to_their_values_and_none_is_tested_that_was_learned():
+    known, new = nested_lists(24, 300, 100)
+    rows = [tuple(row.tolist()) for row in torch.cat([known.texts, new.texts])]
+    assert len(set(rows)) == len(rows) == 400
+    for row, wanted in zip(rows, [*known.values, *new.values], strict=True):
+        tokens = [each - PAD - 1 for each in row if each != PAD]
+        assert 16 <= len(tokens) <= 24 and evaluated(tokens) == int(wanted)
+    # the best guess knows the operator alone: maxima are large and minima small
+    assert 0.2 < known.guessed(new) < 0.4
+    whole = NestedLists(new.texts, torch.full((100,), 7))
+    assert whole.guessed(whole) == 1 and whole.guessed(new) < 0.3
+    with pytest.raises(UserError, match="at most 9 tokens: give 16 or more"):
+        nested_lists(9, 1, 1)
+
+
+def test_an_encoder_learns_the_texts_that_it_sees_again():
+    drawn = asked(0, False, 20)
+    model = start(0, Mixing.FULL, FAR, VOCABULARY, VALUES)
+    learn(model, lambda: (drawn.texts, drawn.values), Setting(updates=40, warmup=10))
+    assert right(model, drawn.texts, drawn.values).double().mean() > 0.9
+
+
+def test_rows_of_both_tasks():
+    short = Setting(updates=2, warmup=1, tested=40, lists=(20, 20))
+    row = found(Mixing.GLOBAL, 1, short, last=True)
+    assert row["asks"] == LAST and min(row["near"], row["far"]) >= 0 and row["updates"] == 2
+    assert found(Mixing.GLOBAL, 1, short, last=True) == row
+    row = solved(Mixing.DILATED, 0, short)
+    assert 0 <= row["right"] <= 1 and 0 < row["guess"] < 1
