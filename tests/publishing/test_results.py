@@ -169,16 +169,16 @@ def test_a_model_is_added_with_the_parameters_given(monkeypatch: pytest.MonkeyPa
     asked = []
     monkeypatch.setattr(results, "add_model", lambda *each: asked.append(each) or "there")
     for more in ([], ["--given", "sentences=7"]):
-        shown = CliRunner().invoke(app, ["publish", "41", "--model", "minilm", *more]).stdout
+        shown = CliRunner().invoke(app, ["publish", "22", "--model", "minilm", *more]).stdout
         assert shown == "there\n"
     (chapter, own, model), (_, changed, _) = asked
-    assert (chapter.number, model, own["sentences"]) == (41, "minilm", 100)
+    assert (chapter.number, model, own["sentences"]) == (22, "minilm", 100)
     assert changed == own | {"sentences": 7}
 
 
 def test_a_profile_is_for_pages_that_train():
-    with pytest.raises(UserError, match="48_length has no models trained here"):
-        chosen(["48", "26"], "laptop")
+    with pytest.raises(UserError, match="55_syntax_and_meaning has no models trained here"):
+        chosen(["55", "26"], "laptop")
     names = [each.name for each in chosen(None, "laptop")]
-    assert "26_when_heads_specialise" in names and "48_length" not in names
-    assert len(chosen(["48", "26"], None)) == len(chosen(["48", "26"], "released")) == 2
+    assert "26_when_heads_specialise" in names and "55_syntax_and_meaning" not in names
+    assert len(chosen(["55", "26"], None)) == len(chosen(["55", "26"], "released")) == 2
