@@ -191,7 +191,7 @@ def test_another_corpus_is_read_when_it_is_named(
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"masks": ((), (HeadId(Kind.CROSS, 0, 7),))}, "no head cross L1h8; it has"),
+        ({"masks": ((), (HeadId(Kind.CROSS, 0, 7),))}, "no head cross L1H8; it has"),
         ({"test": "tset"}, "no part 'tset'; it has train, valid, test"),
         ({"sentences": 0}, "sentences is 0"),
         ({"update": 77}, "no model was kept at update 77"),
