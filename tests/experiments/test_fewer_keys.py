@@ -9,7 +9,7 @@ import torch
 
 from headbook.artefacts.catalogue import weights_folder
 from headbook.corpora.batches import EOS, PAD, EncodedPair, collate
-from headbook.corpora.masked import joined_texts, mask_id, masked_copies
+from headbook.corpora.masked import mask_id, masked_copies
 from headbook.corpora.subwords import Subwords
 from headbook.experiments.fewer_keys import (
     ALL,
@@ -23,7 +23,7 @@ from headbook.experiments.fewer_keys import (
     learn,
     mixing,
 )
-from headbook.experiments.step_costs import hidden_nats
+from headbook.experiments.step_costs import hidden_nats, joined_texts
 from headbook.models.fewer_keys import Fewer, FewerKeys, Sharing, means
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.types import UserError

@@ -8,9 +8,6 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from headbook.corpora.batches import EOS, PAD, UNK, EncodedPair
-from headbook.corpora.subwords import Subwords
-from headbook.runs.seeds import derived
-from headbook.types import UserError
 
 SELECTED = 0.15
 """Of a sentence's tokens, but one at least: those that are to be predicted."""
@@ -52,22 +49,6 @@ def masked_copies(
         pair for _ in range(copies if sentences else 0)
         for pair in _masked(sentences, vocabulary, masking, generator)
     ]  # fmt: skip
-
-
-def joined_texts(
-    subwords: Subwords, sentences: Sequence[str], length: int, count: int, seed: int
-) -> list[EncodedPair]:
-    """Sentences in random order, joined, cut into texts, tokens hidden; UserError for too few."""
-    generator = torch.Generator().manual_seed(derived(seed, "order of sentences"))
-    whole, left = [], []
-    for at in torch.randperm(len(sentences), generator=generator).tolist():
-        left += [each for each in subwords.encode([sentences[at]])[0] if each != EOS]
-        while len(left) >= length - 1 and len(whole) < count:
-            whole.append([*left[: length - 1], EOS])
-            left = left[length - 1 :]
-        if len(whole) == count:
-            return masked_copies(whole, len(subwords), 1, derived(seed, "hidden tokens"))
-    raise UserError(f"these sentences make {len(whole)} texts of {length} tokens, not {count}")
 
 
 def _masked(

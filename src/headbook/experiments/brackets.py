@@ -51,11 +51,14 @@ def expression(depth: int, noise: random.Random) -> str:
 
 def values(text: str) -> list[int | None]:
     """The value of each closing bracket, at its place; None elsewhere."""
-    found, open_ = [], []
-    for place, character in enumerate(text):
-        open_ += [place] * (character == "(")
-        inside = text[open_.pop() : place + 1] if character == ")" else ""
-        found.append(eval(inside) % MODULUS if inside else None)
+    found, stack = [], []
+    for character in text:
+        stack.append(int(character) if character.isdigit() else character)
+        if character == ")":
+            _, left, how, right, _ = stack[-5:]
+            result = {"+": left + right, "-": left - right, "*": left * right}[how]
+            stack[-5:] = [result % MODULUS]
+        found.append(stack[-1] if character == ")" else None)
     return found
 
 

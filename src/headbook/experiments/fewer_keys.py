@@ -15,10 +15,9 @@ from torch import Tensor, nn
 
 from headbook.artefacts.catalogue import weights_folder
 from headbook.corpora.batches import EncodedPair, collate
-from headbook.corpora.masked import joined_texts
 from headbook.corpora.readers import load
 from headbook.corpora.subwords import Subwords
-from headbook.experiments.step_costs import hidden_nats
+from headbook.experiments.step_costs import hidden_nats, joined_texts
 from headbook.formats import formatted
 from headbook.models.fewer_keys import Fewer, FewerKeys, Sharing, look_at_fewer, means
 from headbook.models.transformer import Transformer

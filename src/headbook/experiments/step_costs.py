@@ -3,7 +3,7 @@
 The published five rounds, of 30 encoders, took a quarter of an hour on one core.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,11 +13,14 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from headbook.bench.rounds import interleaved
-from headbook.corpora.batches import PAD, Batch
+from headbook.corpora.batches import EOS, PAD, Batch, EncodedPair
+from headbook.corpora.masked import masked_copies
+from headbook.corpora.subwords import Subwords
 from headbook.models.attention import AttentionPath
 from headbook.models.fewer_keys import Fewer, FewerKeys, look_at_fewer
 from headbook.models.peak_bytes import peak_bytes
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.runs.seeds import derived
 from headbook.runs.timing import processor_seconds
 from headbook.types import UserError
 
@@ -26,6 +29,22 @@ PARTS = (2, 4, 8, 16)
 ENOUGH = 1024
 """Tokens of a step: as many texts as make so many, or one longer text."""
 HIDDEN = 7  # one token in so many
+
+
+def joined_texts(
+    subwords: Subwords, sentences: Sequence[str], length: int, count: int, seed: int
+) -> list[EncodedPair]:
+    """Sentences in random order, joined, cut into texts, tokens hidden; UserError for too few."""
+    generator = torch.Generator().manual_seed(derived(seed, "order of sentences"))
+    whole, left = [], []
+    for at in torch.randperm(len(sentences), generator=generator).tolist():
+        left += [each for each in subwords.encode([sentences[at]])[0] if each != EOS]
+        while len(left) >= length - 1 and len(whole) < count:
+            whole.append([*left[: length - 1], EOS])
+            left = left[length - 1 :]
+        if len(whole) == count:
+            return masked_copies(whole, len(subwords), 1, derived(seed, "hidden tokens"))
+    raise UserError(f"these sentences make {len(whole)} texts of {length} tokens, not {count}")
 
 
 @dataclass(frozen=True)
