@@ -7,7 +7,6 @@ import nbformat
 import pytest
 
 from headbook import paths
-from headbook.chapters import words
 from headbook.chapters.chapter import Chapter, Facts, find, module_of
 from headbook.chapters.page import published_tables
 
@@ -23,8 +22,6 @@ WITHOUT = {
 }
 """Pages whose answers need none, and why."""
 OF_EVERY_PAGE = {"verdicts", "measured_again"}
-OF_CLAIMS = {}
-"""Facts that are the interval of a published claim."""
 
 
 @cache
@@ -53,17 +50,6 @@ def test_every_number_in_the_text_and_the_captions_is_glued(name: str) -> None:
     _, _, facts = opened(name)
     known = facts.keys() | glued | OF_EVERY_PAGE
     assert set(FACT.findall(text)) <= known
-
-
-@pytest.mark.parametrize("place", OF_CLAIMS)
-def test_an_interval_in_an_answer_is_that_of_the_claim(place: tuple[str, str, str]) -> None:
-    name, claim, model = place
-    chapter, answer, facts = opened(name)
-    rows = published_tables(chapter.name)["claims"].set_index(["claim", "model"])
-    value, low, high = rows.loc[(claim, model), ["value", "low", "high"]]
-    forms = (words.estimate, words.exact_estimate, words.difference, words.number)
-    assert facts[OF_CLAIMS[place]] in [form(value, low, high) for form in forms]
-    assert OF_CLAIMS[place] in FACT.findall(answer)
 
 
 @pytest.mark.parametrize(
