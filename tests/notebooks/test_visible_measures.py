@@ -79,7 +79,7 @@ CHANGES = (
     ("20", "w_o[:, :size] = 0", "w_o[:, size : 2 * size] = 0"),
     ("20", "(np.array(nats[1:]) - nats[0])", "(np.array(nats[1:]) + nats[0])"),
     ("20", "- nats[0]).sum(1)", "- nats[0]).max(1)"),
-    ("21", "== block and each != name", "!= block and each != name"),
+    ("21", "head.layer) == block]", "head.layer) != block]"),
     ("21", "each != name", "each == name"),
     ("30", "products(q).abs().sum((2, 3))", "products(q).sum((2, 3))"),
     ("30", "norms / own / own[:, None]", "norms / own"),
