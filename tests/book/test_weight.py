@@ -7,7 +7,7 @@ import pytest
 
 from headbook.publishing import contents
 
-PAGE, BOOK = 1_000_000, 25_000_000
+PAGE, BOOK = 1_000_000, 40_000_000
 FIRST_PAINT = 2_000_000
 """Bytes before a page can be seen: two seconds at 1.1 MB a second, and a little to spare."""
 LOADED = re.compile(r'<(?:img|source)[^>]*\ssrc="([^":]+)"')
