@@ -37,7 +37,9 @@ class Tabs:
                 f'<label for="{name}-{at}">{escape(title)}</label>'
             )
             rules.append(f"#{name}-{at}:checked~.{name}-{at}{{display:block}}")
-            panels.append(f'<div class="{name}-{at}" aria-label="{escape(title)}">{body}</div>')
+            # a panel that scrolls is reached by the keyboard, too
+            named = f'tabindex="0" role="group" aria-label="{escape(title)}"'
+            panels.append(f'<div class="{name}-{at}" {named}>{body}</div>')
         inside = "".join([*parts, *panels])
         return f'{STYLE}<style>{"".join(rules)}</style><div class="hb-tabs">{inside}</div>'
 
