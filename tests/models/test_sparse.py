@@ -9,7 +9,7 @@ import torch
 from headbook.models.attention import Attention, AttentionPath
 from headbook.models.capture import Point
 from headbook.models.fewer_keys import Windowed
-from headbook.models.mixing import Mixing, Sizes, mix, named
+from headbook.models.mixing import Mixing, Sizes, mix
 from headbook.models.peak_bytes import peak_bytes
 from headbook.models.sparse import NONE, BigBird, Sparse, Window, lay_out, pairs
 from headbook.types import UserError
@@ -209,8 +209,6 @@ def test_sizes_that_cannot_be_are_refused_in_one_line():
         Window(4, tokens=1, causal=True)
     with pytest.raises(UserError, match="give 1, 0 and 0 or more"):
         BigBird(0, 1, 1)
-    with pytest.raises(UserError, match="unknown kind of attention 'Reformer'; use one of full,"):
-        named("Reformer")
     longer = drawn(1, 10, WIDTH)
     linformer = mix(Mixing.LINFORMER, attention().float(), Sizes(9, keys=3))
     with pytest.raises(UserError, match="for 9 tokens cannot read 10"):

@@ -65,12 +65,6 @@ def lead(value: float, low: float, high: float | int) -> str:
     return f"{signed(100 * value, 0)} {interval(low, high)}"
 
 
-def exact_estimate(value: float, low: float, high: float | int) -> str:
-    """A share with its interval, to a tenth of a per cent: `2.5 % [2.3, 2.6]`."""
-    shown, *ends = (f"{100 * each:.1f}" for each in (value, low, high))
-    return f"{shown}\N{NO-BREAK SPACE}% [{', '.join(ends)}]"
-
-
 def number(value: float, low: float, high: float | int, digits: int = 2) -> str:
     """A number that is no share, with its interval: `2.01 [1.96, 2.08]`."""
     # Adding zero takes the sign from a zero that has one.

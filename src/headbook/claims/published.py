@@ -176,7 +176,3 @@ _UNTRAINED: dict[str, Callable[[Evidence], dict[str, dict[str, float]]]] = {
     "emergence-own-domain": _own_domain,
     "emergence-width": _width,
 }
-
-
-EQUIVALENT = 0.01
-"""Of the whole model's BLEU: the smallest loss that Michel et al. mark as significant."""

@@ -44,13 +44,6 @@ class Sizes:
     keys: int = 128
 
 
-def named(name: str) -> Mixing:
-    """The kind of that name; UserError for any other."""
-    if name not in {*Mixing}:
-        raise UserError(f"unknown kind of attention {name!r}; use one of {', '.join(Mixing)}")
-    return Mixing(name)
-
-
 def mix(kind: Mixing, attention: Attention, sizes: Sizes) -> nn.Module:
     """A module with the attention's contract and, where it has them, its projections.
 

@@ -16,12 +16,13 @@ from headbook.artefacts.recipe import Run
 from headbook.artefacts.texts import HELD_OUT, PARSES, asked_parses, held_out
 from headbook.artefacts.tokenised import IDS, SIDES, TOKENISED, tokenised
 from headbook.chapters.config import Config
-from headbook.chapters.sixteen._second_texts import ELSEWHERE
 from headbook.corpora.download import locate, sha256
 from headbook.corpora.registry import Corpus, Place, corpus, place, registry
 from headbook.runs.store import Store
 from headbook.types import UserError
 
+ELSEWHERE = {"multi30k": ("tatoeba",), "tatoeba": ("multi30k", "msdocs"), "msdocs": ("tatoeba",)}
+"""Texts of another kind for a corpus with one test set: the first there is."""
 LARGEST = 60 * 2**20
 """Bytes of one corpus: more is not carried along with the code."""
 DATA, DOWNLOADS, RUNS = "data", "downloads", "runs"

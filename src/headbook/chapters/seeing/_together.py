@@ -19,7 +19,6 @@ from headbook.types import HeadId
 
 Pair = tuple[int, int]
 
-HELD = (Point.WEIGHTS, Point.CONTEXT)
 """Held of the heads above: their maps, so that only values change, or all that they give."""
 
 

@@ -20,7 +20,6 @@ from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
 from headbook.chapters.tables import released_claim
 from headbook.chapters.words import TITLES
-from headbook.claims.published import EQUIVALENT
 from headbook.corpora.pairs import Pairs
 from headbook.corpora.readers import load as corpus
 from headbook.heads.importance import Form, importance, l2_normalised
@@ -30,9 +29,8 @@ from headbook.models.gates import all_heads
 from headbook.models.translator import Translator
 from headbook.released.firefox import FirefoxModel, load_firefox
 from headbook.runs.store import Store
-from headbook.statistics import holm
 from headbook.syntax.treebank import read_conllu
-from headbook.training.paired import enough, increase, paired
+from headbook.training.paired import increase
 from headbook.types import HeadId, Kind, UserError
 
 SAMPLE, TEST = "ewt-sample", "ntrex-pt"
@@ -199,36 +197,6 @@ def losses_added(found: ReleasedMasked) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def bleu_changes(found: ReleasedMasked) -> pd.DataFrame:
-    """One row per mask but the first: change of BLEU, interval, p, and p after Holm's correction.
-
-    `significant` and `significant_holm` are p below the paper's level. A loss of EQUIVALENT of the
-    whole model's BLEU is the margin: `harmless` is an interval above it, `harmful` one below.
-    """
-    if found.statistics is None:
-        raise UserError("nothing was translated")
-    whole, *others = found.statistics
-    samples = enough(len(others), SIGNIFICANT, SAMPLES)
-    tests = [paired(each, whole, samples) for each in others]
-    frame = pd.DataFrame(
-        {
-            "bleu": found.bleu[1:],
-            "whole_bleu": found.bleu[0],
-            "change": [test.difference for test in tests],
-            "low": [test.low for test in tests],
-            "high": [test.high for test in tests],
-            "p": [test.p for test in tests],
-        }
-    )
-    frame["p_holm"] = holm(frame["p"].tolist())
-    frame["significant"] = frame["p"] < SIGNIFICANT
-    frame["significant_holm"] = frame["p_holm"] < SIGNIFICANT
-    margin = -EQUIVALENT * float(found.bleu[0])
-    frame["harmless"] = frame["low"] >= margin
-    frame["harmful"] = frame["high"] < margin
-    return frame
-
-
 def whole(subject: Subject, found: ReleasedMasked, text: str) -> dict[str, object]:
     """The whole model on a text: one row of the table `wholes`."""
     row: dict[str, object] = {
@@ -240,11 +208,6 @@ def whole(subject: Subject, found: ReleasedMasked, text: str) -> dict[str, objec
     if found.statistics is not None:
         row["bleu"] = float(found.bleu[0])
     return row
-
-
-def of_tests(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of test texts, on which BLEU is known; not those of the bundled sentences."""
-    return rows[rows["bleu"].notna()] if "bleu" in rows else rows.head(0)
 
 
 def of_model(tables: Tables, model: str) -> Tables:
