@@ -376,7 +376,7 @@ def _choosing(important: torch.Tensor) -> chosen_heads._Measured:
     ids = torch.full((count, tokens), 5)
     batch = Batch(ids, ids, ids, torch.arange(count))
 
-    def losses(given: Batch) -> torch.Tensor:
+    def losses(given: Batch, shortlist: bool = False) -> torch.Tensor:
         blocks = [block for _, _, block in network.attentions()]
         gates = [torch.ones(count, block.heads) if block.gate is None else block.gate()
                  for block in blocks]  # fmt: skip
