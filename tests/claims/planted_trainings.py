@@ -6,15 +6,23 @@ effect has flat courses with noise, or courses that go on evenly.
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
 import small
 import torch
-from claims.planted_heads import REPLICATES, measurement, sums
-from claims.simulated import Row, World, labels, standing_in
+from claims.planted_heads import REPLICATES, measurement, ran, sums
+from claims.simulated import Row, World, labels, ledger, standing_in
+from scipy.stats import spearmanr
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold, cross_val_predict
 
+import headbook as hb
+from headbook import cells
 from headbook.artefacts.language import LanguageModel, Setting
 from headbook.artefacts.regularising import CONSTANT, NONE, V
 from headbook.artefacts.regularising import Task as RegularisedTask
@@ -25,7 +33,6 @@ from headbook.chapters.diversity import (
     _regularised_claims,
     _training_claims,
     as_described,
-    diversity_and_loss,
     diversity_and_pruning,
     dropped_heads,
     fewer_heads,
@@ -55,6 +62,7 @@ from headbook.chapters.sixteen._specialisation import Score
 from headbook.chapters.tables import claim_row, mean_claims
 from headbook.heads.diversity_grams import Grams
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
+from headbook.statistics import over_seeds
 from headbook.training.regularising import Term
 
 LAYERS = np.arange(1, 7)
@@ -241,31 +249,35 @@ def page_34_described(so: bool) -> Iterator[Row]:
 def _losses(so: bool, setting: Setting) -> Iterator[Row]:
     """Losses that collapse in five batches, of which the first layer's dissimilarity tells most and
     that of later ones less and less; or dissimilarity with nothing to tell."""
-    models, fits = [], []
-    for seed in range(5):
+    frames = []
+    for of, seed in product(Setting, range(5)):
         noise = np.random.default_rng(seed)
-        updates = np.arange(diversity_and_loss.BATCHES)
+        updates = np.arange(40)
         loss = 5.5 + 3.0 * np.exp(-updates / 1.5) + noise.normal(0, 0.1, len(updates))
-        frames = []
+        name = f"planted s{seed}" if of is Setting.DESCRIBED else f"planted {seed} s0"
+        same = {"setting": str(of), "model": name, "update": updates, "loss": loss}
         for layer in LAYERS:
             told = loss - 5.5 + noise.normal(0, 0.12 * layer, len(updates))
             mean = 0.04 - 0.01 * told if so else noise.normal(0.04, 0.01, len(updates))
-            spread = noise.normal(0.01, 0.001, len(updates))
-            frames.append(
-                pd.DataFrame(
-                    {
-                        "update": updates,
-                        "layer": layer,
-                        "loss_nats": loss,
-                        diversity_and_loss.MEAN: mean,
-                        diversity_and_loss.SPREAD: spread,
-                    }
-                )
-            )
-        rows = pd.concat(frames).assign(setting=str(setting), model=f"planted s{seed}")
-        models.append((setting, language_model(setting, seed)))
-        fits.append(diversity_and_loss._fits(rows))
-    yield from diversity_and_loss.claims_of(models, fits).to_dict("records")
+            spread, padding = noise.normal(0.01, 0.001, len(updates)), noise.random(len(updates))
+            own = {"layer": layer, "mean": mean, "variance": spread, "padding": padding}
+            frames.append(pd.DataFrame(same | own))
+    book = {"paper": hb.paper, "publish": lambda frame, *_: frame, "source": lambda _: None}
+    given = {
+        "hb": SimpleNamespace(**book), "live": frames, "batches": 40, "one": frames[0],
+        "spearmanr": spearmanr, "over_seeds": over_seeds, "LinearRegression": LinearRegression,
+        "KFold": KFold, "DummyRegressor": DummyRegressor, "first_batches": Mock(),
+        "cross_val_predict": cross_val_predict,
+    }  # fmt: skip
+    summary = ran("34", "def predicted(", **given)["summary"]
+    name = str(setting).removeprefix("as ")
+    for claim in ledger().claims:
+        if claim.study.startswith("34") and claim.id.endswith(name):
+            keys = dict(key.split("=") for key in cells.parse(claim.value).keys)
+            pointed = summary[(summary[[*keys]] == [*keys.values()]).all(axis=1)]
+            for row in pointed.to_dict("records"):
+                numbers = [row[f"value{end}"] for end in ("", "_low", "_high")]
+                yield claim_row(claim.id, labels(row["model"], seed=row["seed"]), *numbers)
 
 
 def page_32_learnt(so: bool) -> Iterator[Row]:
