@@ -18,6 +18,7 @@ import torch
 from claims.planted_heads import PARALLEL, cell, claimed, ran
 from scipy.special import entr
 
+import headbook as hb
 from headbook.chapters.seeing import _explained as explained
 from headbook.chapters.seeing import (
     attention_and_explanation,
@@ -25,7 +26,6 @@ from headbook.chapters.seeing import (
     cooperating_heads,
     languages_and_bias,
     read_off_attention,
-    which_words_align,
 )
 from headbook.chapters.seeing._classifiers import Outputs
 from headbook.chapters.seeing._probed import (
@@ -44,12 +44,10 @@ from headbook.chapters.seeing._translated_gender import GENDERS, Choices, Transl
 from headbook.chapters.your_own_model import _retrained, _tuning_claims
 from headbook.corpora.batches import EOS, Batch
 from headbook.corpora.winobias import MALE, Case, Version
-from headbook.experiments import sharing_maps
+from headbook.experiments import sharing_maps, word_links
 from headbook.experiments import through_layers as following
 from headbook.experiments.pixels import SIDE, distance
 from headbook.experiments.properties import Property
-from headbook.heads.alignment import Step
-from headbook.heads.measure import RatioSums
 from headbook.heads.random_head import random_heads
 from headbook.looking.effects import Effects
 from headbook.models.capture import Point
@@ -181,28 +179,30 @@ def first_layer(holds: bool) -> list:
 def aligned(holds: bool) -> list:
     """Links that each head finds in a sentence: few heads align, better by norms and at the step
     that reads; or all align alike, a little better than the diagonal."""
-    page, noise, count = which_words_align, np.random.default_rng(0), 60
+    noise, count = np.random.default_rng(0), 60
     shares = {
-        (page.WEIGHTS, Step.OUTPUT): (0.2, 0.6), (page.WEIGHTS, Step.INPUT): (0.2, 0.8),
-        (page.NORMS, Step.OUTPUT): (0.3, 0.6), (page.NORMS, Step.INPUT): (0.4, 0.8),
-        (page.LAYER_WEIGHTS, Step.OUTPUT): (0.2, 0.5), (page.LAYER_WEIGHTS, Step.INPUT): (0.2, 0.6),
-        (page.LAYER_NORMS, Step.OUTPUT): (0.2, 0.6), (page.LAYER_NORMS, Step.INPUT): (0.2, 0.8),
+        ("predicting", "weights of a head"): (0.2, 0.6),
+        ("reading", "weights of a head"): (0.2, 0.8),
+        ("predicting", "norms of a head"): (0.3, 0.6), ("reading", "norms of a head"): (0.4, 0.8),
+        ("predicting", "weights of a layer"): (0.2, 0.5),
+        ("reading", "weights of a layer"): (0.2, 0.6),
+        ("predicting", "norms of a layer"): (0.2, 0.6), ("reading", "norms of a layer"): (0.2, 0.8),
+        ("predicting", "diagonal"): (0.4, 0.4), ("reading", "diagonal"): (0.2, 0.2),
     }  # fmt: skip
-
-    def sums(most: float, best: float, shape: tuple[int, int]) -> RatioSums:
-        means = np.full(shape, most)
-        means[1 % shape[0], 0] = best
-        right = noise.binomial(20, np.broadcast_to(means, (count, *shape))).astype(float)
-        return RatioSums.over(torch.tensor(right), torch.full((count, 1, 1), 20.0).double(),
-                              torch.arange(count), RESAMPLES)  # fmt: skip
-
-    found = {}
-    for key, (most, best) in shares.items():
-        shape = (4, 1) if key[0] in page.PAPER_MATRICES else (4, 4)
-        one = sums(most, best, shape) if holds else sums(0.45, 0.45, shape)
-        found[key] = one, one
-    order = sums(0.4, 0.4, (1, 1))
-    return list(page._claims("toy", found, order))
+    names, means = [], []
+    for (step, matrix), (most, best) in shares.items():
+        layers, heads = (1, 1) if matrix == "diagonal" else (4, 1 if "layer" in matrix else 4)
+        for layer, head in np.ndindex(layers, heads):
+            names.append(["firefox-en-pt", 1000, matrix, step, 1 + layer, 1 + head])
+            own = best if (layer, head) == (1, 0) else most
+            means.append(own if holds or matrix == "diagonal" else 0.45)
+    columns = ["model", "sentences", "matrix", "step", "layer", "head"]
+    hits = noise.binomial(20, np.broadcast_to(means, (count, 4, len(means))))
+    page: dict = {"hb": hb, "measured": [], "word_links": word_links}
+    exec(cell("53", "def scores("), page)
+    halves = [page["scores"](hits, np.full_like(hits, 20), half) for half in (0, 1, None)]
+    given = {"runs": [(pd.DataFrame(names, columns=columns), *halves)], "word_links": word_links}
+    return list(claimed("53", ran("53", "KEYS = [", **given, again=False)["summary"]))
 
 
 def read_off(holds: bool) -> list:
