@@ -34,6 +34,7 @@ GAINS = Tolerance(1e-4, 1e-5, "chance is taken from shares of five published dig
 DIGIT = Tolerance(1e-4, 1e-4, "fitted to published batches, which have five digits")
 GAINS = Tolerance(1e-4, 1e-5, "a difference of shares of five published digits")
 GAINS = Tolerance(1e-4, 1e-5, "taken from numbers of five published digits")
+SUMS = Tolerance(1e-4, 2e-5, "small differences of sums of a hundred nats in 32 bits")
 TRAINED = Tolerance(0.02, 1e-6, "updates amplify rounding; one of 150 digits is .007")
 GROWN = Tolerance(0.0, 0.05, "a difference of two distances in pixels, each after such updates")
 CHANGES = Tolerance(3e-3, 1e-4, "a small change of numbers of five published digits")
@@ -58,6 +59,7 @@ TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("55", "layers"): {"value": FEW_POINTS},
     ("55", "centres"): dict.fromkeys(("value", "over_chance"), FEW_POINTS),
     ("56", "summary"): {"value": GAINS},
+    ("58", "heads"): {"effect": SUMS},
     ("47", "cells"): dict.fromkeys(("loss", "validation", "test"), TRAINED),
     ("47", "trainings"): dict.fromkeys(("loss", "validation", "test", "last"), TRAINED),
     ("47", "summary"): {"value": GAINS},

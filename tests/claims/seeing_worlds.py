@@ -22,7 +22,6 @@ from scipy.stats import kendalltau
 
 import headbook as hb
 from headbook.chapters.seeing import (
-    chosen_heads,
     cooperating_heads,
     languages_and_bias,
     read_off_attention,
@@ -43,7 +42,8 @@ from headbook.chapters.seeing._translated_gender import GENDERS, Choices, Transl
 from headbook.chapters.your_own_model import _retrained, _tuning_claims
 from headbook.corpora.batches import EOS, Batch
 from headbook.corpora.winobias import MALE, Case, Version
-from headbook.experiments import explained, sharing_maps, word_links
+from headbook.experiments import chooser, explained, sharing_maps, word_links
+from headbook.experiments import chosen_heads as choosing
 from headbook.experiments import through_layers as following
 from headbook.experiments.pixels import SIDE, distance
 from headbook.experiments.pooling import Outputs
@@ -54,7 +54,6 @@ from headbook.models.capture import Point
 from headbook.models.gates import all_heads
 from headbook.models.loaded import Loaded
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.pruning.choosing import Chooser
 from headbook.statistics import over_seeds, resampled_mean, resampled_ratio
 from headbook.syntax.portuguese_gender import Gender
 from headbook.types import HeadId, Kind
@@ -383,61 +382,62 @@ def cooperation(holds: bool) -> list:
              **row} for row in measured.claims()]  # fmt: skip
 
 
-def _choosing(important: torch.Tensor) -> chosen_heads._Measured:
-    """A model of eight heads whose loss is known: the worth of each, [sentence token head]."""
-    network = Transformer(TransformerConfig(9, 9, 2, 0, 8, 8, 4))
-    count, tokens, _ = important.shape
-    ids = torch.full((count, tokens), 5)
-    batch = Batch(ids, ids, ids, torch.arange(count))
+def _choosing(holds: bool) -> dict[str, object]:
+    """What page 58's cells leave of a model of eight heads whose loss is known: a head is worth as
+    much to all tokens of a sentence, as its vector says, or something to single tokens alone."""
+    own = torch.rand(32, 12, 8, generator=torch.Generator().manual_seed(0))
+    needs = torch.stack([own[each // 8, 0].roll(each % 8) for each in range(32)])
+    worth = needs[:, None] ** 2 + 0.01 * own if holds else own**2
+    network, ids = Transformer(TransformerConfig(9, 9, 2, 0, 8, 8, 4)), torch.full((16, 12), 5)
+    tested, learnt = (Batch(ids, ids, ids, torch.arange(16) + first) for first in (0, 16))
 
     def losses(given: Batch, shortlist: bool = False) -> torch.Tensor:
         blocks = [block for _, _, block in network.attentions()]
-        gates = [torch.ones(count, block.heads) if block.gate is None else block.gate()
+        gates = [torch.ones(16, block.heads) if block.gate is None else block.gate()
                  for block in blocks]  # fmt: skip
         closed = 1 - torch.cat(gates, 1)[:, None]
-        return (important * closed).sum(-1).flatten()
+        return (worth[given.sentences] * closed).sum(-1).flatten()
 
     model = Mock(spec=Loaded, network=network, losses=losses)
     model.predicted = None
-    halves = torch.stack([important[:, half::2].sum(1).T for half in (0, 1)]).double().numpy()
-    return chosen_heads._Measured(model, all_heads(network), [batch], halves)
+    halves = torch.stack([worth[:16, half::2].sum(1).T for half in (0, 1)]).double().numpy()
+    names = [head.label for head in all_heads(network)]
+    given = {
+        "hb": Mock(publish=lambda frame, *_: frame), "torch": torch, "chooser": chooser,
+        "chosen_heads": choosing, "over_seeds": over_seeds, "resampled_mean": resampled_mean,
+        "read": {"toy": (model, [tested], names, halves)}, "every": [""] * 32, "models": ["toy"],
+        "text": "toy", "sentences": 16, "learnt": 16, "updates": 60, "seeds": SEEDS, "taught": True,
+    }  # fmt: skip
+
+    def vectors(_: Loaded, batches: list[Batch]) -> list[torch.Tensor]:
+        return [worth[each.sentences].mean(1) for each in batches]
+
+    teach = choosing.trained
+
+    def trained(model, batches, x, made, *more):
+        if made.weight.requires_grad:
+            return teach(model, batches, x, made, *more)
+        made.bias.data = 0.1 * _drawn(8, seed=more[1])  # one set for all is as good as another
+        return made.eval()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choosing, "trained", trained)
+        patch.setattr(choosing, "own_batches", lambda *_: [learnt])
+        patch.setattr(choosing, "vectors", vectors)
+        return ran("58", "def top(", **given)
 
 
-def _worth(holds: bool) -> torch.Tensor:
-    """What each head is worth to a token: as to all of its sentence, or to this one alone."""
-    own = torch.rand(16, 12, 8, generator=torch.Generator().manual_seed(0))
-    return own[:, :1].expand(-1, 12, -1) ** 2 + 0.01 * own if holds else own**2
-
-
-def _fixed(measured: chosen_heads._Measured, seed: int) -> Chooser:
-    fixed = Chooser(8, 16, measured.open_heads, reads=False).eval()
-    fixed.bias = torch.nn.Parameter(0.1 * _drawn(8, seed=seed))
-    return fixed
-
-
-def taught_on_the_tested(seed: int) -> float:
+def taught_on_the_tested() -> list[float]:
     """Share of the loss that gates spare which were taught on the tokens they are tested on, where
-    heads are worth something to single tokens alone."""
-    measured = _choosing(_worth(False))
-    fixed = _fixed(measured, seed)
-    rows = [measured._row("", 0, gates) for gates in
-            (measured._taught(fixed, 80, seed), [fixed(torch.zeros(16, 16))])]  # fmt: skip
-    return 1 - rows[0]["value"] / rows[1]["value"]
+    heads are worth something to single tokens alone; of each seed."""
+    found = _choosing(holds=False)["measured"]
+    found = found.pivot_table(index="seed", columns="gate", values="value")
+    return list(1 - found["taught on the same tokens"] / found["fixed gate"])
 
 
 def chosen(holds: bool) -> list:
-    """What each head is worth to a token: as to all tokens of its sentence, or to this one alone.
-    What is lost with gates that read is simulated by training."""
-    page, noise = chosen_heads, np.random.default_rng(0)
-    measured = _choosing(_worth(holds))
-    rows = []
-    for seed in SEEDS:
-        fixed = _fixed(measured, seed)
-        rows += measured._on_halves(fixed, 30, seed, [torch.zeros(16, 16)])
-        for gate in (page.READING, page.FIXED, page.SHUFFLED):
-            value = 0.6 if holds and gate == page.READING else 1.0
-            rows.append({"gate": gate, "seed": seed, "value": value + 0.02 * noise.normal()})
-    return list(page._claims("toy", measured, pd.DataFrame(rows)))
+    """Heads that a whole sentence needs, and gates that are told which, or neither."""
+    return list(claimed("58", _choosing(holds)["summary"]))
 
 
 def _cases() -> list[Case]:

@@ -114,6 +114,9 @@ CHANGES = (
     ("48", "q.shape[-1] ** 0.5\n", "q.shape[-1]\n"),
     ("48", "-half, half + 1", "-half + 1, half + 2"),
     ("48", "place[:, None] - place) <= w // 2", "place[:, None] - place) <= w"),
+    ("58", "added[::2].sum()", "added[:-1].sum()"),
+    ("58", "(-values).argsort(0", "values.argsort(0"),
+    ("58", "- 2 * own", "- own"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
 )
