@@ -30,6 +30,7 @@ FITS = Tolerance(5e-4, 1e-6, "a slope fitted to residuals of 1e-13")
 CLUSTERS = Tolerance(0.01, 1e-6, "a point between two clusters can change sides")
 ORDERS = Tolerance(1e-4, 1e-3, "two words of nearly equal effect change places")
 GAINS = Tolerance(1e-4, 1e-5, "chance is taken from shares of five published digits")
+RANKS = Tolerance(1e-4, 4e-3, "two heads are equal to five digits and share a rank")
 DIGIT = Tolerance(1e-4, 1e-4, "fitted to published batches, which have five digits")
 TRAINED = Tolerance(0.02, 1e-6, "updates amplify rounding; one of 150 digits is .007")
 
@@ -39,6 +40,7 @@ TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("34", "fits"): dict.fromkeys(("r2", "mean_alone", "later", "held_out"), DIGIT),
     ("34", "rivals"): {"logarithm": DIGIT},
     ("34", "summary"): {"value": DIGIT},
+    ("35", "agreement"): dict.fromkeys(("value", "null"), RANKS),
     ("46", "powers"): {"behind": TINY},
     ("46", "answers"): {"right": TRAINED},
     ("46", "trainings"): {"value": FITS},
