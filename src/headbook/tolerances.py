@@ -30,7 +30,7 @@ FITS = Tolerance(5e-4, 1e-6, "a slope fitted to residuals of 1e-13")
 CLUSTERS = Tolerance(0.01, 1e-6, "a point between two clusters can change sides")
 FEW_POINTS = Tolerance(1e-3, 1e-6, "of thousands of points a few lie between two clusters")
 ORDERS = Tolerance(1e-4, 1e-3, "two words of nearly equal effect change places")
-GAINS = Tolerance(1e-4, 1e-5, "chance is taken from shares of five published digits")
+RANKS = Tolerance(1e-4, 4e-3, "two heads are equal to five digits and share a rank")
 DIGIT = Tolerance(1e-4, 1e-4, "fitted to published batches, which have five digits")
 GAINS = Tolerance(1e-4, 1e-5, "a difference of shares of five published digits")
 GAINS = Tolerance(1e-4, 1e-5, "taken from numbers of five published digits")
@@ -46,6 +46,7 @@ TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("34", "fits"): dict.fromkeys(("r2", "mean_alone", "later", "held_out"), DIGIT),
     ("34", "rivals"): {"logarithm": DIGIT},
     ("34", "summary"): {"value": DIGIT},
+    ("35", "agreement"): dict.fromkeys(("value", "null"), RANKS),
     ("31", "live"): dict.fromkeys(("queries", "aligned", "logit moved"), SILENT),
     ("31", "summary"): {"value": CHANGES},
     ("33", "live"): dict.fromkeys(("first", "last"), SILENT),

@@ -1,17 +1,11 @@
-"""Which heads a sweep keeps: counted by hand, and against enumeration."""
+"""How scores order kept heads: counted by hand, and against enumeration."""
 
 from itertools import combinations, product
 
 import numpy as np
 import pytest
 
-from headbook.artefacts.model import Size
-from headbook.artefacts.pruned import keeping, some_but_not_all
 from headbook.statistics import block_matched_share, group_means, pair_share
-from headbook.types import HeadId, Kind
-
-SIZE = Size(layers=2, width=8, feed_forward=8, heads=3)
-KINDS = tuple(Kind)
 
 
 def brute_force(scores: np.ndarray, kept: np.ndarray) -> float:
@@ -21,21 +15,6 @@ def brute_force(scores: np.ndarray, kept: np.ndarray) -> float:
         pairs = list(product(scores[row], scores[~row]))
         shares.append(np.mean([(a > b) + 0.5 * (a == b) for a, b in pairs]))
     return float(np.mean(shares))
-
-
-def test_closed_heads_are_not_kept_and_all_others_are():
-    closed = (HeadId(Kind.CROSS, 1, 2), HeadId(Kind.ENCODER, 0, 0))
-    kept = keeping([(), closed], KINDS, SIZE)
-    assert kept.shape == (2, 3, 2, 3) and kept[0].all()
-    assert not kept[1, 2, 1, 2] and not kept[1, 0, 0, 0] and kept[1].sum() == 16
-
-
-def test_points_without_a_choice_are_left_out():
-    kept = np.zeros((4, 1, 2, 10), dtype=bool)
-    kept[1, 0, 0, :1], kept[2, 0, 0, :2], kept[3] = True, True, True
-    assert some_but_not_all(kept).sum(axis=(1, 2, 3)).tolist() == [1, 2]
-    assert some_but_not_all(kept, 0.1).sum(axis=(1, 2, 3)).tolist() == [2]
-    assert not len(some_but_not_all(kept[[0, 3]]))
 
 
 def test_group_means_are_plain_first_and_then_resampled_within_the_group():

@@ -1,4 +1,4 @@
-"""The stages `pruned` and `control`: killed they end the same; numbers move with a version only."""
+"""The stage `pruned`: killed it ends the same; its numbers move with a version only."""
 
 import math
 from dataclasses import replace
@@ -15,34 +15,26 @@ from headbook.artefacts.importance import ImportanceRun, importance
 from headbook.artefacts.masked import MaskedRun, masked
 from headbook.artefacts.model import ModelRun, Size, TrainedModel, trained
 from headbook.artefacts.pruned import (
-    CONTROL,
     ENCODER_ONLY,
     EVERYTHING,
     PRUNED,
-    ControlRun,
     PrunedModel,
     PruningRun,
-    Start,
-    control,
     primary_translations,
 )
 from headbook.artefacts.relevance import RelevanceRun, relevance
-from headbook.corpora.batches import collate
 from headbook.heads.relevance_rules import Variant
 from headbook.models.decoding import Search
-from headbook.models.gates import all_heads
-from headbook.models.transformer import Transformer
 from headbook.pruning.surgery import take_out
 from headbook.runs.store import Store
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
 from headbook.training.precision import Precision
-from headbook.types import HeadId, Kind, UserError
+from headbook.types import Kind, UserError
 
 GOLDEN = Golden("pruned", absolute=1e-7)
 """Relative: what processors that sum in other orders differ by after three updates is far less."""
-VERSIONS = {stage.name: stage.version for stage in (PRUNED, CONTROL)}
-CLOSED = (HeadId(Kind.ENCODER, 0, 0), HeadId(Kind.ENCODER, 0, 1), HeadId(Kind.CROSS, 0, 1))
+VERSIONS = {PRUNED.name: PRUNED.version}
 TRAINING = TrainingConfig(
     3, 200, 1.1, 4, precision=Precision.FULL, validate_every=1, first_snapshot=2
 )
@@ -67,15 +59,9 @@ def learned(base: TrainedModel, kinds=EVERYTHING, penalty: float = 0.5, **more) 
     return pruned.pruned(base, run, Store(base.folder.parents[1]))
 
 
-def controlled(base: TrainedModel, start: Start, kinds=EVERYTHING) -> PrunedModel:
-    run = ControlRun(base.run, kinds, CLOSED, TRAINING, start)
-    return control(base, run, Store(base.folder.parents[1]))
-
-
 def numbers(base: TrainedModel) -> dict[str, float]:
-    """Losses, heads and sums over final weights of one run of each sort."""
+    """Losses, heads and sums over final weights of a run of each sort."""
     made = {"gates": learned(base), "encoder": learned(base, ENCODER_ONLY)}
-    made |= {start: controlled(base, start) for start in Start}
     found = {}
     for name, each in made.items():
         for row in each.curve.drop(columns=["epoch", "target_tokens", "seconds"]).to_dict(
@@ -99,9 +85,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> TrainedModel:
 def test_the_numbers_stand_as_long_as_the_versions(base: TrainedModel) -> None:
     found = numbers(base)
     GOLDEN.check(found, VERSIONS)
-    for wrong in ({**VERSIONS, "control": 99}, {**VERSIONS, "pruned": 99}):
-        with pytest.raises(AssertionError, match="raise the version"):
-            GOLDEN.check(found, wrong)
+    with pytest.raises(AssertionError, match="raise the version"):
+        GOLDEN.check(found, {"pruned": 99})
 
 
 def test_a_pruned_model_holds_its_heads_curve_and_translations(base: TrainedModel) -> None:
@@ -126,30 +111,6 @@ def test_a_pruned_model_holds_its_heads_curve_and_translations(base: TrainedMode
 def test_only_the_first_sentences_are_translated_where_the_run_says_so(base: TrainedModel) -> None:
     whole, part = learned(base), learned(base, tested=2)
     assert part.translations == whole.translations[:2]
-    run = ControlRun(base.run, EVERYTHING, CLOSED, TRAINING, tested=3)
-    assert len(control(base, run, Store(base.folder.parents[1])).translations) == 3
-
-
-def logits(made: Transformer, base: TrainedModel) -> torch.Tensor:
-    pairs = base.training_pairs[:3]
-    return made(collate(pairs, range(3))).detach()
-
-
-@pytest.mark.parametrize("start", list(Start))
-def test_a_control_lacks_the_heads_it_is_told_to(base: TrainedModel, start: Start) -> None:
-    made = controlled(base, start)
-    assert made.closed == CLOSED and made.log_alphas.empty
-    open_ = [head for head in all_heads(take_out(base.model())) if head not in CLOSED]
-    smaller = take_out(made.model())
-    assert len(all_heads(smaller)) == len(open_) == 3
-    torch.testing.assert_close(logits(smaller, base), logits(made.model(), base))
-    last = made.curve["valid_loss_nats"].iloc[-1]
-    assert math.isclose(last, trainer_of(made, smaller).validate(), rel_tol=1e-5)
-
-
-def trainer_of(made: PrunedModel, network: Transformer) -> Trainer:
-    valid = made.encode(made.corpus.valid)
-    return Trainer(network, TRAINING, made.base.training_pairs, valid, made.folder)
 
 
 def decoder_of(made: TrainedModel) -> dict[str, torch.Tensor]:
@@ -159,13 +120,12 @@ def decoder_of(made: TrainedModel) -> dict[str, torch.Tensor]:
 
 
 def test_with_gates_in_the_encoder_alone_the_decoder_is_the_trained_one(base: TrainedModel) -> None:
-    frozen = (learned(base, ENCODER_ONLY), controlled(base, Start.TRAINED, ENCODER_ONLY))
-    for made in frozen:
-        kept = decoder_of(made)
-        assert all(torch.equal(value, kept[name]) for name, value in decoder_of(base).items())
-        encoder = made.model().encoder[0].feed_forward.inner.weight
-        assert not torch.equal(encoder, base.model().encoder[0].feed_forward.inner.weight)
-    assert all(head.kind is Kind.ENCODER for head in frozen[0].closed)
+    frozen = learned(base, ENCODER_ONLY)
+    kept = decoder_of(frozen)
+    assert all(torch.equal(value, kept[name]) for name, value in decoder_of(base).items())
+    encoder = frozen.model().encoder[0].feed_forward.inner.weight
+    assert not torch.equal(encoder, base.model().encoder[0].feed_forward.inner.weight)
+    assert all(head.kind is Kind.ENCODER for head in frozen.closed)
     moved = decoder_of(learned(base))
     assert any(not torch.equal(value, moved[name]) for name, value in decoder_of(base).items())
 
@@ -199,21 +159,16 @@ def strike(place: str, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(owner, name, interrupted)
 
 
-def ask(sort: str, base: TrainedModel) -> PrunedModel:
-    return learned(base) if sort == "gates" else controlled(base, Start(sort))
-
-
-@pytest.mark.parametrize("sort", ["gates", *Start])
 def test_interrupted_in_every_phase_it_ends_the_same(
-    base: TrainedModel, sort: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    base: TrainedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, other = ask(sort, base), base_in(tmp_path)
+    whole, other = learned(base), base_in(tmp_path)
     monkeypatch.setattr(pruned, "Trainer", partial(Trainer, save_every=0.0))
     for place in PHASES:
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
             strike(place, patch)
-            ask(sort, other)
-    again = ask(sort, other)
+            learned(other)
+    again = learned(other)
     for name in ("model.safetensors", "heads.json", "bleu.csv", "test.txt"):
         assert (again.folder / name).read_bytes() == (whole.folder / name).read_bytes()
     columns = ["train_loss_nats", "valid_loss_nats", "target_tokens"]
@@ -226,9 +181,9 @@ def test_interrupted_in_every_phase_it_ends_the_same(
 def test_asked_again_nothing_is_trained(
     base: TrainedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = [learned(base).folder, controlled(base, Start.TRAINED).folder]
+    made = learned(base).folder
     monkeypatch.setattr(pruned, "Trainer", None)
-    assert made == [learned(base).folder, controlled(base, Start.TRAINED).folder]
+    assert made == learned(base).folder
 
 
 @pytest.mark.parametrize("penalty", [-0.01, math.nan])
@@ -237,15 +192,6 @@ def test_what_is_no_penalty_is_refused_before_anything_is_trained(
 ) -> None:
     with pytest.raises(UserError, match="the penalty λ is"):
         PruningRun(base.run, EVERYTHING, penalty, TRAINING)
-
-
-def test_a_head_the_model_lacks_leaves_no_run(base: TrainedModel) -> None:
-    run = ControlRun(base.run, EVERYTHING, (HeadId(Kind.CROSS, 5, 0),), TRAINING)
-    store = Store(base.folder.parents[1])
-    with pytest.raises(UserError, match="no head cross L6H1"):
-        control(base, run, store)
-    assert not [path for path in (store.root / "control").glob("*/run.json")
-                if '"layer": 5' in path.read_text()]  # fmt: skip
 
 
 MEASURES = {
@@ -259,8 +205,7 @@ MEASURES = {
 def test_what_is_measured_of_a_pruned_model_is_not_taken_from_its_base(
     base: TrainedModel, tmp_path: Path, stage: str
 ) -> None:
-    closed = ControlRun(base.run, EVERYTHING, CLOSED[-1:], TRAINING)
-    smaller = control(base, closed, Store(base.folder.parent.parent))
+    smaller = learned(base)
     found = [MEASURES[stage](made, Store(tmp_path)) for made in (base, smaller)]
     assert len(list((tmp_path / stage).glob("*/run.json"))) == 2
     assert str(found[0]) != str(found[1])

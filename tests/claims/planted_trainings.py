@@ -16,13 +16,13 @@ import small
 import torch
 from claims.planted_heads import REPLICATES, measurement, ran, sums
 from claims.simulated import Row, World, labels, ledger, standing_in
-from scipy.stats import spearmanr
+from scipy.stats import rankdata, spearmanr
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold, cross_val_predict
 
 import headbook as hb
-from headbook import cells
+from headbook import cells, statistics
 from headbook.artefacts.language import LanguageModel, Setting
 from headbook.artefacts.regularising import CONSTANT, NONE, V
 from headbook.artefacts.regularising import Task as RegularisedTask
@@ -31,12 +31,10 @@ from headbook.artefacts.texts import HELD_OUT
 from headbook.chapters.diversity import (
     _layer_claims,
     _regularised_claims,
-    diversity_and_pruning,
     dropped_heads,
     fewer_heads,
     regularisers,
 )
-from headbook.chapters.diversity._head_diversity import agreement
 from headbook.chapters.diversity._layer_models import Subject as LayerSubject
 from headbook.chapters.diversity._layer_models import Task
 from headbook.chapters.diversity._layer_tables import (
@@ -61,8 +59,10 @@ from headbook.chapters.tables import claim_row, mean_claims
 from headbook.experiments import watched
 from headbook.heads.diversity_grams import Grams
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
+from headbook.runs.seeds import derived
 from headbook.statistics import over_seeds
 from headbook.training.regularising import Term
+from headbook.types import Kind
 
 LAYERS = np.arange(1, 7)
 THREE = (0, 1, 2)
@@ -308,19 +308,31 @@ def page_35(so: bool) -> Iterator[Row]:
     unlike = own + 1.5 * falls
     survival = (0.8 * own + 1.5 * falls + 0.8 * other) if so else noise.normal(0, 1, (3, 6, 8))
     gradient = (survival + 0.4 * own + 0.1 * noise.normal(0, 1, (3, 6, 8))) if so else other
-    page = diversity_and_pruning
-    subject = page.Subject(
-        labels(),
-        {page.TRAINED: {DISSIMILARITY: unlike}, page.UNTRAINED: {DISSIMILARITY: 0 * unlike}},
-        survival,
-        {page.GRADIENT: gradient},
-    )
-    rows = [
-        {"first": DISSIMILARITY, "second": second, **row}
-        for second in (page.SURVIVAL, page.GRADIENT)
-        for row in agreement(subject.scores[DISSIMILARITY], subject.scores[second])
-    ]
-    yield from page._claims(subject, pd.DataFrame(rows))
+    names = ("unlike queries", "unlike contexts", "unlike weights", "query dependence",
+             "loss without it", "relevance")  # fmt: skip
+    places = product(map(str, Kind), range(1, 7), range(1, 9))
+    heads = pd.DataFrame(places, columns=["kind", "layer", "head"])
+    heads.insert(0, "model", "planted")
+    heads["dissimilarity"] = unlike.ravel()
+    heads = heads.assign(**dict.fromkeys(names, other.ravel()))
+    heads = heads.assign(survival=survival.ravel(), gradient=gradient.ravel())
+
+    def publish(frame: pd.DataFrame, name: str, *_: object) -> pd.DataFrame:
+        """The slopes with those of the untrained model, which are zero."""
+        untrained = frame.iloc[:4].assign(version="untrained", value=0.0)
+        return pd.concat([frame, untrained]) if name == "35/slopes" else frame
+
+    given = {"hb": SimpleNamespace(publish=publish), "models": ["planted"], "every": heads,
+             "shown": heads, "rankdata": rankdata, "statistics": statistics, "product": product,
+             "derived": derived, "drawn_within": statistics.drawn_within,
+             "interval": statistics.interval}  # fmt: skip
+    summary = ran("35", "def spearman(", **given)["summary"].set_index("question")
+    for claim in ledger().claims:
+        if claim.study.startswith("35"):
+            question = claim.value.partition("question=")[2].partition("]")[0]
+            row = summary.loc[question]
+            numbers = [row[f"value{end}"] for end in ("", "_low", "_high")]
+            yield claim_row(claim.id, labels(), *numbers, baseline=row["beside"])
 
 
 TERMS = tuple(map(str, Term))

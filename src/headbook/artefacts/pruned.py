@@ -1,17 +1,14 @@
-"""The stages `pruned` and `control`: models some of whose heads are closed, trained further."""
+"""The stage `pruned`: models whose gates close heads as they are trained further."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
-from jaxtyping import Bool
 
-from headbook.artefacts.model import ModelRun, Size, TrainedModel, initial_model, score
+from headbook.artefacts.model import ModelRun, TrainedModel, score
 from headbook.artefacts.trained import as_drawn
 from headbook.corpora.subwords import Subwords
 from headbook.models.gates import close_heads, open_all
@@ -34,16 +31,8 @@ from headbook.training.loop import STATE, Trainer
 from headbook.types import HeadId, Kind, UserError
 
 PRUNED = Stage("pruned", version=1)
-CONTROL = Stage("control", version=1)
 ENCODER_ONLY = (Kind.ENCODER,)
 EVERYTHING = tuple(Kind)
-
-
-class Start(StrEnum):
-    """Starting point of a control."""
-
-    TRAINED = "trained"  # the trained model, and the same further training
-    SCRATCH = "scratch"  # random weights, and the training of the whole model
 
 
 @dataclass(frozen=True)
@@ -67,20 +56,8 @@ class PruningRun:
 
 
 @dataclass(frozen=True)
-class ControlRun:
-    """A model whose closed heads somebody else chose, trained as a pruned one or from scratch."""
-
-    model: ModelRun
-    kinds: tuple[Kind, ...]
-    closed: tuple[HeadId, ...]
-    training: TrainingConfig
-    start: Start = Start.TRAINED
-    tested: int | None = None
-
-
-@dataclass(frozen=True)
 class PrunedModel(TrainedModel):
-    """Result of either stage: the model, its heads and its translations of the primary test set."""
+    """Result of the stage: the model, its heads and its translations of the primary test set."""
 
     base: TrainedModel
     made_by: Ingredients
@@ -109,7 +86,7 @@ class PrunedModel(TrainedModel):
 
     @property
     def log_alphas(self) -> pd.DataFrame:
-        """One row per gate: kind, layer, head (from zero) and log α; none for a control."""
+        """One row per gate: kind, layer, head (from zero) and log α."""
         return pd.DataFrame(self._notes["gates"], columns=["kind", "layer", "head", "log_alpha"])
 
     @property
@@ -138,15 +115,10 @@ def pruned(base: TrainedModel, run: PruningRun, store: Store) -> PrunedModel:
     return _made(base, PRUNED, run, store, lambda made: _learn(made, run))
 
 
-def control(base: TrainedModel, run: ControlRun, store: Store) -> PrunedModel:
-    """The control, from the store or made now."""
-    return _made(base, CONTROL, run, store, lambda made: _train_control(made, run))
-
-
 def _made(
     base: TrainedModel,
     stage: Stage,
-    run: PruningRun | ControlRun,
+    run: PruningRun,
     store: Store,
     make: Callable[[PrunedModel], None],
 ) -> PrunedModel:
@@ -173,18 +145,6 @@ def _learn(made: PrunedModel, run: PruningRun) -> None:
         for head, value in enumerate(gate.log_alpha.tolist())
     ]
     _finish(made, model, decided_closed(model), learned, run.tested)
-
-
-def _train_control(made: PrunedModel, run: ControlRun) -> None:
-    scratch = run.start is Start.SCRATCH
-    model = initial_model(run.model, made.source, made.target) if scratch else made.base.model()
-    close_heads(model, run.closed)
-    if scratch:
-        model = take_out(model)  # closed heads get no gradient, but would cost their time
-    elif run.kinds == ENCODER_ONLY:
-        freeze_decoder(model)
-    _train(made, model, run.training, groups=parameter_groups(model, 1.0)[:1])
-    _finish(made, model, run.closed, [], run.tested)
 
 
 def _train(made: PrunedModel, model: Transformer, training: TrainingConfig, **more: object) -> None:
@@ -214,23 +174,3 @@ def _finish(
     score(made, take_out(made.model()), {name: pairs.first(tested)})
     for kept in (*made.folder.glob("snapshot-*"), made.folder / "best.safetensors"):
         kept.unlink(missing_ok=True)
-
-
-def keeping(
-    closed: Sequence[Sequence[HeadId]], kinds: Sequence[Kind], size: Size
-) -> Bool[np.ndarray, "point kind layer head"]:
-    """Heads that each model keeps."""
-    kept = np.ones((len(closed), len(kinds), size.layers, size.heads), dtype=bool)
-    for number, heads in enumerate(closed):
-        for head in heads:
-            kept[number, kinds.index(head.kind), head.layer, head.head] = False
-    return kept
-
-
-def some_but_not_all(
-    kept: Bool[np.ndarray, "point kind layer head"], least: float = 0.0
-) -> Bool[np.ndarray, "chosen kind layer head"]:
-    """The points that keep some heads and not all; with `least`, no smaller a share of either."""
-    share = kept.mean(axis=(1, 2, 3))
-    inside = (share > 0) & (share < 1) & (share >= least) & (share <= 1 - least)
-    return kept[inside]
