@@ -50,7 +50,7 @@ class Pair:
 
 
 def pairs(model: Loaded, text: str, first: int | None = None) -> list[Pair]:
-    """PUD's sentences ("ud-pud", or the first hundred, "pud-sample") on a translator's tokens.
+    """Sentences of a parallel treebank ("ud-pud") on a translator's tokens, in their order.
 
     UserError for a model that does not translate from or to English, and for other languages.
     """
