@@ -33,6 +33,8 @@ ORDERS = Tolerance(1e-4, 1e-3, "two words of nearly equal effect change places")
 RANKS = Tolerance(1e-4, 4e-3, "two heads are equal to five digits and share a rank")
 DIGIT = Tolerance(1e-4, 1e-4, "fitted to published batches, which have five digits")
 GAINS = Tolerance(1e-4, 1e-5, "a difference of shares of five published digits")
+GAINS = Tolerance(1e-4, 1e-5, "taken from numbers of five published digits")
+SUMS = Tolerance(1e-4, 2e-5, "small differences of sums of a hundred nats in 32 bits")
 TRAINED = Tolerance(0.02, 1e-6, "updates amplify rounding; one of 150 digits is .007")
 GROWN = Tolerance(0.0, 0.05, "a difference of two distances in pixels, each after such updates")
 CHANGES = Tolerance(3e-3, 1e-4, "a small change of numbers of five published digits")
@@ -47,6 +49,7 @@ TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("35", "agreement"): dict.fromkeys(("value", "null"), RANKS),
     ("31", "live"): dict.fromkeys(("queries", "aligned", "logit moved"), SILENT),
     ("31", "summary"): {"value": CHANGES},
+    ("33", "live"): dict.fromkeys(("first", "last"), SILENT),
     ("46", "powers"): {"behind": TINY},
     ("46", "answers"): {"right": TRAINED},
     ("46", "trainings"): {"value": FITS},
@@ -57,6 +60,8 @@ TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("55", "growth"): {"value": GROWN},
     ("55", "layers"): {"value": FEW_POINTS},
     ("55", "centres"): dict.fromkeys(("value", "over_chance"), FEW_POINTS),
+    ("56", "summary"): {"value": GAINS},
+    ("58", "heads"): {"effect": SUMS},
     ("47", "cells"): dict.fromkeys(("loss", "validation", "test"), TRAINED),
     ("47", "trainings"): dict.fromkeys(("loss", "validation", "test", "last"), TRAINED),
     ("47", "summary"): {"value": GAINS},

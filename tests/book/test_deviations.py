@@ -16,7 +16,6 @@ from headbook.artefacts.masked import MaskedRun
 from headbook.artefacts.model import Size
 from headbook.artefacts.pruned import PruningRun
 from headbook.artefacts.pruning_orders import SCORED_ON
-from headbook.artefacts.regularising import Task
 from headbook.artefacts.watching import Watched, WatchedAsRun
 from headbook.chapters.config import Config
 from headbook.chapters.diversity import _scores as diversity_scores
@@ -28,6 +27,7 @@ from headbook.corpora.batches import EOS, PAD, collate
 from headbook.corpora.opensubtitles import MINIMUM_OVERLAP
 from headbook.corpora.registry import registry
 from headbook.corpora.subwords import Subwords
+from headbook.experiments import regularising
 from headbook.heads.arcs import PieceRule
 from headbook.heads.collect import collect
 from headbook.heads.diversity_grams import grams
@@ -378,31 +378,18 @@ def test_regularisers_scale_free():
 
 
 def test_regularisers_everywhere():
-    asked = Config("laptop").regularising()
-    kinds = {Task.TRANSLATION: tuple(Kind), Task.LANGUAGE: (Kind.DECODER,)}
-    for task in Task:
-        found = [
-            each.run.regulariser
-            for each in asked.candidates(task)
-            if hasattr(each.run, "regulariser")
-        ]
-        assert {each.kinds for each in found} == {kinds[task]}
-        assert [(each.term, each.strength) for each in found] == [
-            (term, strength) for term in Term for strength in (0.01, 0.1, 1.0)
-        ]
+    kinds = [setting.kinds for setting in regularising.SETTINGS.values()]
+    assert kinds == [tuple(Kind), (Kind.DECODER,)]
+    assert set(regularising.TERMS) == set(Term) and regularising.STRENGTHS == (0.01, 0.1, 1.0)
     alone = [overlaps(Term.SPANS, (kind,), 1.0)[0] for kind in Kind]
     assert overlaps(Term.SPANS, tuple(Kind), 1.0)[0] == pytest.approx(sum(alone) / 3)
 
 
 def test_regularisers_small_models():
-    laptop, full = (Config(profile).regularising() for profile in ("laptop", "full"))
-    assert laptop.translation.size == laptop.language.size == Size(6, 64, 256, 8)
-    assert laptop.translation.training.updates == laptop.language.training.updates == 400
-    assert laptop.translation.training.tokens == laptop.language.training.tokens
-    assert laptop.translation.search.beam == 1
-    assert (laptop.seeds, full.seeds) == (5, 5)
-    assert (laptop.translation.corpus, laptop.language.corpus) == ("multi30k-de", "wikitext-2")
-    assert full.translation.size == full.language.size == Size(6, 512, 2048, 8)
+    for setting in regularising.SETTINGS.values():
+        assert (setting.layers, setting.width, setting.updates) == (6, 64, 400)
+    corpora = [setting.corpus for setting in regularising.SETTINGS.values()]
+    assert corpora == ["multi30k-de", "wikitext-2"] and regularising.SEEDS == 5
 
 
 def test_layers_information():

@@ -10,7 +10,6 @@ from headbook.artefacts.catalogue import run
 from headbook.artefacts.texts import HELD_OUT
 from headbook.chapters.config import Config
 from headbook.chapters.profile import PROFILES, read
-from headbook.training.regularising import Term
 from headbook.types import UserError
 
 TRAINED = {
@@ -27,15 +26,11 @@ def write(folder: Path, **more: object) -> Path:
 
 
 def test_names_become_runs(tmp_path: Path):
-    found = read(write(tmp_path, regularising={
-        "translation": "controlled-sov-16-short", "language": "controlled-sov-lm-16-short",
-        "strengths": [1.0], "terms": ["outputs"],
-    }))  # fmt: skip
+    found = read(write(tmp_path))
     assert found.models == (run("controlled-sov-16"), run("controlled-svo-16"))
     assert found.pruning.corpora == ("controlled-sov",) and found.texts == (HELD_OUT,)
     trained = run("controlled-sov-64").training
     assert found.pruning.training.updates == 7 and found.pruning.training.tokens == trained.tokens
-    assert found.regularising.terms == (Term.OUTPUTS,)
 
 
 def test_further_seeds_come_after_the_first_of_all(tmp_path: Path):

@@ -4,6 +4,7 @@ Planted are heads of snapshots, numbers of every look at a training, and losses;
 effect has flat courses with noise, or courses that go on evenly.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
@@ -24,16 +25,12 @@ from sklearn.model_selection import KFold, cross_val_predict
 import headbook as hb
 from headbook import cells, statistics
 from headbook.artefacts.language import LanguageModel, Setting
-from headbook.artefacts.regularising import CONSTANT, NONE, V
-from headbook.artefacts.regularising import Task as RegularisedTask
 from headbook.artefacts.specialising import Change
 from headbook.artefacts.texts import HELD_OUT
 from headbook.chapters.diversity import (
     _layer_claims,
-    _regularised_claims,
     dropped_heads,
     fewer_heads,
-    regularisers,
 )
 from headbook.chapters.diversity._layer_models import Subject as LayerSubject
 from headbook.chapters.diversity._layer_models import Task
@@ -47,7 +44,6 @@ from headbook.chapters.diversity._layer_tables import (
     TRAINED,
     WHOLE,
 )
-from headbook.chapters.diversity._regularised_measures import METRICS
 from headbook.chapters.diversity._watched import column, variance
 from headbook.chapters.sixteen import (
     _order_of_roles,
@@ -56,7 +52,7 @@ from headbook.chapters.sixteen import (
 )
 from headbook.chapters.sixteen._specialisation import Score
 from headbook.chapters.tables import claim_row, mean_claims
-from headbook.experiments import watched
+from headbook.experiments import regularising, watched
 from headbook.heads.diversity_grams import Grams
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
 from headbook.runs.seeds import derived
@@ -335,63 +331,47 @@ def page_35(so: bool) -> Iterator[Row]:
             yield claim_row(claim.id, labels(), *numbers, baseline=row["beside"])
 
 
-TERMS = tuple(map(str, Term))
-VARIANTS = (*TERMS, CONSTANT, V)
-
-
 def page_36(so: bool) -> Iterator[Row]:
     """Five seeds of every term: translation gains by how diverse heads become, language nothing,
     the term falls, removal costs less; or translation gains nothing, language does, and nothing
-    else moves."""
+    else moves. The page's own summary reads the changes."""
     noise = np.random.default_rng(1)
-    tables: dict[str, list] = {name: [] for name in ("quality", "diversity", "removed", "terms")}
-    for task in map(str, RegularisedTask):
-        translates = task == str(RegularisedTask.TRANSLATION)
-        for at, variant in enumerate((NONE, *VARIANTS)):
-            size = 0.0 if variant == NONE else _size(variant, at)
-            gain = (
-                size * (0.05 if translates else 0.002)
-                if so
-                else (0.0 if translates or variant == NONE else 0.05)
-            )
-            for seed in range(5):
-                named = {"task": task, "variant": variant, "seed": seed}
-                quiet = 0.0002 * noise.normal()
-                tables["quality"].append(
-                    {
-                        **named,
-                        "chosen": True,
-                        "strength": 0.1,
-                        "test_nats": 4 - gain + quiet,
-                        "bleu": 24 + (12 * gain if so else 0) + 0.03 * noise.normal(),
-                    }
-                )
-                for metric in METRICS:
-                    value = (size if so else noise.normal()) + 0.01 * noise.normal()
-                    tables["diversity"].append({**named, "metric": metric, "value": value})
-                for share in (0.0, 0.5):
-                    costs = share * (1.0 if not so or variant == NONE else 0.8)
-                    tables["removed"].append(
-                        {
-                            **named,
-                            "order": 0,
-                            "share": share,
-                            "valid_nats": 4 + costs + quiet * share,
-                        }
-                    )
-                for term in TERMS:
-                    value = 1.0 - (0.3 if so and term == variant else 0) + 0.01 * noise.normal()
-                    tables["terms"].append({**named, "term": term, "value": value})
-    changes = regularisers.changes({name: pd.DataFrame(rows) for name, rows in tables.items()})
-    corpora = {str(task): "planted" for task in RegularisedTask}
-    evidence = _regularised_claims.Evidence(changes, corpora, {})
-    found = _regularised_claims.claims(evidence, regularisers.explained_rows(changes))
-    yield from found.to_dict("records")
+    names = (regularising.NONE, *regularising.TERMS, regularising.CONSTANT, regularising.V)
+    tasks, rows = [*regularising.SETTINGS], []
+    for task, (at, variant), seed in product(tasks, enumerate(names), range(5)):
+        translates, base = task == tasks[0], variant == regularising.NONE
+        size = 0.0 if base else 2.5 if variant == Term.OUTPUTS else 1.0 + 0.1 * at
+        wrong = 0.0 if translates or base else 0.05
+        gain = size * (0.05 if translates else 0.002) if so else wrong
+        row = {"task": task, "variant": variant, "strength": 0.0 if base else 0.1, "seed": seed}
+        quiet = 0.0002 * noise.normal()
+        row |= {"chosen": True, "order": 0, "test_nats": 4 - gain + quiet}
+        row["bleu"] = 24 + (12 * gain if so else 0) + 0.03 * noise.normal()
+        row["output dissimilarity"] = (size if so else noise.normal()) + 0.01 * noise.normal()
+        for term in regularising.TERMS:
+            row[term] = 1.0 - (0.3 if so and term == variant else 0) + 0.01 * noise.normal()
+        for share in (0.0, 0.5):
+            costs = share * (1.0 if not so or base else 0.8)
+            rows.append({**row, "share": share, "nats": 4 + costs + quiet * share})
+    given = {"changes": regularising.changes(pd.DataFrame(rows)), "regularising": regularising}
+    given |= {"TERMS": [*regularising.TERMS], "GAINS": ["gain_bleu", "gain_nats"]}
+    given |= {"LI": [*regularising.TERMS[:3]], "V": regularising.V, "statistics": statistics}
+    summary = ran("36", "KEPT = {", **given, KEYS=regularising.KEYS)["summary"]
+    yield from summarised("36", summary)
 
 
-def _size(variant: str, at: int) -> float:
-    """Outputs most; the others in some order."""
-    return 2.5 if variant == Term.OUTPUTS else 1.0 + 0.1 * at
+def summarised(page: str, summary: pd.DataFrame) -> Iterator[Row]:
+    """Rows of a page's summary that each of its claims points at."""
+    for claim in ledger().claims:
+        if claim.study[:2] == page:
+            keys = re.search(r"\[(.*)\]", claim.value)[1].split("; ")
+            found = summary
+            for column, _, value in (each.partition("=") for each in keys):
+                found = found[found[column] == value]
+            for row in found.to_dict("records"):
+                numbers = [row[f"value{end}"] for end in ("", "_low", "_high")]
+                baseline = row.get("baseline", np.nan)
+                yield claim_row(claim.id, labels(row["model"]), *numbers, baseline=baseline)
 
 
 def page_37(so: bool) -> Iterator[Row]:

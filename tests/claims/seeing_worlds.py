@@ -16,18 +16,16 @@ import pandas as pd
 import pytest
 import torch
 from claims.planted_heads import PARALLEL, cell, claimed, ran
-from scipy.special import entr
+from scipy.spatial.distance import jensenshannon
+from scipy.special import entr, expit, logit
+from scipy.stats import kendalltau
 
 import headbook as hb
-from headbook.chapters.seeing import _explained as explained
 from headbook.chapters.seeing import (
-    attention_and_explanation,
-    chosen_heads,
     cooperating_heads,
     languages_and_bias,
     read_off_attention,
 )
-from headbook.chapters.seeing._classifiers import Outputs
 from headbook.chapters.seeing._probed import (
     CONTROL,
     HEAD,
@@ -44,9 +42,11 @@ from headbook.chapters.seeing._translated_gender import GENDERS, Choices, Transl
 from headbook.chapters.your_own_model import _retrained, _tuning_claims
 from headbook.corpora.batches import EOS, Batch
 from headbook.corpora.winobias import MALE, Case, Version
-from headbook.experiments import sharing_maps, word_links
+from headbook.experiments import chooser, explained, sharing_maps, word_links
+from headbook.experiments import chosen_heads as choosing
 from headbook.experiments import through_layers as following
 from headbook.experiments.pixels import SIDE, distance
+from headbook.experiments.pooling import Outputs
 from headbook.experiments.properties import Property
 from headbook.heads.random_head import random_heads
 from headbook.looking.effects import Effects
@@ -54,7 +54,6 @@ from headbook.models.capture import Point
 from headbook.models.gates import all_heads
 from headbook.models.loaded import Loaded
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.pruning.choosing import Chooser
 from headbook.statistics import over_seeds, resampled_mean, resampled_ratio
 from headbook.syntax.portuguese_gender import Gender
 from headbook.types import HeadId, Kind
@@ -283,62 +282,70 @@ def far_pixels(holds: bool) -> list:
     return rows.astype({"seed": str}).to_dict("records")
 
 
-def explanations(holds: bool) -> pd.DataFrame:
+def explanations(holds: bool) -> list:
     """Weights, scores and importances of words: attention orders them in its own way and says
     little; or as the gradient does, and one word decides. Accuracies and falls by training."""
-    page, noise = attention_and_explanation, np.random.default_rng(0)
+    noise, kinds, uniform = np.random.default_rng(0), ("BiLSTM",), "BiLSTM, uniform weights"
     lengths = [8 + at % 6 for at in range(20)]
-    kinds = page.LSTM, page.TRANSFORMER
     common = [noise.random(length) for length in lengths]
+    page: dict = {"np": np, "pd": pd, "explained": explained, "over_seeds": over_seeds}
+    page |= {"expit": expit, "logit": logit, "product": product, "jensenshannon": jensenshannon}
+    page |= {"kendalltau": kendalltau, "strengths": [], "whose": ["", "toy", 4, 20]}
+    for first in ("KEYS = [", "def farthest(", "def stressed("):
+        exec(cell("56", first).partition("long = [")[0], page)
+    page["columns"] = ["accuracy", "permuted", "farthest", "unbounded"]
 
     def near(values: list, size: float) -> list:
         return [each + size * noise.random(len(each)) for each in values]
 
-    def idle(seed: int) -> Outputs:
-        weights = [(2 * own + 0.1 * noise.normal(size=len(own))) for own in common]
-        weights = [np.exp(each) / np.exp(each).sum() for each in weights]
+    def seen(idle: bool) -> Outputs:
+        weights = [2 * own + 0.1 * noise.normal(size=len(own)) for own in common]
         scores = [0.02 * noise.normal(size=length) for length in lengths]
+        if not idle:  # weight and decision lie on one word
+            keys = [np.arange(length) == noise.integers(length) for length in lengths]
+            weights, scores = ([size * key for key in keys] for size in (9.0, 2.0))
+        weights = [np.exp(each) / np.exp(each).sum() for each in weights]
         logits = np.array([a @ s for a, s in zip(weights, scores, strict=True)])
-        return Outputs(1 / (1 + np.exp(-logits)), weights, scores)
+        return Outputs(expit(logits), weights, scores)
 
-    agreed, stressed, trainings, erased, imposed, tried = [], [], [], [], [], []
-    for kind in kinds:
-        for seed in SEEDS:
-            gradient = near(common, 0.3)
-            attention = explained.drawn(lengths, seed + 50) if holds else near(gradient, 0.05)
-            left_out = near(common, 0.3) if holds else near(attention, 0.05)
-            values = {page.ATTENTION: attention, page.GRADIENT: gradient, page.LEFT_OUT: left_out}
-            agreed += [{"model": kind, "of": name, "seed": str(seed),
-                        "tau": explained.agreement(values[a], values[b])}
-                       for name, (a, b) in page.PAIRS.items()]  # fmt: skip
-        seen = [idle(seed) if holds else page.one_word_decides(lengths, seed) for seed in SEEDS]
-        for seed, each in enumerate(seen):
-            right = 0.8 + 0.1 * (not holds) + 0.002 * noise.normal()
-            stressed.append({"model": kind, "seed": seed, "accuracy": right,
-                             **page._stressed(each)})  # fmt: skip
-            for name in (page.ATTENTION, page.RANDOM, *page.METHODS):
-                fall = {page.ATTENTION: 0.2, page.RANDOM: 0.1}.get(name, 0.4) if holds else 0.2
-                erased.append({"model": kind, "seed": seed, "method": name, "share": 0.5,
-                               "drop": fall + 0.01 * noise.normal()})  # fmt: skip
-        for one, other in combinations(SEEDS, 2):
-            far, moved = explained.apart(seen[one], seen[other])
-            trainings.append({"model": kind, "seed": f"{one}-{other}", "divergence": far,
-                              "change": moved})  # fmt: skip
+    agreement, stress, erasure, others = [], [], [], {}
+    run, fall = {"corpus": "toy", "epochs": 4, "sentences": 20}, 0.2 if holds else 0.0
     for seed in SEEDS:
-        decided = page._stressed(page.one_word_decides(lengths, seed))
-        stressed.append({"model": page.UNIFORM, "seed": seed, **decided,
-                         "accuracy": 0.8 + 0.002 * noise.normal()})  # fmt: skip
-        gains = {page.EQUAL: 0.7, page.OF_LSTM: 0.76, page.OF_ADVERSARY: 0.71}
-        imposed += [{"seed": seed, "weights": name, "model": "words",
-                     "accuracy": (right if holds else 0.7) + 0.005 * noise.normal()}
-                    for name, right in gains.items()]  # fmt: skip
-        tried.append({"model": page.LSTM, "seed": seed, "strength": 0.001, "change": 0.0,
-                      "divergence": (0.1 if holds else 0.6) + 0.01 * noise.normal()})  # fmt: skip
-    return page.claims({
-        "agreement": pd.DataFrame(agreed), "stress": pd.DataFrame(stressed).assign(corpus="toy"),
-        "trainings": pd.DataFrame(trainings), "erasure": pd.DataFrame(erased),
-        "imposed": pd.DataFrame(imposed), "adversaries": pd.DataFrame(tried),
-    })  # fmt: skip
+        gradient = near(common, 0.3)
+        attention = near(gradient, 0.05) if not holds else [noise.random(n) for n in lengths]
+        values = {"attention": attention, "gradient": gradient}
+        values["leave-one-out"] = near(common, 0.3) if holds else near(attention, 0.05)
+        values["random order"] = [noise.random(length) for length in lengths]
+        agreement += [{**run, "model": "BiLSTM", "seed": seed, "of": of, "tau": tau}
+                      for of, tau in page["taus"](values)]  # fmt: skip
+        falls = {
+            "random order": 0.2 - fall / 2,
+            "attention": 0.2,
+            "integrated gradients": 0.2 + fall,
+        }
+        erasure += [{**run, "model": "BiLSTM", "seed": seed, "method": method, "share": 0.5,
+                     "drop": drop + 0.01 * noise.normal()}
+                    for method, drop in falls.items()]  # fmt: skip
+        others[seed] = seen(idle=holds)
+        for model, found in (("BiLSTM", others[seed]), (uniform, seen(idle=False))):
+            right = 0.8 + 0.1 * (not holds and model == "BiLSTM") + 0.002 * noise.normal()
+            numbers = dict(zip(page["columns"], [right, *page["stressed"](found)], strict=True))
+            stress.append({**run, "model": model, "seed": seed, **numbers})
+    trainings = [{**run, "model": kind, "seed": f"{one}-{other}",
+                  **explained.apart(others[one], others[other])}
+                 for kind, (one, other) in product(kinds, combinations(SEEDS, 2))]  # fmt: skip
+    right = {"uniform": 0.7, "the BiLSTM's": 0.76, "an adversary's": 0.71}
+    imposed = [{**run, "model": "MLP", "seed": seed, "weights": name,
+                "accuracy": (each if holds else 0.7) + 0.005 * noise.normal()}
+               for seed, (name, each) in product(SEEDS, right.items())]  # fmt: skip
+    tried = [{**run, "model": "BiLSTM", "seed": seed, "strength": 0.001, "change": 0.0,
+              "divergence": (0.1 if holds else 0.6) + 0.01 * noise.normal()}
+             for seed in SEEDS]  # fmt: skip
+    tables = {"trainings": trainings, "adversaries": tried, "imposed": imposed}
+    page |= {"agreement": pd.DataFrame(agreement), "erasure": pd.DataFrame(erasure),
+             "stress": pd.DataFrame(stress),
+             "published": lambda _, name: pd.DataFrame(tables[name])}  # fmt: skip
+    return list(claimed("56", ran("56", "RUN, UNIFORM =", **page)["summary"]))
 
 
 def cooperation(holds: bool) -> list:
@@ -375,61 +382,62 @@ def cooperation(holds: bool) -> list:
              **row} for row in measured.claims()]  # fmt: skip
 
 
-def _choosing(important: torch.Tensor) -> chosen_heads._Measured:
-    """A model of eight heads whose loss is known: the worth of each, [sentence token head]."""
-    network = Transformer(TransformerConfig(9, 9, 2, 0, 8, 8, 4))
-    count, tokens, _ = important.shape
-    ids = torch.full((count, tokens), 5)
-    batch = Batch(ids, ids, ids, torch.arange(count))
+def _choosing(holds: bool) -> dict[str, object]:
+    """What page 58's cells leave of a model of eight heads whose loss is known: a head is worth as
+    much to all tokens of a sentence, as its vector says, or something to single tokens alone."""
+    own = torch.rand(32, 12, 8, generator=torch.Generator().manual_seed(0))
+    needs = torch.stack([own[each // 8, 0].roll(each % 8) for each in range(32)])
+    worth = needs[:, None] ** 2 + 0.01 * own if holds else own**2
+    network, ids = Transformer(TransformerConfig(9, 9, 2, 0, 8, 8, 4)), torch.full((16, 12), 5)
+    tested, learnt = (Batch(ids, ids, ids, torch.arange(16) + first) for first in (0, 16))
 
     def losses(given: Batch, shortlist: bool = False) -> torch.Tensor:
         blocks = [block for _, _, block in network.attentions()]
-        gates = [torch.ones(count, block.heads) if block.gate is None else block.gate()
+        gates = [torch.ones(16, block.heads) if block.gate is None else block.gate()
                  for block in blocks]  # fmt: skip
         closed = 1 - torch.cat(gates, 1)[:, None]
-        return (important * closed).sum(-1).flatten()
+        return (worth[given.sentences] * closed).sum(-1).flatten()
 
     model = Mock(spec=Loaded, network=network, losses=losses)
     model.predicted = None
-    halves = torch.stack([important[:, half::2].sum(1).T for half in (0, 1)]).double().numpy()
-    return chosen_heads._Measured(model, all_heads(network), [batch], halves)
+    halves = torch.stack([worth[:16, half::2].sum(1).T for half in (0, 1)]).double().numpy()
+    names = [head.label for head in all_heads(network)]
+    given = {
+        "hb": Mock(publish=lambda frame, *_: frame), "torch": torch, "chooser": chooser,
+        "chosen_heads": choosing, "over_seeds": over_seeds, "resampled_mean": resampled_mean,
+        "read": {"toy": (model, [tested], names, halves)}, "every": [""] * 32, "models": ["toy"],
+        "text": "toy", "sentences": 16, "learnt": 16, "updates": 60, "seeds": SEEDS, "taught": True,
+    }  # fmt: skip
+
+    def vectors(_: Loaded, batches: list[Batch]) -> list[torch.Tensor]:
+        return [worth[each.sentences].mean(1) for each in batches]
+
+    teach = choosing.trained
+
+    def trained(model, batches, x, made, *more):
+        if made.weight.requires_grad:
+            return teach(model, batches, x, made, *more)
+        made.bias.data = 0.1 * _drawn(8, seed=more[1])  # one set for all is as good as another
+        return made.eval()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choosing, "trained", trained)
+        patch.setattr(choosing, "own_batches", lambda *_: [learnt])
+        patch.setattr(choosing, "vectors", vectors)
+        return ran("58", "def top(", **given)
 
 
-def _worth(holds: bool) -> torch.Tensor:
-    """What each head is worth to a token: as to all of its sentence, or to this one alone."""
-    own = torch.rand(16, 12, 8, generator=torch.Generator().manual_seed(0))
-    return own[:, :1].expand(-1, 12, -1) ** 2 + 0.01 * own if holds else own**2
-
-
-def _fixed(measured: chosen_heads._Measured, seed: int) -> Chooser:
-    fixed = Chooser(8, 16, measured.open_heads, reads=False).eval()
-    fixed.bias = torch.nn.Parameter(0.1 * _drawn(8, seed=seed))
-    return fixed
-
-
-def taught_on_the_tested(seed: int) -> float:
+def taught_on_the_tested() -> list[float]:
     """Share of the loss that gates spare which were taught on the tokens they are tested on, where
-    heads are worth something to single tokens alone."""
-    measured = _choosing(_worth(False))
-    fixed = _fixed(measured, seed)
-    rows = [measured._row("", 0, gates) for gates in
-            (measured._taught(fixed, 80, seed), [fixed(torch.zeros(16, 16))])]  # fmt: skip
-    return 1 - rows[0]["value"] / rows[1]["value"]
+    heads are worth something to single tokens alone; of each seed."""
+    found = _choosing(holds=False)["measured"]
+    found = found.pivot_table(index="seed", columns="gate", values="value")
+    return list(1 - found["taught on the same tokens"] / found["fixed gate"])
 
 
 def chosen(holds: bool) -> list:
-    """What each head is worth to a token: as to all tokens of its sentence, or to this one alone.
-    What is lost with gates that read is simulated by training."""
-    page, noise = chosen_heads, np.random.default_rng(0)
-    measured = _choosing(_worth(holds))
-    rows = []
-    for seed in SEEDS:
-        fixed = _fixed(measured, seed)
-        rows += measured._on_halves(fixed, 30, seed, [torch.zeros(16, 16)])
-        for gate in (page.READING, page.FIXED, page.SHUFFLED):
-            value = 0.6 if holds and gate == page.READING else 1.0
-            rows.append({"gate": gate, "seed": seed, "value": value + 0.02 * noise.normal()})
-    return list(page._claims("toy", measured, pd.DataFrame(rows)))
+    """Heads that a whole sentence needs, and gates that are told which, or neither."""
+    return list(claimed("58", _choosing(holds)["summary"]))
 
 
 def _cases() -> list[Case]:

@@ -1,10 +1,9 @@
-"""The pooled classifier: padding and neighbours, imposed weights, and words taken out."""
+"""The pooled classifier: padding and neighbours, uniform and imposed weights."""
 
 import pytest
 import torch
 
-from headbook.corpora.batches import UNK
-from headbook.models.pooled import PooledClassifier, PooledConfig, Reader, without
+from headbook.models.pooled import PooledClassifier, PooledConfig, Reader
 
 IDS = torch.tensor([[5, 6, 7, 8, 9], [7, 5, 3, 0, 0]])
 
@@ -49,9 +48,3 @@ def test_uniform_and_imposed_weights():
     one = torch.zeros(2, 5)
     one[:, 2] = 1
     torch.testing.assert_close(model(IDS, one).logits, own.scores[:, 2])
-
-
-def test_what_is_left_closes_up():
-    removed = torch.tensor([[True, False, True, False, False], [False, True, False, False, False]])
-    assert without(IDS, removed).tolist() == [[6, 8, 9, 0, 0], [7, 3, 0, 0, 0]]
-    assert without(IDS, IDS != 0).tolist() == [[UNK, 0, 0, 0, 0]] * 2

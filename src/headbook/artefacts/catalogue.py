@@ -24,8 +24,7 @@ from headbook.models.decoding import Search
 from headbook.models.drop_head import DropHeadSchedule
 from headbook.training.config import TrainingConfig
 from headbook.training.precision import Precision
-from headbook.training.regularising import Regulariser, Term
-from headbook.types import Kind, UserError
+from headbook.types import UserError
 
 SEED = re.compile(r"-seed(\d+)$")
 TRAINING = {field.name for field in fields(TrainingConfig)} - {"seed"}
@@ -179,8 +178,7 @@ def _recipe(table: dict[str, Any]) -> Recipe:
     return Recipe(
         task, table.pop("corpus"), _size(table), table.pop("vocabulary"), table.pop("dropout"),
         how, search=Search(**_picked(table, ("beam", "longest"))), watched=_watched(task, table),
-        regulariser=_regulariser(task, table), drop_head=_drop_head(how, table),
-        sharing=_sharing(table), **table,
+        drop_head=_drop_head(how, table), sharing=_sharing(table), **table,
     )  # fmt: skip
 
 
@@ -214,15 +212,6 @@ def _size(table: dict[str, Any]) -> Size:
 def _watched(task: Task, table: dict[str, Any]) -> Watched:
     kind = WatchedAsRun if task is Task.PUBLISHED else Watched
     return kind(**{WATCHED[name]: value for name, value in _picked(table, WATCHED).items()})
-
-
-def _regulariser(task: Task, table: dict[str, Any]) -> Regulariser | None:
-    """Of every kind of attention that the model has."""
-    term, strength = table.pop("regulariser", None), table.pop("strength", None)
-    if term is None:
-        return None
-    kinds = tuple(Kind) if task is Task.TRANSLATION else (Kind.DECODER,)
-    return Regulariser(Term[term.upper()], strength, kinds)
 
 
 def turn_of(training: TrainingConfig) -> float:

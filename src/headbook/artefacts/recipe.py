@@ -19,18 +19,12 @@ from headbook.artefacts.language import (
     SharingRun,
 )
 from headbook.artefacts.model import BEAM, ModelRun, Size
-from headbook.artefacts.regularised import (
-    DroppingModelRun,
-    RegularisedLanguageRun,
-    RegularisedRun,
-)
 from headbook.artefacts.trained import Trained
 from headbook.artefacts.watching import Watched
 from headbook.models.decoding import Search
 from headbook.models.drop_head import DropHeadSchedule
 from headbook.runs.store import Store
 from headbook.training.config import TrainingConfig
-from headbook.training.regularising import Regulariser
 from headbook.types import UserError
 
 SIZES = MappingProxyType(
@@ -82,9 +76,8 @@ class Recipe:
     """Everything that decides a trained model.
 
     `examples` counts the training pairs or lines, from the first on; all where None. `search`
-    translates test sets; `context`, `watched`, `sharing` and `delight` are for language models. Of
-    regulariser, drop_head, sharing and delight a recipe has at most one, a task of source text
-    none: UserError otherwise.
+    translates test sets; `context` and `watched` are for language models, which have at most one
+    of drop_head, sharing and delight: UserError otherwise.
     """
 
     task: Task
@@ -97,23 +90,19 @@ class Recipe:
     search: Search = BEAM
     context: int = 256
     watched: Watched = OFTEN
-    regulariser: Regulariser | None = None
     drop_head: DropHeadSchedule | None = None
     sharing: Sharing | None = None
     delight: bool = False
 
     def __post_init__(self) -> None:
-        possible = {Task.TRANSLATION: {"regulariser", "drop_head"}, Task.PUBLISHED: set()}
-        possible[Task.LANGUAGE] = {"regulariser", "drop_head", "sharing", "delight"}
-        wrong = self.added - possible.get(self.task, set())
-        if wrong or len(self.added) > 1:
-            named = ", ".join(sorted(wrong or self.added))
+        if self.added and (self.task is not Task.LANGUAGE or len(self.added) > 1):
+            named = ", ".join(sorted(self.added))
             raise UserError(f"a recipe for {self.task} cannot have {named}: leave it out")
 
     @property
     def added(self) -> set[str]:
-        """The additions, of four, that the model has."""
-        names = ("regulariser", "drop_head", "sharing", "delight")
+        """The additions, of three, that the model has."""
+        names = ("drop_head", "sharing", "delight")
         return {name for name in names if getattr(self, name)}
 
     @property
@@ -135,19 +124,12 @@ class Recipe:
         return self.run.trained(store, deadline)
 
     def _model_run(self) -> ModelRun:
-        given = (self.corpus, self.size, self.vocabulary, self.dropout, self.training,
-                 self.examples, self.search)  # fmt: skip
-        if self.regulariser is not None:
-            return RegularisedRun(*given, regulariser=self.regulariser)
-        if self.drop_head is not None:
-            return DroppingModelRun(*given, drop_head=self.drop_head)
-        return ModelRun(*given)
+        return ModelRun(self.corpus, self.size, self.vocabulary, self.dropout, self.training,
+                        self.examples, self.search)  # fmt: skip
 
     def _language_run(self) -> LanguageRun:
         given = (self.corpus, self.size, self.vocabulary, self.dropout, self.training,
                  LANGUAGE_TASKS[self.task], self.context, self.examples, self.watched)  # fmt: skip
-        if self.regulariser is not None:
-            return RegularisedLanguageRun(*given, regulariser=self.regulariser)
         if self.drop_head is not None:
             return DroppingRun(*given, drop_head=self.drop_head)
         if self.sharing is not None:

@@ -15,7 +15,6 @@ from headbook.artefacts.language import (
 )
 from headbook.artefacts.model import ModelRun
 from headbook.artefacts.recipe import SIZES
-from headbook.artefacts.regularising import Regularising
 from headbook.artefacts.specialising import FACTOR, Specialising
 from headbook.artefacts.texts import AUTO, find_pipeline
 from headbook.chapters.profile import PROFILES, LayerSample, Profile
@@ -179,21 +178,6 @@ class Config:
             raise UserError(f"profile {self.profile} compares no layers; give it a sample")
         return given.of(self.sentences)
 
-    def regularising(self) -> Regularising:
-        """The trainings with regularisers; a given corpus of pairs lends its English side as text.
-
-        With a seed given, each is trained with that seed alone.
-        """
-        given = self.preset.regularising
-        if given is None:
-            raise UserError(f"profile {self.profile} trains no regularisers; give it some")
-        if self.corpus is not None:
-            load(self.corpus, 1)  # said now, not after the trainings of the first task
-        (translation,) = self._on_its_text(self._changed((given.translation,)))
-        (language,) = self._on_its_text(self._changed((given.language,)))
-        seeds = given.seeds if self.seed is None else 1
-        return replace(given, translation=translation, language=language, seeds=seeds)
-
     def specialising(self) -> Specialising:
         """The base model and its changes; of a given corpus, a quarter of its pairs are the fewer.
 
@@ -209,7 +193,7 @@ class Config:
         return Specialising(model, pairs, given.seeds if self.seed is None else 1)
 
     def translation_models(self) -> tuple[ModelRun, ...]:
-        """All translation models that pages without pruning and regularisers train."""
+        """All translation models that pages without pruning train."""
         changed = self.preset.specialising and self.specialising().translation_models()
         return tuple(dict.fromkeys((*self.emerging_models(), *(changed or ()))))
 

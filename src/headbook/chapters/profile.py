@@ -17,12 +17,10 @@ from headbook import paths
 from headbook.artefacts.catalogue import members, run, runs, training
 from headbook.artefacts.language import DroppingRun, LanguageRun, SharingRun
 from headbook.artefacts.model import ModelRun
-from headbook.artefacts.regularising import Regularising
 from headbook.artefacts.specialising import Specialising
 from headbook.artefacts.texts import HELD_OUT
 from headbook.claims.ledger import PROFILES as BY_SIZE
 from headbook.training.config import TrainingConfig
-from headbook.training.regularising import Term
 from headbook.types import UserError
 
 
@@ -86,7 +84,6 @@ class Profile:
     dropping: tuple[DroppingRun, ...] = ()  # trained with DropHead
     varied_seeds: int = 1  # of that one and of its variants, from its own seed on
     layers: LayerSample | None = None  # for language models of the first model's source side
-    regularising: Regularising | None = None
     joins: str | None = None  # the profile to whose published tables those of this one are added
 
 
@@ -111,7 +108,7 @@ def _profile(given: dict[str, Any]) -> Profile:
     readers = {
         **dict.fromkeys(("models", "emerging", "language", "sharing", "dropping"), _runs),
         "varied": run, "pruning": _pruning, "specialising": _specialising,
-        "regularising": _regularising, "layers": lambda sample: LayerSample(**sample),
+        "layers": lambda sample: LayerSample(**sample),
     }  # fmt: skip
     seeds = given.pop("seeds", 1)
     found = {name: readers.get(name, lambda each: each)(each) for name, each in given.items()}
@@ -130,13 +127,6 @@ def _pruning(given: dict[str, Any]) -> Pruning:
 
 def _specialising(given: dict[str, Any]) -> Specialising:
     return Specialising(**given | {"model": run(given["model"])})
-
-
-def _regularising(given: dict[str, Any]) -> Regularising:
-    found = given | {name: run(given[name]) for name in ("translation", "language")}
-    if "terms" in given:
-        found["terms"] = tuple(Term[name.upper()] for name in given["terms"])
-    return Regularising(**found)
 
 
 class _Profiles(Mapping[str, Profile]):

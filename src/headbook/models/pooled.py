@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from headbook.corpora.batches import PAD, UNK
+from headbook.corpora.batches import PAD
 from headbook.models.dropout import Dropout
 from headbook.models.transformer import EncoderLayer, TransformerConfig, sinusoids
 
@@ -110,17 +110,3 @@ class PooledClassifier(nn.Module):
         for layer in self.layers:
             states = layer(states, real[:, None, None, :])
         return self.norm(states)
-
-
-def without(
-    ids: Int[Tensor, "batch word"], removed: Bool[Tensor, "batch word"]
-) -> Int[Tensor, "batch word"]:
-    """The sentences without these words: the remaining ones move together, followed by PAD.
-
-    Where nothing is left stands one unknown word, so that every sentence has a state.
-    """
-    left = ids.masked_fill(removed, PAD)
-    order = (left == PAD).byte().sort(dim=1, stable=True).indices
-    left = left.gather(1, order)
-    left[:, 0] = left[:, 0].masked_fill(left[:, 0] == PAD, UNK)
-    return left

@@ -27,7 +27,6 @@ from headbook.artefacts.encoders import ENCODER
 from headbook.artefacts.language import LANGUAGE, LanguageRun
 from headbook.artefacts.model import TRAINED, ModelRun
 from headbook.artefacts.recipe import SIZES, Run
-from headbook.artefacts.regularising import Task
 from headbook.bench.config import BenchConfig
 from headbook.bench.contestants import device as kind_of_device
 from headbook.bench.speed import PRODUCTS, product
@@ -127,11 +126,7 @@ def stages(config: Config, device: Device) -> list[Stage]:
 
 
 def _without_sweeps(config: Config, device: Device) -> Iterator[Stage]:
-    """Page 27's models; language models of text, and of the first model's source side;
-    both tasks with regularisers.
-
-    They have no sweeps. The regularisers' own work is left out.
-    """
+    """Page 27's models; language models of text, and of the first model's source side."""
     if config.preset.specialising is not None:
         changed = [run for _, run in config.specialising().runs()]
         yield _stage("what specialising needs", 1, changed, work, device)
@@ -139,11 +134,6 @@ def _without_sweeps(config: Config, device: Device) -> Iterator[Stage]:
     yield _stage("language models", 1, language, work, device)
     sides = config.encoder_models()
     yield _stage("language models of source text", 1, sides, work, device)
-    if config.preset.regularising is None:
-        return
-    asked = config.regularising()
-    for task, base in ((Task.TRANSLATION, asked.translation), (Task.LANGUAGE, asked.language)):
-        yield _stage(f"regularisers, {task}", asked.trainings, [base], work, device)
 
 
 def _stage(

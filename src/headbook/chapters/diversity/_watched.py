@@ -1,18 +1,15 @@
 """Tables of what was seen of heads' diversity while language models were trained."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
 from headbook.artefacts.language import LanguageModel, Setting, language_model
 from headbook.artefacts.watching import NOTEBOOK, PROBE, TRAINING, Look
-from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
-from headbook.chapters.tables import stacked
 from headbook.heads.four_metrics import (
     ARTICLE,
     DISSIMILARITY,
@@ -22,8 +19,6 @@ from headbook.heads.four_metrics import (
 )
 from headbook.runs.store import Store
 
-FRAMES = 40
-"""Of an animation, at most."""
 BANDS = ((DISSIMILARITY, RAW), (DISSIMILARITY, FREE), (NON_ORTHOGONALITY, RAW))
 """Whose variance over pairs is kept: what the article draws bands of, and its scale-free form."""
 
@@ -123,47 +118,3 @@ def batch_rows(model: LanguageModel, updates: int) -> pd.DataFrame:
     rows = rows[rows["update"] < updates]
     padding = model.padding(updates) if published else [0.0] * updates
     return rows.assign(padding=rows["update"].map(dict(enumerate(padding))))
-
-
-def frame_rows(model: LanguageModel) -> pd.DataFrame:
-    """Output dissimilarity of every two heads at a few dozen looks, denser at the beginning."""
-    looks = _spread(model.looks)
-    return pd.DataFrame(
-        [
-            {"model": labels(model)["model"], "form": form, "update": look.update,
-             "layer": layer + 1, "head": head + 1, "other": other + 1,
-             "value": float(values[layer, head, other])}
-            for form in (RAW, FREE)
-            for look in looks
-            for values in [look.found[PROBE][DISSIMILARITY, form]]
-            for layer, head, other in np.ndindex(*values.shape)
-            if head != other
-        ]
-    )  # fmt: skip
-
-
-def _spread(looks: Sequence[Look]) -> list[Look]:
-    """At most FRAMES looks, evenly in the logarithm of the update."""
-    updates = np.array([look.update for look in looks])
-    wanted = np.geomspace(1, updates[-1] + 1, FRAMES) - 1
-    nearest = {int(np.abs(updates - update).argmin()) for update in wanted}
-    return [looks[index] for index in sorted(nearest)]
-
-
-def watched_tables(config: Config, store: Store) -> Tables:
-    """Frames and losses of the first model of each setting."""
-    models = [first_of(config, setting, store) for setting in Setting]
-    return {
-        "frames": stacked(_named(frame_rows(each), each) for each in models),
-        "losses": stacked(_named(loss_rows(each), each) for each in models),
-    }
-
-
-def first_of(config: Config, setting: Setting, store: Store) -> LanguageModel:
-    """The first of a setting, which is the article's own configuration."""
-    return language_model(config.language_models(setting)[0], store)
-
-
-def _named(rows: pd.DataFrame, model: LanguageModel) -> pd.DataFrame:
-    """With the setting in the model's name: both settings stand in one table."""
-    return rows.assign(model=f"{model.run.setting}: {labels(model)['model']}")

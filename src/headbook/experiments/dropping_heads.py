@@ -1,0 +1,149 @@
+"""Small models trained with whole heads left out at random, and models to compare (pages 36, 37).
+
+Zhou et al. (2020). The published size of page 37, fifteen language models of width 128 trained for
+400 updates each, took two hours on two cores.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import pandas as pd
+import torch
+
+from headbook.corpora.batches import Batch, EncodedPair, in_order
+from headbook.corpora.plain_text import cut, load_text
+from headbook.corpora.readers import load
+from headbook.corpora.subwords import Subwords
+from headbook.looking.diversity import diversity
+from headbook.models.drop_head import DropHeadSchedule, drop_heads, set_rate
+from headbook.models.gates import all_heads, closed
+from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
+from headbook.runs.seeds import derived
+from headbook.training import checkpoint
+from headbook.training.config import TrainingConfig
+from headbook.training.loop import Trainer
+from headbook.training.scoring import nats
+from headbook.types import Kind
+
+CONSTANT, V = "DropHead, one rate", "DropHead, V"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A corpus and how models of it are trained and measured; page 37's by default."""
+
+    corpus: str = "wikitext-2"
+    vocabulary: int = 5002
+    context: int = 256  # tokens of a language model's segment; 0 for translation
+    width: int = 128
+    layers: int = 6
+    dropout: float = 0.1
+    updates: int = 400
+    scale: float = 0.16  # of the learning rate
+    warmup: int = 200
+    smoothing: float = 0.0  # of labels
+    every: int = 200  # updates between validations
+    watched: int = 20  # updates between looks at diversity in the last fifth; 0: at the end alone
+    probe: int = 8  # first segments, or pairs, of validation text on which diversity is measured
+    held: int = 32  # ... and on which heads are closed
+    levels: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+    orders: int = 3  # in which heads are closed
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of attention that the models have."""
+        return (Kind.DECODER,) if self.context else tuple(Kind)
+
+
+class Texts(NamedTuple):
+    """Subwords of both sides, encoded pairs or segments, and references of the test set."""
+
+    subwords: tuple[Subwords, Subwords]
+    train: list[EncodedPair]
+    valid: list[EncodedPair]
+    test: list[EncodedPair]
+    references: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=2)
+def texts(corpus: str, vocabulary: int, context: int) -> Texts:
+    """A corpus of pairs; with a `context` a text, in segments of so many tokens."""
+    if context:
+        text = load_text(corpus)
+        own = Subwords.train(text.train, vocabulary)
+        parts = (cut(own.encode(each), context) for each in (text.train, text.valid, text.test))
+        return Texts((own, own), *parts)
+    pairs = load(corpus, None)
+    sides = (pairs.train.source, pairs.train.target)
+    one, other = (Subwords.train(each, vocabulary) for each in sides)
+    test = next(iter(pairs.tests.values()))
+    found = (
+        list(zip(one.encode(each.source), other.encode(each.target), strict=True))
+        for each in (pairs.train, pairs.valid, test)
+    )
+    return Texts((one, other), *found, tuple(test.target))
+
+
+class Trained(NamedTuple):
+    """The network with the least validation loss, its curve, and looks at its heads' diversity."""
+
+    network: Transformer
+    curve: pd.DataFrame
+    looks: pd.DataFrame
+
+
+def train(setting: Setting, seed: int, equip: Callable[[Trainer], object]) -> Trained:
+    """The model of a seed, trained; `equip` changes the trainer before the first update."""
+    text = texts(setting.corpus, setting.vocabulary, setting.context)
+    torch.manual_seed(derived(seed, "initial weights"))
+    layers = (0 if setting.context else setting.layers, setting.layers)
+    shape = (*map(len, text.subwords), *layers, setting.width, 4 * setting.width, 8)
+    norm = NormPlacement.POST if setting.context else NormPlacement.PRE
+    network, looks = Transformer(TransformerConfig(*shape, setting.dropout, norm)), []
+    config = TrainingConfig(
+        setting.updates, scale=setting.scale, warmup=setting.warmup, seed=derived(seed, "training"),
+        label_smoothing=setting.smoothing, validate_every=setting.every,
+    )  # fmt: skip
+    probe = list(in_order(text.valid[: setting.probe], config.tokens))
+
+    def look(model: Transformer, batch: Batch, update: int, loss: float) -> None:
+        if setting.watched and update % setting.watched == 0 and update >= 0.8 * setting.updates:
+            looks.append(diversity(model, setting.kinds, probe))
+
+    with TemporaryDirectory() as folder:
+        trainer = Trainer(network, config, text.train, text.valid, Path(folder), observer=look)
+        equip(trainer)
+        curve = pd.DataFrame(trainer.run().curve)
+        checkpoint.load_model(network, Path(folder) / "best.safetensors")
+    looks = looks or [diversity(network.eval(), setting.kinds, probe)]
+    return Trained(network.eval(), curve, pd.concat(looks))
+
+
+def dropping(variant: str, rate: float, trainer: Trainer) -> None:
+    """Heads are left out at one rate, or on a V that turns where the learning rate's warm-up ends.
+
+    A training that ends in its warm-up turns in the middle. Any other variant drops nothing.
+    """
+    if variant not in (CONSTANT, V):
+        return
+    config = trainer.config
+    turn = min(config.warmup / config.updates, 0.5) if variant == V else None
+    schedule = DropHeadSchedule(rate, rate, turn)
+    drop_heads(trainer.model)
+    trainer.prepare = lambda model, at: set_rate(model, schedule.rate(at, config.updates))
+
+
+def without_heads(setting: Setting, network: Transformer, held: Sequence) -> pd.DataFrame:
+    """Nats per token as more and more random heads are closed, in the same orders in all models."""
+    heads, rows = all_heads(network), []
+    for order in range(setting.orders):
+        noise = torch.Generator().manual_seed(derived(order, "heads taken away"))
+        shuffled = [heads[at] for at in torch.randperm(len(heads), generator=noise).tolist()]
+        for share in setting.levels:
+            with closed(network, shuffled[: round(share * len(heads))]):
+                rows.append((order, share, nats(network, held, 4096)))
+    return pd.DataFrame(rows, columns=["order", "share", "nats"])

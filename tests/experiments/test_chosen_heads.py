@@ -1,0 +1,129 @@
+"""Gates that read: their budget holds for every sentence, what they learn, how they are tested."""
+
+import pytest
+import torch
+
+import headbook as hb
+from headbook.corpora.batches import collate
+from headbook.experiments.chooser import Chooser, given_gates, permuted, shifted, vectors
+from headbook.experiments.chosen_heads import cost, sweep, trained
+from headbook.looking.effects import own_batches
+from headbook.models.gates import FixedGate, close_heads, open_all
+from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.pruning.hard_concrete import CONSTANTS, Source, open_probability
+from headbook.types import HeadId, Kind, UserError
+
+SENTENCES = ["The cat sat on the mat .", "Heads , heads .", "Where did all of the heads go ?"]
+
+
+def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+X = drawn(5, 4)
+
+
+def chooser(reads: bool = True) -> Chooser:
+    made = Chooser(8, 4, 3, reads)
+    made.bias.data, made.weight.data = 3 * drawn(8, seed=1), 3 * reads * drawn(8, 4, seed=2)
+    return made
+
+
+def test_as_many_gates_are_expected_open_for_every_sentence() -> None:
+    made = chooser()
+    chance = open_probability(
+        shifted(made.bias + X @ made.weight.T, 3), CONSTANTS[Source.CODE]
+    ).detach()
+    torch.testing.assert_close(chance.sum(1), torch.full((5,), 3.0), rtol=1e-4, atol=1e-4)
+    torch.manual_seed(0)
+    gates = made.train()(X.repeat(4000, 1)).view(4000, *chance.shape)
+    torch.testing.assert_close((gates > 0).float().mean(0), chance, rtol=0, atol=0.05)
+
+
+def test_in_tests_the_largest_are_open_and_only_they() -> None:
+    made = chooser().eval()
+    found, logits = made(X), made.bias + X @ made.weight.T
+    assert set(found.unique().tolist()) == {0.0, 1.0} and (found.sum(1) == 3).all()
+    for row, values in zip(found, logits, strict=True):
+        assert values[row == 1].min() > values[row == 0].max()
+    assert len({tuple(row) for row in chooser(reads=False).eval()(X).tolist()}) == 1
+
+
+def test_the_shift_is_part_of_the_gradient() -> None:
+    """Raising all logits alike changes nothing; one of them, what finite differences say."""
+    logits, direction = 3 * drawn(5, 8, seed=3).double(), drawn(5, 8, seed=4).double()
+    logits.requires_grad_()
+    (shifted(logits, 3) * direction).sum().backward()
+    torch.testing.assert_close(logits.grad.sum(1), torch.zeros(5).double(), atol=1e-4, rtol=0)
+    step = torch.zeros(5, 8).double()
+    step[2, 6] = 1e-4
+    ends = [(shifted(logits.detach() + side, 3) * direction).sum() for side in (step, -step)]
+    assert float(logits.grad[2, 6]) == pytest.approx(float(ends[0] - ends[1]) / 2e-4, rel=1e-3)
+
+
+def test_given_gates_are_those_of_the_heads_and_come_off() -> None:
+    model = Transformer(TransformerConfig(9, 9, 2, 2, 8, 8, 4)).eval()
+    batch = collate([([3, 4, 5, 1], [3, 4, 1])] * 5, range(5))
+    plain, values = model(batch), torch.ones(5, 8)
+    values[0, 6] = 0  # layer 2, head 3
+    block = next(block for _, _, block in model.attentions())
+    block.gate = own = FixedGate(torch.ones(4))
+    with given_gates(model, values):
+        assert block.gate is not own
+        found = model(batch)
+    assert block.gate is own
+    close_heads(model, [HeadId(Kind.ENCODER, 1, 2)])
+    torch.testing.assert_close(found[0], model(batch)[0])
+    open_all(model)
+    torch.testing.assert_close(found[1:], plain[1:])
+
+
+def test_impossible_numbers_of_heads_are_refused() -> None:
+    with pytest.raises(UserError, match="8 of 8 heads open"):
+        Chooser(8, 4, 8, reads=True)
+
+
+def test_vectors_are_linear_in_the_mean_embedding() -> None:
+    model = hb.load("firefox-en-pt")
+    (batch,) = model.batches(SENTENCES[:1])
+    (found,) = vectors(model, [batch])
+    with torch.no_grad():
+        embedded = model.network.embedded_source(batch.source).mean(1)
+        expected = model.network.encoder[0].attention.value(embedded)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_every_sentence_gets_the_gates_of_another_and_none_is_lost() -> None:
+    gates = [torch.eye(5)[:2], torch.eye(5)[2:]]
+    moved = permuted(gates, seed=0)
+    rows, others = torch.cat(gates), torch.cat(moved)
+    assert list(map(len, moved)) == [2, 3] and not (rows == others).all(1).any()
+    assert sorted(rows.tolist()) == sorted(others.tolist())
+
+
+def test_training_lowers_the_cost_and_leaves_the_model_as_it_was() -> None:
+    model = hb.load("minilm")
+    batches = own_batches(model, list(hb.text("ewt-sample", first=6).sentences), 256)
+    x = vectors(model, batches)
+    start = Chooser(72, x[0].shape[1], 24, reads=False)
+    before = cost(model, batches, [start.eval()(each) for each in x])
+    after = trained(model, batches, x, start, updates=12, seed=0)
+    rows = [after(each).detach() for each in x]
+    assert cost(model, batches, rows)["value"] < before["value"]
+    assert before["open"] == 24 and before["different"] == 1
+    whole = cost(model, batches, [torch.ones(len(each), 72) for each in batches])
+    assert whole["value"] == pytest.approx(0, abs=1e-6)
+    both = cost(model, batches, rows, rows)  # on halves, whose vectors are means of fewer states
+    assert both["value"] == pytest.approx(cost(model, batches, rows)["value"], rel=0.3)
+    assert all(each.requires_grad for each in model.network.parameters())
+    assert all(block.gate is None for _, _, block in model.network.attentions())
+
+
+def test_a_sweep_has_every_gate_for_every_seed() -> None:
+    model = hb.load("minilm")
+    text = list(hb.text("ewt-sample", first=7).sentences)
+    found = sweep(model, own_batches(model, text[:3], 256), text[3:], updates=2, seeds=(0, 1))
+    counts = found.groupby("gate").size()
+    assert len(counts) == 6 and (counts == 2).all() and (found["open"] == 24).all()
+    fixed = found[found["gate"].str.startswith("fixed")]
+    assert (fixed["different"] == 1).all() and (found["learnt"] == 4).all()
