@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 import torch
 
-from headbook.experiments import first_batches
-from headbook.experiments.first_batches import DESCRIBED, PUBLISHED, Setting, train
+from headbook.experiments.first_batches import pairs, segments, train
+from headbook.experiments.watched import DESCRIBED, PUBLISHED, Setting, batches, start
 from headbook.heads.diversity_in_training import diversity_in_training
 from headbook.heads.four_metrics import DISSIMILARITY, RAW, four_metrics
 from headbook.types import Kind
@@ -15,12 +15,11 @@ TEXT = "controlled-sov"
 
 @pytest.mark.parametrize("name", [PUBLISHED, DESCRIBED])
 def test_dissimilarity_is_that_of_the_metrics(name: str) -> None:
-    setting = Setting(name, TEXT, segments=9, heads=4)
-    segments, vocabulary = first_batches.segments_of(setting)
-    model = first_batches.model_of(setting, vocabulary).train()
-    batch = next(first_batches.batches_of(setting, segments))
+    setting = Setting(name, TEXT, tokens=9 * 256, heads=4)
+    text, vocabulary = segments(setting)
+    model, batch = start(setting, vocabulary).train(), next(batches(text, setting))
     torch.manual_seed(1)
-    found = first_batches.pairs(model, batch, setting)
+    found = pairs(model, batch, setting)
     torch.manual_seed(1)
     if name == PUBLISHED:
         metrics = diversity_in_training(model, Kind.DECODER, batch)
@@ -33,7 +32,7 @@ def test_dissimilarity_is_that_of_the_metrics(name: str) -> None:
 
 def test_the_loss_falls_and_only_as_published_there_is_padding() -> None:
     rows = {
-        name: train(Setting(name, TEXT, segments=1), updates=8) for name in (PUBLISHED, DESCRIBED)
+        name: train(Setting(name, TEXT, tokens=256), updates=8) for name in (PUBLISHED, DESCRIBED)
     }
     published, described = rows[PUBLISHED], rows[DESCRIBED]
     assert len(published) == 8 * 6 and published["padding"].max() > 0
@@ -44,7 +43,7 @@ def test_the_loss_falls_and_only_as_published_there_is_padding() -> None:
 
 
 def test_a_training_is_repeated_and_one_pair_has_no_variance() -> None:
-    setting = Setting(text=TEXT, heads=2, segments=1)
+    setting = Setting(text=TEXT, heads=2, tokens=256)
     first, again = (train(setting, updates=2) for _ in range(2))
     pd.testing.assert_frame_equal(first, again)
     assert first["variance"].isna().all()
