@@ -28,20 +28,37 @@ TIES = Tolerance(2e-3, 1e-6, "a few words in 8,700 have two largest weights, equ
 TINY = Tolerance(5e-3, 0.0, "residuals down to 1e-13, where 64-bit numbers end")
 FITS = Tolerance(5e-4, 1e-6, "a slope fitted to residuals of 1e-13")
 CLUSTERS = Tolerance(0.01, 1e-6, "a point between two clusters can change sides")
+FEW_POINTS = Tolerance(1e-3, 1e-6, "of thousands of points a few lie between two clusters")
 ORDERS = Tolerance(1e-4, 1e-3, "two words of nearly equal effect change places")
 GAINS = Tolerance(1e-4, 1e-5, "chance is taken from shares of five published digits")
+DIGIT = Tolerance(1e-4, 1e-4, "fitted to published batches, which have five digits")
+GAINS = Tolerance(1e-4, 1e-5, "a difference of shares of five published digits")
 TRAINED = Tolerance(0.02, 1e-6, "updates amplify rounding; one of 150 digits is .007")
+GROWN = Tolerance(0.0, 0.05, "a difference of two distances in pixels, each after such updates")
+CHANGES = Tolerance(3e-3, 1e-4, "a small change of numbers of five published digits")
+SILENT = Tolerance(0.02, 1e-4, "updates amplify rounding, which alone moves logits in the end")
 
 TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("11", "heads"): dict.fromkeys(("previous", "next", "own", "rare"), TIES),
     ("25", "said"): dict.fromkeys(("information", "shuffled"), CLUSTERS),
+    ("34", "fits"): dict.fromkeys(("r2", "mean_alone", "later", "held_out"), DIGIT),
+    ("34", "rivals"): {"logarithm": DIGIT},
+    ("34", "summary"): {"value": DIGIT},
+    ("31", "live"): dict.fromkeys(("queries", "aligned", "logit moved"), SILENT),
+    ("31", "summary"): {"value": CHANGES},
     ("46", "powers"): {"behind": TINY},
     ("46", "answers"): {"right": TRAINED},
     ("46", "trainings"): {"value": FITS},
     ("48", "summary"): {"value": GAINS},
     ("52", "correlations"): {"value": ORDERS},
     ("52", "summary"): {"value": ORDERS},
+    ("55", "digits"): dict.fromkeys(("pixels", "accuracy"), TRAINED),
+    ("55", "growth"): {"value": GROWN},
+    ("55", "layers"): {"value": FEW_POINTS},
+    ("55", "centres"): dict.fromkeys(("value", "over_chance"), FEW_POINTS),
     ("47", "cells"): dict.fromkeys(("loss", "validation", "test"), TRAINED),
+    ("47", "trainings"): dict.fromkeys(("loss", "validation", "test", "last"), TRAINED),
+    ("47", "summary"): {"value": GAINS},
 }
 """Tolerances other than the usual one, by page and table, then by column.
 

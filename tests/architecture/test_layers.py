@@ -130,7 +130,7 @@ def test_pages_share_only_private_modules_of_their_part() -> None:
     ],
 )
 def test_an_import_across_pages_or_parts_is_seen(source: str, count: int) -> None:
-    assert len(across(source, f"{HOME}.seeing.which_words_align")) == count
+    assert len(across(source, f"{HOME}.seeing.read_off_attention")) == count
 
 
 @pytest.mark.parametrize(

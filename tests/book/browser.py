@@ -67,8 +67,6 @@ PICTURES = """() => [...document.querySelectorAll(
     return [box.x + scrollX, box.y + scrollY, box.width, box.height];
   }).filter(([x, y, width, height]) => width >= 60 && height >= 40)"""
 HIGHEST, LATEST = 450, 900
-LATER = dict.fromkeys(("30", "40", "41", "43", "44", "45", "46", "48", "52"), 1_750)
-"""Pages whose first picture stands below the functions that draw it, until these are fewer."""
 FIGURES = """([highest, latest]) => {
   const found = [];
   const top = (each) => each.getBoundingClientRect().top + scrollY;
@@ -173,8 +171,7 @@ def look(
         page.goto(file.as_uri(), wait_until="load")
         seen.sheets = sheets(page)  # before folds and tabs are opened, as a reader prints it
         if moved:
-            latest = LATER.get(file.stem[:2], LATEST)
-            seen.add("figures", page.evaluate(FIGURES, [HIGHEST, latest]))
+            seen.add("figures", page.evaluate(FIGURES, [HIGHEST, LATEST]))
         page.evaluate(OPENED)
         seen.add("stream output", page.evaluate(STREAMS))
         seen.add("escape codes", [found[0] for found in ESCAPES.finditer(page.inner_text("body"))])

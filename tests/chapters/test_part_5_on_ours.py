@@ -19,7 +19,6 @@ from headbook.types import UserError
 OURS = ["mixture-fr-256-masked"]
 SMALL = {
     54: {"sentences": 30},
-    55: {"sentences": 60},
     57: {"sentences": 2, "pairs": 1},
     58: {"sentences": 3},
     61: {"corpus": "planted", "seeds": 2, "train": 12, "sentences": 6},

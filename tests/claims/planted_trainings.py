@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -16,16 +17,18 @@ import small
 import torch
 from claims.planted_heads import REPLICATES, measurement, ran, sums
 from claims.simulated import Row, World, labels, ledger, standing_in
+from scipy.stats import spearmanr
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold, cross_val_predict
 
-from headbook import statistics
+import headbook as hb
+from headbook import cells, statistics
 from headbook.artefacts.language import LanguageModel, Setting
 from headbook.artefacts.specialising import Change
 from headbook.artefacts.texts import HELD_OUT
 from headbook.chapters.diversity import (
     _layer_claims,
-    _training_claims,
-    as_described,
-    diversity_and_loss,
     diversity_and_pruning,
     dropped_heads,
     fewer_heads,
@@ -51,9 +54,10 @@ from headbook.chapters.sixteen import (
 )
 from headbook.chapters.sixteen._specialisation import Score
 from headbook.chapters.tables import claim_row, mean_claims
-from headbook.experiments import regularising
+from headbook.experiments import regularising, watched
 from headbook.heads.diversity_grams import Grams
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
+from headbook.statistics import over_seeds
 from headbook.training.regularising import Term
 
 LAYERS = np.arange(1, 7)
@@ -215,18 +219,35 @@ def language_model(setting: Setting, number: int) -> LanguageModel:
 
 
 def page_31(so: bool) -> Iterator[Row]:
-    yield from _of_setting(so, Setting.PUBLISHED)
+    """Five settings as published, by the page's own cells."""
+    yield from _of_setting(so, watched.PUBLISHED)
 
 
-def page_32(so: bool) -> Iterator[Row]:
-    yield from _of_setting(so, Setting.DESCRIBED)
+def page_31_described(so: bool) -> Iterator[Row]:
+    """Five seeds of a causal decoder, which learn their text or its frequencies."""
+    yield from _of_setting(so, watched.DESCRIBED)
 
 
-def _of_setting(so: bool, setting: Setting) -> Iterator[Row]:
-    """Five settings, or five seeds of one."""
-    models = [language_model(setting, number) for number in range(5)]
-    of_each = [looks(so, seed) for seed in range(5)]
-    yield from _training_claims.claims_of(models, of_each).to_dict("records")
+def _of_setting(so: bool, setting: str) -> Iterator[Row]:
+    names = [f"planted {n} s0" if setting == watched.PUBLISHED else f"planted s{n}"
+             for n in range(5)]  # fmt: skip
+    seen = [looks(so, seed).assign(model=name) for seed, name in enumerate(names)]
+    nats = 4.5 if so else 6.5
+    runs = pd.DataFrame({"model": names, "setting": setting, "text": "planted", "seed": range(5)})
+    runs = runs.assign(test_nats=nats + 0.01 * runs["seed"], frequency_nats=7.0)
+    given = {"looks": pd.concat(seen), "trainings": runs.assign(trained_at=1.0)}
+    given |= {"watched": watched, "over_seeds": over_seeds, "MOVED": ["trained_at"]}
+    given |= {"QUERIES": column(ORTHOGONALITY, RAW), "FREE": column(ORTHOGONALITY, FREE)}
+    given |= {"OUTPUTS": column(DISSIMILARITY, RAW), "ATTENTION": column(ATTENTION, RAW)}
+    given |= {"LOSS": "loss over frequencies", "ENDS": ["value", "value_low", "value_high"]}
+    summary = ran("31", "def ends(", **given)["summary"]
+    for claim in ledger().claims:
+        if (claim.value or "").startswith(f"31/summary[setting={setting};"):
+            question = claim.value.partition("question=")[2].partition("]")[0]
+            asked = summary[summary["question"] == question]
+            named = {"value_low": "low", "value_high": "high"}
+            rows = asked.rename(columns=named).assign(claim=claim.id, baseline=np.nan)
+            yield from rows.to_dict("records")
 
 
 def page_34(so: bool) -> Iterator[Row]:
@@ -240,39 +261,35 @@ def page_34_described(so: bool) -> Iterator[Row]:
 def _losses(so: bool, setting: Setting) -> Iterator[Row]:
     """Losses that collapse in five batches, of which the first layer's dissimilarity tells most and
     that of later ones less and less; or dissimilarity with nothing to tell."""
-    models, fits = [], []
-    for seed in range(5):
+    frames = []
+    for of, seed in product(Setting, range(5)):
         noise = np.random.default_rng(seed)
-        updates = np.arange(diversity_and_loss.BATCHES)
+        updates = np.arange(40)
         loss = 5.5 + 3.0 * np.exp(-updates / 1.5) + noise.normal(0, 0.1, len(updates))
-        frames = []
+        name = f"planted s{seed}" if of is Setting.DESCRIBED else f"planted {seed} s0"
+        same = {"setting": str(of), "model": name, "update": updates, "loss": loss}
         for layer in LAYERS:
             told = loss - 5.5 + noise.normal(0, 0.12 * layer, len(updates))
             mean = 0.04 - 0.01 * told if so else noise.normal(0.04, 0.01, len(updates))
-            spread = noise.normal(0.01, 0.001, len(updates))
-            frames.append(
-                pd.DataFrame(
-                    {
-                        "update": updates,
-                        "layer": layer,
-                        "loss_nats": loss,
-                        diversity_and_loss.MEAN: mean,
-                        diversity_and_loss.SPREAD: spread,
-                    }
-                )
-            )
-        rows = pd.concat(frames).assign(setting=str(setting), model=f"planted s{seed}")
-        models.append((setting, language_model(setting, seed)))
-        fits.append(diversity_and_loss._fits(rows))
-    yield from diversity_and_loss.claims_of(models, fits).to_dict("records")
-
-
-def page_32_learnt(so: bool) -> Iterator[Row]:
-    """Cross-entropy over that of token frequencies."""
-    for seed in THREE:
-        model = language_model(Setting.DESCRIBED, seed)
-        found = pd.Series({"test_nats": (4.5 if so else 6.9) + 0.01 * seed, "frequency_nats": 7.0})
-        yield as_described._learnt(model, found)
+            spread, padding = noise.normal(0.01, 0.001, len(updates)), noise.random(len(updates))
+            own = {"layer": layer, "mean": mean, "variance": spread, "padding": padding}
+            frames.append(pd.DataFrame(same | own))
+    book = {"paper": hb.paper, "publish": lambda frame, *_: frame, "source": lambda _: None}
+    given = {
+        "hb": SimpleNamespace(**book), "live": frames, "batches": 40, "one": frames[0],
+        "spearmanr": spearmanr, "over_seeds": over_seeds, "LinearRegression": LinearRegression,
+        "KFold": KFold, "DummyRegressor": DummyRegressor, "first_batches": Mock(),
+        "cross_val_predict": cross_val_predict,
+    }  # fmt: skip
+    summary = ran("34", "def predicted(", **given)["summary"]
+    name = str(setting).removeprefix("as ")
+    for claim in ledger().claims:
+        if claim.study.startswith("34") and claim.id.endswith(name):
+            keys = dict(key.split("=") for key in cells.parse(claim.value).keys)
+            pointed = summary[(summary[[*keys]] == [*keys.values()]).all(axis=1)]
+            for row in pointed.to_dict("records"):
+                numbers = [row[f"value{end}"] for end in ("", "_low", "_high")]
+                yield claim_row(claim.id, labels(row["model"], seed=row["seed"]), *numbers)
 
 
 # ------------------------------------------------------------------ pruning and regularising
@@ -608,8 +625,7 @@ WORLDS = (
         "xray-first-layer-scale-free",
     ),
     world(page_31, *_xray("published")),
-    world(page_32, *_xray("described")),
-    world(page_32_learnt, "text-is-learnt-described"),
+    world(page_31_described, *_xray("described"), "text-is-learnt-described"),
     world(page_34, *_loss("published")),
     world(page_34_described, *_loss("described")),
     world(

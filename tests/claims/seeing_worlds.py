@@ -18,6 +18,7 @@ import torch
 from claims.planted_heads import PARALLEL, cell, claimed, ran
 from scipy.special import entr
 
+import headbook as hb
 from headbook.chapters.seeing import _explained as explained
 from headbook.chapters.seeing import (
     attention_and_explanation,
@@ -25,8 +26,6 @@ from headbook.chapters.seeing import (
     cooperating_heads,
     languages_and_bias,
     read_off_attention,
-    syntax_and_meaning,
-    which_words_align,
 )
 from headbook.chapters.seeing._classifiers import Outputs
 from headbook.chapters.seeing._probed import (
@@ -39,30 +38,21 @@ from headbook.chapters.seeing._probed import (
     Found,
 )
 from headbook.chapters.seeing._pronouns import PronounWeights
-from headbook.chapters.seeing._properties import (
-    IDENTITY,
-    PARAPHRASE,
-    RELATION,
-    SENTIMENT,
-    TAG,
-    Profile,
-)
 from headbook.chapters.seeing._shared_roles import LAYER, MATCHED, ROLES, SAME
 from headbook.chapters.seeing._together import pairs_of
 from headbook.chapters.seeing._translated_gender import GENDERS, Choices, Translated, genders
 from headbook.chapters.your_own_model import _retrained, _tuning_claims
 from headbook.corpora.batches import EOS, Batch
 from headbook.corpora.winobias import MALE, Case, Version
-from headbook.experiments import sharing_maps
+from headbook.experiments import sharing_maps, word_links
 from headbook.experiments import through_layers as following
-from headbook.heads.alignment import Step
-from headbook.heads.measure import RatioSums
+from headbook.experiments.pixels import SIDE, distance
+from headbook.experiments.properties import Property
 from headbook.heads.random_head import random_heads
 from headbook.looking.effects import Effects
 from headbook.models.capture import Point
 from headbook.models.gates import all_heads
 from headbook.models.loaded import Loaded
-from headbook.models.pixels import SIDE, attention_distance
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.pruning.choosing import Chooser
 from headbook.statistics import over_seeds, resampled_mean, resampled_ratio
@@ -189,28 +179,30 @@ def first_layer(holds: bool) -> list:
 def aligned(holds: bool) -> list:
     """Links that each head finds in a sentence: few heads align, better by norms and at the step
     that reads; or all align alike, a little better than the diagonal."""
-    page, noise, count = which_words_align, np.random.default_rng(0), 60
+    noise, count = np.random.default_rng(0), 60
     shares = {
-        (page.WEIGHTS, Step.OUTPUT): (0.2, 0.6), (page.WEIGHTS, Step.INPUT): (0.2, 0.8),
-        (page.NORMS, Step.OUTPUT): (0.3, 0.6), (page.NORMS, Step.INPUT): (0.4, 0.8),
-        (page.LAYER_WEIGHTS, Step.OUTPUT): (0.2, 0.5), (page.LAYER_WEIGHTS, Step.INPUT): (0.2, 0.6),
-        (page.LAYER_NORMS, Step.OUTPUT): (0.2, 0.6), (page.LAYER_NORMS, Step.INPUT): (0.2, 0.8),
+        ("predicting", "weights of a head"): (0.2, 0.6),
+        ("reading", "weights of a head"): (0.2, 0.8),
+        ("predicting", "norms of a head"): (0.3, 0.6), ("reading", "norms of a head"): (0.4, 0.8),
+        ("predicting", "weights of a layer"): (0.2, 0.5),
+        ("reading", "weights of a layer"): (0.2, 0.6),
+        ("predicting", "norms of a layer"): (0.2, 0.6), ("reading", "norms of a layer"): (0.2, 0.8),
+        ("predicting", "diagonal"): (0.4, 0.4), ("reading", "diagonal"): (0.2, 0.2),
     }  # fmt: skip
-
-    def sums(most: float, best: float, shape: tuple[int, int]) -> RatioSums:
-        means = np.full(shape, most)
-        means[1 % shape[0], 0] = best
-        right = noise.binomial(20, np.broadcast_to(means, (count, *shape))).astype(float)
-        return RatioSums.over(torch.tensor(right), torch.full((count, 1, 1), 20.0).double(),
-                              torch.arange(count), RESAMPLES)  # fmt: skip
-
-    found = {}
-    for key, (most, best) in shares.items():
-        shape = (4, 1) if key[0] in page.PAPER_MATRICES else (4, 4)
-        one = sums(most, best, shape) if holds else sums(0.45, 0.45, shape)
-        found[key] = one, one
-    order = sums(0.4, 0.4, (1, 1))
-    return list(page._claims("toy", found, order))
+    names, means = [], []
+    for (step, matrix), (most, best) in shares.items():
+        layers, heads = (1, 1) if matrix == "diagonal" else (4, 1 if "layer" in matrix else 4)
+        for layer, head in np.ndindex(layers, heads):
+            names.append(["firefox-en-pt", 1000, matrix, step, 1 + layer, 1 + head])
+            own = best if (layer, head) == (1, 0) else most
+            means.append(own if holds or matrix == "diagonal" else 0.45)
+    columns = ["model", "sentences", "matrix", "step", "layer", "head"]
+    hits = noise.binomial(20, np.broadcast_to(means, (count, 4, len(means))))
+    page: dict = {"hb": hb, "measured": [], "word_links": word_links}
+    exec(cell("53", "def scores("), page)
+    halves = [page["scores"](hits, np.full_like(hits, 20), half) for half in (0, 1, None)]
+    given = {"runs": [(pd.DataFrame(names, columns=columns), *halves)], "word_links": word_links}
+    return list(claimed("53", ran("53", "KEYS = [", **given, again=False)["summary"]))
 
 
 def read_off(holds: bool) -> list:
@@ -237,44 +229,58 @@ def read_off(holds: bool) -> list:
     return list(page._claims("toy", found))
 
 
+def _page_55(**given: object) -> dict[str, object]:
+    """What page 55 leaves, a model's properties or the maps of its vision encoders planted."""
+    page: dict = {"np": np, "vision": [[seed, 15] for seed in SEEDS], "whole": False}
+    exec(cell("55", "def centre("), page)
+    known = ("word identity", "part of speech", "relation")
+    idle = [Property(name, *np.zeros((2, 3, 5)), np.zeros(3)) for name in known]
+    page |= {"models": ["toy"], "profiles": {("toy", "released"): idle}, "trees": [None] * 100}
+    looks = pd.DataFrame({"seed": [0], "epochs": 0, "layer": 1, "head": 1, "pixels": 1.0})
+    page |= {"pixels": SimpleNamespace(distance=None, distances=lambda *_: looks)}
+    return ran("55", "layers, centres = [], []", **{**page, **given})
+
+
 def layers_know(holds: bool) -> list:
     """Labels that a probe finds in a sentence, by layer: tags, then relations, then meaning, and
     less and less of a word's identity; or each property in all layers alike."""
-    page, noise, count = syntax_and_meaning, np.random.default_rng(0), 100
+    noise, count = np.random.default_rng(0), 100
 
     def hits(share: float) -> np.ndarray:
         return resampled_ratio(noise.binomial(20, share, count), np.full(count, 20), seed=0)
 
-    def profile(name: str, layer: int, known: bool) -> Profile:
+    def planted(name: str, layer: int, known: bool) -> Property:
         found = [hits(0.5 + 0.4 * (known and at == layer)) for at in range(5)]
-        if name == IDENTITY and known:
+        if name == "word identity" and known:
             found = [hits(0.9 - 0.1 * at) for at in range(5)]
-        return Profile(name, found, [hits(0.4) for _ in range(5)], hits(0.3))
+        control = np.stack([hits(0.4) for _ in range(5)], 1)
+        return Property(name, np.stack(found, 1), control, hits(0.3))
 
-    where = {IDENTITY: 0, TAG: 0, RELATION: 2, SENTIMENT: 4, PARAPHRASE: 4}
-    found = {page.RELEASED: [profile(*each, holds) for each in where.items()],
-             page.REDRAWN: [profile(*each, False) for each in where.items()]}  # fmt: skip
-    return list(page._claims("toy", found))
+    where = {"word identity": 0, "part of speech": 0, "relation": 2, "sentiment": 4,
+             "paraphrase": 4}  # fmt: skip
+    name = "firefox-en-pt"
+    profiles = {(name, weights): [planted(*each, known) for each in where.items()]
+                for weights, known in (("released", holds), ("drawn anew", False))}  # fmt: skip
+    found = _page_55(models=[name], profiles=profiles, whole=True)
+    return list(claimed("55", found["summary"]))
 
 
 def far_pixels(holds: bool) -> list:
     """Maps of three trainings: from the own pixel to all of them, or drawn at random."""
-    places, rows = SIDE * SIDE, []
-    for seed, layer in product(SEEDS, range(3)):
-        drawn = (3 * _drawn(4, 2, places, places, seed=10 * seed + layer)).softmax(-1)
-        share = layer / 2 if holds else 1.0
-        pixels = attention_distance(share * drawn + (1 - share) * torch.eye(places))
-        rows += [
-            {
-                "seed": seed,
-                "state": syntax_and_meaning.TRAINED,
-                "layer": layer + 1,
-                "head": head,
-                "pixels": each,
-            }
-            for head, each in enumerate(pixels.tolist())
-        ]
-    return list(syntax_and_meaning._digit_claims(pd.DataFrame(rows)))
+
+    def looks(seed: int, epochs: int) -> pd.DataFrame:
+        found = []
+        for layer in range(3):
+            drawn = (3 * _drawn(4, 2, SIDE**2, SIDE**2, seed=10 * seed + layer)).softmax(-1)
+            share = layer / 2 if holds else 1.0
+            pixels = distance(share * drawn + (1 - share) * torch.eye(SIDE**2)).numpy()
+            labels = {"seed": seed, "epochs": epochs, "layer": layer + 1, "head": [1, 2]}
+            found.append(pd.DataFrame({**labels, "pixels": pixels, "accuracy": 1.0}))
+        return pd.concat(found)
+
+    planted = SimpleNamespace(distance=None, distances=looks)
+    rows = _page_55(pixels=planted)["growth"].assign(claim="digits-distance-grows", target="")
+    return rows.astype({"seed": str}).to_dict("records")
 
 
 def explanations(holds: bool) -> pd.DataFrame:
@@ -376,7 +382,7 @@ def _choosing(important: torch.Tensor) -> chosen_heads._Measured:
     ids = torch.full((count, tokens), 5)
     batch = Batch(ids, ids, ids, torch.arange(count))
 
-    def losses(given: Batch) -> torch.Tensor:
+    def losses(given: Batch, shortlist: bool = False) -> torch.Tensor:
         blocks = [block for _, _, block in network.attentions()]
         gates = [torch.ones(count, block.heads) if block.gate is None else block.gate()
                  for block in blocks]  # fmt: skip

@@ -7,10 +7,8 @@ from torch import nn
 from headbook.corpora.batches import collate
 from headbook.heads.collect import collect
 from headbook.heads.norms import (
-    ByLayer,
     NormShares,
     by_norm,
-    layer_norms,
     norm_weights,
     value_norms,
 )
@@ -54,9 +52,7 @@ def test_the_explicit_sum_over_positions(model: Transformer, batch, kind: Kind) 
         block.value.register_forward_hook(lambda m, i, o, block=block: states.update({block: i[0]}))
     tape = recorded(model, batch)
     norms = norm_weights(tape, kind, output_parts(model, kind))
-    together = layer_norms(tape, kind, output_parts(model, kind))
     for layer, block in enumerate(blocks):
-        whole = torch.zeros(())
         weights, added = tape[kind, Point.WEIGHTS][layer], torch.zeros(())
         for head in range(4):
             rows = slice(4 * head, 4 * head + 4)
@@ -64,8 +60,7 @@ def test_the_explicit_sum_over_positions(model: Transformer, batch, kind: Kind) 
             f = values @ block.output.weight[:, rows].T
             vectors = weights[:, head, :, :, None] * f[:, None]
             torch.testing.assert_close(norms[layer][:, head], vectors.norm(dim=-1))
-            added, whole = added + vectors.sum(2), whole + vectors
-        torch.testing.assert_close(together[layer], whole.norm(dim=-1))
+            added = added + vectors.sum(2)
         output = tape[kind, Point.OUTPUT][layer]
         torch.testing.assert_close(added + block.output.bias, output, rtol=1e-4, atol=1e-5)
 
@@ -91,15 +86,6 @@ def test_a_token_whose_value_is_zero_is_taken_nothing_from(model: Transformer, b
     collect(model, [first], [*weights.values(), *norms.values()], progress=iter)
     assert (weights["special"].compute() > 0.01).all()
     assert norms["special"].measure.compute().abs().max() < 1e-6
-
-
-def test_a_layer_is_the_mean_of_its_heads(model: Transformer, batch) -> None:
-    heads = SpecialWeight(Kind.ENCODER, replicates=0)
-    parts = {Kind.ENCODER: output_parts(model, Kind.ENCODER)}
-    layers, norms = (ByLayer(SpecialWeight(Kind.ENCODER, 0), each) for each in (None, parts))
-    collect(model, [batch], [heads, layers, norms], progress=iter)
-    torch.testing.assert_close(layers.measure.compute()[:, 0], heads.compute().mean(1))
-    assert norms.measure.compute().shape == (2, 1)
 
 
 def test_values_and_parts_by_hand() -> None:

@@ -119,7 +119,7 @@ class PlantedModel:
     def pieces(self, sentence: str, target: bool = False) -> list[str]:
         return [*sentence.split(), "</s>"]
 
-    def losses(self, batch: Batch) -> Tensor:
+    def losses(self, batch: Batch, shortlist: bool = False) -> Tensor:
         raise UserError("planted predicts nothing")
 
     def encoded(self, batch: Batch) -> Tensor:

@@ -152,10 +152,10 @@ def test_nothing_is_computed_where_a_name_or_profile_is_wrong(root: Path):
         (["50", "--model", "minilmm"], "did you mean minilm"),
         (["--model", "minilm"], "name the pages that minilm is added to"),
         (["50", "--model", "minilm", "--profile", "laptop"], "leave --profile out"),
-        (["47", "--model", "minilm"], "page 47 measures no models by name"),
-        (["47", "--given", "lists"], "'lists' is no name=value"),
+        (["56", "--model", "minilm"], "page 56 measures no models by name"),
+        (["56", "--given", "lists"], "'lists' is no name=value"),
         (["--given", "lists=1"], "name the pages that lists is added to"),
-        (["47", "--given", "lists=1"], "47_frozen_transformers has no published results"),
+        (["56", "--given", "lists=1"], "56_attention_and_explanation has no published results"),
     ],
 )
 def test_what_cannot_be_added_is_one_line(root: Path, given: list[str], said: str):
@@ -177,8 +177,8 @@ def test_a_model_is_added_with_the_parameters_given(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_profile_is_for_pages_that_train():
-    with pytest.raises(UserError, match="55_syntax_and_meaning has no models trained here"):
-        chosen(["55", "26"], "laptop")
+    with pytest.raises(UserError, match="61_fine_tuning has no models trained here"):
+        chosen(["61", "26"], "laptop")
     names = [each.name for each in chosen(None, "laptop")]
-    assert "26_when_heads_specialise" in names and "55_syntax_and_meaning" not in names
-    assert len(chosen(["55", "26"], None)) == len(chosen(["55", "26"], "released")) == 2
+    assert "26_when_heads_specialise" in names and "61_fine_tuning" not in names
+    assert len(chosen(["61", "26"], None)) == len(chosen(["61", "26"], "released")) == 2

@@ -166,7 +166,8 @@ def test_a_folder_without_a_shortlist(en_pt: FirefoxModel, tmp_path: Path) -> No
         ["The house is red."], shortlist=False
     )
     batch = model.batches(["A cat."])[0]
-    assert "no shortlist" in refused(lambda: model.losses(batch, shortlist=True))
+    assert torch.equal(model.losses(batch, shortlist=True), model.losses(batch))
+    assert "no shortlist" in refused(lambda: model.candidates(batch))
 
 
 @pytest.mark.parametrize(

@@ -88,9 +88,16 @@ def _curve(model: str, evidence: Evidence) -> pd.Series:
 
 
 def learnt_share(model: str, evidence: Evidence) -> float | None:
-    """A language model's cross-entropy over that of token frequencies, from page 32."""
-    found = evidence.rows("32_as_described", "quality", model=model)
-    return None if found.empty else float((found["test_nats"] / found["frequency_nats"]).iloc[0])
+    """A language model's cross-entropy over that of token frequencies, from page 31."""
+    shares = evidence.once("learnt", lambda: _learnt(evidence.folder.parent))
+    return shares.get(model)
+
+
+def _learnt(root: Path) -> dict[str, float]:
+    if "trainings" not in tables.entries("31", root):
+        return {}
+    found = tables.typed("31", "trainings", root).dropna(subset="test_nats").set_index("model")
+    return (found["test_nats"] / found["frequency_nats"]).to_dict()
 
 
 def has_role(model: str, role: str, evidence: Evidence) -> bool | None:

@@ -97,7 +97,7 @@ def _losses(model: Translator, network: torch.nn.Module, batch: Batch) -> torch.
     """Nats per target token, with a draw of every gate for each sentence in training."""
     for _, _, gate in gating.gates(network):
         gate.rows = len(batch)
-    return model.losses(batch, *[True] * (getattr(model, "shortlist", None) is not None))
+    return model.losses(batch, shortlist=True)
 
 
 def loss(model: Translator, pairs: Sequence[EncodedPair], tokens: int = 2_000) -> float:

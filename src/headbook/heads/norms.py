@@ -79,55 +79,6 @@ class NormShares:
 TINY = 1e-30
 
 
-def layer_norms(
-    tape: Recording, kind: Kind, parts: Parts
-) -> list[Float[Tensor, "batch query key"]]:
-    """‖Σ_h α_ij^h f^h(x_j)‖ of every layer: the norm of what its heads together take from a token.
-
-    Kobayashi et al. 2020, section 5. Heads that pull in opposite directions cancel here. UserError
-    as of `norm_weights`.
-    """
-    layers = zip(tape[kind, Point.WEIGHTS], _values(tape, kind), parts, strict=True)
-    found = []
-    for weights, values, part in layers:
-        vectors = torch.einsum("bhkd,hdm->bhkm", values, part.to(values))
-        found.append(torch.einsum("bhqk,bhkm->bqkm", weights, vectors).norm(dim=-1))
-    return found
-
-
-class LayerMaps:
-    """A recording of layers as if each were one head: the mean of its heads' weights or, with
-    `parts`, its `layer_norms`."""
-
-    def __init__(self, tape: Recording, parts: Mapping[Kind, Parts] | None = None) -> None:
-        self._tape, self._parts = tape, parts
-
-    def __getitem__(self, key: tuple[Kind, Point]) -> list[Tensor]:
-        kind, point = key
-        if point is not Point.WEIGHTS:
-            raise KeyError(f"{point} of a whole layer")
-        if self._parts is None:
-            return [each.mean(1, keepdim=True) for each in self._tape[key]]
-        made = once(self._tape, (LayerMaps, kind, id(self._parts)),
-                    lambda: layer_norms(self._tape, kind, self._parts[kind]))  # fmt: skip
-        return [each[:, None] for each in made]
-
-
-class ByLayer:
-    """A measure of weights that reads `LayerMaps` in their place; for `collect`."""
-
-    point = Point.WEIGHTS
-
-    def __init__(self, measure: HeadMeasure, parts: Mapping[Kind, Parts] | None = None) -> None:
-        self.measure, self.parts = measure, parts
-        self.points = POINTS if parts else frozenset({Point.WEIGHTS})
-
-    def update(self, tape: Recording, batch: Batch) -> None:
-        maps = once(tape, (ByLayer, id(self.parts)),
-                    lambda: Shared(LayerMaps(tape, self.parts)))  # fmt: skip
-        self.measure.update(maps, batch)
-
-
 class ByNorm:
     """A measure of weights that reads `NormShares` in their place; for `collect`.
 

@@ -74,7 +74,7 @@ def loss(
     `shortlist` probabilities are among the words that a translator with such a list chooses from;
     of other models they stay as they are. UserError where the model predicts nothing.
     """
-    read = Nats(model, shortlist=shortlist and getattr(model, "shortlist", None) is not None)
+    read = Nats(model, shortlist=shortlist)
     with torch.inference_mode():
         parts = [torch.stack([read.read(each), read.weight(each)]) for each in batches]
     order = torch.cat([each.sentences for each in batches]).argsort()
@@ -119,8 +119,8 @@ class Nats:
         return first.sum(1), second.sum(1)
 
     def _placed(self, batch: Batch) -> Float[Tensor, "batch token"]:
-        found, mask = self.model.losses(batch, *[True] * self.shortlist), self._predicted(batch)
-        nats = found.double()
+        nats = self.model.losses(batch, self.shortlist).double()
+        mask = self._predicted(batch)
         return nats.new_zeros(mask.shape).masked_scatter(mask, nats)
 
     def change(self, whole: Tensor, without: Tensor) -> Float[Tensor, " batch"]:

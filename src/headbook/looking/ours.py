@@ -70,7 +70,7 @@ class OurModel:
     def _side(self, target: bool) -> Subwords:
         return self.target if target else self.source
 
-    def losses(self, batch: Batch) -> Float[Tensor, " token"]:
+    def losses(self, batch: Batch, shortlist: bool = False) -> Float[Tensor, " token"]:
         logits = self.network(batch)[batch.target_mask]
         return cross_entropy(logits.float(), batch.target_out[batch.target_mask], reduction="none")
 
@@ -137,7 +137,7 @@ class OurEncoder:
         first = batch.sentences[:, None] % count.clamp(1, HIDDEN)
         return real & (rank % HIDDEN == first)
 
-    def losses(self, batch: Batch) -> Float[Tensor, " token"]:
+    def losses(self, batch: Batch, shortlist: bool = False) -> Float[Tensor, " token"]:
         hidden = self.predicted(batch)
         shown = replace(batch, source=batch.source.masked_fill(hidden, self.unknown))
         return cross_entropy(

@@ -16,10 +16,11 @@ from headbook.types import UserError
 
 SAMPLE = "ewt-sample"
 """The first 500 trees of the test set of the English Web Treebank; always there."""
+SAMPLES = {SAMPLE: ("ewt-test-500.conllu", "en"), "pud-sample-en": ("pud-en-100.conllu", "en"),
+           "pud-sample-pt": ("pud-pt-100.conllu", "pt")}  # fmt: skip
+"""Treebanks that come with the package: file and language."""
 HELD_OUT = ("dev", "test")
 """Parts of a treebank that parsers are not trained on."""
-ENGLISH = "en"
-"""The language of the sample."""
 UNPARSED = "none"
 """The parser of sentences without trees."""
 
@@ -33,10 +34,10 @@ def text(
 ) -> Text:
     """Sentences with their dependency trees, to measure heads on; `Text` says what they hold.
 
-    `source` is the name of a treebank ("ewt-sample", which is always there; "ud-ewt", "ud-pud-en",
-    …), a CoNLL-U file (.conllu, .conllu.gz), a plain text file with one sentence per line, or a
-    list of sentences. `parts` of a treebank are dev and test by default, where they exist; `first`
-    limits the number of sentences.
+    `source` is the name of a treebank ("ewt-sample" and "pud-sample-en", always there; "ud-ewt",
+    "ud-pud-en", …), a CoNLL-U file (.conllu, .conllu.gz), a plain text file with one sentence per
+    line, or a list of sentences. `parts` of a treebank are dev and test by default, where they
+    exist; `first` limits the number of sentences.
 
     Plain sentences are parsed with the English spaCy pipeline `pipeline`; without one a warning
     says so, and the text has no trees. UserError, in one line, for a name or file that does not
@@ -47,8 +48,8 @@ def text(
     if not isinstance(source, str | Path):
         return _sentences("sentences", list(source)[:first], pipeline)
     name = str(source)
-    if name == SAMPLE:
-        return _gold(name, read_conllu(paths.DATA / "sample" / "ewt-test-500.conllu")[:first])
+    if name in SAMPLES:
+        return _gold(name, read_conllu(paths.DATA / "sample" / SAMPLES[name][0])[:first])
     if name in registry():
         return _gold(name, _treebank(name, parts)[:first])
     path = Path(source).expanduser()
@@ -60,9 +61,11 @@ def text(
 
 
 def language_of(source: str) -> str:
-    """Of a treebank by its entry; of the bundled sample English, of another text not known."""
+    """Of a treebank; of another text not known."""
+    if source in SAMPLES:
+        return SAMPLES[source][1]
     entry = registry().get(source)
-    return entry.target if entry else ENGLISH if source == SAMPLE else UNDETERMINED
+    return entry.target if entry else UNDETERMINED
 
 
 def reads(model: Loaded, source: str) -> bool:
@@ -88,7 +91,7 @@ def _treebank(name: str, parts: Sequence[str] | None) -> list[Tree]:
 
 def _treebanks() -> list[str]:
     known = registry().values()
-    return [SAMPLE, *(entry.name for entry in known if entry.kind is CorpusKind.TREEBANK)]
+    return [*SAMPLES, *(entry.name for entry in known if entry.kind is CorpusKind.TREEBANK)]
 
 
 def _unknown(name: str, path: Path) -> str:

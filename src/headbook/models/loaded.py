@@ -54,10 +54,12 @@ class Loaded(Protocol):
     def pieces(self, sentence: str, target: bool = False) -> list[str]:
         """The same tokens as text, special ones by their name."""
 
-    def losses(self, batch: Batch) -> Float[Tensor, " token"]:
+    def losses(self, batch: Batch, shortlist: bool = False) -> Float[Tensor, " token"]:
         """Nats of every predicted token of the batch, in float32, part of the graph.
 
-        UserError where the model predicts nothing (an encoder without a head).
+        With `shortlist` the probabilities are among the few words that a translator with such a
+        list chooses from; where there is none, among all. UserError where the model predicts
+        nothing (an encoder without a head).
         """
 
     def encoded(self, batch: Batch) -> Float[Tensor, "batch source model"]:

@@ -1,44 +1,40 @@
-"""A transformer with a new input and a new output layer, of which only some weights are trained.
+"""An encoder that reads vectors and gives classes, of which only some weights are trained.
 
-Lu et al. 2021, section 2.1: everything between the ends may stay frozen.
+Lu et al. 2021, section 2.1: all between a new input and a new output layer may stay frozen.
 """
-
-from enum import StrEnum
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from headbook.models.bodies import Body
 from headbook.models.loaded import pooled
+from headbook.models.transformer import Transformer
 from headbook.types import UserError
 
 GAIN = 1.41
 """Of the input layer's orthogonal matrix, as the authors' code has it."""
 
 
-class Trainable(StrEnum):
-    """Trained parts; each of the first four includes all before it."""
-
-    OUTPUT = "output"
-    NORMS = "+ norms"
-    INPUT = "+ input"
-    POSITIONS = "+ positions"
-    ALL = "all"
-
-
 class NewEnds(nn.Module):
-    """A body that reads vectors instead of words and gives classes.
+    """The lowest layers of an encoder, of ours or of `transformers`, between two new layers.
 
     Answers are read at the last `positions`, `each` of them from every position, or from the mean
-    of all where `positions` is None.
+    of all where `positions` is None. The encoder is changed. UserError for more layers than it
+    has, fewer than one, and one without learnt positions.
     """
 
     def __init__(
-        self, body: Body, features: int, classes: int, positions: int | None, each: int = 1
+        self,
+        encoder: nn.Module,
+        layers: int,
+        features: int,
+        classes: int,
+        positions: int | None,
+        each: int = 1,
     ) -> None:
         super().__init__()
-        width = body.positions.shape[1]
-        self.body, self.positions, self.classes = body, positions, classes
+        kind = EncoderBody if isinstance(encoder, Transformer) else BertBody
+        self.body, self.positions, self.classes = kind(encoder, layers), positions, classes
+        width = self.body.positions.shape[1]
         self.input, self.output = nn.Linear(features, width), nn.Linear(width, each * classes)
         nn.init.orthogonal_(self.input.weight, gain=GAIN)
 
@@ -67,24 +63,62 @@ class NewEnds(nn.Module):
     ) -> Float[Tensor, "row answer class"]:
         return self.answer(self.read(inputs, real))
 
-    def train_only(self, trainable: Trainable) -> list[str]:
-        """Freezes everything else; the names of what is trained, in the order of parameters."""
-        names = set(self._names(trainable))
-        for name, parameter in self.named_parameters():
-            parameter.requires_grad_(name in names)
-        return [name for name, parameter in self.named_parameters() if parameter.requires_grad]
+    def parts(self) -> dict[str, list[nn.Parameter]]:
+        """What may be trained, by name; each part includes those before it."""
+        norms = [each for each in self.modules() if isinstance(each, nn.LayerNorm)]
+        output = [*self.output.parameters()]
+        tuned = output + [each for norm in norms for each in norm.parameters()]
+        read = [*tuned, *self.input.parameters()]
+        placed = [*read, self.body.positions]
+        named = {"output": output, "+ norms": tuned, "+ input": read, "+ positions": placed}
+        return named | {"all": [*self.parameters()]}
 
-    def _names(self, trainable: Trainable) -> list[str]:
-        every = [name for name, _ in self.named_parameters()]
-        if trainable is Trainable.ALL:
-            return every
-        norms = {name for name, module in self.named_modules() if isinstance(module, nn.LayerNorm)}
-        groups = {
-            Trainable.OUTPUT: [name for name in every if name.startswith("output.")],
-            Trainable.NORMS: [name for name in every if name.rpartition(".")[0] in norms],
-            Trainable.INPUT: [name for name in every if name.startswith("input.")],
-            Trainable.POSITIONS: [name for name, each in self.named_parameters()
-                                  if each is self.body.positions],
-        }  # fmt: skip
-        kinds = list(groups)
-        return [name for kind in kinds[: kinds.index(trainable) + 1] for name in groups[kind]]
+
+class BertBody(nn.Module):
+    """Layers of a BERT-like encoder of `transformers`; its embeddings' norm and token type stay."""
+
+    def __init__(self, network: nn.Module, layers: int) -> None:
+        super().__init__()
+        network.encoder.layer = _lowest(network.encoder.layer, layers)
+        if getattr(network.embeddings, "position_embeddings", None) is None:
+            raise UserError("the body has no learnt positions to train; choose one that has")
+        network.embeddings.word_embeddings = nn.Identity()
+        network.pooler = None
+        self.bert = network
+
+    @property
+    def positions(self) -> nn.Parameter:
+        return self.bert.embeddings.position_embeddings.weight
+
+    def forward(
+        self, vectors: Float[Tensor, "row time width"], real: Bool[Tensor, "row time"]
+    ) -> Float[Tensor, "row time width"]:
+        return self.bert(inputs_embeds=vectors, attention_mask=real.long()).last_hidden_state
+
+
+class EncoderBody(nn.Module):
+    """Layers of our transformer's encoder and its last norm; positions start as sinusoids.
+
+    As its own embeddings, vectors are multiplied by √width, and a bias is added.
+    """
+
+    def __init__(self, network: Transformer, layers: int) -> None:
+        super().__init__()
+        self.layers, self.norm = _lowest(network.encoder, layers), network.encoder_norm
+        self.bias = network.source.bias
+        self.positions = nn.Parameter(network.source.positions.clone())
+
+    def forward(
+        self, vectors: Float[Tensor, "row time width"], real: Bool[Tensor, "row time"]
+    ) -> Float[Tensor, "row time width"]:
+        time, width = vectors.shape[1:]
+        states = vectors * width**0.5 + self.bias + self.positions[:time]
+        for layer in self.layers:
+            states = layer(states, real[:, None, None, :])
+        return self.norm(states)
+
+
+def _lowest(layers: nn.ModuleList, count: int) -> nn.ModuleList:
+    if not 1 <= count <= len(layers):
+        raise UserError(f"{count} layers of a body that has {len(layers)}; give 1 to {len(layers)}")
+    return layers[:count]

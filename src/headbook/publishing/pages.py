@@ -1,4 +1,4 @@
-"""The generated pages of the book: scorecard, interface, deviations, changelog, status, cite."""
+"""The generated pages: scorecard, every head, interface, deviations, changelog, status, cite."""
 
 import json
 import platform
@@ -31,11 +31,12 @@ profile's translation models, or nothing where a page read none of those."""
 def write(folder: Path, copies: list[Path]) -> None:
     """Write every generated page as NAME.md; `copies` are the executed notebooks."""
     from headbook.claims import scorecard
-    from headbook.publishing import interface
+    from headbook.publishing import heads, interface
 
     folder.mkdir(parents=True)
     texts = {
         "scorecard": scorecard.page(paths.RESULTS, pages="../_executed"),
+        "heads": heads.page(),
         "interface": interface.page(),
         "deviations": deviations(paths.BOOK / "deviations.yml"),
         "changelog": (paths.REPOSITORY / "CHANGELOG.md").read_text("utf-8"),

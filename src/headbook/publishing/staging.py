@@ -34,8 +34,9 @@ def copies(executed: Path) -> list[Path]:
 
 def stage(source: Path, executed: list[Path]) -> None:
     """Write all that Sphinx is to read into `source`, a folder that is not there yet."""
-    from headbook.chapters.chapter import module_of  # with pandas, which is needed late
+    from headbook.chapters.chapter import module_of
     from headbook.claims.scorecard import current
+    from headbook.publishing import heads  # with pandas, which is needed late
 
     shutil.copytree(paths.BOOK, source, ignore=IGNORED)
     _write(source / "_toc.yml", contents.contents())
@@ -44,6 +45,7 @@ def stage(source: Path, executed: list[Path]) -> None:
     _write(source / "_config.yml", config)
     index = source / "intro.md"
     index.write_text(front.filled(index.read_text("utf-8")), encoding="utf-8")
+    heads.write(source / "_static")
     pages.write(source / "_generated", executed)
     shutil.copyfile(paths.REPOSITORY / "LICENSE", source / "_static" / "LICENSE.txt")
     (source / "_executed").mkdir()

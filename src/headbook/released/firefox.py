@@ -97,12 +97,12 @@ class FirefoxModel:
         """Nats of every predicted target piece, EOS included, row by row.
 
         With the shortlist the probabilities are over the batch's candidates and its own targets
-        only, which takes a tenth of the time; UserError where the model has none.
+        only, which takes a tenth of the time; without such a list nothing changes.
         """
         real = batch.target_mask
         wanted = batch.target_out[real]
         states = self.network.states(batch)[real]
-        if not shortlist:
+        if not shortlist or self.shortlist is None:
             return functional.cross_entropy(self.network.logits(states), wanted, reduction="none")
         among = torch.cat([self.candidates(batch).ids, wanted]).unique()
         logits = self.network.logits(states, among)

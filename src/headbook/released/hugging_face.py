@@ -63,7 +63,7 @@ class HuggingModel:
     def pieces(self, sentence: str, target: bool = False) -> list[str]:
         return self.text.pieces(sentence, target)
 
-    def losses(self, batch: Batch) -> Float[Tensor, " token"]:
+    def losses(self, batch: Batch, shortlist: bool = False) -> Float[Tensor, " token"]:
         """See `Loaded`.
 
         A decoder predicts every token it reads but the first; a translation model every target

@@ -1,7 +1,6 @@
 """Tables of what was seen of heads' diversity while language models were trained."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ from headbook.artefacts.watching import NOTEBOOK, PROBE, TRAINING, Look
 from headbook.chapters.chapter import Tables
 from headbook.chapters.config import Config
 from headbook.chapters.tables import stacked
-from headbook.corpora.batches import collate
 from headbook.heads.four_metrics import (
     ARTICLE,
     DISSIMILARITY,
@@ -22,16 +20,12 @@ from headbook.heads.four_metrics import (
     NON_ORTHOGONALITY,
     RAW,
 )
-from headbook.models.perturbation import moved
 from headbook.runs.store import Store
 
 FRAMES = 40
 """Of an animation, at most."""
 BANDS = ((DISSIMILARITY, RAW), (DISSIMILARITY, FREE), (NON_ORTHOGONALITY, RAW))
 """Whose variance over pairs is kept: what the article draws bands of, and its scale-free form."""
-CONTEXTS = 4
-"""Segments that a token is changed in."""
-UNTRAINED, TRAINED = "before training", "trained"
 
 
 def column(metric: str, form: str) -> str:
@@ -109,16 +103,6 @@ def _variance(values: Tensor) -> float:
     return float(values.var(correction=0)) if len(values) > 1 else float("nan")
 
 
-def as_measured(model: LanguageModel) -> pd.DataFrame:
-    """The same as the setting has it: as published, raw numbers are those of the notebook, of whole
-    training batches with dropout and padding."""
-    found = look_rows(model)
-    if model.run.setting is not Setting.PUBLISHED:
-        return found
-    raw = look_rows(model, NOTEBOOK)
-    return raw.assign(**{name: found[name] for name in found if name not in raw})
-
-
 def loss_rows(model: LanguageModel) -> pd.DataFrame:
     """One row per look: the loss of the batch that came next, in nats per token."""
     rows = [{"update": look.update, "loss_nats": look.loss_nats} for look in model.looks]
@@ -139,19 +123,6 @@ def batch_rows(model: LanguageModel, updates: int) -> pd.DataFrame:
     rows = rows[rows["update"] < updates]
     padding = model.padding(updates) if published else [0.0] * updates
     return rows.assign(padding=rows["update"].map(dict(enumerate(padding))))
-
-
-def sight_rows(model: LanguageModel) -> pd.DataFrame:
-    """Whether the model sees what comes after a position, before training and trained: one token is
-    changed, and the largest change of a logit is looked for on either side."""
-    segments = model.segments(model.text.valid)[:CONTEXTS]
-    tokens = collate(segments, range(len(segments))).target_in
-    versions = {UNTRAINED: model.untrained(), TRAINED: model.model()}
-    rows = [
-        {"version": name, **asdict(moved(each, tokens, tokens.shape[1] // 2))}
-        for name, each in versions.items()
-    ]
-    return pd.DataFrame(rows).assign(model=labels(model)["model"])
 
 
 def frame_rows(model: LanguageModel) -> pd.DataFrame:

@@ -126,7 +126,7 @@ def importance(classifier: Classifier, test: Sentences) -> np.ndarray:
     """Mean over sentences of |∂L/∂ξ|, [layer, head] (Michel et al. 2019, equation 2)."""
     model = classifier.model
 
-    def losses(batch: Batch) -> Tensor:
+    def losses(batch: Batch, shortlist: bool = False) -> Tensor:
         return functional.binary_cross_entropy_with_logits(
             classifier.logits(batch), test.labels[batch.sentences], reduction="none"
         )

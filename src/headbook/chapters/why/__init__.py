@@ -1,1 +1,0 @@
-"""Part 4: why multi-head attention works."""

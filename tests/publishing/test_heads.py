@@ -1,0 +1,62 @@
+"""The table of every head: its rows are the published ones, and its dictionary explains them."""
+
+from io import BytesIO
+
+import pandas as pd
+import pytest
+
+from headbook import results
+from headbook.publishing import heads
+from headbook.types import UserError
+
+KEYS = ["model", "kind", "layer", "head", "measure"]
+
+
+@pytest.fixture(scope="module")
+def every() -> pd.DataFrame:
+    return heads.every_head()
+
+
+def test_every_measure_is_there_and_every_number_is_one(every: pd.DataFrame) -> None:
+    assert {*every["measure"]} == {each["measure"] for each in heads.dictionary()}
+    assert every[[*KEYS, "page"]].notna().all(axis=None)
+
+
+def test_rows_are_the_published_ones(every: pd.DataFrame) -> None:
+    published = results.published(20, "heads")
+    mine = every[every["measure"] == "BLEU without it"]
+    assert len(mine) == published["change"].count()
+    asked = published[(published["model"] == "firefox-en-pt") & (published["kind"] == "cross")]
+    one = asked[(asked["head"] == "cross L2H7") & (asked["sentences"] == 200)].iloc[0]
+    row = mine[(mine["model"] == "firefox-en-pt") & (mine["kind"] == "cross")]
+    row = row[(row["layer"] == 2) & (row["head"] == 7) & (row["sentences"] == 200)].iloc[0]
+    ends = ["change", "change_low", "change_high"]
+    assert [*row[["value", "low", "high"]]] == [*one[ends]]
+    assert (row["text"], row["page"]) == (one["text"], 20)
+
+
+def test_both_files_hold_the_same(every: pd.DataFrame, tmp_path) -> None:
+    heads.write(tmp_path)
+    whole = pd.read_parquet(tmp_path / "heads.parquet")
+    assert pd.read_csv(BytesIO((tmp_path / "heads.csv").read_bytes()))["value"].count() == len(
+        whole
+    )
+    pd.testing.assert_frame_equal(whole, every)
+
+
+def test_an_entry_that_does_not_say_which_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = {"measure": "special", "from": "50/heads.special"}
+    monkeypatch.setattr(heads, "dictionary", lambda: [entry])
+    with pytest.raises(UserError, match="two values of one head"):
+        heads.every_head()
+    monkeypatch.setattr(heads, "dictionary", lambda: [entry | {"from": "50/heads.nothing"}])
+    with pytest.raises(UserError, match="no column 'nothing'"):
+        heads.every_head()
+
+
+def test_the_page_explains_each_measure() -> None:
+    page = heads.page()
+    for each in heads.dictionary():
+        assert f"\n| {each['measure']} | " in page
+    code = page.split("```python\n")[1].split("```")[0]
+    compile(code, "page", "exec")
