@@ -33,6 +33,7 @@ ORDERS = Tolerance(1e-4, 1e-3, "two words of nearly equal effect change places")
 GAINS = Tolerance(1e-4, 1e-5, "chance is taken from shares of five published digits")
 TRAINED = Tolerance(0.02, 1e-6, "updates amplify rounding; one of 150 digits is .007")
 GROWN = Tolerance(0.0, 0.05, "a difference of two distances in pixels, each after such updates")
+ODDS = Tolerance(1e-4, 1e-5, "changes of log-odds by thousandths, from scores of 32 bits")
 
 TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("11", "heads"): dict.fromkeys(("previous", "next", "own", "rare"), TIES),
@@ -47,6 +48,7 @@ TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("55", "growth"): {"value": GROWN},
     ("55", "layers"): {"value": FEW_POINTS},
     ("55", "centres"): dict.fromkeys(("value", "over_chance"), FEW_POINTS),
+    ("59", "heads"): {"value": ODDS},
     ("47", "cells"): dict.fromkeys(("loss", "validation", "test"), TRAINED),
 }
 """Tolerances other than the usual one, by page and table, then by column.
