@@ -39,6 +39,7 @@ TRAINED = Tolerance(0.02, 1e-6, "updates amplify rounding; one of 150 digits is 
 GROWN = Tolerance(0.0, 0.05, "a difference of two distances in pixels, each after such updates")
 CHANGES = Tolerance(3e-3, 1e-4, "a small change of numbers of five published digits")
 SILENT = Tolerance(0.02, 1e-4, "updates amplify rounding, which alone moves logits in the end")
+ODDS = Tolerance(1e-4, 1e-5, "changes of log-odds by thousandths, from scores of 32 bits")
 
 TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("11", "heads"): dict.fromkeys(("previous", "next", "own", "rare"), TIES),
@@ -62,6 +63,7 @@ TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("55", "centres"): dict.fromkeys(("value", "over_chance"), FEW_POINTS),
     ("56", "summary"): {"value": GAINS},
     ("58", "heads"): {"effect": SUMS},
+    ("59", "heads"): {"value": ODDS},
     ("47", "cells"): dict.fromkeys(("loss", "validation", "test"), TRAINED),
     ("47", "trainings"): dict.fromkeys(("loss", "validation", "test", "last"), TRAINED),
     ("47", "summary"): {"value": GAINS},

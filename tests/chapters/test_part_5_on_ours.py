@@ -8,10 +8,10 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from headbook import paths
 from headbook.chapters.chapter import find
-from headbook.chapters.seeing.languages_and_bias import EXAMPLES, pronouns
 from headbook.claims import scorecard
 from headbook.claims.rule import Outcome
-from headbook.corpora import winobias
+from headbook.experiments.genders import EXAMPLES
+from headbook.experiments.pronouns import pronouns
 from headbook.looking.text import SAMPLE, text
 from headbook.runs.store import Store
 from headbook.types import UserError
@@ -40,7 +40,7 @@ def test_a_page_measures_our_own_model(
 
 
 def test_the_pronouns_of_our_encoder_are_measured_as_those_of_released_ones():
-    found = pronouns(OURS, list(winobias.cases(EXAMPLES)))
+    found = pronouns(OURS, EXAMPLES)
     assert found.groupby(["weights", "measure"]).size().tolist() == [48] * 4
     assert found["value"].between(-1, 1).all()
 

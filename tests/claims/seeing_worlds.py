@@ -23,7 +23,6 @@ from scipy.stats import kendalltau
 import headbook as hb
 from headbook.chapters.seeing import (
     cooperating_heads,
-    languages_and_bias,
     read_off_attention,
 )
 from headbook.chapters.seeing._probed import (
@@ -35,19 +34,21 @@ from headbook.chapters.seeing._probed import (
     TASK,
     Found,
 )
-from headbook.chapters.seeing._pronouns import PronounWeights
-from headbook.chapters.seeing._shared_roles import LAYER, MATCHED, ROLES, SAME
 from headbook.chapters.seeing._together import pairs_of
-from headbook.chapters.seeing._translated_gender import GENDERS, Choices, Translated, genders
 from headbook.chapters.your_own_model import _retrained, _tuning_claims
 from headbook.corpora.batches import EOS, Batch
 from headbook.corpora.winobias import MALE, Case, Version
-from headbook.experiments import chooser, explained, sharing_maps, word_links
+from headbook.experiments import chooser, explained, shared_roles, sharing_maps, word_links
 from headbook.experiments import chosen_heads as choosing
+from headbook.experiments import pronouns as following_pronouns
 from headbook.experiments import through_layers as following
+from headbook.experiments.gender_heads import table
+from headbook.experiments.genders import GENDERS, Translated, genders
 from headbook.experiments.pixels import SIDE, distance
 from headbook.experiments.pooling import Outputs
+from headbook.experiments.pronouns import PronounWeights
 from headbook.experiments.properties import Property
+from headbook.experiments.shared_roles import LAYER, MATCHED, ROLES, SAME
 from headbook.heads.random_head import random_heads
 from headbook.looking.effects import Effects
 from headbook.models.capture import Point
@@ -450,15 +451,15 @@ def _cases() -> list[Case]:
     return found
 
 
-def two_languages(holds: bool) -> pd.DataFrame:
+def two_languages(holds: bool) -> list:
     """Roles of heads, weights of pronouns, genders of nouns, and what is lost without heads: alike
     by place in two models, stereotyped, masculine, in one head; or none of it."""
-    page, noise, cases = languages_and_bias, np.random.default_rng(0), _cases()
+    noise, cases = np.random.default_rng(0), _cases()
     strength = noise.normal(size=(6, 8, 1)) if holds else 0.0
     first, second, other = (strength + noise.normal(size=(6, 8, len(ROLES))) / 3 for _ in range(3))
     if holds:
         other = noise.normal(size=(6, 8, len(ROLES)))
-    compared = {SAME: (first, second), MATCHED: (first, second), LAYER: (first, other)}
+    pairs = {SAME: (first, second), MATCHED: (first, second), LAYER: (first, other)}
 
     weights = noise.uniform(0.4, 0.6, size=(len(cases), 2, 2, 4, 2))
     if holds:
@@ -484,20 +485,21 @@ def two_languages(holds: bool) -> pd.DataFrame:
         changes["stereotype"][:, 2] -= 0.4
         changes["agreement"][:, 2] -= 0.8
     heads = [HeadId(Kind.ENCODER, at // 4, at % 4) for at in range(8)]
-    choices = Mock(spec=Choices, rows=rows, read=lambda *_: None)
+    name = "firefox-en-pt"
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("load", lambda _: Mock(spec=Loaded, network=None)),
-                            ("compared", lambda *_: compared),
-                            ("pronoun_weights", lambda *_: PronounWeights(cases, weights)),
-                            ("without_knowledge", lambda *_: nullcontext()),
-                            ("effects", lambda *_: dict(whole)),
-                            ("by_head", lambda *_: changes)):  # fmt: skip
-            patch.setattr(page, name, value)
-        return page.claims({
-            "roles": page.roles(10), "pronouns": page.pronouns(("toy",), cases),
-            "genders": genders(cases, rows).assign(model="toy"),
-            "heads": page.without_heads(choices, cases, heads),
-        })  # fmt: skip
+        patch.setattr(shared_roles, "load", lambda _: None)
+        patch.setattr(shared_roles, "compared", lambda *_: pairs)
+        patch.setattr(following_pronouns, "load", lambda _: Mock(spec=Loaded, network=None))
+        patch.setattr(following_pronouns, "without_knowledge", lambda *_: nullcontext())
+        looks = PronounWeights(cases, weights)
+        patch.setattr(following_pronouns, "pronoun_weights", lambda *_: looks)
+        found = {
+            "roles": shared_roles.roles(10), "pronouns": following_pronouns.pronouns([name], cases),
+            "genders": genders(cases, rows), "heads": table(whole, changes, cases, heads),
+        }  # fmt: skip
+    given = {"translator": name, "sentences": 10, "cases": len(cases), "ablated": len(cases)}
+    summary = ran("59", "def beside(", found=found, published=None, **given)["summary"]
+    return list(claimed("59", summary))
 
 
 def tuned(holds: bool) -> pd.DataFrame:

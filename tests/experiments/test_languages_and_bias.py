@@ -3,38 +3,27 @@
 from itertools import product
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
-from headbook.chapters.seeing._occupations import Adjusted, drawn_again, mean, occupations
-from headbook.chapters.seeing._pronouns import PronounWeights
-from headbook.chapters.seeing._shared_roles import ROLES, Shared, left_out, matching, reordered
-from headbook.chapters.seeing._translated_gender import (
-    Choices,
-    Read,
-    Translated,
-    effects,
-    genders,
-    translated,
+from headbook.corpora.winobias import FEMALE, MALE, Case, Version
+from headbook.experiments.gender_choices import Choices, Read, effects
+from headbook.experiments.genders import EXAMPLES, Translated, genders, translated
+from headbook.experiments.pronouns import (
+    PronounWeights,
+    adjusted,
+    drawn_again,
+    mean,
+    occupations,
 )
-from headbook.chapters.seeing.languages_and_bias import (
-    EXAMPLES,
-    Parameters,
-    compute,
-    opposing,
-    significant,
-    strongest,
-)
-from headbook.corpora.winobias import FEMALE, MALE, Case, Version, cases
+from headbook.experiments.shared_roles import MEAN, ROLES, left_out, matching, shared
 from headbook.looking.load import load
 from headbook.looking.word_weights import between, tokens_of
 from headbook.models.gates import all_heads
-from headbook.runs.store import Store
-from headbook.syntax.portuguese_gender import Gender, gender_at
+from headbook.syntax.portuguese_gender import Gender
 from headbook.types import UserError
 
-OWN = list(cases(EXAMPLES))
+OWN = list(EXAMPLES)
 
 
 @pytest.fixture
@@ -47,32 +36,29 @@ def profiles() -> tuple[np.ndarray, np.ndarray]:
     return first, reordered(first, order)
 
 
+def reordered(scores: np.ndarray, order: np.ndarray) -> np.ndarray:
+    return np.take_along_axis(scores, order[..., None], axis=1)
+
+
 def test_matching_finds_heads_that_were_only_renumbered(profiles):
     first, second = profiles
-    order = matching(first, second, range(len(ROLES)))
-    assert np.array_equal(reordered(second, order), first)
-    same, matched = Shared.of(first, second), Shared.of(first, left_out(first, second))
-    assert abs(same.mean[0]) < 0.3 and matched.mean[0] > 0.8
-    assert same.p.min() > 0.05 and (matched.p < 0.05).all()
-    assert matched.mean_chance[1] < matched.mean[1]
+    assert np.array_equal(reordered(second, matching(first, second)), first)
+    same, matched = shared(first, second), shared(first, left_out(first, second))
+    same, matched = (each.set_index("role") for each in (same, matched))
+    assert abs(same["value"][MEAN]) < 0.3 and matched["value"][MEAN] > 0.8
+    assert same["p"].min() > 0.05 and (matched["p"].dropna() < 0.05).all()
+    assert matched["chance"][MEAN] < matched["value"][MEAN]
 
 
 def test_heads_without_common_profiles_stay_within_chance():
     """Matched on noise, left-out roles agree no better than in random orders."""
     noise = np.random.default_rng(1)
     first, second = noise.normal(size=(2, 6, 8, len(ROLES)))
-    found = Shared.of(first, left_out(first, second))
-    assert found.mean_chance[0] < found.mean[0] < found.mean_chance[1]
+    found = shared(first, left_out(first, second)).set_index("role").loc[MEAN]
+    assert abs(found["value"]) < found["chance"]
     # On its own roles the same matching would agree, by selection alone.
-    chosen = Shared.of(first, reordered(second, matching(first, second, range(len(ROLES)))))
-    assert chosen.mean[0] > found.mean_chance[1]
-
-
-def test_heads_that_oppose_stereotypes_are_counted_beside_those_that_follow():
-    places = {"layer": [1, 1, 2, 2], "head": [1, 2, 1, 2]}
-    rows = pd.DataFrame({**places, "value": [0.1, -0.3, 0.2, -0.4], "p": [0.01, 0.01, 0.2, 0.05]})
-    assert significant(rows) == opposing(rows) == 1
-    assert strongest(rows) == "L2H2 −0.40"
+    chosen = shared(first, reordered(second, matching(first, second))).set_index("role").loc[MEAN]
+    assert chosen["value"] > found["chance"]
 
 
 def test_weights_between_parts_of_a_sentence():
@@ -108,9 +94,9 @@ def test_planted_bias_survives_the_adjustment(paired):
     noise = np.random.default_rng(0)
     values = noise.normal(size=(len(paired), 20))
     values[:, 3] += 1
-    found = Adjusted.of(drawn_again(paired), values)
-    assert found.significant.nonzero()[0].tolist() == [3]
-    assert found.value[3] == pytest.approx(values[:, 3].mean())
+    found = adjusted(drawn_again(paired), values)
+    assert found.index[found["p"] < 0.05].tolist() == [3]
+    assert found["value"][3] == pytest.approx(values[:, 3].mean())
 
 
 def test_what_an_occupation_brings_into_all_of_its_sentences_is_counted_once(paired):
@@ -163,11 +149,3 @@ def test_a_student_chooses_what_it_wrote_and_heads_matter():
     assert not np.allclose(choices.read(heads[-8:]).odds, read.odds)
     assert choices.read(heads).loss.mean() > read.loss.mean()
     assert np.allclose(choices.read().odds, read.odds)
-
-
-def test_without_numbers_only_the_examples_are_measured(tmp_path):
-    tables = compute(Parameters(), Store(tmp_path))
-    assert list(tables) == ["examples"] and len(tables["examples"]) == 2 * len(OWN)
-    assert gender_at(tables["examples"]["translation"][0], 0).gender == MALE
-    with pytest.raises(UserError):
-        compute(Parameters(cases=-1), Store(tmp_path))
