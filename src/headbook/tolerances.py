@@ -34,6 +34,8 @@ TRAINED = Tolerance(0.02, 1e-6, "updates amplify rounding; one of 150 digits is 
 
 TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("11", "heads"): dict.fromkeys(("previous", "next", "own", "rare"), TIES),
+    ("24", "speed"): {"gain": TIMES},
+    ("24", "summary"): dict.fromkeys(("value", "baseline"), TIMES),
     ("25", "said"): dict.fromkeys(("information", "shuffled"), CLUSTERS),
     ("46", "powers"): {"behind": TINY},
     ("46", "answers"): {"right": TRAINED},
