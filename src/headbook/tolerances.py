@@ -43,6 +43,8 @@ ODDS = Tolerance(1e-4, 1e-5, "changes of log-odds by thousandths, from scores of
 
 TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("11", "heads"): dict.fromkeys(("previous", "next", "own", "rare"), TIES),
+    ("24", "speed"): {"gain": TIMES},
+    ("24", "summary"): dict.fromkeys(("value", "baseline"), TIMES),
     ("25", "said"): dict.fromkeys(("information", "shuffled"), CLUSTERS),
     ("34", "fits"): dict.fromkeys(("r2", "mean_alone", "later", "held_out"), DIGIT),
     ("34", "rivals"): {"logarithm": DIGIT},

@@ -1,4 +1,4 @@
-"""The sweeps' controls: how many heads, which, and at which points."""
+"""A sweep is one run for each penalty, and only what is missing is run."""
 
 import json
 from dataclasses import replace
@@ -15,7 +15,6 @@ from headbook.artefacts.pruned import (
 )
 from headbook.chapters import sweeps
 from headbook.chapters.config import Config
-from headbook.chapters.sweeps import shuffled
 from headbook.runs.store import Store
 from headbook.types import HeadId, Kind
 
@@ -43,34 +42,6 @@ def made(closed: tuple[HeadId, ...], folder: Path) -> PrunedModel:
     (where / "heads.json").write_text(json.dumps(notes))
     whole = base()
     return PrunedModel(whole.run, where, whole.corpus, whole, whole.asked)
-
-
-def in_blocks(closed: tuple[HeadId, ...]) -> dict[tuple[Kind, int], int]:
-    blocks: dict[tuple[Kind, int], int] = {}
-    for head in closed:
-        blocks[head.kind, head.layer] = blocks.get((head.kind, head.layer), 0) + 1
-    return blocks
-
-
-def test_random_heads_are_as_many_in_every_block() -> None:
-    closed = heads(3, 0, 8, 1) + heads(2, 5, kind=Kind.CROSS)
-    drawn = shuffled(closed, 8, seed=0)
-    assert in_blocks(drawn) == in_blocks(closed)
-    assert len(set(drawn)) == len(drawn) and max(head.head for head in drawn) == 7
-    assert set(heads(0, 0, 8)) <= set(drawn)
-
-
-def test_random_heads_are_drawn_and_not_copied() -> None:
-    closed = heads(*[4] * 6)
-    draws = [shuffled(closed, 8, seed) for seed in range(3)]
-    assert len(set(draws)) == 3 and closed not in draws
-    assert shuffled(closed, 8, 0) == draws[0]
-    share = sum(head in closed for draw in draws for head in draw) / 72
-    assert 0.25 < share < 0.75  # half of eight heads are hit half of the time
-
-
-def test_no_closed_head_gives_none() -> None:
-    assert shuffled((), 8, 0) == ()
 
 
 @pytest.fixture

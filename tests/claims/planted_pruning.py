@@ -16,13 +16,11 @@ from claims.simulated import Row, World, labels, standing_in
 from headbook.artefacts.pruned import EVERYTHING
 from headbook.artefacts.pruning_orders import Order
 from headbook.artefacts.released_masked import ReleasedMasked
-from headbook.artefacts.speed import Speed, SpeedRun, Task
 from headbook.chapters.importance_scores import ABLATION, CONFIDENCE, IMPORTANCE
 from headbook.chapters.sixteen import (
     _said,
     do_measures_agree,
     pruning_by_importance,
-    what_pruning_buys,
     when_heads_become_important,
 )
 from headbook.chapters.sixteen._curves import Scored, curve
@@ -257,31 +255,13 @@ def page_23(so: bool) -> Iterator[Row]:
 
 def page_24(so: bool) -> Iterator[Row]:
     """Half of the heads save a seventh of the seconds in large batches alone; or nothing."""
-    noise = np.random.default_rng(0)
-    run = SpeedRun(((), (ENCODER[0],)), batches=(1, 64))
-    rows = [
-        {
-            "task": str(Task.DECODING),
-            "batch": batch,
-            "mask": mask,
-            "round": at,
-            "seconds": noise.normal(1, 0.01) * (0.86 if so and mask and batch == 64 else 1),
-        }
-        for batch in run.batches
-        for mask in (0, 1)
-        for at in range(15)
-    ]
-    sizes = pd.DataFrame(
-        {
-            "largest_difference": [0.0, 0.0],
-            "largest_logit": [1.0, 1.0],
-            "attention_parameters": [1, 1],
-            "parameters": [3, 3],
-        }
-    )
-    yield from what_pruning_buys._claims(
-        labels(), Speed(run, pd.DataFrame(rows), sizes, {}), half=1
-    )
+    seconds = np.random.default_rng(0).normal(1, 0.01, (15, 2, 2, 4))  # round, task, batch, share
+    seconds[:, :, 1, 2] *= 0.86 if so else 1
+    given = {"gains": seconds[..., :1] / seconds - 1, "batches": [1, 64], "rounds": 15}
+    given |= {"SHARES": (0, 0.25, 0.5, 0.75), "rounding": [0.0] * 4}
+    given |= {"sizes": pd.DataFrame({"attention_share": [0.33] * 4, "heads": range(4)})}
+    given |= {"WORK": ["decoding", "forward"], "model": SimpleNamespace(name="toy"), "text": ""}
+    yield from claimed("24", ran("24", "def median(", **given)["summary"])
 
 
 # ------------------------------------------------------------------ do measures agree

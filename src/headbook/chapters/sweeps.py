@@ -4,10 +4,8 @@ A sweep is a list of stage runs, each kept on its own: a killed sweep, started a
 missing runs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-
-import torch
 
 from headbook.artefacts.model import TrainedModel
 from headbook.artefacts.pruned import (
@@ -16,7 +14,6 @@ from headbook.artefacts.pruned import (
     pruned,
 )
 from headbook.chapters.config import Config
-from headbook.runs.seeds import derived
 from headbook.runs.store import Store
 from headbook.training.config import TrainingConfig
 from headbook.types import HeadId, Kind
@@ -49,18 +46,6 @@ def swept(base: TrainedModel, kinds: Kinds, config: Config, store: Store) -> Ite
             gate_factor=pruning.gate_factor, tested=pruning.tested,
         )  # fmt: skip
         yield Point(GATES, penalty, pruned(base, run, store))
-
-
-def shuffled(closed: Sequence[HeadId], heads: int, seed: int) -> tuple[HeadId, ...]:
-    """As many closed heads in each block as in `closed`, drawn at random."""
-    noise = torch.Generator().manual_seed(derived(seed, "random heads"))
-    blocks = sorted({(head.kind, head.layer) for head in closed})
-    drawn = []
-    for kind, layer in blocks:
-        count = sum((head.kind, head.layer) == (kind, layer) for head in closed)
-        order = torch.randperm(heads, generator=noise)[:count].tolist()
-        drawn += [HeadId(kind, layer, head) for head in sorted(order)]
-    return tuple(drawn)
 
 
 def _training(base: TrainedModel, config: Config) -> TrainingConfig:
