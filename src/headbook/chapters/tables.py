@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from headbook.artefacts.catalogue import is_named, run
@@ -14,7 +13,7 @@ from headbook.chapters.chapter import Tables
 from headbook.chapters.words import NARROW, OURS
 from headbook.claims.gates import NONE, RELEASED
 from headbook.claims.verdict import COLUMNS, OPTIONAL
-from headbook.statistics import over_seeds, resampled_mean
+from headbook.statistics import over_seeds
 
 
 def model_labels(trained_model: WithEncoder) -> dict[str, object]:
@@ -100,14 +99,6 @@ def of_small(tables: Tables) -> Tables:
 def of_ours(tables: Tables, name: str = OURS) -> Tables:
     """Of every table that names models the rows of one long training."""
     return {n: t[t["model"] == name] if "model" in t else t for n, t in tables.items()}
-
-
-def mean_claim(
-    claim: str, model: str, values: pd.Series | np.ndarray, *, closed: str = NONE
-) -> dict[str, object]:
-    """`released_claim` about the mean of independent values, with its bootstrap interval."""
-    low, high = resampled_mean(values, seed=0)
-    return released_claim(claim, model, float(values.mean()), low, high, closed=closed)
 
 
 def claims_table(rows: Iterable[dict[str, object]]) -> pd.DataFrame:

@@ -37,16 +37,6 @@ def differences(frame: pd.DataFrame, base: str, column: str) -> pd.DataFrame:
     return apart.reset_index().melt("variant", value_name="value")
 
 
-def over_settings(claims: pd.DataFrame, of: Sequence[str]) -> pd.DataFrame:
-    """The rows of claims, those of some claims as one row a corpus: mean over its models, with
-    Student's interval over them."""
-    asked = claims["claim"].isin(of)
-    if not asked.any():
-        return claims
-    every = claims[asked].assign(model=claims["corpus"] + ", every setting")
-    return pd.concat([claims[~asked], mean_claims(every)], ignore_index=True)
-
-
 def of_each_seed(configs: Sequence[Config], compute: Callable[[Config], Tables]) -> Tables:
     """The tables of every config, of one seed each, with the column `seed`; claims are means."""
     found = [(config.seed, compute(config)) for config in configs]

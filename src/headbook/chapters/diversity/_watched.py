@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from headbook.artefacts.language import LanguageModel, Setting, language_model
-from headbook.artefacts.watching import NOTEBOOK, PROBE, TRAINING, Look
+from headbook.artefacts.watching import PROBE, Look
 from headbook.chapters.config import Config
 from headbook.heads.four_metrics import (
     ARTICLE,
@@ -48,11 +48,6 @@ def labels(model: LanguageModel) -> dict[str, object]:
         "model": f"{corpus} {shape}{rate} s{run.training.seed}", "corpus": corpus,
         "target": "en", "seed": run.training.seed,
     }  # fmt: skip
-
-
-def has_one_pair(model: LanguageModel) -> bool:
-    """Whether two heads are all: a single pair has no variance, and no claim on it applies."""
-    return model.run.size.heads == 2
 
 
 def peak_rate(model: LanguageModel) -> float:
@@ -96,25 +91,3 @@ def pairs_of(values: Tensor) -> Tensor:
 
 def _variance(values: Tensor) -> float:
     return float(values.var(correction=0)) if len(values) > 1 else float("nan")
-
-
-def loss_rows(model: LanguageModel) -> pd.DataFrame:
-    """One row per look: the loss of the batch that came next, in nats per token."""
-    rows = [{"update": look.update, "loss_nats": look.loss_nats} for look in model.looks]
-    return pd.DataFrame(rows).assign(model=labels(model)["model"])
-
-
-def batch_rows(model: LanguageModel, updates: int) -> pd.DataFrame:
-    """One row per look and layer up to `updates`, on the training batch, with its loss.
-
-    As published dissimilarity is the notebook's, of the whole batch with dropout and padding, and
-    `padding` is the share of padding among its tokens, which count in its loss.
-    """
-    published = model.run.setting is Setting.PUBLISHED
-    rows = look_rows(model, NOTEBOOK if published else TRAINING)[
-        ["model", "update", "layer", column(DISSIMILARITY, RAW), variance(DISSIMILARITY, RAW)]
-    ]
-    rows = rows.merge(loss_rows(model), on=["model", "update"])
-    rows = rows[rows["update"] < updates]
-    padding = model.padding(updates) if published else [0.0] * updates
-    return rows.assign(padding=rows["update"].map(dict(enumerate(padding))))

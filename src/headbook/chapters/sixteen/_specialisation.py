@@ -20,7 +20,6 @@ BLEU = "bleu"
 """The column of greedy BLEU on the first test sentences."""
 CONFIDENCE = "confidence"
 """The column of `most_confident`, beside those of Score."""
-ANY_OFFSET = "any_offset"
 """A column of published tables alone: the largest share at one offset, the own token's among them.
 
 It was measured before the places were apart, and these tables do not tell the offset.
