@@ -70,7 +70,7 @@ HIGHEST, LATEST = 450, 900
 FIGURES = """([highest, latest]) => {
   const found = [];
   const top = (each) => each.getBoundingClientRect().top + scrollY;
-  const drawn = '.bd-article :is(.headbook-view, .headbook-figure, .headbook-scroll)';
+  const drawn = '.bd-article :is(.headbook-view, .headbook-figure, .headbook-film, .headbook-scroll)';
   const pictures = [...document.querySelectorAll(drawn)]
     .filter((each) => each.checkVisibility());
   const first = Math.min(...pictures.map(top));

@@ -276,7 +276,8 @@ def _losses(so: bool, setting: Setting) -> Iterator[Row]:
             frames.append(pd.DataFrame(same | own))
     book = {"paper": hb.paper, "publish": lambda frame, *_: frame, "source": lambda _: None}
     given = {
-        "hb": SimpleNamespace(**book), "live": frames, "batches": 40, "one": frames[0],
+        "hb": SimpleNamespace(**book), "trained": [], "every": pd.concat(frames),
+        "batches": 40, "one": frames[0],
         "spearmanr": spearmanr, "over_seeds": over_seeds, "LinearRegression": LinearRegression,
         "KFold": KFold, "DummyRegressor": DummyRegressor, "first_batches": Mock(),
         "cross_val_predict": cross_val_predict,

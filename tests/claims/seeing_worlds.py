@@ -201,7 +201,8 @@ def aligned(holds: bool) -> list:
     page: dict = {"hb": hb, "measured": [], "word_links": word_links}
     exec(cell("53", "def scores("), page)
     halves = [page["scores"](hits, np.full_like(hits, 20), half) for half in (0, 1, None)]
-    given = {"runs": [(pd.DataFrame(names, columns=columns), *halves)], "word_links": word_links}
+    runs = [(pd.DataFrame(names, columns=columns), *halves)]
+    given = {"runs": runs, "word_links": word_links, "published": lambda *_: None}
     return list(claimed("53", ran("53", "KEYS = [", **given, again=False)["summary"]))
 
 
