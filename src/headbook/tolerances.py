@@ -65,7 +65,6 @@ TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("56", "summary"): {"value": GAINS},
     ("58", "heads"): {"effect": SUMS},
     ("59", "heads"): {"value": ODDS},
-    ("47", "cells"): dict.fromkeys(("loss", "validation", "test"), TRAINED),
     ("47", "trainings"): dict.fromkeys(("loss", "validation", "test", "last"), TRAINED),
     ("47", "summary"): {"value": GAINS},
 }

@@ -70,7 +70,8 @@ HIGHEST, LATEST = 450, 900
 FIGURES = """([highest, latest]) => {
   const found = [];
   const top = (each) => each.getBoundingClientRect().top + scrollY;
-  const drawn = '.bd-article :is(.headbook-view, .headbook-figure, .headbook-film, .headbook-scroll)';
+  const kinds = ['view', 'figure', 'film', 'scroll'].map((each) => `.headbook-${each}`);
+  const drawn = `.bd-article :is(${kinds})`;
   const pictures = [...document.querySelectorAll(drawn)]
     .filter((each) => each.checkVisibility());
   const first = Math.min(...pictures.map(top));

@@ -18,7 +18,6 @@ from headbook.artefacts.pruned import PruningRun
 from headbook.artefacts.pruning_orders import SCORED_ON
 from headbook.artefacts.watching import Watched, WatchedAsRun
 from headbook.chapters.config import Config
-from headbook.chapters.diversity import _scores as diversity_scores
 from headbook.chapters.diversity._layer_models import Text as LayerText
 from headbook.chapters.diversity._layer_tables import HIDDEN, MASKINGS, REPLACED
 from headbook.chapters.profile import PROFILES, LayerSample
@@ -31,10 +30,10 @@ from headbook.experiments import regularising
 from headbook.heads.arcs import PieceRule
 from headbook.heads.collect import collect
 from headbook.heads.diversity_grams import grams
-from headbook.heads.diversity_pairs import SliceCosine
 from headbook.heads.four_metrics import four_metrics as four_metrics_together
 from headbook.heads.measure import REPLICATES, Selection, best_head
 from headbook.heads.offset_baseline import offset_baseline
+from headbook.heads.outputs import output_parts
 from headbook.heads.positional import EdgeQueries, PositionalShare
 from headbook.heads.rare import OUTSIDE_TOP, RareShare, RareUnit
 from headbook.heads.relevance_rules import EPSILON_2019, PositiveRules, Variant, rules_of
@@ -283,9 +282,7 @@ def test_diversity_before_training():
 def test_outputs_of_heads():
     model = small()
     (kind, _, block), *_ = model.attentions()
-    ratios = diversity_scores._ratios(model, kind)
-    assert isinstance(ratios["slices"], SliceCosine)
-    parts = ratios["outputs"].projections[0]
+    parts = output_parts(model, kind)[0]
     assert torch.equal(torch.cat([part.T for part in parts], dim=1), block.output.weight)
 
 

@@ -183,7 +183,7 @@ def test_the_page_asks_no_other_host_and_is_complete_without_its_script(tmp_path
 def test_no_published_verdict_stands_against_an_interval_or_a_gate():
     """Of the published tables: whoever decides has no closed gate and no threshold inside."""
     decided = 0
-    for result in scorecard.results(load(), paths.RESULTS):
+    for result in scorecard.current(ledger=ledger.load()).values():
         for model in result.models:
             if model.outcome not in (Outcome.PASS, Outcome.FAIL):
                 continue

@@ -58,6 +58,6 @@ def test_a_page_that_measures_itself_ends_in_its_claims_and_sources(tmp_path: Pa
 
 
 def test_of_another_page_the_template_is_offered(tmp_path: Path) -> None:
-    name = "56_attention_and_explanation.ipynb"
+    name = "57_cooperating_heads.ipynb"
     staging._offer(_notebook(), tmp_path / name)
     assert (tmp_path / name).read_bytes() == (paths.NOTEBOOKS / name).read_bytes()
