@@ -83,7 +83,7 @@ def _rows(measure: Mapping[str, Any], root: Path | None) -> pd.DataFrame:
         found = found[found[key] == value]
     head = found["head"].astype(str).str.extract(r"(\d+)$", expand=False).astype(int)
     new = {
-        "kind": found.get("kind", "encoder"),
+        "kind": found.get("kind", measure.get("kind", "encoder")),
         "head": head,
         "measure": measure["measure"],
         "text": found.get("text", ""),
