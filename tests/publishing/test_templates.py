@@ -1,5 +1,6 @@
 """Templates are found by name or number; their parameters are plain literals."""
 
+import re
 from pathlib import Path
 
 import nbformat
@@ -7,6 +8,7 @@ import pytest
 import yaml
 from nbformat.v4 import new_code_cell, new_notebook
 
+from headbook import paths
 from headbook.chapters.chapter import find
 from headbook.publishing import templates
 from headbook.types import UserError
@@ -77,3 +79,11 @@ def test_parameters_of_no_profile_are_refused() -> None:
     template = templates.templates()[0]
     with pytest.raises(UserError, match="'lptop': give one of full, laptop, long, publish, quick"):
         templates.as_yaml(template, "lptop")
+
+
+@pytest.mark.parametrize("name", ["smoke", "publish"])
+def test_a_page_has_its_parameters_once(name: str) -> None:
+    """YAML would take the later of two and say nothing."""
+    text = Path(paths.NOTEBOOKS, "parameters", f"{name}.yml").read_text("utf-8")
+    pages = re.findall(r"^(\d+):", text, re.M)
+    assert pages and len(pages) == len({*pages})
