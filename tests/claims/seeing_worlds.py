@@ -294,7 +294,7 @@ def explanations(holds: bool) -> list:
     page |= {"expit": expit, "logit": logit, "product": product, "jensenshannon": jensenshannon}
     page |= {"kendalltau": kendalltau, "strengths": [], "whose": ["", "toy", 4, 20]}
     for first in ("KEYS = [", "def farthest(", "def stressed("):
-        exec(cell("56", first).partition("long = [")[0], page)
+        exec(cell("56", first).partition("long = ")[0], page)
     page["columns"] = ["accuracy", "permuted", "farthest", "unbounded"]
 
     def near(values: list, size: float) -> list:
