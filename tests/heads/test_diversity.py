@@ -13,7 +13,6 @@ from torch.nn import functional
 from headbook.corpora.batches import Batch
 from headbook.heads.diversity_grams import Grams, HeadGrams, SentenceSpread
 from headbook.heads.diversity_maps import (
-    MapDistance,
     MapEntropy,
     MapOverlap,
     MapVariance,
@@ -44,7 +43,7 @@ COSINES = {
     "outputs": lambda kind: PairCosine(kind, projections=PARTS),
 }
 MAPS = {
-    "overlap": MapOverlap, "distance": MapDistance, "entropy": MapEntropy,
+    "overlap": MapOverlap, "entropy": MapEntropy,
     "variance": MapVariance, "dependence": QueryDependence,
 }  # fmt: skip
 RATIOS = (
@@ -410,8 +409,6 @@ def test_maps_by_hand(long) -> None:
     found = {name: after(make, Kind.ENCODER, [(tape, long)])[0][0] for name, make in MAPS.items()}
     assert found["overlap"][0, 0] == 1 and found["overlap"][0, 1] == 0
     assert found["overlap"][0, 3] == pytest.approx(1 / size)
-    assert found["distance"][0, 1] == pytest.approx(1.0)
-    assert found["distance"].diagonal().abs().max() < 1e-6
     assert found["entropy"].tolist() == pytest.approx([0, 0, 0, math.log(size)], abs=1e-5)
     assert found["dependence"].tolist() == pytest.approx([1, 1, 0, 0], abs=1e-5)
     # of a column of the identity: mean 1/n, so variance 1/n - 1/n²
@@ -434,17 +431,6 @@ def test_variance_is_torch_s(corpus, recording) -> None:
     expected = tape[Kind.ENCODER, Point.WEIGHTS][0].double().var(dim=2, correction=0).mean(-1)[0]
     found = after(MAPS["variance"], Kind.ENCODER, [(tape, batch)])[0][0]
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
-
-
-def test_jensen_shannon_is_scipy_s(corpus, recording) -> None:
-    from scipy.spatial.distance import jensenshannon
-
-    batch = corpus.batch([5])
-    tape = recording(batch, Kind.ENCODER)
-    one, other = tape[Kind.ENCODER, Point.WEIGHTS][0][0, :2].double().numpy()
-    expected = jensenshannon(one, other, base=2, axis=1).mean()
-    found = after(MAPS["distance"], Kind.ENCODER, [(tape, batch)])[0]
-    assert found[0, 0, 1] == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", GRAMS)

@@ -42,20 +42,6 @@ class MapOverlap(_MapMeasure):
         return torch.einsum("bhqk,bgqk->bhgq", maps, maps)
 
 
-class MapDistance(_MapMeasure):
-    """Mean over queries of the Jensen-Shannon distance, [layer, head, head], between 0 and 1.
-
-    √JS with logarithms of base 2: 0 for equal maps, 1 for maps that share no key.
-    """
-
-    def of_layer(self, maps: Maps) -> Float[Tensor, "batch head other query"]:
-        own = _entropy(maps)
-        # One head against all at a time: all pairs at once would not fit into memory.
-        mixed = [_entropy((maps[:, [head]] + maps) / 2) for head in range(maps.shape[1])]
-        divergence = torch.stack(mixed, dim=1) - (own[:, :, None] + own[:, None]) / 2
-        return (divergence.clamp(min=0) / torch.log(divergence.new_tensor(2.0))).sqrt()
-
-
 class MapEntropy(_MapMeasure):
     """Mean over queries of the entropy of the map's row in nats, [layer, head]."""
 
