@@ -46,7 +46,7 @@ test: .venv/.tests
 	@echo "== installing torch"
 	@$(install) "$$(grep '^torch==' constraints.txt)"
 	@echo "== installing headbook"
-	@$(install) -e '.[released,why]'
+	@$(install) -e '.[released,seeing,why]'
 	@touch $@
 
 .venv/.tests: .venv/.package

@@ -1,14 +1,19 @@
 """pyproject.toml, constraints.txt and environment.yml describe the same versions."""
 
+import re
+import sys
 import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
 
+import nbformat
 import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from headbook import paths
+from headbook import experiments, paths
 
 CONDA_NAMES = {"torch": "pytorch"}
 ONLY_CONDA = {"python", "pip", "spacy-model-en-core-web-sm"}
@@ -85,3 +90,26 @@ def test_every_constraint_is_exact_and_named_once() -> None:
     pins = [line for line in lines if line and not line.startswith("#")]
     assert len(pins) == len(_constraints())
     assert all(line.count("==") == 1 and "*" not in line for line in pins)
+
+
+def test_make_book_installs_what_pages_and_their_trainings_import() -> None:
+    (extras,) = re.findall(r"-e '\.\[([^]']+)\]'\n\t@touch \$@\n\n\.venv/\.tests", _makefile())
+    optional = _project()["optional-dependencies"]
+    asked = sum((optional[extra] for extra in extras.split(",")), _project()["dependencies"])
+    installed = {canonicalize_name(Requirement(line).name) for line in asked}
+    of_module = packages_distributions()
+    for module in _imported() - sys.stdlib_module_names - {"headbook"}:
+        assert installed & {canonicalize_name(name) for name in of_module[module]}, module
+
+
+def _makefile() -> str:
+    return (paths.REPOSITORY / "Makefile").read_text("utf-8")
+
+
+def _imported() -> set[str]:
+    """Names of the modules that notebooks and files of experiments import as they begin."""
+    pages = [nbformat.read(path, as_version=4) for path in paths.NOTEBOOKS.glob("*.ipynb")]
+    sources = [cell.source for page in pages for cell in page.cells if cell.cell_type == "code"]
+    sources += [path.read_text("utf-8") for path in Path(experiments.__path__[0]).glob("*.py")]
+    found = re.findall(r"^(?:import|from) (\w+)", "\n".join(sources), re.MULTILINE)
+    return set(found)
