@@ -1,31 +1,31 @@
-"""Execute the notebook templates; the executed copies are the only notebooks the book reads."""
+"""Execute the notebooks; the executed copies are the only notebooks the book reads."""
 
 import json
+import multiprocessing
 import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass
-from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
 import nbformat
 from tqdm import tqdm
 
-from headbook import paths
-from headbook.chapters import PUBLISHED
-from headbook.publishing.kernels import processes, start_loaded
-from headbook.publishing.templates import Template, check, of_profile, select, templates
+from headbook import paths, tables
+from headbook.publishing.templates import Template, check, parameters_for, select
 from headbook.publishing.tidy import tidy
 from headbook.types import COMPARED, UserError
 
-__all__ = ["Executed", "attempt", "execute", "record_of", "templates"]
-
+SMOKE, PUBLISH = "smoke", "publish"
+"""Purposes other than reading, with parameters of their own in notebooks/parameters."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 # a kernel that is interrupted while it ends says so as an error, which it is not
 QUIET = "--IPKernelApp.log_level=CRITICAL"
+MOST = 20
+"""Differences that are listed; the copies' records have all."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Executed:
 
     name: str
     path: Path
-    profile: str
+    parameters: Mapping[str, object]
     seconds: float
     failure: str | None = None
     compared: int = 0
@@ -56,7 +56,6 @@ class _Job:
     name: str
     template: Path
     destination: Path
-    profile: str
     parameters: dict[str, object]
     variables: dict[str, str]
 
@@ -74,19 +73,14 @@ class _Job:
 
 
 def execute(
-    names: list[str] | None,
-    profile: str,
-    parameters: dict[str, object],
-    workers: int = 2,
-    *,
-    destination: Path | None = None,
+    names: list[str] | None, parameters: Mapping[str, object], purpose: str = "", workers: int = 2
 ) -> list[Executed]:
     """Execute the named notebooks (all for None), up to `workers` at a time.
 
     Raises UserError for an unknown notebook or parameter, and after the last notebook when any
     failed: a failed page keeps its previous copy, and NAME.failed.ipynb holds it as far as it got.
     """
-    done = attempt(select(names), profile, parameters, workers, destination=destination)
+    done = attempt(select(names), parameters, purpose, workers)
     print(summary(done), file=sys.stderr)
     failed = [each for each in done if each.failure]
     if failed:
@@ -95,6 +89,35 @@ def execute(
             f"{len(failed)} of {len(done)} notebooks failed, as far as they got: {kept}"
         )
     return done
+
+
+def publish(names: list[str] | None, parameters: Mapping[str, object]) -> Iterator[Path]:
+    """Run each notebook so that `hb.publish` writes its tables, and yield their folder.
+
+    `parameters` stand in the place of the page's own and those of parameters/publish.yml.
+    UserError where a notebook fails, and where it publishes nothing.
+    """
+    for template in select(names):
+        number = template.name.partition("_")[0]
+        given = {**template.parameters, **parameters_for(template, PUBLISH), **parameters}
+        where = tables.folder(number)
+        before = _written(where)
+        (done,) = attempt(
+            [template], parameters, PUBLISH, 1, destination=paths.REPOSITORY / "build" / "publish",
+            more=paths.to_publish(number, given),
+        )  # fmt: skip
+        if done.failure:
+            raise UserError(f"{template.name} was not published: {done.failure} ({done.path})")
+        if _written(where) == before:
+            raise UserError(
+                f"{template.name} publishes nothing: call hb.publish(frame, '{number}/…')"
+            )
+        yield where
+
+
+def _written(where: Path) -> int | None:
+    record = where / tables.RECORD
+    return record.stat().st_mtime_ns if record.exists() else None
 
 
 def summary(done: list[Executed]) -> str:
@@ -112,10 +135,6 @@ def summary(done: list[Executed]) -> str:
         count = sum(len(each.differing) for each in wrong)
         return line + f"{count:,} differ, on {', '.join(each.name for each in wrong)}"
     return line + "all as published"
-
-
-MOST = 20
-"""Differences that are listed; the copies' records have all."""
 
 
 def differences(done: Sequence[Executed]) -> list[str]:
@@ -138,8 +157,8 @@ def _shortened(lines: Iterable[str]) -> list[str]:
 
 def attempt(
     chosen: list[Template],
-    profile: str,
-    parameters: dict[str, object],
+    parameters: Mapping[str, object],
+    purpose: str = "",
     workers: int = 2,
     *,
     destination: Path | None = None,
@@ -149,30 +168,22 @@ def attempt(
 
     `more` are variables of the environment for the kernels.
     """
-    given = {each.name: _given(each, profile, parameters) for each in chosen}
+    given = {each.name: {**parameters_for(each, purpose), **parameters} for each in chosen}
     for template in chosen:
         check(template, given[template.name])
     destination = destination or paths.EXECUTED
     destination.mkdir(parents=True, exist_ok=True)
     workers = max(1, min(workers, len(chosen)))
     variables = paths.variables() | (ONE_THREAD if workers > 1 else {}) | dict(more or {})
-    jobs = [_Job(t.name, t.path, destination, profile, given[t.name], variables) for t in chosen]
-    done = {each.name: each for each in _all(jobs, workers, processes(variables))}
+    jobs = [_Job(t.name, t.path, destination, given[t.name], variables) for t in chosen]
+    done = {each.name: each for each in _all(jobs, workers)}
     return [done[job.name] for job in jobs]
 
 
-def _given(template: Template, profile: str, parameters: dict[str, object]) -> dict[str, object]:
-    """A page that names its profile gets it as a parameter, a chapter what the profile gives it.
-
-    At `published` every page has the parameters that stand in its notebook.
-    """
-    if "profile" in template.parameters and profile != PUBLISHED:
-        return {"profile": profile, **parameters}
-    return {**of_profile(template, profile), **parameters}
-
-
-def _all(jobs: list[_Job], workers: int, context: BaseContext) -> Iterator[Executed]:
-    # each in a process of its own, the memory of whose children is that of one kernel then
+def _all(jobs: list[_Job], workers: int) -> Iterator[Executed]:
+    # each in a process of its own, the memory of whose children is that of one kernel then;
+    # spawned, as a forked copy of a process that has used torch's threads can hang
+    context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, context, max_tasks_per_child=1)
     # no bar in a file, where it would be a line each second
     with pool, tqdm(total=len(jobs), unit="notebook", desc="notebooks", disable=None) as bar:
@@ -205,20 +216,20 @@ def _outcome(future: Future, job: _Job) -> Executed:
     if error is None:
         return future.result()
     reason = f"its process ended: {_last_line(str(error)) or type(error).__name__}"
-    return Executed(job.name, job.aside, job.profile, 0.0, reason)
+    return Executed(job.name, job.aside, job.parameters, 0.0, reason)
 
 
 def _run(job: _Job) -> Executed:
     """Execute one notebook aside and put it in its place; runs in a process of its own."""
     start = time.monotonic()
-    with paths.with_variables(job.variables), start_loaded():
+    with paths.with_variables(job.variables):
         failure = _papermill(job)
     seconds = round(time.monotonic() - start, 1)
     if failure:
         if job.aside.exists():
             os.replace(job.aside, job.failed)
-        return Executed(job.name, job.failed, job.profile, seconds, failure)
-    return _publish(job, seconds)
+        return Executed(job.name, job.failed, job.parameters, seconds, failure)
+    return _put(job, seconds)
 
 
 def _papermill(job: _Job) -> str | None:
@@ -249,17 +260,14 @@ def _last_line(text: str) -> str:
     return lines[-1] if lines else ""
 
 
-def _publish(job: _Job, seconds: float) -> Executed:
-    from headbook.tables import rows  # with pandas, which the command line starts without
-
-    own = bool(job.parameters)
-    notebook = tidy(nbformat.read(job.aside, as_version=4), job.name, own=own)
+def _put(job: _Job, seconds: float) -> Executed:
+    notebook = tidy(nbformat.read(job.aside, as_version=4), job.name, own=bool(job.parameters))
     nbformat.write(notebook, job.aside)
     os.replace(job.aside, job.copy)
     job.failed.unlink(missing_ok=True)
     # beside the page and not in it: a rerun of an unchanged page leaves an unchanged file
-    done = Executed(job.name, job.copy, job.profile, seconds, None, **_used(),
-                    **_compared(notebook), published=rows(job.name))  # fmt: skip
+    done = Executed(job.name, job.copy, job.parameters, seconds, None, **_used(),
+                    **_compared(notebook), published=tables.rows(job.name))  # fmt: skip
     executed = asdict(done) | {"path": job.copy.name}
     record_of(job.copy).write_text(json.dumps(executed, indent=1) + "\n", encoding="utf-8")
     return done
@@ -287,5 +295,5 @@ def _used() -> dict[str, float]:
 
 
 def record_of(copy: Path) -> Path:
-    """File with the profile and run time of an executed copy."""
+    """File with the parameters and run time of an executed copy."""
     return copy.with_suffix(".run.json")

@@ -8,24 +8,12 @@ from pathlib import Path
 import yaml
 
 from headbook import paths
-from headbook.claims.ledger import PROFILES
 from headbook.publishing.citation import Citation, citation
 from headbook.publishing.notebooks import record_of
 from headbook.runs import record
-from headbook.runs.canonical import canonical
 from headbook.types import UserError
 
 BOOK_PACKAGES = ("papermill", "jupyter-book")
-PAGES = ("page", "date", "runs read", "commit", "machine")
-TRAININGS = ("what", "corpus", "seed", "width", "updates", "started", "hours", "commit", "machine")
-NOT_RECORDED = "not recorded"
-TRAINED = {"model": "translation", "language": "language model", "encoder": "of source text"}
-"""Stages whose runs are listed, and what they train."""
-HOURS = """\
-Hours are those of the process that finished a training; one that was killed and went on took more.
-Pruned models and their controls are not listed. `runs read` counts all that a page took from the
-run store, parses and measurements among them; results from before that was recorded name the
-profile's translation models, or nothing where a page read none of those."""
 
 
 def write(folder: Path, copies: list[Path]) -> None:
@@ -41,7 +29,7 @@ def write(folder: Path, copies: list[Path]) -> None:
         "deviations": deviations(paths.BOOK / "deviations.yml"),
         "changelog": (paths.REPOSITORY / "CHANGELOG.md").read_text("utf-8"),
         "cite": cite(citation()),
-        "status": status(copies, paths.RESULTS),
+        "status": status(copies),
     }
     for name, text in texts.items():
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
@@ -92,8 +80,11 @@ def _deviation(entry: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
-def status(copies: list[Path], results: Path) -> str:
-    """Provenance of this copy of the book: versions, machine, run times, published runs."""
+def status(copies: list[Path]) -> str:
+    """Provenance of this copy of the book: versions, machine, run times.
+
+    What made a published table stands at the end of its page.
+    """
     versions = {"Python": platform.python_version(), **record.versions()}
     versions |= {name: version(name) for name in BOOK_PACKAGES}
     return "\n\n".join(
@@ -105,9 +96,7 @@ def status(copies: list[Path], results: Path) -> str:
             "## Versions",
             table(("package", "version"), list(versions.items())),
             "## Pages",
-            table(("page", "profile", "seconds"), [_run_time(copy) for copy in copies]),
-            "## Published runs",
-            _published(results),
+            table(("page", "parameters", "seconds"), [_run_time(copy) for copy in copies]),
             "",
         ]
     )
@@ -123,71 +112,7 @@ def table(header: tuple[str, ...], rows: list[tuple]) -> str:
 def _run_time(copy: Path) -> tuple[str, str, str]:
     record = record_of(copy)
     if not record.exists():
-        return f"[](../_executed/{copy.name})", "unknown", "executed by hand"
+        return f"[](../_executed/{copy.name})", "executed by hand", "unknown"
     made = json.loads(record.read_text("utf-8"))
-    return f"[](../_executed/{copy.name})", made["profile"], f"{made['seconds']:.0f}"
-
-
-def _published(results: Path) -> str:
-    """Runs with machine and duration, a section for each published profile, the largest first."""
-    from headbook.old_results import studies  # with pandas, which building a book needs late
-
-    by_profile = {name: studies(name, results) for name in reversed(PROFILES)}
-    sections = [_profile(name, runs) for name, runs in by_profile.items() if runs]
-    return "\n\n".join([*sections, HOURS]) if sections else "None yet."
-
-
-def _profile(name: str, runs: dict[str, dict]) -> str:
-    """The trainings that a profile's pages read, and the pages."""
-    pages = [_page(name, run) for name, run in runs.items()]
-    read = (made for run in runs.values() for made in run.get("runs", ()))
-    trained = {canonical(made): made for made in read if _stage(made) in TRAINED}
-    trainings = [_training(made) for made in trained.values()]
-    taken = sum(made.get("seconds", 0) for made in trained.values()) / 3600
-    machines = "; ".join(dict.fromkeys(row[-1] for row in trainings)) or NOT_RECORDED
-    return "\n\n".join(
-        [
-            f"### Profile {name}",
-            f"{len(trained)} trainings, {taken:.1f} hours, on {machines}.",
-            table(TRAININGS, trainings),
-            table(PAGES, pages),
-        ]
-    )
-
-
-def _page(name: str, run: dict) -> tuple[str, ...]:
-    """A line of the table of pages, from what was published of one."""
-    date, *where = _made(run, "date")
-    read = str(len(run["runs"])) if "runs" in run else NOT_RECORDED
-    return name, date, read, *where
-
-
-def _stage(made: dict) -> str:
-    return made.get("ingredients", {}).get("stage", {}).get("name", "")
-
-
-def _training(made: dict) -> tuple[str, ...]:
-    """A line of the table of trainings, from the record of one."""
-    config = made["ingredients"]["config"]
-    text = config.get("text", config)  # a model of source text names that of a translation model
-    training, size = config.get("training", {}), text.get("size", {})
-    known = (
-        TRAINED[_stage(made)],
-        text.get("corpus"),
-        training.get("seed"),
-        size.get("width"),
-        training.get("updates"),
-    )
-    started, *where = _made(made, "started")
-    hours = f"{made['seconds'] / 3600:.2f}" if "seconds" in made else NOT_RECORDED
-    told = (NOT_RECORDED if each is None else str(each) for each in known)
-    return (*told, started, hours, *where)
-
-
-def _made(run: dict, when: str) -> tuple[str, str, str]:
-    """When, from which commit, and on which machine."""
-    from headbook.chapters.results import machine  # with pandas, which building a book needs late
-
-    hardware = run.get("hardware")
-    where = machine(hardware) if hardware else NOT_RECORDED
-    return str(run.get(when, NOT_RECORDED)), str(run.get("commit", NOT_RECORDED)), where
+    given = json.dumps(made["parameters"]) if made["parameters"] else "its own"
+    return f"[](../_executed/{copy.name})", given, f"{made['seconds']:.0f}"

@@ -34,7 +34,6 @@ def copies(executed: Path) -> list[Path]:
 
 def stage(source: Path, executed: list[Path]) -> None:
     """Write all that Sphinx is to read into `source`, a folder that is not there yet."""
-    from headbook.chapters.chapter import module_of
     from headbook.claims.scorecard import current
     from headbook.publishing import heads  # with pandas, which is needed late
 
@@ -50,14 +49,12 @@ def stage(source: Path, executed: list[Path]) -> None:
     shutil.copyfile(paths.REPOSITORY / "LICENSE", source / "_static" / "LICENSE.txt")
     (source / "_executed").mkdir()
     (source / "_static" / "notebooks").mkdir()
-    verdicts: dict[str, Any] = {}
+    verdicts = current()
     for copy in executed:
         notebook = _dressed(nbformat.read(copy, as_version=4), copy.stem)
         page = source / "_executed" / copy.name
         _offer(notebook, source / "_static" / "notebooks" / copy.name)
-        if module_of(copy.stem) is None:
-            verdicts = verdicts or current()
-            _end(notebook, copy.stem, verdicts, source / "_static" / "results")
+        _end(notebook, copy.stem, verdicts, source / "_static" / "results")
         nbformat.write(notebook, page)
 
 
@@ -72,16 +69,9 @@ def _end(notebook: NotebookNode, name: str, verdicts: dict[str, Any], results: P
 
 
 def _offer(notebook: NotebookNode, download: Path) -> None:
-    """Write what a reader downloads: the executed page, its numbers without their references.
-
-    Of a page with a module in headbook.chapters it is the template, whose numbers are glued in.
-    """
+    """Write what a reader downloads: the executed page, its numbers without their references."""
     from headbook.book.numbers import plain  # with pandas, which building a book needs late
-    from headbook.chapters.chapter import module_of
 
-    if module_of(download.stem):
-        shutil.copyfile(paths.NOTEBOOKS / download.name, download)
-        return
     offered = deepcopy(notebook)
     for cell in offered.cells:
         if cell.cell_type == "markdown":

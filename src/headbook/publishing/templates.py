@@ -91,43 +91,9 @@ def check(template: Template, parameters: dict[str, object]) -> None:
         )
 
 
-def has_moved(template: Template) -> bool:
-    """Whether the notebook itself measures what it shows: no module of a chapter belongs to it."""
-    from headbook.chapters.chapter import module_of
-
-    return module_of(template.name) is None
-
-
-def of_profile(template: Template, profile: str) -> dict[str, object]:
-    """The page's parameters at a profile; none where it has no entry.
-
-    They stand in notebooks/profiles/<profile>.yml by the page's name; those of a page that has
-    moved in notebooks/parameters/<profile>.yml (smoke or publish) by its number.
-    """
-    number = template.name.partition("_")[0]
-    moved = {str(page).zfill(2): entry for page, entry in _entries(profile, "parameters").items()}
-    return moved.get(number) or _entries(profile).get(template.name, {})
-
-
-def as_yaml(template: Template, profile: str | None = None) -> str:
-    """The page's parameters, those of a profile in the place of its own, as papermill's -f reads
-    them; UserError for a profile without a file.
-
-    Only a profile with trained models is one that pages about such models can name.
-    """
-    parameters = dict(template.parameters)
-    if profile is not None:
-        entries = _entries(profile)
-        if not (entries or _entries(profile, "parameters")):
-            known = sorted({each.stem for each in paths.NOTEBOOKS.glob("p*/*.yml")})
-            raise UserError(f"no profile is called {profile!r}: give one of {', '.join(known)}")
-        if "profile" in parameters and "trained" in entries:
-            parameters["profile"] = profile
-        parameters |= of_profile(template, profile)
-    return yaml.safe_dump(parameters, sort_keys=False)
-
-
-def _entries(profile: str, kind: str = "profiles") -> dict[str | int, dict[str, object]]:
-    """What the file of a profile says, by page; nothing where there is no file."""
-    file = paths.NOTEBOOKS / kind / f"{profile}.yml"
-    return (yaml.safe_load(file.read_text("utf-8")) if file.exists() else {}) or {}
+def parameters_for(template: Template, purpose: str) -> dict[str, object]:
+    """The page's parameters in notebooks/parameters/<purpose>.yml (smoke or publish), by number."""
+    file = paths.NOTEBOOKS / "parameters" / f"{purpose}.yml"
+    entries = yaml.safe_load(file.read_text("utf-8")) if file.exists() else {}
+    named = {str(page).zfill(2): given for page, given in (entries or {}).items()}
+    return named.get(template.name.partition("_")[0], {})
