@@ -1,10 +1,13 @@
-"""`headbook corpora`: list, fetch and check corpora."""
+"""`headbook corpora`: list, fetch, check and pack corpora."""
+
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from headbook.one_line import one_line_errors
 
-corpora = typer.Typer(no_args_is_help=True, help="Lists, fetches and checks corpora.")
+corpora = typer.Typer(no_args_is_help=True, help="Lists, fetches, checks and packs corpora.")
 
 
 @corpora.command("list")
@@ -51,3 +54,19 @@ def corpora_check() -> None:
             typer.echo(f"{each.corpus:24} {each.state:22} {each.file}")
         if any(each.state is State.WRONG for each in found):
             raise typer.Exit(1)
+
+
+@corpora.command("pack")
+def corpora_pack(
+    folder: Path,
+    names: Annotated[list[str], typer.Argument(help="Models by name, see `headbook models`.")],
+) -> None:
+    """Copies what trainings of these models read, for a machine without network.
+
+    Run it again to copy missing or damaged files.
+    """
+    with one_line_errors():
+        from headbook.training.pack import pack
+
+        for line in pack(folder, names):
+            typer.echo(line)

@@ -7,18 +7,18 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from headbook.artefacts import catalogue
+from headbook.looking.on_the_way import OnTheWay
 from torch.nn.functional import cross_entropy
 
 import headbook as hb
-from headbook.artefacts import catalogue
-from headbook.artefacts.texts import Text
 from headbook.corpora.pairs import Pairs
 from headbook.corpora.readers import ParallelCorpus
 from headbook.corpora.report import Report
 from headbook.corpora.subwords import Subwords
 from headbook.looking.load import of_the_book
-from headbook.looking.on_the_way import OnTheWay
 from headbook.looking.ours import HIDDEN, OurEncoder, RunFolder
+from headbook.looking.text import Text
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.publishing.weights import publish_weights
 from headbook.runs.store import Store
