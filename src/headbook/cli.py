@@ -41,16 +41,6 @@ def _as_published(differing: list[str]) -> None:
         raise typer.Exit(1)
 
 
-def _alone(command: str) -> None:
-    """Only trainings are shared: elsewhere one process would wait for another for ever."""
-    from headbook.training.processes import started_by_torchrun
-
-    if started_by_torchrun():
-        raise UserError(
-            f"`headbook {command}` runs in one process; torchrun is for `headbook train`"
-        )
-
-
 def parameters(given: list[str] | None) -> dict[str, Any]:
     """`name=value` as parameters; a value that is no JSON is a text."""
     found = {}

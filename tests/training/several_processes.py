@@ -17,10 +17,10 @@ from typing import ClassVar
 
 import torch
 import typer
-from torch import Tensor
-
 from headbook.artefacts import model
 from headbook.artefacts.trained import train_missing
+from torch import Tensor
+
 from headbook.corpora.batches import EOS, Batch, EncodedPair
 from headbook.models.capture import Point
 from headbook.models.decoding import Search
