@@ -5,12 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
-from published import plant
-
 from headbook.artefacts.encoders import ENCODER
 from headbook.artefacts.language import LANGUAGE
 from headbook.artefacts.model import TRAINED
 from headbook.artefacts.texts import PARSES
+from published import plant
+
 from headbook.publishing import pages
 from headbook.publishing.notebooks import record_of
 from headbook.runs.canonical import plain

@@ -6,10 +6,10 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
+from headbook.chapters.chapter import find
 from nbformat.v4 import new_code_cell, new_notebook
 
 from headbook import paths
-from headbook.chapters.chapter import find
 from headbook.publishing import templates
 from headbook.types import UserError
 

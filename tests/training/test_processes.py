@@ -91,7 +91,7 @@ def both(
         folder, "train", "train:own-tokens", "train:addition-twice",
         "stage:unbroken", "stage:broken:1:3",
     )  # fmt: skip
-    assert done.stdout.count("seed 0: trained") == 1, done.stderr
+    assert done.stdout.count("tiny: trained") == 1, done.stderr
     return folder, done
 
 
