@@ -7,9 +7,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from headbook.chapters.chapter import chapters as chapters_of_the_book
 
 from headbook import paths
-from headbook.chapters.chapter import chapters as chapters_of_the_book
 
 pytestmark = pytest.mark.slow
 

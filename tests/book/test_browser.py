@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from headbook.chapters.chapter import module_of
+
 from headbook.publishing import contents
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -8,11 +8,11 @@ from pathlib import Path
 import nbformat
 import pytest
 from fontTools import ttLib
+from headbook.chapters.chapter import chapters, module_of
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from headbook import paths
-from headbook.chapters.chapter import chapters, module_of
 from headbook.publishing import book, contents
 from headbook.types import UserError
 
