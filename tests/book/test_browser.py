@@ -66,7 +66,7 @@ def chromium() -> Iterator[object]:
 @pytest.mark.parametrize("page", contents.pages())
 def test_a_reader_stumbles_over_nothing(page: str, chromium: object, html: Path) -> None:
     notebook = page.startswith(contents.EXECUTED)
-    seen = looking.look(chromium, html / f"{page}.html", html, page=notebook)
+    seen = looking.look(chromium, html / f"{page}.html", html, notebook=notebook)
     assert seen.complaints == {}
     most = SHEETS if notebook else math.inf
     assert 1 <= seen.sheets <= most
