@@ -10,7 +10,7 @@ from tokenizers import Regex, pre_tokenizers
 from torch import Tensor
 from tqdm import tqdm
 
-from headbook.heads.arcs import PieceRule, word_attention
+from headbook.heads.arcs import word_attention
 from headbook.looking.naming import first_kind, place, shape_of
 from headbook.looking.text import Text
 from headbook.models.capture import Capturable, Point, capture
@@ -218,7 +218,7 @@ def _between(sides: Sequence[tuple[_Side, _Side]]) -> Callable[[Tensor], Tensor]
             _padded([pair[at].pieces for pair in sides], weights.shape[2 + at]).to(weights.device)
             for at in (0, 1)
         )
-        return word_attention(weights[:, None], keys, None, PieceRule.SUM, queries)[:, 0]
+        return word_attention(weights[:, None], keys, queries)[:, 0]
 
     return keep
 

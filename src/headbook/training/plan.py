@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from headbook.models.transformer import Transformer
-from headbook.runs.timing import seconds
+from headbook.timing import seconds
 from headbook.training.models import Run, run
 from headbook.training.precision import Precision
 from headbook.types import UserError
