@@ -7,7 +7,6 @@ import torch
 
 from headbook.pruning.hard_concrete import (
     CONSTANTS,
-    SMALLEST,
     Constants,
     Decision,
     HardConcrete,
@@ -41,11 +40,6 @@ def assert_quoted(gate: HardConcrete, source: Source) -> None:
 @pytest.mark.parametrize("source", list(Source))
 def test_the_quoted_probabilities_are_reproduced(source: Source) -> None:
     assert_quoted(gates(*LOG_ALPHAS, source=source), source)
-
-
-def test_each_source_has_constants_of_its_own() -> None:
-    with pytest.raises(AssertionError):
-        assert_quoted(gates(*LOG_ALPHAS, source=Source.CODE), Source.FIGURE)
 
 
 def test_the_figures_constants_and_not_the_codes_give_what_the_figure_prints() -> None:
@@ -90,32 +84,11 @@ def test_a_sample_by_hand() -> None:
     assert at_e.tolist() == pytest.approx([1.2 / (1 + math.exp(-2)) - 0.1], abs=1e-6)
 
 
-def test_noise_is_drawn_from_the_open_interval() -> None:
-    ends = torch.tensor([SMALLEST, 1 - SMALLEST])
-    assert torch.isfinite(gates(0.0, 0.0).at(ends)).all()
-
-
 def test_gradients_flow_between_the_ends_and_stop_at_them() -> None:
     gate = gates(0.0, 3.0, -3.0)
     gate.at(torch.full((3,), 0.5)).sum().backward()
     inner, at_one, at_zero = gate.log_alpha.grad.tolist()
     assert inner == pytest.approx(1.2 * 0.25 / 0.33, rel=1e-5) and at_one == at_zero == 0
-
-
-def test_the_penalised_probability_grows_with_log_alpha() -> None:
-    gate = gates(-2.0, 0.0, 2.0)
-    gate.open_probability().sum().backward()
-    p = gate.open_probability().detach()
-    torch.testing.assert_close(gate.log_alpha.grad, p * (1 - p))
-
-
-def test_in_training_a_sample_and_else_the_decision() -> None:
-    torch.manual_seed(0)
-    gate = gates(*[0.3] * 64)
-    assert len(gate().unique()) > 10
-    assert gate.eval()().tolist() == [1.0] * 64
-    gate.decision = Decision.CLIPPED
-    assert gate().tolist() == pytest.approx([1.2 / (1 + math.exp(-0.3)) - 0.1] * 64)
 
 
 def test_likelier_is_the_sign_of_log_alpha() -> None:

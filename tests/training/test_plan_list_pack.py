@@ -18,7 +18,7 @@ from headbook.recipes import catalogue
 from headbook.released import catalogue as released
 from headbook.runs.canonical import plain
 from headbook.runs.store import Store
-from headbook.training import checkpoint, pack
+from headbook.training import checkpoint
 from headbook.training.config import TrainingConfig
 from headbook.training.listing import COLUMNS, lines, missing
 from headbook.training.models import EncoderRun, ModelRun, Size, corpus_of, run
@@ -234,19 +234,6 @@ def test_again_it_copies_what_is_missing_or_damaged(machine: Path, tmp_path: Pat
     damaged.write_bytes(whole[:-5])
     assert "1 of 3 files copied" in headbook("corpora", "pack", str(folder), "toy").stdout
     assert damaged.read_bytes() == whole and packed_files(folder).keys() == before.keys()
-
-
-def test_a_kill_while_copying_leaves_no_half_file(machine: Path, tmp_path: Path, monkeypatch):
-    def cut(source: Path, to: Path) -> None:
-        to.write_bytes(source.read_bytes()[:3])
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(pack.shutil, "copyfile", cut)
-        assert headbook("corpora", "pack", str(tmp_path / "pack"), "toy").exit_code != 0
-    assert "3 of 3 files copied" in headbook("corpora", "pack", str(tmp_path / "pack"),
-                                             "toy").stdout  # fmt: skip
-    assert not [name for name in packed_files(tmp_path / "pack") if name.endswith(".partial")]
 
 
 @pytest.mark.parametrize(

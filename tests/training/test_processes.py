@@ -18,9 +18,8 @@ import torch
 from forking import Program
 from safetensors import safe_open
 from small import write_corpus
-from torch import Tensor, nn
+from torch import Tensor
 
-from headbook.corpora.batches import epoch
 from headbook.training import processes
 
 pytestmark = pytest.mark.slow
@@ -110,17 +109,6 @@ def test_two_processes_train_as_one(one: Path, two: Path):
         )
 
 
-def test_both_processes_end_with_the_same_bits(two: Path):
-    first, second = (contents(two / f"train-weights-{rank}.safetensors")[0] for rank in (0, 1))
-    torch.testing.assert_close(first, second, rtol=0, atol=0)
-
-
-def test_a_batch_was_too_small_for_two_processes():
-    """Else an empty share would not have been tested."""
-    plan = epoch(SCRIPTED["pairs"](40, 1), 40, 0, 0)
-    assert min(map(len, plan)) == 1 and max(map(len, plan)) > 2
-
-
 @pytest.mark.parametrize("fault", ["own-tokens", "addition-twice"])
 def test_a_planted_fault_is_seen(one: Path, two: Path, fault: str):
     with pytest.raises(AssertionError):
@@ -182,22 +170,6 @@ def test_several_processes_refuse_a_regulariser_in_one_line(
         "train this model without torchrun"
     }
     assert not list((two / "regularised").iterdir())
-
-
-def test_one_process_shares_nothing_and_waits_for_nobody():
-    assert (processes.count(), processes.rank(), processes.is_first()) == (1, 0, True)
-    items, parameter = [1, 2, 3], nn.Parameter(torch.ones(2))
-    assert processes.mine(items) is items and processes.firsts("word") == "word"
-    assert processes.add([1.5, 2.0]) == [1.5, 2.0]
-    assert processes.add_gradients([parameter], torch.tensor(3.0)) == [3.0]
-    assert parameter.grad is None
-    with pytest.raises(RuntimeError, match="ours"), processes.collective():
-        raise RuntimeError("ours")
-
-
-def test_an_error_of_the_first_does_not_keep_the_others_waiting():
-    with pytest.raises(ValueError), processes.first_goes_first():
-        raise ValueError
 
 
 def clocked(monkeypatch: pytest.MonkeyPatch, clock: processes.Clock, *times: float) -> list[str]:

@@ -74,7 +74,7 @@ def test_killed_in_every_phase_it_ends_the_same(
         return stage_killed.run([str(store), str(corpus), place], tmp_path).returncode
 
     assert status(unbroken, "finish") == 0
-    phases = ("subwords", "training", "scoring", "renaming")
+    phases = ("subwords", "half-written", "training", "scoring", "renaming")
     assert [status(broken, phase) for phase in phases] == [KILLED] * len(phases)
     assert [path.suffix for path in (broken / "model").iterdir() if path.is_dir()] == [".partial"]
     assert status(broken, "finish") == 0

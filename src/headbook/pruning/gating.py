@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from headbook.models.capture import Capturable, Point
-from headbook.models.transformer import Transformer
 from headbook.pruning.hard_concrete import Constants, Decision, HardConcrete
 from headbook.types import HeadId, Kind, UserError
 
@@ -59,12 +58,6 @@ def decided_closed(model: Capturable) -> tuple[HeadId, ...]:
         for head, value in enumerate(gate.decided(Decision.LIKELIER).tolist())
         if value == 0
     )
-
-
-def freeze_decoder(model: Transformer) -> None:
-    """Leaves only source embeddings, encoder and its gates to train (section 6.2)."""
-    for part in (model.target, model.decoder, model.decoder_norm, model.logits):
-        part.requires_grad_(requires_grad=False)
 
 
 def parameter_groups(model: Capturable, gate_factor: float) -> list[dict[str, Any]]:
