@@ -8,7 +8,6 @@ import torch
 from headbook.pruning.hard_concrete import (
     CONSTANTS,
     Constants,
-    Decision,
     HardConcrete,
     Source,
 )
@@ -95,27 +94,19 @@ def test_likelier_is_the_sign_of_log_alpha() -> None:
     log_alphas = (-3.0, -1e-6, 0.0, 1e-6, 3.0)
     for source in Source:
         gate = gates(*log_alphas, source=source)
-        assert gate.decided(Decision.LIKELIER).tolist() == [0, 0, 0, 1, 1]
+        assert gate.decided().tolist() == [0, 0, 0, 1, 1]
         likelier = (gate.one_probability() > gate.closed_probability()).float()
         assert likelier[[0, 4]].tolist() == [0, 1]
 
 
-def test_clipped_is_the_code_and_0_or_1_only_far_out() -> None:
-    """Exactly 0 iff σ(log α) ≤ 1/12, that is log α ≤ -ln 11 = -2.3979; exactly 1 by symmetry."""
+def test_saturated_is_where_the_code_clips() -> None:
+    """At 0 iff σ(log α) ≤ 1/12, that is log α ≤ -ln 11 = -2.3979; at 1 by symmetry."""
     edge = math.log(11)
     gate = gates(-2.41, -edge - 1e-3, -edge + 1e-3, -2.38, 0.0, edge - 1e-3, edge + 1e-3)
-    clipped = gate.decided(Decision.CLIPPED)
-    assert (clipped == 0).tolist() == [True, True, False, False, False, False, False]
-    assert (clipped == 1).tolist() == [False] * 6 + [True]
-    assert clipped.tolist()[4] == pytest.approx(0.5)
     assert gate.saturated().tolist() == [1, 1, 0, 0, 0, 0, 1]
 
 
-@pytest.mark.parametrize("decision", list(Decision))
-def test_a_gate_that_is_no_number_is_said(decision: Decision) -> None:
-    gate = gates(0.0, math.nan, decision=decision).eval()
+def test_a_gate_that_is_no_number_is_said() -> None:
     with pytest.raises(UserError, match="a gate is NaN") as caught:
-        gate()
+        gates(0.0, math.nan).eval()()
     assert "\n" not in str(caught.value)
-    with pytest.raises(UserError, match="a gate is NaN"):
-        gate.saturated()

@@ -13,7 +13,7 @@ from headbook.models.gates import FixedGate, all_heads, close_heads
 from headbook.models.transformer import Transformer
 from headbook.pruning import surgery
 from headbook.pruning.gating import gate_heads, gates
-from headbook.pruning.hard_concrete import CONSTANTS, Decision, Source
+from headbook.pruning.hard_concrete import CONSTANTS, Source
 from headbook.pruning.surgery import take_out
 from headbook.types import HeadId, Kind, UserError
 
@@ -74,15 +74,13 @@ def test_a_gate_between_nought_and_one_is_multiplied_in(tiny: Build) -> None:
     assert all(block.heads == 3 for _, _, block in smaller.attentions())
 
 
-@pytest.mark.parametrize("decision", list(Decision))
-def test_learned_gates_are_taken_as_they_are_decided(tiny: Build, decision: Decision) -> None:
+def test_learned_gates_are_taken_as_they_are_decided(tiny: Build) -> None:
     model = tiny().double()
-    gate_heads(model, tuple(Kind), CONSTANTS[Source.CODE], 0, decision)
+    gate_heads(model, tuple(Kind), CONSTANTS[Source.CODE], 0)
     for _, _, gate in gates(model):
         gate.log_alpha.data = torch.tensor([-3.0, -1.0, 1.0, 3.0], dtype=torch.float64)
     smaller = assert_same(model.eval(), batch_of([3, 9], [7, 2]))
-    left = 2 if decision is Decision.LIKELIER else 3
-    assert all(block.heads == left for _, _, block in smaller.attentions())
+    assert all(block.heads == 2 for _, _, block in smaller.attentions())
     assert not list(gates(smaller)) and not smaller.training
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from headbook.models.capture import Capturable, Point
-from headbook.pruning.hard_concrete import Constants, Decision, HardConcrete
+from headbook.pruning.hard_concrete import Constants, HardConcrete
 from headbook.types import HeadId, Kind, UserError
 
 Block = tuple[Kind, int]
@@ -20,7 +20,6 @@ def gate_heads(
     kinds: Iterable[Kind],
     constants: Constants,
     seed: int,
-    decision: Decision = Decision.LIKELIER,
     start: float | None = None,
 ) -> None:
     """Puts a Hard Concrete gate on every head of these kinds of attention.
@@ -39,7 +38,7 @@ def gate_heads(
             drawn = torch.rand(block.heads, generator=noise) * 2 * limit - limit
             if start is not None:
                 drawn = torch.full_like(drawn, start)
-            gate = HardConcrete(drawn.to(some), constants, decision)
+            gate = HardConcrete(drawn.to(some), constants)
             block.gate = gate.train(block.training)
 
 
@@ -55,7 +54,7 @@ def decided_closed(model: Capturable) -> tuple[HeadId, ...]:
     return tuple(
         HeadId(kind, layer, head)
         for kind, layer, gate in gates(model)
-        for head, value in enumerate(gate.decided(Decision.LIKELIER).tolist())
+        for head, value in enumerate(gate.decided().tolist())
         if value == 0
     )
 
@@ -93,7 +92,7 @@ class HeadPenalty:
         learned: Sequence[HardConcrete] = [gate for _, _, gate in gates(model)]
         expected = sum(float(gate.open_probability().sum()) for gate in learned)
         saturated = torch.cat([gate.saturated() for gate in learned])
-        kept = sum(float(gate.decided(Decision.LIKELIER).sum()) for gate in learned)
+        kept = sum(float(gate.decided().sum()) for gate in learned)
         return {
             "expected_heads": expected,
             "kept_heads": kept,

@@ -47,12 +47,9 @@ class Addition(Protocol):
         """Its columns in a row of the learning curve."""
 
 
-@runtime_checkable
-class Observer(Protocol):
-    """Somebody who looks at a training and changes nothing of it, its random numbers least."""
-
-    def __call__(self, model: nn.Module, batch: Batch, update: int, loss: float) -> None:
-        """Before the step behind `update`: the model that had this loss on this batch, in nats."""
+Observer = Callable[[nn.Module, Batch, int, float], None]
+"""Sees, before the step behind an update, the model that had this loss (nats) on this batch; it
+changes nothing of the training, its random numbers least."""
 
 
 @dataclass
