@@ -3,8 +3,7 @@
 `python -m torch.distributed.run ... several_processes.py FOLDER WORK ...`: one piece of work after
 the other, each in its own folder under FOLDER. `train` and `train:FAULT` train a tiny model, with a
 fault planted; `stage:STORE` and `stage:STORE:RANK:UPDATE` ask the run store in FOLDER/STORE for a
-model, SIGKILL striking the process RANK in UPDATE; `regularised` is a training that they must
-refuse.
+model, SIGKILL striking the process RANK in UPDATE.
 """
 
 import os
@@ -29,8 +28,6 @@ from headbook.training import train as trainings
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
 from headbook.training.precision import Precision
-from headbook.training.regularising import Regulariser, Term, regularise
-from headbook.types import Kind
 
 sys.path.append(str(Path(__file__).parents[1]))  # it is run by its path
 from small import translation_run
@@ -91,18 +88,6 @@ def train(folder: Path, fault: str = "none") -> None:
     checkpoint.save_model(made.model, weights)
 
 
-def regularised(folder: Path) -> None:
-    """A penalty on what attention computes, which several processes are to refuse."""
-    processes.connect()
-    network = Transformer(TransformerConfig(20, 20, 1, 1, **SHAPE, dropout=0.0))
-    config = TrainingConfig(UPDATES, tokens=40, precision=Precision.FULL)
-    folder.mkdir(parents=True, exist_ok=True)
-    made = Trainer(network, config, pairs(40, 1), pairs(12, 2), folder)
-    regularise(made, Regulariser(Term.OUTPUTS, 1.0, (Kind.ENCODER,)))
-    with one_line_errors():
-        made.run()
-
-
 def strike(rank: int, update: int) -> None:
     """Puts SIGKILL in the way of one process."""
     step = Trainer._update
@@ -129,7 +114,6 @@ def stage(folder: Path, store: str, *killed: str) -> None:
 WORK = {
     "train": train,
     "stage": stage,
-    "regularised": regularised,
 }
 
 if __name__ == "__main__":

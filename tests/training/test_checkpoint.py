@@ -132,15 +132,6 @@ def test_a_transformer_is_loaded_without_being_told_its_shape(tmp_path: Path, op
         assert torch.equal(value, made.state_dict()[name])
 
 
-@pytest.mark.parametrize("note", [{}, {"config": {}}, {"config": {"width": 8, "norm": "middle"}}])
-def test_a_file_without_a_models_shape_is_said_in_one_line(tmp_path: Path, note: dict):
-    path = tmp_path / "model.safetensors"
-    checkpoint.write(path, transformer().state_dict(), note)
-    with pytest.raises(UserError, match="holds no model's shape; save it with") as caught:
-        checkpoint.load_transformer(path)
-    assert "\n" not in str(caught.value)
-
-
 def test_a_training_of_a_block_without_heads_goes_on(tmp_path: Path):
     """Its projections have no gradient, so Adam keeps nothing of them."""
     pairs = [([4, 5, EOS], [6, EOS])]

@@ -142,14 +142,14 @@ def results(store: Path) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def resumed(both: tuple, torchrun: Callable) -> subprocess.CompletedProcess[str]:
-    """The broken training goes on: the other process is killed, then it ends; a refusal follows."""
+    """The broken training goes on: the other process is killed, then it ends."""
     folder, done = both
     store = folder / "broken"
     assert_gone(done, store)
     assert 2 <= kept(store) <= 3
     assert_gone(torchrun(folder, "stage:broken:0:5"), store)
     assert 4 <= kept(store) <= 5
-    return torchrun(folder, "stage:broken", "regularised")
+    return torchrun(folder, "stage:broken")
 
 
 def test_a_killed_process_takes_the_other_along_and_nothing_is_lost(
@@ -158,18 +158,6 @@ def test_a_killed_process_takes_the_other_along_and_nothing_is_lost(
     """With dropout: all random states are in the checkpoint, so not a bit changes."""
     assert results(two / "broken") == results(two / "unbroken"), resumed.stderr
     assert not list((two / "broken" / "model").glob("*.partial"))
-
-
-def test_several_processes_refuse_a_regulariser_in_one_line(
-    resumed: subprocess.CompletedProcess[str], two: Path
-):
-    said = [line for line in resumed.stderr.splitlines() if line.startswith("headbook:")]
-    assert resumed.returncode != 0 and said, resumed.stderr
-    assert set(said) == {
-        "headbook: a penalty on what attention computes needs the whole batch in one process: "
-        "train this model without torchrun"
-    }
-    assert not list((two / "regularised").iterdir())
 
 
 def clocked(monkeypatch: pytest.MonkeyPatch, clock: processes.Clock, *times: float) -> list[str]:
