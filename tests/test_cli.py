@@ -25,7 +25,6 @@ target = "de"
 licence = "l"
 pairs = 2
 bytes = 3
-reader = "lines"
 mirror = [{{ part = "train.tsv", path = "toy/train.tsv", sha256 = "{digest}" }}]
 """
 

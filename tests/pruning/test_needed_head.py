@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from headbook.corpora.batches import EncodedPair, collate, in_order
-from headbook.corpora.controlled import TargetOrder, generate
+from headbook.corpora.controlled import generate
 from headbook.corpora.subwords import Subwords
 from headbook.heads.importance import Form, contributions
 from headbook.heads.relevance_rules import Variant, rules_of
@@ -30,7 +30,7 @@ CODE = CONSTANTS[Source.CODE]
 
 def trained_on_the_controlled_corpus(folder: Path) -> Trainer:
     """One layer: four heads of the encoder, four of cross-attention and a single decoder head."""
-    corpus = generate(TargetOrder.SOV, 300, 0)
+    corpus = generate(300, 0)
     source, target = (Subwords.train(side, 400) for side in (corpus.source, corpus.target))
     pairs = list(zip(source.encode(corpus.source), target.encode(corpus.target), strict=True))
     torch.manual_seed(0)
