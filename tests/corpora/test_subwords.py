@@ -54,16 +54,6 @@ def test_spans_are_the_visible_characters_in_order(text: str):
     assert all(start <= end for start, end in spans)
 
 
-def test_spans_by_hand(subwords: Subwords):
-    text = "  the  dog."
-    pieces = [text[start:end] for start, end in subwords.spans(text)]
-    assert "".join(pieces) == "thedog."
-    assert (
-        pieces == [piece.lstrip("▁") for piece in subwords.pieces(subwords.encode([text])[0])][:-1]
-    )
-    assert not any("." in piece and piece != "." for piece in pieces)
-
-
 def test_a_letter_of_two_characters_is_covered_once(subwords: Subwords):
     decomposed = unicodedata.normalize("NFD", "é ü")
     covered = [at for start, end in subwords.spans(decomposed) for at in range(start, end)]
@@ -78,19 +68,11 @@ def test_the_names_of_reserved_pieces_are_text(subwords: Subwords):
         assert subwords.decode(ids) == text
 
 
-def test_an_unknown_character_is_one_unknown_piece(subwords: Subwords):
+def test_an_unknown_character_is_one_piece_and_empty_text_its_end_alone(subwords: Subwords):
     (ids,) = subwords.encode(["a ☃ b"])
     assert ids.count(UNK) == 1
-
-
-def test_empty_text_is_its_end_alone(subwords: Subwords):
     assert subwords.encode(["", "  "]) == [[EOS], [EOS]]
-    assert subwords.spans("") == [] and subwords.decode([EOS]) == ""
-
-
-def test_decoding_leaves_out_padding_and_the_end(subwords: Subwords):
-    (ids,) = subwords.encode(["the dog"])
-    assert subwords.decode([*ids, PAD, PAD]) == "the dog"
+    assert subwords.spans("") == [] and subwords.decode([EOS, PAD]) == ""
 
 
 def test_no_piece_crosses_a_word_or_its_punctuation(subwords: Subwords):
@@ -100,13 +82,11 @@ def test_no_piece_crosses_a_word_or_its_punctuation(subwords: Subwords):
         assert len(inner) <= 1 or all(letter.isalnum() for letter in inner)
 
 
-def test_the_vocabulary_is_as_large_as_asked(subwords: Subwords):
-    """Or smaller, where the text has no more pairs to merge."""
-    assert [len(Subwords.train(CORPUS, size)) for size in (110, 150)] == [110, 150]
-    assert len(subwords) < 200
+def test_the_vocabulary_is_as_large_as_asked_or_the_text_has_no_more_to_merge(subwords: Subwords):
+    small, large = (Subwords.train(CORPUS, size) for size in (110, 150))
+    assert (len(small), len(large)) == (110, 150) and len(subwords) < 200
     assert subwords.pieces([PAD, EOS, UNK]) == ["<pad>", "</s>", "<unk>"]
-    longer = [len(Subwords.train(CORPUS, size).encode(CORPUS[:1])[0]) for size in (110, 200)]
-    assert longer[0] > longer[1]
+    assert len(small.encode(CORPUS[:1])[0]) > len(subwords.encode(CORPUS[:1])[0])
 
 
 TRAIN = """
@@ -136,7 +116,7 @@ def test_saved_and_loaded_it_is_the_same(subwords: Subwords, tmp_path: Path):
     assert loaded.spans(CORPUS[1]) == subwords.spans(CORPUS[1])
 
 
-@pytest.mark.parametrize("content", [None, "", "{}", '{"version": "1.0"', "\x00\x01"])
+@pytest.mark.parametrize("content", [None, "", '{"version": "1.0"'])
 def test_a_broken_file_is_said_in_one_line(tmp_path: Path, content: str | None):
     path = tmp_path / "source.json"
     if content is not None:
