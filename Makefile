@@ -1,11 +1,10 @@
 # make book   from a fresh clone to the HTML book, every notebook executed
 # make check  the units tested: trains next to nothing, executes no notebook
-# make test   the units, stages on tiny models, every notebook at profile smoke, a book of those with
+# make test   the units, trainings on tiny models, every notebook on next to nothing, a book of those with
 #             warnings as errors, and the browser on that book; nothing may be skipped
 # Every path is relative and every tool is called as a module: the clone's path may hold a space.
 
 PYTHON ?= python3
-PROFILE ?= published
 WORKERS ?= 2
 python = .venv/bin/python
 # a file of tests stays in one worker, so that its fixtures are made once; the slow ones come first
@@ -23,8 +22,8 @@ book: notebooks
 	@$(python) -m headbook book
 
 notebooks: .venv/.package
-	@echo "== executing the notebooks at profile $(PROFILE)"
-	@$(python) -m headbook run --profile $(PROFILE) --workers $(WORKERS)
+	@echo "== executing the notebooks"
+	@$(python) -m headbook run --workers $(WORKERS)
 
 check: .venv/.tests
 	@echo "== testing the units"

@@ -27,7 +27,7 @@ checked.install()  # before a test imports the package
 settings.register_profile("headbook", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("headbook")
 
-SLOW = {"artefacts", "chapters", "notebooks"}
+SLOW = {"artefacts", "notebooks"}
 """Folders of tests that train or measure models; elsewhere the mark stands at the test."""
 PAGES = {"executed", "executed_folder", "html"}
 """Fixtures that execute notebooks, and then build the book."""
@@ -116,7 +116,7 @@ def few_generated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def executed(isolated: None, of_the_run: Path) -> Callable:
-    """Gives the `Executed` of a notebook at profile `smoke`, failed or not.
+    """Gives the `Executed` of a notebook on next to nothing, failed or not.
 
     Whoever asks first executes it; another worker that asks meanwhile waits.
     """
@@ -130,7 +130,7 @@ def executed(isolated: None, of_the_run: Path) -> Callable:
         kept = folder / f"{name}.outcome.json"
         with FileLock(folder / f"{name}.lock"):
             if not kept.exists():
-                (done,) = notebooks.attempt(select([name]), "smoke", {}, destination=folder)
+                (done,) = notebooks.attempt(select([name]), {}, notebooks.SMOKE, destination=folder)
                 kept.write_text(json.dumps(asdict(done), default=str), "utf-8")
         found = json.loads(kept.read_text("utf-8"))
         found |= {"path": Path(found["path"]), "differing": tuple(found["differing"])}
@@ -142,8 +142,8 @@ def executed(isolated: None, of_the_run: Path) -> Callable:
 @pytest.fixture(scope="session")
 def executed_folder(executed: Callable) -> Path:
     """Where the executed copies of all notebooks lie."""
-    from headbook.publishing import notebooks
+    from headbook.publishing.templates import templates
 
     # backwards, as another worker may come from the front
-    names = [template.name for template in notebooks.templates()][::-1]
+    names = [template.name for template in templates()][::-1]
     return {executed(name).path.parent for name in names}.pop()

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from headbook.chapters import config as configs
+from headbook.chapters.profile import PROFILES
+from headbook.chapters.sixteen import _curves as pruning_curves
 
 from headbook.artefacts import pruning_orders
 from headbook.artefacts.importance import ImportanceRun
 from headbook.artefacts.masked import Masked, MaskedRun
 from headbook.artefacts.model import ModelRun, TrainedModel, corpus_of
-from headbook.chapters import config as configs
-from headbook.chapters.profile import PROFILES
-from headbook.chapters.sixteen import _curves as pruning_curves
 from headbook.heads.measure import RatioSums
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.store import Store

@@ -239,8 +239,9 @@ def book() -> None:
 def bench(
     rounds: Annotated[int, typer.Option(help="Interleaved rounds; the median is printed.")] = 5,
 ) -> None:
-    """Measures speed and memory, as ratios in one run."""
+    """Speed of training and of measuring, as ratios of one run."""
     with one_line_errors():
-        from headbook.bench import report
+        from headbook.bench import bench as measured
 
-        report(rounds=rounds)
+        table = measured(rounds)
+        typer.echo(table.to_string(index=False, float_format=lambda value: f"{value:,.2f}"))

@@ -9,11 +9,10 @@ import pytest
 from headbook import paths
 
 PACKAGE = paths.REPOSITORY / "src" / "headbook"
-HOME = "headbook.chapters"
 FLOORS = (
     ("machine", "paths", "types", "trees"),
     ("formats", "one_line", "tables"),
-    ("cells", "old_results", "tolerances"),
+    ("cells", "tolerances"),
     ("statistics",),
     ("corpora",),
     ("models",),
@@ -21,12 +20,11 @@ FLOORS = (
     ("released",),
     ("training", "pruning"),
     ("runs", "plots"),
-    ("results", "bench"),
+    ("results", "timing", "bench"),
     ("artefacts",),
     ("claims",),
     ("looking",),
     ("experiments",),
-    ("chapters",),
     ("planning", "workflow"),
     ("book",),
     ("publishing",),
@@ -98,41 +96,6 @@ def test_every_module_stands_on_a_floor_and_imports_point_downward() -> None:
     assert len(found) > 100 and not [line for lines in found for line in lines]
 
 
-def across(source: str, module: str) -> list[str]:
-    """The imports of a part's module from another part, or from another page."""
-    part = module.rpartition(".")[0]
-    inside = [name.split(".") for name in imported(source, module) if name.startswith(f"{HOME}.")]
-    parts = {path.name for path in (PACKAGE / "chapters").iterdir() if path.is_dir()}
-    return [
-        ".".join(name)
-        for name in inside
-        if name[2] in parts and (".".join(name[:3]) != part or not name[3].startswith("_"))
-    ]
-
-
-def test_pages_share_only_private_modules_of_their_part() -> None:
-    modules_of_parts = sorted((PACKAGE / "chapters").glob("*/*.py"))
-    assert len(modules_of_parts) > 30
-    assert not [
-        (path.name, *found)
-        for path in modules_of_parts
-        if (found := across(path.read_text("utf-8"), _name(path)))
-    ]
-
-
-@pytest.mark.parametrize(
-    ("source", "count"),
-    [
-        ("from headbook.chapters.sixteen._curves import curve", 1),
-        ("from headbook.chapters.seeing.alike_heads import compute", 1),
-        ("from headbook.chapters.seeing import alike_heads", 1),
-        ("from headbook.chapters.seeing import _merging\nfrom headbook.chapters import words", 0),
-    ],
-)
-def test_an_import_across_pages_or_parts_is_seen(source: str, count: int) -> None:
-    assert len(across(source, f"{HOME}.seeing.read_off_attention")) == count
-
-
 @pytest.mark.parametrize(
     ("module", "source"),
     [
@@ -156,7 +119,7 @@ def test_a_planted_import_is_seen(module: str, source: str) -> None:
     [
         ("headbook.models.attention", "from headbook.corpora.batches import Batch"),
         ("headbook.models.attention", "from .capture import Point"),
-        ("headbook.chapters.seeing._merging", "from headbook import paths\nimport pandas"),
+        ("headbook.looking.measure", "from headbook import paths\nimport pandas"),
     ],
 )
 def test_a_downward_import_is_allowed(module: str, source: str) -> None:

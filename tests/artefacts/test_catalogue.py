@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from headbook.chapters.config import Config
+from headbook.chapters.profile import PROFILES
 
 from headbook.artefacts import catalogue as catalogues
 from headbook.artefacts.catalogue import catalogue, name_of, recipe, run, select
 from headbook.artefacts.model import TRAINED
 from headbook.artefacts.recipe import Recipe, Sharing, Task
-from headbook.chapters.config import Config
-from headbook.chapters.profile import PROFILES
 from headbook.models.drop_head import DropHeadSchedule
 from headbook.runs.canonical import digest, plain
 from headbook.runs.store import Ingredients

@@ -151,11 +151,11 @@ def chromium(**options: object) -> Iterator[object]:
 
 
 def look(
-    browser: object, file: Path, root: Path, accessible: bool = True, moved: bool = False
+    browser: object, file: Path, root: Path, accessible: bool = True, notebook: bool = False
 ) -> Seen:
     """Load a page once and look at it: printed, wide, in the dark, narrow, and as Axe sees it.
 
-    Of a page that has `moved` to the form in which it measures itself, its figures' size and place.
+    Of a `notebook`, its figures' size and place.
     """
     seen, asked, errors = Seen(), [], []
     page = browser.pages[0] if browser.pages else browser.new_page()  # a new one takes a process
@@ -171,7 +171,7 @@ def look(
     try:
         page.goto(file.as_uri(), wait_until="load")
         seen.sheets = sheets(page)  # before folds and tabs are opened, as a reader prints it
-        if moved:
+        if notebook:
             seen.add("figures", page.evaluate(FIGURES, [HIGHEST, LATEST]))
         page.evaluate(OPENED)
         seen.add("stream output", page.evaluate(STREAMS))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from headbook.chapters.chapter import module_of
 from headbook.publishing import contents
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -17,7 +16,7 @@ pytestmark = [
     pytest.mark.slow,  # a browser is many processes
     pytest.mark.skipif(looking.executable() is None, reason="no Chromium: install it"),
 ]
-SHEETS = {True: 6, False: 16}
+SHEETS = 16
 """On paper; a page that measures itself has its code and every tab."""
 CLEAN = "<title>t</title><main class='bd-article'><h1>t</h1><p>text</p></main>"
 PICTURE = (
@@ -67,10 +66,9 @@ def chromium() -> Iterator[object]:
 @pytest.mark.parametrize("page", contents.pages())
 def test_a_reader_stumbles_over_nothing(page: str, chromium: object, html: Path) -> None:
     notebook = page.startswith(contents.EXECUTED)
-    old = module_of(page.removeprefix(contents.EXECUTED)) is not None
-    seen = looking.look(chromium, html / f"{page}.html", html, moved=notebook and not old)
+    seen = looking.look(chromium, html / f"{page}.html", html, notebook=notebook)
     assert seen.complaints == {}
-    most = SHEETS[old] if notebook else math.inf
+    most = SHEETS if notebook else math.inf
     assert 1 <= seen.sheets <= most
 
 

@@ -17,11 +17,11 @@ import numpy as np
 import pandas as pd
 import torch
 from claims.simulated import Row, World, labels, ledger, standing_in
+from headbook.chapters.measurements import Measurement
+from headbook.chapters.tables import claim_row, loaded_labels
 
 import headbook as hb
 from headbook import paths
-from headbook.chapters.measurements import Measurement
-from headbook.chapters.tables import claim_row, loaded_labels
 from headbook.corpora.batches import Batch, collate
 from headbook.heads.confidence import Confidence
 from headbook.heads.measure import HeadMeasure, RatioSums, best_head

@@ -17,16 +17,6 @@ import small
 import torch
 from claims.planted_heads import REPLICATES, measurement, ran, sums
 from claims.simulated import Row, World, labels, ledger, standing_in
-from scipy.stats import rankdata, spearmanr
-from sklearn.dummy import DummyRegressor
-from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import KFold, cross_val_predict
-
-import headbook as hb
-from headbook import cells, statistics
-from headbook.artefacts.language import LanguageModel, Setting
-from headbook.artefacts.specialising import Change
-from headbook.artefacts.texts import HELD_OUT
 from headbook.chapters.diversity import (
     _layer_claims,
     dropped_heads,
@@ -52,6 +42,16 @@ from headbook.chapters.sixteen import (
 )
 from headbook.chapters.sixteen._specialisation import Score
 from headbook.chapters.tables import claim_row, mean_claims
+from scipy.stats import rankdata, spearmanr
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold, cross_val_predict
+
+import headbook as hb
+from headbook import cells, statistics
+from headbook.artefacts.language import LanguageModel, Setting
+from headbook.artefacts.specialising import Change
+from headbook.artefacts.texts import HELD_OUT
 from headbook.experiments import regularising, watched
 from headbook.heads.diversity_grams import Grams
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW

@@ -16,11 +16,6 @@ import pandas as pd
 import pytest
 import torch
 from claims.planted_heads import PARALLEL, cell, claimed, ran
-from scipy.spatial.distance import jensenshannon
-from scipy.special import entr, expit, logit
-from scipy.stats import kendalltau
-
-import headbook as hb
 from headbook.chapters.seeing import (
     cooperating_heads,
     read_off_attention,
@@ -36,6 +31,11 @@ from headbook.chapters.seeing._probed import (
 )
 from headbook.chapters.seeing._together import pairs_of
 from headbook.chapters.your_own_model import _retrained, _tuning_claims
+from scipy.spatial.distance import jensenshannon
+from scipy.special import entr, expit, logit
+from scipy.stats import kendalltau
+
+import headbook as hb
 from headbook.corpora.batches import EOS, Batch
 from headbook.corpora.winobias import MALE, Case, Version
 from headbook.experiments import chooser, explained, shared_roles, sharing_maps, word_links

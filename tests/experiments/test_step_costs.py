@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from headbook.bench import rounds
+from headbook import timing
 from headbook.experiments.step_costs import (
     ALL,
     ENOUGH,
@@ -44,7 +44,7 @@ def test_a_step_is_the_loss_of_hidden_tokens_and_its_gradients():
 def test_times_are_of_whole_rounds(monkeypatch):
     """The first round warms up and is not in the table."""
     seen: list[int] = []
-    monkeypatch.setattr(rounds, "tqdm", lambda each, **_: (seen.append(one) or one for one in each))
+    monkeypatch.setattr(timing, "tqdm", lambda each, **_: (seen.append(one) or one for one in each))
     found = measured(EncoderCosts(2, (16,), 1, 16, 2, 30))
     assert seen == [0, 1, 2] and set(found["round"]) == {1, 2}
 

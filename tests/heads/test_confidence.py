@@ -5,15 +5,14 @@ import pytest
 import torch
 
 from headbook.heads.confidence import Confidence
-from headbook.heads.tokens import Counting, EosKeys, EosQueries
 from headbook.models.capture import Point
 from headbook.types import Kind
 
 LENGTHS = (1, 2, 9, 33, 129)
 
 
-def confidence(tape, batch, kind=Kind.ENCODER, **options):
-    measure = Confidence(kind, Counting(**options))
+def confidence(tape, batch, kind=Kind.ENCODER):
+    measure = Confidence(kind)
     measure.update(tape, batch)
     return measure.compute()
 
@@ -32,18 +31,6 @@ def test_known_heads(heads) -> None:
     # a uniform head of a sentence of n tokens has 1 / (n + 1) at each of them, EOS included
     uniform = sum(n / (n + 1) for n in LENGTHS) / sum(LENGTHS)
     assert torch.allclose(found, torch.tensor([1.0, uniform, 1.0, 0.0]).double())
-
-
-def test_eos_as_key_decides_about_a_head_parked_there(heads) -> None:
-    batch, tape = heads
-    assert confidence(tape, batch, eos_keys=EosKeys.COUNTED)[0, 3] == 1
-
-
-def test_eos_as_query_adds_its_row(heads) -> None:
-    batch, tape = heads
-    found = confidence(tape, batch, eos_queries=EosQueries.COUNTED)[0, 0]
-    # identity: EOS looks at itself, which is no key, and adds a 0 to each sentence
-    assert torch.allclose(found, torch.tensor(sum(LENGTHS) / (sum(LENGTHS) + 5)).double())
 
 
 @pytest.mark.parametrize("kind", list(Kind))

@@ -105,7 +105,7 @@ def test_maps_that_look_forward_are_not_taken_for_empty(monkeypatch):
     monkeypatch.setattr(  # the fault: a decoder's keys are those before the query
         diversity_maps, "counted_maps",
         lambda tape, given, kind: [
-            each.double() * counted_pairs(given, kind, diversity_maps.ALL_TOKENS)[:, None]
+            each.double() * counted_pairs(given, kind, boundary=True)[:, None]
             for each in tape[kind, diversity_maps.Point.WEIGHTS]
         ],
     )  # fmt: skip

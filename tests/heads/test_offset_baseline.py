@@ -1,19 +1,14 @@
 """The positional baseline of a relation, on arcs that stand where we put them."""
 
-import math
-
-import known_heads as planted
 import pytest
 import torch
 
 from headbook.corpora.batches import EOS, collate
-from headbook.heads.arcs import PieceRule
 from headbook.heads.bootstrap import half_of
 from headbook.heads.measure import Selection
-from headbook.heads.offset_baseline import OffsetShare, first_word_accuracy, offset_baseline
-from headbook.heads.syntactic import SyntacticAccuracy
+from headbook.heads.offset_baseline import OffsetShare, offset_baseline
 from headbook.syntax.alignment import AlignedTree
-from headbook.trees import RELATIONS, Direction, Tree
+from headbook.trees import RELATIONS
 
 
 def sentence(dependent: int, head: int, relation: str = "nsubj") -> AlignedTree:
@@ -26,8 +21,8 @@ def batch_of(count: int):
     return collate([([*range(3, 10), EOS], [3, EOS])] * count, list(range(count)))
 
 
-def share(trees, rule=PieceRule.SUM, reach=20) -> OffsetShare:
-    measure = OffsetShare(trees, rule, reach)
+def share(trees, reach=20) -> OffsetShare:
+    measure = OffsetShare(trees, reach)
     measure.update({}, batch_of(len(trees)))
     return measure
 
@@ -47,28 +42,6 @@ def test_histogram_sums_to_one_over_the_offsets() -> None:
     assert found[20 + 5, 0] == found[20 - 2, 0] == pytest.approx(1 / 3)
 
 
-def test_pieces_are_the_unit_where_they_are_the_heads_unit() -> None:
-    # words 0 and 2 stand two words but three pieces apart
-    best = offset_baseline(share([sentence(0, 2)], PieceRule.WHOLE).sums(), Selection.EVERYTHING)
-    assert best.offset[:2].tolist() == [-3, 3]
-
-
-def test_the_first_word_is_a_partner_at_every_offset() -> None:
-    """Subjects of "a b c": first of its verb in two sentences, once far off, second in a third."""
-    words = ((0, 1), (2, 3), (4, 5))
-    trees = [
-        Tree("a b c", words, heads, ("nsubj", "nsubj", "nsubj"))
-        for heads in ((1, -1, 0), (2, 2, -1), (-1, 2, 1))
-    ]
-    down, up = Direction.HEAD_TO_DEPENDENT, Direction.DEPENDENT_TO_HEAD
-    assert first_word_accuracy(trees[:1], "nsubj", down) == first_word_accuracy(
-        trees[:1], "nsubj", up
-    )
-    assert first_word_accuracy(trees, "nsubj", down) == pytest.approx(2 / 6)
-    assert first_word_accuracy(trees, "nsubj", up) == pytest.approx(1 / 6)
-    assert math.isnan(first_word_accuracy(trees, "amod", up))
-
-
 def test_arcs_beyond_reach_count_as_missed() -> None:
     best = offset_baseline(
         share([sentence(0, 5), sentence(0, 1)], reach=2).sums(), Selection.EVERYTHING
@@ -83,18 +56,3 @@ def test_baseline_is_chosen_on_one_half() -> None:
     assert best.offset[0] == -1 and best.chosen[0] == 1 and best.accuracy[0] == 0
     everything = offset_baseline(share(trees).sums(), Selection.EVERYTHING)
     assert 0.3 < everything.low[0] < everything.accuracy[0] < everything.high[0] < 0.9
-
-
-@pytest.mark.parametrize("rule", [PieceRule.WHOLE, PieceRule.ANY])
-def test_a_positional_head_reaches_exactly_the_share_of_its_offset(corpus, rule) -> None:
-    """Over pieces, the baseline is what a head with this offset scores."""
-    batch = corpus.batch(list(range(60)))
-    shares, reached = (
-        OffsetShare(corpus.trees, rule, reach=3),
-        SyntacticAccuracy(corpus.trees, rule),
-    )
-    shares.update({}, batch)
-    offsets = range(-3, 4)
-    heads = [planted.at_offset(batch, offset) for offset in offsets]
-    reached.update(planted.recording(heads), batch)
-    assert torch.equal(shares.compute(), reached.compute()[0])

@@ -5,9 +5,8 @@ import pytest
 import torch
 
 from headbook.heads.measure import Selection
-from headbook.heads.positional import EdgeQueries, Place, PositionalShare, at_place, best_offset
+from headbook.heads.positional import Place, PositionalShare, at_place, best_offset
 from headbook.heads.random_head import random_heads
-from headbook.heads.tokens import Counting, EosKeys, EosQueries
 from headbook.models.capture import Point
 from headbook.types import Kind
 
@@ -112,31 +111,6 @@ def test_heads_without_an_offset_have_none(ladder) -> None:
     # of n tokens, one at distance k from the first, among n - k that have such a neighbour
     assert torch.allclose(found[2, REACH], torch.tensor(8 / (4 * 33 + 4 * 129)).double())
     assert found[2].max() < 0.02
-
-
-def test_eos_as_key_is_a_place_to_point_at(ladder) -> None:
-    batch = ladder.batch([4, 5])  # two tokens and EOS
-    tape = planted.recording([planted.at_eos(batch)])
-    counted = Counting(eos_keys=EosKeys.COUNTED)
-    # the last token's EOS is at +1; both tokens have a neighbour there
-    assert share(tape, batch, 1) == 0 and share(tape, batch, 1, counting=counted) == 0.5
-    assert share(tape, batch, 2, counting=counted) == 1
-
-
-def test_eos_as_query_counts_when_asked(ladder) -> None:
-    batch = ladder.batch([4, 5])
-    back = planted.at_offset(batch, -1)
-    back[:, 2] = torch.tensor([1.0, 0.0, 0.0])  # EOS looks two back
-    counted = Counting(eos_queries=EosQueries.COUNTED)
-    tape = planted.recording([back])
-    assert share(tape, batch, -1) == 1 and share(tape, batch, -1, counting=counted) == 0.5
-    assert share(tape, batch, -2, counting=counted) == 1
-
-
-def test_edge_queries_cost_one_token_a_sentence(ladder) -> None:
-    batch = ladder.batch([8, 9])
-    tape = planted.recording([planted.at_offset(batch, -1)])
-    assert share(tape, batch, -1, edge_queries=EdgeQueries.COUNTED) == pytest.approx(8 / 9)
 
 
 @pytest.mark.parametrize("kind", list(Kind))

@@ -5,7 +5,6 @@ import copy
 import pytest
 import torch
 
-from headbook.heads.arcs import PieceRule
 from headbook.heads.confidence import Confidence
 from headbook.heads.offset_baseline import OffsetShare
 from headbook.heads.positional import PositionalShare
@@ -24,12 +23,9 @@ MEASURES = {
     "cross positional": lambda corpus, ranks: PositionalShare(Kind.CROSS),
     "rare": lambda corpus, ranks: RareShare(ranks),
     "rare by sentence": lambda corpus, ranks: RareShare(ranks, RareUnit.SENTENCE),
-    "cross rare": lambda corpus, ranks: RareShare(ranks, kind=Kind.CROSS),
     "asymmetry": lambda corpus, ranks: TokenAsymmetry(Point.WEIGHTS),
     "offsets": lambda corpus, ranks: OffsetShare(corpus.trees),
-} | {
-    f"syntactic {rule}": lambda corpus, ranks, rule=rule: SyntacticAccuracy(corpus.trees, rule)
-    for rule in PieceRule
+    "syntactic": lambda corpus, ranks: SyntacticAccuracy(corpus.trees),
 }
 
 

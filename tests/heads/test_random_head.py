@@ -3,7 +3,6 @@
 import known_heads as planted
 import torch
 
-from headbook.heads.arcs import PieceRule
 from headbook.heads.random_head import random_heads
 from headbook.heads.rare import RareChance, RareShare
 from headbook.heads.syntactic import SyntacticAccuracy
@@ -38,20 +37,6 @@ def test_scores_chance(corpus, ranks) -> None:
     rare.update(tape, batch)
     chance.update({}, batch)
     assert torch.allclose(rare.compute().mean((0, 1)), chance.compute()[0, 0], atol=0.02)
-
-
-def test_scores_chance_along_arcs(corpus) -> None:
-    batch = corpus.batch(list(range(60)))
-    # a word is one draw under this rule, so its chance is one over the words
-    syntactic = SyntacticAccuracy(corpus.trees, PieceRule.FIRST)
-    syntactic.update(random_heads(batch, Kind.ENCODER, heads=40), batch)
-    chance, arcs = torch.zeros(4).double(), torch.zeros(4).double()
-    for tree in corpus.trees:
-        for relation in tree.arcs[:, 0].tolist():
-            chance[relation] += 1 / (float(tree.pieces.max()) + 1)
-            arcs[relation] += 1
-    expected = (chance / arcs).repeat_interleave(2)
-    assert torch.allclose(syntactic.compute().mean((0, 1)), expected, atol=0.035)
 
 
 def test_is_far_from_a_planted_head(corpus) -> None:

@@ -7,7 +7,6 @@ from headbook.heads.positional import PositionalShare
 from headbook.heads.rare import RareShare
 from headbook.heads.recording import Shared, once
 from headbook.heads.syntactic import SyntacticAccuracy
-from headbook.heads.tokens import Counting, EosKeys
 from headbook.types import Kind
 
 
@@ -22,10 +21,9 @@ def test_a_shared_tape_makes_a_thing_once_and_a_plain_one_each_time() -> None:
 
 def test_measures_that_share_give_what_each_gives_alone(corpus, ranks, attention) -> None:
     def measures() -> list:
-        with_eos = Counting(eos_keys=EosKeys.COUNTED)
         return [
-            *(Confidence(Kind.ENCODER, counting) for counting in (Counting(), with_eos)),
-            *(PositionalShare(Kind.ENCODER, counting) for counting in (Counting(), with_eos)),
+            Confidence(Kind.ENCODER),
+            PositionalShare(Kind.ENCODER),
             *(RareShare(ranks, outside_top=top) for top in (0, 990)),
             SyntacticAccuracy(corpus.trees),
             Confidence(Kind.ENCODER, replicates=3),

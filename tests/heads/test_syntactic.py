@@ -4,16 +4,14 @@ import known_heads as planted
 import pytest
 import torch
 
-from headbook.heads.arcs import PieceRule
 from headbook.heads.syntactic import SyntacticAccuracy
-from headbook.heads.tokens import EosKeys
 from headbook.models.capture import Point
 from headbook.trees import RELATION_DIRECTIONS, RELATIONS, Direction
-from headbook.types import Kind, UserError
+from headbook.types import Kind
 
 
-def accuracy(trees, tape, batch, rule=PieceRule.SUM, **options) -> torch.Tensor:
-    measure = SyntacticAccuracy(trees, rule, **options)
+def accuracy(trees, tape, batch) -> torch.Tensor:
+    measure = SyntacticAccuracy(trees)
     measure.update(tape, batch)
     return measure.compute()
 
@@ -22,10 +20,9 @@ def partners(corpus, batch) -> dict:
     return planted.recording([planted.at_partner(batch, corpus.trees, at) for at in range(8)])
 
 
-@pytest.mark.parametrize("rule", list(PieceRule))
-def test_pointing_at_the_partner_is_exactly_right_and_nothing_else_is(ladder, rule) -> None:
+def test_pointing_at_the_partner_is_exactly_right_and_nothing_else_is(ladder) -> None:
     batch = ladder.batch(list(range(20)))
-    found = accuracy(ladder.trees, partners(ladder, batch), batch, rule)[0]
+    found = accuracy(ladder.trees, partners(ladder, batch), batch)[0]
     assert torch.equal(found, torch.eye(8).double())
 
 
@@ -39,35 +36,30 @@ def test_every_length(ladder, sentence) -> None:
     assert (found.diagonal()[counted] == 1).all()
 
 
-@pytest.mark.parametrize("rule", list(PieceRule))
-def test_a_transposed_head_is_found_out(ladder, rule) -> None:
+def test_a_transposed_head_is_found_out(ladder) -> None:
     batch = ladder.batch(list(range(8, 20)))
     turned = {
         address: [layer.mT for layer in layers]
         for address, layers in partners(ladder, batch).items()
     }
-    found = accuracy(ladder.trees, turned, batch, rule)[0]
+    found = accuracy(ladder.trees, turned, batch)[0]
     assert (found.diagonal() < 0.5).all()
 
 
-@pytest.mark.parametrize("rule", list(PieceRule))
-def test_heads_that_know_no_syntax_score_nothing(ladder, rule) -> None:
+def test_heads_that_know_no_syntax_score_nothing(ladder) -> None:
     batch = ladder.batch(list(range(8, 20)))
     heads = [planted.uniform(batch), planted.at_eos(batch), planted.at_offset(batch, 0)]
-    found = accuracy(ladder.trees, planted.recording(heads), batch, rule)[0]
+    found = accuracy(ladder.trees, planted.recording(heads), batch)[0]
     assert (found[1:] == 0).all()
-    # uniform under SUM looks most at the longest word, where there is one longest; otherwise ties
-    assert (found[0] == 0).all() if rule is not PieceRule.SUM else (found[0] < 0.5).all()
+    # a uniform head looks most at the longest word, where there is one longest; otherwise ties
+    assert (found[0] < 0.5).all()
 
 
 def test_eos_is_left_out_before_the_argmax(ladder) -> None:
     batch = ladder.batch(list(range(8, 20)))
     heads = [planted.at_partner(batch, ladder.trees, at) for at in range(8)]
     parked = planted.recording([0.4 * head + 0.6 * planted.at_eos(batch) for head in heads])
-    for rule in PieceRule:
-        assert (accuracy(ladder.trees, parked, batch, rule)[0].diagonal() == 1).all()
-        counted = accuracy(ladder.trees, parked, batch, rule, eos_keys=EosKeys.COUNTED)
-        assert (counted[0].diagonal() == 0).all()
+    assert (accuracy(ladder.trees, parked, batch)[0].diagonal() == 1).all()
 
 
 def test_weights_after_dropout_are_found_out(ladder) -> None:
@@ -80,27 +72,17 @@ def test_weights_after_dropout_are_found_out(ladder) -> None:
     assert accuracy(ladder.trees, dropped, batch)[0].diagonal().mean() < 0.95
 
 
-def _by_hand(weights, tree, rule):
+def _by_hand(weights, tree):
     """(column, hit) of every question of one sentence and head, in loops."""
     pieces, end = tree.pieces.tolist(), len(tree.pieces) - 1
     words = range(max(pieces) + 1)
     belong = {word: [at for at in range(end) if pieces[at] == word] for word in words}
-    if rule is PieceRule.FIRST:
-        belong = {word: at[:1] for word, at in belong.items()}
-    if rule is PieceRule.LAST:
-        belong = {word: at[-1:] for word, at in belong.items()}
     for relation, dependent, head in tree.arcs.tolist():
         for direction in Direction:
             query, partner = dependent, head
             if direction is Direction.HEAD_TO_DEPENDENT:
                 query, partner = head, dependent
             column = RELATION_DIRECTIONS.index((RELATIONS[relation], direction))
-            if rule is PieceRule.WHOLE and len(belong[query]) + len(belong[partner]) > 2:
-                continue
-            if rule in (PieceRule.WHOLE, PieceRule.ANY):
-                for at in belong[query]:
-                    yield column, pieces[int(weights[at, :end].argmax())] == partner
-                continue
             scores = [
                 sum(float(weights[i, j]) for i in belong[query] for j in belong[word])
                 for word in words
@@ -108,24 +90,18 @@ def _by_hand(weights, tree, rule):
             yield column, max(words, key=scores.__getitem__) == partner
 
 
-@pytest.mark.parametrize("rule", list(PieceRule))
-def test_agrees_with_loops(corpus, attention, rule) -> None:
+def test_agrees_with_loops(corpus, attention) -> None:
     batch = corpus.batch(list(range(60)))
     tape = attention(batch, layers=1, heads=1)
     hits, counted = torch.zeros(8).double(), torch.zeros(8).double()
     for row in range(60):
         weights = tape[Kind.ENCODER, Point.WEIGHTS][0][row, 0]
-        for column, hit in _by_hand(weights, corpus.trees[row], rule):
+        for column, hit in _by_hand(weights, corpus.trees[row]):
             hits[column] += hit
             counted[column] += 1
-    found = accuracy(corpus.trees, tape, batch, rule)[0, 0]
+    found = accuracy(corpus.trees, tape, batch)[0, 0]
     assert counted.min() > 0 and torch.equal(found, hits / counted)
     assert 0.02 < found.mean() < 0.6
-
-
-def test_only_the_encoder_has_parses() -> None:
-    with pytest.raises(UserError, match="cross"):
-        SyntacticAccuracy([], kind=Kind.CROSS)
 
 
 def test_a_perfect_column_and_an_absent_one_are_told_apart(ladder) -> None:

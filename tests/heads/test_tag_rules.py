@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from headbook.corpora.batches import EOS, Batch, collate, in_order
-from headbook.heads.arcs import NO_WORD, PieceRule
+from headbook.heads.arcs import NO_WORD
 from headbook.heads.bootstrap import half_of
 from headbook.heads.measure import Selection
 from headbook.heads.offset_baseline import OffsetShare
@@ -51,12 +51,12 @@ NEAR = tree("she reads old books", "PRON VERB ADJ NOUN", NEAR_ARCS)
 FAR = tree("give the dog books", "VERB DET NOUN NOUN", [("iobj", 2, 0), ("dobj", 3, 0)])
 
 
-def measured(trees: Sequence[Tree], rule=PieceRule.SUM) -> TagRuleShare:
+def measured(trees: Sequence[Tree]) -> TagRuleShare:
     """The shares on these trees, every word cut into two pieces."""
     pieces = [[half for start, end in each.words for half in ((start, start + 1), (start + 1, end))]
               for each in trees]  # fmt: skip
     aligned = [align_all(each, [*spans, None]) for each, spans in zip(trees, pieces, strict=True)]
-    measure = TagRuleShare(aligned, rule)
+    measure = TagRuleShare(aligned)
     for batch in batches([len(spans) for spans in pieces]):
         measure.update({}, batch)
     return measure
@@ -79,13 +79,6 @@ def test_best_rules_have_names() -> None:
     assert best.accuracy[OBJECT_OF] == pytest.approx(2 / 3) and best.accuracy[VERB_OF] == 1
     assert best.names[OBJECT_OF] == "next NOUN" and best.names[VERB_OF] == "previous VERB"
     assert best.names[-1] == "" and best.accuracy[-1].isnan()
-
-
-@pytest.mark.parametrize("rule", list(PieceRule))
-def test_rules_read_words_whatever_the_piece_rule(rule) -> None:
-    found = measured([NEAR, FAR], rule).compute()[NEXT_NOUN, OBJECT_OF]
-    # words of two pieces are not asked under this rule
-    assert found.isnan() if rule is PieceRule.WHOLE else found == 0.5
 
 
 def test_a_word_is_no_answer_to_itself() -> None:

@@ -5,10 +5,6 @@ import torch
 from headbook.corpora.batches import EOS, Batch, collate
 from headbook.heads.tokens import (
     NOWHERE,
-    REAL_TOKENS,
-    Counting,
-    EosKeys,
-    EosQueries,
     counted_keys,
     counted_pairs,
     counted_queries,
@@ -18,7 +14,6 @@ from headbook.heads.tokens import (
 )
 from headbook.types import Kind
 
-EVERYTHING = Counting(EosKeys.COUNTED, EosQueries.COUNTED)
 BATCH = collate([([5, 6, EOS], [7, EOS]), ([5, EOS], [7, 8, 9, EOS])], [0, 1])
 
 
@@ -28,26 +23,26 @@ def rows(mask: torch.Tensor) -> list[list[int]]:
 
 def test_encoder_leaves_out_eos_and_padding() -> None:
     for counted in (counted_keys, counted_queries):
-        assert rows(counted(BATCH, Kind.ENCODER, Counting())) == [[1, 1, 0], [1, 0, 0]]
-        assert rows(counted(BATCH, Kind.ENCODER, EVERYTHING)) == [[1, 1, 1], [1, 1, 0]]
+        assert rows(counted(BATCH, Kind.ENCODER)) == [[1, 1, 0], [1, 0, 0]]
+        assert rows(counted(BATCH, Kind.ENCODER, boundary=True)) == [[1, 1, 1], [1, 1, 0]]
 
 
 def test_decoder_leaves_out_the_start_token() -> None:
     for counted in (counted_keys, counted_queries):
-        assert rows(counted(BATCH, Kind.DECODER, Counting())) == [[0, 1, 0, 0], [0, 1, 1, 1]]
-        assert rows(counted(BATCH, Kind.DECODER, EVERYTHING)) == [[1, 1, 0, 0], [1, 1, 1, 1]]
+        assert rows(counted(BATCH, Kind.DECODER)) == [[0, 1, 0, 0], [0, 1, 1, 1]]
+        assert rows(counted(BATCH, Kind.DECODER, boundary=True)) == [[1, 1, 0, 0], [1, 1, 1, 1]]
 
 
 def test_cross_leaves_out_source_eos_and_the_query_that_predicts_eos() -> None:
-    assert rows(counted_keys(BATCH, Kind.CROSS, Counting())) == [[1, 1, 0], [1, 0, 0]]
-    assert rows(counted_queries(BATCH, Kind.CROSS, Counting())) == [[1, 0, 0, 0], [1, 1, 1, 0]]
-    assert rows(counted_queries(BATCH, Kind.CROSS, EVERYTHING)) == [[1, 1, 0, 0], [1, 1, 1, 1]]
+    assert rows(counted_keys(BATCH, Kind.CROSS)) == [[1, 1, 0], [1, 0, 0]]
+    assert rows(counted_queries(BATCH, Kind.CROSS)) == [[1, 0, 0, 0], [1, 1, 1, 0]]
+    assert rows(counted_queries(BATCH, Kind.CROSS, boundary=True)) == [[1, 1, 0, 0], [1, 1, 1, 1]]
 
 
 def test_decoder_queries_see_no_later_key() -> None:
-    pairs = counted_pairs(BATCH, Kind.DECODER, Counting())[1]
+    pairs = counted_pairs(BATCH, Kind.DECODER)[1]
     assert rows(pairs) == [[0, 0, 0, 0], [0, 1, 0, 0], [0, 1, 1, 0], [0, 1, 1, 1]]
-    assert counted_pairs(BATCH, Kind.CROSS, Counting()).shape == (2, 4, 3)
+    assert counted_pairs(BATCH, Kind.CROSS).shape == (2, 4, 3)
 
 
 def as_heads(rows: list[list[float]]) -> torch.Tensor:
@@ -96,8 +91,8 @@ def test_special_tokens_of_other_models_count_neither_as_key_nor_as_query() -> N
         source_special=special,
     )
     for counted in (counted_keys, counted_queries):
-        assert torch.equal(counted(batch, Kind.ENCODER, REAL_TOKENS), real & ~special)
-    assert torch.equal(counted_keys(batch, Kind.ENCODER, Counting(EosKeys.COUNTED)), real)
+        assert torch.equal(counted(batch, Kind.ENCODER), real & ~special)
+    assert torch.equal(counted_keys(batch, Kind.ENCODER, boundary=True), real)
     moved = batch.to("cpu")
     assert torch.equal(moved.source_mask, real) and moved.target_real is None
 

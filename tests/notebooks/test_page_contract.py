@@ -10,10 +10,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from page_contract import MEASURED, digits, of_every, of_page, style, words
 
 from headbook import paths
-from headbook.chapters.chapter import module_of
 
-MOVED = [path for path in sorted(paths.NOTEBOOKS.glob("*.ipynb")) if not module_of(path.stem)]
-"""Pages without a module of their own in headbook.chapters."""
+PAGES = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
 
 TITLE = """\
 # 13 Do heads follow syntax?
@@ -42,10 +40,9 @@ def made() -> NotebookNode:
     return new_notebook(cells=cells)
 
 
-def test_moved_pages_keep_the_contract() -> None:
-    for path in MOVED:
-        said = [*of_page(nbformat.read(path, as_version=4)), *style(path)]
-        assert (path.name, said) == (path.name, [])
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_a_page_keeps_the_contract(path: Path) -> None:
+    assert [*of_page(nbformat.read(path, as_version=4)), *style(path)] == []
 
 
 def test_a_page_as_it_should_be_has_no_complaint(tmp_path: Path) -> None:

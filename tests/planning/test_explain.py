@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from headbook.artefacts.model import corpus_of, ingredients
 from headbook.chapters import config as configs
 from headbook.chapters.config import Config
+
+from headbook.artefacts.model import corpus_of, ingredients
 from headbook.planning.explain import lines
 from headbook.runs.store import Store
 

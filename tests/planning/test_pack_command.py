@@ -10,6 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import spacy
+from headbook.chapters import config
+from headbook.chapters.profile import PROFILES, Profile
 from spacy.language import Language
 from spacy.tokens import Doc
 from typer.testing import CliRunner, Result
@@ -18,8 +20,6 @@ from headbook import paths
 from headbook.artefacts import texts
 from headbook.artefacts.model import ModelRun, Size, corpus_of, trained
 from headbook.artefacts.texts import AUTO, HELD_OUT, held_out, treebank
-from headbook.chapters import config
-from headbook.chapters.profile import PROFILES, Profile
 from headbook.cli import app
 from headbook.corpora.readers import load
 from headbook.corpora.subwords import Subwords

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from headbook.chapters.config import Config
 from torch.nn import functional
 
 from headbook import old_results
@@ -14,7 +15,6 @@ from headbook.artefacts import catalogue, costs
 from headbook.artefacts.costs import SENTENCE, Device
 from headbook.artefacts.language import LanguageRun, SharingRun, given, initial, light
 from headbook.artefacts.model import TRAINED, ModelRun, Size
-from headbook.chapters.config import Config
 from headbook.corpora.batches import EOS, UNK, collate
 from headbook.models.transformer import Transformer
 from headbook.planning import plan

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from headbook.chapters import config
+from headbook.chapters.profile import PROFILES, Profile
 from small import backwards, write_pairs
 from typer.testing import CliRunner, Result
 
 from headbook.artefacts.language import LanguageRun
 from headbook.artefacts.model import ModelRun, Size
-from headbook.chapters import config
-from headbook.chapters.profile import PROFILES, Profile
 from headbook.cli import app
 from headbook.models.decoding import Search
 from headbook.runs.store import Store

@@ -64,16 +64,6 @@ def test_a_square_has_the_place_of_its_pair_among_the_numbers() -> None:
     assert encoded["moments"][0] == "update 0" and len(encoded["moments"]) == 4
 
 
-def test_one_frame_can_stand_alone() -> None:
-    moving = film([made(), made("other")], "what <it> shows")
-    still = moving.still(0)._repr_html_()
-    assert "<script" not in still and "what &lt;it&gt; shows" in still and "update 0" in still
-    run, squares = moving.runs[0], cells(still)
-    assert float(squares[0, 0, 1].get("fill-opacity")) == pytest.approx(
-        abs(run.values[0, 0, 0, 1]) / 0.5, abs=0.006
-    )
-
-
 def test_names_are_escaped_and_nothing_is_asked_of_another_host() -> None:
     html = film([made("</script><b>")], "alt", "q")._repr_html_()
     assert "<b>" not in html and "http" not in html and "__" not in html

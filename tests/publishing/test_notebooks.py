@@ -8,7 +8,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from headbook import paths, tables
-from headbook.publishing import notebooks, results
+from headbook.publishing import notebooks, templates
 from headbook.types import UserError
 
 pytestmark = pytest.mark.slow
@@ -17,9 +17,9 @@ STEADY = "print(size)\nobject()"
 
 
 def write(folder: Path, name: str, code: str) -> Path:
-    """A template with the parameters `profile` and `size` and one more cell."""
+    """A template with the parameters `model` and `size` and one more cell."""
     parameters = new_code_cell(
-        'profile = "quick"\nsize = 3', metadata={"tags": ["parameters"]}, id="parameters"
+        'model = "a"\nsize = 3', metadata={"tags": ["parameters"]}, id="parameters"
     )
     cells = [new_markdown_cell("# Title", id="title"), parameters, new_code_cell(code, id="call")]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -41,16 +41,16 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
 def test_a_run_passes_the_parameters_and_a_rerun_changes_no_byte(
     folders: tuple[Path, Path],
 ) -> None:
-    templates, executed = folders
-    write(templates, "10_steady", STEADY)
-    (first,) = notebooks.execute(None, "smoke", {"size": 4})
+    source, executed = folders
+    write(source, "10_steady", STEADY)
+    (first,) = notebooks.execute(None, {"size": 4})
     assert first.path == executed / "10_steady.ipynb"
     before = first.path.read_bytes()
     assert nbformat.reads(before.decode(), 4).cells[-1].outputs[0].text == "4\n"
-    notebooks.execute(["10"], "smoke", {"size": 4})
+    notebooks.execute(["10"], {"size": 4})
     assert first.path.read_bytes() == before
     assert first.processor > 0 and 0.01 < first.peak < 3
-    assert json.loads(notebooks.record_of(first.path).read_text())["profile"] == "smoke"
+    assert json.loads(notebooks.record_of(first.path).read_text())["parameters"] == {"size": 4}
     assert sorted(path.name for path in executed.iterdir()) == [
         "10_steady.ipynb",
         "10_steady.run.json",
@@ -60,13 +60,13 @@ def test_a_run_passes_the_parameters_and_a_rerun_changes_no_byte(
 def test_a_failing_notebook_fails_the_run_and_keeps_the_previous_copy(
     folders: tuple[Path, Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    templates, executed = folders
-    write(templates, "10_faulty", "raise ValueError('first\\nlast of it')")
-    write(templates, "11_steady", STEADY)
+    source, executed = folders
+    write(source, "10_faulty", "raise ValueError('first\\nlast of it')")
+    write(source, "11_steady", STEADY)
     executed.mkdir()
     (executed / "10_faulty.ipynb").write_text("previous")
     with pytest.raises(UserError, match=r"^1 of 2 notebooks failed.*10_faulty\.failed\.ipynb$"):
-        notebooks.execute(None, "smoke", {})
+        notebooks.execute(None, {})
     said = capfd.readouterr().err
     assert "10_faulty: cell 4 failed: ValueError: last of it" in said
     assert "Traceback" not in said
@@ -77,27 +77,27 @@ def test_a_failing_notebook_fails_the_run_and_keeps_the_previous_copy(
 
 
 def test_a_kernel_that_dies_is_a_failure_in_one_line(folders: tuple[Path, Path]) -> None:
-    templates, executed = folders
-    write(templates, "10_dies", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
-    (outcome,) = notebooks.attempt(notebooks.templates(), "smoke", {})
+    source, executed = folders
+    write(source, "10_dies", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
+    (outcome,) = notebooks.attempt(templates.templates(), {})
     assert outcome.failure is not None
     assert "\n" not in outcome.failure
     assert not (executed / "10_dies.ipynb").exists()
 
 
 def test_one_thread_a_process_when_two_run_and_no_name_is_left(folders: tuple[Path, Path]) -> None:
-    templates, _ = folders
+    source, _ = folders
     code = "import torch\nprint(torch.get_num_threads(), [n for n in dir() if n == 'os'])"
-    write(templates, "10_threads", code)
-    write(templates, "11_threads", code)
-    for done in notebooks.execute(None, "smoke", {}):
+    write(source, "10_threads", code)
+    write(source, "11_threads", code)
+    for done in notebooks.execute(None, {}):
         assert nbformat.read(done.path, 4).cells[-1].outputs[0].text == "1 []\n"
 
 
 @pytest.mark.parametrize(
     ("names", "given", "message"),
     [
-        (None, {"sise": 4}, r"10_steady has no parameter 'sise': it knows profile, size"),
+        (None, {"sise": 4}, r"10_steady has no parameter 'sise': it knows model, size"),
         (["10_stedy"], {}, r"no notebook is called '10_stedy': try 10_steady"),
     ],
 )
@@ -106,7 +106,7 @@ def test_a_stranger_is_refused_before_anything_runs(
 ) -> None:
     write(folders[0], "10_steady", STEADY)
     with pytest.raises(UserError, match=message):
-        notebooks.execute(names, "smoke", given)
+        notebooks.execute(names, given)
     assert not folders[1].exists()
 
 
@@ -114,7 +114,7 @@ def done(name: str, compared: int = 0, *differing: str, peak: float = 0.5) -> no
     return notebooks.Executed(
         name,
         Path(),
-        "p",
+        {},
         1.0,
         None,
         compared,
@@ -144,45 +144,44 @@ hb.publish(frame, "13/best")
 """
 
 
-def moved(folder: Path) -> None:
-    """A page that measures in its notebook, and has no module."""
+def measuring(folder: Path) -> None:
+    """A page that measures a value and publishes it."""
     declared = 'model = "a"\nsentences = 40\nvalue = 0.5'
     parameters = new_code_cell(declared, metadata={"tags": ["parameters"]}, id="parameters")
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     cells = [parameters, new_code_cell(MEASURES, id="measure")]
     page = new_notebook(cells=cells, metadata={"kernelspec": kernel})
-    nbformat.write(page, folder / "13_moved.ipynb")
+    nbformat.write(page, folder / "13_page.ipynb")
     (folder / "parameters").mkdir()
     (folder / "parameters" / "publish.yml").write_text("13: {sentences: 80}\n")
     (folder / "parameters" / "smoke.yml").write_text("13: {sentences: 4}\n")
 
 
-def test_a_page_without_a_module_is_published_by_its_notebook_and_compared_after(
+def test_a_page_is_published_by_its_notebook_and_compared_after(
     folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Published at 40 and 80 sentences, run at these, then with a value raised by a point."""
-    templates, _ = folders
-    moved(templates)
+    folder, _ = folders
+    measuring(folder)
     kernel = "from headbook import paths; from pathlib import Path; "
     kernel += f"paths.RESULTS = Path({str(tmp_path / 'results')!r})"
-    page = nbformat.read(templates / "13_moved.ipynb", as_version=4)
+    page = nbformat.read(folder / "13_page.ipynb", as_version=4)
     page.cells[1].source = kernel + page.cells[1].source
-    nbformat.write(page, templates / "13_moved.ipynb")
+    nbformat.write(page, folder / "13_page.ipynb")
     monkeypatch.setattr(paths, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
     with pytest.raises(UserError, match="no parameter 'valeu'"):
-        list(results.published(results.chosen(["13"], None, "valeu"), None, None, {"valeu": 1}))
+        list(notebooks.publish(["13"], {"valeu": 1}))
     for given in ({}, {"sentences": 40}):
-        pages = results.chosen(["13"], None, "sentences" if given else None)
-        assert list(results.published(pages, None, None, given)) == [tmp_path / "results" / "13"]
+        assert list(notebooks.publish(["13"], given)) == [tmp_path / "results" / "13"]
     assert tables.cells(13, "best")["sentences"].tolist() == ["80", "40"]
     made = tables.entries(13)["best"]["made"]
     assert [each["parameters"]["sentences"] for each in made] == [80, 40]
-    (equal,) = notebooks.execute(["13"], "published", {})
+    (equal,) = notebooks.execute(["13"], {})
     assert (equal.compared, equal.rows, equal.differing) == (2, 1, ())
-    (other,) = notebooks.execute(["13"], "smoke", {})
+    (other,) = notebooks.execute(["13"], {}, notebooks.SMOKE)
     assert (other.compared, other.rows) == (0, 0)
-    (wrong,) = notebooks.execute(["13"], "published", {"value": 0.51})
+    (wrong,) = notebooks.execute(["13"], {"value": 0.51})
     (line,) = notebooks.differences([wrong])
     assert line == "13/best, a; 40: value is 0.51 now, 0.5 published"
     assert notebooks.differences_of([wrong.path]) == [line]

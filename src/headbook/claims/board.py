@@ -95,23 +95,21 @@ addEventListener('hashchange',go);go()})();
 def page(ledger: Ledger, results: Sequence[Result], pages: str) -> str:
     """The whole page in MyST Markdown; `pages` is where the pages are, from this one.
 
-    Each claim is shown at the largest profile at which it was measured; `results` hold every claim
-    at the same profiles, the largest first.
+    `results` hold every claim once, in the order of the ledger.
     """
-    by_claim = _by_claim(ledger, results)
-    shown = {name: _largest(each) for name, each in by_claim.items()}
     works = [work for work in ledger.works if work != OWN]
     own = [work for work in ledger.works if work == OWN]
     parts = [
         f"<style>{STYLE}</style>",
         '<div class="board"><p>Each mark is a claim, and a link to its line.</p>',
-        *_figure(ledger, shown.values(), works, own),
+        *_figure(ledger, results, works, own),
         _filters(ledger),
         *(
             part
             for work in (*works, *own)
-            for part in _section(ledger.works[work], [by_claim[claim.id] for claim in ledger.claims
-                                 if claim.work == work], pages)
+            for part in _section(
+                ledger.works[work], [each for each in results if each.claim.work == work], pages
+            )
         ),
         "</div>",
         f"<script>{SCRIPT}</script>",
@@ -120,9 +118,9 @@ def page(ledger: Ledger, results: Sequence[Result], pages: str) -> str:
     return f"# Scorecard\n\n```{{raw}} html\n{html}\n```\n"
 
 
-def strip(ledger: Ledger, results: Sequence[Result], scorecard: str) -> str:
+def strip(results: Iterable[Result], scorecard: str) -> str:
     """The works' claims as HTML: a row per verdict, each mark a link to its line on `scorecard`."""
-    shown = works_claims(ledger, results)
+    shown = works_claims(results)
     found = Counter(map(mark_of, shown))
     rows = (
         f'<div class="row"><span>{found[mark]} {mark}</span>'
@@ -134,17 +132,9 @@ def strip(ledger: Ledger, results: Sequence[Result], scorecard: str) -> str:
     return "\n".join([f"<style>{STYLE}</style>", '<div class="board strip">', *rows, "</div>"])
 
 
-def works_claims(ledger: Ledger, results: Sequence[Result]) -> list[Result]:
-    """Every claim of a work other than this book, at the largest profile it was measured at."""
-    largest = map(_largest, _by_claim(ledger, results).values())
-    return [result for result in largest if result.claim.work != OWN]
-
-
-def _by_claim(ledger: Ledger, results: Sequence[Result]) -> dict[str, list[Result]]:
-    found: dict[str, list[Result]] = {claim.id: [] for claim in ledger.claims}
-    for result in results:
-        found[result.claim.id].append(result)
-    return found
+def works_claims(results: Iterable[Result]) -> list[Result]:
+    """Every claim of a work other than this book."""
+    return [result for result in results if result.claim.work != OWN]
 
 
 HOW = """\
@@ -160,12 +150,6 @@ model are no replicates (p-values adjusted after Holm)."""
 def mark_of(result: Result) -> str:
     """The verdict, or that the claim is not counted."""
     return UNCOUNTED if result.uncounted else result.verdict.value
-
-
-def _largest(results: Sequence[Result]) -> Result:
-    """The first with a model that counts, else with any; the profiles are in the order of size."""
-    run = [result for result in results if result.verdict is not Verdict.NOT_RUN]
-    return (run or [result for result in results if result.models] or results)[0]
 
 
 def _svg(mark: str) -> str:
@@ -243,21 +227,20 @@ def _filters(ledger: Ledger) -> str:
     )
 
 
-def _section(title: str, claims: Sequence[Sequence[Result]], pages: str) -> Iterator[str]:
+def _section(title: str, results: Sequence[Result], pages: str) -> Iterator[str]:
     yield f"<section><h3>{escape(title)}</h3>"
-    yield from (_line(results, pages) for results in claims)
+    yield from (_line(each, pages) for each in results)
     yield "</section>"
 
 
-def _line(results: Sequence[Result], pages: str) -> str:
+def _line(shown: Result, pages: str) -> str:
     """One claim: mark, text and verdict; inside, the work's numbers, every model, rule, history."""
-    shown = _largest(results)
     claim, mark = shown.claim, mark_of(shown)
     inside = [
         f'{claim.where}. <a href="{pages}/{claim.study}.html">{claim.study.replace("_", " ")}</a> '
         f'· <a href="#{claim.id}">link</a>',
         *(f"The paper: {_text(printed(value))}" for value in claim.paper),
-        *(line for each in results for line in _at(each)),
+        _judged(shown),
         *map(_text, ruled(claim)),
         *_successor(claim),
     ]
@@ -270,12 +253,11 @@ def _line(results: Sequence[Result], pages: str) -> str:
     )
 
 
-def _at(result: Result) -> Iterator[str]:
+def _judged(result: Result) -> str:
     if not result.models:
-        yield f"Profile {result.profile}: not run."
-        return
-    said = f"Profile {result.profile}: {named(result)}; {summary(result)}."
-    yield "<br>".join(map(_text, [said, *models(result)]))
+        return "Not run."
+    said = f"Here: {named(result)}; {summary(result)}."
+    return "<br>".join(map(_text, [said, *models(result)]))
 
 
 def _successor(claim: Claim) -> Iterator[str]:

@@ -6,7 +6,6 @@ gives rows like those of a claims table, or nothing where the tables do not tell
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from headbook import tables
-from headbook.old_results import old_table
 
 Made = TypeVar("Made")
 
@@ -25,28 +23,14 @@ VERSUS = " minus "
 
 @dataclass(frozen=True)
 class Evidence:
-    """The tables of one profile: those at hand (by study and name), then the published ones.
+    """The published tables in a folder, each read once."""
 
-    `folder` is the folder of results and, as its last part, the profile.
-    """
-
-    folder: Path
-    at_hand: Mapping[str, Mapping[str, pd.DataFrame]] = field(default_factory=dict)
+    root: Path
     _seen: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
 
-    def table(self, study: str, name: str) -> pd.DataFrame:
-        """One table of a study; empty where there is none."""
-        if name in (tables := self.at_hand.get(study, {})):
-            return tables[name]
-        return self.once((study, name), lambda: self._read(study, name))
-
-    def _read(self, study: str, name: str) -> pd.DataFrame:
-        cells = old_table(study, self.folder.name, name, self.folder.parent)
-        return pd.DataFrame() if cells is None else pd.read_csv(StringIO(cells.to_csv(index=False)))
-
-    def rows(self, study: str, name: str, **of: object) -> pd.DataFrame:
-        """The rows of a table that have these values, compared as text."""
-        return self.once((study, name, *of.items()), lambda: self._with(study, name, of))
+    def rows(self, page: str, name: str, **of: object) -> pd.DataFrame:
+        """The rows of a table that have these values, compared as text; empty without a table."""
+        return self.once((page, name, *of.items()), lambda: self._rows(page, name, of))
 
     def once(self, key: object, make: Callable[[], Made]) -> Made:
         """Result of the first call of `make` for this key."""
@@ -54,14 +38,10 @@ class Evidence:
             self._seen[key] = make()
         return self._seen[key]
 
-    @property
-    def released(self) -> "Evidence":
-        """The tables of released models, which lie beside those of every profile."""
-        beside = self.folder.parent / RELEASED
-        return self.once(beside, lambda: Evidence(beside))
-
-    def _with(self, study: str, name: str, of: Mapping[str, object]) -> pd.DataFrame:
-        table = self.table(study, name)
+    def _rows(self, page: str, name: str, of: Mapping[str, object]) -> pd.DataFrame:
+        if name not in tables.entries(page, self.root):
+            return pd.DataFrame()
+        table = tables.typed(page, name, self.root)
         for column, value in of.items():
             if column not in table:
                 return pd.DataFrame()

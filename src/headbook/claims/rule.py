@@ -2,8 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic.dataclasses import dataclass
+
+Number = Annotated[float, Field(strict=True)]
 
 # 0.82 - 0.72 is a hair under 0.10 in binary: a boundary value must fall on its own side.
 ROUNDING = 1e-9
@@ -37,13 +42,22 @@ ORDERINGS = (Comparison.MORE_THAN, Comparison.LESS_THAN)
 AGAINST_BASELINE = (Comparison.EXCEEDS_BASELINE_BY, Comparison.MARGIN_WITHIN)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Rule:
     """One rule; `threshold` or `range` is set according to the test, the other is None."""
 
     test: Comparison
-    threshold: float | None = None
-    range: tuple[float, float] | None = None
+    threshold: Number | None = None
+    range: tuple[Number, Number] | None = None
+
+    @model_validator(mode="after")
+    def _has_its_bound(self) -> "Rule":
+        bound = "range" if self.test in RANGED else "threshold"
+        if [name for name in ("threshold", "range") if getattr(self, name) is not None] != [bound]:
+            raise ValueError(f"{self.test} needs {bound} and nothing else")
+        if self.range and self.range[0] > self.range[1]:
+            raise ValueError(f"range {list(self.range)} holds nothing; put the lower end first")
+        return self
 
     def in_words(self) -> str:
         """The rule as a reader's sentence fragment, for the scorecard."""

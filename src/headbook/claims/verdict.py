@@ -25,7 +25,7 @@ SEED = re.compile(r" s\d+(?= |$)")
 
 
 class Verdict(StrEnum):
-    """Joint verdict of the models of one profile about a claim."""
+    """Joint verdict of the models about a claim."""
 
     REPLICATED = "replicated"
     CONTRADICTED = "contradicted"
@@ -53,10 +53,9 @@ class Judged:
 
 @dataclass(frozen=True)
 class Result:
-    """A claim at one profile: the outcome of each model, and the verdict over them."""
+    """A claim, the outcome of each model, and the verdict over them."""
 
     claim: Claim
-    profile: str
     models: tuple[Judged, ...]
     verdict: Verdict
 
@@ -72,12 +71,10 @@ class Result:
         return "not diagnostic" if blunt else ""
 
 
-def result(
-    ledger: Ledger, claim: Claim, profile: str, rows: pd.DataFrame, evidence: Evidence
-) -> Result:
-    """Judge the rows of one claim at one profile; rows have COLUMNS and may have OPTIONAL ones."""
+def result(ledger: Ledger, claim: Claim, rows: pd.DataFrame, evidence: Evidence) -> Result:
+    """Judge the rows of one claim; they have COLUMNS and may have OPTIONAL ones."""
     models = judged(ledger, claim, rows, evidence)
-    return Result(claim, profile, models, verdict(models))
+    return Result(claim, models, verdict(models))
 
 
 def judged(

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from headbook.bench.rounds import interleaved
 from headbook.corpora.batches import EOS, PAD, Batch, EncodedPair
 from headbook.corpora.masked import masked_copies
 from headbook.corpora.subwords import Subwords
@@ -21,7 +20,7 @@ from headbook.models.fewer_keys import Fewer, FewerKeys, look_at_fewer
 from headbook.models.peak_bytes import peak_bytes
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.seeds import derived
-from headbook.runs.timing import processor_seconds
+from headbook.timing import interleaved, processor_seconds
 from headbook.types import UserError
 
 ALL, FUSED = "all keys", "all keys, fused"

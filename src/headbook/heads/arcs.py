@@ -1,16 +1,15 @@
-"""From parsed sentences to questions put to a head: which unit asks, which word is the answer.
+"""From parsed sentences to questions put to a head: which word asks, which word is the answer.
 
-A unit is what an argmax runs over: a word, or a subword piece, as the piece rule says. EOS is one
-more unit, of no word, where it counts as a key.
+Attention to a word is the sum over its pieces, from a word the mean (Clark et al. 2019); Voita et
+al. do not say. EOS is no word and no answer.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -35,38 +34,18 @@ class Aligned(Protocol):
     arcs: Int[Tensor, "arc 3"]
 
 
-class PieceRule(StrEnum):
-    """Rule for attention between words from that between pieces; the paper does not say."""
-
-    SUM = "sum"
-    """Attention to a word is the sum over its pieces, from a word the mean (Clark et al. 2019)."""
-    WHOLE = "whole"
-    """Pieces as they are, and only arcs between two words that are one piece each."""
-    ANY = "any"
-    """Every piece of the query word asks, and any piece of the partner is right."""
-    FIRST = "first"
-    """A word is its first piece."""
-    LAST = "last"
-    """A word is its last piece."""
-
-    @property
-    def by_piece(self) -> bool:
-        """Whether units are pieces; otherwise they are words."""
-        return self in (PieceRule.WHOLE, PieceRule.ANY)
-
-
 @dataclass(frozen=True)
 class Questions:
-    """One batch's questions: in sentence `row`, unit `index` asks for word `partner`.
+    """One batch's questions: in sentence `row`, word `index` asks for word `partner`.
 
-    `column` is the place in RELATION_DIRECTIONS, `words` the word of every unit.
+    `column` is the place in RELATION_DIRECTIONS.
     """
 
     row: Int[Tensor, " question"]
     index: Int[Tensor, " question"]
     partner: Int[Tensor, " question"]
     column: Int[Tensor, " question"]
-    words: Int[Tensor, "batch unit"]
+    sentences: int
 
     def counted(self) -> Float[Tensor, "batch column"]:
         """Number of questions of each sentence in each relation-direction."""
@@ -75,21 +54,20 @@ class Questions:
     def tally(self, values: Float[Tensor, "question ..."]) -> Float[Tensor, "batch column ..."]:
         """Sums of the questions' values by sentence and relation-direction."""
         columns = len(RELATION_DIRECTIONS)
-        sums = values.new_zeros(len(self.words) * columns, *values.shape[1:])
+        sums = values.new_zeros(self.sentences * columns, *values.shape[1:])
         sums.index_add_(0, self.row * columns + self.column, values)
-        return sums.unflatten(0, (len(self.words), columns))
+        return sums.unflatten(0, (self.sentences, columns))
 
 
 def asked_of(
-    tape: Recording, trees: Sequence[Aligned], batch: Batch, rule: PieceRule
+    tape: Recording, trees: Sequence[Aligned], batch: Batch
 ) -> tuple[Int[Tensor, "batch piece"], Questions]:
     """The word of every piece, and the batch's questions."""
-
-    def make() -> tuple[Tensor, Questions]:
-        pieces = pieces_of(trees, batch)
-        return pieces, questions(trees, batch, pieces, rule)
-
-    return once(tape, (questions, id(trees), rule), make)
+    return once(
+        tape,
+        (questions, id(trees)),
+        lambda: (pieces_of(trees, batch), questions(trees, batch)),
+    )
 
 
 def pieces_of(trees: Sequence[Aligned], batch: Batch) -> Int[Tensor, "batch piece"]:
@@ -108,9 +86,7 @@ def pieces_of(trees: Sequence[Aligned], batch: Batch) -> Int[Tensor, "batch piec
     return torch.nn.functional.pad(padded, (0, missing), value=NO_WORD).to(batch.source.device)
 
 
-def questions(
-    trees: Sequence[Aligned], batch: Batch, pieces: Int[Tensor, "batch piece"], rule: PieceRule
-) -> Questions:
+def questions(trees: Sequence[Aligned], batch: Batch) -> Questions:
     """Both directions of every arc of the batch's sentences. Each arc is a question of its own: a
     noun with two adjectives asks twice, and its head can answer only once."""
     row, relation, dependent, head = _arcs(trees, batch)
@@ -120,40 +96,20 @@ def questions(
         here = relation == RELATIONS.index(name)
         asked.append(torch.stack([row, *ends, torch.full_like(row, column)])[:, here])
     row, query, partner, column = torch.cat(asked, dim=1)
-    if not rule.by_piece:
-        return Questions(row, query, partner, column, words_of(pieces))
-    asking = pieces[row] == query[:, None]
-    if rule is PieceRule.WHOLE:
-        answering = pieces[row] == partner[:, None]
-        asking &= ((asking.sum(1) == 1) & (answering.sum(1) == 1))[:, None]
-    question, index = asking.nonzero(as_tuple=True)
-    return Questions(row[question], index, partner[question], column[question], pieces)
-
-
-def words_of(pieces: Int[Tensor, "batch piece"]) -> Int[Tensor, "batch unit"]:
-    """The word units: each word by its own number, and one unit of no word for EOS at the end."""
-    count = int(pieces.max()) + 1
-    units = torch.arange(count + 1, device=pieces.device)
-    return torch.where(units < count, units, NO_WORD).expand(len(pieces), -1)
+    return Questions(row, query, partner, column, len(batch))
 
 
 def word_attention(
     weights: Float[Tensor, "batch layer head query key"],
     pieces: Int[Tensor, "batch piece"],
-    boundary: Bool[Tensor, "batch piece"] | None,
-    rule: PieceRule,
     asking: Int[Tensor, "batch query"] | None = None,
-) -> Float[Tensor, "batch layer head unit other"]:
-    """Attention between word units; `boundary` marks EOS, None where EOS is not a key.
+) -> Float[Tensor, "batch layer head word other"]:
+    """Attention between words, from that between pieces.
 
     `pieces` are the words of the keys, and of the queries where `asking` does not say otherwise.
     """
-    belongs = _representatives(pieces, rule)
-    no_boundary = torch.zeros_like(belongs[:, :1])
-    column = no_boundary if boundary is None else boundary[:, None].to(belongs.dtype)
-    keys = torch.cat([belongs, column], dim=1)
-    asks = belongs if asking is None else _representatives(asking, rule)
-    queries = torch.cat([asks, torch.zeros_like(asks[:, :1])], dim=1)
+    keys = _belongs(pieces)
+    queries = keys if asking is None else _belongs(asking)
     queries = queries / queries.sum(-1, keepdim=True).clamp(min=1)
     _, layer, head, query, _ = weights.shape
     to_words = weights.flatten(1, 3).to(keys.dtype) @ keys.mT
@@ -162,22 +118,10 @@ def word_attention(
     return words.movedim(1, 3)
 
 
-def boundary_of(batch: Batch) -> Bool[Tensor, "batch piece"]:
-    """True at each sentence's EOS and other special tokens."""
-    return batch.source_boundary
-
-
-def _representatives(
-    pieces: Int[Tensor, "batch piece"], rule: PieceRule
-) -> Float[Tensor, "batch word piece"]:
-    """1 at the pieces that stand for a word."""
+def _belongs(pieces: Int[Tensor, "batch piece"]) -> Float[Tensor, "batch word piece"]:
+    """1 at the pieces of a word."""
     numbers = torch.arange(int(pieces.max()) + 1, device=pieces.device)
-    belongs = pieces[:, None, :] == numbers[:, None]
-    if rule is PieceRule.FIRST:
-        belongs &= belongs.cumsum(-1) == 1
-    if rule is PieceRule.LAST:
-        belongs &= belongs.flip(-1).cumsum(-1).flip(-1) == 1
-    return belongs.float()
+    return (pieces[:, None, :] == numbers[:, None]).float()
 
 
 def _arcs(trees: Sequence[Aligned], batch: Batch) -> Int[Tensor, "4 arc"]:

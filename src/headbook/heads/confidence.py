@@ -4,10 +4,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headbook.corpora.batches import Batch
-from headbook.heads.measure import REPLICATES, HeadMeasure
+from headbook.heads.measure import HeadMeasure
 from headbook.heads.recording import Recording
-from headbook.heads.tokens import REAL_TOKENS, Counting, counted_queries, favourites
-from headbook.types import Kind
+from headbook.heads.tokens import counted_queries, favourites
 
 
 class Confidence(HeadMeasure):
@@ -17,17 +16,11 @@ class Confidence(HeadMeasure):
     over all query tokens of the corpus, so a long sentence weighs more than a short one.
     """
 
-    def __init__(
-        self, kind: Kind, counting: Counting = REAL_TOKENS, replicates: int = REPLICATES
-    ) -> None:
-        super().__init__(kind, replicates)
-        self.counting = counting
-
     def contributions(
         self, tape: Recording, batch: Batch
     ) -> tuple[Float[Tensor, "batch layer head"], Float[Tensor, "batch 1 1"]]:
-        queries = counted_queries(batch, self.kind, self.counting)
-        top = favourites(tape, batch, self.kind, self.counting.eos_keys).weight
+        queries = counted_queries(batch, self.kind)
+        top = favourites(tape, batch, self.kind).weight
         # Filled, not multiplied: what rows of padding hold need not be a number.
         counted = top.masked_fill(~queries[:, None, None], 0.0)
         return counted.double().sum(-1), queries.double().sum(-1)[:, None, None]

@@ -3,7 +3,6 @@
 Two of the X-raying article's metrics, raw and scale-free; linear CKA; Lee et al.'s intra-head term.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,12 +12,10 @@ from torchmetrics import Metric
 
 from headbook.corpora.batches import Batch
 from headbook.heads.recording import Recording
-from headbook.heads.tokens import Counting, EosKeys, EosQueries, counted_keys, counted_queries
+from headbook.heads.tokens import counted_keys, counted_queries
 from headbook.models.capture import Point
 from headbook.types import Kind, UserError
 
-ALL_TOKENS = Counting(EosKeys.COUNTED, EosQueries.COUNTED)
-"""Diversity is of all real tokens, EOS among them; padding never counts."""
 OF_QUERIES = (Point.QUERIES, Point.CONTEXT)
 OF_KEYS = (Point.KEYS, Point.VALUES)
 Pairs = Float[Tensor, "layer head other"]
@@ -50,18 +47,6 @@ class Grams:
         a constant, or turned by a rotation of the head. NaN for a head whose vectors are all zero.
         """
         return _normalised(torch.linalg.matrix_norm(self.products))
-
-    def cka(self, projections: Sequence[Float[Tensor, "head dim model"]] | None = None) -> Pairs:
-        """Linear CKA (Kornblith et al. 2019): the alignment of centred vectors, squared.
-
-        With W_O of each layer the vectors are the heads' own outputs C_h W_O^h.
-        """
-        outer = torch.einsum("lhd,lge->lhgde", self.sums, self.sums) / self.tokens
-        centred = self.products - outer
-        if projections is not None:
-            weights = torch.stack([each.to(centred) for each in projections])
-            centred = torch.einsum("lhdm,lhgde,lgen->lhgmn", weights, centred, weights)
-        return _normalised(torch.linalg.matrix_norm(centred)).square()
 
 
 def grams(tape: Recording, batch: Batch, kind: Kind, point: Point) -> Grams:
@@ -108,44 +93,11 @@ class HeadGrams(Metric):
         return Grams(self.products, self.sums, int(self.tokens))
 
 
-class SentenceSpread(Metric):
-    """Similarity of one head's contexts of different sentences, [layer, head].
-
-    Mean over pairs of sentences of cos²: ‖C̃ᵀ C̃ - I_N‖_F² / (N(N-1)) of Lee et al. 2019, equation
-    8, which they make large. A sentence's context is the mean over its tokens, as the work has one
-    vector a sample. Unlike the article, which took over the name, it compares no two heads.
-    """
-
-    full_state_update = False
-
-    def __init__(self, kind: Kind) -> None:
-        super().__init__()
-        self.kind, self.point = kind, Point.CONTEXT
-        for name in ("moments", "sentences"):
-            self.add_state(name, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
-
-    def update(self, tape: Recording, batch: Batch) -> None:
-        units = [unit(each) for each in sentence_means(tape, batch, self.kind)]
-        self.moments = self.moments + torch.stack(
-            [torch.einsum("bhd,bhe->hde", each, each) for each in units]
-        )
-        self.sentences = self.sentences + len(batch)
-
-    def compute(self) -> Float[Tensor, "layer head"]:
-        """UserError for fewer than two sentences: there is no pair."""
-        count = int(self.sentences)
-        if count < 2:
-            raise UserError(f"spread over sentences: {count} sentences have no pair; give two")
-        # Σ over n and m of (c_n · c_m)² is ‖Σ c cᵀ‖², of which n = m gives one each.
-        squares = torch.linalg.matrix_norm(self.moments).square()
-        return (squares - count) / (count * (count - 1))
-
-
 def counted_tokens(batch: Batch, kind: Kind, point: Point) -> Tensor:
-    """True at the tokens whose vectors count, [batch, token]: all that are real."""
+    """True at the tokens whose vectors count, [batch, token]: all real ones, EOS among them."""
     if point in OF_KEYS:
-        return counted_keys(batch, kind, ALL_TOKENS)
-    return counted_queries(batch, kind, ALL_TOKENS)
+        return counted_keys(batch, kind, boundary=True)
+    return counted_queries(batch, kind, boundary=True)
 
 
 def sentence_means(tape: Recording, batch: Batch, kind: Kind) -> list[Tensor]:

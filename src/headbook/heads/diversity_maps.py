@@ -5,7 +5,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headbook.corpora.batches import Batch
-from headbook.heads.diversity_grams import ALL_TOKENS
 from headbook.heads.measure import HeadMeasure
 from headbook.heads.recording import Recording
 from headbook.heads.tokens import counted_keys, counted_queries
@@ -25,7 +24,7 @@ class _MapMeasure(HeadMeasure):
     def contributions(
         self, tape: Recording, batch: Batch
     ) -> tuple[Float[Tensor, "batch layer *cell"], Float[Tensor, "batch ..."]]:
-        queries = counted_queries(batch, self.kind, ALL_TOKENS)
+        queries = counted_queries(batch, self.kind, boundary=True)
         found = torch.stack(
             [self.of_layer(each).sum(-1) for each in counted_maps(tape, batch, self.kind)], dim=1
         )
@@ -60,7 +59,7 @@ class MapVariance(HeadMeasure):
         self, tape: Recording, batch: Batch
     ) -> tuple[Float[Tensor, "batch layer head"], Float[Tensor, "batch 1 1"]]:
         parts = [_variance(each, batch, self.kind) for each in counted_maps(tape, batch, self.kind)]
-        keys = counted_keys(batch, self.kind, ALL_TOKENS).sum(-1).double()
+        keys = counted_keys(batch, self.kind, boundary=True).sum(-1).double()
         found = torch.stack([variance for variance, _ in parts], dim=1) / keys[:, None, None]
         return _several(found, batch, self.kind)
 
@@ -90,8 +89,8 @@ def counted_maps(tape: Recording, batch: Batch, kind: Kind) -> list[Maps]:
     Which key a query may see is for the model's mask to say: the X-raying article's decoder looks
     at the keys that a causal one must not see, and its maps would be empty here.
     """
-    keys = counted_keys(batch, kind, ALL_TOKENS)[:, None, :]
-    seen = (keys & counted_queries(batch, kind, ALL_TOKENS)[:, :, None])[:, None]
+    keys = counted_keys(batch, kind, boundary=True)[:, None, :]
+    seen = (keys & counted_queries(batch, kind, boundary=True)[:, :, None])[:, None]
     return [each.masked_fill(~seen, 0.0).double() for each in tape[kind, Point.WEIGHTS]]
 
 
@@ -103,7 +102,7 @@ def _variance(
     maps: Maps, batch: Batch, kind: Kind
 ) -> tuple[Float[Tensor, "batch head"], Float[Tensor, "batch head"]]:
     """Σ_k Var_q(a_qk) of each sentence, and the most it could be with the same mean row."""
-    queries = counted_queries(batch, kind, ALL_TOKENS).sum(1).double()[:, None]
+    queries = counted_queries(batch, kind, boundary=True).sum(1).double()[:, None]
     mean_row = maps.sum(2) / queries[..., None]
     of_mean = mean_row.square().sum(-1)
     return maps.square().sum((2, 3)) / queries - of_mean, 1 - of_mean
@@ -113,6 +112,6 @@ def _several(
     found: Float[Tensor, "batch layer head"], batch: Batch, kind: Kind
 ) -> tuple[Float[Tensor, "batch layer head"], Float[Tensor, "batch 1 1"]]:
     """Without sentences of one query."""
-    several = counted_queries(batch, kind, ALL_TOKENS).sum(1) > 1
+    several = counted_queries(batch, kind, boundary=True).sum(1) > 1
     several = several[:, None, None]
     return torch.where(several, found, 0.0), several.double()

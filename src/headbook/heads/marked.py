@@ -10,7 +10,6 @@ from headbook.corpora.batches import Batch
 from headbook.heads.measure import REPLICATES, HeadMeasure
 from headbook.heads.recording import Recording
 from headbook.heads.tokens import (
-    REAL_TOKENS,
     by_layer,
     counted_pairs,
     counted_queries,
@@ -40,9 +39,9 @@ class MarkedWeight(HeadMeasure):
     def contributions(
         self, tape: Recording, batch: Batch
     ) -> tuple[Float[Tensor, "batch layer head"], Float[Tensor, "batch 1 1"]]:
-        pairs = counted_pairs(batch, self.kind, REAL_TOKENS)
+        pairs = counted_pairs(batch, self.kind)
         there = pairs & marks_beside(batch, self.kind, self.marks)[:, None, :]
-        queries = counted_queries(batch, self.kind, REAL_TOKENS) & there.any(-1)
+        queries = counted_queries(batch, self.kind) & there.any(-1)
 
         def share(weights: Tensor) -> Tensor:
             seen = [

@@ -1,6 +1,5 @@
 """Positions of a relation's partner, and accuracy of pointing at the most frequent one."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,10 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headbook.corpora.batches import Batch
-from headbook.heads.arcs import NO_WORD, Aligned, PieceRule, asked_of
+from headbook.heads.arcs import Aligned, asked_of
 from headbook.heads.measure import REPLICATES, HeadMeasure, RatioSums, Selection, best_of
 from headbook.heads.recording import Recording
-from headbook.trees import Direction, Tree
 from headbook.types import Kind
 
 REACH = 20
@@ -22,8 +20,7 @@ REACH = 20
 class OffsetShare(HeadMeasure):
     """Share of questions answered right by pointing at a fixed offset, [offset, 8].
 
-    The offset is partner minus query, counted in the units of the piece rule: words for SUM, FIRST
-    and LAST, pieces for WHOLE and ANY. In words this is also the histogram of the partners'
+    The offset is partner minus query, in words. This is also the histogram of the partners'
     relative positions (Voita et al. 2019, Figure 3): the columns sum to 1 where no arc is longer
     than `reach`. The tape is not read.
     """
@@ -31,13 +28,11 @@ class OffsetShare(HeadMeasure):
     def __init__(
         self,
         trees: Sequence[Aligned],
-        rule: PieceRule = PieceRule.SUM,
         reach: int = REACH,
         replicates: int = REPLICATES,
     ) -> None:
         super().__init__(Kind.ENCODER, replicates)
         self.trees = trees
-        self.rule = rule
         self.reach = reach
 
     @property
@@ -48,23 +43,9 @@ class OffsetShare(HeadMeasure):
     def contributions(
         self, tape: Recording, batch: Batch
     ) -> tuple[Float[Tensor, "batch offset column"], Float[Tensor, "batch 1 column"]]:
-        _, asked = asked_of(tape, self.trees, batch, self.rule)
-        words = torch.nn.functional.pad(asked.words, (self.reach, self.reach), value=NO_WORD)
-        place = asked.index[:, None] + self.reach + self.offsets.to(words.device)
-        right = words[asked.row[:, None], place] == asked.partner[:, None]
+        _, asked = asked_of(tape, self.trees, batch)
+        right = (asked.partner - asked.index)[:, None] == self.offsets.to(asked.index.device)
         return asked.tally(right.double()).movedim(1, -1), asked.counted()[:, None]
-
-
-def first_word_accuracy(trees: Sequence[Tree], relation: str, direction: Direction) -> float:
-    """Share of a relation's arcs whose partner is the first word of the sentence; NaN without arcs.
-
-    No fixed offset finds it: in short sentences the first word is a verb's subject more often than
-    the word before the verb is.
-    """
-    arcs = [arc for tree in trees for arc in tree.arcs() if arc.relation == relation]
-    down = direction is Direction.HEAD_TO_DEPENDENT
-    partners = [arc.dependent if down else arc.head for arc in arcs]
-    return partners.count(0) / len(partners) if partners else math.nan
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,6 @@ from headbook.heads.measure import (
 from headbook.heads.recording import Recording
 from headbook.heads.tokens import (
     NOWHERE,
-    REAL_TOKENS,
-    Counting,
     counted_pairs,
     counted_queries,
     favourites,
@@ -62,34 +60,23 @@ def at_place(values: Float[Tensor, "*cell offset"], place: Place) -> Float[Tenso
     return values[..., [offset + reach for offset in place.offsets(reach)]]
 
 
-class EdgeQueries(StrEnum):
-    """Whether a query counts whose neighbour at the offset lies outside the sentence."""
-
-    EXCLUDED = "excluded"
-    """The first token does not count at offset -1: there is nothing it could point at."""
-    COUNTED = "counted"
-
-
 class PositionalShare(HeadMeasure):
     """Share of query tokens that point at query + offset, [layer, head, offset].
 
     Offsets run from -`reach` to +`reach` in tokens (subword pieces), see `offsets`; `best_offset`
     takes them by `Place`. Voita et al. 2019, section 5.1, call a head positional at 90 %; which
-    tokens count is not stated there. In cross-attention the offset is source position minus target
+    tokens count is not stated there. Here a token does not count at an offset at which its sentence
+    has no token it could point at. In cross-attention the offset is source position minus target
     position.
     """
 
     def __init__(
         self,
         kind: Kind,
-        counting: Counting = REAL_TOKENS,
-        edge_queries: EdgeQueries = EdgeQueries.EXCLUDED,
         reach: int = REACH,
         replicates: int = REPLICATES,
     ) -> None:
         super().__init__(kind, replicates)
-        self.counting = counting
-        self.edge_queries = edge_queries
         self.reach = reach
 
     @property
@@ -100,9 +87,9 @@ class PositionalShare(HeadMeasure):
     def contributions(
         self, tape: Recording, batch: Batch
     ) -> tuple[Float[Tensor, "batch layer head offset"], Float[Tensor, "batch 1 1 offset"]]:
-        pairs = counted_pairs(batch, self.kind, self.counting)
-        queries = counted_queries(batch, self.kind, self.counting)
-        key = favourites(tape, batch, self.kind, self.counting.eos_keys).key
+        pairs = counted_pairs(batch, self.kind)
+        queries = counted_queries(batch, self.kind)
+        key = favourites(tape, batch, self.kind).key
         return self._hits(key, queries), self._countable(pairs, queries)[:, None, None]
 
     def _hits(
@@ -120,8 +107,6 @@ class PositionalShare(HeadMeasure):
         self, pairs: Bool[Tensor, "batch query key"], queries: Bool[Tensor, "batch query"]
     ) -> Float[Tensor, "batch offset"]:
         """Queries that count at each offset."""
-        if self.edge_queries is EdgeQueries.COUNTED:
-            return queries.double().sum(-1)[:, None].expand(-1, len(self.offsets))
         reachable = pairs & queries[:, :, None]
         diagonals = [reachable.diagonal(int(offset), 1, 2).sum(-1) for offset in self.offsets]
         return torch.stack(diagonals, dim=-1).double()

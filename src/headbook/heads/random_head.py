@@ -6,7 +6,7 @@ from torch import Tensor
 
 from headbook.corpora.batches import Batch
 from headbook.heads.bootstrap import mixed, uniform
-from headbook.heads.tokens import Counting, EosKeys, counted_pairs
+from headbook.heads.tokens import counted_pairs
 from headbook.models.capture import Point
 from headbook.types import Kind
 
@@ -22,7 +22,7 @@ def random_heads(
     A draw is a hash of sentence, layer, head, query and key, so the same whatever the batch. Any
     measure can be updated with it: `measure.update(random_heads(batch, kind), batch)`.
     """
-    pairs = counted_pairs(batch, kind, Counting(eos_keys=EosKeys.COUNTED))
+    pairs = counted_pairs(batch, kind, boundary=True)
     sentence = mixed(batch.sentences + _STREAM)[:, None]
     drawn = []
     for layer in range(layers):

@@ -12,9 +12,6 @@ from headbook.heads.measure import REPLICATES, HeadMeasure
 from headbook.heads.recording import Recording, once
 from headbook.heads.tokens import (
     NOWHERE,
-    REAL_TOKENS,
-    Counting,
-    EosKeys,
     by_layer,
     counted_keys,
     counted_pairs,
@@ -23,7 +20,7 @@ from headbook.heads.tokens import (
     pointed,
     visible,
 )
-from headbook.types import Kind, UserError
+from headbook.types import Kind
 
 OUTSIDE_TOP = 500
 """Voita et al. 2019, section 5.3: sentences whose least frequent token is outside the top 500."""
@@ -53,8 +50,8 @@ class RareShare(HeadMeasure):
     """Share of pointing at the rarest token, and at one of the two rarest, [layer, head, 2].
 
     `ranks` gives each source piece's frequency rank on the training source, 0 the most frequent;
-    EOS is never the rarest. Sentences without a token of rank `outside_top` or above are left out;
-    `kept` says how many remain. Tokens are subword pieces.
+    EOS is never the rarest. Sentences without a token of rank `outside_top` or above are left out.
+    Tokens are subword pieces.
     """
 
     def __init__(
@@ -62,36 +59,18 @@ class RareShare(HeadMeasure):
         ranks: Int[Tensor, " vocabulary"],
         unit: RareUnit = RareUnit.QUERY,
         outside_top: int = OUTSIDE_TOP,
-        counting: Counting = REAL_TOKENS,
-        kind: Kind = Kind.ENCODER,
         replicates: int = REPLICATES,
     ) -> None:
-        if kind is Kind.DECODER:
-            raise UserError("rare: ranks are of source tokens; use kind encoder or cross")
-        super().__init__(kind, replicates)
+        super().__init__(Kind.ENCODER, replicates)
         self.ranks = ranks
         self.unit = unit
         self.outside_top = outside_top
-        self.counting = counting
-        for name in ("sentences_kept", "sentences_seen"):
-            self.add_state(name, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
-
-    @property
-    def kept(self) -> Float[Tensor, ""]:
-        """Share of sentences that count."""
-        return self.sentences_kept / self.sentences_seen
-
-    def update(self, tape: Recording, batch: Batch) -> None:
-        super().update(tape, batch)
-        kept = self._rare(tape, batch).kept
-        self.sentences_kept = self.sentences_kept + kept.sum()
-        self.sentences_seen = self.sentences_seen + len(batch)
 
     def contributions(
         self, tape: Recording, batch: Batch
     ) -> tuple[Float[Tensor, "batch layer head 2"], Float[Tensor, "batch 1 1 1"]]:
         rare = self._rare(tape, batch)
-        queries = counted_queries(batch, self.kind, self.counting) & rare.kept[:, None]
+        queries = counted_queries(batch, self.kind) & rare.kept[:, None]
         key, asked = self._pointed(tape, batch, queries)
         hits = _hits(key, rare.places) & asked[:, None, None, :, None]
         return hits.sum(-2).double(), asked.double().sum(-1)[:, None, None, None]
@@ -108,8 +87,8 @@ class RareShare(HeadMeasure):
     ) -> tuple[Int[Tensor, "batch layer head asker"], Bool[Tensor, "batch asker"]]:
         """Token that each query, or the whole sentence, points at, and which of these count."""
         if self.unit is RareUnit.QUERY:
-            return favourites(tape, batch, self.kind, self.counting.eos_keys).key, queries
-        pairs = counted_pairs(batch, self.kind, self.counting) & queries[:, :, None]
+            return favourites(tape, batch, self.kind).key, queries
+        pairs = counted_pairs(batch, self.kind) & queries[:, :, None]
 
         def overall(weights: Tensor) -> Tensor:
             return pointed(visible(weights, pairs).float().sum(-2, keepdim=True))
@@ -124,10 +103,10 @@ class RareChance(RareShare):
         self, tape: Recording, batch: Batch
     ) -> tuple[Float[Tensor, "batch 1 1 2"], Float[Tensor, "batch 1 1 1"]]:
         rare = self._rare(tape, batch)
-        queries = counted_queries(batch, self.kind, self.counting) & rare.kept[:, None]
+        queries = counted_queries(batch, self.kind) & rare.kept[:, None]
         askers = queries if self.unit is RareUnit.QUERY else queries.any(-1, keepdim=True)
         count = askers.double().sum(-1)[:, None, None, None]
-        keys = counted_keys(batch, self.kind, self.counting).double().sum(-1).clamp(min=1)
+        keys = counted_keys(batch, self.kind).double().sum(-1).clamp(min=1)
         share = rare.places.double().sum(-1) / keys[:, None]
         return share[:, None, None] * count, count
 
@@ -136,7 +115,7 @@ def rare_tokens(
     batch: Batch, ranks: Int[Tensor, " vocabulary"], outside_top: int = OUTSIDE_TOP
 ) -> RareTokens:
     """Positions of each sentence's rarest tokens; EOS and padding have no rank."""
-    words = counted_keys(batch, Kind.ENCODER, Counting(eos_keys=EosKeys.EXCLUDED))
+    words = counted_keys(batch, Kind.ENCODER)
     rank = torch.where(words, ranks.to(batch.source.device)[batch.source], -1)
     rarest = rank.amax(-1, keepdim=True)
     second = torch.where(rank < rarest, rank, -1).amax(-1, keepdim=True)

@@ -7,7 +7,6 @@ from headbook.corpora.batches import Batch
 from headbook.heads.measure import HeadMeasure
 from headbook.heads.recording import Recording
 from headbook.heads.tokens import (
-    REAL_TOKENS,
     by_layer,
     counted_pairs,
     counted_queries,
@@ -24,8 +23,8 @@ class SpecialWeight(HeadMeasure):
     def contributions(
         self, tape: Recording, batch: Batch
     ) -> tuple[Float[Tensor, "batch layer head"], Float[Tensor, "batch 1 1"]]:
-        queries = counted_queries(batch, self.kind, REAL_TOKENS)
-        pairs = counted_pairs(batch, self.kind, REAL_TOKENS)[:, None, None]
+        queries = counted_queries(batch, self.kind)
+        pairs = counted_pairs(batch, self.kind)[:, None, None]
 
         def swallowed(weights: Tensor) -> Tensor:
             on_real = weights.masked_fill(~pairs, 0.0).double().sum(-1)

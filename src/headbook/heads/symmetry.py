@@ -7,7 +7,7 @@ from torch import Tensor
 from headbook.corpora.batches import Batch
 from headbook.heads.measure import REPLICATES, HeadMeasure
 from headbook.heads.recording import Recording
-from headbook.heads.tokens import Counting, by_layer, counted_keys, visible
+from headbook.heads.tokens import by_layer, counted_keys, visible
 from headbook.models.capture import Point
 from headbook.types import Kind, UserError
 
@@ -44,7 +44,7 @@ class TokenAsymmetry(HeadMeasure):
     def contributions(
         self, tape: Recording, batch: Batch
     ) -> tuple[Float[Tensor, "batch layer head"], Float[Tensor, "batch layer head"]]:
-        tokens = counted_keys(batch, self.kind, Counting())
+        tokens = counted_keys(batch, self.kind)
         square = tokens[:, :, None] & tokens[:, None, :]
 
         def share_of(matrix: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from headbook.corpora.batches import Batch
-from headbook.heads.arcs import NO_WORD, Aligned, PieceRule, asked_of
+from headbook.heads.arcs import NO_WORD, Aligned, asked_of
 from headbook.heads.measure import REPLICATES, HeadMeasure, RatioSums, Selection, best_of
 from headbook.heads.recording import Recording
 from headbook.types import Kind, UserError
@@ -78,27 +78,23 @@ class Tagged(Aligned, Protocol):
 class TagRuleShare(HeadMeasure):
     """Share of questions that each of `RULES` answers right, [rule, 8].
 
-    The rules read words whatever the piece rule, which only says which questions are asked. The
-    tape is not read. Raises UserError for a parse without parts of speech.
+    The tape is not read. Raises UserError for a parse without parts of speech.
     """
 
     def __init__(
         self,
         trees: Sequence[Tagged],
-        rule: PieceRule = PieceRule.SUM,
         replicates: int = REPLICATES,
     ) -> None:
         super().__init__(Kind.ENCODER, replicates)
         self.trees = trees
-        self.rule = rule
 
     def contributions(
         self, tape: Recording, batch: Batch
     ) -> tuple[Float[Tensor, "batch rule column"], Float[Tensor, "batch 1 column"]]:
-        _, asked = asked_of(tape, self.trees, batch, self.rule)
+        _, asked = asked_of(tape, self.trees, batch)
         answers = nearest(self._members(batch))
-        query = asked.words[asked.row, asked.index]
-        right = answers[asked.row, query] == asked.partner[:, None]
+        right = answers[asked.row, asked.index] == asked.partner[:, None]
         return asked.tally(right.double()).movedim(1, -1), asked.counted()[:, None]
 
     def _members(self, batch: Batch) -> Bool[Tensor, "batch word class"]:

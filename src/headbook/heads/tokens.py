@@ -9,7 +9,6 @@ that predict a special token are the boundary queries.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -28,33 +27,6 @@ TIE = 1e-6
 """Weights this close, relative to the larger, are tied: sums over pieces differ by rounding."""
 
 
-class EosKeys(StrEnum):
-    """Whether the boundary token may be pointed at."""
-
-    EXCLUDED = "excluded"
-    """Its column is masked and the rest not rescaled: a head parked on EOS gets what is left."""
-    COUNTED = "counted"
-
-
-class EosQueries(StrEnum):
-    """Whether the boundary token's own attention counts."""
-
-    EXCLUDED = "excluded"
-    COUNTED = "counted"
-
-
-@dataclass(frozen=True)
-class Counting:
-    """The paper leaves EOS out "as it is not a real token"; that it means both is our reading."""
-
-    eos_keys: EosKeys = EosKeys.EXCLUDED
-    eos_queries: EosQueries = EosQueries.EXCLUDED
-
-
-REAL_TOKENS = Counting()
-"""The declared default: no boundary token, neither as key nor as query."""
-
-
 @dataclass(frozen=True)
 class Favourites:
     """The largest weight of every query, and the key it points at as `pointed` says."""
@@ -63,30 +35,38 @@ class Favourites:
     key: Int[Tensor, "batch layer head query"]
 
 
-def counted_keys(batch: Batch, kind: Kind, counting: Counting) -> Bool[Tensor, "batch key"]:
-    """The tokens that may be pointed at."""
+def counted_keys(batch: Batch, kind: Kind, boundary: bool = False) -> Bool[Tensor, "batch key"]:
+    """The tokens that may be pointed at; with `boundary` boundary tokens among them.
+
+    Their column is masked and the rest not rescaled: a head parked on EOS gets what is left. The
+    paper leaves EOS out "as it is not a real token"; that it is left out as a query too is ours.
+    """
     real = batch.target_mask if kind is Kind.DECODER else batch.source_mask
-    if counting.eos_keys is EosKeys.COUNTED:
+    if boundary:
         return real
     return real & ~(batch.input_boundary if kind is Kind.DECODER else batch.source_boundary)
 
 
-def counted_queries(batch: Batch, kind: Kind, counting: Counting) -> Bool[Tensor, "batch query"]:
-    """The tokens whose attention is counted."""
+def counted_queries(
+    batch: Batch, kind: Kind, boundary: bool = False
+) -> Bool[Tensor, "batch query"]:
+    """The tokens whose attention is counted; with `boundary` boundary tokens among them."""
     real = batch.source_mask if kind is Kind.ENCODER else batch.target_mask
-    if counting.eos_queries is EosQueries.COUNTED:
+    if boundary:
         return real
-    boundary = {
+    at_boundary = {
         Kind.ENCODER: batch.source_boundary,
         Kind.DECODER: batch.input_boundary,
         Kind.CROSS: batch.output_boundary,
     }
-    return real & ~boundary[kind]
+    return real & ~at_boundary[kind]
 
 
-def counted_pairs(batch: Batch, kind: Kind, counting: Counting) -> Bool[Tensor, "batch query key"]:
+def counted_pairs(
+    batch: Batch, kind: Kind, boundary: bool = False
+) -> Bool[Tensor, "batch query key"]:
     """For each query, counted or not, the keys it may point at."""
-    keys = counted_keys(batch, kind, counting)
+    keys = counted_keys(batch, kind, boundary)
     queries = (batch.source if kind is Kind.ENCODER else batch.target_in).shape[1]
     pairs = keys[:, None, :].expand(-1, queries, -1)
     return pairs.tril() if kind is Kind.DECODER else pairs
@@ -133,18 +113,18 @@ def pointed(
     return _favourite(seen).key
 
 
-def favourites(tape: Recording, batch: Batch, kind: Kind, eos_keys: EosKeys) -> Favourites:
+def favourites(tape: Recording, batch: Batch, kind: Kind) -> Favourites:
     """Every query's favourite among the keys that count, of the weights recorded."""
 
     def make() -> Favourites:
-        pairs = counted_pairs(batch, kind, Counting(eos_keys=eos_keys))
+        pairs = counted_pairs(batch, kind)
         found = [_favourite(visible(each[:, None], pairs)) for each in tape[kind, Point.WEIGHTS]]
         return Favourites(
             torch.cat([each.weight for each in found], dim=1),
             torch.cat([each.key for each in found], dim=1),
         )
 
-    return once(tape, (favourites, kind, eos_keys), make)
+    return once(tape, (favourites, kind), make)
 
 
 def _favourite(seen: Float[Tensor, "batch layer head query key"]) -> Favourites:

@@ -11,7 +11,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from headbook.artefacts.texts import Text
-from headbook.heads.arcs import PieceRule, word_attention
+from headbook.heads.arcs import word_attention
 from headbook.looking.naming import first_kind, place, shape_of
 from headbook.models.capture import Capturable, Point, capture
 from headbook.models.loaded import Loaded
@@ -218,7 +218,7 @@ def _between(sides: Sequence[tuple[_Side, _Side]]) -> Callable[[Tensor], Tensor]
             _padded([pair[at].pieces for pair in sides], weights.shape[2 + at]).to(weights.device)
             for at in (0, 1)
         )
-        return word_attention(weights[:, None], keys, None, PieceRule.SUM, queries)[:, 0]
+        return word_attention(weights[:, None], keys, queries)[:, 0]
 
     return keep
 

@@ -200,7 +200,7 @@ def _diversity_rows(table: pd.DataFrame, metrics: list[str]) -> list[tuple[str, 
 
 
 def attention(shown: View) -> str:
-    return f'<h2 id="attention">Attention</h2>\n{shown.html(plain=False)}'
+    return f'<h2 id="attention">Attention</h2>\n{shown._repr_html_()}'
 
 
 def table(heads: pd.DataFrame, every: pd.DataFrame) -> str:

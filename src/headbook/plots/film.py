@@ -63,11 +63,6 @@ class Film:
         if len({run.shape for run in self.runs}) != 1:
             raise UserError("a film has runs with the same layers and heads, at least one")
 
-    def still(self, frame: int, run: int = 0) -> "Still":
-        """One frame as a picture that does not move."""
-        shown = self.runs[run]
-        return Still(f"{_matrices(shown, frame)}<p>{escape(shown.moment(frame))}</p>", self.alt)
-
     def _repr_html_(self) -> str:
         data = json.dumps([_encoded(run) for run in self.runs], separators=(",", ":"))
         first = self.runs[0]
@@ -89,18 +84,6 @@ class Film:
         for name, text in parts.items():
             page = page.replace(f"__{name}__", text)
         return page
-
-
-@dataclass(frozen=True)
-class Still:
-    """A frame as HTML."""
-
-    html: str
-    alt: str
-
-    def _repr_html_(self) -> str:
-        alt = escape(self.alt, quote=True)
-        return f'<div class="headbook-film" role="img" aria-label="{alt}">{self.html}</div>'
 
 
 def _encoded(run: Run) -> dict[str, object]:

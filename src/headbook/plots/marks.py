@@ -1,27 +1,15 @@
-"""Lines, boxes and words of a drawing, which becomes inline SVG or a plain picture."""
+"""Lines, boxes and words of a drawing, which becomes inline SVG."""
 
-import io
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from math import ceil
-from textwrap import wrap
 from typing import NamedTuple
-
-from matplotlib.artist import Artist
-from matplotlib.colors import to_rgba
-from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
-from matplotlib.path import Path
-from matplotlib.text import Text
-from matplotlib.transforms import Affine2D
-from PIL import Image
 
 Number = float | int
 Point = tuple[Number, Number]
 INK = "currentColor"
-"""The colour of the text around the drawing; black in a picture."""
+"""The colour of the text around the drawing."""
 SIZE, SMALL = 16, 13.5
 """Pixels of words and of percentages."""
 LEGIBLE = 11
@@ -47,23 +35,6 @@ class Words(NamedTuple):
         bold = ' font-weight="700"' if self.bold else ""
         place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{self.anchor}"'
         return f"<text {place}{size}{bold}{turned}>{escape(self.text)}</text>"
-
-    def artists(self) -> list[Artist]:
-        sides = {"start": "left", "middle": "center", "end": "right"}
-        weight = "bold" if self.bold else "normal"
-        return [
-            Text(
-                *self.at,
-                self.text,
-                fontsize=self.size,
-                ha=sides[self.anchor],
-                va="baseline",
-                rotation=-self.angle,
-                rotation_mode="anchor",
-                fontweight=weight,
-                parse_math=False,
-            )
-        ]
 
 
 class Line(NamedTuple):
@@ -108,24 +79,6 @@ class Line(NamedTuple):
             )
         return drawn
 
-    def artists(self) -> list[Artist]:
-        curve = Path(self.points, [Path.MOVETO, *[Path.CURVE4] * 3])
-        style = {"linestyle": (0, (0.1, 2.5)), "capstyle": "round"} if self.dotted else {}
-        colour = _ink(self.colour)
-        found: list[Artist] = [
-            PathPatch(
-                curve,
-                fill=False,
-                edgecolor=colour,
-                alpha=self.opacity,
-                linewidth=self.width,
-                **style,
-            )
-        ]
-        if self.arrow:
-            found.append(Polygon(self.head(), color=colour, alpha=self.opacity, linewidth=0))
-        return found
-
 
 class Box(NamedTuple):
     """A rectangle from its upper left corner; with an outline and a title of its own, if any."""
@@ -145,12 +98,6 @@ class Box(NamedTuple):
         looks = f'rx="{self.round}" fill="{self.colour}" fill-opacity="{self.opacity:.2f}"'
         title = f"<title>{escape(self.title)}</title>" if self.title else ""
         return f"<rect {place} {looks}{edge if self.outlined else ''}>{title}</rect>"
-
-    def artists(self) -> list[Artist]:
-        style = f"round,pad=0,rounding_size={self.round}" if self.round else "square,pad=0"
-        outline = {"edgecolor": "black", "linestyle": ":"} if self.outlined else {"linewidth": 0}
-        fill = to_rgba(_ink(self.colour), self.opacity)
-        return [FancyBboxPatch(self.at, *self.size, boxstyle=style, facecolor=fill, **outline)]
 
 
 @dataclass(frozen=True)
@@ -184,37 +131,3 @@ class Scene:
             f'font-size="{SIZE}" viewBox="0 {-self.above:.0f} {size[0]} {size[1]}" role="group" '
             f'aria-label="{escape(alt, quote=True)}">{groups}</svg>'
         )
-
-
-def _ink(colour: str) -> str:
-    return "black" if colour == INK else colour
-
-
-def picture(scenes: Sequence[tuple[str, Scene]]) -> bytes:
-    """PNG of the drawings one above the other, each with its heading, black on white."""
-    width = round(max(400, *(scene.width for _, scene in scenes))) + 16
-    told = [(wrap(heading, round(width / 8)), scene) for heading, scene in scenes]
-    height = round(sum(scene.height + 20 * len(lines) + 14 for lines, scene in told))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # a script that matplotlib's font lacks
-        figure = Figure((width / 72, height / 72), dpi=144)
-        axes = figure.add_axes((0, 0, 1, 1))
-        axes.set_axis_off()
-        axes.set(xlim=(-8, width - 8), ylim=(height, 0))
-        down = 0.0
-        for lines, scene in told:
-            shift = Affine2D().translate(0, down + 20 * len(lines) + 6 + scene.above)
-            for n, line in enumerate(lines):
-                axes.text(0, down + 20 * (n + 1), line, fontsize=14, parse_math=False)
-            for mark in (mark for _, marks in scene.groups for mark in marks):
-                for artist in mark.artists():
-                    artist.set_transform(shift + axes.transData)
-                    axes.add_artist(artist)
-            down += scene.height + 20 * len(lines) + 14
-        file = io.BytesIO()
-        figure.savefig(file)
-    # few colours: a third of the bytes
-    drawn = Image.open(file).convert("RGB").quantize(64)
-    file = io.BytesIO()
-    drawn.save(file, "PNG", optimize=True)
-    return file.getvalue()

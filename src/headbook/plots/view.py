@@ -1,7 +1,6 @@
 """Attention between words, drawn on the sentence: as arcs, from line to line, or as a matrix.
 
-Inline SVG in the colour of the text around it, without a script. An untrusted notebook loses SVG
-and style sheets; there a plain picture is left, which the style sheet hides elsewhere.
+Inline SVG in the colour of the text around it, without a script.
 """
 
 import base64
@@ -9,7 +8,6 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -19,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 from PIL import Image
 
-from headbook.plots.marks import FAINT, THICK, THIN, Number, Scene, picture
+from headbook.plots.marks import FAINT, THICK, THIN, Number
 from headbook.plots.palette import SERIES
 from headbook.plots.sight import LEAST, WIDEST, Sight
 from headbook.types import UserError
@@ -36,42 +34,18 @@ Matrix = Float[np.ndarray, "word key"]
 
 @dataclass(frozen=True)
 class View:
-    """A drawing of attention; `alt` says in words what it shows.
-
-    Notebooks and the book take the HTML, everything else the picture.
-    """
+    """A drawing of attention; `alt` says in words what it shows."""
 
     alt: str
     body: str
-    scenes: tuple[tuple[str, Scene], ...]
 
     def __repr__(self) -> str:
         return self.alt
 
     def _repr_html_(self) -> str:
-        return self.html()
-
-    def _repr_png_(self) -> tuple[bytes, dict[str, object]]:
-        return self._png
-
-    @cached_property
-    def _png(self) -> tuple[bytes, dict[str, object]]:
-        """The picture, which the HTML holds, too, with its text and size."""
-        png = picture(self.scenes)
-        width, height = Image.open(io.BytesIO(png)).size
-        return png, {"alt": self.alt, "width": width // 2, "height": height // 2}
-
-    def html(self, plain: bool = True) -> str:
-        """One element with its style; `plain` adds the picture for untrusted notebooks."""
+        """One element with its style."""
         label = escape(self.alt, quote=True)
-        whole = f'<style>{_file("view.css")}</style><div class="live" hidden="hidden">'
-        whole += f'<form method="dialog">{self.body}</form></div>'
-        if plain:
-            png, size = self._repr_png_()
-            whole += (
-                f'<img class="plain" alt="{label}" width="{size["width"]}" '
-                f'src="data:image/png;base64,{base64.b64encode(png).decode()}">'
-            )
+        whole = f'<style>{_file("view.css")}</style><form method="dialog">{self.body}</form>'
         if 'class="maps"' in self.body:
             whole += f"<script>{_file('view.js')}</script>"
         return f'<div class="headbook-view" role="group" aria-label="{label}">{whole}</div>'
@@ -112,7 +86,7 @@ def draw(
     golden = dict(gold) if isinstance(gold, Mapping) else dict.fromkeys(weights, gold)
     if layout == "arcs" and words != keys:
         layout = "lines"
-    parts, scenes, told, wrong = [], [], [], False
+    parts, told, wrong = [], [], False
     for label, colour in zip(weights, _colours(list(weights)), strict=True):
         matrix = np.asarray(weights[label], float)
         answers: dict[int, list[int]] = {}
@@ -120,17 +94,15 @@ def draw(
             answers.setdefault(_place(words, one), []).append(_place(keys, other))
         wrong |= any(matrix[asks].argmax() not in right for asks, right in answers.items())
         sight = Sight(words, keys, matrix, asking, answers, least, colour)
-        said, (part, scene) = sight.said(), _one(label, sight, layout)
-        parts.append(part)
-        scenes.append((f"{label}   {said}", scene))
-        told.append(f"{label}: {said}" if said else label)
+        parts.append(_one(label, sight, layout))
+        told.append(f"{label}: {said}" if (said := sight.said()) else label)
     body = f'<div class="row">{"".join(parts)}</div>'
     if wrong:  # elsewhere the head's own arc covers it
         body += '<p class="said"><small>dotted: the correct answer</small></p>'
-    return View(f"Attention in “{' '.join(words)}”. {'; '.join(told)}", body, tuple(scenes))
+    return View(f"Attention in “{' '.join(words)}”. {'; '.join(told)}", body)
 
 
-def _one(label: str, sight: Sight, layout: str) -> tuple[str, Scene]:
+def _one(label: str, sight: Sight, layout: str) -> str:
     """A drawing under its label; arcs wider than a phone stand upright there."""
     scene = {"arcs": sight.arcs, "lines": sight.lines, "matrix": sight.matrix}[layout]()
     said, alt = sight.said(), f"Attention of {label} in: {' '.join(sight.words)}"
@@ -147,7 +119,7 @@ def _one(label: str, sight: Sight, layout: str) -> tuple[str, Scene]:
         f'<p class="said"><i style="background:{sight.colour}"></i><b>{escape(head)}</b> '
         f"{escape(note.strip())} <span>{escape(said)}</span></p>"
     )
-    return f'<div class="one {name}">{heading}{drawn}</div>', scene
+    return f'<div class="one {name}">{heading}{drawn}</div>'
 
 
 def every(attention: object, first: tuple[int, int] | None = None, least: Number = LEAST) -> View:
@@ -188,7 +160,6 @@ def every(attention: object, first: tuple[int, int] | None = None, least: Number
         f'aria-label="Head: a row per layer" style="flex-basis:{33 * heads + 20}px;'
         f'grid-template-columns:max-content repeat({heads}, minmax(0, 30px))">'
         f"{''.join(maps)}</fieldset></div>",
-        ((label, scene),),
     )
 
 
@@ -209,7 +180,7 @@ def choice(views: Mapping[str, View]) -> View:
         )
     body = f'<fieldset class="choice" aria-label="Choice">{"".join(parts)}</fieldset>'
     first = next(iter(views.values()))
-    return View(f"{first.alt} To choose from: {'; '.join(views)}", body, first.scenes)
+    return View(f"{first.alt} To choose from: {'; '.join(views)}", body)
 
 
 def _colours(labels: Sequence[str]) -> list[str]:

@@ -10,7 +10,6 @@ from functools import cache
 
 import yaml
 
-from headbook import paths
 from headbook.types import UserError
 
 PLACE = re.compile(r"{{ (\w+) }}")
@@ -35,14 +34,12 @@ def filled(text: str) -> str:
 @cache
 def _counts() -> dict[str, str]:
     from headbook.claims import board, scorecard
-    from headbook.claims.ledger import load
 
-    ledger = load()
-    results = scorecard.results(ledger, paths.RESULTS)
-    shown = board.works_claims(ledger, results)
+    results = list(scorecard.current().values())
+    shown = board.works_claims(results)
     marks = Counter(board.mark_of(each) for each in shown)
     named = {mark.replace(" ", "_"): str(marks[mark]) for mark in board.MEANINGS}
-    strip = board.strip(ledger, results, SCORECARD)
+    strip = board.strip(results, SCORECARD)
     return {
         **named,
         "claims": str(len(shown)),

@@ -23,7 +23,7 @@ def write(folder: Path, copies: list[Path]) -> None:
 
     folder.mkdir(parents=True)
     texts = {
-        "scorecard": scorecard.page(paths.RESULTS, pages="../_executed"),
+        "scorecard": scorecard.page("../_executed"),
         "heads": heads.page(),
         "interface": interface.page(),
         "deviations": deviations(paths.BOOK / "deviations.yml"),

@@ -1,0 +1,262 @@
+"""The benchmark: training against `torch.nn.Transformer`, measuring against a forward pass.
+
+All are ratios of one run, taken in interleaved rounds.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from headbook.corpora.batches import EOS, PAD, UNK, Batch, EncodedPair, collate, epoch, in_order
+from headbook.heads.collect import collect
+from headbook.heads.confidence import Confidence
+from headbook.heads.measure import HeadMeasure
+from headbook.heads.offset_baseline import OffsetShare
+from headbook.heads.positional import PositionalShare
+from headbook.heads.syntactic import SyntacticAccuracy
+from headbook.machine import leave_out_cudnn_attention
+from headbook.models.transformer import Embedding, Transformer, TransformerConfig
+from headbook.timing import interleaved, seconds
+from headbook.training.config import TrainingConfig
+from headbook.training.memory import keep_freed_memory
+from headbook.training.precision import Precision
+from headbook.trees import RELATIONS
+from headbook.types import Kind
+
+PRODUCTS = 4
+"""Products a timing, so that the clock's grain does not count."""
+PRODUCT = 2048
+"""Rows and columns of the matrices whose product is timed."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Shape of the models and of their text, which is random; the defaults are the book's."""
+
+    layers: int = 6
+    heads: int = 8
+    vocabulary: int = 6000
+    tokens: int = 4096
+    sentences: int = 400
+
+    def model(self, width: int) -> TransformerConfig:
+        return TransformerConfig(
+            source_vocabulary=self.vocabulary,
+            target_vocabulary=self.vocabulary,
+            encoder_layers=self.layers,
+            decoder_layers=self.layers,
+            width=width,
+            feed_forward=4 * width,
+            heads=self.heads,
+            dropout=0.1,
+        )
+
+
+class TorchTransformer(nn.Module):
+    """`torch.nn.Transformer` as its documentation uses it, between our embeddings and logits.
+
+    Pre-norm with final norms and dropout at the same places, so parameters and function are those
+    of our `Transformer`; padding masks are passed always, as is usual.
+    """
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.source = Embedding(config.source_vocabulary, config.width)
+        self.target = Embedding(config.target_vocabulary, config.width)
+        self.layers = nn.Transformer(
+            d_model=config.width,
+            nhead=config.heads,
+            num_encoder_layers=config.encoder_layers,
+            num_decoder_layers=config.decoder_layers,
+            dim_feedforward=config.feed_forward,
+            dropout=config.dropout,
+            batch_first=True,
+            norm_first=True,
+        )
+        self.logits = nn.Linear(config.width, config.target_vocabulary, bias=False)
+
+    def forward(self, batch: Batch) -> Float[Tensor, "batch target vocabulary"]:
+        """Logits of every target token given those before it."""
+        padded = ~batch.source_mask
+        length = batch.target_in.shape[1]
+        causal = torch.ones(length, length, dtype=torch.bool, device=padded.device).triu(1)
+        states = self.layers(
+            self.source(batch.source),
+            self.target(batch.target_in),
+            tgt_mask=causal,
+            tgt_is_causal=True,
+            src_key_padding_mask=padded,
+            memory_key_padding_mask=padded,
+        )
+        return self.logits(states)
+
+
+def training_step(
+    model: nn.Module, precision: Precision, rate: float = 1e-4
+) -> Callable[[Batch], float]:
+    """One update as the training loop makes it, loss, gradients, fused Adam; gives the loss."""
+    constants = TrainingConfig(updates=1)
+    leave_out_cudnn_attention()
+    optimiser = torch.optim.Adam(
+        model.train().parameters(), rate, constants.betas, constants.epsilon, fused=True
+    )
+
+    def step(batch: Batch) -> float:
+        batch = batch.to(device())
+        halved = precision.here() is Precision.BF16
+        with torch.autocast(device().type, torch.bfloat16, enabled=halved):
+            logits = model(batch)
+        loss = cross_entropy(
+            logits.float().flatten(0, 1), batch.target_out.flatten(),
+            ignore_index=PAD, label_smoothing=constants.label_smoothing,
+        )  # fmt: skip
+        loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        return float(loss.detach())
+
+    return step
+
+
+def device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def random_pairs(sizes: Sizes, count: int) -> list[EncodedPair]:
+    """Pairs of 5 to 30 random pieces a side, both of about one length, as translations are."""
+    chance = torch.Generator().manual_seed(0)
+
+    def side(length: int) -> list[int]:
+        drawn = torch.randint(UNK + 1, sizes.vocabulary, (length - 1,), generator=chance)
+        return [*drawn.tolist(), EOS]
+
+    lengths = torch.randint(5, 31, (count,), generator=chance).tolist()
+    others = torch.randint(-2, 3, (count,), generator=chance).tolist()
+    return [
+        (side(one), side(max(one + more, 2))) for one, more in zip(lengths, others, strict=True)
+    ]
+
+
+def training(sizes: Sizes, width: int, rounds: int) -> dict[str, np.ndarray]:
+    """Ratios per round: ours over torch's, and over the machine's rate in matrix products."""
+    keep_freed_memory()
+    precision = Precision.BF16
+    pairs = random_pairs(sizes, rounds * sizes.tokens // 4 + 64)
+    plan = epoch(pairs, sizes.tokens, 0, 0)
+    batches = [collate([pairs[place] for place in each], each) for each in plan][: rounds + 1]
+    works = {"product": product(precision)}
+    for name, kind in {"ours": Transformer, "torch": TorchTransformer}.items():
+        torch.manual_seed(0)
+        step = training_step(kind(sizes.model(width)).to(device()), precision)
+        works[name] = lambda number, step=step: seconds(
+            partial(step, batches[number % len(batches)])
+        )
+    taken = interleaved(works, rounds, f"training, width {width}")
+    ours, torchs, products = (np.array(taken[name]) for name in ("ours", "torch", "product"))
+    counted = (batches[(place + 1) % len(batches)] for place in range(rounds))
+    work = np.array([operations(Transformer(sizes.model(width)), batch) for batch in counted])
+    rate = 2 * PRODUCTS * PRODUCT**3 / products
+    return {
+        "training: ours over torch.nn.Transformer": torchs / ours,
+        "training: share of the rate of matrix products": work / ours / rate,
+    }
+
+
+def product(precision: Precision) -> Callable[[int], float]:
+    """Times square matrix products in the arithmetic of the training step."""
+    dtype = torch.bfloat16 if precision.here() is Precision.BF16 else torch.float32
+    factor = torch.randn(PRODUCT, PRODUCT).to(device(), dtype)
+
+    def multiply() -> None:
+        for _ in range(PRODUCTS):
+            torch.mm(factor, factor)
+
+    return lambda number: seconds(multiply)
+
+
+def operations(model: Transformer, batch: Batch) -> float:
+    """Floating-point operations of a training step, about: real tokens only, so padding is waste.
+
+    Six a parameter and token (two forward, four backward), embeddings left out; and 12 · width for
+    each pair of query and key, for scores and their product with the values. The model may be one
+    without storage.
+    """
+    config = model.config
+    sizes = {
+        name: sum(weight.numel() for weight in module.parameters())
+        for name, module in model.named_children()
+    }
+    source, target = batch.source_mask.sum(1).double(), batch.target_mask.sum(1).double()
+    dense = source.sum() * sizes["encoder"] + target.sum() * (sizes["decoder"] + sizes["logits"])
+    pairs = config.encoder_layers * source**2 + config.decoder_layers * (
+        target * (target + 1) / 2 + target * source
+    )
+    return float(6 * dense + 12 * config.width * pairs.sum())
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A parse in which every piece is a word and depends on the next, by each relation in turn."""
+
+    pieces: Tensor
+    arcs: Tensor
+
+    @classmethod
+    def of(cls, length: int) -> "Chain":
+        words = torch.arange(length - 1)
+        arcs = torch.stack([words % len(RELATIONS), words, words + 1], dim=1)[:-1]
+        return cls(torch.cat([words, torch.tensor([-1])]), arcs)
+
+
+def measuring(sizes: Sizes, width: int, rounds: int) -> dict[str, np.ndarray]:
+    """Ratios per round: all measures of attention weights over a forward pass on the same text."""
+    torch.manual_seed(0)
+    model = Transformer(sizes.model(width)).eval().to(device())
+    pairs = random_pairs(sizes, sizes.sentences)
+    batches = [batch.to(device()) for batch in in_order(pairs, sizes.tokens)]
+    trees = [Chain.of(len(source)) for source, _ in pairs]
+    measures: list[HeadMeasure] = [
+        *(Confidence(kind) for kind in Kind),
+        *(PositionalShare(kind) for kind in Kind),
+        SyntacticAccuracy(trees),
+        OffsetShare(trees),
+    ]
+    measures = [each.to(device()) for each in measures]
+
+    @torch.inference_mode()
+    def forward() -> None:
+        for batch in batches:
+            model(batch)
+
+    works = {
+        "measuring": lambda number: seconds(
+            lambda: collect(model, batches, measures, progress=iter)
+        ),
+        "forward": lambda number: seconds(forward),
+    }
+    taken = interleaved(works, rounds, f"measuring, width {width}")
+    return {
+        "measuring over a forward pass": np.array(taken["measuring"]) / np.array(taken["forward"])
+    }
+
+
+def bench(
+    rounds: int = 5, widths: tuple[int, ...] = (128, 256), sizes: Sizes | None = None
+) -> pd.DataFrame:
+    """One row per quantity and width: median over the rounds, lowest and highest."""
+    sizes, rows = sizes or Sizes(), []
+    for width in widths:
+        for work in (training, measuring):
+            for quantity, found in work(sizes, width, rounds).items():
+                rows.append(
+                    {"quantity": quantity, "width": width, "median": np.median(found),
+                     "lowest": found.min(), "highest": found.max()}
+                )  # fmt: skip
+    return pd.DataFrame(rows)
