@@ -83,7 +83,6 @@ def test_place_follows_the_files(toy, monkeypatch):
         (ENTRY.replace("[toy-de]", "[toy-de"), "not valid TOML"),
         (ENTRY.replace('licence = "l"\n', ""), "licence"),
         (ENTRY.replace('"parallel"', '"paralel"'), "paralel"),
-        (ENTRY.replace('part = "train.tsv", path', "path"), "part"),
         (ENTRY + "paris = 2\n", "paris"),
         (None, r"corpora\.toml is missing"),
     ],
