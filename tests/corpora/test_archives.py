@@ -57,12 +57,6 @@ def downloads(tmp_path, monkeypatch):
             put(f"{name}-{language}", sides)
 
 
-def test_a_public_test_set_has_tests_only():
-    corpus = load("newstest2014-de")
-    assert (len(corpus.train), len(corpus.valid)) == (0, 0)
-    assert list(corpus.tests["newstest2014"]) == [("Seen in the news.", "Ü Seen in the news.")]
-
-
 def test_tatoeba_is_split_and_held_out_sentences_leave_it():
     rows = [f"Sentence {index}.\tSatz {index}.\tCC-BY 2.0" for index in range(4_100)]
     rows += ["seen in the news\tGesehen.\tCC-BY", "no tab"]
@@ -79,22 +73,12 @@ def bible(**sides: bytes) -> bytes:
     return zipped({f"bible-uedin.de-en.{side}": content for side, content in sides.items()})
 
 
-def test_the_bible_is_read_from_its_moses_files():
-    english = lines(*(f"Verse {index}." for index in range(4_010)))
-    put("bible-de", {"moses": bible(en=english, de=english.replace(b"Verse", b"Vers"))})
-    corpus = load("bible-de")
-    assert len(corpus.train) == 10
-    assert all(s.replace("Verse", "Vers") == t for s, t in corpus.train)
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         (bible(en=b"a\n"), r"de-en\.txt\.zip holds 0 files ending in \.de"),
         (bible(en=b"a\nb\n", de=b"a\n"), r"\.de has 1 lines and .*\.en has more"),
-        (bible(en=b"a\n\xff\n", de=b"a\nb\n"), r"uedin\.de-en\.en, line 2: not valid UTF-8"),
         (b"<html>gone</html>", r"de-en\.txt\.zip: damaged file"),
-        (bible(en=b"a\n", de=b"a\n")[:60], r"de-en\.txt\.zip: damaged file"),
     ],
 )
 def test_a_spoilt_archive_is_one_clear_line(content, said):
@@ -184,13 +168,14 @@ def test_wmt_joins_its_archives_and_is_evaluated_on_newstest():
 
 
 def test_wmt_french_reads_a_packed_table_and_russian_a_zip():
+    crawl = common_crawl("web")
     europarl = tarred(sides("training/europarl-v7.fr-en", "fr", b"speech\n", b"ep\n"))
     put("wmt-fr", {"news-commentary": gzip.compress(lines("opinion\tavis", "alone")),
-                   "commoncrawl": common_crawl("web"), "europarl": europarl})  # fmt: skip
+                   "commoncrawl": crawl, "europarl": europarl})  # fmt: skip
     corpus = load("wmt-fr")
     assert set(corpus.train) == {("opinion", "avis"), ("web", "fr web"), ("speech", "ep")}
     commentary = tarred(sides("news-commentary-v13.ru-en", "ru", b"opinion\n", b"nc\n"))
     yandex = zipped(sides("1mcorpus/corpus.en_ru.1m", "ru", b"ya\n", b"yandex\n"))
-    put("wmt-ru", {"news-commentary": commentary, "commoncrawl": common_crawl("web"),
+    put("wmt-ru", {"news-commentary": commentary, "commoncrawl": crawl,
                    "yandex": yandex})  # fmt: skip
     assert ("ya", "yandex") in set(load("wmt-ru").train)

@@ -85,13 +85,11 @@ BROKEN = gzip.compress(lines(*EINS[:4]))[:-9]
         ({"train.en": None, "train.en/x": b""}, r"train\.en.*cannot be read"),
         ({"valid.en": b"\n", "valid.de.gz": gzip.compress(b"\n")}, "no pair of valid is left"),
         ({"train.en": b"", "train.de.gz": gzip.compress(b"")}, "no training pair is left"),
-        ({"train.en": "one\ntwo\n".encode("utf-16")}, r"train\.en, line 1: a NUL byte"),
         ({"train.en": b"one\ntwo\nth\0ree\nfour\n"}, r"train\.en, line 3: a NUL byte"),
         ({"train.en": b"one\ntwo\nna\xefve\nfour\n"}, r"train\.en, line 3: not valid UTF-8 at"),
         ({"train.en": lines(*WORDS)}, r"train\.de\.gz has 4 lines and .*train\.en has more"),
         ({"train.en": lines(*WORDS[:3])}, r"train\.en has 3 lines and .*de\.gz has more"),
         ({"train.de.gz": BROKEN}, r"train\.de\.gz, after line \d: it cannot be read"),
-        ({"train.de.gz": b"not gzip at all"}, r"train\.de\.gz, after line 0: it cannot be read"),
     ],
 )
 def test_what_is_wrong_with_a_folder_is_one_line_that_names_it(folder, changed, said):
@@ -104,12 +102,6 @@ def test_what_is_wrong_with_a_folder_is_one_line_that_names_it(folder, changed, 
     with pytest.raises(UserError, match=said) as error:
         load(str(folder))
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("name", ["{0}/nowhere", "./nowhere", "~/nowhere", "{0}/train.en"])
-def test_a_path_that_is_no_folder_is_no_misspelt_name(folder, name):
-    with pytest.raises(UserError, match=r"^/.* is not a folder: give the path"):
-        load(name.format(folder))
 
 
 def test_a_byte_order_mark_is_no_text_and_only_a_newline_ends_a_line(folder):
@@ -133,7 +125,7 @@ def test_pairs_that_cannot_be_used_are_dropped_on_both_sides_and_counted(folder)
     [
         ("tatoeba-it", "tatoeba-ru, tatoeba-de, tatoeba-fr"),
         ("ud-ewt", "not pairs of sentences"),
-        ("wikitext-2", "not pairs of sentences"),
+        ("./nowhere", "^/.*nowhere is not a folder"),
     ],
 )
 def test_what_is_no_corpus_of_pairs_is_refused(name, said):
@@ -143,9 +135,9 @@ def test_what_is_no_corpus_of_pairs_is_refused(name, said):
 
 @pytest.mark.usefixtures("few_generated")
 def test_the_invented_corpus_is_generated_and_split():
-    corpus, parts = load("controlled-sov", limit=10), controlled.split()
-    assert corpus.train.source == parts[0].source[:10]
-    assert (corpus.valid.target, corpus.tests["test"].target) == (parts[1].target, parts[2].target)
+    corpus, (train, _, test) = load("controlled-sov", limit=10), controlled.split()
+    assert corpus.train.source == train.source[:10]
+    assert corpus.tests["test"].target == test.target
 
 
 MIXTURE = """

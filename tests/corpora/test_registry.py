@@ -21,15 +21,6 @@ public = [{ part = "train.tsv", url = "http://127.0.0.1/all/train.tsv", sha256 =
 """
 
 
-@pytest.fixture
-def toy(tmp_path, monkeypatch):
-    (tmp_path / "corpora.toml").write_text(ENTRY, encoding="utf-8")
-    monkeypatch.setattr(paths, "DATA", tmp_path)
-    monkeypatch.delenv("HEADBOOK_DATA", raising=False)
-    monkeypatch.setenv("HEADBOOK_DOWNLOADS", str(tmp_path / "raw"))
-    return tmp_path
-
-
 def test_entries_hang_together():
     places: dict = {}
     for entry in KNOWN.values():
@@ -50,29 +41,29 @@ def test_entries_hang_together():
         assert entry.mirror or entry.public or parts or entry.kind is CorpusKind.GENERATED
 
 
-@pytest.mark.parametrize(
-    ("asked", "offered"),
-    [("tatoeba-it", "tatoeba-fr"), ("multi30-de", "multi30k-de"), ("newstest2014-cs", "2014-ru")],
-)
+@pytest.mark.parametrize(("asked", "offered"), [("tatoeba-it", "-fr"), ("multi30-de", "30k-de")])
 def test_an_unknown_corpus_or_language_names_near_ones(asked, offered):
-    with pytest.raises(UserError) as error:
+    with pytest.raises(UserError, match=f"{asked}.*{offered}"):
         registry.corpus(asked)
-    assert asked in str(error.value) and offered in str(error.value)
-    assert "\n" not in str(error.value)
 
 
-def test_place_follows_the_files(toy, monkeypatch):
+def test_place_follows_the_files(tmp_path, monkeypatch):
+    (tmp_path / "corpora.toml").write_text(ENTRY, encoding="utf-8")
+    monkeypatch.setattr(paths, "DATA", tmp_path)
+    monkeypatch.delenv("HEADBOOK_DATA", raising=False)
+    monkeypatch.setenv("HEADBOOK_DOWNLOADS", str(tmp_path / "raw"))
     entry = registry.corpus("toy-de")
     assert registry.place(entry) is Place.ABSENT and entry.languages == "en-de"
     downloaded = registry.downloaded(entry, entry.public[0])
-    assert downloaded == toy / "raw" / "toy" / "train.tsv"
+    assert downloaded == tmp_path / "raw" / "toy" / "train.tsv"
     downloaded.parent.mkdir(parents=True)
     downloaded.write_text("a\tb\n")
     assert registry.place(entry) is Place.DOWNLOADED
-    monkeypatch.setenv("HEADBOOK_DATA", str(toy / "mirror"))
+    monkeypatch.setenv("HEADBOOK_DATA", str(tmp_path / "mirror"))
     assert registry.place(entry) is Place.DOWNLOADED
-    (toy / "mirror" / "toy").mkdir(parents=True)
-    (toy / "mirror" / "toy" / "train.tsv").write_text("a\tb\n")
+    file = tmp_path / "mirror" / "toy" / "train.tsv"
+    file.parent.mkdir(parents=True)
+    file.write_text("a\tb\n")
     assert registry.place(entry) is Place.MIRROR
     assert registry.place(KNOWN["controlled-sov"]) is Place.GENERATED
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from sklearn.datasets import load_digits
 
 from headbook.corpora.small_tasks import (
     AT_ONCE,
@@ -88,13 +89,9 @@ def test_listops_labels_are_the_values_of_what_is_read():
 
 
 def test_patches_of_digits_are_squares_of_the_image():
-    """Each row's darkest patch and its sum, against the image of scikit-learn."""
-    from sklearn.datasets import load_digits
-
-    images = {image.tobytes(): image for image in load_digits().images}
     patches = task("digits").test.inputs[0].reshape(2, 2, 4, 4) * 16
     whole = patches.permute(0, 2, 1, 3).reshape(8, 8).double().numpy()
-    assert whole.tobytes() in images
+    assert whole.tobytes() in {image.tobytes() for image in load_digits().images}
 
 
 @pytest.mark.parametrize("name", list(TASKS))
