@@ -114,4 +114,4 @@ def _planted(
     file = folder / "page.html"
     file.write_text(f"<!doctype html><html lang='en'><style>body{{margin:0}}</style>{body}</html>",
                     encoding="utf-8")  # fmt: skip
-    return looking.look(chromium, file, folder, moved=moved).complaints
+    return looking.look(chromium, file, folder, notebook=moved).complaints
