@@ -63,15 +63,6 @@ def test_limit_keeps_the_first_training_pairs_and_changes_the_digest(folder):
         load(str(folder), limit=0)
 
 
-def test_every_test_set_of_a_folder_needs_both_sides(folder):
-    (folder / "test_2.en").write_bytes(lines("seven"))
-    (folder / "notes.txt").write_bytes(b"not part of the corpus")
-    with pytest.raises(UserError, match=r"test_2\.de is missing"):
-        load(str(folder))
-    (folder / "test_2.de").write_bytes(lines("sieben"))
-    assert list(load(str(folder)).tests) == ["test", "test_2"]
-
-
 BROKEN = gzip.compress(lines(*EINS[:4]))[:-9]
 
 
@@ -79,6 +70,7 @@ BROKEN = gzip.compress(lines(*EINS[:4]))[:-9]
     ("changed", "said"),
     [
         ({"valid.de.gz": None}, r"valid\.de is missing.*valid\.tsv"),
+        ({"test_2.en": lines("seven")}, r"test_2\.de is missing"),
         ({"train.fr": lines(*EINS)}, "2 target languages .de, fr."),
         ({"train.de.gz": None}, "0 target languages"),
         ({"train.en.gz": gzip.compress(lines(*WORDS))}, r"train\.en is there plain and packed"),

@@ -73,7 +73,6 @@ def test_place_follows_the_files(tmp_path, monkeypatch):
     [
         (ENTRY.replace("[toy-de]", "[toy-de"), "not valid TOML"),
         (ENTRY.replace('licence = "l"\n', ""), "licence"),
-        (ENTRY.replace('"parallel"', '"paralel"'), "paralel"),
         (ENTRY + "paris = 2\n", "paris"),
         (None, r"corpora\.toml is missing"),
     ],

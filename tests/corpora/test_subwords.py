@@ -33,7 +33,10 @@ def test_text_comes_back(text: str):
     (ids,) = SUBWORDS.encode([text])
     assert ids[-1] == EOS and UNK not in ids and PAD not in ids and EOS not in ids[:-1]
     assert SUBWORDS.decode(ids) == text
-    assert "".join(SUBWORDS.pieces(ids[:-1])).count("▁") == len(text.split())
+    pieces = SUBWORDS.pieces(ids[:-1])
+    assert "".join(pieces).count("▁") == len(text.split())
+    # no piece crosses a word or its punctuation
+    assert all(len(each) == 1 or each.isalnum() for each in (p.lstrip("▁") for p in pieces) if each)
 
 
 @given(st.text([*ALPHABET, " ", "\t", "\u00a0", "☃"], max_size=40))
@@ -66,13 +69,6 @@ def test_an_unknown_character_is_one_piece_and_empty_text_its_end_alone():
     assert SUBWORDS.spans("") == [] and SUBWORDS.decode([EOS, PAD]) == ""
 
 
-def test_no_piece_crosses_a_word_or_its_punctuation():
-    for piece in SUBWORDS.pieces(range(EOS + 2, len(SUBWORDS))):
-        inner = piece.lstrip("▁")
-        assert "▁" not in inner
-        assert len(inner) <= 1 or all(letter.isalnum() for letter in inner)
-
-
 def test_the_vocabulary_is_as_large_as_asked_or_the_text_has_no_more_to_merge():
     small, large = (Subwords.train(CORPUS, size) for size in (110, 150))
     assert (len(small), len(large)) == (110, 150) and len(SUBWORDS) < 200
@@ -84,8 +80,6 @@ def test_saved_and_loaded_it_is_the_same(tmp_path: Path):
     SUBWORDS.save(tmp_path / "source.json")
     Subwords.train(CORPUS, 200).save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "source.json").read_bytes()
-    (tmp_path / "again.json").unlink()
-    assert [path.name for path in tmp_path.iterdir()] == ["source.json"]
     loaded = Subwords.load(tmp_path / "source.json")
     assert len(loaded) == len(SUBWORDS)
     assert loaded.encode(CORPUS) == SUBWORDS.encode(CORPUS)

@@ -38,11 +38,8 @@ def bare(text: str, words: list[Span]) -> Tree:
     [
         ("I don't", ["I", "do", "n't"], ["I", "don", "'", "t"], [0, 1, 2, 2]),
         ("I can't", ["I", "ca", "n't"], ["I", "can't"], [0, 1]),
-        ("Bob's", ["Bob", "'s"], ["Bo", "b", "'", "s"], [0, 0, 1, 1]),
-        ("well-known", ["well", "-", "known"], ["well", "-", "kno", "wn"], [0, 1, 2, 2]),
         ('"Hi," he', ['"', "Hi", ",", '"', "he"], ['"', "Hi", ',"', "he"], [0, 1, 2, 4]),
         ("cafe\u0301 x", ["cafe\u0301", "x"], ["cafe", "\u0301", "x"], [0, 0, 1]),
-        ("New York", ["New", "York"], ["New York"], [0]),
         ("a * b", ["a", "b"], ["a", "*", "b"], [0, NO_WORD, 1]),
         ("", [], [], []),
     ],
@@ -87,10 +84,8 @@ def test_arcs_of_a_word_without_a_piece_are_dropped_and_counted():
     ("spans", "told"),
     [
         ([(0, 3), (4, 9)], "reach beyond"),
-        ([(3, 0), (4, 8)], "reach beyond"),
         ([(4, 8), (0, 3)], "out of order"),
         ([(0, 3), (5, 8)], "leave part of it out"),
-        ([], "leave part of it out"),
     ],
 )
 def test_pieces_of_another_text_are_refused(spans: list[Span], told: str):

@@ -81,7 +81,6 @@ def test_packed_files_and_windows_line_ends_change_nothing(tmp_path: Path):
         (2, "1\tShe\t4", "3 columns"),
         (2, row("2", "She", "4", "nsubj"), "not numbered one by one"),
         (2, row("1", "She", "12", "nsubj"), "a head lies outside"),
-        (2, row("1", "She", "_", "nsubj"), "'_'"),
         (2, row("1", "He", "4", "nsubj"), "'He' does not follow in `# text` at character 0"),
         (1, "# no text here", "no `# text`"),
         (3, row("3-4", "didn't"), "the words of 3-4 do not follow"),
