@@ -57,26 +57,15 @@ def test_xor_by_hand():
         assert labels == [int(one != other) for one, other in zip(row[:5], row[5:], strict=True)]
 
 
-def filled_in(read: torch.Tensor) -> torch.Tensor:
-    """Every bit of the string asked for, [row, bit]: that of the string that agrees most with the
-    bits that are shown."""
-    strings, shown = read[:, :-1], read[:, -1]
-    best = (strings * shown[:, None]).sum(2).argmax(1)
-    return (strings[torch.arange(len(read)), best] > 0).long()
-
-
-def test_hidden_bits_are_those_of_one_string_and_are_nowhere_else():
+def test_hidden_bits_are_those_of_the_string_that_agrees_with_the_shown_ones():
     found = task("bit memory").test
     read = found.inputs.reshape(len(found), STRINGS + 1, STRING)
-    asked, shown = found.labels != UNASKED, read[:, -1]
-    assert set(read[:, :-1].unique().tolist()) == {-1, 1}
+    strings, shown, asked = read[:, :-1], read[:, -1], found.labels != UNASKED
+    assert set(strings.unique().tolist()) == {-1, 1}
     # just what is not shown is asked for
     assert torch.equal(shown == 0, asked) and 0.45 < float(asked.double().mean()) < 0.55
-    assert torch.equal(filled_in(read)[asked], found.labels[asked])
-    # one that cannot see the strings guesses; it is caught by the count of what is asked for
-    blind = read.clone()
-    blind[:, :-1] = blind[:, :-1].roll(1, 0)
-    assert 0.45 < float((filled_in(blind) == found.labels)[asked].double().mean()) < 0.55
+    best = (strings * shown[:, None]).sum(2).argmax(1)
+    assert torch.equal((strings[torch.arange(len(read)), best] > 0)[asked], found.labels[asked] > 0)
     assert found.inputs.shape[1:] == ((STRINGS + 1) * STRING // AT_ONCE, AT_ONCE)
 
 
