@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from pathlib import Path
 
 import pandas as pd
@@ -14,7 +15,6 @@ from headbook.artefacts import catalogue
 from headbook.artefacts.texts import Text
 from headbook.corpora.pairs import Pairs
 from headbook.corpora.readers import ParallelCorpus
-from headbook.corpora.report import Report
 from headbook.corpora.subwords import Subwords
 from headbook.looking.load import of_the_book
 from headbook.looking.on_the_way import OnTheWay
@@ -110,7 +110,7 @@ def test_it_translates_nothing(encoder: OurEncoder):
 def under_way(tmp_path: Path, subwords: Subwords, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A training of the catalogue, whose corpus is not read, with two snapshots and no end yet."""
     nothing = Pairs((), ())
-    corpus = ParallelCorpus("mixture-fr", "fr", nothing, nothing, {}, "0" * 8, Report())
+    corpus = ParallelCorpus("mixture-fr", "fr", nothing, nothing, {}, "0" * 8, Counter())
     for module in ("artefacts.encoders", "looking.on_the_way"):
         monkeypatch.setattr(f"headbook.{module}.corpus_of", lambda *_: corpus)
     for module in ("artefacts.catalogue", "publishing.weights"):

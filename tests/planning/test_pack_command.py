@@ -37,7 +37,6 @@ target = "{target}"
 licence = "l"
 pairs = 2
 bytes = 3
-reader = "{reader}"
 """
 FILE = '{{ part = "{part}", {key} = "{address}", sha256 = "{digest}" }}'
 CONLLU = """# text = Birds sing
@@ -77,7 +76,7 @@ class Machine:
             file.write_bytes(gzip.compress(text.encode(), mtime=0))
             digest = hashlib.sha256(file.read_bytes()).hexdigest()
             rows.append(FILE.format(part=part, key="path", address=address, digest=digest))
-        self.add(HEAD.format(name=name, kind=kind, target=target, reader="lines"), "mirror", rows)
+        self.add(HEAD.format(name=name, kind=kind, target=target), "mirror", rows)
 
     def add(self, head: str, key: str, rows: list[str]) -> None:
         """One more entry of the registry, which is read once and so has to be complete by then."""
@@ -97,12 +96,12 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine
     made.enter("far-de", "parallel", PAIRS)
     shutil.rmtree(made.mirror / "far-de")
     made.enter("toy-bank", "treebank", {"test.conllu": CONLLU}, target="en")
-    made.add(HEAD.format(name="controlled-svo", kind="generated", target="xx", reader="x"),
+    made.add(HEAD.format(name="controlled-sov", kind="generated", target="xx"),
              "mirror", [])  # fmt: skip
     _pipeline(made.mirror / texts.MIRRORED)
     monkeypatch.setattr(texts, "INSTALLED", "en_no_such_pipeline")
     shape, training = Size(1, 16, 32, 2), smoke.models[0].training
-    models = [ModelRun(name, shape, 60, 0.1, training) for name in ("toy-de", "controlled-svo")]
+    models = [ModelRun(name, shape, 60, 0.1, training) for name in ("toy-de", "controlled-sov")]
     wider = ModelRun("toy-de", Size(1, 32, 32, 2), 60, 0.1, training)
     away = ModelRun("far-de", shape, 60, 0.1, training)
     toy = Profile((*models, away), smoke.pruning, (HELD_OUT, "toy-bank"),
@@ -129,7 +128,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
         for name in ("DATA", "RUNS", "DOWNLOADS"):
             monkeypatch.setenv(f"HEADBOOK_{name}", str(folder / name.lower()))
         monkeypatch.setattr(texts, "find_spec", lambda name: None)
-        monkeypatch.delattr(parsing, "parse_docs")
+        monkeypatch.delattr(parsing, "parse")
 
     return go
 
@@ -201,7 +200,7 @@ def test_it_says_what_it_packs_and_how_to_go_on(machine: Machine, tmp_path: Path
     folder = tmp_path / "the pack"
     lines = headbook(folder).stdout.splitlines()
     assert [line.split("  ")[0] for line in lines[:7]] == [
-        "controlled-svo: generated there, no file",
+        "controlled-sov: generated there, no file",
         "far-de: left out, it is not here: set HEADBOOK_DATA to a folder that has it, or "
         "`headbook corpora fetch far-de`, and pack again",
         "toy-de", "toy-bank", "toy-de, parses", "toy-de, 60 subwords", "in all",
@@ -305,7 +304,7 @@ def test_a_download_is_packed_as_one_with_what_it_is_read_with(
         FILE.format(part=part, key="url", address=f"https://nowhere/far.{part}", digest=digest)
         for part, digest in digests.items()
     ]
-    head = HEAD.format(name="far-fr", kind="parallel", target="fr", reader="lines")
+    head = HEAD.format(name="far-fr", kind="parallel", target="fr")
     machine.add(f'{head}held_out = ["set-de"]\n', "public", rows)
     run = config.PROFILES["toy"].models[0]
     far = Profile((ModelRun("far-fr", run.size, 60, 0.1, run.training),),

@@ -24,7 +24,7 @@ def test_share_and_rate_reach_the_plan(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("HEADBOOK_RUNS", str(tmp_path / "runs"))
     result = headbook("--profile", "smoke", "--rate", "1234", "--share", "0.25")
     assert result.exit_code == 0 and "1,234 GFLOP/s in matrix products (as given)" in result.stdout
-    assert "25%" in result.stdout and "controlled-vso" in result.stdout
+    assert "25%" in result.stdout and "controlled-sov" in result.stdout
     assert not (tmp_path / "runs").exists()
 
 

@@ -30,7 +30,7 @@ from headbook.heads.symmetry import TokenAsymmetry
 from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.heads.tokens import Counting, EosKeys, EosQueries
 from headbook.runs.store import Ingredients, Stage, Store
-from headbook.syntax.alignment import AlignedTree, align
+from headbook.syntax.alignment import AlignedTree, align_all
 from headbook.types import Kind
 
 MEASURED = Stage("heads", version=1)
@@ -168,7 +168,7 @@ def encoded(trained: WithEncoder, text: Text) -> list[EncodedPair]:
 
 def aligned(trained: WithEncoder, text: Text) -> list[AlignedTree]:
     """Every tree laid on the pieces of its sentence."""
-    return [align(tree, trained.source.spans(tree.text)) for tree in text.trees]
+    return [align_all(tree, [*trained.source.spans(tree.text), None]) for tree in text.trees]
 
 
 @dataclass(frozen=True)

@@ -212,7 +212,8 @@ def _train(
 def _changes(made: TrainedModel, trained_on: int) -> Iterator[str]:
     """A line of each way in which the text that is used is not the text that was given."""
     corpus = made.corpus
-    yield from corpus.report.lines()
+    if corpus.left_out:
+        yield corpus.left_out
     if left_out := len(corpus.train) - trained_on:
         yield f"left out {left_out} pairs over {LONGEST} subwords"
     for name, pairs in {"valid": corpus.valid, **corpus.tests}.items():

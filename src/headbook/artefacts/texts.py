@@ -75,14 +75,12 @@ def treebank(name: str, count: int | None) -> Text:
 def _controlled_trees(name: str) -> tuple[Tree, ...] | None:
     if name not in registry() or registry()[name].kind is not CorpusKind.GENERATED:
         return None
-    order = controlled.TargetOrder(name.rpartition("-")[2])
-    return controlled.split(order)[2].trees
+    return controlled.split()[2].trees
 
 
 def parsed(sentences: Sequence[str], pipeline: str, store: Store) -> tuple[tuple[Tree, ...], str]:
-    """A tree for every sentence and the parser's name; parsed once and kept.
-
-    The DocBin is kept for spaCy's own tools, the trees as JSON for a machine without spaCy.
+    """A tree for every sentence and the parser's name; parsed once and kept as JSON, which a
+    machine without spaCy reads.
     """
     text = _digest(sentences)
     try:
@@ -93,11 +91,9 @@ def parsed(sentences: Sequence[str], pipeline: str, store: Store) -> tuple[tuple
         raise
 
     def make(folder: Path) -> None:
-        from headbook.syntax.parse import parse_docs, save_docs  # a machine may lack spaCy
+        from headbook.syntax.parse import parse  # a machine may lack spaCy
 
-        parses = parse_docs(sentences, where)
-        save_docs(parses, folder / "docs.spacy")
-        rows = [asdict(tree) for tree in parses.trees()]
+        rows = [asdict(tree) for tree in parse(sentences, where)]
         (folder / "trees.json").write_text(json.dumps(rows, ensure_ascii=False))
 
     return _read_trees(store.get(asked_parses(sentences, parser), make) / "trees.json"), parser
