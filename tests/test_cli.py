@@ -21,7 +21,6 @@ target = "de"
 licence = "l"
 pairs = 2
 bytes = 3
-reader = "lines"
 mirror = [{{ part = "train.tsv", path = "toy/train.tsv", sha256 = "{digest}" }}]
 """
 
@@ -89,25 +88,9 @@ def test_the_list_has_a_line_for_every_corpus():
 def test_a_corpus_of_the_mirror_has_its_place(mirror: Path):
     assert headbook("corpora", "list").stdout.split()[:2] == ["toy-de", "en-de"]
     assert "mirror" in headbook("corpora", "list").stdout
-    result = headbook("corpora", "check")
-    assert (result.exit_code, result.stdout.split()[:2]) == (0, ["toy-de", "ok"])
-
-
-@pytest.mark.parametrize(("fault", "code", "state"), [("wrong", 1, "wrong digest"),
-                                                      ("missing", 0, "missing")])  # fmt: skip
-def test_check_finds_what_is_not_as_recorded(mirror: Path, fault: str, code: int, state: str):
-    mirror.unlink()
-    if fault == "wrong":
-        mirror.write_text("one\tzwei\n")
-    result = headbook("corpora", "check")
-    assert result.exit_code == code and state in result.stdout and str(mirror) in result.stdout
-
-
-def test_fetching_prints_where_each_part_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    from headbook.corpora import download
-
-    monkeypatch.setattr(download, "fetch", lambda name: {"train.tsv": tmp_path / name})
-    assert headbook("corpora", "fetch", "toy").stdout == f"train.tsv: {tmp_path / 'toy'}\n"
+    assert headbook("corpora", "fetch", "toy-de").stdout == f"train.tsv: {mirror}\n"
+    mirror.write_text("one\tzwei\n")
+    assert_one_line(headbook("corpora", "fetch", "toy-de"), str(mirror), "sha256")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`headbook corpora`: list, fetch, check and pack corpora."""
+"""`headbook corpora`: list, fetch and pack corpora."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 from headbook.one_line import one_line_errors
 
-corpora = typer.Typer(no_args_is_help=True, help="Lists, fetches, checks and packs corpora.")
+corpora = typer.Typer(no_args_is_help=True, help="Lists, fetches and packs corpora.")
 
 
 @corpora.command("list")
@@ -17,13 +17,13 @@ def corpora_list() -> None:
     With its languages, pairs, size and licence.
     """
     with one_line_errors():
-        from headbook.corpora.registry import table
+        from headbook.corpora.registry import place, registry
 
-        for row in table():
-            size = f"{row.bytes / 1e6:,.1f} MB" if row.bytes else "size unknown"
+        for entry in registry().values():
+            size = f"{entry.bytes / 1e6:,.1f} MB" if entry.bytes else "size unknown"
             typer.echo(
-                f"{row.name:24} {row.languages:6} {row.pairs:>10,} {size:>14}  "
-                f"{row.place:14} {row.licence}"
+                f"{entry.name:24} {entry.languages:6} {entry.pairs:>10,} {size:>14}  "
+                f"{place(entry):14} {entry.licence}"
             )
 
 
@@ -34,26 +34,10 @@ def corpora_fetch(name: str) -> None:
     Its digests are checked either way.
     """
     with one_line_errors():
-        from headbook.corpora.download import fetch
+        from headbook.corpora.download import locate
 
-        for part, path in fetch(name).items():
+        for part, path in locate(name).files.items():
             typer.echo(f"{part}: {path}")
-
-
-@corpora.command("check")
-def corpora_check() -> None:
-    """Compares every file that is here with its digest.
-
-    Status 1 where one is wrong.
-    """
-    with one_line_errors():
-        from headbook.corpora.download import State, check
-
-        found = check()
-        for each in found:
-            typer.echo(f"{each.corpus:24} {each.state:22} {each.file}")
-        if any(each.state is State.WRONG for each in found):
-            raise typer.Exit(1)
 
 
 @corpora.command("pack")

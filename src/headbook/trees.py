@@ -59,6 +59,11 @@ class Tree:
             raise ValueError(f"{count} words but {len(self.tags)} tags")
         if any(not ROOT <= head < count or head == word for word, head in enumerate(self.heads)):
             raise ValueError(f"a head lies outside the sentence: {self.heads}")
+        reached = set(self.heads)
+        for _ in range(count):
+            reached = {self.heads[word] for word in reached if word != ROOT}
+        if reached - {ROOT}:
+            raise ValueError(f"the heads form a cycle: {self.heads}")
         edge = 0
         for start, end in self.words:
             if not edge <= start <= end <= len(self.text):

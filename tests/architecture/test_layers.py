@@ -11,7 +11,7 @@ from headbook import paths
 PACKAGE = paths.REPOSITORY / "src" / "headbook"
 FLOORS = (
     ("machine", "paths", "types", "trees"),
-    ("formats", "one_line", "tables", "timing", "runs"),
+    ("formats", "one_line", "tables", "text_files", "timing", "runs"),
     ("cells", "tolerances"),
     ("statistics",),
     ("corpora",),

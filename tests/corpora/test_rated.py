@@ -18,17 +18,14 @@ def test_a_tree_gives_its_leaves_and_its_root():
     assert found.polar == (False, False, False, True, False)
     assert found.negators == (False, False, True, False, False)
     assert found.positive
+    others = read_rated(["(2 (2 a) (2 film))", "(0 (2 a) (0 bore))"])
+    assert [each.rating for each in decided([found, *others])] == [3, 0]
 
 
-@pytest.mark.parametrize("line", ["(3 (2 It) (4 lovely)", "It is lovely", "(7 (2 a))", "(3 )"])
+@pytest.mark.parametrize("line", ["(3 (2 It) (4 lovely)", "It is lovely", "(7 (2 a))"])
 def test_a_malformed_line_is_named(line):
     with pytest.raises(UserError, match="line 2"):
         read_rated([LINE, line])
-
-
-def test_neutral_sentences_are_no_part_of_the_binary_task():
-    found = read_rated([LINE, "(2 (2 a) (2 film))", "(0 (2 a) (0 bore))"])
-    assert [each.rating for each in decided(found)] == [3, 0]
 
 
 def test_spans_spell_the_words():

@@ -1,7 +1,5 @@
 """Subwords: text goes in and comes out, spans say where, files are the same for the same text."""
 
-import subprocess
-import sys
 import unicodedata
 from pathlib import Path
 
@@ -27,14 +25,7 @@ TEXT = st.lists(
     st.text([letter for letter in ALPHABET if letter != " "], min_size=1, max_size=8), max_size=8
 ).map(" ".join)
 """Normalised text over the trained alphabet: words with one space between them."""
-
-
 SUBWORDS = Subwords.train(CORPUS, 200)
-
-
-@pytest.fixture(scope="module")
-def subwords() -> Subwords:
-    return SUBWORDS
 
 
 @given(TEXT.map(lambda text: unicodedata.normalize("NFC", text)))
@@ -42,7 +33,10 @@ def test_text_comes_back(text: str):
     (ids,) = SUBWORDS.encode([text])
     assert ids[-1] == EOS and UNK not in ids and PAD not in ids and EOS not in ids[:-1]
     assert SUBWORDS.decode(ids) == text
-    assert "".join(SUBWORDS.pieces(ids[:-1])).count("▁") == len(text.split())
+    pieces = SUBWORDS.pieces(ids[:-1])
+    assert "".join(pieces).count("▁") == len(text.split())
+    # no piece crosses a word or its punctuation
+    assert all(len(each) == 1 or each.isalnum() for each in (p.lstrip("▁") for p in pieces) if each)
 
 
 @given(st.text([*ALPHABET, " ", "\t", "\u00a0", "☃"], max_size=40))
@@ -54,89 +48,45 @@ def test_spans_are_the_visible_characters_in_order(text: str):
     assert all(start <= end for start, end in spans)
 
 
-def test_spans_by_hand(subwords: Subwords):
-    text = "  the  dog."
-    pieces = [text[start:end] for start, end in subwords.spans(text)]
-    assert "".join(pieces) == "thedog."
-    assert (
-        pieces == [piece.lstrip("▁") for piece in subwords.pieces(subwords.encode([text])[0])][:-1]
-    )
-    assert not any("." in piece and piece != "." for piece in pieces)
-
-
-def test_a_letter_of_two_characters_is_covered_once(subwords: Subwords):
+def test_a_letter_of_two_characters_is_covered_once():
     decomposed = unicodedata.normalize("NFD", "é ü")
-    covered = [at for start, end in subwords.spans(decomposed) for at in range(start, end)]
+    covered = [at for start, end in SUBWORDS.spans(decomposed) for at in range(start, end)]
     assert covered == [0, 1, 3, 4]
-    assert subwords.encode([decomposed]) == subwords.encode(["é ü"])
+    assert SUBWORDS.encode([decomposed]) == SUBWORDS.encode(["é ü"])
 
 
-def test_the_names_of_reserved_pieces_are_text(subwords: Subwords):
+def test_the_names_of_reserved_pieces_are_text():
     for text in ("</s>", "one </s> two", "<pad>", "a <unk> b"):
-        (ids,) = subwords.encode([text])
+        (ids,) = SUBWORDS.encode([text])
         assert min(ids[:-1]) > UNK
-        assert subwords.decode(ids) == text
+        assert SUBWORDS.decode(ids) == text
 
 
-def test_an_unknown_character_is_one_unknown_piece(subwords: Subwords):
-    (ids,) = subwords.encode(["a ☃ b"])
+def test_an_unknown_character_is_one_piece_and_empty_text_its_end_alone():
+    (ids,) = SUBWORDS.encode(["a ☃ b"])
     assert ids.count(UNK) == 1
+    assert SUBWORDS.encode(["", "  "]) == [[EOS], [EOS]]
+    assert SUBWORDS.spans("") == [] and SUBWORDS.decode([EOS, PAD]) == ""
 
 
-def test_empty_text_is_its_end_alone(subwords: Subwords):
-    assert subwords.encode(["", "  "]) == [[EOS], [EOS]]
-    assert subwords.spans("") == [] and subwords.decode([EOS]) == ""
+def test_the_vocabulary_is_as_large_as_asked_or_the_text_has_no_more_to_merge():
+    small, large = (Subwords.train(CORPUS, size) for size in (110, 150))
+    assert (len(small), len(large)) == (110, 150) and len(SUBWORDS) < 200
+    assert SUBWORDS.pieces([PAD, EOS, UNK]) == ["<pad>", "</s>", "<unk>"]
+    assert len(small.encode(CORPUS[:1])[0]) > len(SUBWORDS.encode(CORPUS[:1])[0])
 
 
-def test_decoding_leaves_out_padding_and_the_end(subwords: Subwords):
-    (ids,) = subwords.encode(["the dog"])
-    assert subwords.decode([*ids, PAD, PAD]) == "the dog"
-
-
-def test_no_piece_crosses_a_word_or_its_punctuation(subwords: Subwords):
-    for piece in subwords.pieces(range(EOS + 2, len(subwords))):
-        inner = piece.lstrip("▁")
-        assert "▁" not in inner
-        assert len(inner) <= 1 or all(letter.isalnum() for letter in inner)
-
-
-def test_the_vocabulary_is_as_large_as_asked(subwords: Subwords):
-    """Or smaller, where the text has no more pairs to merge."""
-    assert [len(Subwords.train(CORPUS, size)) for size in (110, 150)] == [110, 150]
-    assert len(subwords) < 200
-    assert subwords.pieces([PAD, EOS, UNK]) == ["<pad>", "</s>", "<unk>"]
-    longer = [len(Subwords.train(CORPUS, size).encode(CORPUS[:1])[0]) for size in (110, 200)]
-    assert longer[0] > longer[1]
-
-
-TRAIN = """
-import sys
-from pathlib import Path
-from headbook.corpora.subwords import Subwords
-Subwords.train(Path(sys.argv[1]).read_text().splitlines(), 150).save(Path(sys.argv[2]))
-"""
-
-
-@pytest.mark.slow  # a process that imports the package
-def test_training_twice_gives_the_same_bytes(tmp_path: Path):
-    """Here and in a process whose hash seed differs."""
-    text, here, there = (tmp_path / name for name in ("corpus.txt", "one.json", "two.json"))
-    text.write_text("\n".join(CORPUS))
-    Subwords.train(CORPUS, 150).save(here)
-    subprocess.run([sys.executable, "-c", TRAIN, str(text), str(there)], check=True)
-    assert here.read_bytes() == there.read_bytes()
-
-
-def test_saved_and_loaded_it_is_the_same(subwords: Subwords, tmp_path: Path):
-    subwords.save(tmp_path / "source.json")
-    assert [path.name for path in tmp_path.iterdir()] == ["source.json"]
+def test_saved_and_loaded_it_is_the_same(tmp_path: Path):
+    SUBWORDS.save(tmp_path / "source.json")
+    Subwords.train(CORPUS, 200).save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "source.json").read_bytes()
     loaded = Subwords.load(tmp_path / "source.json")
-    assert len(loaded) == len(subwords)
-    assert loaded.encode(CORPUS) == subwords.encode(CORPUS)
-    assert loaded.spans(CORPUS[1]) == subwords.spans(CORPUS[1])
+    assert len(loaded) == len(SUBWORDS)
+    assert loaded.encode(CORPUS) == SUBWORDS.encode(CORPUS)
+    assert loaded.spans(CORPUS[1]) == SUBWORDS.spans(CORPUS[1])
 
 
-@pytest.mark.parametrize("content", [None, "", "{}", '{"version": "1.0"', "\x00\x01"])
+@pytest.mark.parametrize("content", [None, "", '{"version": "1.0"'])
 def test_a_broken_file_is_said_in_one_line(tmp_path: Path, content: str | None):
     path = tmp_path / "source.json"
     if content is not None:

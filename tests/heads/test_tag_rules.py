@@ -20,7 +20,7 @@ from headbook.heads.tag_rules import (
     nearest,
     tag_baseline,
 )
-from headbook.syntax.alignment import AlignedTree, align
+from headbook.syntax.alignment import AlignedTree, align_all
 from headbook.trees import RELATION_DIRECTIONS, RELATIONS, Direction, Tree
 from headbook.types import UserError
 
@@ -55,7 +55,7 @@ def measured(trees: Sequence[Tree]) -> TagRuleShare:
     """The shares on these trees, every word cut into two pieces."""
     pieces = [[half for start, end in each.words for half in ((start, start + 1), (start + 1, end))]
               for each in trees]  # fmt: skip
-    aligned = [align(each, spans) for each, spans in zip(trees, pieces, strict=True)]
+    aligned = [align_all(each, [*spans, None]) for each, spans in zip(trees, pieces, strict=True)]
     measure = TagRuleShare(aligned)
     for batch in batches([len(spans) for spans in pieces]):
         measure.update({}, batch)
@@ -120,7 +120,7 @@ def test_chosen_on_one_half_scored_on_the_other() -> None:
 def test_resamples_are_those_of_the_other_measures() -> None:
     """A question asked of every measure is drawn as often by each."""
     trees = [NEAR, FAR] * 10
-    aligned = [align(each, each.words) for each in trees]
+    aligned = [align_all(each, [*each.words, None]) for each in trees]
     rules, offsets = TagRuleShare(aligned), OffsetShare(aligned)
     for batch in batches([4] * 20):
         rules.update({}, batch)

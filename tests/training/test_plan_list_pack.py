@@ -119,15 +119,17 @@ def test_bleu_is_the_published_one(store: Store) -> None:
 
 
 def test_what_is_kept_is_here_and_no_longer_missing(store: Store) -> None:
-    assert rows()["{corpus}-16"]["weights"] == "not here"
-    folder = keep(store, NAME)
-    assert rows()["{corpus}-16"]["weights"] == "1 here" and rows(NAME)[NAME]["weights"] == "here"
-    left = headbook("models", "--missing", "{corpus}-16").stdout.split()
-    assert left == missing(["{corpus}-16"]) == ["controlled-svo-16", "controlled-vso-16"]
+    family = "tatoeba-de-{width}"
+    assert rows()[family]["weights"] == "not here"
+    folder = keep(store, "tatoeba-de-64")
+    assert rows()[family]["weights"] == "1 here"
+    assert rows("tatoeba-de-64")["tatoeba-de-64"]["weights"] == "here"
+    left = headbook("models", "--missing", family).stdout.split()
+    assert left == missing([family]) == ["tatoeba-de-256"]
     record = json.loads((folder / "run.json").read_text())
     record["ingredients"]["config"]["dropout"] = 0.2  # another config is another model
     (folder / "run.json").write_text(json.dumps(record))
-    assert missing([NAME]) == [NAME]
+    assert missing([family])[0] == "tatoeba-de-64"
 
 
 # ------------------------------------------------------------------ the pack

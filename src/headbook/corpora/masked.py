@@ -1,7 +1,6 @@
 """Masking: sentences with some tokens hidden, and what stood there (Devlin et al. 2019)."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Bool, Int
@@ -13,16 +12,8 @@ SELECTED = 0.15
 """Of a sentence's tokens, but one at least: those that are to be predicted."""
 
 
-@dataclass(frozen=True)
-class Masking:
-    """Shares of the selected tokens that become the mask and a random token; the others stay."""
-
-    hidden: float = 0.8
-    random: float = 0.1
-    among: tuple[int, ...] | None = None  # the random tokens; any but a reserved one where None
-
-
-BERT = Masking()
+HIDDEN, RANDOM = 0.8, 0.1
+"""Shares of these that become the mask and a random token; the others stay as they are."""
 
 
 def mask_id(vocabulary: int) -> int:
@@ -31,11 +22,7 @@ def mask_id(vocabulary: int) -> int:
 
 
 def masked_copies(
-    encoded: Sequence[Sequence[int]],
-    vocabulary: int,
-    copies: int,
-    seed: int,
-    masking: Masking = BERT,
+    encoded: Sequence[Sequence[int]], vocabulary: int, copies: int, seed: int
 ) -> list[EncodedPair]:
     """Every sentence so many times, each time with other tokens masked, as BERT prepares its text.
 
@@ -45,30 +32,20 @@ def masked_copies(
     """
     sentences = [row for row in encoded if len(row) > 1]
     generator = torch.Generator().manual_seed(seed)
-    return [
-        pair for _ in range(copies if sentences else 0)
-        for pair in _masked(sentences, vocabulary, masking, generator)
-    ]  # fmt: skip
-
-
-def _masked(
-    sentences: Sequence[Sequence[int]],
-    vocabulary: int,
-    masking: Masking,
-    generator: torch.Generator,
-) -> Iterator[EncodedPair]:
     lengths = torch.tensor([len(row) for row in sentences])
-    tokens = torch.tensor([identity for row in sentences for identity in row])
-    selected = _selected(tokens, lengths, generator)
-    chance = torch.rand(len(tokens), generator=generator)
-    kinds = torch.tensor(masking.among or range(UNK + 1, vocabulary))
-    other = kinds[torch.randint(len(kinds), (len(tokens),), generator=generator)]
-    shown = tokens.where(~selected | (chance >= masking.hidden + masking.random), other)
-    shown = shown.where(~selected | (chance >= masking.hidden), torch.tensor(mask_id(vocabulary)))
-    wanted = tokens.where(selected, torch.tensor(PAD))
-    sizes = lengths.tolist()
-    for one, two in zip(shown.split(sizes), wanted.split(sizes), strict=True):
-        yield one.tolist(), two.tolist()
+    tokens = torch.tensor([identity for row in sentences for identity in row], dtype=torch.long)
+    pairs: list[EncodedPair] = []
+    for _ in range(copies if sentences else 0):
+        selected = _selected(tokens, lengths, generator)
+        chance = torch.rand(len(tokens), generator=generator)
+        ordinary = vocabulary - UNK - 1  # no reserved token becomes the random one
+        other = UNK + 1 + torch.randint(ordinary, (len(tokens),), generator=generator)
+        shown = tokens.where(~selected | (chance >= HIDDEN + RANDOM), other)
+        shown = shown.where(~selected | (chance >= HIDDEN), torch.tensor(mask_id(vocabulary)))
+        wanted = tokens.where(selected, torch.tensor(PAD))
+        rows = [each.split(lengths.tolist()) for each in (shown, wanted)]
+        pairs += [(one.tolist(), two.tolist()) for one, two in zip(*rows, strict=True)]
+    return pairs
 
 
 def _selected(

@@ -56,5 +56,5 @@ def nested_lists(longest: int, trained: int, tested: int) -> tuple[NestedLists, 
     for row, tokens in enumerate(found):
         texts[row, : len(tokens)] = torch.tensor(tokens) + PAD + 1
     values = torch.tensor(list(found.values()))
-    return (NestedLists(texts[:trained], values[:trained]),
-            NestedLists(texts[trained:], values[trained:]))  # fmt: skip
+    known, new = slice(0, trained), slice(trained, None)
+    return NestedLists(texts[known], values[known]), NestedLists(texts[new], values[new])

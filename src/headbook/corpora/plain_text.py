@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from headbook.corpora import download
 from headbook.corpora.batches import PAD, EncodedPair
-from headbook.corpora.pairs import text_lines
 from headbook.corpora.readers import ParallelCorpus, load
 from headbook.corpora.registry import CorpusKind, registry
+from headbook.text_files import text_lines
 from headbook.types import UserError
 
 NO_SOURCE = (PAD + 1,)

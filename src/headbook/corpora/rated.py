@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from headbook.corpora import download
-from headbook.corpora.pairs import text_lines
 from headbook.corpora.registry import CorpusKind, corpus
+from headbook.text_files import text_lines
 from headbook.types import UserError
 
 Item = TypeVar("Item")

@@ -1,14 +1,14 @@
-"""Any corpus by name or folder, as training, validation and test pairs."""
+"""Any corpus of pairs by name or folder, as training, validation and test pairs."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headbook.corpora import controlled, download, opensubtitles, splits, tatoeba, wmt
-from headbook.corpora.pairs import ALL, Pair, Pairs, Reader, read_splits, usable
-from headbook.corpora.registry import ALONE, Corpus, CorpusKind, Place, corpus, is_path, registry
-from headbook.corpora.report import Reason, Report
+from headbook.corpora import archives, controlled, download, splits
+from headbook.corpora.pairs import Dropped, Pair, Pairs, Reason, read_splits, usable
+from headbook.corpora.registry import ALONE, Corpus, CorpusKind, corpus, is_path, registry
 from headbook.types import UserError
 
 __all__ = ["Pairs", "ParallelCorpus", "load"]
@@ -23,7 +23,7 @@ class ParallelCorpus:
     """English pairs of one corpus. The first of `tests` is the primary test set.
 
     `digest` is the SHA-256 of all pairs kept, so it is the same for the same text however it came
-    here; `report` counts what was dropped.
+    here; `dropped` counts the pairs that were left out.
     """
 
     name: str
@@ -32,7 +32,12 @@ class ParallelCorpus:
     valid: Pairs
     tests: dict[str, Pairs]
     digest: str
-    report: Report
+    dropped: Dropped
+
+    @property
+    def left_out(self) -> str:
+        """What was left out and why, in one line; empty where nothing was."""
+        return _left_out(self.dropped)
 
 
 def load(name: str, limit: int | None = None) -> ParallelCorpus:
@@ -51,40 +56,32 @@ def load(name: str, limit: int | None = None) -> ParallelCorpus:
             f"{name} is a {entry.kind}, not pairs of sentences: "
             "`headbook corpora list` shows the parallel corpora"
         )
+    dropped: Dropped = Counter()
     if entry.kind is CorpusKind.GENERATED:
-        return _controlled(entry, limit)
-    if entry.kind is CorpusKind.MIXTURE:
-        return _mixture(entry, limit)
-    return _registered(entry, limit)
-
-
-def _registered(entry: Corpus, limit: int | None) -> ParallelCorpus:
-    report = Report()
-    located = download.locate(entry.name)
-    if located.place is Place.MIRROR:
-        found = _clean(read_splits(located.files, entry.target, report), report)
+        parts = dict(zip(("train", "valid", "test"), controlled.split(), strict=True))
+        found = {split: Pairs(part.source, part.target) for split, part in parts.items()}
+    elif entry.kind is CorpusKind.MIXTURE:
+        found = _mixture(entry, dropped)
     else:
-        found = _public(entry, located.files, report)
-    return _assembled(entry.name, entry.target, found, limit, report)
+        files = download.locate(name).files
+        if all("." in part for part in files):  # each is named by its split
+            found = read_splits(files, entry.target, dropped)
+        else:
+            pairs = usable(archives.read(files, entry.target, dropped), dropped)
+            found = _by_rule(entry, pairs, dropped)
+    return _assembled(name, entry.target, found, limit, dropped)
 
 
-def _clean(found: Mapping[str, Iterable[Pair]], report: Report) -> dict[str, Pairs]:
-    return {split: Pairs.of(usable(pairs, split, report)) for split, pairs in found.items()}
-
-
-def _public(entry: Corpus, files: dict[str, Path], report: Report) -> dict[str, Pairs]:
+def _by_rule(entry: Corpus, pairs: Iterable[Pair], dropped: Dropped) -> dict[str, Pairs]:
     """Pairs of a public download; split by the rule, or beside the sets the entry names."""
-    found = READERS[entry.reader](files, entry.target, report)
-    if ALL not in found:
-        return _clean(found, report)
-    pairs = usable(found[ALL], ALL, report)
     named = {name: load(name) for name in (*entry.held_out, *entry.tests, entry.valid) if name}
     seen = {splits.key(line) for held in named.values() for line in _english(held)}
     if not entry.valid:
-        return splits.split(pairs, splits.Rule(cap=entry.cap), seen, report)
+        return splits.split(pairs, seen, dropped, entry.cap)
+    train = splits.split(pairs, seen, dropped, entry.cap, test=0, valid=0)["train"]
     tests = {name: pairs for test in entry.tests for name, pairs in named[test].tests.items()}
     (valid,) = named[entry.valid].tests.values()
-    return {"train": splits.train(pairs, entry.cap, seen, report), "valid": valid, **tests}
+    return {"train": train, "valid": valid, **tests}
 
 
 def _english(held: ParallelCorpus) -> Iterable[str]:
@@ -92,17 +89,21 @@ def _english(held: ParallelCorpus) -> Iterable[str]:
 
 
 def _assembled(
-    name: str, target: str, found: dict[str, Pairs], limit: int | None, report: Report
+    name: str, target: str, found: dict[str, Pairs], limit: int | None, dropped: Dropped
 ) -> ParallelCorpus:
-    splits_left = dict(found)
-    train = splits_left.pop("train", None)
+    tests = dict(found)
+    train, valid = tests.pop("train", None), tests.pop("valid", NONE)
     if train is not None and not len(train):
-        why = "; ".join(report.lines()) or "the files are empty"
+        why = _left_out(dropped) or "the files are empty"
         raise UserError(f"{name}: no training pair is left ({why}): check the training files")
     train = (train or NONE).first(limit)
-    valid = splits_left.pop("valid", NONE)
-    digest = _digest({"train": train, "valid": valid, **splits_left})
-    return ParallelCorpus(name, target, train, valid, splits_left, digest, report)
+    digest = _digest({"train": train, "valid": valid, **tests})
+    return ParallelCorpus(name, target, train, valid, tests, digest, dropped)
+
+
+def _left_out(dropped: Dropped) -> str:
+    told = [f"{count:,}: {reason}" for reason, count in dropped.items() if count]
+    return f"pairs left out ({'; '.join(told)})" if told else ""
 
 
 def _digest(found: Mapping[str, Pairs]) -> str:
@@ -114,122 +115,68 @@ def _digest(found: Mapping[str, Pairs]) -> str:
     return total.hexdigest()
 
 
-def _controlled(entry: Corpus, limit: int | None) -> ParallelCorpus:
-    """The generated corpus, in its default sizes."""
-    order = controlled.TargetOrder(entry.name.rpartition("-")[2])
-    parts = dict(zip(("train", "valid", "test"), controlled.split(order), strict=True))
-    found = {split: Pairs(part.source, part.target) for split, part in parts.items()}
-    return _assembled(entry.name, entry.target, found, limit, Report())
-
-
-def _mixture(entry: Corpus, limit: int | None) -> ParallelCorpus:
+def _mixture(entry: Corpus, dropped: Dropped) -> dict[str, Pairs]:
     """Several corpora as one: training pairs in hash order, so that the first are a random sample;
     validation by equal parts of each; the first test set of each under its corpus' name.
 
-    A training pair whose English sentence is in any evaluation set of any part is dropped.
+    A training pair whose English sentence is in any evaluation set of any part is left out.
     """
-    report, parts = Report(), [load(name) for name in entry.of]
-    for part in parts:
-        report.read.update(part.report.read)
-        report.dropped.update(part.report.dropped)
-    found = {
-        "train": _merged(parts, report),
-        "valid": Pairs.of(pair for part in parts for pair in part.valid.first(VALID_OF_A_PART)),
-        **{part.name: next(iter(part.tests.values())) for part in parts},
-    }
-    return _assembled(entry.name, entry.target, found, limit, report)
-
-
-def _merged(parts: Iterable[ParallelCorpus], report: Report) -> Pairs:
+    parts = [load(name) for name in entry.of]
     held = {splits.key(line) for part in parts for line in (*part.valid.source, *_english(part))}
     pairs = [pair for part in parts for pair in part.train]
     kept = [pair for pair in pairs if splits.key(pair[0]) not in held]
-    report.add("train", Reason.IN_EVALUATION, len(pairs) - len(kept))
-    return Pairs.of(sorted(kept, key=lambda pair: splits.place("\t".join(pair))))
+    for part in parts:
+        dropped.update(part.dropped)
+    dropped[Reason.IN_EVALUATION] += len(pairs) - len(kept)
+    return {
+        "train": Pairs.of(sorted(kept, key=lambda pair: splits.place("\t".join(pair)))),
+        "valid": Pairs.of(pair for part in parts for pair in part.valid.first(VALID_OF_A_PART)),
+        **{part.name: next(iter(part.tests.values())) for part in parts},
+    }
 
 
 def _folder(folder: Path, limit: int | None) -> ParallelCorpus:
     """A user's own corpus: train, valid and test as `.en` and `.xx` files or as `.tsv`, or .gz."""
     if not folder.is_dir():
-        wrong = "is a file, not a folder" if folder.exists() else "does not exist"
         raise UserError(
-            f"{folder.absolute()} {wrong}: give the path of a folder with train.en and train.xx"
+            f"{folder.absolute()} is not a folder: give the path of one with train.en and train.xx"
         )
-    found = sorted(folder.iterdir())
-    for path in found:
-        if path.name.startswith(("train.", "valid.", "test.")) and path.is_dir():
-            raise UserError(f"{path} is a folder: put a text file of that name there")
-    files = {path.name.removesuffix(".gz"): path for path in found}
+    files: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        part = path.name.removesuffix(".gz")
+        if part.startswith(("train.", "valid.", "test")):
+            if part in files:
+                raise UserError(f"{folder / part} is there plain and packed: remove one of them")
+            files[part] = path
     target = _target_language(folder, files)
-    sides = {part: part.rpartition(".") for part in files}
-    parts = {
-        part: files[part]
-        for part, (split, _, language) in sides.items()
-        if language in ("en", target, "tsv")
-        and (split in ("train", "valid") or split.startswith("test"))
-    }
-    for part, path in parts.items():
-        plain = folder / part
-        if path != plain and plain.exists():
-            raise UserError(f"{plain} and {path.name} are both there: remove one of them")
-    tests = {sides[part][0] for part in parts} - {"train", "valid"}
-    for split in ("train", "valid", *sorted(tests or {"test"})):
-        _require(folder, parts, split, target)
-    report = Report()
-    splits_read = _clean(read_splits(parts, target, report), report)
-    made = _assembled(str(folder), target, splits_read, limit, report)
-    for split, pairs in {"valid": made.valid, **made.tests}.items():
-        _require_pairs(folder, parts, split, pairs, report)
-    return made
+    read = {part: path for part, path in files.items() if part.endswith((".en", ".tsv"))}
+    splits_there = {part.rpartition(".")[0] for part in read} | {"train", "valid"}
+    tests = sorted(splits_there - {"train", "valid"}) or ["test"]
+    for split in ("train", "valid", *tests):
+        if f"{split}.tsv" in files:
+            continue
+        for side in (f"{split}.en", f"{split}.{target}"):
+            if side not in files:
+                raise UserError(
+                    f"{folder / side} is missing: a corpus folder holds {split}.en and "
+                    f"{split}.{target} (plain or .gz), or {split}.tsv"
+                )
+            read[side] = files[side]
+    dropped: Dropped = Counter()
+    found = read_splits(read, target, dropped)
+    for split in ("valid", *tests):  # an empty set would be met only after the training
+        if not len(found[split]):
+            raise UserError(f"{folder}: no pair of {split} is left: put sentences on both sides")
+    return _assembled(str(folder), target, found, limit, dropped)
 
 
-def _require_pairs(
-    folder: Path, parts: Mapping[str, Path], split: str, pairs: Pairs, report: Report
-) -> None:
-    """An empty set would be met only after the training."""
-    if len(pairs):
-        return
-    file = parts.get(f"{split}.tsv") or parts[f"{split}.en"]
-    dropped = [line for line in report.lines() if line.startswith(f"{split}:")]
-    why = "; ".join(dropped) or "the file is empty"
-    raise UserError(f"{file}: no pair is left ({why}): put sentences there, on both sides")
-
-
-def _require(folder: Path, parts: Mapping[str, Path], split: str, target: str) -> None:
-    sides = [f"{split}.en", f"{split}.{target}"]
-    missing = [side for side in sides if side not in parts]
-    if missing and f"{split}.tsv" not in parts:
-        raise UserError(
-            f"{folder / missing[0]} is missing: a corpus folder holds {sides[0]} and {sides[1]} "
-            f"(plain or .gz), or {split}.tsv"
-        )
-
-
-def _target_language(folder: Path, parts: Mapping[str, Path]) -> str:
+def _target_language(folder: Path, files: Iterable[str]) -> str:
     """The language in train.xx; `und` (ISO 639: undetermined) for a folder of .tsv files."""
-    named = [part.removeprefix("train.") for part in parts if part.startswith("train.")]
-    languages = [language for language in named if language not in ("en", "tsv")]
-    if len(languages) > 1:
+    endings = {part.rpartition(".")[2] for part in files if part.startswith("train.")}
+    languages = sorted(endings - {"en", "tsv"})
+    if len(languages) > 1 or not endings - {"en"}:
         raise UserError(
-            f"{folder} holds training files in {', '.join(languages)}: keep one target "
-            "language a folder"
-        )
-    if languages == ["csv"]:
-        raise UserError(
-            f"{folder} holds train.csv, and fields between commas are not read: save it as "
-            "train.tsv, a tab between the two sides, or as train.en and train.xx"
-        )
-    if not languages and "tsv" not in named:
-        raise UserError(
-            f"{folder} holds no train.xx beside train.en, and no train.tsv: name the "
-            "target side by its language, for example train.de"
+            f"{folder} holds training files of {len(languages)} target languages "
+            f"({', '.join(languages)}): keep one, such as train.de beside train.en, or train.tsv"
         )
     return languages[0] if languages else "und"
-
-
-READERS: dict[str, Reader] = {
-    "lines": read_splits,
-    "anki": tatoeba.read,
-    "opus": opensubtitles.read,
-    "wmt": wmt.read,
-}

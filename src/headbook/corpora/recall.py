@@ -31,9 +31,7 @@ def each_once(count: int, batch: int, generator: torch.Generator) -> Recall:
 
 def repeated(count: int, length: int, batch: int, generator: torch.Generator) -> Recall:
     """Setting 2: keys and values drawn with replacement, so that some keys are written again."""
-    keys, values = (
-        torch.randint(count, (batch, length), generator=generator) for _ in range(2)
-    )  # fmt: skip
+    keys, values = (torch.randint(count, (batch, length), generator=generator) for _ in range(2))
     places = torch.arange(length).expand(batch, -1)
     never = torch.full((batch, count), -1)
     return Recall(keys, values, never.scatter_reduce(1, keys, places, "amax"))

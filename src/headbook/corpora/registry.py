@@ -40,40 +40,28 @@ class Place(StrEnum):
     ABSENT = "not here"
 
 
-class Access(StrEnum):
-    """Source of a public file."""
-
-    AUTOMATIC = "automatic"
-    BY_HAND = "by hand"
-
-
 @dataclass(frozen=True)
 class File:
     """One file of a corpus.
 
     `part` says what it holds (`train.en`, `train.de`, `train.tsv` for both sides, or what an
     archive is); `address` is a path below the mirror or a URL; `sha256` is of the file's own bytes,
-    still compressed, or `unknown`.
+    still compressed, or `unknown`; a file `by_hand` cannot be fetched unattended.
     """
 
     part: str
     address: str
     sha256: str
     note: str = ""
-    access: Access = Access.AUTOMATIC
+    by_hand: bool = False
     name: str = ""
-
-    @property
-    def stored(self) -> str:
-        """The file's name among the downloads: `name`, or the last part of the address."""
-        return self.name or self.address.rpartition("/")[2]
 
 
 @dataclass(frozen=True)
 class Corpus:
     """One entry of the registry. `pairs` counts training pairs (of a test set or treebank: all its
     sentences); `bytes` is the size of the mirror's files, or of the download where there is no
-    mirror, 0 when not known; `reader` reads the public download.
+    mirror, 0 when not known.
 
     For a public download without splits of its own: `held_out` names test sets whose English
     sentences are removed from its training pairs, `cap` is the most training pairs kept (0: all),
@@ -88,9 +76,8 @@ class Corpus:
     licence: str
     pairs: int
     bytes: int
-    reader: str
-    mirror: tuple[File, ...]
-    public: tuple[File, ...]
+    mirror: tuple[File, ...] = ()
+    public: tuple[File, ...] = ()
     note: str = ""
     cap: int = 0
     held_out: tuple[str, ...] = ()
@@ -104,26 +91,14 @@ class Corpus:
         return self.target if alone else f"en-{self.target}"
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of `headbook corpora list`."""
-
-    name: str
-    languages: str
-    pairs: int
-    bytes: int
-    licence: str
-    place: Place
-
-
-def registry(file: Path | None = None) -> dict[str, Corpus]:
-    """Every known corpus by name, in the order of `data/corpora.toml` (or of another such file)."""
-    return _read(file or paths.DATA / "corpora.toml")
-
-
 @cache
 def _read(file: Path) -> dict[str, Corpus]:
     return {name: _corpus(file, name, table) for name, table in entries(file).items()}
+
+
+def registry() -> dict[str, Corpus]:
+    """Every known corpus by name, in the order of `data/corpora.toml`."""
+    return _read(paths.DATA / "corpora.toml")
 
 
 def entries(file: Path) -> dict[str, dict]:
@@ -139,27 +114,15 @@ def entries(file: Path) -> dict[str, dict]:
 
 def _corpus(file: Path, name: str, table: dict) -> Corpus:
     try:
-        table["mirror"] = _files(table.pop("mirror", []), "path")
-        table["public"] = _files(table.pop("public", []), "url")
-        table["kind"] = CorpusKind(table["kind"])
-        names = {key: tuple(table.pop(key, ())) for key in ("held_out", "tests", "of")}
-        return Corpus(name=name, **table, **names)
+        files = {
+            "mirror": [File(address=row.pop("path"), **row) for row in table.pop("mirror", [])],
+            "public": [File(address=row.pop("url"), **row) for row in table.pop("public", [])],
+        }
+        names = {key: table.pop(key, ()) for key in ("held_out", "tests", "of")}
+        lists = {key: tuple(each) for key, each in (files | names).items()}
+        return Corpus(name=name, kind=CorpusKind(table.pop("kind")), **table, **lists)
     except (TypeError, KeyError, ValueError) as error:
         raise UserError(f"{file}: the entry [{name}] is wrong ({error}): mend it") from None
-
-
-def _files(rows: Iterable[dict[str, str]], address: str) -> tuple[File, ...]:
-    return tuple(
-        File(
-            row["part"],
-            row[address],
-            row["sha256"],
-            row.get("note", ""),
-            Access(row.get("access", Access.AUTOMATIC)),
-            row.get("name", ""),
-        )
-        for row in rows
-    )
 
 
 def corpus(name: str) -> Corpus:
@@ -192,40 +155,24 @@ def collection(name: str) -> str:
 
 
 def downloaded(entry: Corpus, file: File) -> Path:
-    """Where the download of one public file of a corpus is kept."""
-    return paths.downloads() / collection(entry.name) / file.stored
-
-
-def mirrored(file: File) -> Path | None:
-    """Where the mirror would hold a file; None without HEADBOOK_DATA."""
-    root = paths.mirror()
-    return root / file.address if root else None
+    """Where the download of one public file is kept: under `name`, or its name in the address."""
+    return paths.downloads() / collection(entry.name) / (file.name or Path(file.address).name)
 
 
 def place(entry: Corpus) -> Place:
-    """Where a corpus is now; it counts as here only when every file of it is."""
+    """Where a corpus is now; it counts as here only when every file of it is.
+
+    A mixture is in the mirror where all of its corpora are, and absent where any is.
+    """
     if entry.kind is CorpusKind.GENERATED:
         return Place.GENERATED
-    if entry.kind is CorpusKind.MIXTURE:
-        return _place_of_all(entry)
-    mirror = [mirrored(file) for file in entry.mirror]
-    if mirror and all(path is not None and path.is_file() for path in mirror):
+    if entry.of:
+        places = {place(corpus(name)) for name in entry.of}
+        return next(
+            each for each in (Place.ABSENT, Place.DOWNLOADED, Place.MIRROR) if each in places
+        )
+    root = paths.mirror()
+    if root and entry.mirror and all((root / file.address).is_file() for file in entry.mirror):
         return Place.MIRROR
     public = [downloaded(entry, file) for file in entry.public]
     return Place.DOWNLOADED if public and all(map(Path.is_file, public)) else Place.ABSENT
-
-
-def _place_of_all(entry: Corpus) -> Place:
-    """A mixture is in the mirror where all of its corpora are, and absent where any is."""
-    places = {place(corpus(name)) for name in entry.of}
-    if Place.ABSENT in places:
-        return Place.ABSENT
-    return Place.DOWNLOADED if Place.DOWNLOADED in places else Place.MIRROR
-
-
-def table() -> list[Row]:
-    """One row per corpus, for `headbook corpora list`."""
-    return [
-        Row(entry.name, entry.languages, entry.pairs, entry.bytes, entry.licence, place(entry))
-        for entry in registry().values()
-    ]

@@ -4,21 +4,10 @@ import hashlib
 import heapq
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 
-from headbook.corpora.pairs import Pair, Pairs
-from headbook.corpora.report import Reason, Report
+from headbook.corpora.pairs import Dropped, Pair, Pairs, Reason
 from headbook.types import UserError
-
-
-@dataclass(frozen=True)
-class Rule:
-    """Sizes of the evaluation splits, and the most training pairs kept (0: all)."""
-
-    test: int = 2_000
-    valid: int = 2_000
-    cap: int = 0
 
 
 @cache
@@ -40,64 +29,47 @@ def place(group: str) -> bytes:
 
 
 def split(
-    pairs: Iterable[Pair], rule: Rule, held_out: set[str], report: Report
+    pairs: Iterable[Pair],
+    held_out: set[str],
+    dropped: Dropped,
+    cap: int = 0,
+    test: int = 2_000,
+    valid: int = 2_000,
 ) -> dict[str, Pairs]:
-    """Train, valid and test of pairs that have no split.
+    """Train, valid and test of pairs that have no split; train alone for sizes of 0.
 
     Pairs are grouped by `key` of the English side, groups ordered by SHA-256 of the key. The first
     groups give test and then valid, one pair a group, all others train in that order, without
-    repeated pairs and without groups whose key is in `held_out`.
+    repeated pairs and without groups whose key is in `held_out`, the first `cap` of them (0: all).
+    UserError where nothing is left for training.
     """
-    groups = _groups(_first(pairs, rule), report)
-    order = sorted(groups, key=place)
-    wanted = rule.test + rule.valid
-    if len(order) <= wanted:
-        raise UserError(
-            f"{len(order):,} different English sentences are too few for {rule.test:,} test and "
-            f"{rule.valid:,} validation pairs and a training split: add pairs"
-        )
-    report.add("all", Reason.SAME_GROUP, sum(len(groups[group]) - 1 for group in order[:wanted]))
-    return {
-        "train": _without(groups, order[wanted:], held_out, report).first(rule.cap or None),
-        "valid": Pairs.of(groups[group][0] for group in order[rule.test : wanted]),
-        "test": Pairs.of(groups[group][0] for group in order[: rule.test]),
-    }
-
-
-def train(pairs: Iterable[Pair], cap: int, held_out: set[str], report: Report) -> Pairs:
-    """Training pairs alone, in the order of `split`, for corpora evaluated on official sets."""
-    rule = Rule(test=0, valid=0, cap=cap)
-    groups = _groups(_first(pairs, rule, len(held_out)), report)
-    return _without(groups, sorted(groups, key=place), held_out, report).first(cap or None)
-
-
-def _first(pairs: Iterable[Pair], rule: Rule, spare: int = 0) -> Iterable[Pair]:
-    """The first pairs in the order of groups, enough for the rule with its cap: a stream of tens
-    of millions of pairs is never held whole.
-    """
-    if not rule.cap:
-        return pairs
-    # A twentieth more than asked for, for what grouping and held-out sentences take away.
-    count = rule.cap + rule.cap // 20 + 2 * (rule.test + rule.valid) + spare
-    return heapq.nsmallest(count, pairs, key=lambda pair: place(key(pair[0])))
-
-
-def _groups(pairs: Iterable[Pair], report: Report) -> dict[str, list[Pair]]:
+    wanted = test + valid
+    if cap:
+        # A stream of tens of millions of pairs is never held whole; a twentieth more than asked
+        # for stands in for what grouping and held-out sentences take away.
+        count = cap + cap // 20 + 2 * wanted + len(held_out)
+        pairs = heapq.nsmallest(count, pairs, key=lambda pair: place(key(pair[0])))
     groups: dict[str, dict[Pair, None]] = {}
     for pair in pairs:
         group = groups.setdefault(key(pair[0]), {})
-        report.add("all", Reason.REPEATED, int(pair in group))
+        dropped[Reason.REPEATED] += pair in group
         group[pair] = None
-    return {name: list(group) for name, group in groups.items()}
-
-
-def _without(
-    groups: dict[str, list[Pair]], order: Iterable[str], held_out: set[str], report: Report
-) -> Pairs:
-    kept = []
-    for group in order:
+    order = sorted(groups, key=place)
+    if len(order) <= wanted:
+        raise UserError(
+            f"{len(order):,} different English sentences are too few for {test:,} test and "
+            f"{valid:,} validation pairs and a training split: add pairs"
+        )
+    evaluated = [next(iter(groups[group])) for group in order[:wanted]]
+    dropped[Reason.SAME_GROUP] += sum(len(groups[group]) - 1 for group in order[:wanted])
+    kept: list[Pair] = []
+    for group in order[wanted:]:
         if group in held_out:
-            report.add("all", Reason.IN_EVALUATION, len(groups[group]))
+            dropped[Reason.IN_EVALUATION] += len(groups[group])
         else:
             kept += groups[group]
-    return Pairs.of(kept)
+    return {
+        "train": Pairs.of(kept).first(cap or None),
+        "valid": Pairs.of(evaluated[test:]),
+        "test": Pairs.of(evaluated[:test]),
+    }

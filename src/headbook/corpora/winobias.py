@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from headbook.corpora import download
-from headbook.corpora.pairs import text_lines
+from headbook.text_files import text_lines
 
 Span = tuple[int, int]
 MALE, FEMALE = "male", "female"

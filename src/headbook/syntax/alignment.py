@@ -1,7 +1,7 @@
 """Words to the subword pieces a model reads, by their characters."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from unicodedata import combining
@@ -35,19 +35,12 @@ class AlignedTree:
     tags: tuple[str, ...] = ()
 
 
-def align(tree: Tree, spans: Sequence[Span]) -> AlignedTree:
-    """`align_all` for our own subwords, whose `spans` leave out the EOS at the end."""
-    return align_all(tree, [*spans, None])
-
-
 def align_all(tree: Tree, all_spans: Sequence[Span | None]) -> AlignedTree:
-    """Gives every piece to the word that holds its first character.
+    """The tree with its words' pieces: each piece belongs to the word of its first character.
 
-    `all_spans` has one entry per piece the model reads, None for a special token.
-
-    So a piece that crosses a word's end (`don` and `'t`, where the words are `do` and
-    `n't`) belongs to the word it begins in. Spans are the pieces' characters in `tree.text`. Raises
-    UserError when they were cut from another text.
+    `all_spans` has one entry per piece the model reads: its characters in `tree.text`, None for a
+    special token. A piece that crosses a word's end (`don` and `'t`, where the words are `do` and
+    `n't`) belongs to the word it begins in. UserError when they were cut from another text.
     """
     spans = [span for span in all_spans if span is not None]
     _check(tree.text, spans)
@@ -82,21 +75,20 @@ def _words_of(tree: Tree, spans: Sequence[Span]) -> list[int]:
 
 def _check(text: str, spans: Sequence[Span]) -> None:
     """Pieces of this text stand in order, within it, and leave out nothing that can be seen."""
+    wrong = ""
     if any(not 0 <= start <= end <= len(text) for start, end in spans):
-        _fail(text, "reach beyond it")
-    if any(a > b or c > d for (a, c), (b, d) in pairwise(spans)):
-        _fail(text, "are out of order")
-    if any(_visible(gap) for gap in _gaps(text, spans)):
-        _fail(text, "leave part of it out")
-
-
-def _gaps(text: str, spans: Sequence[Span]) -> Iterator[str]:
-    """The stretches of text between the pieces."""
-    edge = 0
-    for start, end in spans:
-        yield text[edge:start]
-        edge = max(edge, end)
-    yield text[edge:]
+        wrong = "reach beyond it"
+    elif any(a > b or c > d for (a, c), (b, d) in pairwise(spans)):
+        wrong = "are out of order"
+    else:
+        ends = [0, *(end for _, end in spans)]
+        starts = [*(start for start, _ in spans), len(text)]
+        if any(_visible(text[end:start]) for end, start in zip(ends, starts, strict=True)):
+            wrong = "leave part of it out"
+    if wrong:
+        raise UserError(
+            f"the pieces given for {text[:60]!r} {wrong}; tokenise and parse the same text"
+        )
 
 
 def _visible(gap: str) -> bool:
@@ -107,7 +99,3 @@ def _visible(gap: str) -> bool:
     return any(
         not letter.isspace() and letter.isprintable() and not combining(letter) for letter in gap
     )
-
-
-def _fail(text: str, what: str) -> None:
-    raise UserError(f"the pieces given for {text[:60]!r} {what}; tokenise and parse the same text")

@@ -7,9 +7,6 @@ Dependencies 2 (`obj`, `nsubj:pass`, negation under `advmod`) and ClearNLP (spaC
 "not" and "never" are no `advmod`.
 """
 
-from collections.abc import Iterable
-from enum import StrEnum
-
 RENAMED = {
     "nsubj": "nsubj",
     "obj": "dobj",
@@ -23,14 +20,6 @@ NEGATION = "neg"
 NEGATIONS = frozenset({"not", "n't", "n’t", "never"})
 
 
-class LabelScheme(StrEnum):
-    """Label scheme of a pipeline, recognised by its label of objects."""
-
-    UNIVERSAL = "universal"
-    CLEARNLP = "clearnlp"
-    UNKNOWN = "unknown"
-
-
 def normalised(label: str, form: str) -> str:
     """The label of a word as the paper's parser would have it; other relations stay as they are.
 
@@ -42,13 +31,3 @@ def normalised(label: str, form: str) -> str:
     if base == "advmod" and form.lower() in NEGATIONS:
         return NEGATION
     return RENAMED.get(base, label)
-
-
-def scheme(labels: Iterable[str]) -> LabelScheme:
-    """The scheme a set of labels belongs to."""
-    seen = set(labels)
-    if "obj" in seen or "nsubj:pass" in seen:
-        return LabelScheme.UNIVERSAL
-    if "dobj" in seen or "nsubjpass" in seen:
-        return LabelScheme.CLEARNLP
-    return LabelScheme.UNKNOWN

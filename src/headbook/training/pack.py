@@ -68,7 +68,8 @@ def _needed(texts: Sequence[str]) -> list[str]:
 
 def _of_corpus(name: str) -> dict[Path, Path]:
     """Files, digests checked, by where they are looked for below the pack; none if generated."""
-    if place(corpus(name)) is Place.GENERATED:
+    entry = corpus(name)
+    if entry.of or place(entry) is Place.GENERATED:  # a mixture's corpora have lines of their own
         return {}
     found = locate(name)
     mirror = paths.mirror()

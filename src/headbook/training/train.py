@@ -131,8 +131,8 @@ def _train(wanted: Run, asked: Ingredients, store: Store, deadline: float, folde
         if processes.is_first():
             for side in wanted.sides:
                 shutil.copyfile(learnt / f"{side}.json", folder / f"{side}.json")
-            for line in corpus.report.lines():
-                print(f"{corpus.name}: {line}")
+            if corpus.left_out:
+                print(f"{corpus.name}: left out {corpus.left_out}")
     sides = [Subwords.load(folder / f"{side}.json") for side in wanted.sides]
     train = wanted.examples(corpus.train, sides, TRAINING)
     valid = wanted.examples(corpus.valid, sides, "validation")

@@ -1,0 +1,166 @@
+"""Public downloads: small files in the form in which they are distributed."""
+
+import gzip
+import io
+import tarfile
+import zipfile
+
+import pytest
+
+from headbook.corpora import registry
+from headbook.corpora.pairs import Reason
+from headbook.corpora.readers import load
+from headbook.types import UserError
+
+
+def lines(*rows: str) -> bytes:
+    return "".join(f"{row}\n" for row in rows).encode()
+
+
+def zipped(members: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def tarred(members: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def put(name: str, contents: dict[str, bytes]) -> None:
+    """Places small files of a corpus' public form where its downloads are kept."""
+    entry = registry.corpus(name)
+    for file in entry.public:
+        path = registry.downloaded(entry, file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(contents[file.part])
+
+
+@pytest.fixture(autouse=True)
+def downloads(tmp_path, monkeypatch):
+    """Nothing but the sets whose sentences are held out of every corpus."""
+    monkeypatch.delenv("HEADBOOK_DATA", raising=False)
+    monkeypatch.setenv("HEADBOOK_DOWNLOADS", str(tmp_path / "raw"))
+    for language in ("ru", "de", "fr"):
+        for name, split, line in (("newstest2014", "newstest2014", "Seen in the news."),
+                                  ("newstest2013", "newstest2013", "Older news."),
+                                  ("ntrex", "test", "Seen in NTREX.")):  # fmt: skip
+            sides = {f"{split}.en": lines(line), f"{split}.{language}": lines(f"Ü {line}")}
+            put(f"{name}-{language}", sides)
+
+
+def test_tatoeba_is_split_and_held_out_sentences_leave_it():
+    rows = [f"Sentence {index}.\tSatz {index}.\tCC-BY 2.0" for index in range(4_100)]
+    rows += ["seen in the news\tGesehen.\tCC-BY", "no tab"]
+    put("tatoeba-de", {"table": zipped({"_about.txt": b"about\n", "deu.txt": lines(*rows)})})
+    corpus = load("tatoeba-de")
+    sizes = {name: len(pairs) for name, pairs in corpus.tests.items()}
+    assert (len(corpus.valid), sizes) == (2_000, {"test": 2_000})
+    assert len(corpus.train) + corpus.dropped[Reason.IN_EVALUATION] in (100, 101)
+    assert "seen in the news" not in corpus.train.source
+    assert corpus.train.target[0].startswith("Satz ") and corpus.dropped[Reason.NOT_A_PAIR] == 1
+
+
+def bible(**sides: bytes) -> bytes:
+    return zipped({f"bible-uedin.de-en.{side}": content for side, content in sides.items()})
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (bible(en=b"a\n"), r"de-en\.txt\.zip holds 0 files ending in \.de"),
+        (bible(en=b"a\nb\n", de=b"a\n"), r"\.de has 1 lines and .*\.en has more"),
+        (b"<html>gone</html>", r"de-en\.txt\.zip: damaged file"),
+    ],
+)
+def test_a_spoilt_archive_is_one_clear_line(content, said):
+    put("bible-de", {"moses": content})
+    with pytest.raises(UserError, match=said) as error:
+        load("bible-de")
+    assert "\n" not in str(error.value)
+
+
+def subtitles(count: int, lost: int = 0) -> dict[str, bytes]:
+    """As OPUS has them: the alignment has empty links which the Moses files leave out."""
+    rows, links = range(1, count + 1), []
+    for row in rows:
+        stated = ['overlap="0.95"', 'overlap="0.9"', 'overlap="0.899"', ""][row % 4]
+        links.append(f'<link xtargets="{row};{row} {row + 1}" {stated} />')
+        links.append(f'<link xtargets=";{row}" />')
+    xml = lines(
+        '<cesAlign><linkGrp fromDoc="en/a.gz" toDoc="ru/b.gz">', *links, "</linkGrp></cesAlign>"
+    )
+    members = {
+        "README": b"read me",
+        "OpenSubtitles.en-ru.en": lines(*(f"Line {row}." for row in rows)),
+        "OpenSubtitles.en-ru.ru": lines(*(f"Строка {row}." for row in rows)),
+        "OpenSubtitles.en-ru.ids": lines(*(f"en/a.gz\tru/b.gz\t{row}\t{row} {row + 1}"
+                                           for row in rows[lost:])),
+    }  # fmt: skip
+    return {"moses": zipped(members), "alignment": gzip.compress(xml)}
+
+
+def test_subtitles_keep_pairs_whose_times_overlap_enough():
+    put("opensubtitles2018-ru", subtitles(8_016))
+    corpus = load("opensubtitles2018-ru")
+    parts = (corpus.train, corpus.valid, corpus.tests["test"])
+    kept = {line for part in parts for line in part.source}
+    assert kept == {f"Line {row}." for row in range(1, 8_017) if row % 4 in (0, 1)}
+    assert corpus.dropped[Reason.LOW_OVERLAP] == 4_008
+    assert all(s.split()[1] == t.split()[1] for s, t in corpus.train)
+
+
+def test_an_alignment_that_does_not_fit_is_one_clear_line():
+    put("opensubtitles2018-ru", subtitles(4, lost=1))
+    with pytest.raises(UserError, match=r"pair 4 .*no line in the \.ids"):
+        load("opensubtitles2018-ru")
+
+
+def common_crawl(*source: str) -> bytes:
+    """One archive of all language pairs, which they share among the downloads."""
+    members = {}
+    for language in ("de", "fr", "ru", "cs"):
+        for side, said in (("en", source), (language, [f"{language} {line}" for line in source])):
+            members[f"commoncrawl.{language}-en.{side}"] = lines(*said)
+    return tarred(members)
+
+
+def sides(name: str, language: str, english: bytes, other: bytes) -> dict[str, bytes]:
+    return {f"{name}.en": english, f"{name}.{language}": other}
+
+
+def test_wmt_joins_its_archives_and_is_evaluated_on_newstest():
+    commentary = sides("nc-v13/news-commentary-v13.de-en", "de", b"opinion\n", b"nc\n")
+    europarl = sides("training/europarl-v7.de-en", "de", b"speech\n\n", b"ep\nep\n")
+    crawl = common_crawl("web page", "SEEN in the news", "older news")
+    put("wmt-de", {"news-commentary": tarred(commentary), "commoncrawl": crawl,
+                   "europarl": tarred(europarl)})  # fmt: skip
+    corpus = load("wmt-de")
+    assert set(corpus.train) == {("opinion", "nc"), ("web page", "de web page"), ("speech", "ep")}
+    assert list(corpus.valid.source) == ["Older news."]
+    assert {name: pairs.source for name, pairs in corpus.tests.items()} == {
+        "newstest2014": ("Seen in the news.",)
+    }
+    assert +corpus.dropped == {Reason.IN_EVALUATION: 2, Reason.EMPTY_SIDE: 1}
+
+
+def test_wmt_french_reads_a_packed_table_and_russian_a_zip():
+    crawl = common_crawl("web")
+    europarl = tarred(sides("training/europarl-v7.fr-en", "fr", b"speech\n", b"ep\n"))
+    put("wmt-fr", {"news-commentary": gzip.compress(lines("opinion\tavis", "alone")),
+                   "commoncrawl": crawl, "europarl": europarl})  # fmt: skip
+    corpus = load("wmt-fr")
+    assert set(corpus.train) == {("opinion", "avis"), ("web", "fr web"), ("speech", "ep")}
+    commentary = tarred(sides("news-commentary-v13.ru-en", "ru", b"opinion\n", b"nc\n"))
+    yandex = zipped(sides("1mcorpus/corpus.en_ru.1m", "ru", b"ya\n", b"yandex\n"))
+    put("wmt-ru", {"news-commentary": commentary, "commoncrawl": crawl,
+                   "yandex": yandex})  # fmt: skip
+    assert ("ya", "yandex") in set(load("wmt-ru").train)
