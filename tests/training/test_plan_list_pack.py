@@ -142,7 +142,6 @@ target = "de"
 licence = "l"
 pairs = 2
 bytes = 3
-reader = "lines"
 """
 PAIRS = {
     "train.tsv": "the dog sleeps\tder Hund schläft\na cat sees it\teine Katze sieht es\n" * 4,
