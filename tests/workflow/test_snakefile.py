@@ -100,7 +100,8 @@ def planned(
 def test_a_queue_gets_a_job_per_model_of_a_family(planned: dict[str, tuple[int, str]]) -> None:
     status, told = planned["a family"]
     assert status == 0, told
-    assert "rule train_controlled-sov-16:" in told
+    for width in (64, 256):
+        assert f"rule train_tatoeba-de-{width}:" in told
 
 
 @pytest.mark.parametrize(
