@@ -27,7 +27,7 @@ checked.install()  # before a test imports the package
 settings.register_profile("headbook", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("headbook")
 
-SLOW = {"artefacts", "notebooks"}
+SLOW = {"notebooks"}
 """Folders of tests that train or measure models; elsewhere the mark stands at the test."""
 PAGES = {"executed", "executed_folder", "html"}
 """Fixtures that execute notebooks, and then build the book."""
@@ -104,8 +104,8 @@ def isolated(of_the_run: Path) -> Iterator[None]:
 @pytest.fixture
 def few_generated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Generated corpora of some dozens of sentences: whole ones take seconds each."""
-    from headbook.artefacts.model import corpus_of
     from headbook.corpora import controlled
+    from headbook.training.models import corpus_of
 
     few = functools.partial(controlled.split, train=60, valid=10, test=10)
     monkeypatch.setattr(controlled, "split", few)

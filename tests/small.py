@@ -1,18 +1,14 @@
-"""Small models that several tests of stages measure and train."""
+"""Small corpora and models that several tests measure and train."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
-from headbook.artefacts.encoders import EncoderRun, Objective
-from headbook.artefacts.language import LanguageRun, Setting
-from headbook.artefacts.model import ModelRun, Size, TrainedModel, corpus_of
-from headbook.artefacts.watching import Watched
 from headbook.corpora.subwords import Subwords
-from headbook.heads.measure import RatioSums
+from headbook.models.decoding import Search
+from headbook.models.transformer import Transformer
 from headbook.training.config import TrainingConfig
+from headbook.training.models import EncoderRun, ModelRun, Size, initial
 from headbook.training.precision import Precision
 
 
@@ -49,41 +45,36 @@ def write_corpus(folder: Path) -> Path:
     return write_pairs(folder, backwards(sentences()), 80, 8)
 
 
-def untrained_model(folder: Path) -> TrainedModel:
-    """Two heads of width 8 in one layer, in 32 bits, with subwords and without an update."""
-    size = Size(layers=1, width=16, feed_forward=32, heads=2)
-    training = TrainingConfig(2, 200, warmup=4, precision=Precision.FULL, validate_every=1,
-                              first_snapshot=1)  # fmt: skip
-    run = ModelRun(str(write_corpus(folder / "corpus")), size, 60, 0.0, training)
-    corpus = corpus_of(run.corpus, run.pairs)
-    for side in ("source", "target"):
-        Subwords.train(getattr(corpus.train, side), 60).save(folder / f"{side}.json")
-    return TrainedModel(run, folder, corpus)
+def translation_run(corpus: Path, updates: int = 6, dropout: float = 0.1) -> ModelRun:
+    """One layer of two heads, width 16, in 32 bits; greedy search of a few pieces."""
+    training = TrainingConfig(updates, 200, warmup=4, precision=Precision.FULL, validate_every=2,
+                              first_snapshot=2)  # fmt: skip
+    search = Search(1, longest=0.2)
+    return ModelRun(str(corpus), Size(1, 16, 32, 2), 60, dropout, training, search=search)
 
 
-def same(one: Mapping[str, RatioSums], other: Mapping[str, RatioSums]) -> bool:
-    return one.keys() == other.keys() and all(
-        torch.equal(one[name].numerator, other[name].numerator)
-        and torch.equal(one[name].denominator, other[name].denominator)
-        for name in one
-    )
+def masked_run(corpus: Path) -> EncoderRun:
+    text = translation_run(corpus)
+    return EncoderRun(text, text.training)
 
 
-TRAINING = TrainingConfig(
-    updates=8, tokens=64, scale=0.5, warmup=4, label_smoothing=0.0, precision=Precision.FULL,
-    validate_every=4, first_snapshot=64,
-)  # fmt: skip
-LARGER = replace(TRAINING, tokens=128)
-TEXT = ModelRun("controlled-sov", Size(2, 16, 32, 4), 200, 0.1, LARGER, pairs=60)
+@dataclass(frozen=True)
+class Untrained:
+    """Two heads of width 8 in one layer, with subwords and without an update."""
+
+    run: ModelRun
+    folder: Path
+    source: Subwords
+    target: Subwords
+
+    def untrained(self) -> Transformer:
+        return initial(self.run, self.folder)
 
 
-def language_run(setting: Setting = Setting.DESCRIBED, **changed: object) -> LanguageRun:
-    given = LanguageRun(
-        "controlled-sov", Size(2, 16, 32, 4), 200, 0.1, TRAINING, setting, context=16,
-        lines=60, watched=Watched(segments=2, dense=3, every=2),
-    )  # fmt: skip
-    return replace(given, **changed)
-
-
-def encoder_run(objective: Objective = Objective.MASKED, **changed: object) -> EncoderRun:
-    return EncoderRun(replace(TEXT, **changed), objective, LARGER)
+def untrained_model(folder: Path) -> Untrained:
+    run = translation_run(write_corpus(folder / "corpus"), dropout=0.0)
+    sides = [Subwords.train([" ".join(row) for row in rows], 60)
+             for rows in (sentences(), [row[::-1] for row in sentences()])]  # fmt: skip
+    for side, subwords in zip(("source", "target"), sides, strict=True):
+        subwords.save(folder / f"{side}.json")
+    return Untrained(run, folder, *sides)

@@ -41,16 +41,6 @@ def _as_published(differing: list[str]) -> None:
         raise typer.Exit(1)
 
 
-def _alone(command: str) -> None:
-    """Only trainings are shared: elsewhere one process would wait for another for ever."""
-    from headbook.training.processes import started_by_torchrun
-
-    if started_by_torchrun():
-        raise UserError(
-            f"`headbook {command}` runs in one process; torchrun is for `headbook train`"
-        )
-
-
 def parameters(given: list[str] | None) -> dict[str, Any]:
     """`name=value` as parameters; a value that is no JSON is a text."""
     found = {}
@@ -91,6 +81,10 @@ def run(
 def train(
     names: Annotated[list[str], typer.Argument(help="Models by name, see `headbook models`.")],
     minutes: Minutes = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Only says what it would take.")] = False,
+    rate: Annotated[
+        float | None, typer.Option(help="Of --plan, GFLOP/s in matrix products; or measured.")
+    ] = None,
 ) -> None:
     """Trains the models that the run store lacks, one after the other.
 
@@ -103,11 +97,16 @@ def train(
     began = time.monotonic()
     with one_line_errors():
         limit = _seconds(minutes)
-        from headbook.artefacts.catalogue import select
-        from headbook.planning.train import train_named
+        from headbook.recipes import select
         from headbook.runs.store import Store
+        from headbook.training.plan import lines
+        from headbook.training.train import train_missing
 
-        if not train_named(select(names), Store.default(), typer.echo, began + limit):
+        chosen = select(names)
+        if plan:
+            for line in lines(chosen, rate):
+                typer.echo(line)
+        elif not train_missing(chosen, Store.default(), typer.echo, began + limit):
             raise typer.Exit(3)
 
 
@@ -117,11 +116,7 @@ def publish(
     given: Given = None,
     weights: Annotated[
         str | None,
-        typer.Option(help="Instead of pages, a model trained here: its weights to data/models."),
-    ] = None,
-    update: Annotated[
-        int | None,
-        typer.Option(help="Of --weights, a snapshot; the best model or a checkpoint by default."),
+        typer.Option(help="Instead of pages, a model, NAME or NAME@UPDATE: weights to data/models"),
     ] = None,
 ) -> None:
     """Runs pages with their parameters for publication and writes their tables to data/results.
@@ -138,7 +133,7 @@ def publish(
         from headbook.publishing.weights import publish_weights
         from headbook.runs.store import Store
 
-        typer.echo(str(publish_weights(weights, Store.default(), update)))
+        typer.echo(str(publish_weights(weights, Store.default())))
 
 
 @app.command()
@@ -187,16 +182,19 @@ def models(
     names: Annotated[
         list[str] | None, typer.Argument(help="Families to list model by model, by name.")
     ] = None,
+    missing: Annotated[
+        bool, typer.Option("--missing", help="Only names of those that are not trained here.")
+    ] = False,
 ) -> None:
     """Lists every model of the book.
 
-    With its kind, size, corpus, published BLEU, whether it converged, and how many of its weights
-    are here. A family of models, such as one recipe's seeds and variants, is one line.
+    With its size, corpus, published BLEU, and how many of its weights are here. A family of models,
+    such as one recipe's seeds and variants, is one line.
     """
     with one_line_errors():
-        from headbook.planning.models import lines
+        from headbook.training import listing
 
-        for line in lines(names or ()):
+        for line in listing.missing(names or ()) if missing else listing.lines(names or ()):
             typer.echo(line)
 
 

@@ -1,10 +1,13 @@
-"""`headbook corpora`: list and fetch corpora."""
+"""`headbook corpora`: list, fetch and pack corpora."""
+
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from headbook.one_line import one_line_errors
 
-corpora = typer.Typer(no_args_is_help=True, help="Lists and fetches corpora.")
+corpora = typer.Typer(no_args_is_help=True, help="Lists, fetches and packs corpora.")
 
 
 @corpora.command("list")
@@ -35,3 +38,19 @@ def corpora_fetch(name: str) -> None:
 
         for part, path in locate(name).files.items():
             typer.echo(f"{part}: {path}")
+
+
+@corpora.command("pack")
+def corpora_pack(
+    folder: Path,
+    names: Annotated[list[str], typer.Argument(help="Models by name, see `headbook models`.")],
+) -> None:
+    """Copies what trainings of these models read, for a machine without network.
+
+    Run it again to copy missing or damaged files.
+    """
+    with one_line_errors():
+        from headbook.training.pack import pack
+
+        for line in pack(folder, names):
+            typer.echo(line)

@@ -12,6 +12,9 @@ import pandas as pd
 import torch
 from claims.planted_heads import FOLLOWING, NEIGHBOURS, claimed, ran
 from claims.simulated import Row, World, labels, standing_in
+from headbook.artefacts.pruned import EVERYTHING
+from headbook.artefacts.pruning_orders import Order
+from headbook.artefacts.released_masked import ReleasedMasked
 from headbook.chapters.importance_scores import ABLATION, CONFIDENCE, IMPORTANCE
 from headbook.chapters.sixteen import (
     _said,
@@ -23,9 +26,6 @@ from headbook.chapters.sixteen._curves import Scored, curve
 from headbook.chapters.sixteen._released import Subject
 from headbook.chapters.tables import claim_row
 
-from headbook.artefacts.pruned import EVERYTHING
-from headbook.artefacts.pruning_orders import Order
-from headbook.artefacts.released_masked import ReleasedMasked
 from headbook.experiments import heads_out
 from headbook.pruning.hard_concrete import CONSTANTS, HardConcrete, Source
 from headbook.statistics import (

@@ -17,6 +17,9 @@ import small
 import torch
 from claims.planted_heads import REPLICATES, measurement, ran, sums
 from claims.simulated import Row, World, labels, ledger, standing_in
+from headbook.artefacts.language import LanguageModel, Setting
+from headbook.artefacts.specialising import Change
+from headbook.artefacts.texts import HELD_OUT
 from headbook.chapters.diversity import (
     _layer_claims,
     dropped_heads,
@@ -49,9 +52,6 @@ from sklearn.model_selection import KFold, cross_val_predict
 
 import headbook as hb
 from headbook import cells, statistics
-from headbook.artefacts.language import LanguageModel, Setting
-from headbook.artefacts.specialising import Change
-from headbook.artefacts.texts import HELD_OUT
 from headbook.experiments import regularising, watched
 from headbook.heads.diversity_grams import Grams
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW

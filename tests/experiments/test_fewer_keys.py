@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 import torch
 
-from headbook.artefacts.catalogue import weights_folder
 from headbook.corpora.batches import EOS, PAD, EncodedPair, collate
 from headbook.corpora.masked import mask_id, masked_copies
 from headbook.corpora.subwords import Subwords
@@ -26,6 +25,7 @@ from headbook.experiments.fewer_keys import (
 from headbook.experiments.step_costs import hidden_nats, joined_texts
 from headbook.models.fewer_keys import Fewer, FewerKeys, Sharing, means
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.recipes import weights_folder
 from headbook.types import UserError
 
 LENGTH, VOCABULARY = 8, 20

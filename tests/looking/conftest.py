@@ -12,12 +12,11 @@ from known_heads import at_eos, at_offset, at_partner, at_rarest, uniform
 from torch import Tensor, nn
 
 import headbook as hb
-from headbook.artefacts.texts import Text
 from headbook.corpora.batches import EOS, UNK, Batch, in_order
 from headbook.corpora.subwords import Subwords
 from headbook.looking.ours import OurModel, RunFolder
 from headbook.looking.passes import ranks_in
-from headbook.looking.text import text
+from headbook.looking.text import Text, text
 from headbook.models.capture import Point
 from headbook.models.loaded import Loaded
 from headbook.models.transformer import Transformer, TransformerConfig

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import headbook as hb
-from headbook.artefacts.texts import Text
 from headbook.heads.collect import collect
 from headbook.heads.offset_baseline import OffsetShare
 from headbook.heads.syntactic import SyntacticAccuracy
@@ -16,6 +15,7 @@ from headbook.heads.tag_rules import RULES, Side, TagRuleShare
 from headbook.looking.answers import QUESTIONS, Answers
 from headbook.looking.naming import named
 from headbook.looking.ours import OurModel
+from headbook.looking.text import Text
 from headbook.models.gates import closed
 from headbook.pruning.surgery import take_out
 from headbook.syntax.alignment import align_all

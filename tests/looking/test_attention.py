@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tiny_hugging import bart, bert, gpt2, save
 
 import headbook as hb
-from headbook.artefacts.texts import Text
 from headbook.looking import attention as module
 from headbook.looking.naming import named
 from headbook.looking.ours import OurModel
+from headbook.looking.text import Text
 from headbook.models.capture import Point, capture
 from headbook.models.gates import closed
 from headbook.models.loaded import Loaded

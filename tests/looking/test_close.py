@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 import headbook as hb
-from headbook.artefacts.texts import Text
 from headbook.heads.confidence import Confidence
 from headbook.heads.nulls import Null, null_values
 from headbook.looking.answers import per_sentence
 from headbook.looking.ours import OurModel
+from headbook.looking.text import Text
 from headbook.models.gates import FixedGate
 from headbook.types import Kind, UserError
 

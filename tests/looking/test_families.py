@@ -9,10 +9,10 @@ import torch
 from tiny_hugging import bart, bert, gpt2, save
 
 import headbook as hb
-from headbook.artefacts.texts import Text
 from headbook.looking.importance import by_gradient
 from headbook.looking.measured import measured
 from headbook.looking.page import page
+from headbook.looking.text import Text
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import headbook as hb
-from headbook.artefacts.texts import Text
 from headbook.looking.ours import OurModel
+from headbook.looking.text import Text
 from headbook.models.loaded import Loaded
 from headbook.types import UserError
 

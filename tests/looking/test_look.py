@@ -13,11 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 import headbook as hb
-from headbook.artefacts.texts import Text
 from headbook.cli import app
 from headbook.looking import look as module
 from headbook.looking.page import page
 from headbook.looking.sections import _answer
+from headbook.looking.text import Text
 from headbook.looking.wording import best_candidates, said
 
 VOID = {"meta", "link", "br", "img", "input", "path", "use", "rect"}

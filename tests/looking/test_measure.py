@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import headbook as hb
-from headbook.artefacts.texts import Text
 from headbook.corpora.batches import Batch
 from headbook.heads.collect import collect
 from headbook.heads.confidence import Confidence
@@ -21,6 +20,7 @@ from headbook.looking.measured import measured
 from headbook.looking.ours import OurModel
 from headbook.looking.roles import NEXT, PREVIOUS, RARE, SYNTACTIC
 from headbook.looking.sections import diversity
+from headbook.looking.text import Text
 from headbook.models.gates import all_heads, close_heads, open_all
 from headbook.models.loaded import Loaded
 from headbook.syntax.alignment import align_all

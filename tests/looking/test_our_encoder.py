@@ -1,33 +1,18 @@
-"""A masked language model of ours: loaded, on the way, and as published weights."""
+"""A masked language model of ours: loaded and measured."""
 
-import hashlib
-import json
-from collections import Counter
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
 import headbook as hb
-from headbook.artefacts import catalogue
-from headbook.artefacts.texts import Text
-from headbook.corpora.pairs import Pairs
-from headbook.corpora.readers import ParallelCorpus
 from headbook.corpora.subwords import Subwords
-from headbook.looking.load import of_the_book
-from headbook.looking.on_the_way import OnTheWay
-from headbook.looking.ours import HIDDEN, OurEncoder, RunFolder
+from headbook.looking.ours import HIDDEN, OurEncoder
+from headbook.looking.text import Text
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.publishing.weights import publish_weights
-from headbook.runs.store import Store
 from headbook.training import checkpoint
-from headbook.training.loop import STATE, snapshot_name
 from headbook.types import UserError
-
-NAME = "mixture-fr-256-masked"
-PLANNED = catalogue.run(NAME).training.updates
 
 
 def saved(folder: Path, subwords: Subwords, seed: int, name: str, decoder: int = 0) -> Transformer:
@@ -104,89 +89,3 @@ def test_a_decoder_alone_is_refused_in_one_line(tmp_path: Path, subwords: Subwor
 def test_it_translates_nothing(encoder: OurEncoder):
     with pytest.raises(UserError, match="translates nothing"):
         encoder.translate(["a"])
-
-
-@pytest.fixture
-def under_way(tmp_path: Path, subwords: Subwords, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A training of the catalogue, whose corpus is not read, with two snapshots and no end yet."""
-    nothing = Pairs((), ())
-    corpus = ParallelCorpus("mixture-fr", "fr", nothing, nothing, {}, "0" * 8, Counter())
-    for module in ("artefacts.encoders", "looking.on_the_way"):
-        monkeypatch.setattr(f"headbook.{module}.corpus_of", lambda *_: corpus)
-    for module in ("artefacts.catalogue", "publishing.weights"):
-        monkeypatch.setattr(f"headbook.{module}.weights_folder", lambda name: tmp_path / name)
-    store = Store(tmp_path / "runs")
-    run = catalogue.run(NAME)
-    asked = run.ingredients()
-    folder = store.folder(asked).with_suffix(".partial")
-    folder.mkdir(parents=True)
-    subwords.save(folder / "source.json")
-    for update in (64, 91):
-        saved(folder, subwords, update, snapshot_name(update))
-    model = saved(folder, subwords, 100, "aside.safetensors")
-    rows = [{"update": update, "valid_loss_nats": 1.0} for update in (50, 100)]
-    note = {"update": 100, "curve": rows}
-    checkpoint.save_state(folder / STATE, model, torch.optim.Adam(model.parameters()), note)
-    return store
-
-
-def test_a_training_under_way_is_read_as_far_as_it_is(under_way: Store):
-    training = OnTheWay.of(NAME, under_way)
-    assert training.updates == [0, 64, 91] and training.planned == PLANNED
-    folder = training.trained.folder
-    for update in (64, 91):
-        kept = checkpoint.load_transformer(folder / snapshot_name(update))
-        there = training.at(update)
-        assert there.name == NAME
-        for one, two in zip(kept.parameters(), there.network.parameters(), strict=True):
-            assert torch.equal(one, two)
-    with pytest.raises(UserError, match=r"update 65.*64, 91"):
-        training.at(65)
-    with pytest.raises(UserError, match="headbook train"):
-        OnTheWay.of(NAME, Store(under_way.root / "elsewhere"))
-
-
-def test_published_weights_give_the_tables_of_the_model_they_come_from(
-    under_way: Store, sample: Text, monkeypatch: pytest.MonkeyPatch
-):
-    store = under_way
-    folder = publish_weights(NAME, store, 91)
-    assert pd.read_csv(folder / "curve.csv")["update"].tolist() == [50]
-    made = json.loads((folder / "run.json").read_text())
-    assert made["updates"] == 91 and made["planned"] == PLANNED
-    assert made["sha256"] == hashlib.sha256((folder / "best.safetensors").read_bytes()).hexdigest()
-    whole = (store.under_way(OnTheWay.of(NAME, store).asked) / snapshot_name(91)).stat().st_size
-    assert (folder / "best.safetensors").stat().st_size < 0.6 * whole
-    monkeypatch.setenv("HEADBOOK_RUNS", str(store.root / "elsewhere"))
-    loaded = hb.load(NAME)
-    assert of_the_book(NAME) == {each: made[each] for each in ("updates", "planned", "sha256")}
-    assert of_the_book("minilm") == of_the_book("msdocs-ru-256") == {}
-    with monkeypatch.context() as trained:
-        trained.setattr("headbook.looking.load.folder_of", lambda *_: folder)
-        assert of_the_book(NAME) == {}, "a finished training is loaded instead"
-    assert isinstance(loaded, OurEncoder) and "mixture-fr" in loaded.origin
-    again = RunFolder(folder).model()
-    tables = [hb.measure(each, sample, nulls=0, importance=False, progress=False)
-              for each in (loaded, replaced(OnTheWay.of(NAME, store).at(91)))]  # fmt: skip
-    columns = ["confidence", "own", "neighbour"]
-    assert again.network.config == loaded.network.config
-    assert tables[0][columns].equals(tables[1][columns])
-
-
-def test_of_a_training_under_way_the_checkpoint_is_published(under_way: Store):
-    """What a machine without it goes on from, and not the snapshot before."""
-    folder = publish_weights(NAME, under_way)
-    training = OnTheWay.of(NAME, under_way)
-    kept = checkpoint.load_transformer(training.trained.folder / "aside.safetensors")
-    published = checkpoint.load_transformer(folder / "best.safetensors")
-    for one, two in zip(kept.parameters(), published.parameters(), strict=True):
-        assert torch.equal(one.bfloat16().float(), two)
-    assert json.loads((folder / "run.json").read_text())["updates"] == 100
-    assert pd.read_csv(folder / "curve.csv")["update"].tolist() == [50, 100]
-
-
-def replaced(model: OurEncoder) -> OurEncoder:
-    """With weights as 16 bits hold them."""
-    for weight in model.network.parameters():
-        weight.data = weight.data.bfloat16().float()
-    return model

@@ -10,8 +10,8 @@ import pytest
 
 import headbook as hb
 from headbook import paths
-from headbook.artefacts.texts import Text
 from headbook.heads.confidence import Confidence
+from headbook.looking.text import Text
 from headbook.types import UserError
 
 

@@ -48,7 +48,7 @@ def test_plain_sentences_without_a_parser_have_no_trees(
     def none(*_: object) -> None:
         raise UserError("no spaCy pipeline")
 
-    monkeypatch.setattr("headbook.looking.text.parsed", none)
+    monkeypatch.setattr("headbook.looking.text._parsed", none)
     path = tmp_path / "mine.txt"
     path.write_text("One sentence.\n\n  Another one. \n")
     for given in (path, ["One sentence.", "Another one."]):

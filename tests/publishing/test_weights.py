@@ -8,9 +8,9 @@ import pytest
 
 import headbook as hb
 from headbook import paths
-from headbook.artefacts import catalogue
 from headbook.runs.canonical import plain
 from headbook.training import checkpoint
+from headbook.training.models import run
 
 LARGEST, ALL = 40e6, 100e6
 FOLDERS = sorted((paths.DATA / "models").glob("*/"))
@@ -26,7 +26,7 @@ def test_the_record_is_of_these_weights_and_of_the_catalogue(folder: Path):
     made = json.loads((folder / "run.json").read_text())
     weights = folder / "best.safetensors"
     assert made["sha256"] == hashlib.sha256(weights.read_bytes()).hexdigest()
-    assert made["ingredients"]["config"] == plain(catalogue.run(folder.name))
+    assert made["ingredients"]["config"] == plain(run(folder.name.partition("@")[0]))
     assert 0 < made["updates"] <= made["planned"]
     assert {str(each.dtype) for each in checkpoint.read(weights)[0].values()} == {"torch.bfloat16"}
 

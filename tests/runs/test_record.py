@@ -50,11 +50,6 @@ def test_the_commit_says_when_the_source_differs(tmp_path: Path, monkeypatch: py
     assert record.commit() == clean + "+" and record.changed() == ["src/a.py"]
 
 
-def test_a_machine_without_git_is_no_error(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("PATH", "")
-    assert record.commit() == "unknown"
-
-
 def test_the_hardware_can_be_written_and_names_no_machine():
     hardware = record.hardware()
     assert hardware["cores"] > 0 and hardware["processor"]

@@ -3,8 +3,7 @@
 `python -m torch.distributed.run ... several_processes.py FOLDER WORK ...`: one piece of work after
 the other, each in its own folder under FOLDER. `train` and `train:FAULT` train a tiny model, with a
 fault planted; `stage:STORE` and `stage:STORE:RANK:UPDATE` ask the run store in FOLDER/STORE for a
-model, SIGKILL striking the process RANK in UPDATE; `regularised` is a training that they must
-refuse.
+model, SIGKILL striking the process RANK in UPDATE.
 """
 
 import os
@@ -19,20 +18,19 @@ import torch
 import typer
 from torch import Tensor
 
-from headbook.artefacts import model
-from headbook.artefacts.trained import train_missing
 from headbook.corpora.batches import EOS, Batch, EncodedPair
 from headbook.models.capture import Point
-from headbook.models.decoding import Search
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.one_line import one_line_errors
 from headbook.runs.store import Store
 from headbook.training import checkpoint, processes
+from headbook.training import train as trainings
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
 from headbook.training.precision import Precision
-from headbook.training.regularising import Regulariser, Term, regularise
-from headbook.types import Kind
+
+sys.path.append(str(Path(__file__).parents[1]))  # it is run by its path
+from small import translation_run
 
 UPDATES = 8
 SHAPE = {"width": 16, "feed_forward": 32, "heads": 2}
@@ -90,18 +88,6 @@ def train(folder: Path, fault: str = "none") -> None:
     checkpoint.save_model(made.model, weights)
 
 
-def regularised(folder: Path) -> None:
-    """A penalty on what attention computes, which several processes are to refuse."""
-    processes.connect()
-    network = Transformer(TransformerConfig(20, 20, 1, 1, **SHAPE, dropout=0.0))
-    config = TrainingConfig(UPDATES, tokens=40, precision=Precision.FULL)
-    folder.mkdir(parents=True, exist_ok=True)
-    made = Trainer(network, config, pairs(40, 1), pairs(12, 2), folder)
-    regularise(made, Regulariser(Term.OUTPUTS, 1.0, (Kind.ENCODER,)))
-    with one_line_errors():
-        made.run()
-
-
 def strike(rank: int, update: int) -> None:
     """Puts SIGKILL in the way of one process."""
     step = Trainer._update
@@ -116,24 +102,18 @@ def strike(rank: int, update: int) -> None:
 
 def stage(folder: Path, store: str, *killed: str) -> None:
     """With dropout, a checkpoint after every update; one line where a process is gone."""
-    training = TrainingConfig(
-        UPDATES, 100, warmup=4, precision=Precision.FULL, validate_every=2, first_snapshot=4
-    )
-    run = model.ModelRun(
-        str(folder.parent / "corpus"), model.Size(layers=1, **SHAPE), 60, 0.2, training, None,
-        Search(1, longest=0.2),
-    )  # fmt: skip
-    model.Trainer = partial(Trainer, save_every=-1.0)
+    run = translation_run(folder.parent / "corpus", UPDATES, dropout=0.2)
+    trainings.run = {"tiny": run}.__getitem__
+    trainings.Trainer = partial(Trainer, save_every=-1.0)
     if killed:
         strike(*map(int, killed))
     with one_line_errors():
-        train_missing((run,), Store(folder.parent / store), print)
+        trainings.train_missing(["tiny"], Store(folder.parent / store), print)
 
 
 WORK = {
     "train": train,
     "stage": stage,
-    "regularised": regularised,
 }
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
 """Checkpoints: what is written is read back, whole or not at all."""
 
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
 from torch import nn
 
 from headbook.corpora.batches import EOS, collate
@@ -41,14 +39,6 @@ def test_state_comes_back_bit_for_bit(tmp_path: Path):
             torch.equal(optimiser.state[one][name], other.state[two][name])
             for name in checkpoint.MOMENTS
         )
-
-
-def test_a_state_before_the_first_step_has_no_moments(tmp_path: Path):
-    made = model()
-    optimiser = torch.optim.Adam(made.parameters())
-    checkpoint.save_state(tmp_path / "state.safetensors", made, optimiser, {})
-    checkpoint.load_state(tmp_path / "state.safetensors", made, optimiser)
-    assert not optimiser.state_dict()["state"]
 
 
 def test_an_interrupted_write_leaves_the_file_whole(
@@ -90,16 +80,6 @@ def test_no_checkpoint_is_said_in_one_line(tmp_path: Path, what: str):
     path = broken(tmp_path, what)
     with pytest.raises(UserError, match=r"file\.safetensors is no checkpoint") as caught:
         checkpoint.load_model(model(), path)
-    assert "\n" not in str(caught.value)
-
-
-def test_another_models_checkpoint_is_said_in_one_line(tmp_path: Path):
-    path = tmp_path / "best.safetensors"
-    checkpoint.save_model(model(4), path)
-    with pytest.raises(
-        UserError, match=r"best\.safetensors was saved by a model.*weight"
-    ) as caught:
-        checkpoint.load_model(model(3), path)
     assert "\n" not in str(caught.value)
 
 
@@ -150,55 +130,6 @@ def test_a_transformer_is_loaded_without_being_told_its_shape(tmp_path: Path, op
     assert loaded.state_dict().keys() == made.state_dict().keys()
     for name, value in loaded.state_dict().items():
         assert torch.equal(value, made.state_dict()[name])
-
-
-@pytest.mark.parametrize("what", ["missing", "torn", "folder", "text"])
-def test_no_model_to_load_is_said_in_one_line(tmp_path: Path, what: str):
-    with pytest.raises(UserError, match=r"file\.safetensors is no checkpoint") as caught:
-        checkpoint.load_transformer(broken(tmp_path, what))
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("note", [{}, {"config": {}}, {"config": {"width": 8, "norm": "middle"}}])
-def test_a_file_without_a_models_shape_is_said_in_one_line(tmp_path: Path, note: dict):
-    path = tmp_path / "model.safetensors"
-    checkpoint.write(path, transformer().state_dict(), note)
-    with pytest.raises(UserError, match="holds no model's shape; save it with") as caught:
-        checkpoint.load_transformer(path)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_file_of_somebody_elses_is_said_in_one_line(tmp_path: Path):
-    path = tmp_path / "model.safetensors"
-    save_file({"weight": torch.ones(2)}, path, metadata={"note": "written by hand"})
-    with pytest.raises(UserError, match="is no checkpoint") as caught:
-        checkpoint.load_transformer(path)
-    assert "\n" not in str(caught.value)
-
-
-def test_weights_that_do_not_fit_their_own_shape_are_refused(tmp_path: Path):
-    path = tmp_path / "model.safetensors"
-    note = {"config": asdict(transformer(heads=2).config) | {"width": 32}}
-    checkpoint.write(path, transformer().state_dict(), note)
-    with pytest.raises(UserError, match="saved by a model of another shape"):
-        checkpoint.load_transformer(path)
-
-
-def other_vocabulary() -> Transformer:
-    shape = {"width": 16, "feed_forward": 24, "heads": 4}
-    return Transformer(TransformerConfig(12, 10, 2, 1, **shape))
-
-
-@pytest.mark.parametrize(
-    "other", [lambda: transformer(head_counts=COUNTS), other_vocabulary], ids=["heads", "words"]
-)
-def test_another_shape_or_vocabulary_is_refused_and_nothing_is_changed(tmp_path: Path, other):
-    path, made = tmp_path / "model.safetensors", transformer()
-    checkpoint.save_model(other(), path)
-    kept = path.read_bytes()
-    with pytest.raises(UserError, match=r"model\.safetensors was saved by a model") as caught:
-        checkpoint.load_model(made, path)
-    assert "\n" not in str(caught.value) and path.read_bytes() == kept
 
 
 def test_a_training_of_a_block_without_heads_goes_on(tmp_path: Path):

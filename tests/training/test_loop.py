@@ -1,8 +1,6 @@
 """The training loop: what is lost, kept and refused."""
 
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,6 @@ from headbook.training import checkpoint
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import RISE, Start, Trainer, snapshot_name
 from headbook.training.precision import Precision
-from headbook.training.scoring import nats
 from headbook.types import UserError
 
 VOCABULARY = 12
@@ -78,17 +75,6 @@ def test_validation_is_without_smoothing_and_dropout(tmp_path: Path):
     assert once == pytest.approx(total / tokens, rel=ROUNDING)
 
 
-def test_losses_are_of_real_target_tokens(tmp_path: Path):
-    """Of a batch with padding, as scoring computes them sentence by sentence."""
-    made = trainer(tmp_path, updates=1, label_smoothing=0.0)
-    made.train = made.valid = pairs = [([4, EOS], [6, EOS]), ([5, 6, EOS], [5, 6, 7, 8, EOS])]
-    before = nats(made.model, pairs, 64)
-    (row,) = made.run().curve
-    assert row["target_tokens"] == 7
-    assert row["train_loss_nats"] == pytest.approx(before, rel=ROUNDING)
-    assert row["valid_loss_nats"] == pytest.approx(nats(made.model, pairs, 64), rel=ROUNDING)
-
-
 def test_a_copy_task_is_learnt_and_the_curve_tells(tmp_path: Path):
     progress = trainer(tmp_path, updates=150, validate_every=50, label_smoothing=0.0).run()
     losses = [row["valid_loss_nats"] for row in progress.curve]
@@ -100,14 +86,6 @@ def test_a_copy_task_is_learnt_and_the_curve_tells(tmp_path: Path):
     assert progress.target_tokens == 150 * 8 * 3 and progress.curve[1]["epoch"] == 19
 
 
-def test_the_best_model_is_the_one_of_the_best_row(tmp_path: Path):
-    made = trainer(tmp_path, updates=30, validate_every=10)
-    best = made.run().best
-    again = trainer(tmp_path)
-    checkpoint.load_model(again.model, tmp_path / "best.safetensors")
-    assert again.validate() == pytest.approx(best, rel=ROUNDING)
-
-
 def test_snapshots_are_at_powers_of_the_root_of_two_and_at_the_end(tmp_path: Path):
     trainer(tmp_path, updates=11, first_snapshot=4).run()
     kept = sorted(path.stem for path in tmp_path.glob("snapshot-*"))
@@ -116,20 +94,6 @@ def test_snapshots_are_at_powers_of_the_root_of_two_and_at_the_end(tmp_path: Pat
     assert [u for u in range(1, 1001) if config.is_snapshot(u)] == [
         64, 91, 128, 181, 256, 362, 512, 724,
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("precision", list(Precision))
-def test_both_precisions_train_and_keep_weights_in_32_bits(
-    tmp_path: Path, precision: Precision, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("headbook.training.precision.multiplies_bfloat16", lambda: True)
-    made = trainer(tmp_path, updates=40, precision=precision, validate_every=20)
-    curve = made.run().curve
-    assert curve[1]["valid_loss_nats"] < curve[0]["valid_loss_nats"]
-    assert all(weight.dtype == torch.float32 for weight in made.model.parameters())
-    with made.fabric.autocast():
-        product = made.model.logits(torch.ones(1, 16))
-    assert (product.dtype == torch.bfloat16) is (precision is Precision.BF16)
 
 
 def test_the_rate_of_an_update_is_that_of_the_schedule(tmp_path: Path):
@@ -159,34 +123,6 @@ def test_nan_stops_with_the_batch_that_made_it(tmp_path: Path, monkeypatch: pyte
     assert note == {"update": 3} and len(seen) == 3
     for name in ("source", "target_out", "sentences"):
         assert torch.equal(tensors[name], getattr(seen[2], name))
-
-
-def test_a_finished_training_is_not_trained_further(tmp_path: Path):
-    first = trainer(tmp_path, updates=6)
-    first.run()
-    again = trainer(tmp_path, updates=6)
-    assert again.run().update == 6
-    for name, weight in again.model.state_dict().items():
-        assert torch.equal(weight, first.model.state_dict()[name])
-
-
-def test_the_checkpoint_of_another_model_is_refused(tmp_path: Path):
-    trainer(tmp_path, updates=2).run()
-    other = trainer(tmp_path, updates=3)
-    other.model = Transformer(TransformerConfig(VOCABULARY, VOCABULARY, 1, 1, 32, 32, 2))
-    with pytest.raises(UserError, match=r"state\.safetensors .* another shape"):
-        other.run()
-
-
-@pytest.mark.parametrize("wrong", [{"updates": 0}, {"updates": 1, "tokens": 0}])
-def test_impossible_configs_are_refused(wrong: dict):
-    with pytest.raises(UserError):
-        TrainingConfig(**wrong)
-
-
-def test_nothing_to_train_on_is_said(tmp_path: Path):
-    with pytest.raises(UserError, match="at least one training and one validation pair"):
-        Trainer(tiny(), TrainingConfig(1), [], copies(1), tmp_path)
 
 
 def seen(made: Trainer) -> list[tuple[int, float, list[int]]]:
@@ -240,27 +176,6 @@ def test_from_the_last_update_on_nothing_is_trained(tmp_path: Path):
     assert ends[0] == ends[1]
 
 
-def test_a_checkpoint_comes_before_the_weights_to_go_on_from(tmp_path: Path):
-    """Killed behind a restart it ends bit for bit as if it had not been."""
-    folders = [tmp_path / name for name in ("first", "whole", "killed")]
-    for folder in folders:
-        folder.mkdir()
-    trainer(folders[0], updates=4).run()
-
-    def going_on(folder: Path, updates: int) -> Trainer:
-        made = trainer(folder, updates, dropout=0.2)
-        made.start = Start(folders[0] / snapshot_name(4), 4)
-        return made
-
-    whole = going_on(folders[1], 9)
-    whole.run()
-    going_on(folders[2], 6).run()
-    killed = going_on(folders[2], 9)
-    killed.run()
-    for name, value in whole.model.state_dict().items():
-        assert torch.equal(value, killed.model.state_dict()[name]), name
-
-
 class Squares:
     """Half the squared size of the source embeddings, whose gradient is the embeddings."""
 
@@ -296,14 +211,6 @@ def test_an_addition_is_part_of_what_is_minimised_and_not_of_the_loss(tmp_path: 
     assert row.keys() - bare.keys() == {"squares"}
 
 
-def test_an_addition_without_end_stops_the_training(tmp_path: Path):
-    made = trainer(tmp_path)
-    made.addition = Squares()
-    made.model.source.tokens.weight.data[3] = torch.inf
-    with pytest.raises(UserError, match=r"the loss is (inf|nan) at update 1"):
-        made.run()
-
-
 def test_only_what_is_in_a_group_is_trained_each_at_its_own_rate(tmp_path: Path):
     model = tiny()
     groups = [
@@ -319,36 +226,3 @@ def test_only_what_is_in_a_group_is_trained_each_at_its_own_rate(tmp_path: Path)
     moved = {n for n, value in model.state_dict().items() if not torch.equal(value, before[n])}
     assert "logits.weight" in moved and "encoder.0.feed_forward.inner.weight" in moved
     assert all(name.startswith(("encoder.", "logits.")) for name in moved)
-
-
-def test_groups_and_their_rates_survive_a_kill(tmp_path: Path):
-    def made(updates: int) -> Trainer:
-        plain, model = trainer(tmp_path, updates), tiny(0.1)
-        groups = [
-            {"params": [model.logits.weight]},
-            {"params": list(model.encoder.parameters()), "factor": 7.0},
-        ]
-        return Trainer(model, plain.config, plain.train, plain.valid, tmp_path, groups=groups)
-
-    made(2).run()
-    broken = made(4)
-    broken.run()
-    (tmp_path / "state.safetensors").unlink()
-    whole = made(4)
-    whole.run()
-    for name, value in whole.model.state_dict().items():
-        assert torch.equal(value, broken.model.state_dict()[name]), name
-    assert [group.get("factor") for group in broken.optimiser.param_groups] == [None, 7.0]
-
-
-@pytest.mark.slow  # a process that imports torch
-def test_the_precision_is_not_announced() -> None:
-    """A notebook would show the notice as a fault; which logger gives it depends on the imports."""
-    code = """
-from headbook.training import precision, processes
-precision.multiplies_bfloat16 = lambda: True
-processes.fabric(precision.Precision.BF16)
-"""
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True,
-                          text=True, check=True)  # fmt: skip
-    assert not done.stdout and "Precision" not in done.stderr

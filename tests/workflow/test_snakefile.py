@@ -11,14 +11,15 @@ import pytest
 from forking import Program
 
 import headbook.workflow as workflow
-from headbook.artefacts import catalogue
 from headbook.runs.store import Store
+from headbook.training.models import run
+from headbook.training.train import folder_of
 
 pytestmark = pytest.mark.slow
 HERE = Path(workflow.__file__).parent
 SHORT, KILLED = "controlled-sov-16-short", "controlled-sov-32-short"
 PLANNED = {
-    "a family": ("{corpus}-16", "slurm"),
+    "a family": ("tatoeba-de-{width}", "slurm"),
     "no name": ("", "local"),
     "a wrong name": ("contrlled-sov-16", "local"),
 }
@@ -31,23 +32,22 @@ def arguments(models: str, *more: str, profile: str = "local") -> list[str]:
 
 @pytest.fixture(scope="module")
 def snakemake() -> Iterator[Program]:
-    loaded = "from snakemake.cli import main\nimport headbook.artefacts.catalogue"
-    with Program(loaded, "main") as program:
+    with Program("from snakemake.cli import main", "main") as program:
         yield program
 
 
 def has(store: Path, name: str) -> bool:
-    return Store(store).has(catalogue.run(name).ingredients())
+    return folder_of(run(name), Store(store)) is not None
 
 
 def said(done: subprocess.CompletedProcess[str]) -> str:
     return done.stdout + done.stderr
 
 
-def kill_training(run: int, name: str) -> bool:
+def kill_training(started: int, name: str) -> bool:
     """kill -9 to the process that trains this model, as soon as there is one; whether there was."""
     with suppress(psutil.NoSuchProcess):  # snakemake has ended
-        snakemake = psutil.Process(run)
+        snakemake = psutil.Process(started)
         while snakemake.status() != psutil.STATUS_ZOMBIE:
             for each in snakemake.children(recursive=True):
                 with suppress(psutil.NoSuchProcess):  # just ended, waited for or not yet
@@ -74,9 +74,13 @@ def test_a_killed_training_is_trained_by_the_same_command(
     assert again.returncode == 0, said(again)
     assert has(store, KILLED)
     assert f"train_{KILLED}" in said(again) and f"train_{SHORT}" not in said(again)
+    folder_of(run(SHORT), Store(store)).rename(store / "away")
     dry = arguments(both, "--dry-run", profile="slurm")
     planned = snakemake.run(dry, store, HEADBOOK_RUNS=str(store))
-    assert planned.returncode == 0 and "Nothing to be done" in said(planned)
+    assert f"train_{SHORT}" in said(planned) and f"train_{KILLED}" not in said(planned)
+    (store / "away").rename(store / "model" / "away")
+    planned = snakemake.run(dry, store, HEADBOOK_RUNS=str(store))
+    assert planned.returncode == 0 and "rule train_" not in said(planned)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +100,8 @@ def planned(
 def test_a_queue_gets_a_job_per_model_of_a_family(planned: dict[str, tuple[int, str]]) -> None:
     status, told = planned["a family"]
     assert status == 0, told
-    assert "rule train_controlled-sov-16:" in told
+    for width in (64, 256):
+        assert f"rule train_tatoeba-de-{width}:" in told
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from headbook import cells, tables
-from headbook.artefacts import catalogue as trained
+from headbook import cells, recipes, tables
 from headbook.claims.ledger import Claim
 from headbook.claims.published import RELEASED
 from headbook.claims.verdict import COLUMNS, OPTIONAL, seed_text
@@ -57,7 +56,7 @@ def _labels(model: str) -> dict[str, str]:
     if model in (known := released.catalogue()):
         languages = known[model].languages
         return dict(zip(LABELS, (RELEASED, languages[1] if languages[1:] else "", ""), strict=True))
-    recipe = trained.recipe(model.partition("@")[0])  # a snapshot has the model's
+    recipe = recipes.recipe(model.partition("@")[0])  # a snapshot has the model's
     corpus = Path(recipe.corpus).name
-    target = registry()[corpus].target if recipe.task is trained.Task.TRANSLATION else ""
-    return dict(zip(LABELS, (corpus, target, str(recipe.training.seed)), strict=True))
+    target = registry()[corpus].target if recipe.task == recipes.TRANSLATION else ""
+    return dict(zip(LABELS, (corpus, target, str(recipe.seed)), strict=True))

@@ -13,7 +13,6 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from headbook.artefacts.catalogue import weights_folder
 from headbook.corpora.batches import EncodedPair, collate
 from headbook.corpora.readers import load
 from headbook.corpora.subwords import Subwords
@@ -21,6 +20,7 @@ from headbook.experiments.step_costs import hidden_nats, joined_texts
 from headbook.formats import formatted
 from headbook.models.fewer_keys import Fewer, FewerKeys, Sharing, look_at_fewer, means
 from headbook.models.transformer import Transformer
+from headbook.recipes import weights_folder
 from headbook.results import cached
 from headbook.runs.seeds import derived
 from headbook.statistics import resampled_mean

@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Float
 from tqdm import tqdm
 
-from headbook.artefacts.texts import Text
 from headbook.corpora.batches import Batch
 from headbook.heads.collect import collect
 from headbook.heads.measure import HeadMeasure
@@ -17,6 +16,7 @@ from headbook.heads.recording import Recording
 from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.heads.tag_rules import RULES, TagRuleShare
 from headbook.looking.naming import shape_of
+from headbook.looking.text import Text
 from headbook.models.loaded import Loaded
 from headbook.syntax.alignment import align_all
 from headbook.trees import Tree

@@ -10,9 +10,9 @@ from tokenizers import Regex, pre_tokenizers
 from torch import Tensor
 from tqdm import tqdm
 
-from headbook.artefacts.texts import Text
 from headbook.heads.arcs import word_attention
 from headbook.looking.naming import first_kind, place, shape_of
+from headbook.looking.text import Text
 from headbook.models.capture import Capturable, Point, capture
 from headbook.models.loaded import Loaded
 from headbook.syntax.alignment import NO_WORD, align_all

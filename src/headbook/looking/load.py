@@ -1,15 +1,10 @@
 """`hb.load`: a model by its name, folder or Hugging Face id."""
 
 import difflib
-import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from headbook.artefacts import catalogue as trained_here
-from headbook.artefacts.encoders import EncoderRun
-from headbook.artefacts.model import ModelRun
-from headbook.artefacts.trained import folder_of
+from headbook import recipes
 from headbook.looking.ours import WEIGHTS, RunFolder
 from headbook.models.loaded import Loaded
 from headbook.released import hugging_face
@@ -25,18 +20,19 @@ def load(name: str | Path) -> Loaded:
     """A model whose heads can be measured, with its tokens; see `Loaded` for what it can do.
 
     `name` is a name of the catalogue data/models.toml ("firefox-en-pt", "minilm",
-    "multi30k-de-128", …; `headbook models` lists them), a folder (a finished run of this package, a
-    Firefox translation model, a saved Hugging Face model), an installed Python package with such a
-    model, or an id of the Hugging Face hub.
+    "multi30k-de-128", …; `headbook models` lists them), a snapshot of a model trained here
+    ("mixture-fr-256@2048" after 2,048 updates, "@0" untrained), a folder (a finished run of this
+    package, a Firefox translation model, a saved Hugging Face model), an installed Python package
+    with such a model, or an id of the Hugging Face hub.
 
-    UserError, in one line, for an unknown name, a model that is not trained yet, a
-    folder without configuration or weights, damaged files, an architecture that cannot be read, and
-    a package or network that is missing.
+    UserError, in one line, for an unknown name, a model that is not trained yet, a snapshot that
+    was not kept, a folder without configuration or weights, damaged files, an architecture that
+    cannot be read, and a package or network that is missing.
     """
     known = catalogue()
     if str(name) in known:
         return _catalogued(known[str(name)])
-    if trained_here.is_named(str(name)):
+    if recipes.is_named(str(name).partition("@")[0]):
         return _trained_here(str(name))
     path = Path(name).expanduser()
     if path.is_dir():
@@ -46,7 +42,7 @@ def load(name: str | Path) -> Loaded:
     try:
         return hugging_face.load(name)
     except UserError as error:
-        names = [*known, *trained_here.catalogue()]
+        names = [*known, *recipes.catalogue()]
         near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.6)
         if not near:
             raise
@@ -59,28 +55,21 @@ def _catalogued(entry: Entry) -> Loaded:
 
 def _trained_here(name: str) -> Loaded:
     """From the run store, or from the weights that come with the book."""
-    run = trained_here.run(name)
-    if not isinstance(run, ModelRun | EncoderRun):
-        raise UserError(f"{name} has no encoder; translation and masked language models are read")
-    with_book = trained_here.weights_folder(name)
-    folder = folder_of(run, Store.default()) or (with_book if with_book.is_dir() else None)
+    from headbook.training.models import initial, run
+    from headbook.training.train import folder_of, snapshot
+
+    base, _, update = name.partition("@")
+    wanted = run(base)
+    folder = folder_of(wanted, Store.default())
+    if folder is None:  # an untrained model needs subwords alone
+        there = recipes.weights_folder(base if update == "0" else name)
+        folder, kept = there if there.is_dir() else None, WEIGHTS
+    else:
+        kept = snapshot(folder, update) if update not in ("", "0") else WEIGHTS
     if folder is None:
-        raise UserError(f"{name} is not trained here yet: `headbook train {name}` trains it")
-    return replace(RunFolder(folder).model(), name=name)
-
-
-def of_the_book(name: str) -> dict[str, Any]:
-    """Which weights `load` gives where they are those that come with the book, else nothing.
-
-    `updates`, those `planned`, and `sha256` of the file.
-    """
-    record = trained_here.weights_folder(name) / "run.json"
-    if not (trained_here.is_named(name) and record.is_file()):
-        return {}
-    if folder_of(trained_here.run(name), Store.default()):
-        return {}
-    made = json.loads(record.read_text())
-    return {each: made[each] for each in ("updates", "planned", "sha256")}
+        raise UserError(f"{name} is not trained here yet: `headbook train {base}` trains it")
+    found = replace(RunFolder(folder, kept).model(), name=name)
+    return replace(found, network=initial(wanted, folder)) if update == "0" else found
 
 
 def _in_folder(folder: Path) -> Loaded:

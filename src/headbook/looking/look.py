@@ -6,11 +6,10 @@ import sys
 import warnings
 from pathlib import Path
 
-from headbook.artefacts.texts import Text
 from headbook.looking.load import load
 from headbook.looking.measure import measure
 from headbook.looking.page import page
-from headbook.looking.text import SAMPLE, text
+from headbook.looking.text import SAMPLE, Text, text
 from headbook.types import UserError
 
 PAGE, TABLE = "heads.html", "heads.csv"

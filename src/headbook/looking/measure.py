@@ -7,7 +7,6 @@ from functools import partial
 import pandas as pd
 import torch
 
-from headbook.artefacts.texts import Text
 from headbook.corpora.batches import Batch
 from headbook.heads.bootstrap import mixed
 from headbook.heads.nulls import NULLS, NullValues
@@ -28,6 +27,7 @@ from headbook.looking.passes import (
     role_measures,
 )
 from headbook.looking.table import columns, frame
+from headbook.looking.text import Text
 from headbook.models.gates import all_heads
 from headbook.models.loaded import Loaded
 from headbook.types import Kind, UserError

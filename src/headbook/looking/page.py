@@ -7,10 +7,10 @@ from importlib.resources import files
 
 import pandas as pd
 
-from headbook.artefacts.texts import Text
 from headbook.looking import sections
 from headbook.looking.measured import measured
 from headbook.looking.roles import roles
+from headbook.looking.text import Text
 from headbook.looking.view import of_every_kind, short_sentences
 from headbook.looking.wording import NUMBERS, SHARES, roles_of_heads
 from headbook.models.loaded import Loaded

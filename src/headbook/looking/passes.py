@@ -7,7 +7,6 @@ from jaxtyping import Int
 from torch import Tensor
 from tqdm import tqdm
 
-from headbook.artefacts.texts import Text
 from headbook.corpora.batches import Batch
 from headbook.corpora.subwords import frequency_ranks
 from headbook.heads.collect import collect
@@ -21,6 +20,7 @@ from headbook.heads.rare import RareChance, RareShare, RareUnit
 from headbook.heads.special import SpecialWeight
 from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.heads.tag_rules import TagRuleShare
+from headbook.looking.text import Text
 from headbook.models.capture import Capturable
 from headbook.models.loaded import Loaded
 from headbook.syntax.alignment import AlignedTree, align_all

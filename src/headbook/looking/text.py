@@ -1,15 +1,17 @@
 """Sentences to measure on, parsed where possible: a treebank by name, a file, or a list."""
 
+import json
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from headbook import paths
-from headbook.artefacts.texts import AUTO, Text, parsed
 from headbook.corpora import download
 from headbook.corpora.registry import CorpusKind, nearest, registry
 from headbook.models.loaded import UNDETERMINED, Loaded
-from headbook.runs.store import Store
 from headbook.syntax.treebank import read_conllu
 from headbook.trees import Tree
 from headbook.types import UserError
@@ -22,6 +24,26 @@ ENGLISH = "en"
 """The language of the sample."""
 UNPARSED = "none"
 """The parser of sentences without trees."""
+AUTO = "auto"
+"""The pipeline a user would install, or the one in the data folder."""
+INSTALLED, MIRRORED = "en_core_web_sm", Path("spacy/en_ud_ewt")
+
+
+@dataclass(frozen=True)
+class Text:
+    """Sentences with their dependency trees, and their translations where the text is parallel.
+
+    `trees` has one tree per sentence, or none at all where the text is not parsed. Of a tree, with
+    words counted from zero: `text`, `forms` (the words), `words` (their spans of characters), and
+    word by word `heads` (-1 for the root), `relations` to these, and `tags` (universal parts of
+    speech); `len(tree)` counts its words.
+    """
+
+    name: str
+    sentences: tuple[str, ...]
+    targets: tuple[str, ...] | None
+    trees: tuple[Tree, ...]
+    parser: str  # "gold", or the pipeline's name and version
 
 
 def text(
@@ -122,10 +144,51 @@ def _sentences(name: str, sentences: list[str], pipeline: str) -> Text:
         if not isinstance(sentence, str) or not sentence.strip():
             raise UserError(f"sentence {number} is {sentence!r}; use plain text that is not blank")
     try:
-        trees, parser = parsed(sentences, pipeline, Store.default())
+        trees, parser = _parsed(sentences, pipeline)
     except UserError as error:
         if pipeline != AUTO:
             raise
         warnings.warn(f"sentences are not parsed, so no syntax is measured: {error}", stacklevel=3)
         trees, parser = (), UNPARSED
     return Text(name, tuple(sentences), None, trees, parser)
+
+
+def _parsed(sentences: Sequence[str], pipeline: str) -> tuple[tuple[Tree, ...], str]:
+    """A tree for every sentence and the parser's name; UserError where spaCy or it is missing."""
+    where, parser = find_pipeline(pipeline)
+    from headbook.syntax.parse import parse  # a machine may lack spaCy
+
+    return tuple(parse(sentences, where)), parser
+
+
+def find_pipeline(named: str) -> tuple[str | Path, str]:
+    """Where the pipeline is, and its name with its version; UserError where there is none."""
+    if find_spec("spacy") is None:
+        raise UserError("spaCy is not installed: install it, or give a treebank")
+    where = _found() if named == AUTO else (named if _package(named) else Path(named))
+    meta = (_package(where) if isinstance(where, str) else where) / "meta.json"
+    if not meta.exists():
+        raise UserError(
+            f"spaCy pipeline {named}: not found; install it (`python -m spacy download "
+            f"{INSTALLED}`) or give the path of a pipeline's folder"
+        )
+    read = json.loads(meta.read_text())
+    return where, f"{read['lang']}_{read['name']} {read['version']} (spaCy {version('spacy')})"
+
+
+def _package(name: str) -> Path | None:
+    """The folder of an installed pipeline; None where there is no package of that name."""
+    spec = find_spec(name) if name.isidentifier() else None
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def _found() -> str | Path:
+    mirror = paths.mirror()
+    if _package(INSTALLED):
+        return INSTALLED
+    if mirror is not None and (mirror / MIRRORED).is_dir():
+        return mirror / MIRRORED
+    raise UserError(
+        f"no spaCy pipeline: install one (`python -m spacy download {INSTALLED}`) or set "
+        f"HEADBOOK_DATA to a folder that holds {MIRRORED}"
+    )

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from headbook.models.capture import Capturable, Point
-from headbook.models.transformer import Transformer
-from headbook.pruning.hard_concrete import Constants, Decision, HardConcrete
+from headbook.pruning.hard_concrete import Constants, HardConcrete
 from headbook.types import HeadId, Kind, UserError
 
 Block = tuple[Kind, int]
@@ -21,7 +20,6 @@ def gate_heads(
     kinds: Iterable[Kind],
     constants: Constants,
     seed: int,
-    decision: Decision = Decision.LIKELIER,
     start: float | None = None,
 ) -> None:
     """Puts a Hard Concrete gate on every head of these kinds of attention.
@@ -40,7 +38,7 @@ def gate_heads(
             drawn = torch.rand(block.heads, generator=noise) * 2 * limit - limit
             if start is not None:
                 drawn = torch.full_like(drawn, start)
-            gate = HardConcrete(drawn.to(some), constants, decision)
+            gate = HardConcrete(drawn.to(some), constants)
             block.gate = gate.train(block.training)
 
 
@@ -56,15 +54,9 @@ def decided_closed(model: Capturable) -> tuple[HeadId, ...]:
     return tuple(
         HeadId(kind, layer, head)
         for kind, layer, gate in gates(model)
-        for head, value in enumerate(gate.decided(Decision.LIKELIER).tolist())
+        for head, value in enumerate(gate.decided().tolist())
         if value == 0
     )
-
-
-def freeze_decoder(model: Transformer) -> None:
-    """Leaves only source embeddings, encoder and its gates to train (section 6.2)."""
-    for part in (model.target, model.decoder, model.decoder_norm, model.logits):
-        part.requires_grad_(requires_grad=False)
 
 
 def parameter_groups(model: Capturable, gate_factor: float) -> list[dict[str, Any]]:
@@ -100,7 +92,7 @@ class HeadPenalty:
         learned: Sequence[HardConcrete] = [gate for _, _, gate in gates(model)]
         expected = sum(float(gate.open_probability().sum()) for gate in learned)
         saturated = torch.cat([gate.saturated() for gate in learned])
-        kept = sum(float(gate.decided(Decision.LIKELIER).sum()) for gate in learned)
+        kept = sum(float(gate.decided().sum()) for gate in learned)
         return {
             "expected_heads": expected,
             "kept_heads": kept,

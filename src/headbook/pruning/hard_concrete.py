@@ -38,13 +38,6 @@ class Source(StrEnum):
 CONSTANTS = MappingProxyType({Source.FIGURE: Constants(0.5), Source.CODE: Constants(0.33)})
 
 
-class Decision(StrEnum):
-    """The gate at test time."""
-
-    LIKELIER = "likelier"  # 1 where P(1) > P(0), else 0: section 6.1
-    CLIPPED = "clipped"  # clip(1.2 σ(log α) - 0.1, 0, 1): the code, fractions in between
-
-
 class HardConcrete(nn.Module):
     """One gate a head, the same for every input (Voita et al. 2019, section 6.1).
 
@@ -52,37 +45,30 @@ class HardConcrete(nn.Module):
     else it gives the decision. UserError where a log α is no number.
     """
 
-    def __init__(
-        self,
-        log_alpha: Float[Tensor, " head"],
-        constants: Constants,
-        decision: Decision = Decision.LIKELIER,
-    ) -> None:
+    def __init__(self, log_alpha: Float[Tensor, " head"], constants: Constants) -> None:
         super().__init__()
         self.log_alpha = nn.Parameter(log_alpha)
-        self.constants, self.decision = constants, decision
+        self.constants = constants
         self.rows: int | None = None
 
     def forward(self) -> Float[Tensor, "*rows head"]:
-        return self.sample() if self.training else self.decided(self.decision)
+        return self.sample() if self.training else self.decided()
 
     def sample(self) -> Float[Tensor, "*rows head"]:
         """clip(σ((log u - log(1-u) + log α) / β) · (ζ - γ) + γ, 0, 1) with u uniform."""
         shape = () if self.rows is None else (self.rows,)
         drawn = self.log_alpha.new_empty(*shape, *self.log_alpha.shape)
-        uniform = drawn.uniform_(SMALLEST, 1 - SMALLEST)
-        return self.at(uniform)
+        return self.at(drawn.uniform_(SMALLEST, 1 - SMALLEST))
 
     def at(self, uniform: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """The gate for this noise."""
         return gate_at(self.log_alpha, uniform, self.constants)
 
-    def decided(self, decision: Decision) -> Float[Tensor, " head"]:
-        """The gate at test time."""
-        self._refuse_nan()
-        if decision is Decision.LIKELIER:
-            return (self.log_alpha > 0).to(self.log_alpha)
-        return _stretched(self.log_alpha.sigmoid(), self.constants)
+    def decided(self) -> Float[Tensor, " head"]:
+        """The gate at test time: 1 where P(1) > P(0), else 0 (section 6.1)."""
+        if self.log_alpha.isnan().any():
+            raise UserError("a gate is NaN; lower the gates' learning rate or the penalty")
+        return (self.log_alpha > 0).to(self.log_alpha)
 
     def closed_probability(self) -> Float[Tensor, " head"]:
         """P(g = 0) = σ(β log(-γ/ζ) - log α)."""
@@ -103,13 +89,9 @@ class HardConcrete(nn.Module):
         return (self.log_alpha - upper).sigmoid()
 
     def saturated(self) -> Float[Tensor, " head"]:
-        """1 where the code's gate is exactly 0 or 1, else 0."""
-        clipped = self.decided(Decision.CLIPPED)
+        """1 where the gate of the paper's code, clip(1.2 σ(log α) - 0.1, 0, 1), is 0 or 1."""
+        clipped = _stretched(self.log_alpha.sigmoid(), self.constants)
         return ((clipped == 0) | (clipped == 1)).to(self.log_alpha)
-
-    def _refuse_nan(self) -> None:
-        if self.log_alpha.isnan().any():
-            raise UserError("a gate is NaN; lower the gates' learning rate or the penalty")
 
 
 def gate_at(

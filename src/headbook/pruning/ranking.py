@@ -43,14 +43,6 @@ def first_of(order: Sequence[HeadId], count: int) -> tuple[HeadId, ...]:
     return tuple(order[:count])
 
 
-def counts(heads: int, levels: Sequence[float]) -> tuple[int, ...]:
-    """Number of heads pruned at each level; UserError for a level outside 0 to 1."""
-    for level in levels:
-        if not 0 <= level <= 1:
-            raise UserError(f"a share of {level:g} of the heads cannot be pruned; give 0 to 1")
-    return tuple(round(level * heads) for level in levels)
-
-
 def keep_one(heads: Iterable[HeadId], kept: HeadId) -> tuple[HeadId, ...]:
     """The mask that closes every other head of the kept one's block (Michel et al. 2019, 3.3).
 

@@ -10,56 +10,74 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from headbook.artefacts.catalogue import weights_folder
-from headbook.artefacts.trained import CURVE, RECORD
-from headbook.looking.on_the_way import OnTheWay
-from headbook.looking.ours import SOURCE, TARGET, WEIGHTS
+from headbook.looking.ours import SOURCE, TARGET
+from headbook.recipes import weights_folder
 from headbook.runs import record
 from headbook.runs.canonical import plain
-from headbook.runs.store import Store
+from headbook.runs.store import RECORD, Store
 from headbook.training import checkpoint
-from headbook.training.loop import STATE
+from headbook.training.loop import BEST, SNAPSHOTS, STATE
+from headbook.training.models import ingredients, run
+from headbook.training.train import CURVE, snapshot
+from headbook.types import UserError
 
 
-def publish_weights(name: str, store: Store, update: int | None = None) -> Path:
+def publish_weights(name: str, store: Store) -> Path:
     """Writes weights, subwords, learning curve and record of a model; returns their folder.
 
-    The snapshot of `update`; by default the best model of a finished training, and of one under
-    way the checkpoint that it would resume from: on a machine without it, the training goes on from
-    these weights. The record says which, after how many updates of those planned, and holds the
-    SHA-256 of the weights. UserError for a model that is not begun, or an update that it did not
-    save.
+    The snapshot of `NAME@UPDATE`; of a plain name the best model of a finished training, and of one
+    under way the checkpoint that it would resume from: on a machine without it, the training goes
+    on from these weights. The record says which, after how many updates of those planned, and holds
+    the SHA-256 of the weights. UserError for a model that is not begun, or an update that it did
+    not save.
     """
-    training = OnTheWay.of(name, store)
-    folder, done = training.trained.folder, store.has(training.asked)
+    base, _, update = name.partition("@")
+    wanted = run(base)
+    asked, planned = ingredients(wanted), wanted.training.updates
+    done = store.has(asked)
+    folder = store.folder(asked) if done else store.under_way(asked)
+    if folder is None:
+        raise UserError(f"{base} is not trained here yet: `headbook train {base}` trains it")
+    if update:
+        tensors, note = checkpoint.read(folder / snapshot(folder, update))
+        updates = int(update)
+    elif done:
+        tensors, note = checkpoint.read(folder / BEST)
+        updates = planned
+    else:
+        tensors, note, updates = _checkpoint(folder)
     final = weights_folder(name)
     aside = final.with_suffix(".partial")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
-    if update is None and not done:
-        tensors, note, update = _checkpoint(training)
-    else:
-        file = folder / WEIGHTS if update is None else training.file(update)
-        tensors, note = checkpoint.read(file)
     halves = {each: tensor.to(torch.bfloat16) for each, tensor in tensors.items()}
-    checkpoint.write(aside / WEIGHTS, halves, note)
+    checkpoint.write(aside / BEST, halves, note)
     for subwords in (SOURCE, TARGET):
         if (folder / subwords).is_file():
             shutil.copy(folder / subwords, aside)
-    updates = training.planned if update is None else update
     if not (curve := _curve(folder, updates)).empty:
         curve.to_csv(aside / CURVE, index=False)
-    record_of = _record(training, updates, aside, done)
-    (aside / RECORD).write_text(json.dumps(record_of, indent=1) + "\n")
+    made = json.loads((folder / RECORD).read_text()) if done else {}
+    about = {
+        "ingredients": plain(asked),
+        "updates": updates,
+        "planned": planned,
+        "precision": "bfloat16",
+        "sha256": hashlib.sha256((aside / BEST).read_bytes()).hexdigest(),
+        "commit": made.get("commit", record.commit()),
+        "hardware": made.get("hardware", record.hardware()),
+        "date": made.get("started", record.now()),
+    }
+    (aside / RECORD).write_text(json.dumps(about, indent=1) + "\n")
     shutil.rmtree(final, ignore_errors=True)
     aside.rename(final)
     return final
 
 
-def _checkpoint(training: OnTheWay) -> tuple[dict[str, Tensor], dict[str, Any], int]:
+def _checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any], int]:
     """Weights, shape and update of the checkpoint of a training under way."""
-    tensors, progress = checkpoint.read(training.trained.folder / STATE)
-    shape = checkpoint.note_of(training.file(training.updates[-1]))
+    tensors, progress = checkpoint.read(folder / STATE)
+    shape = checkpoint.note_of(max(folder.glob(SNAPSHOTS)))
     of_model = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
     return of_model, shape, progress["update"]
 
@@ -71,17 +89,3 @@ def _curve(folder: Path, updates: int) -> pd.DataFrame:
     else:
         rows = pd.DataFrame(checkpoint.note_of(folder / STATE)["curve"])
     return rows if rows.empty else rows[rows["update"] <= updates]
-
-
-def _record(training: OnTheWay, updates: int, aside: Path, done: bool) -> dict[str, object]:
-    made = json.loads((training.trained.folder / RECORD).read_text()) if done else {}
-    return {
-        "ingredients": plain(training.asked),
-        "updates": updates,
-        "planned": training.planned,
-        "precision": "bfloat16",
-        "sha256": hashlib.sha256((aside / WEIGHTS).read_bytes()).hexdigest(),
-        "commit": made.get("commit", record.commit()),
-        "hardware": made.get("hardware", record.hardware()),
-        "date": made.get("started", record.now()),
-    }

@@ -1,1 +1,1 @@
-"""The run store: content-addressed artefacts, and seeds."""
+"""The run store: what takes long is kept by all that decides it; seeds, records, timing."""

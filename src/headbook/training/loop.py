@@ -22,8 +22,11 @@ from headbook.training.memory import give_back_freed_memory, keep_freed_memory
 from headbook.training.schedule import learning_rate
 from headbook.types import UserError
 
-STATE = "state.safetensors"
-"""The checkpoint from which a killed training resumes, in its folder."""
+STATE, BEST = "state.safetensors", "best.safetensors"
+"""In the folder of a training: the checkpoint from which it resumes, and the model with the least
+validation loss."""
+SNAPSHOTS = "snapshot-*.safetensors"
+"""The files of models kept on the way, see `snapshot_name`."""
 RISE = 100
 """Updates over which the rate rises again where Adam's moments begin anew; of β₂ = .98 they hold
 the last fifty or so."""
@@ -44,12 +47,9 @@ class Addition(Protocol):
         """Its columns in a row of the learning curve."""
 
 
-@runtime_checkable
-class Observer(Protocol):
-    """Somebody who looks at a training and changes nothing of it, its random numbers least."""
-
-    def __call__(self, model: nn.Module, batch: Batch, update: int, loss: float) -> None:
-        """Before the step behind `update`: the model that had this loss on this batch, in nats."""
+Observer = Callable[[nn.Module, Batch, int, float], None]
+"""Sees, before the step behind an update, the model that had this loss (nats) on this batch; it
+changes nothing of the training, its random numbers least."""
 
 
 @dataclass
@@ -93,10 +93,10 @@ class Trainer:
     """One model on its way through the updates; files go to `folder`.
 
     `groups` are Adam's, all parameters where None; a group's `factor` multiplies the learning rate.
-    `rate` gives the learning rate of an update, counted from one, instead of the schedule. Targets
-    that are `ignored` have no part in the loss. For models with ids or outputs of their own,
-    `collate` puts encoded pairs into a batch and `losses` gives the nats of its target tokens;
-    without it they are the cross-entropy of the model's logits.
+    `rate` gives the learning rate of an update, counted from one, instead of the schedule. For
+    models with ids or outputs of their own, `collate` puts encoded pairs into a batch and `losses`
+    gives the nats of its target tokens; without it they are the cross-entropy of the model's
+    logits.
 
     Where torchrun started several processes, each takes its share of every batch and all take the
     same step; the first writes the files. Losses and weights are then those of one process up to
@@ -118,7 +118,6 @@ class Trainer:
     addition: Addition | None = None
     groups: list[dict[str, Any]] | None = None
     rate: Callable[[int], float] | None = None
-    ignored: int = PAD
     collate: Collate = collate
     losses: Callable[[nn.Module, Batch], Float[Tensor, " token"]] | None = None
     prepare: Callable[[nn.Module, int], None] | None = None
@@ -193,7 +192,7 @@ class Trainer:
         self.progress.batch = left
         self._save_model(snapshot_name(start.update))
         if start.update >= self.config.updates:  # no validation is to come that would choose it
-            self._save_model("best.safetensors")
+            self._save_model(BEST)
 
     def _save_if(self, due: processes.Due) -> None:
         if due is not processes.Due.NOTHING:
@@ -228,7 +227,7 @@ class Trainer:
         rate = self._rate(self.progress.update + 1)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group.get("factor", 1.0)
-        tokens = self._predicted(batch)
+        tokens = int(batch.target_mask.sum())
         with self._recorded() as tape:
             loss = self._loss(processes.share(batch), self.config.label_smoothing) / tokens
         total = loss
@@ -262,12 +261,6 @@ class Trainer:
         rate = learning_rate(update, width, self.config.scale, self.config.warmup)
         return rate * min(since / RISE, 1.0) if self.progress.restarted else rate
 
-    def _predicted(self, batch: Batch) -> int:
-        """Number of the batch's targets over which the loss is a sum."""
-        if self.losses is not None:
-            return int(batch.target_mask.sum())
-        return int((batch.target_out != self.ignored).sum())
-
     def _loss(self, batch: Batch, smoothing: float) -> Tensor:
         """Summed cross-entropy over target tokens, in nats; 0 of a share without sentences."""
         batch = batch.to(self.fabric.device)
@@ -281,7 +274,7 @@ class Trainer:
         return functional.cross_entropy(
             logits.float().flatten(0, 1),
             batch.target_out.flatten(),
-            ignore_index=self.ignored,
+            ignore_index=PAD,
             label_smoothing=smoothing,
             reduction="sum",
         )
@@ -314,7 +307,7 @@ class Trainer:
                 list(in_order(self.valid, self.config.tokens, self.collate))
             ):
                 total += float(self._loss(batch, 0.0))
-                tokens += self._predicted(batch)
+                tokens += int(batch.target_mask.sum())
         total, tokens = processes.add([total, tokens])
         return total / tokens
 
@@ -336,7 +329,7 @@ class Trainer:
         progress.loss_sum, progress.loss_tokens = 0.0, 0
         if valid_loss < progress.best:
             progress.best = valid_loss
-            self._save_model("best.safetensors")
+            self._save_model(BEST)
 
     def _save_model(self, name: str) -> None:
         if processes.is_first():

@@ -1,6 +1,6 @@
 """The processes that train one model: torchrun starts them, Lightning Fabric connects them.
 
-    torchrun --nproc-per-node 2 -m headbook train --profile full
+    torchrun --nproc-per-node 2 -m headbook train mixture-fr-256
 
 Every process makes the same plan of batches and takes its share of each; gradients are added, so
 each then takes the same step. Only the first process writes files. Without torchrun there is one

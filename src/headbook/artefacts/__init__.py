@@ -1,1 +1,0 @@
-"""Where computing meets the run store: trained models, parses, measured heads."""

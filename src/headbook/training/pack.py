@@ -1,0 +1,106 @@
+"""Packing: what trainings read, in one folder, for a machine without a network."""
+
+import shlex
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from headbook import paths
+from headbook.corpora.download import locate, sha256
+from headbook.corpora.registry import Place, corpus, place
+from headbook.recipes import select
+from headbook.runs.store import RECORD, Store
+from headbook.training.models import Run, corpus_of, run
+from headbook.training.train import SUBWORDS, subwords
+from headbook.types import UserError
+
+DATA, DOWNLOADS, RUNS = "data", "downloads", "runs"
+"""Folders of a pack, named as HEADBOOK_DATA, HEADBOOK_DOWNLOADS and HEADBOOK_RUNS there."""
+COMMANDS = """
+To run there, in the repository's folder:
+
+export PYTHONPATH=src:build/packages
+export HEADBOOK_DATA={data} HEADBOOK_DOWNLOADS={downloads} HEADBOOK_RUNS={runs}
+python3 -m headbook train {names} --plan
+python3 -m headbook train {names} --minutes 30\
+"""
+
+
+def pack(folder: Path, names: Sequence[str]) -> Iterator[str]:
+    """Copies corpora and subwords of these models and families to `folder`, a line for each.
+
+    Subwords are learnt where the store lacks them. A file that is there with the same bytes is not
+    copied again. UserError for an unknown model, a corpus that is not here, and a folder that
+    cannot be written.
+    """
+    chosen = select(names)
+    runs = [run(name) for name in chosen]
+    texts = list(dict.fromkeys(each.text.corpus for each in runs))
+    if absent := [name for name in _needed(texts) if place(corpus(name)) is Place.ABSENT]:
+        raise UserError(
+            f"{absent[0]} is not here: set HEADBOOK_DATA to a folder that has it, or "
+            f"`headbook corpora fetch {absent[0]}`, and pack again"
+        )
+    try:
+        (folder / DATA).mkdir(parents=True, exist_ok=True)  # HEADBOOK_DATA has to be a folder
+        for name in _needed(texts):
+            yield _copied(name, _of_corpus(name), folder)
+        for name, files in _of_subwords(runs).items():
+            yield _copied(name, files, folder)
+    except OSError as error:
+        raise UserError(
+            f"{folder} cannot be written ({error.strerror}): make room there, or name another"
+        ) from None
+    there = {each: shlex.quote(str(folder / each)) for each in (DATA, DOWNLOADS, RUNS)}
+    yield COMMANDS.format(names=shlex.join(chosen), **there)
+
+
+def _needed(texts: Sequence[str]) -> list[str]:
+    """Corpora with those of a mixture, and the sets without which a download cannot be read."""
+    found = list(texts)
+    for name in found:
+        entry = corpus(name)
+        found += entry.of
+        if place(entry) is Place.DOWNLOADED:
+            found += filter(None, (*entry.held_out, *entry.tests, entry.valid))
+    return list(dict.fromkeys(found))
+
+
+def _of_corpus(name: str) -> dict[Path, Path]:
+    """Files, digests checked, by where they are looked for below the pack; none if generated."""
+    entry = corpus(name)
+    if entry.of or place(entry) is Place.GENERATED:  # a mixture's corpora have lines of their own
+        return {}
+    found = locate(name)
+    mirror = paths.mirror()
+    root, below = (mirror, DATA) if found.place is Place.MIRROR else (paths.downloads(), DOWNLOADS)
+    return {Path(below) / file.relative_to(root or ""): file for file in found.files.values()}
+
+
+def _of_subwords(runs: Sequence[Run]) -> dict[str, dict[Path, Path]]:
+    found = {}
+    for text in dict.fromkeys((each.text.corpus, each.text.pairs, each.text.vocabulary)
+                              for each in runs):  # fmt: skip
+        name, pairs, size = text
+        there = subwords(corpus_of(name, pairs), size, Store.default())
+        below = Path(RUNS) / SUBWORDS.name / there.name
+        files = ("source.json", "target.json", RECORD)  # the record comes last, as in the store
+        found[f"{name}, {size:,} subwords"] = {below / each: there / each for each in files}
+    return found
+
+
+def _copied(name: str, files: dict[Path, Path], folder: Path) -> str:
+    """A kill leaves no file that is half written."""
+    new = {below: file for below, file in files.items() if not _is_there(file, folder / below)}
+    for below, file in new.items():
+        to = folder / below
+        to.parent.mkdir(parents=True, exist_ok=True)
+        aside = to.with_name(f"{to.name}.partial")
+        shutil.copyfile(file, aside)
+        aside.replace(to)
+    size = sum(file.stat().st_size for file in files.values()) / 1e6
+    return f"{name}: {size:,.1f} MB, {len(new)} of {len(files)} files copied"
+
+
+def _is_there(file: Path, to: Path) -> bool:
+    return to.is_file() and sha256(to) == sha256(file)

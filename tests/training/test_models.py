@@ -1,0 +1,166 @@
+"""Models by name: the key they were stored under, what they learn from, and faults of the file."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from small import masked_run, translation_run
+
+from headbook import paths, recipes
+from headbook.corpora.batches import EOS, PAD
+from headbook.corpora.pairs import Pairs
+from headbook.corpora.subwords import Subwords
+from headbook.recipes import catalogue, recipe, select
+from headbook.runs.canonical import plain
+from headbook.runs.store import Ingredients
+from headbook.training import models
+from headbook.training.models import TRAINING, initial, run
+from headbook.types import UserError
+
+PUBLISHED = sorted((paths.DATA / "models").glob("*/run.json"))
+ENTRY = """
+[base]
+task = "translation"
+corpus = "controlled-sov"
+size = "smoke"
+vocabulary = 60
+dropout = 0.1
+updates = 4
+"""
+
+
+@pytest.mark.parametrize("record", PUBLISHED, ids=lambda file: file.parent.name)
+def test_published_weights_are_of_the_training_that_their_name_stands_for(record: Path) -> None:
+    """To the digest that names its folder in every run store; from there a training goes on."""
+    made = json.loads(record.read_text())["ingredients"]
+    wanted = run(record.parent.name.partition("@")[0])
+    assert made["config"] == plain(wanted) and made["stage"] == plain(wanted.stage)
+
+
+@pytest.mark.parametrize(("name", "device", "key"), [
+    ("mixture-fr-256-small-batches", "cpu", "61b57e55d436401b"),
+    ("mixture-fr-256", "cuda", "9b3883f80f0fc53b"),
+    ("mixture-fr-256-masked", "cpu", "80ddd0caa040bd4e"),
+])  # fmt: skip
+def test_a_long_training_keeps_its_key(name: str, device: str, key: str) -> None:
+    text = "72f3b60fc2f2acd25560af9b3ea2889cfc6a4fe84d7b07a00711281906fb30b3"
+    policy = {"precision": "bf16-mixed", "device": device}
+    wanted = run(name)
+    assert Ingredients(wanted.stage, wanted, {"corpus": text}, policy).key == key
+
+
+def test_every_recipe_can_be_trained() -> None:
+    for each in catalogue().values():
+        config = run(each.name).config(100, 90)
+        assert config.width % config.heads == 0 and config.encoder_layers > 0
+    assert "firefox-en-pt" not in catalogue() and not any("{" in name for name in catalogue())
+
+
+def test_a_seed_of_ones_own_is_a_name() -> None:
+    first, seventh = plain(run("multi30k-de-128")), plain(run("multi30k-de-128-seed7"))
+    assert seventh == first | {"training": first["training"] | {"seed": 7}}
+    names = [f"multi30k-de-128{seed}" for seed in ("", "-seed1", "-seed2")]
+    assert catalogue()["multi30k-de-128"].names() == names
+
+
+def test_a_family_stands_for_its_models_and_their_seeds() -> None:
+    assert select(["tatoeba-de-{width}"]) == ["tatoeba-de-64", "tatoeba-de-256"]
+    names = select(["{corpus}-512-long", "tatoeba-de-64"])
+    assert names[4:6] == ["msdocs-ru-512-long-seed4", "msdocs-de-512-long"] and len(names) == 31
+
+
+def test_hidden_words_are_learnt_without_smoothing_beside_the_translation_model() -> None:
+    masked = run("multi30k-de-128-masked-source-language-seed3")
+    assert masked.text == run("multi30k-de-128")
+    assert (masked.training.seed, masked.training.label_smoothing) == (3, 0.0)
+
+
+@pytest.mark.parametrize("name", ["multi30k-de-182", "multi30k-de-128-seed", "firefox-en-pt"])
+def test_an_unknown_name_is_one_line(name: str) -> None:
+    with pytest.raises(UserError) as caught:
+        recipe(name)
+    assert name in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Makes a text the catalogue."""
+    monkeypatch.setattr(paths, "DATA", tmp_path)
+
+    def write(text: str) -> None:
+        (tmp_path / "models.toml").write_text(ENTRY + text)
+        recipes._read.cache_clear()
+
+    yield write
+    recipes._read.cache_clear()
+
+
+def test_a_family_is_every_combination_of_its_lists(written) -> None:
+    written('["{like}-{width}-{beam}"]\nlike = ["base"]\nwidth = [8, 32]\nbeam = [1, 2]\n')
+    assert list(catalogue()) == ["base", "base-8-1", "base-8-2", "base-32-1", "base-32-2"]
+    wide = run("base-32-2")
+    assert (wide.size.width, wide.size.feed_forward, wide.search.beam) == (32, 64, 2)
+    assert wide.training.updates == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[bad]\nlike = "nobody"\n', "nobody"),
+        ('[bad]\nlike = "base"\ndropuot = 0.1\n', "dropuot"),
+        ('[bad]\nlike = "base"\ntask = "poetry"\n', "poetry"),
+        ('[bad]\nlike = "base"\nupdates = 0\n', "updates is 0"),
+        ('[bad]\ntask = "translation"\ncorpus = "x"\nupdates = 1\n', "size"),
+        ('[bad]\ncorpus = "x"\n', "task"),
+    ],
+)
+def test_a_wrong_entry_is_named(written, text: str, said: str) -> None:
+    written(text)
+    with pytest.raises(UserError, match=rf"{said}") as caught:
+        run("bad")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def sides() -> list[Subwords]:
+    return [Subwords.train(["the dog sees a cat", "a cat likes the dog"], 60)] * 2
+
+
+def test_long_pairs_are_left_out_of_training_and_cut_elsewhere(
+    sides: list[Subwords], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    wanted = translation_run(tmp_path)
+    lines = ("dog", " ".join(["dog"] * 300))
+    pairs = Pairs(lines, lines[:1] * 2)
+    assert [len(source) for source, _ in wanted.examples(pairs, sides, TRAINING)] == [2]
+    monkeypatch.setattr(models, "LONGEST_EVALUATED", 50)
+    (_, (cut, _)) = wanted.examples(pairs, sides, "validation")
+    whole = sides[0].encode(lines)[1]
+    assert cut == [*whole[:49], EOS]
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("1 pairs over 200") and said[1].startswith("1 lines of validation")
+
+
+def test_hidden_words_are_those_that_are_asked_for(sides: list[Subwords], tmp_path: Path) -> None:
+    wanted, source = masked_run(tmp_path), sides[0]
+    lines = ("the dog sees a cat",) * 40
+    pairs = wanted.examples(Pairs(lines, lines), sides[:1], TRAINING)
+    assert len(pairs) == models.COPIES * 40
+    assert pairs != wanted.examples(Pairs(lines, lines), sides[:1], "validation")
+    hidden = sum(token == len(source) for shown, _ in pairs for token in shown)
+    asked = sum(token != PAD for _, target in pairs for token in target)
+    assert 0.7 < hidden / asked < 0.9
+    config = wanted.config(len(source))
+    assert config.decoder_layers == 0 and config.source_vocabulary == len(source) + 1
+
+
+def test_another_seed_starts_from_another_model(sides: list[Subwords], tmp_path: Path) -> None:
+    for name in ("source.json", "target.json"):
+        sides[0].save(tmp_path / name)
+    base = translation_run(tmp_path)
+    other = replace(base, training=replace(base.training, seed=1))
+    first, again, second = (initial(each, tmp_path) for each in (base, base, other))
+    assert torch.equal(first.logits.weight, again.logits.weight) and not first.training
+    assert not torch.equal(first.logits.weight, second.logits.weight)
