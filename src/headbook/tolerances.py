@@ -72,8 +72,8 @@ TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
 """Tolerances other than the usual one, by page and table, then by column.
 
 Each was needed on one of three processors, where a value of the column or, on page 25, of the
-table was not as published; page 25's summary is computed from that table. The ends of an interval, `x_low` and `x_high`, have the tolerance of
-`x`.
+table was not as published; page 25's summary is computed from that table. The ends of an interval,
+`x_low` and `x_high`, have the tolerance of `x`.
 """
 SECONDS = "seconds"
 
