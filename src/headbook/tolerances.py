@@ -64,6 +64,7 @@ TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("55", "layers"): {"value": FEW_POINTS},
     ("55", "centres"): dict.fromkeys(("value", "over_chance"), FEW_POINTS),
     ("56", "summary"): {"value": GAINS},
+    ("57", "summary"): {"value": CHANGES},
     ("58", "heads"): {"effect": SUMS},
     ("59", "heads"): {"value": ODDS},
     ("47", "trainings"): dict.fromkeys(("loss", "validation", "test", "last"), TRAINED),
