@@ -151,10 +151,7 @@ def test_nothing_is_computed_where_a_name_or_profile_is_wrong(root: Path):
         (["50", "--model", "minilmm"], "did you mean minilm"),
         (["--model", "minilm"], "name the pages that minilm is added to"),
         (["50", "--model", "minilm", "--profile", "laptop"], "leave --profile out"),
-        (["37", "--model", "minilm"], "page 37 measures no models by name"),
-        (["37", "--given", "lists"], "'lists' is no name=value"),
         (["--given", "lists=1"], "name the pages that lists is added to"),
-        (["57", "--given", "lists=1"], "57_cooperating_heads has no published results"),
     ],
 )
 def test_what_cannot_be_added_is_one_line(root: Path, given: list[str], said: str):

@@ -20,10 +20,8 @@ from tqdm import tqdm
 
 from headbook.chapters import words
 from headbook.chapters.chapter import Facts, Tables
-from headbook.chapters.results import published
 from headbook.chapters.tables import released_claim
 from headbook.claims.gates import NONE
-from headbook.claims.gates import RELEASED as GATES_RELEASED
 from headbook.claims.ledger import Gate
 from headbook.corpora.batches import Batch
 from headbook.heads.collect import collect
@@ -63,7 +61,7 @@ MEASURES = {
 RELEASED, REDRAWN = "released", "drawn anew"
 LABELS, HEAD = ["model", "kind"], ["kind", "layer", "head"]
 REMOVAL = ("added", "added_first", OTHER_HALF)
-ONE_OUT, TOGETHER = "20", "57_cooperating_heads"
+ONE_OUT, TOGETHER = "20", "57"
 TEST = "ntrex-pt"
 """The text of page 20 that counts; the other one is the control."""
 
@@ -146,7 +144,7 @@ def published_removals(model: str) -> pd.DataFrame:
     """Loss added without each head, of page 20 on two texts or else of page 57; no row without."""
     found = _of_one_out(model)
     if found.empty:
-        found = _of_together(published(TOGETHER, GATES_RELEASED).tables, model)
+        found = _of_together(model)
     return found if len(found) else pd.DataFrame(columns=[*HEAD, *REMOVAL])
 
 
@@ -161,10 +159,11 @@ def _of_one_out(model: str) -> pd.DataFrame:
     return wide[HEAD].assign(**columns, **{OTHER_HALF: wide[other]})
 
 
-def _of_together(tables: Tables, model: str) -> pd.DataFrame:
-    rows = tables["heads"].query("model == @model")
-    return rows[["layer", "head"]].assign(kind=str(Kind.ENCODER), added=rows["effect"],
-                                          added_first=np.nan, **{OTHER_HALF: np.nan})  # fmt: skip
+def _of_together(model: str) -> pd.DataFrame:
+    rows = typed(TOGETHER, "heads").query("model == @model")
+    places = rows["head"].str.extract(r"L(?P<layer>\d+)H(?P<head>\d+)").astype(int)
+    return places.assign(kind=str(Kind.ENCODER), added=rows["effect"],
+                         added_first=np.nan, **{OTHER_HALF: np.nan})  # fmt: skip
 
 
 def _frequent(batches: Sequence[Batch], kind: Kind) -> Int[Tensor, " type"]:
