@@ -54,7 +54,7 @@ CHANGES = (
     ("35", "np.corrcoef(rankdata(first), rankdata(second))", "np.corrcoef(first, second)"),
     ("39", "p.sum(1, keepdims=True) * p.sum(0)", "p.sum(1, keepdims=True)"),
     ("39", "return mutual(own, tokens) - np.mean(null)", "return mutual(own, tokens)"),
-    ("39", "abs(left.T @ w).sum(1)", "abs(left.T @ w).sum(0)"),
+    ("39", "u, size, v = np.linalg.svd(x - x.mean(0)", "u, size, v = np.linalg.svd(x"),
     ("40", "values.square()", "values.abs()"),
     ("40", "small[0] @ small[1].mT", "small[0] @ small[1]"),
     ("40", "torch.linalg.qr(drawn).Q @", "drawn @"),
