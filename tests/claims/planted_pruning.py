@@ -5,24 +5,23 @@ end of a training, and seconds. The pages' own functions resample and compare th
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import torch
 from claims.planted_heads import FOLLOWING, NEIGHBOURS, cell, claimed, ran
-from claims.simulated import Row, World, labels, standing_in
+from claims.simulated import Row, World, labels
 from scipy.stats import rankdata, spearmanr
 
 from headbook import statistics as correlations
 from headbook.artefacts.pruned import EVERYTHING
 from headbook.artefacts.pruning_orders import Order
-from headbook.artefacts.released_masked import ReleasedMasked
-from headbook.chapters.sixteen import pruning_by_importance, when_heads_become_important
+from headbook.chapters.sixteen import when_heads_become_important
 from headbook.chapters.sixteen._curves import Scored, curve
-from headbook.chapters.sixteen._released import Subject
 from headbook.chapters.tables import claim_row
-from headbook.experiments import heads_out
+from headbook.experiments import by_importance, heads_out
 from headbook.pruning.hard_concrete import CONSTANTS, HardConcrete, Source
 from headbook.statistics import (
     block_matched_share,
@@ -37,6 +36,7 @@ from headbook.training.paired import corpus_bleu, paired, resampled
 from headbook.types import HeadId, Kind
 
 LAYERS, HEADS, SENTENCES = 6, 8, 60
+LEVELS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 ENCODER = tuple(
     HeadId(Kind.ENCODER, layer, head) for layer in range(LAYERS) for head in range(HEADS)
 )
@@ -62,15 +62,10 @@ def statistics(good: float, seed: int = 0) -> Bleu:
     return np.column_stack([lengths, lengths, right.clip(0), totals])
 
 
-def masks_of(qualities: Sequence[float], model: str = "planted") -> ReleasedMasked:
+def masks_of(qualities: Sequence[float]) -> SimpleNamespace:
     """The whole model, then it without one set of heads after another."""
     found = np.stack([statistics(each, seed=at) for at, each in enumerate((1.0, *qualities))])
-    return standing_in(ReleasedMasked, statistics=found)
-
-
-SUBJECT = standing_in(
-    Subject, model=SimpleNamespace(name="planted", languages=("en", "pt")), kinds=tuple(EVERYTHING)
-)
+    return SimpleNamespace(statistics=found)
 
 
 # ------------------------------------------------------------------ gates and sweeps
@@ -223,16 +218,22 @@ def page_22(so: bool) -> Iterator[Row]:
     """In the order of what goes with each head, beside random orders; of single heads' removal
     only noise is known."""
     costs, noise = damage(so), np.random.default_rng(0)
-    order = tuple(sorted(EVERY, key=lambda head: (costs[head], noise.random())))
-    shuffled = [tuple(EVERY[at] for at in noise.permutation(len(EVERY))) for _ in range(4)]
-    levels = pruning_by_importance.LEVELS
-    curves = [curve(order, levels, Order.POSITION), curve(shuffled[0], levels, Order.ABLATION)]
-    curves += [curve(each, levels, Order.RANDOM, number=at) for at, each in enumerate(shuffled[1:])]
-    curves += [
-        curve(tuple(head for head in order if head.kind is kind), levels, Order.POSITION, kind)
-        for kind in EVERYTHING
-    ]
-    yield from pruning_by_importance._claims(SUBJECT, curves, scored_of(curves, costs))
+    order = sorted(EVERY, key=lambda head: (costs[head], noise.random()))
+    shuffled = [[EVERY[at] for at in noise.permutation(len(EVERY))] for _ in range(4)]
+    orders = {("all", "importance", 0): order, ("all", "single-head ablation", 0): shuffled[0]}
+    orders |= {("all", "random", at): each for at, each in enumerate(shuffled[1:])}
+    for kind in EVERYTHING:
+        orders[str(kind), "importance", 0] = [head for head in order if head.kind is kind]
+    named = {key: [head.label for head in heads] for key, heads in orders.items()}
+    points = by_importance.along(named, LEVELS)
+    lost = [sum(costs[head] for head in orders[key[:3]][: len(key[-1])]) for key in points]
+    found = np.stack([statistics(max(0.02, 1 - each)) for each in (0, *lost)])
+    sizes = [len(orders[point[:3]]) for point in points]
+    measured = by_importance.rows(points, found, sizes), by_importance.kept(found)
+    given = {"measured": {("firefox-en-pt", "planted", SENTENCES): measured}}
+    given |= {"by_importance": by_importance, "partial": partial}
+    summary = ran("22", "LEAST, MOST =", **given)["tables"]["summary"]
+    yield from claimed("22", pd.concat(summary))
 
 
 def page_23(so: bool) -> Iterator[Row]:
@@ -240,7 +241,7 @@ def page_23(so: bool) -> Iterator[Row]:
     snapshots = []
     for update, costs in ((64, damage(False)), (None, damage(so))):
         order = tuple(sorted(EVERY, key=costs.__getitem__))
-        curves = (curve(order, pruning_by_importance.LEVELS, Order.POSITION),)
+        curves = (curve(order, LEVELS, Order.POSITION),)
         snapshots.append(
             when_heads_become_important.Checkpoint(
                 update, update or 1024, curves, scored_of(curves, costs)
