@@ -53,6 +53,7 @@ TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("31", "summary"): {"value": CHANGES},
     ("33", "live"): dict.fromkeys(("first", "last"), SILENT),
     ("37", "summary"): dict.fromkeys(("value", "baseline"), CHANGES),
+    ("38", "summary"): {"value": CHANGES},
     ("46", "powers"): {"behind": TINY},
     ("46", "answers"): {"right": TRAINED},
     ("46", "trainings"): {"value": FITS},
