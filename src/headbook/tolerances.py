@@ -57,6 +57,7 @@ TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("37", "summary"): dict.fromkeys(("value", "baseline"), CHANGES),
     ("39", "live"): dict.fromkeys(("nats", "share"), CLUSTERS),
     ("39", "summary"): {"value": FALLS},
+    ("38", "summary"): {"value": CHANGES},
     ("46", "powers"): {"behind": TINY},
     ("46", "answers"): {"right": TRAINED},
     ("46", "trainings"): {"value": FITS},

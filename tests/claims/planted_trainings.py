@@ -27,9 +27,6 @@ from headbook import cells, statistics
 from headbook.artefacts.language import LanguageModel, Setting
 from headbook.artefacts.specialising import Change
 from headbook.artefacts.texts import HELD_OUT
-from headbook.chapters.diversity import (
-    fewer_heads,
-)
 from headbook.chapters.diversity._watched import column, variance
 from headbook.chapters.sixteen import (
     _order_of_roles,
@@ -37,7 +34,7 @@ from headbook.chapters.sixteen import (
     when_heads_specialise,
 )
 from headbook.chapters.sixteen._specialisation import Score
-from headbook.chapters.tables import claim_row, mean_claims
+from headbook.chapters.tables import claim_row
 from headbook.experiments import objectives, regularising, watched
 from headbook.heads.diversity_grams import Grams
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
@@ -388,51 +385,27 @@ def page_38(so: bool) -> Iterator[Row]:
     """Three seeds: with shared keys and values a model is as good, with one of them worse, and
     averaging costs; DeLighT is as good as a model of twice its weights. Or sharing costs as much
     with several as with one, averaging costs nothing, and DeLighT is worse."""
-    noise, rows = np.random.default_rng(0), []
+    noise = np.random.default_rng(0)
+    worse = (0.0, 0.005, 0.005, 0.1, 0.01, 0.15) if so else (0.0, 0.1, 0.1, 0.1, 0.15, 0.1)
+    variants = ["8 heads", *(f"8 heads, {count} shared" for count in (4, 2, 1))]
+    variants += ["DeLighT", "8 heads, width 96"]
+    quality, averaged, groups = [], [], []
     for seed in THREE:
-        variants = [_variant(shared, seed) for shared in (8, 4, 1)]
-        worse = (0.0, 0.005, 0.1) if so else (0.0, 0.1, 0.1)
-        quality = [
-            {"variant": each.name, "test_nats": 4 + more + 0.003 * noise.normal()}
-            for each, more in zip(variants, worse, strict=True)
-        ]
-        unlike = 0.2 if so else 0.0
-        groups = [
-            {
-                "variant": variants[1].name,
-                "layer": layer,
-                fewer_heads.SAME: 1 - unlike + 0.01 * noise.normal(),
-                fewer_heads.OTHER: 1.0,
-            }
-            for layer in LAYERS
-        ]
-        converted = [
-            {
-                "key_value_heads": shared,
-                "whole_nats": 4.0,
-                "converted_nats": 4 + (2 if so else 0.01) + 0.005 * noise.normal(),
-            }
-            for shared in (4, 1)
-        ]
-        rows += fewer_heads._claims(variants, *map(pd.DataFrame, (quality, groups, converted)))
-        delight = 4 + (0.01 if so else 0.15) + 0.003 * noise.normal()
-        light = pd.DataFrame({"test_nats": [4.0, delight, 4.15]})
-        models = [language_model(Setting.DESCRIBED, seed)] * 3
-        rows += fewer_heads._light_claims(models, light)
-    yield from mean_claims(pd.DataFrame(rows)).to_dict("records")
-
-
-def _variant(shared: int, seed: int) -> fewer_heads.Variant:
-    size = SimpleNamespace(size=SimpleNamespace(heads=8))
-    named = labels(f"planted {shared} shared", seed=seed)
-    return standing_in(
-        fewer_heads.Variant,
-        name=f"{shared} shared",
-        shared=shared,
-        shares=shared < 8,
-        run=size,
-        labels=named,
-    )
+        for variant, more in zip(variants, worse, strict=True):
+            row = {"variant": variant, "seed": seed}
+            quality.append({**row, "test_nats": 4 + more + 0.003 * noise.normal()})
+        row = {"variant": variants[0], "seed": seed, "held_nats": 4.0}
+        for count in (4, 1):
+            nats = 4 + (2 if so else 0.01) + 0.005 * noise.normal()
+            averaged.append({**row, "groups": count, "averaged_nats": nats})
+        for layer in LAYERS:
+            within = 1 - (0.2 if so else 0.0) + 0.01 * noise.normal()
+            row = {"variant": variants[1], "seed": seed, "layer": layer}
+            groups.append({**row, "within": within, "across": 1.0})
+    tables = {"quality": quality, "averaged": averaged, "by_group": groups}
+    given = {name: pd.DataFrame(rows) for name, rows in tables.items()}
+    keys = {"KEYS": ["variant", "seed"], "statistics": statistics}
+    yield from summarised("38", ran("38", "losses = quality.set_index", **given, **keys)["summary"])
 
 
 # ------------------------------------------------------------------ what layers know

@@ -12,7 +12,7 @@ WORDS = ["the", "a", "old", "red", "dog", "cat", "man", "ball", "house", "sees",
 def test_models_of_a_schedule(tmp_path_factory: pytest.TempPathFactory):
     rows = [[WORDS[(at + 5 * step) % 12] for step in range(4 + at % 3)] for at in range(84)]
     corpus = write_pairs(tmp_path_factory.mktemp("text") / "corpus", backwards(rows), 60, 12)
-    tiny = Setting(str(corpus), 60, 16, 16, 2, 0.0, 16, 0.8, 4, 0.0, 8, 4, 2, 2, (0.0, 0.5), 2)
+    tiny = Setting(str(corpus), 60, 16, 16, 2, 0.0, 30, 0.8, 4, 0.0, 15, 4, 2, 2, (0.0, 0.5), 2)
     schedules = (("no DropHead", 0.0), ("V", 0.0), ("one rate", 0.9))
     quality, removed, layers = drop_head.sweep(1, tiny, schedules)
     nats = quality.set_index("schedule")[["train_nats", "valid_nats", "test_nats"]]
