@@ -24,7 +24,7 @@ from headbook.corpora.masked import masked_copies
 from headbook.corpora.opensubtitles import MINIMUM_OVERLAP
 from headbook.corpora.registry import registry
 from headbook.corpora.subwords import Subwords
-from headbook.experiments import objectives, regularising
+from headbook.experiments import drop_head, objectives, regularising
 from headbook.experiments.through_objectives import MASKINGS
 from headbook.heads.arcs import PieceRule
 from headbook.heads.collect import collect
@@ -328,10 +328,9 @@ def test_described_embeddings():
 
 
 def test_drop_head_rate():
-    schedules = [run.drop_head for run in PROFILES["laptop"].dropping]
-    found = [(each.start, each.end, each.turn) for each in schedules]
-    turns = (None, 200 / 400)
-    assert found == [(rate, rate, turn) for rate in (0.2, 0.1) for turn in turns]
+    _, *found = drop_head.SCHEDULES
+    assert found == [(name, rate) for rate in (0.2, 0.1) for name in ("one rate", "V")]
+    assert (drop_head.SETTING.warmup, drop_head.SETTING.updates) == (200, 400)  # where a V turns
 
 
 def test_variants_rate():

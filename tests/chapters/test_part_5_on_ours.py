@@ -19,9 +19,8 @@ from headbook.types import UserError
 OURS = ["mixture-fr-256-masked"]
 SMALL = {
     54: {"sentences": 30},
-    57: {"sentences": 2, "pairs": 1},
 }
-NAMED = {page: SMALL[page] for page in (54, 57)}
+NAMED = {page: SMALL[page] for page in (54,)}
 """Pages that run on a model that a reader names."""
 
 
