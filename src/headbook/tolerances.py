@@ -38,6 +38,7 @@ TRAINED = Tolerance(0.02, 1e-6, "updates amplify rounding; one of 150 digits is 
 GROWN = Tolerance(0.0, 0.05, "a difference of two distances in pixels, each after such updates")
 CHANGES = Tolerance(3e-3, 1e-4, "a small change of numbers of five published digits")
 FALLS = Tolerance(1e-4, 1e-4, "a difference of nats of five published digits")
+LITTLE = Tolerance(1e-4, 2e-5, "a small difference of means of five published digits")
 SILENT = Tolerance(0.02, 1e-4, "updates amplify rounding, which alone moves logits in the end")
 ODDS = Tolerance(1e-4, 1e-5, "changes of log-odds by thousandths, from scores of 32 bits")
 
@@ -72,6 +73,12 @@ TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("57", "summary"): {"value": CHANGES},
     ("58", "heads"): {"effect": SUMS},
     ("59", "heads"): {"value": ODDS},
+    ("61", "heads"): dict.fromkeys(("polar", "negators", "importance"), TRAINED),
+    ("61", "moved"): {"distance": TRAINED},
+    ("61", "layers"): {"distance": TRAINED},
+    ("61", "removed"): dict.fromkeys(("accuracy", "nats"), TRAINED),
+    ("61", "retrained"): dict.fromkeys(("accuracy", "nats"), TRAINED),
+    ("61", "summary"): {"value": LITTLE},
     ("47", "trainings"): dict.fromkeys(("loss", "validation", "test", "last"), TRAINED),
     ("47", "summary"): {"value": GAINS},
 }

@@ -31,13 +31,13 @@ from headbook.chapters.seeing._probed import (
     TASK,
     Found,
 )
-from headbook.chapters.your_own_model import _retrained, _tuning_claims
 from headbook.corpora.batches import EOS, Batch
 from headbook.corpora.winobias import MALE, Case, Version
 from headbook.experiments import (
     chooser,
     composing,
     explained,
+    removed_first,
     shared_roles,
     sharing_maps,
     together,
@@ -518,54 +518,52 @@ def two_languages(holds: bool) -> list:
     return list(claimed("59", summary))
 
 
-def tuned(holds: bool) -> pd.DataFrame:
+def tuned(holds: bool) -> list[dict[str, object]]:
     """What each fine-tuning does to heads: last layers move most, to polar words and negations,
     heads with a role matter more, and more above, and those removed before are missed less; or all
-    of it alike, with other sets of heads costing more."""
-    page, noise = _tuning_claims, np.random.default_rng(0)
-    keys = list(product(range(1, 7), range(1, 5)))
-    heads, moved, removed, again = [], [], [], []
-    labels = (page.BEFORE, page.TRUE, page.SHUFFLED)
-    for kind, seed, (layer, head) in product(labels, "012", keys):
-        turned = 0.5 * (holds and kind == page.TRUE)
+    of it alike, with other sets of heads costing more. The page's summary cell reads the tables."""
+    noise, keys = np.random.default_rng(0), list(product(range(1, 7), range(1, 5)))
+    before, true, shuffled, twice = "before", "true labels", "shuffled labels", "two trainings"
+    heads, moves, removed, again = [], [], [], []
+    for kind, seed, (layer, head) in product((before, true, shuffled), "012", keys):
+        turned = 0.5 * (holds and kind == true)
         polar = 1 + turned * (1 + (head == 1)) + 0.05 * noise.normal()
         matters = 2.0 ** (layer / 3) if holds and head == 1 else 1.0
-        heads.append(
-            {
-                "labels": kind,
-                "seed": seed,
-                "layer": layer,
-                "head": head,
-                "polar": polar,
-                "negators": 1 + turned + 0.05 * noise.normal(),
-                "importance": matters * np.exp(0.2 * noise.normal()),
-                "corpus": "toy",
-            }
-        )
-    far = {page.TRUE: 0.1, page.SHUFFLED: 0.05, page.TWICE: 0.03}
+        values = 1 + turned + 0.05 * noise.normal(), matters * np.exp(0.2 * noise.normal())
+        heads.append((kind, seed, layer, head, polar, *values))
+    far = {true: 0.1, shuffled: 0.05, twice: 0.03}
     for kind, seed, (layer, head) in product(far, "012", keys):
-        size = far[kind] * (layer if kind == page.TRUE else 1) if holds else 0.1
-        moved.append({"labels": kind, "seed": seed, "layer": layer, "head": head,
-                      "distance": size + 0.01 * noise.normal()})  # fmt: skip
-    for kind, seed, name in product((page.BEFORE, page.TRUE), "012",
-                                    ("none", "early", "middle", "late")):  # fmt: skip
-        nats = {"none": 0.3, "late": 0.5 + 0.4 * holds}.get(name, 0.5)
-        removed.append({"labels": kind, "seed": seed, "removed": name,
-                        "accuracy": 0.9 + 0.001 * noise.normal(),
-                        "nats": nats + 0.01 * noise.normal()})  # fmt: skip
-    for seed, when, name in product("012", (_retrained.AFTER, _retrained.BEFORE), _retrained.SETS):
-        late = when == _retrained.AFTER
-        nats = 1.0 if late or not holds else 0.2
+        size = far[kind] * (layer if kind == true else 1) if holds else 0.1
+        moves.append((kind, seed, layer, head, size + 0.01 * noise.normal()))
+    for kind, seed, name in product((before, true), "012", ("none", "early", "middle", "late")):
+        nats = {"none": 0.3, "late": 0.5 + 0.4 * holds}.get(name, 0.5) + 0.01 * noise.normal()
+        removed.append((kind, seed, name, 0.9 + 0.001 * noise.normal(), nats, 0.5))
+    whens, sets = (removed_first.AFTER, removed_first.BEFORE), ("early", "middle", "late")
+    for seed, when, name in product("012", whens, (*sets, removed_first.DRAWN)):
+        nats = 1.0 if when == removed_first.AFTER or not holds else 0.2
         lost = 0.005 if holds else 0.05 + 0.1 * (name == "late")
-        again.append({"when": when, "removed": name, "seed": seed,
-                      "nats": 0.3 + nats + 0.01 * noise.normal(),
-                      "accuracy": 0.9 - lost + 0.001 * noise.normal()})  # fmt: skip
-    again += [{"when": _retrained.AFTER, "removed": _retrained.NONE, "seed": seed, "nats": 0.3,
-               "accuracy": 0.9} for seed in "012"]  # fmt: skip
-    frames = {"heads": heads, "moved": moved, "removed": removed, "retrained": again,
-              "roles": [{"layer": layer, "head": 1} for layer in range(1, 7)]}  # fmt: skip
-    given = {name: pd.DataFrame(rows).assign(model="toy") for name, rows in frames.items()}
-    return page.claims(given, 0.5)
+        noisy = 0.9 - lost + 0.001 * noise.normal(), 0.3 + nats + 0.01 * noise.normal()
+        again.append((seed, when, name, *noisy))
+    again += [(seed, removed_first.AFTER, removed_first.NONE, 0.9, 0.3) for seed in "012"]
+    of_head, scores = ["labels", "seed", "layer", "head"], ["accuracy", "nats", "larger"]
+    tables = {
+        "heads": (heads, [*of_head, "polar", "negators", "importance"]),
+        "moves": (moves, [*of_head, "distance"]),
+        "removed": (removed, ["labels", "seed", "removed", *scores]),
+        "again": (again, ["seed", "when", "removed", *scores[:2]]),
+        "roles": ([(layer, 1) for layer in range(1, 7)], ["layer", "head"]),
+    }
+    given = {
+        name: pd.DataFrame(rows, columns=columns).assign(model="minilm", corpus="sst")
+        for name, (rows, columns) in tables.items()
+    }
+    given |= {"TRUE": true, "SHUFFLED": shuffled, "TWICE": twice, "MARKS": ("polar", "negators")}
+    given |= {"scores": ["removed", *scores], "catalogue": dict, "over_seeds": over_seeds}
+    given |= {
+        "VALUE": ["distance", "distance_low", "distance_high"],
+        "removed_first": removed_first,
+    }
+    return list(claimed("61", ran("61", "summary, FIRST, THEN", **given)["summary"]))
 
 
 WORLDS = {

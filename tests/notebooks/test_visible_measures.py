@@ -154,6 +154,8 @@ CHANGES = (
     ("58", "- 2 * own", "- own"),
     ("60", "weights.argmax(-1)", "weights.argmin(-1)"),
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
+    ("61", ".abs().sum(-1) / 2", ".abs().sum(-1)"),
+    ("61", "marked.sum(1) / real.sum(1) * asks", "asks"),
 )
 
 

@@ -1,1 +1,0 @@
-"""Part 6: the public interface, on any model."""
