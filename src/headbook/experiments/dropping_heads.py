@@ -47,7 +47,7 @@ class Setting:
     warmup: int = 200
     smoothing: float = 0.0  # of labels
     every: int = 200  # updates between validations
-    watched: int = 20  # updates between looks at diversity in the last fifth; 0: at the end alone
+    watched: int = 20  # updates between looks, from two fifths on; 0: one look, at the end
     probe: int = 8  # first segments, or pairs, of validation text on which diversity is measured
     held: int = 32  # ... and on which heads are closed
     levels: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -111,8 +111,9 @@ def train(setting: Setting, seed: int, equip: Callable[[Trainer], object]) -> Tr
     probe = list(in_order(text.valid[: setting.probe], config.tokens))
 
     def look(model: Transformer, batch: Batch, update: int, loss: float) -> None:
-        if setting.watched and update % setting.watched == 0 and update >= 0.8 * setting.updates:
-            looks.append(diversity(model, setting.kinds, probe))
+        if setting.watched and update % setting.watched == 0 and update >= 0.4 * setting.updates:
+            looks.append(diversity(model.eval(), setting.kinds, probe))
+            model.train()  # and nothing was drawn in between
 
     with TemporaryDirectory() as folder:
         trainer = Trainer(network, config, text.train, text.valid, Path(folder), observer=look)
