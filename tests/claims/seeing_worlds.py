@@ -16,21 +16,12 @@ import pandas as pd
 import pytest
 import torch
 from claims.planted_heads import PARALLEL, cell, claimed, ran
+from claims.simulated import ledger
 from scipy.spatial.distance import jensenshannon
 from scipy.special import entr, expit, logit
 from scipy.stats import kendalltau
 
 import headbook as hb
-from headbook.chapters.seeing import read_off_attention
-from headbook.chapters.seeing._probed import (
-    CONTROL,
-    HEAD,
-    NO_WEIGHTS,
-    REDRAWN,
-    RELEASED,
-    TASK,
-    Found,
-)
 from headbook.corpora.batches import EOS, Batch
 from headbook.corpora.winobias import MALE, Case, Version
 from headbook.experiments import (
@@ -45,6 +36,7 @@ from headbook.experiments import (
 )
 from headbook.experiments import chosen_heads as choosing
 from headbook.experiments import pronouns as following_pronouns
+from headbook.experiments import read_off as reading_off
 from headbook.experiments import through_layers as following
 from headbook.experiments.gender_heads import table
 from headbook.experiments.genders import GENDERS, Translated, genders
@@ -52,6 +44,7 @@ from headbook.experiments.pixels import SIDE, distance
 from headbook.experiments.pooling import Outputs
 from headbook.experiments.pronouns import PronounWeights
 from headbook.experiments.properties import Property
+from headbook.experiments.read_off import Found
 from headbook.experiments.shared_roles import LAYER, MATCHED, ROLES, SAME
 from headbook.heads.random_head import random_heads
 from headbook.looking.effects import VECTORS, Effects
@@ -219,25 +212,37 @@ def aligned(holds: bool) -> list:
 def read_off(holds: bool) -> list:
     """Words whose head each probe finds in a sentence: as in the works, or no more by weights than
     without them, on the control task and in a network that was not trained."""
-    page, noise, count = read_off_attention, np.random.default_rng(0), 150
+    noise, count = np.random.default_rng(0), 150
 
     def hits(share: float) -> np.ndarray:
         return resampled_ratio(noise.binomial(20, share, count), np.full(count, 20), seed=0)
 
+    task, control, learnt = "task", "control task", "released"
     shares = {
-        (page.SINGLE, RELEASED, TASK): (0.35, 0.7), (page.WEIGHTS, RELEASED, TASK): (0.61, 0.4),
-        (page.WEIGHTS, RELEASED, CONTROL): (0.3, 0.4),
-        (page.WITH_WORDS, RELEASED, TASK): (0.77, 0.58),
-        (page.WITH_WORDS, RELEASED, CONTROL): (0.6, 0.58),
-        (page.DISTANCE_WORDS, NO_WEIGHTS, TASK): (0.58, 0.58),
-        (page.WITH_WORDS, REDRAWN, TASK): (0.3, 0.58),
+        ("best single head", learnt, task): (0.35, 0.7), ("weights", learnt, task): (0.61, 0.4),
+        ("weights", learnt, control): (0.3, 0.4), ("weights + words", learnt, task): (0.77, 0.58),
+        ("weights + words", learnt, control): (0.6, 0.58),
+        ("distance + words", "none", task): (0.58, 0.58),
+        ("weights + words", "drawn anew", task): (0.3, 0.58),
     }  # fmt: skip
-    found = [Found(HEAD, *key, hits(pair[0] if holds else pair[1]))
-             for key, pair in shares.items()]  # fmt: skip
+    own = SimpleNamespace(of={"model": "toy"}, relations=[])
+    own.probes = [Found("head", *key, hits(pair[0] if holds else pair[1]))
+                  for key, pair in shares.items()]  # fmt: skip
     for relation in ("det", "dobj", "nsubj", "nmod:poss"):
-        value = hits(0.8 if holds else 0.5)
-        found.append({"relation": relation, **page._numbers(value, hits(0.5))})
-    return list(page._claims("toy", found))
+        value, offset = hits(0.8 if holds else 0.5), hits(0.5)
+        row = {"relation": relation, "value": value[0], "baseline": offset[0]}
+        ends = zip(("margin", "margin_low", "margin_high"), interval(value - offset), strict=True)
+        own.relations.append(row | dict(ends))
+    own.relations = pd.DataFrame(own.relations)
+    page = ran("54", "LEARNT, FREE", asked={"toy": own}, whole=True, read_off=reading_off)
+    rows = list(claimed("54", page["summary"]))
+    offsets = page["summary"].set_index("question")["baseline"]
+    for row in rows:
+        if row["claim"].startswith("clark-relation"):
+            claim = ledger().claim(row["claim"])
+            question = claim.value.partition("question=")[2].partition("]")[0]
+            row["baseline"] = offsets[question]
+    return rows
 
 
 def _page_55(**given: object) -> dict[str, object]:

@@ -1,1 +1,0 @@
-"""Part 5: seeing and doubting attention."""
