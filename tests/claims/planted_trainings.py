@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 import small
 import torch
-from claims.planted_heads import REPLICATES, cell, measurement, ran, sums
+from claims.planted_heads import REPLICATES, cell, ran
 from claims.simulated import Row, World, labels, ledger, standing_in
+from scipy import stats
 from scipy.stats import rankdata, spearmanr
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
@@ -25,17 +26,10 @@ from sklearn.model_selection import KFold, cross_val_predict
 import headbook as hb
 from headbook import cells, statistics
 from headbook.artefacts.language import LanguageModel, Setting
-from headbook.artefacts.specialising import Change
 from headbook.artefacts.texts import HELD_OUT
 from headbook.chapters.diversity._watched import column, variance
-from headbook.chapters.sixteen import (
-    _order_of_roles,
-    what_specialising_needs,
-    when_heads_specialise,
-)
-from headbook.chapters.sixteen._specialisation import Score
 from headbook.chapters.tables import claim_row
-from headbook.experiments import objectives, regularising, watched
+from headbook.experiments import objectives, regularising, specialising, watched
 from headbook.heads.diversity_grams import Grams
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
 from headbook.runs.seeds import derived
@@ -51,85 +45,100 @@ THREE = (0, 1, 2)
 # ------------------------------------------------------------------ when heads specialise
 
 
+NOT_RUN = {
+    "emergence-neighbour": "highest, a neighbour",
+    "emergence-neighbour-after-quality": "since it translates",
+    "emergence-neighbour-own-domain": "own text over web",
+    "emergence-neighbour-width": "wide over narrow",
+}
+"""Claims whose rows were never published, by what the page's summary calls them."""
+
+
 def page_26(so: bool) -> Iterator[Row]:
-    """Heads of no sort, then ones that a neighbour and a relation are seen in, then sharp ones;
-    less sharp on another text and in a narrow model. Or of no sort to the end."""
-    start = sums(False)
-    middle, end = (sums(True, 0.5), sums(True)) if so else (start, start)
-    wide = _emergence((start, middle, end), middle, 128, so)
-    narrow = _emergence((start, start, middle if so else end), start, 64, so)
-    yield from when_heads_specialise._claims(wide)
-    yield from when_heads_specialise._width_claims([narrow, wide])
+    """A wide translator's heads of no sort, then ones that a neighbour, a relation and rare words
+    are seen in, then sharp ones, less sharp on web text and in a narrow model, while one head gains
+    relevance; or of no sort to the end. And the courses of `courses_26`."""
+    scores, quality = courses_26(so)
+    stands_in = SimpleNamespace(
+        Setting=specialising.Setting,
+        answers=specialising.answers,
+        course=lambda how: course_26(so, how.width),
+    )
+    given = {"specialising": stands_in, "trained": [{"width": 64}, {"width": 128}]}
+    given |= {"scores": scores, "published": lambda *_: quality, "replace": replace}
+    given |= {"PLACES": [specialising.OWN, specialising.NEIGHBOUR]}
+    given |= {"interval": statistics.interval, "difference": statistics.difference}
+    summary = ran("26", "quality, asked", **given)["summary"]
+    yield from summarised("26", summary)
+    for claim, question in NOT_RUN.items():
+        for row in summary[summary["question"] == question].to_dict("records"):
+            numbers = [row[f"value{end}"] for end in ("", "_low", "_high")]
+            yield claim_row(claim, labels(row["model"]), *numbers)
 
 
-def _emergence(snapshots: tuple, elsewhere: dict, width: int, so: bool):
-    noise = torch.Generator().manual_seed(width)
-    points = []
-    for update, bleu, found in zip((0, 64, 1024), (0.0, 20.0, 21.0), snapshots, strict=True):
-        dominating = 0.15 + (0.1 if so and update else 0.0)
-        points.append(
-            standing_in(
-                when_heads_specialise.Checkpoint,
-                update=update,
-                bleu=bleu,
-                measured=(measurement(found), measurement(elsewhere)),
-                relevance=dominating
-                + 0.01 * torch.randn(1 + REPLICATES, generator=noise, dtype=torch.float64),
-            )
+def course_26(so: bool, width: int) -> Iterator[specialising.Snapshot]:
+    noise, last = np.random.default_rng(width), 0.98 if width > 64 else 0.92
+    steps = (0.1, 0.5, last) if so else (0.1, 0.1, 0.1)
+
+    def drawn(value: float) -> np.ndarray:
+        return value + 0.01 * noise.normal(size=1 + REPLICATES)
+
+    for at, (update, bleu, share) in enumerate(zip((0, 64, 1024), (0, 20, 21), steps, strict=True)):
+        best = {specialising.NEIGHBOUR: share, specialising.RELATION: share - 0.2}
+        best[specialising.RARE] = 0.8 * share
+        own, web = (
+            pd.DataFrame({"chosen": best, "scores": {x: drawn(y - less) for x, y in best.items()}})
+            for less in (0.0, 0.2 if so and at else 0.0)
         )
-    named = labels(model=f"planted w{width} s0", seed=0) | {"width": width}
-    return standing_in(when_heads_specialise.Emergence, checkpoints=tuple(points), labels=named)
+        relevance = drawn(0.15 + (0.1 if so and at else 0.0))
+        yield specialising.Snapshot(update, own, web, bleu, relevance)
 
 
-def page_26_order(so: bool) -> Iterator[Row]:
+def courses_26(so: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Of a masked encoder: its own token is seen at the third snapshot, a neighbour at the sixth,
     and the text is learnt later; or the text, then the neighbour, then the own token, and the
     translation model is as far."""
     steps = np.arange(10)
     own, neighbour, text = (3, 6, 8) if so else (6, 6, 2)
-    course = pd.DataFrame(
-        {
-            "update": 2.0 ** (steps + 3),
-            "nats": 9 - 4 / (1 + np.exp(3.0 * (text - steps))),
-            **_rising("own", own),
-            **_rising("neighbour", neighbour),
-        }
-    )
-    translating = course.assign(**_rising("neighbour", 12 if so else neighbour))
-    ways = pd.concat([course.assign(model="masked"), translating.assign(model="translation")])
-    ways = ways.assign(text=HELD_OUT)
-    yield from _order_of_roles.claims(ways, "masked")
-    yield from _order_of_roles.sooner(ways, "masked", "translation")
-
-
-def _rising(name: str, at: int) -> dict[str, np.ndarray]:
-    value = 0.9 / (1 + np.exp(4.0 * (at - np.arange(10))))
-    return {name: value, f"{name}_low": value - 0.01, f"{name}_high": value + 0.01}
+    masked, translating = "mixture-fr-256-masked", "mixture-fr-256-small-batches"
+    rising = {
+        (masked, specialising.OWN): own,
+        (masked, specialising.NEIGHBOUR): neighbour,
+        (translating, specialising.NEIGHBOUR): 12 if so else neighbour,
+    }
+    scores = []
+    for (model, place), at in rising.items():
+        value = 0.9 / (1 + np.exp(4.0 * (at - steps)))
+        ends = {"value": value, "value_low": value - 0.01, "value_high": value + 0.01}
+        rows = pd.DataFrame({"update": 2 ** (steps + 3), **ends})
+        scores.append(rows.assign(model=model, text=HELD_OUT, looks_at=place))
+    nats = 9 - 4 / (1 + np.exp(3.0 * (text - steps)))
+    quality = pd.DataFrame({"model": masked, "update": 2 ** (steps + 3), "nats": nats})
+    return pd.concat(scores), quality
 
 
 def page_27(so: bool) -> Iterator[Row]:
-    """What a neighbour's head needs: each change moves the share of three seeds, or none does."""
+    """What a neighbour's head needs: each change moves the share of five seeds, or none does."""
     noise = np.random.default_rng(0)
     shares = {
-        Change.NONE: 0.4,
-        Change.UPDATES: 0.9,
-        Change.BATCHES: 0.8,
-        Change.PAIRS: 0.2,
-        Change.WIDTH: 0.6,
-        Change.OBJECTIVE: 0.9,
+        "as it is": 0.4,
+        "4 times the updates": 0.9,
+        "4 times the updates, small batches": 0.8,
+        "fewer pairs": 0.2,
+        "twice the width": 0.6,
+        "hidden words": 0.9,
     }
-    rows = [
-        {
-            **labels(f"planted {change}", seed=seed),
-            "change": str(change),
-            "update": 100,
-            "updates": 100,
-            str(Score.NEIGHBOUR): noise.normal(share if so else 0.4, 0.02),
-        }
-        for change, share in shares.items()
-        for seed in THREE
-    ]
-    yield from what_specialising_needs._claims(pd.DataFrame(rows)).to_dict("records")
+    rows = []
+    for (change, share), seed in product(shares.items(), range(5)):
+        row = {"change": change, "seed": seed, "update": 100, "updates": 100}
+        scores = {specialising.NEIGHBOUR: share if so else 0.4}
+        scores |= dict.fromkeys((specialising.OWN, specialising.RARE, "bleu"), 0.5)
+        rows.append(row | {name: noise.normal(each, 0.02) for name, each in scores.items()})
+    given = {"published": lambda *_: pd.DataFrame(rows), "specialising": specialising}
+    given |= {"t": stats.t, "ttest_rel": stats.ttest_rel, "trained": {}}
+    given |= {"over_seeds": over_seeds, "holm": statistics.holm}
+    changes = given["published"]()
+    yield from summarised("27", ran("27", "CHANGES = {", changes=changes, **given)["summary"])
 
 
 # ------------------------------------------------------------------ the four metrics
@@ -347,7 +356,7 @@ def page_36(so: bool) -> Iterator[Row]:
 def summarised(page: str, summary: pd.DataFrame) -> Iterator[Row]:
     """Rows of a page's summary that each of its claims points at."""
     for claim in ledger().claims:
-        if claim.study[:2] == page:
+        if claim.study[:2] == page and claim.value:
             keys = re.search(r"\[(.*)\]", claim.value)[1].split("; ")
             found = summary
             for column, _, value in (each.partition("=") for each in keys):
@@ -525,14 +534,19 @@ WORLDS = (
         "emergence-relevance-dominated",
         "emergence-neighbour-own-domain",
         "emergence-neighbour-width",
-    ),
-    world(
-        page_26_order,
         "emergence-masking-sooner",
         "emergence-before-quality",
         "emergence-own-before-neighbour",
     ),
-    world(page_27, *what_specialising_needs.CLAIMS),
+    world(
+        page_27,
+        "neighbour-needs-updates",
+        "neighbour-needs-small-batches",
+        "neighbour-needs-text",
+        "neighbour-needs-width",
+        "neighbour-needs-updates-over-width",
+        "neighbour-needs-masking",
+    ),
     world(
         page_30,
         "xray-first-layer-outlier",

@@ -9,7 +9,7 @@ from published import plant
 from headbook import tables
 from headbook.claims.gates import closed, parsed, weak
 from headbook.claims.ledger import Claim, Gate, load
-from headbook.claims.published import Evidence, untrained
+from headbook.claims.published import Evidence
 from headbook.claims.rule import Comparison, Rule
 from headbook.types import UserError
 
@@ -73,8 +73,15 @@ def test_an_unknown_gate_in_a_table_is_refused():
 
 def checkpoints(*bleu, model=MODEL):
     """Of every 100 updates."""
-    return {"model": model, "text": "held-out", "update": [100 * (n + 1) for n in range(len(bleu))],
-            "bleu": bleu}  # fmt: skip
+    updates = [100 * (n + 1) for n in range(len(bleu))]
+    return pd.DataFrame({"model": model, "update": updates, "bleu": bleu})
+
+
+def trained(root, **courses):
+    """The evidence where page 26 has published these."""
+    files = {name: tables.csv(course) for name, course in courses.items()}
+    tables.replace("26", files, {"tables": {name: {"text": ["model"]} for name in files}}, root)
+    return Evidence(root / "laptop")
 
 
 @pytest.mark.parametrize(
@@ -87,22 +94,21 @@ def checkpoints(*bleu, model=MODEL):
         ((30.0,), True),
     ],
 )
-def test_a_model_has_converged_when_a_fifth_more_updates_hardly_moved_it(evidence, bleu, shut):
-    known = evidence("26_when_heads_specialise", "checkpoints", checkpoints(*bleu))
+def test_a_model_has_converged_when_a_fifth_more_updates_hardly_moved_it(tmp_path, bleu, shut):
+    known = trained(tmp_path, young=checkpoints(*bleu))
     assert bool(closed(gated(Gate.CONVERGED), row(), known)) is shut
 
 
 @pytest.mark.parametrize(("last", "shut"), [(30.2, False), (30.3, True)])
-def test_the_long_training_is_known_by_its_snapshots(tmp_path, last, shut):
-    """Those of page 26, which are published beside the profiles; some have no BLEU."""
-    ways = checkpoints(NAN, 10, 20, 25, 30.0, last)
-    plant(tmp_path, "released", "26_when_heads_specialise", {"ways": pd.DataFrame(ways)})
-    found = closed(gated(Gate.CONVERGED), row(), Evidence(tmp_path / "laptop"))
-    assert bool(found) is shut
+def test_a_long_training_is_known_by_its_snapshots(tmp_path, last, shut):
+    """Some have no BLEU; a small model is in a table beside."""
+    long = checkpoints(NAN, 10, 20, 25, 30.0, last)
+    known = trained(tmp_path, quality=long, young=checkpoints(1.0, 2.0, model="another"))
+    assert bool(closed(gated(Gate.CONVERGED), row(), known)) is shut
 
 
-def test_a_model_that_no_table_knows_is_not_shown_to_have_converged(evidence):
-    known = evidence("26_when_heads_specialise", "checkpoints", checkpoints(*[30.0] * 6))
+def test_a_model_that_no_table_knows_is_not_shown_to_have_converged(tmp_path):
+    known = trained(tmp_path, young=checkpoints(*[30.0] * 6))
     found = closed(gated(Gate.CONVERGED), row(model="another"), known)
     assert found == {Gate.CONVERGED: "not shown to have converged"}
 
@@ -153,46 +159,7 @@ def test_a_snapshot_that_has_learnt_nothing_is_not_judged(evidence, early, shut)
     assert (Gate.PRESENT in closed(claim, row(-0.4), known)) is shut
 
 
-# ------------------------------------------------------------------ diagnostic and power
-
-
-AT_LEAST = Rule(Comparison.AT_LEAST, threshold=0.05)
-
-
-CHECKPOINTS = "26_when_heads_specialise", "checkpoints"
-
-
-def before_training(*scores):
-    """Page 26's rows of as many models, as they were: the claim's number is a difference."""
-    texts = {"held-out": 1.0, "ud-ewt": 0.0}
-    return [
-        {"model": f"m s{n}", "update": 0, "text": text, "any_offset": share * score,
-         "any_offset_low": share * (score - 0.01), "any_offset_high": share * (score + 0.01)}
-        for n, score in enumerate(scores) for text, share in texts.items()
-    ]  # fmt: skip
-
-
-def test_a_rule_that_the_untrained_model_passes_is_not_diagnostic(evidence):
-    claim = gated(Gate.DIAGNOSTIC, id="emergence-own-domain", rule=AT_LEAST)
-    known = evidence(*CHECKPOINTS, before_training(0.2, 0.01))
-    assert untrained(claim.id, known)["value"].tolist() == [0.2, 0.01]
-    assert closed(claim, row(0.3, "m s0"), known) == {Gate.DIAGNOSTIC: "untrained it passes, too"}
-    assert closed(claim, row(0.3, "m s1"), known) == {}
-
-
-def test_a_rule_that_most_untrained_models_pass_is_diagnostic_of_none(evidence):
-    claim = gated(Gate.DIAGNOSTIC, id="emergence-own-domain", rule=AT_LEAST)
-    known = evidence(*CHECKPOINTS, before_training(0.2, 0.2, 0.01))
-    assert "2 pass" in closed(claim, row(0.3, "m s2"), known)[Gate.DIAGNOSTIC]
-
-
-def test_the_tables_of_this_run_come_before_published_ones(evidence):
-    claim = gated(Gate.DIAGNOSTIC, id="emergence-own-domain", rule=AT_LEAST)
-    known = evidence(*CHECKPOINTS, before_training(0.2))
-    page, table = CHECKPOINTS
-    own = {page: {table: pd.DataFrame(before_training(0.01))}}
-    assert closed(claim, row(0.3, "m s0"), known)
-    assert not closed(claim, row(0.3, "m s0"), Evidence(known.folder, own))
+# ------------------------------------------------------------------ power
 
 
 @pytest.mark.parametrize(("half", "shut"), [(0.25, False), (0.26, True), (NAN, True)])

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from headbook import old_results
+from headbook import tables
 from headbook.artefacts import catalogue, costs
 from headbook.artefacts.costs import SENTENCE, Device
 from headbook.artefacts.language import LanguageRun, SharingRun, given, initial, light
@@ -24,7 +24,6 @@ from headbook.training.config import TrainingConfig
 from headbook.training.precision import Precision
 from headbook.types import UserError
 
-PUBLISHED = "26_when_heads_specialise"
 THREAD_RATES = {"Intel(R) Xeon(R) Processor": 385 / 2, "AMD EPYC": 430.0}
 """GFLOP/s of one thread in bfloat16 products, of the processors the published models were trained
 on. The first: 350 to 420 on two cores, reference/budget.md, "Large matrix product, 2,048³". The
@@ -46,7 +45,7 @@ def told(config: Config, folder: Path, **given: float) -> list[str]:
 
 def recorded() -> Iterator[tuple[ModelRun, Device, float]]:
     """Every published translation model, what trained it, and the seconds that it took."""
-    for made in old_results.made(PUBLISHED, "laptop")["runs"]:
+    for made in tables.entries("26")["young"]["made"][0]["runs"]:
         if made["ingredients"]["stage"]["name"] == "model":
             run = _run(made["ingredients"]["config"])
             yield run, _device(made["hardware"]), made["seconds"]

@@ -1,7 +1,6 @@
-"""Published tables beside the claims: convergence, roles, and the same models untrained.
+"""Published tables beside the claims: convergence and roles.
 
-Studies may name closed gates themselves; these readings serve tables published without them. Each
-gives rows like those of a claims table, or nothing where the tables do not tell.
+Studies may name closed gates themselves; these readings serve tables published without them.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +9,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import pandas as pd
 
 from headbook import tables
@@ -54,12 +52,6 @@ class Evidence:
             self._seen[key] = make()
         return self._seen[key]
 
-    @property
-    def released(self) -> "Evidence":
-        """The tables of released models, which lie beside those of every profile."""
-        beside = self.folder.parent / RELEASED
-        return self.once(beside, lambda: Evidence(beside))
-
     def _with(self, study: str, name: str, of: Mapping[str, object]) -> pd.DataFrame:
         table = self.table(study, name)
         for column, value in of.items():
@@ -72,19 +64,17 @@ class Evidence:
 def curve(model: str, evidence: Evidence) -> pd.Series:
     """BLEU of a translation model by update, from page 26; empty where unknown.
 
-    Of a profile's models in greedy search, of the long training with its own beam.
+    Of small models in greedy search, of longer trainings with their own beam.
     """
-    return evidence.once(("curve", model), lambda: _curve(model, evidence))
+    every = evidence.once("curves", lambda: _curves(evidence.folder.parent))
+    found = every[every["model"] == model] if "model" in every else every
+    return found.set_index("update")["bleu"].sort_index() if len(found) else pd.Series(dtype=float)
 
 
-def _curve(model: str, evidence: Evidence) -> pd.Series:
-    page = "26_when_heads_specialise"
-    short = evidence.rows(page, "checkpoints", model=model, text="held-out")
-    long = evidence.released.rows(page, "ways", model=model, text="held-out")
-    for found in (short, long):
-        if "bleu" in found and len(found):
-            return found.dropna(subset=["bleu"]).set_index("update")["bleu"].sort_index()
-    return pd.Series(dtype=float)
+def _curves(root: Path) -> pd.DataFrame:
+    known = tables.entries("26", root)
+    found = [tables.typed("26", name, root) for name in ("young", "quality") if name in known]
+    return pd.concat(found).dropna(subset=["bleu"]) if found else pd.DataFrame()
 
 
 def learnt_share(model: str, evidence: Evidence) -> float | None:
@@ -125,61 +115,3 @@ def early_bleu(model: str, evidence: Evidence) -> float | None:
     found = evidence.rows("23_when_heads_become_important", "checkpoints", model=model)
     pruned = found[found["pruned"]].sort_values("at_update") if "pruned" in found else found
     return None if pruned.empty else float(pruned["bleu"].iloc[0] / pruned["bleu"].iloc[-1])
-
-
-# ------------------------------------------------------------------ untrained models
-
-
-def untrained(claim: str, evidence: Evidence) -> pd.DataFrame:
-    """The claim's value, low, high and baseline for the same models before training, by model."""
-    return evidence.once(("untrained", claim), lambda: _frame(_UNTRAINED.get(claim), evidence))
-
-
-def _frame(make: Callable | None, evidence: Evidence) -> pd.DataFrame:
-    rows = {} if make is None else make(evidence)
-    return pd.DataFrame.from_dict(
-        rows, orient="index", columns=["value", "low", "high", "baseline"]
-    )
-
-
-def _row(value: float, low: float, high: float, baseline: float = np.nan) -> dict[str, float]:
-    named = {"value": value, "low": low, "high": high, "baseline": baseline}
-    return {name: float(number) for name, number in named.items()}
-
-
-def _difference(one: pd.Series, other: pd.Series, name: str) -> dict[str, float]:
-    """One column's difference, the two intervals taken as independent."""
-    halves = [(each[f"{name}_high"] - each[f"{name}_low"]) / 2 for each in (one, other)]
-    value, half = one[name] - other[name], float(np.hypot(*halves))
-    return _row(value, value - half, value + half)
-
-
-def _starts(evidence: Evidence, text: str | None = None) -> pd.DataFrame:
-    table = evidence.rows("26_when_heads_specialise", "checkpoints", update=0)
-    if table.empty:
-        return table
-    held = table["text"] == "held-out"
-    return table[held if text is None else table["text"] == text].set_index("model")
-
-
-def _own_domain(evidence: Evidence) -> dict[str, dict[str, float]]:
-    held, gold = _starts(evidence), _starts(evidence, "ud-ewt")
-    return {model: _difference(held.loc[model], gold.loc[model], "any_offset")
-            for model in held.index.intersection(gold.index)}  # fmt: skip
-
-
-def _width(evidence: Evidence) -> dict[str, dict[str, float]]:
-    """By the widest model of a corpus and seed, less the narrowest."""
-    table = _starts(evidence)
-    found = {}
-    for _, rows in table.groupby(["corpus", "seed"]) if not table.empty else ():
-        wide, narrow = rows["width"].idxmax(), rows["width"].idxmin()
-        if wide != narrow:
-            found[wide] = _difference(rows.loc[wide], rows.loc[narrow], "any_offset")
-    return found
-
-
-_UNTRAINED: dict[str, Callable[[Evidence], dict[str, dict[str, float]]]] = {
-    "emergence-own-domain": _own_domain,
-    "emergence-width": _width,
-}

@@ -6,16 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from headbook.artefacts import catalogue as trained_here
 from headbook.artefacts.encoders import EncoderRun
 from headbook.artefacts.model import ModelRun
 from headbook.artefacts.trained import folder_of
 from headbook.looking.ours import WEIGHTS, RunFolder
 from headbook.models.loaded import Loaded
+from headbook.models.transformer import Transformer
 from headbook.released import hugging_face
 from headbook.released.catalogue import Entry, catalogue
 from headbook.released.firefox import load_firefox
+from headbook.runs.seeds import derived
 from headbook.runs.store import Store
+from headbook.training.loop import snapshot_name
 from headbook.types import UserError
 
 _READERS = {"firefox": load_firefox, "hugging-face": hugging_face.load}
@@ -27,7 +32,9 @@ def load(name: str | Path) -> Loaded:
     `name` is a name of the catalogue data/models.toml ("firefox-en-pt", "minilm",
     "multi30k-de-128", …; `headbook models` lists them), a folder (a finished run of this package, a
     Firefox translation model, a saved Hugging Face model), an installed Python package with such a
-    model, or an id of the Hugging Face hub.
+    model, or an id of the Hugging Face hub. Of a model that this package trains,
+    "mixture-fr-256@2048" is the snapshot after so many updates, and "mixture-fr-256@0" the model
+    before training.
 
     UserError, in one line, for an unknown name, a model that is not trained yet, a
     folder without configuration or weights, damaged files, an architecture that cannot be read, and
@@ -36,8 +43,9 @@ def load(name: str | Path) -> Loaded:
     known = catalogue()
     if str(name) in known:
         return _catalogued(known[str(name)])
-    if trained_here.is_named(str(name)):
-        return _trained_here(str(name))
+    named, _, update = str(name).partition("@")
+    if trained_here.is_named(named) and (not update or update.isdecimal()):
+        return _trained_here(named, update)
     path = Path(name).expanduser()
     if path.is_dir():
         return _in_folder(path)
@@ -57,7 +65,7 @@ def _catalogued(entry: Entry) -> Loaded:
     return _READERS[entry.reader](entry.name)
 
 
-def _trained_here(name: str) -> Loaded:
+def _trained_here(name: str, update: str) -> Loaded:
     """From the run store, or from the weights that come with the book."""
     run = trained_here.run(name)
     if not isinstance(run, ModelRun | EncoderRun):
@@ -66,7 +74,18 @@ def _trained_here(name: str) -> Loaded:
     folder = folder_of(run, Store.default()) or (with_book if with_book.is_dir() else None)
     if folder is None:
         raise UserError(f"{name} is not trained here yet: `headbook train {name}` trains it")
-    return replace(RunFolder(folder).model(), name=name)
+    weights = snapshot_name(int(update)) if int(update or 0) else WEIGHTS
+    if not (folder / weights).is_file():
+        raise UserError(
+            f"the model {name} after {update} updates is not here; `headbook train {name}` keeps "
+            "its snapshots, and the book has the last one"
+        )
+    model = replace(RunFolder(folder, weights).model(), name=f"{name}@{update}".rstrip("@"))
+    if update and not int(update):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derived(run.training.seed, "initial weights"))
+            model = replace(model, network=Transformer(model.network.config).eval())
+    return model
 
 
 def of_the_book(name: str) -> dict[str, Any]:
