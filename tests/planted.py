@@ -114,6 +114,5 @@ def planted() -> Iterator[Planted]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(configs, "PROFILES", {"smoke": replace(profile, pruning=pruning)})
         patch.setattr(pruning_curves, "masked", found.masked)
-        patch.setattr(pruning_orders, "masked", found.masked)
         patch.setattr(pruning_orders, "importance", found.importance)
         yield found

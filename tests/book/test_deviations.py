@@ -10,7 +10,6 @@ import pytest
 import torch
 import yaml
 
-from headbook.artefacts.encoders import COPIES
 from headbook.artefacts.language import Setting, initial
 from headbook.artefacts.masked import MaskedRun
 from headbook.artefacts.model import Size
@@ -18,15 +17,15 @@ from headbook.artefacts.pruned import PruningRun
 from headbook.artefacts.pruning_orders import SCORED_ON
 from headbook.artefacts.watching import Watched, WatchedAsRun
 from headbook.chapters.config import Config
-from headbook.chapters.diversity._layer_models import Text as LayerText
-from headbook.chapters.diversity._layer_tables import HIDDEN, MASKINGS, REPLACED
-from headbook.chapters.profile import PROFILES, LayerSample
+from headbook.chapters.profile import PROFILES
 from headbook.claims.ledger import load as load_ledger
 from headbook.corpora.batches import EOS, PAD, collate
+from headbook.corpora.masked import masked_copies
 from headbook.corpora.opensubtitles import MINIMUM_OVERLAP
 from headbook.corpora.registry import registry
 from headbook.corpora.subwords import Subwords
-from headbook.experiments import drop_head, regularising
+from headbook.experiments import drop_head, objectives, regularising
+from headbook.experiments.through_objectives import MASKINGS
 from headbook.heads.arcs import PieceRule
 from headbook.heads.collect import collect
 from headbook.heads.diversity_grams import grams
@@ -41,6 +40,7 @@ from headbook.heads.roles import Thresholds
 from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.heads.tokens import NOWHERE, Counting, EosKeys, EosQueries, pointed
 from headbook.layers.mutual_information import SHUFFLES
+from headbook.layers.occurrences import frequent, occurrences
 from headbook.layers.states import token_states
 from headbook.models.capture import Point
 from headbook.models.delight import BlockScaling, DelightTransformer
@@ -389,20 +389,22 @@ def test_regularisers_small_models():
 
 
 def test_layers_information():
-    sample = Config("laptop").preset.layers
+    sample = objectives.Setting()
     assert (sample.kinds, sample.occurrences, sample.clusters) == (100, 300, 300)
     assert sample.sentences == 20_000 and SHUFFLES >= 1
-    text = LayerText([[4, 3, 3, EOS], [3, EOS]], 10, sample)
-    assert text.occurrences().tolist() == [1, 2]  # neither sentence's first
+    tokens, inner = torch.tensor([4, 3, 3]), torch.tensor([False, True, True])
+    found = occurrences(tokens, frequent(tokens, 100), 300, 0, inner)  # no sentence's first
+    assert found.tolist() == [1, 2]
 
 
 def test_layers_replaced():
-    replaced, hidden = MASKINGS[REPLACED], MASKINGS[HIDDEN]
+    replaced, hidden = MASKINGS.values()
     assert (replaced.hidden, replaced.random, hidden.hidden) == (0.0, 1.0, 1.0)
-    text = LayerText([[5, 6, 7, 8, EOS]] * 50, 10, LayerSample(kinds=2))
-    changed = text.changed(replaced)
-    assert set(changed.shown.tolist()) == set(text.frequent.tolist()) == {5, 6}
-    assert set(text.changed(hidden).shown.tolist()) == {10}
+    among = replace(replaced, among=(5, 6))
+    rows = [[5, 6, 7, 8, EOS]] * 50
+    for masking, shown in ((among, {5, 6}), (hidden, {10})):
+        pairs = masked_copies(rows, 10, 1, 0, masking)
+        assert {a for one, two in pairs for a, b in zip(one, two, strict=True) if b} == shown
 
 
 def test_layers_residual():
@@ -417,7 +419,8 @@ def test_layers_residual():
 
 
 def test_layers_models():
-    runs = Config("laptop").encoder_models()
-    assert {(run.text.size.width, run.training.updates) for run in runs} == {(128, 1_500)}
-    assert {run.text.corpus for run in runs} == {"multi30k-de"} and COPIES == 10
-    assert len({run.training.seed for run in runs}) == 2
+    setting = objectives.Setting()
+    assert (setting.width, setting.updates, setting.corpus) == (128, 1_500, "multi30k-de")
+    assert setting.copies == 10
+    parameters = yaml.safe_load((NOTEBOOKS / "parameters" / "publish.yml").read_text())
+    assert len(parameters[39]["trained"]) == 2

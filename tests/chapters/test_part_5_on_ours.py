@@ -19,10 +19,9 @@ from headbook.types import UserError
 OURS = ["mixture-fr-256-masked"]
 SMALL = {
     54: {"sentences": 30},
-    57: {"sentences": 2, "pairs": 1},
     61: {"corpus": "planted", "seeds": 2, "train": 12, "sentences": 6},
 }
-NAMED = {page: SMALL[page] for page in (54, 57, 61)}
+NAMED = {page: SMALL[page] for page in (54, 61)}
 """Pages that run on a model that a reader names."""
 
 

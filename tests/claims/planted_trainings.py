@@ -6,16 +6,14 @@ effect has flat courses with noise, or courses that go on evenly.
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
-import small
 import torch
-from claims.planted_heads import REPLICATES, measurement, ran, sums
+from claims.planted_heads import REPLICATES, cell, measurement, ran, sums
 from claims.simulated import Row, World, labels, ledger, standing_in
 from scipy.stats import rankdata, spearmanr
 from sklearn.dummy import DummyRegressor
@@ -24,25 +22,9 @@ from sklearn.model_selection import KFold, cross_val_predict
 
 import headbook as hb
 from headbook import cells, statistics
-from headbook.artefacts.language import LanguageModel, Setting
+from headbook.artefacts.language import Setting
 from headbook.artefacts.specialising import Change
 from headbook.artefacts.texts import HELD_OUT
-from headbook.chapters.diversity import (
-    _layer_claims,
-)
-from headbook.chapters.diversity._layer_models import Subject as LayerSubject
-from headbook.chapters.diversity._layer_models import Task
-from headbook.chapters.diversity._layer_tables import (
-    BINS,
-    INPUT,
-    PREDICTED,
-    REPLACED,
-    SEEDS,
-    TASKS,
-    TRAINED,
-    WHOLE,
-)
-from headbook.chapters.diversity._watched import column, variance
 from headbook.chapters.sixteen import (
     _order_of_roles,
     what_specialising_needs,
@@ -50,7 +32,7 @@ from headbook.chapters.sixteen import (
 )
 from headbook.chapters.sixteen._specialisation import Score
 from headbook.chapters.tables import claim_row
-from headbook.experiments import regularising, watched
+from headbook.experiments import objectives, regularising, watched
 from headbook.heads.diversity_grams import Grams
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
 from headbook.runs.seeds import derived
@@ -58,6 +40,7 @@ from headbook.statistics import over_seeds
 from headbook.training.regularising import Term
 from headbook.types import Kind
 
+column, variance = "{}, {}".format, "{}, {}, variance".format
 LAYERS = np.arange(1, 7)
 THREE = (0, 1, 2)
 """Seeds of a training."""
@@ -206,14 +189,6 @@ def looks(so: bool, seed: int) -> pd.DataFrame:
         )
         frames.append(frame)
     return pd.concat(frames, ignore_index=True).assign(model=f"planted s{seed}")
-
-
-def language_model(setting: Setting, number: int) -> LanguageModel:
-    """As described, of so many seeds of one setting; as published, of so many settings."""
-    run = small.language_run(setting)
-    seeds = setting is Setting.DESCRIBED
-    run = run.with_seed(number) if seeds else replace(run, dropout=0.1 * number)
-    return standing_in(LanguageModel, run=run)
 
 
 def page_31(so: bool) -> Iterator[Row]:
@@ -368,9 +343,10 @@ def summarised(page: str, summary: pd.DataFrame) -> Iterator[Row]:
             for column, _, value in (each.partition("=") for each in keys):
                 found = found[found[column] == value]
             for row in found.to_dict("records"):
-                numbers = [row[f"value{end}"] for end in ("", "_low", "_high")]
-                baseline = row.get("baseline", np.nan)
-                yield claim_row(claim.id, labels(row["model"]), *numbers, baseline=baseline)
+                numbers = [row.get(f"value{end}", np.nan) for end in ("", "_low", "_high")]
+                baseline, named = row.get("baseline", np.nan), labels(row["model"])
+                named["seed"] = row.get("seed", "")
+                yield claim_row(claim.id, named, *numbers, baseline=baseline)
 
 
 def page_37(so: bool) -> Iterator[Row]:
@@ -438,104 +414,62 @@ def _layers(so: bool, hidden: np.ndarray) -> Iterator[Row]:
     """Three seeds of each task: information that translation loses with depth, language more and
     the masked model wins back, next tokens known from the first layer on, hidden ones as given;
     distances between tasks and layers as the work has them. Or curves without a turn, and
-    distances that are all alike, with noise."""
+    distances that are all alike, with noise. The page's own cells read the tables."""
     noise = np.random.default_rng(0)
-    information, between, steps, frequency, heads, subjects = [], [], [], [], [], []
-    even = np.linspace(0, 1, 7)
+    even, (translation, language, masked) = np.linspace(0, 1, 7), objectives.TASKS
+    told, guessed, whole, replaced = (
+        "input token", "predicted token", "whole text", "replaced tokens",
+    )  # fmt: skip
     known = {
-        (Task.TRANSLATION, INPUT, WHOLE): 5.2 - 0.75 * even,
-        (Task.LANGUAGE, INPUT, WHOLE): 5.3 - 1.3 * even,
-        (Task.MASKED, INPUT, WHOLE): 5.2 - 0.3 * np.sin(np.pi * even),
-        (Task.LANGUAGE, PREDICTED, WHOLE): 1.8 + 0.5 * (1 - np.exp(-2 * np.arange(7))),
-        (Task.MASKED, PREDICTED, REPLACED): hidden,
-        (Task.MASKED, INPUT, REPLACED): 6.9 - 6 * even,
+        (translation, told, whole): 5.2 - 0.75 * even,
+        (language, told, whole): 5.3 - 1.3 * even,
+        (masked, told, whole): 5.2 - 0.3 * np.sin(np.pi * even),
+        (language, guessed, whole): 1.8 + 0.5 * (1 - np.exp(-2 * np.arange(7))),
+        (masked, guessed, replaced): hidden,
+        (masked, told, replaced): 6.9 - 6 * even,
     }
-    unknown = {
-        key: np.full(7, 5.0)
-        if key[1] == INPUT
-        else 1.0 + (0.6 * even if key[1] == PREDICTED else 0)
-        for key in known
-    }
-    unknown[Task.LANGUAGE, PREDICTED, WHOLE] = 1.0 + 0 * even
     if not so:
-        unknown[Task.MASKED, INPUT, WHOLE] = 5.0 - 0.5 * even
+        known = {key: np.full(7, 5.0) for key in known}
+        known[language, guessed, whole] = 1.0 + 0 * even
+        known[masked, guessed, replaced] = 1.0 + 0.6 * even
+        known[masked, told, whole] = 5.0 - 0.5 * even
+    tables: dict[str, list[tuple]] = {name: [] for name in objectives.TABLES}
     for seed in THREE:
-        for (task, token, text), nats in (known if so else unknown).items():
+        for (task, token, text), nats in known.items():
             for layer, value in enumerate(nats):
-                information.append(
-                    {
-                        "task": str(task),
-                        "seed": seed,
-                        "version": TRAINED,
-                        "token": token,
-                        "text": text,
-                        "layer": layer,
-                        "nats": value + 0.005 * noise.normal(),
-                        "null_nats": 0.0,
-                    }
-                )
-        for task in Task:
-            subjects.append(
-                standing_in(
-                    LayerSubject,
-                    task=task,
-                    seed=seed,
-                    labels=labels(f"planted {task} s{seed}", seed=seed),
-                )
-            )
+                row = (task, "trained", text, token, seed, layer, value + 0.005 * noise.normal(), 0)
+                tables["information"].append(row)
+        for task in objectives.TASKS:
+            tables["models"].append((task, seed))
             change = _changes(task) if so else np.full(6, 0.06)
             for layer, value in zip(LAYERS, change, strict=True):
                 moved = value + 0.002 * noise.normal()
-                named = {"task": str(task), "seed": seed, "layer": layer}
-                steps.append({**named, "distance": moved})
-                heads.append({**named, "dissimilarity": moved if so else noise.normal()})
-                for at, ranks in enumerate(BINS):
-                    more = 0.05 * (len(BINS) - at) if so else 0.0
-                    frequency.append(
-                        {**named, "ranks": ranks, "distance": 0.1 + more + 0.005 * noise.normal()}
-                    )
+                tables["steps"].append((task, seed, layer, moved))
+                tables["heads"].append((task, seed, layer, moved if so else noise.normal()))
+                for at, ranks in enumerate(("1 to 10", "11 to 100", "101 to 1,000")):
+                    more = (0.05 * (3 - at) if so else 0.0) + 0.005 * noise.normal()
+                    tables["frequency"].append((task, ranks, seed, layer, 0.1 + more))
+        apart = {(task, task): 0.35 for task in objectives.TASKS}
+        apart |= {(translation, language): 0.6, (translation, masked): 0.5, (language, masked): 0.6}
+        for (one, other), far in apart.items():
+            far, between = far if so else 0.35, "seeds" if one == other else "tasks"
             for layer in LAYERS:
-                between.append(
-                    {
-                        "between": SEEDS,
-                        "one": str(task),
-                        "other": str(task),
-                        "seed": seed,
-                        "layer": layer,
-                        "distance": 0.35 + 0.005 * noise.normal(),
-                    }
-                )
-        for one, other, apart in (
-            (Task.TRANSLATION, Task.LANGUAGE, 0.6),
-            (Task.TRANSLATION, Task.MASKED, 0.5),
-            (Task.LANGUAGE, Task.MASKED, 0.6),
-        ):
-            for layer in LAYERS:
-                distance = (apart if so else 0.35) + 0.005 * noise.normal()
-                between.append(
-                    {
-                        "between": TASKS,
-                        "one": str(one),
-                        "other": str(other),
-                        "seed": seed,
-                        "layer": layer,
-                        "distance": distance,
-                    }
-                )
-    tables = {
-        "information": information,
-        "between": between,
-        "steps": steps,
-        "frequency": frequency,
-        "heads": heads,
+                distance = far + 0.005 * noise.normal()
+                tables["between"].append((between, one, other, seed, seed, layer, distance))
+    more = {"information": ["nats", "null_nats"], "heads": ["dissimilarity"], "models": []}
+    found = {
+        name: pd.DataFrame(rows, columns=[*objectives.TABLES[name], *more.get(name, ["distance"])])
+        for name, rows in tables.items()
     }
-    made = {name: pd.DataFrame(rows) for name, rows in tables.items()}
-    yield from _layer_claims.claims(subjects, made).to_dict("records")
+    given = {"found": found, "objectives": objectives, "spearmanr": spearmanr}
+    given["PAPER"] = ["hidden token", "replaced token", "token that follows"]
+    exec(cell("39", "def share("), given | {"np": np}, given)
+    yield from summarised("39", ran("39", "GUESSES = ", **given)["summary"])
 
 
-def _changes(task: Task) -> np.ndarray:
+def _changes(task: str) -> np.ndarray:
     """Of representations by layer; the first one's from the embedding."""
-    last = 0.11 if task is Task.MASKED else 0.04
+    last = 0.11 if task == objectives.MASKED else 0.04
     return np.array([0.3, 0.065, 0.06, 0.055, 0.05, last])
 
 

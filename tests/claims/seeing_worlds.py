@@ -21,10 +21,7 @@ from scipy.special import entr, expit, logit
 from scipy.stats import kendalltau
 
 import headbook as hb
-from headbook.chapters.seeing import (
-    cooperating_heads,
-    read_off_attention,
-)
+from headbook.chapters.seeing import read_off_attention
 from headbook.chapters.seeing._probed import (
     CONTROL,
     HEAD,
@@ -34,11 +31,18 @@ from headbook.chapters.seeing._probed import (
     TASK,
     Found,
 )
-from headbook.chapters.seeing._together import pairs_of
 from headbook.chapters.your_own_model import _retrained, _tuning_claims
 from headbook.corpora.batches import EOS, Batch
 from headbook.corpora.winobias import MALE, Case, Version
-from headbook.experiments import chooser, explained, shared_roles, sharing_maps, word_links
+from headbook.experiments import (
+    chooser,
+    composing,
+    explained,
+    shared_roles,
+    sharing_maps,
+    together,
+    word_links,
+)
 from headbook.experiments import chosen_heads as choosing
 from headbook.experiments import pronouns as following_pronouns
 from headbook.experiments import through_layers as following
@@ -50,12 +54,18 @@ from headbook.experiments.pronouns import PronounWeights
 from headbook.experiments.properties import Property
 from headbook.experiments.shared_roles import LAYER, MATCHED, ROLES, SAME
 from headbook.heads.random_head import random_heads
-from headbook.looking.effects import Effects
+from headbook.looking.effects import VECTORS, Effects
 from headbook.models.capture import Point
 from headbook.models.gates import all_heads
 from headbook.models.loaded import Loaded
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.statistics import over_seeds, resampled_mean, resampled_ratio
+from headbook.statistics import (
+    drawn_within,
+    interval,
+    over_seeds,
+    resampled_mean,
+    resampled_ratio,
+)
 from headbook.syntax.portuguese_gender import Gender
 from headbook.types import HeadId, Kind
 
@@ -353,35 +363,40 @@ def explanations(holds: bool) -> list:
 def cooperation(holds: bool) -> list:
     """What a sentence loses without heads: more than the sum together, most within a layer, less
     where higher heads may change, and between layers as heads compose; or the sum of each."""
-    layers = np.repeat(np.arange(3), 4)
-    heads = [HeadId(Kind.ENCODER, int(layer), at % 4) for at, layer in enumerate(layers)]
+    heads = [HeadId(Kind.ENCODER, at // 4, at % 4) for at in range(12)]
+    names, layers = [head.label for head in heads], np.array([head.layer for head in heads])
     noise, count = np.random.default_rng(0), 30
-    pairs = pairs_of(layers, 60)
-    sets = list(cooperating_heads._sets(layers, np.ones(12), draws=4))
-    own = noise.random((12, 12))
+    own, each = noise.random((12, 12)), 1 + 0.5 * noise.normal(size=(12, count))
+    scores = np.where(layers[:, None] < layers, 1 + 0.1 * noise.normal(size=(3, 12, 12)), np.nan)
 
-    each = 1 + 0.5 * noise.normal(size=(12, count))
-
-    def effects(added: list[np.ndarray]) -> Effects:
-        rows = np.array(added) + 0.05 * noise.normal(size=(len(added), count))
+    def added(model: None, batches: None, sets: list[list[str]]) -> Effects:
+        rows = [each[[*map(names.index, chosen)]].sum(0) for chosen in sets]
+        for row, chosen in zip(rows, sets, strict=True):
+            if holds and len(chosen) == 2:
+                one, other = map(names.index, chosen)
+                row += 1.5 if layers[one] == layers[other] else own[one, other]
+            row += row * (holds and len(chosen) > 2)
+        rows = np.array(rows) + 0.05 * noise.normal(size=(len(sets), count))
         return Effects(torch.tensor(rows), torch.ones(count).double(), torch.arange(count), "nats")
 
-    def extra(pair: tuple[int, int]) -> float:
-        if not holds:
-            return 0.0
-        return 1.5 if layers[pair[0]] == layers[pair[1]] else own[pair]
-
-    scores = np.where(layers[:, None] < layers, 1.0 + 0.1 * noise.normal(size=(3, 12, 12)), np.nan)
-    if holds:
-        scores = scores + 0.5 * own
-    measured = cooperating_heads._Measured(
-        heads, pairs, effects(list(each)),
-        effects([each[list(pair)].sum(0) + extra(pair) for pair in pairs]), sets,
-        effects([each[list(chosen)].sum(0) * (1 + holds) for *_, chosen in sets]),
-        effects(list(each)), effects(list(each * (1 + 0.5 * holds))), scores,
-    )  # fmt: skip
-    return [{"model": "toy", "corpus": "released", "target": "", "seed": "", "closed": "none",
-             **row} for row in measured.claims()]  # fmt: skip
+    read = {"model": None, "batches": None, "all": heads, "heads": heads, "of": {"model": "toy"}}
+    read["pairs"] = together.random_pairs(heads, 60)
+    page: dict = {"np": np, "pd": pd}
+    exec(cell("57", "def beyond_sum(").partition("found = ")[0], page)
+    page |= {
+        "read": {"toy": SimpleNamespace(**read)}, "removed": added, "drawn": 60,
+        "together": SimpleNamespace(
+            sets=together.sets, RANDOM=together.RANDOM,
+            held=lambda *_: SimpleNamespace(mean=torch.tensor(each.mean(1) * (1 + 0.5 * holds))),
+        ),
+        "composing": SimpleNamespace(
+            over_redrawn=lambda _: scores + 0.5 * own * holds, agreement=composing.agreement
+        ),
+        "hb": Mock(table=hb.table, shares=hb.shares, publish=lambda frame, *_: frame),
+        "VECTORS": VECTORS, "resampled": resampled_ratio, "over_seeds": over_seeds,
+        "interval": interval, "drawn_within": drawn_within,
+    }  # fmt: skip
+    return list(claimed("57", ran("57", "given, names = (m.model", **page)["summary"]))
 
 
 def _choosing(holds: bool) -> dict[str, object]:

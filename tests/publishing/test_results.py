@@ -22,7 +22,6 @@ from headbook.chapters.results import published
 from headbook.chapters.sixteen import what_specialising_needs, when_heads_specialise
 from headbook.chapters.tables import model_name
 from headbook.cli import app
-from headbook.publishing import results
 from headbook.publishing.results import chosen
 from headbook.publishing.results import published as computed
 from headbook.runs.store import Ingredients, Stage, Store
@@ -153,25 +152,12 @@ def test_nothing_is_computed_where_a_name_or_profile_is_wrong(root: Path):
         (["--model", "minilm"], "name the pages that minilm is added to"),
         (["50", "--model", "minilm", "--profile", "laptop"], "leave --profile out"),
         (["--given", "lists=1"], "name the pages that lists is added to"),
-        (["57", "--given", "lists=1"], "57_cooperating_heads has no published results"),
     ],
 )
 def test_what_cannot_be_added_is_one_line(root: Path, given: list[str], said: str):
     result = CliRunner().invoke(app, ["publish", *given])
     assert result.exit_code == 2 and result.stderr.count("\n") == 1
     assert said in result.stderr and not (root / "results").exists()
-
-
-def test_a_model_is_added_with_the_parameters_given(monkeypatch: pytest.MonkeyPatch):
-    """All others are those that the page is published with."""
-    asked = []
-    monkeypatch.setattr(results, "add_model", lambda *each: asked.append(each) or "there")
-    for more in ([], ["--given", "sentences=7"]):
-        shown = CliRunner().invoke(app, ["publish", "22", "--model", "minilm", *more]).stdout
-        assert shown == "there\n"
-    (chapter, own, model), (_, changed, _) = asked
-    assert (chapter.number, model, own["sentences"]) == (22, "minilm", 100)
-    assert changed == own | {"sentences": 7}
 
 
 def test_a_profile_is_for_pages_that_train():
