@@ -6,17 +6,15 @@ effect has flat courses with noise, or courses that go on evenly.
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
-import small
 import torch
 from claims.planted_heads import REPLICATES, cell, ran
-from claims.simulated import Row, World, labels, ledger, standing_in
+from claims.simulated import Row, World, labels, ledger
 from scipy import stats
 from scipy.stats import rankdata, spearmanr
 from sklearn.dummy import DummyRegressor
@@ -25,9 +23,8 @@ from sklearn.model_selection import KFold, cross_val_predict
 
 import headbook as hb
 from headbook import cells, statistics
-from headbook.artefacts.language import LanguageModel, Setting
+from headbook.artefacts.language import Setting
 from headbook.artefacts.texts import HELD_OUT
-from headbook.chapters.diversity._watched import column, variance
 from headbook.chapters.tables import claim_row
 from headbook.experiments import objectives, regularising, specialising, watched
 from headbook.heads.diversity_grams import Grams
@@ -37,6 +34,7 @@ from headbook.statistics import over_seeds
 from headbook.training.regularising import Term
 from headbook.types import Kind
 
+column, variance = "{}, {}".format, "{}, {}, variance".format
 LAYERS = np.arange(1, 7)
 THREE = (0, 1, 2)
 """Seeds of a training."""
@@ -200,14 +198,6 @@ def looks(so: bool, seed: int) -> pd.DataFrame:
         )
         frames.append(frame)
     return pd.concat(frames, ignore_index=True).assign(model=f"planted s{seed}")
-
-
-def language_model(setting: Setting, number: int) -> LanguageModel:
-    """As described, of so many seeds of one setting; as published, of so many settings."""
-    run = small.language_run(setting)
-    seeds = setting is Setting.DESCRIBED
-    run = run.with_seed(number) if seeds else replace(run, dropout=0.1 * number)
-    return standing_in(LanguageModel, run=run)
 
 
 def page_31(so: bool) -> Iterator[Row]:

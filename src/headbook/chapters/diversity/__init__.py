@@ -1,1 +1,0 @@
-"""Part 3: X-raying the diversity of heads."""
