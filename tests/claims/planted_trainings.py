@@ -6,6 +6,7 @@ effect has flat courses with noise, or courses that go on evenly.
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 from unittest.mock import Mock
