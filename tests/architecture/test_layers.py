@@ -123,7 +123,7 @@ def test_pages_share_only_private_modules_of_their_part() -> None:
 @pytest.mark.parametrize(
     ("source", "count"),
     [
-        ("from headbook.chapters.sixteen._curves import curve", 1),
+        ("from headbook.chapters.sixteen._curves import score", 1),
         ("from headbook.chapters.seeing.alike_heads import compute", 1),
         ("from headbook.chapters.seeing import alike_heads", 1),
         ("from headbook.chapters.seeing import _merging\nfrom headbook.chapters import words", 0),

@@ -125,7 +125,7 @@ def _bleu(model: WithEncoder, update: int, config: Config, store: Store) -> floa
     """NaN for a model that does not translate."""
     if not isinstance(model, TrainedModel):
         return math.nan
-    return float(score(model, (), config.preset.pruning.translated, store, update).bleu[0])
+    return float(score(model, config.preset.pruning.translated, store, update).bleu[0])
 
 
 def _last(checkpoints: pd.DataFrame) -> pd.DataFrame:

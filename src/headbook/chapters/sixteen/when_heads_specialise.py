@@ -185,7 +185,7 @@ def _checkpoints(model: TrainedModel, config: Config, store: Store) -> Iterator[
         yield Checkpoint(
             model,
             update,
-            float(score(model, (), preset.translated, store, update).bleu[0]),
+            float(score(model, preset.translated, store, update).bleu[0]),
             tuple(measure(model, text, store, update=update) for text in texts),
             _relevance(model, update, sentences, store),
             _importance(model, update, sentences, store),
