@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 import torch
 
-from headbook.artefacts import pruning_orders
 from headbook.artefacts.importance import ImportanceRun
 from headbook.artefacts.masked import Masked, MaskedRun
 from headbook.artefacts.model import ModelRun, TrainedModel, corpus_of
@@ -114,5 +113,4 @@ def planted() -> Iterator[Planted]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(configs, "PROFILES", {"smoke": replace(profile, pruning=pruning)})
         patch.setattr(pruning_curves, "masked", found.masked)
-        patch.setattr(pruning_orders, "importance", found.importance)
         yield found

@@ -6,6 +6,7 @@ end of a training, and seconds. The pages' own functions resample and compare th
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,9 +18,6 @@ from scipy.stats import rankdata, spearmanr
 
 from headbook import statistics as correlations
 from headbook.artefacts.pruned import EVERYTHING
-from headbook.artefacts.pruning_orders import Order
-from headbook.chapters.sixteen import when_heads_become_important
-from headbook.chapters.sixteen._curves import Scored, curve
 from headbook.chapters.tables import claim_row
 from headbook.experiments import by_importance, heads_out
 from headbook.pruning.hard_concrete import CONSTANTS, HardConcrete, Source
@@ -206,12 +204,16 @@ def damage(so: bool) -> dict[HeadId, float]:
     }
 
 
-def scored_of(curves: Sequence, costs: dict[HeadId, float]) -> Scored:
-    masks = tuple(dict.fromkeys([(), *(mask for each in curves for mask in each.masks)]))
-    lost = [sum(costs[head] for head in mask) for mask in masks]
-    found = np.stack([statistics(max(0.02, 1 - each)) for each in lost])
-    bleu = np.array([corpus_bleu(each) for each in found])
-    return Scored({mask: at for at, mask in enumerate(masks)}, bleu, found, np.zeros(len(masks)))
+def along(
+    orders: dict[tuple[str, str, int], list[HeadId]], costs: dict[HeadId, float]
+) -> tuple[pd.DataFrame, np.ndarray]:
+    """Rows and what is kept of BLEU where so much goes with every head."""
+    named = {key: [head.label for head in heads] for key, heads in orders.items()}
+    points = by_importance.along(named, LEVELS)
+    lost = [sum(costs[head] for head in orders[key[:3]][: len(key[-1])]) for key in points]
+    found = np.stack([statistics(max(0.02, 1 - each)) for each in (0, *lost)])
+    sizes = [len(orders[point[:3]]) for point in points]
+    return by_importance.rows(points, found, sizes), by_importance.kept(found)
 
 
 def page_22(so: bool) -> Iterator[Row]:
@@ -224,13 +226,7 @@ def page_22(so: bool) -> Iterator[Row]:
     orders |= {("all", "random", at): each for at, each in enumerate(shuffled[1:])}
     for kind in EVERYTHING:
         orders[str(kind), "importance", 0] = [head for head in order if head.kind is kind]
-    named = {key: [head.label for head in heads] for key, heads in orders.items()}
-    points = by_importance.along(named, LEVELS)
-    lost = [sum(costs[head] for head in orders[key[:3]][: len(key[-1])]) for key in points]
-    found = np.stack([statistics(max(0.02, 1 - each)) for each in (0, *lost)])
-    sizes = [len(orders[point[:3]]) for point in points]
-    measured = by_importance.rows(points, found, sizes), by_importance.kept(found)
-    given = {"measured": {("firefox-en-pt", "planted", SENTENCES): measured}}
+    given = {"measured": {("firefox-en-pt", "planted", SENTENCES): along(orders, costs)}}
     given |= {"by_importance": by_importance, "partial": partial}
     summary = ran("22", "LEAST, MOST =", **given)["tables"]["summary"]
     yield from claimed("22", pd.concat(summary))
@@ -238,16 +234,14 @@ def page_22(so: bool) -> Iterator[Row]:
 
 def page_23(so: bool) -> Iterator[Row]:
     """Early all heads matter alike; late a few matter, or still all alike."""
-    snapshots = []
-    for update, costs in ((64, damage(False)), (None, damage(so))):
-        order = tuple(sorted(EVERY, key=costs.__getitem__))
-        curves = (curve(order, LEVELS, Order.POSITION),)
-        snapshots.append(
-            when_heads_become_important.Checkpoint(
-                update, update or 1024, curves, scored_of(curves, costs)
-            )
-        )
-    yield from when_heads_become_important._claims(labels(), snapshots)
+    measured = {}
+    for name, update, costs in (("planted@64", 64, damage(False)), ("planted", 1024, damage(so))):
+        order = sorted(EVERY, key=costs.__getitem__)
+        ways = {("all", way, 0): order for way in ("importance", "random")}
+        measured["planted", "text", SENTENCES, name, update] = along(ways, costs)
+    given = {"measured": measured, "by_importance": by_importance, "product": product}
+    page = ran("23", "def crossing(", **given)
+    yield from claimed("23", pd.concat(page["tables"]["summary"]))
 
 
 def page_24(so: bool) -> Iterator[Row]:

@@ -151,11 +151,11 @@ def test_a_row_without_a_number_has_nothing_of_the_kind(tmp_path):
 
 
 @pytest.mark.parametrize(("early", "shut"), [(1.9, True), (3.6, False)])
-def test_a_snapshot_that_has_learnt_nothing_is_not_judged(evidence, early, shut):
-    snapshots = {"model": MODEL, "at_update": [64, 128, 1500], "bleu": [0.0, early, 32.0],
-                 "pruned": [False, True, True]}  # fmt: skip
-    known = evidence("23_when_heads_become_important", "checkpoints", snapshots)
-    claim = load().claim("michel-f5-early-heads-equal")
+def test_a_snapshot_that_has_learnt_nothing_is_not_judged(tmp_path, early, shut):
+    found = pd.DataFrame({"model": MODEL, "update": [128, 1500], "bleu": [early, 32.0]})
+    record = {"tables": {"checkpoints": {"text": ["model"]}}}
+    tables.replace("23", {"checkpoints": tables.csv(found)}, record, tmp_path)
+    claim, known = load().claim("michel-f5-early-heads-equal"), Evidence(tmp_path / "laptop")
     assert (Gate.PRESENT in closed(claim, row(-0.4), known)) is shut
 
 

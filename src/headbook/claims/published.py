@@ -112,6 +112,9 @@ def _role_counts(root: Path) -> pd.DataFrame:
 
 def early_bleu(model: str, evidence: Evidence) -> float | None:
     """BLEU of the first snapshot pruned on page 23, over that of the last."""
-    found = evidence.rows("23_when_heads_become_important", "checkpoints", model=model)
-    pruned = found[found["pruned"]].sort_values("at_update") if "pruned" in found else found
-    return None if pruned.empty else float(pruned["bleu"].iloc[0] / pruned["bleu"].iloc[-1])
+    root = evidence.folder.parent
+    if "checkpoints" not in tables.entries("23", root):
+        return None
+    found = tables.typed("23", "checkpoints", root)
+    bleu = found[found["model"] == model].sort_values("update")["bleu"]
+    return None if bleu.empty else float(bleu.iloc[0] / bleu.iloc[-1])
