@@ -5,7 +5,6 @@ import math
 import pytest
 
 from headbook import tables
-from headbook.old_results import new_columns
 from headbook.tolerances import TOLERANCES, as_key, is_compared, same, tolerance
 
 NAN = float("nan")
@@ -54,10 +53,6 @@ def test_keys_are_compared_as_they_are_published(cell: object, text: str) -> Non
 
 
 def test_every_declared_tolerance_is_of_a_published_column_and_says_why() -> None:
-    """By the names of now or, for pages that have not moved, by the former ones."""
     for (page, table), columns in TOLERANCES.items():
-        known = set(tables.cells(page, table))
-        for was in tables.entries(page)[table].get("was", {}).values():
-            known |= set(new_columns(was["columns"]))
-        assert set(columns) <= known, (page, table)
+        assert set(columns) <= set(tables.cells(page, table)), (page, table)
         assert all(each.why for each in columns.values())

@@ -16,9 +16,7 @@ import nbformat
 import numpy as np
 import pandas as pd
 import torch
-from claims.simulated import Row, World, labels, ledger, standing_in
-from headbook.chapters.measurements import Measurement
-from headbook.chapters.tables import claim_row, loaded_labels
+from claims.simulated import Row, World, claim_row, labels, ledger, standing_in
 
 import headbook as hb
 from headbook import paths
@@ -203,17 +201,6 @@ def answered(so: bool) -> SimpleNamespace:
     )  # fmt: skip
 
 
-def measurement(found: dict[str, RatioSums], **columns: object) -> Measurement:
-    """As a stage would keep them, by the names of its measures."""
-    kept = {
-        "positional": "positional/encoder",
-        "confidence": "confidence/encoder",
-        "rare_chance": "rare chance",
-    }
-    named = {kept.get(name, name): each for name, each in found.items()}
-    return standing_in(Measurement, sums=named, labels=labels(**columns))
-
-
 # ------------------------------------------------------------------ worlds
 
 
@@ -315,7 +302,7 @@ def page_13(so: bool) -> Iterator[Row]:
 
 def _released(claim: str, value: float, low: float, high: float, baseline: float = np.nan) -> Row:
     numbers = {"value": value, "low": low, "high": high, "baseline": float(baseline)}
-    return claim_row(claim, loaded_labels("firefox-en-pt", "pt"), **numbers)
+    return claim_row(claim, labels("firefox-en-pt", "released"), **numbers)
 
 
 def page_14(so: bool) -> Iterator[Row]:

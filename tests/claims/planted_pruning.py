@@ -5,28 +5,19 @@ end of a training, and seconds. The pages' own functions resample and compare th
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import torch
-from claims.planted_heads import FOLLOWING, NEIGHBOURS, claimed, ran
-from claims.simulated import Row, World, labels, standing_in
-from headbook.artefacts.pruned import EVERYTHING
-from headbook.artefacts.pruning_orders import Order
-from headbook.artefacts.released_masked import ReleasedMasked
-from headbook.chapters.importance_scores import ABLATION, CONFIDENCE, IMPORTANCE
-from headbook.chapters.sixteen import (
-    _said,
-    do_measures_agree,
-    pruning_by_importance,
-    when_heads_become_important,
-)
-from headbook.chapters.sixteen._curves import Scored, curve
-from headbook.chapters.sixteen._released import Subject
-from headbook.chapters.tables import claim_row
+from claims.planted_heads import FOLLOWING, NEIGHBOURS, cell, claimed, ran
+from claims.simulated import Row, World, claim_row, labels
+from scipy.stats import rankdata, spearmanr
 
-from headbook.experiments import heads_out
+from headbook import statistics as correlations
+from headbook.experiments import by_importance, heads_out
 from headbook.pruning.hard_concrete import CONSTANTS, HardConcrete, Source
 from headbook.statistics import (
     block_matched_share,
@@ -41,14 +32,12 @@ from headbook.training.paired import corpus_bleu, paired, resampled
 from headbook.types import HeadId, Kind
 
 LAYERS, HEADS, SENTENCES = 6, 8, 60
+LEVELS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 ENCODER = tuple(
     HeadId(Kind.ENCODER, layer, head) for layer in range(LAYERS) for head in range(HEADS)
 )
 EVERY = tuple(
-    HeadId(kind, layer, head)
-    for kind in EVERYTHING
-    for layer in range(LAYERS)
-    for head in range(HEADS)
+    HeadId(kind, layer, head) for kind in Kind for layer in range(LAYERS) for head in range(HEADS)
 )
 FLAT = pd.DataFrame({"update": range(100, 1300, 100), "valid_loss_nats": 4.0})
 """The curve of a training at its plateau."""
@@ -66,15 +55,10 @@ def statistics(good: float, seed: int = 0) -> Bleu:
     return np.column_stack([lengths, lengths, right.clip(0), totals])
 
 
-def masks_of(qualities: Sequence[float], model: str = "planted") -> ReleasedMasked:
+def masks_of(qualities: Sequence[float]) -> SimpleNamespace:
     """The whole model, then it without one set of heads after another."""
     found = np.stack([statistics(each, seed=at) for at, each in enumerate((1.0, *qualities))])
-    return standing_in(ReleasedMasked, statistics=found)
-
-
-SUBJECT = standing_in(
-    Subject, model=SimpleNamespace(name="planted", languages=("en", "pt")), kinds=tuple(EVERYTHING)
-)
+    return SimpleNamespace(statistics=found)
 
 
 # ------------------------------------------------------------------ gates and sweeps
@@ -181,7 +165,7 @@ def page_20(so: bool) -> Iterator[Row]:
 def page_21(so: bool) -> Iterator[Row]:
     """With one head left half of the blocks lose nothing and the last cross-attention most; or all
     lose alike."""
-    blocks = [(kind, layer) for kind in EVERYTHING for layer in range(LAYERS)]
+    blocks = [(kind, layer) for kind in Kind for layer in range(LAYERS)]
     lost = [0.0 if so and at % 2 else 0.05 if so else 0.1 for at in range(len(blocks))]
     last = max(at for at, (kind, _) in enumerate(blocks) if kind is Kind.CROSS)
     lost[last] = 0.3 if so else 0.1
@@ -215,42 +199,44 @@ def damage(so: bool) -> dict[HeadId, float]:
     }
 
 
-def scored_of(curves: Sequence, costs: dict[HeadId, float]) -> Scored:
-    masks = tuple(dict.fromkeys([(), *(mask for each in curves for mask in each.masks)]))
-    lost = [sum(costs[head] for head in mask) for mask in masks]
-    found = np.stack([statistics(max(0.02, 1 - each)) for each in lost])
-    bleu = np.array([corpus_bleu(each) for each in found])
-    return Scored({mask: at for at, mask in enumerate(masks)}, bleu, found, np.zeros(len(masks)))
+def along(
+    orders: dict[tuple[str, str, int], list[HeadId]], costs: dict[HeadId, float]
+) -> tuple[pd.DataFrame, np.ndarray]:
+    """Rows and what is kept of BLEU where so much goes with every head."""
+    named = {key: [head.label for head in heads] for key, heads in orders.items()}
+    points = by_importance.along(named, LEVELS)
+    lost = [sum(costs[head] for head in orders[key[:3]][: len(key[-1])]) for key in points]
+    found = np.stack([statistics(max(0.02, 1 - each)) for each in (0, *lost)])
+    sizes = [len(orders[point[:3]]) for point in points]
+    return by_importance.rows(points, found, sizes), by_importance.kept(found)
 
 
 def page_22(so: bool) -> Iterator[Row]:
     """In the order of what goes with each head, beside random orders; of single heads' removal
     only noise is known."""
     costs, noise = damage(so), np.random.default_rng(0)
-    order = tuple(sorted(EVERY, key=lambda head: (costs[head], noise.random())))
-    shuffled = [tuple(EVERY[at] for at in noise.permutation(len(EVERY))) for _ in range(4)]
-    levels = pruning_by_importance.LEVELS
-    curves = [curve(order, levels, Order.POSITION), curve(shuffled[0], levels, Order.ABLATION)]
-    curves += [curve(each, levels, Order.RANDOM, number=at) for at, each in enumerate(shuffled[1:])]
-    curves += [
-        curve(tuple(head for head in order if head.kind is kind), levels, Order.POSITION, kind)
-        for kind in EVERYTHING
-    ]
-    yield from pruning_by_importance._claims(SUBJECT, curves, scored_of(curves, costs))
+    order = sorted(EVERY, key=lambda head: (costs[head], noise.random()))
+    shuffled = [[EVERY[at] for at in noise.permutation(len(EVERY))] for _ in range(4)]
+    orders = {("all", "importance", 0): order, ("all", "single-head ablation", 0): shuffled[0]}
+    orders |= {("all", "random", at): each for at, each in enumerate(shuffled[1:])}
+    for kind in Kind:
+        orders[str(kind), "importance", 0] = [head for head in order if head.kind is kind]
+    given = {"measured": {("firefox-en-pt", "planted", SENTENCES): along(orders, costs)}}
+    given |= {"by_importance": by_importance, "partial": partial}
+    summary = ran("22", "LEAST, MOST =", **given)["tables"]["summary"]
+    yield from claimed("22", pd.concat(summary))
 
 
 def page_23(so: bool) -> Iterator[Row]:
     """Early all heads matter alike; late a few matter, or still all alike."""
-    snapshots = []
-    for update, costs in ((64, damage(False)), (None, damage(so))):
-        order = tuple(sorted(EVERY, key=costs.__getitem__))
-        curves = (curve(order, pruning_by_importance.LEVELS, Order.POSITION),)
-        snapshots.append(
-            when_heads_become_important.Checkpoint(
-                update, update or 1024, curves, scored_of(curves, costs)
-            )
-        )
-    yield from when_heads_become_important._claims(labels(), snapshots)
+    measured = {}
+    for name, update, costs in (("planted@64", 64, damage(False)), ("planted", 1024, damage(so))):
+        order = sorted(EVERY, key=costs.__getitem__)
+        ways = {("all", way, 0): order for way in ("importance", "random")}
+        measured["planted", "text", SENTENCES, name, update] = along(ways, costs)
+    given = {"measured": measured, "by_importance": by_importance, "product": product}
+    page = ran("23", "def crossing(", **given)
+    yield from claimed("23", pd.concat(page["tables"]["summary"]))
 
 
 def page_24(so: bool) -> Iterator[Row]:
@@ -268,54 +254,28 @@ def page_24(so: bool) -> Iterator[Row]:
 
 
 def page_25(so: bool) -> Iterator[Row]:
-    """Every measure is the rise of the loss and some noise, or noise alone; halves of least
-    relevance cost less than random ones, or as much."""
-    noise = np.random.default_rng(0)
-    missed = noise.exponential(1, len(EVERY))
-    told = {
-        name: noise.normal(0, 1, len(EVERY)) + (2 * missed if so else 0)
-        for name in (do_measures_agree.MAIN, CONFIDENCE, IMPORTANCE[0])
-    }
-    halves = (
-        (do_measures_agree.LEAST_RELEVANT, 0, ()),
-        *((do_measures_agree.RANDOM, at, ()) for at in range(3)),
-    )
-    joint = masks_of([0.95 if so else 0.85, 0.85, 0.85, 0.85])
-    subject = standing_in(
-        do_measures_agree.Subject,
-        labels=labels(),
-        heads=EVERY,
-        halves=halves,
-        scores={ABLATION: missed, **told},
-        joint=joint,
-    )
-    yield from do_measures_agree._claims(subject)
-
-
-def page_25_information(so: bool) -> Iterator[Row]:
     """What a head says of its token goes with its removal, what it says of shuffled tokens and its
-    confidence do not; or nothing does."""
+    confidence do not; or nothing does. The page's own summary reads it."""
     noise, shuffled, rows = np.random.default_rng(0), np.random.default_rng(1), []
-    for weights in (_said.RELEASED, _said.REDRAWN):
-        for layer in range(1, 13):
-            for head in range(1, 13):
-                said, other = noise.normal(0, 1, 2)
-                matters = so and weights == _said.RELEASED
-                added = noise.normal(0, 0.5) + (said if matters else 0)
-                rows.append(
-                    {
-                        "model": "planted",
-                        "kind": "encoder",
-                        "weights": weights,
-                        "layer": layer,
-                        "head": head,
-                        _said.INFORMATION: said,
-                        _said.SHUFFLED: shuffled.normal(),
-                        _said.CONFIDENCE: other,
-                        "added": added,
-                    }
-                )
-    yield from _said._claims(pd.DataFrame(rows))
+    for weights in ("released", "drawn anew"):
+        for layer, head in np.ndindex(12, 12):
+            told, other = noise.normal(0, 1, 2)
+            added = noise.normal(0, 0.5) + (told if so and weights == "released" else 0)
+            at = {"weights": weights, "layer": layer + 1, "head": head + 1}
+            values = {"information": told, "shuffled": shuffled.normal(), "confidence": other}
+            rows.append(at | values | {"entropy": other, "added": added})
+    told = pd.DataFrame(rows).assign(model="firefox-en-pt", kind="encoder")
+    yield from claimed("25", information_summary(told))
+
+
+def information_summary(told: pd.DataFrame) -> pd.DataFrame:
+    """Page 25's summary of such a table."""
+    live = pd.DataFrame({"importance": [1.0, 3.0, 2.0], "own translations": [2.0, 3.0, 1.0]})
+    given = {"live": live, "OWN": "own translations", "np": np, "rankdata": rankdata}
+    given |= {"statistics": correlations, "spearmanr": spearmanr}
+    exec(cell("25", "def agree("), given)
+    given = {"told": told, "agree": given["agree"], "statistics": correlations}
+    return ran("25", "named, drawn = ", **given)["summary"]
 
 
 def world(make: Callable[[bool], Iterator[Row]], *claims: str) -> World:
@@ -362,13 +322,6 @@ WORLDS = (
     world(page_24, "michel-t4-faster-in-large-batches", "michel-t4-batch-size-matters"),
     world(
         page_25,
-        "voita-s4-relevance-agrees-with-ablation",
-        "voita-s4-confidence-agrees-with-ablation",
-        "michel-s4-importance-agrees-with-ablation",
-        "voita-s4-least-relevant-can-go-together",
-    ),
-    world(
-        page_25_information,
         "information-agrees-with-removal",
         "information-within-layer",
         "information-beyond-confidence",

@@ -13,38 +13,10 @@ from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
-import small
 import torch
-from claims.planted_heads import REPLICATES, measurement, ran, sums
-from claims.simulated import Row, World, labels, ledger, standing_in
-from headbook.artefacts.language import LanguageModel, Setting
-from headbook.artefacts.specialising import Change
-from headbook.artefacts.texts import HELD_OUT
-from headbook.chapters.diversity import (
-    _layer_claims,
-    dropped_heads,
-    fewer_heads,
-)
-from headbook.chapters.diversity._layer_models import Subject as LayerSubject
-from headbook.chapters.diversity._layer_models import Task
-from headbook.chapters.diversity._layer_tables import (
-    BINS,
-    INPUT,
-    PREDICTED,
-    REPLACED,
-    SEEDS,
-    TASKS,
-    TRAINED,
-    WHOLE,
-)
-from headbook.chapters.diversity._watched import column, variance
-from headbook.chapters.sixteen import (
-    _order_of_roles,
-    what_specialising_needs,
-    when_heads_specialise,
-)
-from headbook.chapters.sixteen._specialisation import Score
-from headbook.chapters.tables import claim_row, mean_claims
+from claims.planted_heads import REPLICATES, cell, ran
+from claims.simulated import Row, World, claim_row, labels, ledger
+from scipy import stats
 from scipy.stats import rankdata, spearmanr
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
@@ -52,7 +24,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 
 import headbook as hb
 from headbook import cells, statistics
-from headbook.experiments import regularising, watched
+from headbook.experiments import objectives, regularising, specialising, watched
 from headbook.heads.diversity_grams import Grams
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
 from headbook.runs.seeds import derived
@@ -60,93 +32,110 @@ from headbook.statistics import over_seeds
 from headbook.training.regularising import Term
 from headbook.types import Kind
 
+column, variance = "{}, {}".format, "{}, {}, variance".format
 LAYERS = np.arange(1, 7)
 THREE = (0, 1, 2)
+PUBLISHED, DESCRIBED = "as published", "as described"
 """Seeds of a training."""
 
 
 # ------------------------------------------------------------------ when heads specialise
 
 
+NOT_RUN = {
+    "emergence-neighbour": "highest, a neighbour",
+    "emergence-neighbour-after-quality": "since it translates",
+    "emergence-neighbour-own-domain": "own text over web",
+    "emergence-neighbour-width": "wide over narrow",
+}
+"""Claims whose rows were never published, by what the page's summary calls them."""
+
+
 def page_26(so: bool) -> Iterator[Row]:
-    """Heads of no sort, then ones that a neighbour and a relation are seen in, then sharp ones;
-    less sharp on another text and in a narrow model. Or of no sort to the end."""
-    start = sums(False)
-    middle, end = (sums(True, 0.5), sums(True)) if so else (start, start)
-    wide = _emergence((start, middle, end), middle, 128, so)
-    narrow = _emergence((start, start, middle if so else end), start, 64, so)
-    yield from when_heads_specialise._claims(wide)
-    yield from when_heads_specialise._width_claims([narrow, wide])
+    """A wide translator's heads of no sort, then ones that a neighbour, a relation and rare words
+    are seen in, then sharp ones, less sharp on web text and in a narrow model, while one head gains
+    relevance; or of no sort to the end. And the courses of `courses_26`."""
+    scores, quality = courses_26(so)
+    stands_in = SimpleNamespace(
+        Setting=specialising.Setting,
+        answers=specialising.answers,
+        course=lambda how: course_26(so, how.width),
+    )
+    given = {"specialising": stands_in, "trained": [{"width": 64}, {"width": 128}]}
+    given |= {"scores": scores, "published": lambda *_: quality, "replace": replace}
+    given |= {"PLACES": [specialising.OWN, specialising.NEIGHBOUR]}
+    given |= {"interval": statistics.interval, "difference": statistics.difference}
+    summary = ran("26", "quality, asked", **given)["summary"]
+    yield from summarised("26", summary)
+    for claim, question in NOT_RUN.items():
+        for row in summary[summary["question"] == question].to_dict("records"):
+            numbers = [row[f"value{end}"] for end in ("", "_low", "_high")]
+            yield claim_row(claim, labels(row["model"]), *numbers)
 
 
-def _emergence(snapshots: tuple, elsewhere: dict, width: int, so: bool):
-    noise = torch.Generator().manual_seed(width)
-    points = []
-    for update, bleu, found in zip((0, 64, 1024), (0.0, 20.0, 21.0), snapshots, strict=True):
-        dominating = 0.15 + (0.1 if so and update else 0.0)
-        points.append(
-            standing_in(
-                when_heads_specialise.Checkpoint,
-                update=update,
-                bleu=bleu,
-                measured=(measurement(found), measurement(elsewhere)),
-                relevance=dominating
-                + 0.01 * torch.randn(1 + REPLICATES, generator=noise, dtype=torch.float64),
-            )
+def course_26(so: bool, width: int) -> Iterator[specialising.Snapshot]:
+    noise, last = np.random.default_rng(width), 0.98 if width > 64 else 0.92
+    steps = (0.1, 0.5, last) if so else (0.1, 0.1, 0.1)
+
+    def drawn(value: float) -> np.ndarray:
+        return value + 0.01 * noise.normal(size=1 + REPLICATES)
+
+    for at, (update, bleu, share) in enumerate(zip((0, 64, 1024), (0, 20, 21), steps, strict=True)):
+        best = {specialising.NEIGHBOUR: share, specialising.RELATION: share - 0.2}
+        best[specialising.RARE] = 0.8 * share
+        own, web = (
+            pd.DataFrame({"chosen": best, "scores": {x: drawn(y - less) for x, y in best.items()}})
+            for less in (0.0, 0.2 if so and at else 0.0)
         )
-    named = labels(model=f"planted w{width} s0", seed=0) | {"width": width}
-    return standing_in(when_heads_specialise.Emergence, checkpoints=tuple(points), labels=named)
+        relevance = drawn(0.15 + (0.1 if so and at else 0.0))
+        yield specialising.Snapshot(update, own, web, bleu, relevance)
 
 
-def page_26_order(so: bool) -> Iterator[Row]:
+def courses_26(so: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Of a masked encoder: its own token is seen at the third snapshot, a neighbour at the sixth,
     and the text is learnt later; or the text, then the neighbour, then the own token, and the
     translation model is as far."""
     steps = np.arange(10)
     own, neighbour, text = (3, 6, 8) if so else (6, 6, 2)
-    course = pd.DataFrame(
-        {
-            "update": 2.0 ** (steps + 3),
-            "nats": 9 - 4 / (1 + np.exp(3.0 * (text - steps))),
-            **_rising("own", own),
-            **_rising("neighbour", neighbour),
-        }
-    )
-    translating = course.assign(**_rising("neighbour", 12 if so else neighbour))
-    ways = pd.concat([course.assign(model="masked"), translating.assign(model="translation")])
-    ways = ways.assign(text=HELD_OUT)
-    yield from _order_of_roles.claims(ways, "masked")
-    yield from _order_of_roles.sooner(ways, "masked", "translation")
-
-
-def _rising(name: str, at: int) -> dict[str, np.ndarray]:
-    value = 0.9 / (1 + np.exp(4.0 * (at - np.arange(10))))
-    return {name: value, f"{name}_low": value - 0.01, f"{name}_high": value + 0.01}
+    masked, translating = "mixture-fr-256-masked", "mixture-fr-256-small-batches"
+    rising = {
+        (masked, specialising.OWN): own,
+        (masked, specialising.NEIGHBOUR): neighbour,
+        (translating, specialising.NEIGHBOUR): 12 if so else neighbour,
+    }
+    scores = []
+    for (model, place), at in rising.items():
+        value = 0.9 / (1 + np.exp(4.0 * (at - steps)))
+        ends = {"value": value, "value_low": value - 0.01, "value_high": value + 0.01}
+        rows = pd.DataFrame({"update": 2 ** (steps + 3), **ends})
+        scores.append(rows.assign(model=model, text="held-out", looks_at=place))
+    nats = 9 - 4 / (1 + np.exp(3.0 * (text - steps)))
+    quality = pd.DataFrame({"model": masked, "update": 2 ** (steps + 3), "nats": nats})
+    return pd.concat(scores), quality
 
 
 def page_27(so: bool) -> Iterator[Row]:
-    """What a neighbour's head needs: each change moves the share of three seeds, or none does."""
+    """What a neighbour's head needs: each change moves the share of five seeds, or none does."""
     noise = np.random.default_rng(0)
     shares = {
-        Change.NONE: 0.4,
-        Change.UPDATES: 0.9,
-        Change.BATCHES: 0.8,
-        Change.PAIRS: 0.2,
-        Change.WIDTH: 0.6,
-        Change.OBJECTIVE: 0.9,
+        "as it is": 0.4,
+        "4 times the updates": 0.9,
+        "4 times the updates, small batches": 0.8,
+        "fewer pairs": 0.2,
+        "twice the width": 0.6,
+        "hidden words": 0.9,
     }
-    rows = [
-        {
-            **labels(f"planted {change}", seed=seed),
-            "change": str(change),
-            "update": 100,
-            "updates": 100,
-            str(Score.NEIGHBOUR): noise.normal(share if so else 0.4, 0.02),
-        }
-        for change, share in shares.items()
-        for seed in THREE
-    ]
-    yield from what_specialising_needs._claims(pd.DataFrame(rows)).to_dict("records")
+    rows = []
+    for (change, share), seed in product(shares.items(), range(5)):
+        row = {"change": change, "seed": seed, "update": 100, "updates": 100}
+        scores = {specialising.NEIGHBOUR: share if so else 0.4}
+        scores |= dict.fromkeys((specialising.OWN, specialising.RARE, "bleu"), 0.5)
+        rows.append(row | {name: noise.normal(each, 0.02) for name, each in scores.items()})
+    given = {"published": lambda *_: pd.DataFrame(rows), "specialising": specialising}
+    given |= {"t": stats.t, "ttest_rel": stats.ttest_rel, "trained": {}}
+    given |= {"over_seeds": over_seeds, "holm": statistics.holm}
+    changes = given["published"]()
+    yield from summarised("27", ran("27", "CHANGES = {", changes=changes, **given)["summary"])
 
 
 # ------------------------------------------------------------------ the four metrics
@@ -210,14 +199,6 @@ def looks(so: bool, seed: int) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True).assign(model=f"planted s{seed}")
 
 
-def language_model(setting: Setting, number: int) -> LanguageModel:
-    """As described, of so many seeds of one setting; as published, of so many settings."""
-    run = small.language_run(setting)
-    seeds = setting is Setting.DESCRIBED
-    run = run.with_seed(number) if seeds else replace(run, dropout=0.1 * number)
-    return standing_in(LanguageModel, run=run)
-
-
 def page_31(so: bool) -> Iterator[Row]:
     """Five settings as published, by the page's own cells."""
     yield from _of_setting(so, watched.PUBLISHED)
@@ -251,23 +232,23 @@ def _of_setting(so: bool, setting: str) -> Iterator[Row]:
 
 
 def page_34(so: bool) -> Iterator[Row]:
-    yield from _losses(so, Setting.PUBLISHED)
+    yield from _losses(so, PUBLISHED)
 
 
 def page_34_described(so: bool) -> Iterator[Row]:
-    yield from _losses(so, Setting.DESCRIBED)
+    yield from _losses(so, DESCRIBED)
 
 
-def _losses(so: bool, setting: Setting) -> Iterator[Row]:
+def _losses(so: bool, setting: str) -> Iterator[Row]:
     """Losses that collapse in five batches, of which the first layer's dissimilarity tells most and
     that of later ones less and less; or dissimilarity with nothing to tell."""
     frames = []
-    for of, seed in product(Setting, range(5)):
+    for of, seed in product((PUBLISHED, DESCRIBED), range(5)):
         noise = np.random.default_rng(seed)
         updates = np.arange(40)
         loss = 5.5 + 3.0 * np.exp(-updates / 1.5) + noise.normal(0, 0.1, len(updates))
-        name = f"planted s{seed}" if of is Setting.DESCRIBED else f"planted {seed} s0"
-        same = {"setting": str(of), "model": name, "update": updates, "loss": loss}
+        name = f"planted s{seed}" if of == DESCRIBED else f"planted {seed} s0"
+        same = {"setting": of, "model": name, "update": updates, "loss": loss}
         for layer in LAYERS:
             told = loss - 5.5 + noise.normal(0, 0.12 * layer, len(updates))
             mean = 0.04 - 0.01 * told if so else noise.normal(0.04, 0.01, len(updates))
@@ -364,104 +345,65 @@ def page_36(so: bool) -> Iterator[Row]:
 def summarised(page: str, summary: pd.DataFrame) -> Iterator[Row]:
     """Rows of a page's summary that each of its claims points at."""
     for claim in ledger().claims:
-        if claim.study[:2] == page:
+        if claim.study[:2] == page and claim.value:
             keys = re.search(r"\[(.*)\]", claim.value)[1].split("; ")
             found = summary
             for column, _, value in (each.partition("=") for each in keys):
                 found = found[found[column] == value]
             for row in found.to_dict("records"):
-                numbers = [row[f"value{end}"] for end in ("", "_low", "_high")]
-                baseline = row.get("baseline", np.nan)
-                yield claim_row(claim.id, labels(row["model"]), *numbers, baseline=baseline)
+                numbers = [row.get(f"value{end}", np.nan) for end in ("", "_low", "_high")]
+                baseline, named = row.get("baseline", np.nan), labels(row["model"])
+                named["seed"] = row.get("seed", "")
+                yield claim_row(claim.id, named, *numbers, baseline=baseline)
 
 
 def page_37(so: bool) -> Iterator[Row]:
     """Three seeds of each schedule: a V is best, one rate second; removal costs less, heads are
-    more alike. Or all are the same."""
+    more alike. Or all are the same. The page's own cells read the tables."""
     noise = np.random.default_rng(0)
-    names = (dropped_heads.NONE, f"{dropped_heads.CONSTANT}, 0.2", f"{dropped_heads.V}, 0.2")
-    rows = []
-    for seed in THREE:
-        better = (0.0, 0.05, 0.1) if so else (0.0, 0.0, 0.0)
-        moved = (0.0, 0.1, 0.1) if so else (0.0, 0.0, 0.0)
-        quality = [
-            {"variant": name, "test_nats": 4 - gain + 0.005 * noise.normal()}
-            for name, gain in zip(names, better, strict=True)
-        ]
-        removed = [
-            {
-                "variant": name,
-                "order": 0,
-                "share": share,
-                "valid_nats": 4 + share * (1 - less) + 0.005 * noise.normal(),
-            }
-            for name, less in zip(names, moved, strict=True)
-            for share in (0.0, 0.5)
-        ]
-        diversity = [
-            {
-                "variant": name,
-                "metric": DISSIMILARITY,
-                "layer": layer,
-                "value": 1 - less + 0.005 * noise.normal(),
-            }
-            for name, less in zip(names, moved, strict=True)
-            for layer in LAYERS
-        ]
-        models = {name: language_model(Setting.DESCRIBED, seed) for name in names}
-        rows += dropped_heads._claims(models, *map(pd.DataFrame, (quality, removed, diversity)))
-    yield from mean_claims(pd.DataFrame(rows)).to_dict("records")
+    quality, removed, layers = [], [], []
+    schedules = (("no DropHead", 0.0, 0.0), ("one rate", 0.2, 0.05), ("V", 0.2, 0.1))
+    for seed, (schedule, rate, better) in product(THREE, schedules):
+        gain, less = (better, 0.1 * (rate > 0)) if so else (0.0, 0.0)
+        row = {"schedule": schedule, "rate": rate, "seed": seed}
+        quality.append({**row, "test_nats": 4 - gain + 0.005 * noise.normal()})
+        for share in (0.0, 0.5):
+            nats = 4 + share * (1 - less) + 0.005 * noise.normal()
+            removed.append({**row, "order": 0, "share": share, "nats": nats})
+        for layer in LAYERS:
+            alike = 1 - less + 0.005 * noise.normal()
+            layers.append({**row, "layer": layer, "dissimilarity": alike})
+    tables = {"quality": quality, "removed": removed, "layers": layers}
+    given = {name: pd.DataFrame(rows) for name, rows in tables.items()}
+    keys = {"KEYS": ["schedule", "rate", "seed"], "statistics": statistics}
+    yield from summarised("37", ran("37", "at = removed.groupby", **given, **keys)["summary"])
 
 
 def page_38(so: bool) -> Iterator[Row]:
     """Three seeds: with shared keys and values a model is as good, with one of them worse, and
     averaging costs; DeLighT is as good as a model of twice its weights. Or sharing costs as much
     with several as with one, averaging costs nothing, and DeLighT is worse."""
-    noise, rows = np.random.default_rng(0), []
+    noise = np.random.default_rng(0)
+    worse = (0.0, 0.005, 0.005, 0.1, 0.01, 0.15) if so else (0.0, 0.1, 0.1, 0.1, 0.15, 0.1)
+    variants = ["8 heads", *(f"8 heads, {count} shared" for count in (4, 2, 1))]
+    variants += ["DeLighT", "8 heads, width 96"]
+    quality, averaged, groups = [], [], []
     for seed in THREE:
-        variants = [_variant(shared, seed) for shared in (8, 4, 1)]
-        worse = (0.0, 0.005, 0.1) if so else (0.0, 0.1, 0.1)
-        quality = [
-            {"variant": each.name, "test_nats": 4 + more + 0.003 * noise.normal()}
-            for each, more in zip(variants, worse, strict=True)
-        ]
-        unlike = 0.2 if so else 0.0
-        groups = [
-            {
-                "variant": variants[1].name,
-                "layer": layer,
-                fewer_heads.SAME: 1 - unlike + 0.01 * noise.normal(),
-                fewer_heads.OTHER: 1.0,
-            }
-            for layer in LAYERS
-        ]
-        converted = [
-            {
-                "key_value_heads": shared,
-                "whole_nats": 4.0,
-                "converted_nats": 4 + (2 if so else 0.01) + 0.005 * noise.normal(),
-            }
-            for shared in (4, 1)
-        ]
-        rows += fewer_heads._claims(variants, *map(pd.DataFrame, (quality, groups, converted)))
-        delight = 4 + (0.01 if so else 0.15) + 0.003 * noise.normal()
-        light = pd.DataFrame({"test_nats": [4.0, delight, 4.15]})
-        models = [language_model(Setting.DESCRIBED, seed)] * 3
-        rows += fewer_heads._light_claims(models, light)
-    yield from mean_claims(pd.DataFrame(rows)).to_dict("records")
-
-
-def _variant(shared: int, seed: int) -> fewer_heads.Variant:
-    size = SimpleNamespace(size=SimpleNamespace(heads=8))
-    named = labels(f"planted {shared} shared", seed=seed)
-    return standing_in(
-        fewer_heads.Variant,
-        name=f"{shared} shared",
-        shared=shared,
-        shares=shared < 8,
-        run=size,
-        labels=named,
-    )
+        for variant, more in zip(variants, worse, strict=True):
+            row = {"variant": variant, "seed": seed}
+            quality.append({**row, "test_nats": 4 + more + 0.003 * noise.normal()})
+        row = {"variant": variants[0], "seed": seed, "held_nats": 4.0}
+        for count in (4, 1):
+            nats = 4 + (2 if so else 0.01) + 0.005 * noise.normal()
+            averaged.append({**row, "groups": count, "averaged_nats": nats})
+        for layer in LAYERS:
+            within = 1 - (0.2 if so else 0.0) + 0.01 * noise.normal()
+            row = {"variant": variants[1], "seed": seed, "layer": layer}
+            groups.append({**row, "within": within, "across": 1.0})
+    tables = {"quality": quality, "averaged": averaged, "by_group": groups}
+    given = {name: pd.DataFrame(rows) for name, rows in tables.items()}
+    keys = {"KEYS": ["variant", "seed"], "statistics": statistics}
+    yield from summarised("38", ran("38", "losses = quality.set_index", **given, **keys)["summary"])
 
 
 # ------------------------------------------------------------------ what layers know
@@ -480,104 +422,62 @@ def _layers(so: bool, hidden: np.ndarray) -> Iterator[Row]:
     """Three seeds of each task: information that translation loses with depth, language more and
     the masked model wins back, next tokens known from the first layer on, hidden ones as given;
     distances between tasks and layers as the work has them. Or curves without a turn, and
-    distances that are all alike, with noise."""
+    distances that are all alike, with noise. The page's own cells read the tables."""
     noise = np.random.default_rng(0)
-    information, between, steps, frequency, heads, subjects = [], [], [], [], [], []
-    even = np.linspace(0, 1, 7)
+    even, (translation, language, masked) = np.linspace(0, 1, 7), objectives.TASKS
+    told, guessed, whole, replaced = (
+        "input token", "predicted token", "whole text", "replaced tokens",
+    )  # fmt: skip
     known = {
-        (Task.TRANSLATION, INPUT, WHOLE): 5.2 - 0.75 * even,
-        (Task.LANGUAGE, INPUT, WHOLE): 5.3 - 1.3 * even,
-        (Task.MASKED, INPUT, WHOLE): 5.2 - 0.3 * np.sin(np.pi * even),
-        (Task.LANGUAGE, PREDICTED, WHOLE): 1.8 + 0.5 * (1 - np.exp(-2 * np.arange(7))),
-        (Task.MASKED, PREDICTED, REPLACED): hidden,
-        (Task.MASKED, INPUT, REPLACED): 6.9 - 6 * even,
+        (translation, told, whole): 5.2 - 0.75 * even,
+        (language, told, whole): 5.3 - 1.3 * even,
+        (masked, told, whole): 5.2 - 0.3 * np.sin(np.pi * even),
+        (language, guessed, whole): 1.8 + 0.5 * (1 - np.exp(-2 * np.arange(7))),
+        (masked, guessed, replaced): hidden,
+        (masked, told, replaced): 6.9 - 6 * even,
     }
-    unknown = {
-        key: np.full(7, 5.0)
-        if key[1] == INPUT
-        else 1.0 + (0.6 * even if key[1] == PREDICTED else 0)
-        for key in known
-    }
-    unknown[Task.LANGUAGE, PREDICTED, WHOLE] = 1.0 + 0 * even
     if not so:
-        unknown[Task.MASKED, INPUT, WHOLE] = 5.0 - 0.5 * even
+        known = {key: np.full(7, 5.0) for key in known}
+        known[language, guessed, whole] = 1.0 + 0 * even
+        known[masked, guessed, replaced] = 1.0 + 0.6 * even
+        known[masked, told, whole] = 5.0 - 0.5 * even
+    tables: dict[str, list[tuple]] = {name: [] for name in objectives.TABLES}
     for seed in THREE:
-        for (task, token, text), nats in (known if so else unknown).items():
+        for (task, token, text), nats in known.items():
             for layer, value in enumerate(nats):
-                information.append(
-                    {
-                        "task": str(task),
-                        "seed": seed,
-                        "version": TRAINED,
-                        "token": token,
-                        "text": text,
-                        "layer": layer,
-                        "nats": value + 0.005 * noise.normal(),
-                        "null_nats": 0.0,
-                    }
-                )
-        for task in Task:
-            subjects.append(
-                standing_in(
-                    LayerSubject,
-                    task=task,
-                    seed=seed,
-                    labels=labels(f"planted {task} s{seed}", seed=seed),
-                )
-            )
+                row = (task, "trained", text, token, seed, layer, value + 0.005 * noise.normal(), 0)
+                tables["information"].append(row)
+        for task in objectives.TASKS:
+            tables["models"].append((task, seed))
             change = _changes(task) if so else np.full(6, 0.06)
             for layer, value in zip(LAYERS, change, strict=True):
                 moved = value + 0.002 * noise.normal()
-                named = {"task": str(task), "seed": seed, "layer": layer}
-                steps.append({**named, "distance": moved})
-                heads.append({**named, "dissimilarity": moved if so else noise.normal()})
-                for at, ranks in enumerate(BINS):
-                    more = 0.05 * (len(BINS) - at) if so else 0.0
-                    frequency.append(
-                        {**named, "ranks": ranks, "distance": 0.1 + more + 0.005 * noise.normal()}
-                    )
+                tables["steps"].append((task, seed, layer, moved))
+                tables["heads"].append((task, seed, layer, moved if so else noise.normal()))
+                for at, ranks in enumerate(("1 to 10", "11 to 100", "101 to 1,000")):
+                    more = (0.05 * (3 - at) if so else 0.0) + 0.005 * noise.normal()
+                    tables["frequency"].append((task, ranks, seed, layer, 0.1 + more))
+        apart = {(task, task): 0.35 for task in objectives.TASKS}
+        apart |= {(translation, language): 0.6, (translation, masked): 0.5, (language, masked): 0.6}
+        for (one, other), far in apart.items():
+            far, between = far if so else 0.35, "seeds" if one == other else "tasks"
             for layer in LAYERS:
-                between.append(
-                    {
-                        "between": SEEDS,
-                        "one": str(task),
-                        "other": str(task),
-                        "seed": seed,
-                        "layer": layer,
-                        "distance": 0.35 + 0.005 * noise.normal(),
-                    }
-                )
-        for one, other, apart in (
-            (Task.TRANSLATION, Task.LANGUAGE, 0.6),
-            (Task.TRANSLATION, Task.MASKED, 0.5),
-            (Task.LANGUAGE, Task.MASKED, 0.6),
-        ):
-            for layer in LAYERS:
-                distance = (apart if so else 0.35) + 0.005 * noise.normal()
-                between.append(
-                    {
-                        "between": TASKS,
-                        "one": str(one),
-                        "other": str(other),
-                        "seed": seed,
-                        "layer": layer,
-                        "distance": distance,
-                    }
-                )
-    tables = {
-        "information": information,
-        "between": between,
-        "steps": steps,
-        "frequency": frequency,
-        "heads": heads,
+                distance = far + 0.005 * noise.normal()
+                tables["between"].append((between, one, other, seed, seed, layer, distance))
+    more = {"information": ["nats", "null_nats"], "heads": ["dissimilarity"], "models": []}
+    found = {
+        name: pd.DataFrame(rows, columns=[*objectives.TABLES[name], *more.get(name, ["distance"])])
+        for name, rows in tables.items()
     }
-    made = {name: pd.DataFrame(rows) for name, rows in tables.items()}
-    yield from _layer_claims.claims(subjects, made).to_dict("records")
+    given = {"found": found, "objectives": objectives, "spearmanr": spearmanr}
+    given["PAPER"] = ["hidden token", "replaced token", "token that follows"]
+    exec(cell("39", "def share("), given | {"np": np}, given)
+    yield from summarised("39", ran("39", "GUESSES = ", **given)["summary"])
 
 
-def _changes(task: Task) -> np.ndarray:
+def _changes(task: str) -> np.ndarray:
     """Of representations by layer; the first one's from the embedding."""
-    last = 0.11 if task is Task.MASKED else 0.04
+    last = 0.11 if task == objectives.MASKED else 0.04
     return np.array([0.3, 0.065, 0.06, 0.055, 0.05, last])
 
 
@@ -623,14 +523,19 @@ WORLDS = (
         "emergence-relevance-dominated",
         "emergence-neighbour-own-domain",
         "emergence-neighbour-width",
-    ),
-    world(
-        page_26_order,
         "emergence-masking-sooner",
         "emergence-before-quality",
         "emergence-own-before-neighbour",
     ),
-    world(page_27, *what_specialising_needs.CLAIMS),
+    world(
+        page_27,
+        "neighbour-needs-updates",
+        "neighbour-needs-small-batches",
+        "neighbour-needs-text",
+        "neighbour-needs-width",
+        "neighbour-needs-updates-over-width",
+        "neighbour-needs-masking",
+    ),
     world(
         page_30,
         "xray-first-layer-outlier",

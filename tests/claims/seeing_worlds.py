@@ -16,21 +16,7 @@ import pandas as pd
 import pytest
 import torch
 from claims.planted_heads import PARALLEL, cell, claimed, ran
-from headbook.chapters.seeing import (
-    cooperating_heads,
-    read_off_attention,
-)
-from headbook.chapters.seeing._probed import (
-    CONTROL,
-    HEAD,
-    NO_WEIGHTS,
-    REDRAWN,
-    RELEASED,
-    TASK,
-    Found,
-)
-from headbook.chapters.seeing._together import pairs_of
-from headbook.chapters.your_own_model import _retrained, _tuning_claims
+from claims.simulated import ledger
 from scipy.spatial.distance import jensenshannon
 from scipy.special import entr, expit, logit
 from scipy.stats import kendalltau
@@ -38,9 +24,19 @@ from scipy.stats import kendalltau
 import headbook as hb
 from headbook.corpora.batches import EOS, Batch
 from headbook.corpora.winobias import MALE, Case, Version
-from headbook.experiments import chooser, explained, shared_roles, sharing_maps, word_links
+from headbook.experiments import (
+    chooser,
+    composing,
+    explained,
+    removed_first,
+    shared_roles,
+    sharing_maps,
+    together,
+    word_links,
+)
 from headbook.experiments import chosen_heads as choosing
 from headbook.experiments import pronouns as following_pronouns
+from headbook.experiments import read_off as reading_off
 from headbook.experiments import through_layers as following
 from headbook.experiments.gender_heads import table
 from headbook.experiments.genders import GENDERS, Translated, genders
@@ -48,14 +44,21 @@ from headbook.experiments.pixels import SIDE, distance
 from headbook.experiments.pooling import Outputs
 from headbook.experiments.pronouns import PronounWeights
 from headbook.experiments.properties import Property
+from headbook.experiments.read_off import Found
 from headbook.experiments.shared_roles import LAYER, MATCHED, ROLES, SAME
 from headbook.heads.random_head import random_heads
-from headbook.looking.effects import Effects
+from headbook.looking.effects import VECTORS, Effects
 from headbook.models.capture import Point
 from headbook.models.gates import all_heads
 from headbook.models.loaded import Loaded
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.statistics import over_seeds, resampled_mean, resampled_ratio
+from headbook.statistics import (
+    drawn_within,
+    interval,
+    over_seeds,
+    resampled_mean,
+    resampled_ratio,
+)
 from headbook.syntax.portuguese_gender import Gender
 from headbook.types import HeadId, Kind
 
@@ -209,25 +212,37 @@ def aligned(holds: bool) -> list:
 def read_off(holds: bool) -> list:
     """Words whose head each probe finds in a sentence: as in the works, or no more by weights than
     without them, on the control task and in a network that was not trained."""
-    page, noise, count = read_off_attention, np.random.default_rng(0), 150
+    noise, count = np.random.default_rng(0), 150
 
     def hits(share: float) -> np.ndarray:
         return resampled_ratio(noise.binomial(20, share, count), np.full(count, 20), seed=0)
 
+    task, control, learnt = "task", "control task", "released"
     shares = {
-        (page.SINGLE, RELEASED, TASK): (0.35, 0.7), (page.WEIGHTS, RELEASED, TASK): (0.61, 0.4),
-        (page.WEIGHTS, RELEASED, CONTROL): (0.3, 0.4),
-        (page.WITH_WORDS, RELEASED, TASK): (0.77, 0.58),
-        (page.WITH_WORDS, RELEASED, CONTROL): (0.6, 0.58),
-        (page.DISTANCE_WORDS, NO_WEIGHTS, TASK): (0.58, 0.58),
-        (page.WITH_WORDS, REDRAWN, TASK): (0.3, 0.58),
+        ("best single head", learnt, task): (0.35, 0.7), ("weights", learnt, task): (0.61, 0.4),
+        ("weights", learnt, control): (0.3, 0.4), ("weights + words", learnt, task): (0.77, 0.58),
+        ("weights + words", learnt, control): (0.6, 0.58),
+        ("distance + words", "none", task): (0.58, 0.58),
+        ("weights + words", "drawn anew", task): (0.3, 0.58),
     }  # fmt: skip
-    found = [Found(HEAD, *key, hits(pair[0] if holds else pair[1]))
-             for key, pair in shares.items()]  # fmt: skip
+    own = SimpleNamespace(of={"model": "toy"}, relations=[])
+    own.probes = [Found("head", *key, hits(pair[0] if holds else pair[1]))
+                  for key, pair in shares.items()]  # fmt: skip
     for relation in ("det", "dobj", "nsubj", "nmod:poss"):
-        value = hits(0.8 if holds else 0.5)
-        found.append({"relation": relation, **page._numbers(value, hits(0.5))})
-    return list(page._claims("toy", found))
+        value, offset = hits(0.8 if holds else 0.5), hits(0.5)
+        row = {"relation": relation, "value": value[0], "baseline": offset[0]}
+        ends = zip(("margin", "margin_low", "margin_high"), interval(value - offset), strict=True)
+        own.relations.append(row | dict(ends))
+    own.relations = pd.DataFrame(own.relations)
+    page = ran("54", "LEARNT, FREE", asked={"toy": own}, whole=True, read_off=reading_off)
+    rows = list(claimed("54", page["summary"]))
+    offsets = page["summary"].set_index("question")["baseline"]
+    for row in rows:
+        if row["claim"].startswith("clark-relation"):
+            claim = ledger().claim(row["claim"])
+            question = claim.value.partition("question=")[2].partition("]")[0]
+            row["baseline"] = offsets[question]
+    return rows
 
 
 def _page_55(**given: object) -> dict[str, object]:
@@ -353,35 +368,40 @@ def explanations(holds: bool) -> list:
 def cooperation(holds: bool) -> list:
     """What a sentence loses without heads: more than the sum together, most within a layer, less
     where higher heads may change, and between layers as heads compose; or the sum of each."""
-    layers = np.repeat(np.arange(3), 4)
-    heads = [HeadId(Kind.ENCODER, int(layer), at % 4) for at, layer in enumerate(layers)]
+    heads = [HeadId(Kind.ENCODER, at // 4, at % 4) for at in range(12)]
+    names, layers = [head.label for head in heads], np.array([head.layer for head in heads])
     noise, count = np.random.default_rng(0), 30
-    pairs = pairs_of(layers, 60)
-    sets = list(cooperating_heads._sets(layers, np.ones(12), draws=4))
-    own = noise.random((12, 12))
+    own, each = noise.random((12, 12)), 1 + 0.5 * noise.normal(size=(12, count))
+    scores = np.where(layers[:, None] < layers, 1 + 0.1 * noise.normal(size=(3, 12, 12)), np.nan)
 
-    each = 1 + 0.5 * noise.normal(size=(12, count))
-
-    def effects(added: list[np.ndarray]) -> Effects:
-        rows = np.array(added) + 0.05 * noise.normal(size=(len(added), count))
+    def added(model: None, batches: None, sets: list[list[str]]) -> Effects:
+        rows = [each[[*map(names.index, chosen)]].sum(0) for chosen in sets]
+        for row, chosen in zip(rows, sets, strict=True):
+            if holds and len(chosen) == 2:
+                one, other = map(names.index, chosen)
+                row += 1.5 if layers[one] == layers[other] else own[one, other]
+            row += row * (holds and len(chosen) > 2)
+        rows = np.array(rows) + 0.05 * noise.normal(size=(len(sets), count))
         return Effects(torch.tensor(rows), torch.ones(count).double(), torch.arange(count), "nats")
 
-    def extra(pair: tuple[int, int]) -> float:
-        if not holds:
-            return 0.0
-        return 1.5 if layers[pair[0]] == layers[pair[1]] else own[pair]
-
-    scores = np.where(layers[:, None] < layers, 1.0 + 0.1 * noise.normal(size=(3, 12, 12)), np.nan)
-    if holds:
-        scores = scores + 0.5 * own
-    measured = cooperating_heads._Measured(
-        heads, pairs, effects(list(each)),
-        effects([each[list(pair)].sum(0) + extra(pair) for pair in pairs]), sets,
-        effects([each[list(chosen)].sum(0) * (1 + holds) for *_, chosen in sets]),
-        effects(list(each)), effects(list(each * (1 + 0.5 * holds))), scores,
-    )  # fmt: skip
-    return [{"model": "toy", "corpus": "released", "target": "", "seed": "", "closed": "none",
-             **row} for row in measured.claims()]  # fmt: skip
+    read = {"model": None, "batches": None, "all": heads, "heads": heads, "of": {"model": "toy"}}
+    read["pairs"] = together.random_pairs(heads, 60)
+    page: dict = {"np": np, "pd": pd}
+    exec(cell("57", "def beyond_sum(").partition("found = ")[0], page)
+    page |= {
+        "read": {"toy": SimpleNamespace(**read)}, "removed": added, "drawn": 60,
+        "together": SimpleNamespace(
+            sets=together.sets, RANDOM=together.RANDOM,
+            held=lambda *_: SimpleNamespace(mean=torch.tensor(each.mean(1) * (1 + 0.5 * holds))),
+        ),
+        "composing": SimpleNamespace(
+            over_redrawn=lambda _: scores + 0.5 * own * holds, agreement=composing.agreement
+        ),
+        "hb": Mock(table=hb.table, shares=hb.shares, publish=lambda frame, *_: frame),
+        "VECTORS": VECTORS, "resampled": resampled_ratio, "over_seeds": over_seeds,
+        "interval": interval, "drawn_within": drawn_within,
+    }  # fmt: skip
+    return list(claimed("57", ran("57", "given, names = (m.model", **page)["summary"]))
 
 
 def _choosing(holds: bool) -> dict[str, object]:
@@ -503,54 +523,52 @@ def two_languages(holds: bool) -> list:
     return list(claimed("59", summary))
 
 
-def tuned(holds: bool) -> pd.DataFrame:
+def tuned(holds: bool) -> list[dict[str, object]]:
     """What each fine-tuning does to heads: last layers move most, to polar words and negations,
     heads with a role matter more, and more above, and those removed before are missed less; or all
-    of it alike, with other sets of heads costing more."""
-    page, noise = _tuning_claims, np.random.default_rng(0)
-    keys = list(product(range(1, 7), range(1, 5)))
-    heads, moved, removed, again = [], [], [], []
-    labels = (page.BEFORE, page.TRUE, page.SHUFFLED)
-    for kind, seed, (layer, head) in product(labels, "012", keys):
-        turned = 0.5 * (holds and kind == page.TRUE)
+    of it alike, with other sets of heads costing more. The page's summary cell reads the tables."""
+    noise, keys = np.random.default_rng(0), list(product(range(1, 7), range(1, 5)))
+    before, true, shuffled, twice = "before", "true labels", "shuffled labels", "two trainings"
+    heads, moves, removed, again = [], [], [], []
+    for kind, seed, (layer, head) in product((before, true, shuffled), "012", keys):
+        turned = 0.5 * (holds and kind == true)
         polar = 1 + turned * (1 + (head == 1)) + 0.05 * noise.normal()
         matters = 2.0 ** (layer / 3) if holds and head == 1 else 1.0
-        heads.append(
-            {
-                "labels": kind,
-                "seed": seed,
-                "layer": layer,
-                "head": head,
-                "polar": polar,
-                "negators": 1 + turned + 0.05 * noise.normal(),
-                "importance": matters * np.exp(0.2 * noise.normal()),
-                "corpus": "toy",
-            }
-        )
-    far = {page.TRUE: 0.1, page.SHUFFLED: 0.05, page.TWICE: 0.03}
+        values = 1 + turned + 0.05 * noise.normal(), matters * np.exp(0.2 * noise.normal())
+        heads.append((kind, seed, layer, head, polar, *values))
+    far = {true: 0.1, shuffled: 0.05, twice: 0.03}
     for kind, seed, (layer, head) in product(far, "012", keys):
-        size = far[kind] * (layer if kind == page.TRUE else 1) if holds else 0.1
-        moved.append({"labels": kind, "seed": seed, "layer": layer, "head": head,
-                      "distance": size + 0.01 * noise.normal()})  # fmt: skip
-    for kind, seed, name in product((page.BEFORE, page.TRUE), "012",
-                                    ("none", "early", "middle", "late")):  # fmt: skip
-        nats = {"none": 0.3, "late": 0.5 + 0.4 * holds}.get(name, 0.5)
-        removed.append({"labels": kind, "seed": seed, "removed": name,
-                        "accuracy": 0.9 + 0.001 * noise.normal(),
-                        "nats": nats + 0.01 * noise.normal()})  # fmt: skip
-    for seed, when, name in product("012", (_retrained.AFTER, _retrained.BEFORE), _retrained.SETS):
-        late = when == _retrained.AFTER
-        nats = 1.0 if late or not holds else 0.2
+        size = far[kind] * (layer if kind == true else 1) if holds else 0.1
+        moves.append((kind, seed, layer, head, size + 0.01 * noise.normal()))
+    for kind, seed, name in product((before, true), "012", ("none", "early", "middle", "late")):
+        nats = {"none": 0.3, "late": 0.5 + 0.4 * holds}.get(name, 0.5) + 0.01 * noise.normal()
+        removed.append((kind, seed, name, 0.9 + 0.001 * noise.normal(), nats, 0.5))
+    whens, sets = (removed_first.AFTER, removed_first.BEFORE), ("early", "middle", "late")
+    for seed, when, name in product("012", whens, (*sets, removed_first.DRAWN)):
+        nats = 1.0 if when == removed_first.AFTER or not holds else 0.2
         lost = 0.005 if holds else 0.05 + 0.1 * (name == "late")
-        again.append({"when": when, "removed": name, "seed": seed,
-                      "nats": 0.3 + nats + 0.01 * noise.normal(),
-                      "accuracy": 0.9 - lost + 0.001 * noise.normal()})  # fmt: skip
-    again += [{"when": _retrained.AFTER, "removed": _retrained.NONE, "seed": seed, "nats": 0.3,
-               "accuracy": 0.9} for seed in "012"]  # fmt: skip
-    frames = {"heads": heads, "moved": moved, "removed": removed, "retrained": again,
-              "roles": [{"layer": layer, "head": 1} for layer in range(1, 7)]}  # fmt: skip
-    given = {name: pd.DataFrame(rows).assign(model="toy") for name, rows in frames.items()}
-    return page.claims(given, 0.5)
+        noisy = 0.9 - lost + 0.001 * noise.normal(), 0.3 + nats + 0.01 * noise.normal()
+        again.append((seed, when, name, *noisy))
+    again += [(seed, removed_first.AFTER, removed_first.NONE, 0.9, 0.3) for seed in "012"]
+    of_head, scores = ["labels", "seed", "layer", "head"], ["accuracy", "nats", "larger"]
+    tables = {
+        "heads": (heads, [*of_head, "polar", "negators", "importance"]),
+        "moves": (moves, [*of_head, "distance"]),
+        "removed": (removed, ["labels", "seed", "removed", *scores]),
+        "again": (again, ["seed", "when", "removed", *scores[:2]]),
+        "roles": ([(layer, 1) for layer in range(1, 7)], ["layer", "head"]),
+    }
+    given = {
+        name: pd.DataFrame(rows, columns=columns).assign(model="minilm", corpus="sst")
+        for name, (rows, columns) in tables.items()
+    }
+    given |= {"TRUE": true, "SHUFFLED": shuffled, "TWICE": twice, "MARKS": ("polar", "negators")}
+    given |= {"scores": ["removed", *scores], "catalogue": dict, "over_seeds": over_seeds}
+    given |= {
+        "VALUE": ["distance", "distance_low", "distance_high"],
+        "removed_first": removed_first,
+    }
+    return list(claimed("61", ran("61", "summary, FIRST, THEN", **given)["summary"]))
 
 
 WORLDS = {

@@ -87,6 +87,20 @@ def labels(
     return {"model": model, "corpus": corpus, "target": target, "seed": seed}
 
 
+def claim_row(
+    claim: str,
+    labels: dict[str, object],
+    value: float,
+    low: float = np.nan,
+    high: float = np.nan,
+    baseline: float = np.nan,
+) -> Row:
+    """One row of a claim; NaN where there is no number."""
+    named = {name: labels[name] for name in ("model", "corpus", "target", "seed")}
+    numbers = {"value": value, "low": low, "high": high, "baseline": baseline}
+    return {"claim": claim, **named, **numbers}
+
+
 def standing_in(cls: type, **attributes: object) -> object:
     """An object of a class without its construction: it has these attributes, and what the class
     computes of them."""

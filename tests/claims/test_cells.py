@@ -1,19 +1,16 @@
-"""Claims that point at cells have the rows, and the verdicts, of those published as claims."""
+"""The rows of a claim are the cells of a published table that it points at."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from published import plant
 from published_table import put
 
-from headbook import old_results, paths, tables
 from headbook.claims import cells, scorecard
 from headbook.claims.ledger import Claim, Ledger, load
-from headbook.claims.published import RELEASED, Evidence
 from headbook.claims.rule import Outcome
-from headbook.claims.verdict import Verdict, result
+from headbook.claims.verdict import Verdict
 from headbook.types import UserError
 
 DOBJ = "voita-t1-dobj-head-to-dependent"
@@ -92,44 +89,19 @@ def pointing(ledger: Ledger) -> Ledger:
     return replace(ledger, claims=(claim(),))
 
 
-def test_the_scorecard_reads_cells_as_it_reads_claims(tmp_path: Path) -> None:
-    by_cells = scorecard.tidy(published(tmp_path), pointing(load()))
-    rows = cells.rows(claim(), tmp_path)
-    plant(tmp_path / "as claims", "laptop", "13_syntactic_heads", {"claims": rows})
-    ledger = replace(load(), claims=(claim(None, None),))
-    pd.testing.assert_frame_equal(by_cells, scorecard.tidy(tmp_path / "as claims", ledger))
-    assert list(by_cells["outcome"])[:2] == [Outcome.PASS] * 2
+def test_the_scorecard_judges_cells(tmp_path: Path) -> None:
+    found = scorecard.tidy(published(tmp_path), pointing(load()))
+    assert list(found["outcome"])[:2] == [Outcome.PASS] * 2
     now = scorecard.current(tmp_path, pointing(load()))
-    assert scorecard.stated(now) == {DOBJ: by_cells["verdict"].iloc[0]} == {DOBJ: "replicated"}
+    assert scorecard.stated(now) == {DOBJ: found["verdict"].iloc[0]} == {DOBJ: "replicated"}
 
 
-def test_a_claim_with_cells_and_rows_of_its_own_is_refused(tmp_path: Path) -> None:
-    rows = cells.rows(claim(), published(tmp_path))
-    plant(tmp_path, "laptop", "13_syntactic_heads", {"claims": rows})
-    with pytest.raises(UserError, match=DOBJ):
-        scorecard.read(pointing(load()), tmp_path)
+def test_a_claim_without_cells_is_not_run(tmp_path: Path) -> None:
+    none = replace(load(), claims=(claim(None, None),))
+    assert scorecard.stated(scorecard.current(tmp_path, none)) == {DOBJ: "not run"}
 
 
 def test_a_number_that_moves_moves_the_verdict(tmp_path: Path) -> None:
     low = BEST.replace("0.66,0.63,0.69", "0.36,0.33,0.39").replace("0.55,0.52,0.58", "0.3,0.2,0.4")
     found = scorecard.current(published(tmp_path, low), pointing(load()))
     assert found[DOBJ].verdict is Verdict.CONTRADICTED
-
-
-@pytest.mark.parametrize("page", ["26", "61"])
-def test_cells_give_the_published_claims_of_a_page(page: str) -> None:
-    """Of pages whose claims are still rows: pointed at these rows, they are judged as before."""
-    ledger, study = load(), old_results.study(int(page))
-    old = old_results.old_table(study, RELEASED, old_results.CLAIMS)
-    old = scorecard.checked(ledger, old, study, old_results.CLAIMS)
-    one = f"profile={RELEASED}; " if "profile" in tables.cells(page, "summary") else ""
-    evidence = Evidence(paths.RESULTS / "laptop")
-    for name, mine in old.groupby("claim"):
-        value = f"{page}/summary[{one}claim={name}].value"
-        pointed = replace(ledger.claim(name), value=value, baseline="baseline")
-        new = cells.rows(pointed)
-        mine = mine.reset_index(drop=True)[list(new)]
-        pd.testing.assert_frame_equal(new, mine, check_dtype=False)
-        was, now = (result(ledger, pointed, "laptop", each, evidence) for each in (mine, new))
-        assert now.verdict is was.verdict and was.models
-        assert [each.outcome for each in now.models] == [each.outcome for each in was.models]

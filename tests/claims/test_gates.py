@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from published import plant
+from published_table import put
 
 from headbook import tables
 from headbook.claims.gates import closed, parsed, weak
 from headbook.claims.ledger import Claim, Gate, load
-from headbook.claims.published import Evidence, untrained
+from headbook.claims.published import Evidence
 from headbook.claims.rule import Comparison, Rule
 from headbook.types import UserError
 
@@ -18,7 +18,7 @@ MODEL = "tatoeba-de w128 s0"
 CLAIM = Claim(
     id="a-claim", work="some2020", where="x", claim="x", paper=(), unit="share",
     study="13_syntactic_heads", domain="any", measure="x",
-    rule=Rule(Comparison.AT_LEAST, threshold=0.8), because="x", profile="laptop",
+    rule=Rule(Comparison.AT_LEAST, threshold=0.8), because="x",
 )  # fmt: skip
 
 
@@ -30,9 +30,8 @@ def row(value=0.9, model=MODEL, **more):
 def evidence(tmp_path):
     """A function that publishes one table and gives the evidence."""
 
-    def publish(study, name, frame):
-        plant(tmp_path, "laptop", study, {name: pd.DataFrame(frame)})
-        return Evidence(tmp_path / "laptop")
+    def publish(name, frame):
+        return Evidence(put(tmp_path, name, tables.csv(pd.DataFrame(frame))))
 
     return publish
 
@@ -73,8 +72,15 @@ def test_an_unknown_gate_in_a_table_is_refused():
 
 def checkpoints(*bleu, model=MODEL):
     """Of every 100 updates."""
-    return {"model": model, "text": "held-out", "update": [100 * (n + 1) for n in range(len(bleu))],
-            "bleu": bleu}  # fmt: skip
+    updates = [100 * (n + 1) for n in range(len(bleu))]
+    return pd.DataFrame({"model": model, "update": updates, "bleu": bleu})
+
+
+def trained(root, **courses):
+    """The evidence where page 26 has published these."""
+    files = {name: tables.csv(course) for name, course in courses.items()}
+    tables.replace("26", files, {"tables": {name: {"text": ["model"]} for name in files}}, root)
+    return Evidence(root)
 
 
 @pytest.mark.parametrize(
@@ -87,22 +93,21 @@ def checkpoints(*bleu, model=MODEL):
         ((30.0,), True),
     ],
 )
-def test_a_model_has_converged_when_a_fifth_more_updates_hardly_moved_it(evidence, bleu, shut):
-    known = evidence("26_when_heads_specialise", "checkpoints", checkpoints(*bleu))
+def test_a_model_has_converged_when_a_fifth_more_updates_hardly_moved_it(tmp_path, bleu, shut):
+    known = trained(tmp_path, young=checkpoints(*bleu))
     assert bool(closed(gated(Gate.CONVERGED), row(), known)) is shut
 
 
 @pytest.mark.parametrize(("last", "shut"), [(30.2, False), (30.3, True)])
-def test_the_long_training_is_known_by_its_snapshots(tmp_path, last, shut):
-    """Those of page 26, which are published beside the profiles; some have no BLEU."""
-    ways = checkpoints(NAN, 10, 20, 25, 30.0, last)
-    plant(tmp_path, "released", "26_when_heads_specialise", {"ways": pd.DataFrame(ways)})
-    found = closed(gated(Gate.CONVERGED), row(), Evidence(tmp_path / "laptop"))
-    assert bool(found) is shut
+def test_a_long_training_is_known_by_its_snapshots(tmp_path, last, shut):
+    """Some have no BLEU; a small model is in a table beside."""
+    long = checkpoints(NAN, 10, 20, 25, 30.0, last)
+    known = trained(tmp_path, quality=long, young=checkpoints(1.0, 2.0, model="another"))
+    assert bool(closed(gated(Gate.CONVERGED), row(), known)) is shut
 
 
-def test_a_model_that_no_table_knows_is_not_shown_to_have_converged(evidence):
-    known = evidence("26_when_heads_specialise", "checkpoints", checkpoints(*[30.0] * 6))
+def test_a_model_that_no_table_knows_is_not_shown_to_have_converged(tmp_path):
+    known = trained(tmp_path, young=checkpoints(*[30.0] * 6))
     found = closed(gated(Gate.CONVERGED), row(model="another"), known)
     assert found == {Gate.CONVERGED: "not shown to have converged"}
 
@@ -115,7 +120,7 @@ def test_a_language_model_has_to_have_learnt_its_text(tmp_path, nats, shut):
     tables.replace(
         "31", {"trainings": text}, {"tables": {"trainings": {"text": ["model"]}}}, tmp_path
     )
-    found = closed(gated(Gate.CONVERGED), row(), Evidence(tmp_path / "laptop"))
+    found = closed(gated(Gate.CONVERGED), row(), Evidence(tmp_path))
     assert bool(found) is shut and all("not learnt" in why for why in found.values())
 
 
@@ -124,13 +129,13 @@ def test_a_language_model_has_to_have_learnt_its_text(tmp_path, nats, shut):
 
 @pytest.mark.parametrize(("count", "shut"), [(2, False), (0, True)])
 def test_a_head_with_the_role_is_one_that_page_11_counted(tmp_path, count, shut):
-    """On one text of several; the pages' tables are those of all profiles."""
+    """On one text of several; of another text it has one."""
     counts = {"model": MODEL, "text": ["a", "a", "b"], "role": ["syntactic", "rare", "syntactic"],
               "count": [0, 0, count]}  # fmt: skip
     text = tables.csv(pd.DataFrame(counts))
     record = {"tables": {"role_counts": {"text": ["model", "text", "role"]}}}
     tables.replace("11", {"role_counts": text}, record, tmp_path)
-    known = Evidence(tmp_path / "laptop")
+    known = Evidence(tmp_path)
     syntactic, rare = (gated(Gate.PRESENT, role=role) for role in ("syntactic", "rare"))
     assert bool(closed(syntactic, row(), known)) is shut
     assert closed(rare, row(), known) == {Gate.PRESENT: "no rare-word head"}
@@ -145,54 +150,15 @@ def test_a_row_without_a_number_has_nothing_of_the_kind(tmp_path):
 
 
 @pytest.mark.parametrize(("early", "shut"), [(1.9, True), (3.6, False)])
-def test_a_snapshot_that_has_learnt_nothing_is_not_judged(evidence, early, shut):
-    snapshots = {"model": MODEL, "at_update": [64, 128, 1500], "bleu": [0.0, early, 32.0],
-                 "pruned": [False, True, True]}  # fmt: skip
-    known = evidence("23_when_heads_become_important", "checkpoints", snapshots)
-    claim = load().claim("michel-f5-early-heads-equal")
+def test_a_snapshot_that_has_learnt_nothing_is_not_judged(tmp_path, early, shut):
+    found = pd.DataFrame({"model": MODEL, "update": [128, 1500], "bleu": [early, 32.0]})
+    record = {"tables": {"checkpoints": {"text": ["model"]}}}
+    tables.replace("23", {"checkpoints": tables.csv(found)}, record, tmp_path)
+    claim, known = load().claim("michel-f5-early-heads-equal"), Evidence(tmp_path)
     assert (Gate.PRESENT in closed(claim, row(-0.4), known)) is shut
 
 
-# ------------------------------------------------------------------ diagnostic and power
-
-
-AT_LEAST = Rule(Comparison.AT_LEAST, threshold=0.05)
-
-
-CHECKPOINTS = "26_when_heads_specialise", "checkpoints"
-
-
-def before_training(*scores):
-    """Page 26's rows of as many models, as they were: the claim's number is a difference."""
-    texts = {"held-out": 1.0, "ud-ewt": 0.0}
-    return [
-        {"model": f"m s{n}", "update": 0, "text": text, "any_offset": share * score,
-         "any_offset_low": share * (score - 0.01), "any_offset_high": share * (score + 0.01)}
-        for n, score in enumerate(scores) for text, share in texts.items()
-    ]  # fmt: skip
-
-
-def test_a_rule_that_the_untrained_model_passes_is_not_diagnostic(evidence):
-    claim = gated(Gate.DIAGNOSTIC, id="emergence-own-domain", rule=AT_LEAST)
-    known = evidence(*CHECKPOINTS, before_training(0.2, 0.01))
-    assert untrained(claim.id, known)["value"].tolist() == [0.2, 0.01]
-    assert closed(claim, row(0.3, "m s0"), known) == {Gate.DIAGNOSTIC: "untrained it passes, too"}
-    assert closed(claim, row(0.3, "m s1"), known) == {}
-
-
-def test_a_rule_that_most_untrained_models_pass_is_diagnostic_of_none(evidence):
-    claim = gated(Gate.DIAGNOSTIC, id="emergence-own-domain", rule=AT_LEAST)
-    known = evidence(*CHECKPOINTS, before_training(0.2, 0.2, 0.01))
-    assert "2 pass" in closed(claim, row(0.3, "m s2"), known)[Gate.DIAGNOSTIC]
-
-
-def test_the_tables_of_this_run_come_before_published_ones(evidence):
-    claim = gated(Gate.DIAGNOSTIC, id="emergence-own-domain", rule=AT_LEAST)
-    known = evidence(*CHECKPOINTS, before_training(0.2))
-    page, table = CHECKPOINTS
-    own = {page: {table: pd.DataFrame(before_training(0.01))}}
-    assert closed(claim, row(0.3, "m s0"), known)
-    assert not closed(claim, row(0.3, "m s0"), Evidence(known.folder, own))
+# ------------------------------------------------------------------ power
 
 
 @pytest.mark.parametrize(("half", "shut"), [(0.25, False), (0.26, True), (NAN, True)])

@@ -22,7 +22,6 @@ ENTRY = {
     "measure": "A share.",
     "rule": {"test": "exceeds_baseline_by", "threshold": 0.1},
     "because": "The work says so.",
-    "profile": "laptop",
 }
 CHANGE = {"until": "2026-11-23", "was": "It read the value.", "because": "An ordering."}
 
@@ -99,7 +98,6 @@ def test_every_finding_in_force_asks_for_converged_models_or_says_why_not(tmp_pa
         (changed(colour="red"), "unknown key colour"),
         ({key: ENTRY[key] for key in ENTRY if key != "because"}, "missing because"),
         (changed(study="13_syntax"), "study '13_syntax' is not known"),
-        (changed(profile="big"), "profile 'big' is not known"),
         (changed(unit="percent"), "unit 'percent' is not known"),
         (changed(domain="poems"), "domain 'poems' is not known"),
         (changed(source={"work": "other2020", "where": "x"}), "work 'other2020' is not known"),

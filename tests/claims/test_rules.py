@@ -14,6 +14,10 @@ NOT_PLANTED = {
     "voita-f2-same-share-of-roles": "not run: no two converged models of one collection of texts",
     "voita-t1-nsubj-easier-in-short": "not run: no two converged models of short and long texts",
     "michel-f2-same-heads-elsewhere": "not run: no model whose BLEU was measured on two texts",
+    "voita-s4-relevance-agrees-with-ablation": "not run: no converged model",
+    "voita-s4-confidence-agrees-with-ablation": "not run: no converged model",
+    "michel-s4-importance-agrees-with-ablation": "not run: no converged model",
+    "voita-s4-least-relevant-can-go-together": "not run: no converged model",
 }
 """Claims without a world, and why: a debt."""
 

@@ -25,7 +25,6 @@ SHORT = Claim(
     measure="A share.",
     rule=Rule(Comparison.AT_LEAST, threshold=0.8),
     because="The work says so.",
-    profile="laptop",
 )
 LEDGER = Ledger((SHORT,), {"some2020": "Some 2020"}, {"short": ("tatoeba",)})
 NUMBERS = {
@@ -146,7 +145,7 @@ def test_an_interval_that_holds_the_threshold_never_decides(nothing):
         claim = replace(SHORT, rule=Rule(comparison, **bound))
         for value in (0.71, 0.8, 0.89):
             row = table(("m", 0, value, 0.7, 0.9)).assign(baseline=0.0)
-            assert result(LEDGER, claim, "laptop", row, nothing).verdict is Verdict.INCONCLUSIVE
+            assert result(LEDGER, claim, row, nothing).verdict is Verdict.INCONCLUSIVE
 
 
 # ------------------------------------------------------------------ the unit is the model
@@ -214,9 +213,9 @@ def test_settings_are_tested_together(nothing):
 
 def test_identities_texts_and_rules_without_diagnosis_are_not_counted(nothing):
     rows = table(("m", 0, *NUMBERS[P])).assign(closed="")
-    counted = result(LEDGER, SHORT, "laptop", rows, nothing)
+    counted = result(LEDGER, SHORT, rows, nothing)
     assert counted.uncounted == "" and counted.verdict is Verdict.REPLICATED
     for kind, said in ((Kind.IDENTITY, "identity"), (Kind.TEXT, "property of a text")):
-        assert result(LEDGER, replace(SHORT, kind=kind), "laptop", rows, nothing).uncounted == said
-    blunt = result(LEDGER, SHORT, "laptop", rows.assign(closed="diagnostic: untrained"), nothing)
+        assert result(LEDGER, replace(SHORT, kind=kind), rows, nothing).uncounted == said
+    blunt = result(LEDGER, SHORT, rows.assign(closed="diagnostic: untrained"), nothing)
     assert blunt.uncounted == "not diagnostic" and blunt.verdict is Verdict.INCONCLUSIVE

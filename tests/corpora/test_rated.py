@@ -55,3 +55,13 @@ def test_a_mirror_is_read_and_another_corpus_refused(tmp_path, monkeypatch):
 def test_a_part_comes_from_all_over_the_list():
     assert spread(list(range(10)), 5) == [0, 2, 4, 6, 8]
     assert spread([1, 2], 5) == [1, 2]
+
+
+def test_a_negation_turns_the_rating_of_a_template():
+    found = load_rated(rated.TEMPLATES)
+    every = [each for split in found.values() for each in split]
+    assert len(every) == len({each.words for each in every}) == 2880
+    for each in every:
+        said = next(word for word, polar in zip(each.words, each.polar, strict=True) if polar)
+        assert each.positive == ((rated.SAID[said] == rated.HIGHEST) != any(each.negators))
+    assert 0.4 < sum(each.positive for each in found["test"]) / len(found["test"]) < 0.6

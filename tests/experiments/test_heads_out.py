@@ -43,3 +43,35 @@ def test_what_was_computed_is_not_computed_again(
     monkeypatch.setattr(heads_out, "prepared", None)
     again = heads_out.silenced("tiny", len(SOURCES), [["cross L1H2"]])
     assert all(np.array_equal(first[name], again[name]) for name in first)
+
+
+# ------------------------------------------------------------------ known effects
+
+
+def planted(costs: list[float]) -> np.ndarray:
+    """Statistics of eighty sentences; each mask gets so many words wrong in every other."""
+    length = np.random.default_rng(0).integers(15, 25, 80)
+    found = []
+    for cost in costs:
+        right = np.maximum(length - 4 - round(cost) * (np.arange(80) % 2), 0)
+        right = np.maximum(right[:, None] - 2 * np.arange(4), 0)
+        found.append(np.column_stack([length, length, right, length[:, None] - np.arange(4)]))
+    return np.array(found, dtype=np.int64)
+
+
+def test_changes_of_bleu_and_their_correction() -> None:
+    found = heads_out.changes(planted([0, 0, 3]))
+    margin = -0.01 * found["whole_bleu"]  # the smallest loss that the work marks
+    assert found["change"].iloc[0] == 0 and found["p"].iloc[0] == 1
+    assert (found["change_low"] >= margin).tolist() == [True, False]
+    assert (found["change_high"] < margin).tolist() == [False, True]
+    assert (found["p_holm"] < heads_out.LEVEL).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("tests", [64, 144])
+def test_however_many_heads_are_tested_one_that_is_missed_is_found(tests: int) -> None:
+    """144 times the smallest p of ten thousand samples is above the level already."""
+    found = heads_out.changes(planted([0, 8, *[0] * (tests - 1)]))
+    assert (found["p_holm"] < heads_out.LEVEL).tolist() == [True, *[False] * (tests - 1)]
+    assert found["p_holm"].min() == pytest.approx(min(tests * found["p"].min(), 1))
+    assert (found["p_holm"] >= found["p"]).all()

@@ -50,10 +50,11 @@ def test_heads_are_dropped_on_schedule(
     assert seen == pytest.approx(rates)
 
 
-def test_looks_at_diversity_are_of_the_last_fifth(tiny: Setting):
-    often = replace(tiny, updates=10, watched=1)
-    found = dropping_heads.train(often, 0, lambda _: None).looks
-    assert len(found) == 2 * tiny.layers  # behind eight and nine updates
+def test_looks_at_diversity_leave_the_training_as_it_is(tiny: Setting):
+    often, never = (replace(tiny, updates=10, dropout=0.3, watched=each) for each in (1, 0))
+    found, alone = (dropping_heads.train(each, 0, lambda _: None) for each in (often, never))
+    assert len(found.looks) == 6 * tiny.layers  # behind four to nine updates
+    assert found.curve["valid_loss_nats"].equals(alone.curve["valid_loss_nats"])
 
 
 def trained(variant: str, seed: int, nats: float, **more: float) -> list[dict[str, object]]:

@@ -22,10 +22,6 @@ ROWS = pd.DataFrame(
 )
 LINES = pd.DataFrame({"update": [0, 10, 100], "value": [1.0, 2, 3], "low": [0.5, 1, 2],
                       "high": [2.0, 3, 4], "left": [48, 20, 4]})  # fmt: skip
-EDGES = pd.DataFrame(
-    [(1, 2, 1, 4, 0.5), (1, 1, 3, 2, -0.3), (2, 1, 3, 3, 0.01)],
-    columns=["layer", "head", "other_layer", "other_head", "interaction"],
-)
 FORMS: dict[str, Callable[[], Drawing]] = {
     "heads": lambda: plots.heads(HEADS, "confidence", label="letter"),
     "intervals": lambda: plots.intervals(ROWS, "relation", hue="model", marks={"paper": "paper"}),
@@ -33,7 +29,6 @@ FORMS: dict[str, Callable[[], Drawing]] = {
     "curves": lambda: plots.curves(LINES, "update", log=True, marks=LINES.head(1)),
     "pruning": lambda: plots.pruning(LINES),
     "points": lambda: plots.points(HEADS.assign(x=HEADS["head"], y=HEADS["layer"])),
-    "graph": lambda: plots.graph(EDGES, "interaction"),
 }
 every_form = pytest.mark.parametrize("form", FORMS)
 
@@ -143,10 +138,3 @@ def test_every_head_is_a_dot_with_the_number_of_its_layer() -> None:
     assert [texts.count(str(layer)) for layer in range(1, 5)] == [8] * 4
     with pytest.raises(UserError, match="no column x, y"):
         plots.points(HEADS)
-
-
-def test_the_largest_interactions_are_edges_and_their_signs_differ() -> None:
-    patches = plots.graph(EDGES, "interaction", edges=2).figure.axes[0].patches
-    assert [patch.get_linestyle() for patch in patches] == ["--", "-"]
-    assert patches[0].get_linewidth() < patches[1].get_linewidth()
-    assert patches[0].get_edgecolor()[:3] != patches[1].get_edgecolor()[:3]

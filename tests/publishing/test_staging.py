@@ -6,7 +6,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from headbook import paths, tables
+from headbook import tables
 from headbook.claims.scorecard import current
 from headbook.publishing import staging
 
@@ -55,9 +55,3 @@ def test_a_page_that_measures_itself_ends_in_its_claims_and_sources(tmp_path: Pa
     for table, entry in tables.entries(13).items():
         assert f"13/{table}.csv" in end and (tmp_path / "13" / f"{table}.csv").is_file()
         assert all(made["commit"].rstrip("+") in end for made in entry["made"])
-
-
-def test_of_another_page_the_template_is_offered(tmp_path: Path) -> None:
-    name = "57_cooperating_heads.ipynb"
-    staging._offer(_notebook(), tmp_path / name)
-    assert (tmp_path / name).read_bytes() == (paths.NOTEBOOKS / name).read_bytes()

@@ -22,10 +22,13 @@ def rows(claim: Claim, root: Path | None = None) -> pd.DataFrame:
     The interval is that of the value's column, the baseline another column of the same row.
     Corpus, target language and seed are the table's own where it has a column `corpus`, else those
     of the model catalogue, with the table's seed if it has one; a column `closed` is taken over. A
-    page that was never published gives no rows: the rule stands before the run.
+    page that was never published gives no rows, nor does a claim without cells: the rule stands
+    before the run.
     UserError for two rows of one model, for a model that is in no catalogue, and for the faults of
     a reference.
     """
+    if claim.value is None:
+        return pd.DataFrame(columns=[*COLUMNS])
     try:
         reference = cells.parse(claim.value)
         if not tables.entries(reference.page, root):

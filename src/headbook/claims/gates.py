@@ -13,9 +13,7 @@ from headbook.claims.published import (
     early_bleu,
     has_role,
     learnt_share,
-    untrained,
 )
-from headbook.claims.rule import Outcome, judge
 from headbook.types import UserError
 
 LAST_SIXTH = 1.2
@@ -110,19 +108,7 @@ def _present(claim: Claim, row: Mapping, evidence: Evidence) -> str:
     return "" if there else f"no {named}" if there is False else f"not known to have a {named}"
 
 
-def _diagnostic(claim: Claim, row: Mapping, evidence: Evidence) -> str:
-    """A rule that most untrained models pass says nothing about the others' training either."""
-    before = untrained(claim.id, evidence).to_dict("index")
-    passes = {model: judge(claim.rule, row) is Outcome.PASS for model, row in before.items()}
-    if passes.get(row["model"]):
-        return "untrained it passes, too"
-    if 2 * sum(passes.values()) > len(passes):
-        return f"of {len(passes)} untrained models {sum(passes.values())} pass, too"
-    return ""
-
-
 _CLOSED: dict[Gate, Callable[[Claim, Mapping, Evidence], str]] = {
     Gate.CONVERGED: _converged,
     Gate.PRESENT: _present,
-    Gate.DIAGNOSTIC: _diagnostic,
 }

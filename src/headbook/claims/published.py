@@ -1,15 +1,13 @@
-"""Published tables beside the claims: convergence, roles, and the same models untrained.
+"""Published tables beside the claims: convergence and roles.
 
-Studies may name closed gates themselves; these readings serve tables published without them. Each
-gives rows like those of a claims table, or nothing where the tables do not tell.
+Studies may name closed gates themselves; these readings serve tables published without them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import pandas as pd
 
 from headbook import tables
@@ -23,14 +21,10 @@ VERSUS = " minus "
 
 @dataclass(frozen=True)
 class Evidence:
-    """The published tables in a folder, each read once."""
+    """The published tables in a folder, and what was found in them, each once."""
 
     root: Path
     _seen: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
-
-    def rows(self, page: str, name: str, **of: object) -> pd.DataFrame:
-        """The rows of a table that have these values, compared as text; empty without a table."""
-        return self.once((page, name, *of.items()), lambda: self._rows(page, name, of))
 
     def once(self, key: object, make: Callable[[], Made]) -> Made:
         """Result of the first call of `make` for this key."""
@@ -38,45 +32,38 @@ class Evidence:
             self._seen[key] = make()
         return self._seen[key]
 
-    def _rows(self, page: str, name: str, of: Mapping[str, object]) -> pd.DataFrame:
+    def table(self, page: str, name: str) -> pd.DataFrame:
+        """A published table; empty where there is none."""
         if name not in tables.entries(page, self.root):
             return pd.DataFrame()
-        table = tables.typed(page, name, self.root)
-        for column, value in of.items():
-            if column not in table:
-                return pd.DataFrame()
-            table = table[table[column].astype(str) == str(value)]
-        return table
+        return tables.typed(page, name, self.root)
 
 
 def curve(model: str, evidence: Evidence) -> pd.Series:
     """BLEU of a translation model by update, from page 26; empty where unknown.
 
-    Of a profile's models in greedy search, of the long training with its own beam.
+    Of small models in greedy search, of longer trainings with their own beam.
     """
-    return evidence.once(("curve", model), lambda: _curve(model, evidence))
+    every = evidence.once("curves", lambda: _curves(evidence))
+    found = every[every["model"] == model] if "model" in every else every
+    return found.set_index("update")["bleu"].sort_index() if len(found) else pd.Series(dtype=float)
 
 
-def _curve(model: str, evidence: Evidence) -> pd.Series:
-    page = "26_when_heads_specialise"
-    short = evidence.rows(page, "checkpoints", model=model, text="held-out")
-    long = evidence.released.rows(page, "ways", model=model, text="held-out")
-    for found in (short, long):
-        if "bleu" in found and len(found):
-            return found.dropna(subset=["bleu"]).set_index("update")["bleu"].sort_index()
-    return pd.Series(dtype=float)
+def _curves(evidence: Evidence) -> pd.DataFrame:
+    found = [evidence.table("26", name) for name in ("young", "quality")]
+    found = [each.dropna(subset=["bleu"]) for each in found if len(each)]
+    return pd.concat(found) if found else pd.DataFrame()
 
 
 def learnt_share(model: str, evidence: Evidence) -> float | None:
     """A language model's cross-entropy over that of token frequencies, from page 31."""
-    shares = evidence.once("learnt", lambda: _learnt(evidence.folder.parent))
-    return shares.get(model)
+    return evidence.once("learnt", lambda: _learnt(evidence.table("31", "trainings"))).get(model)
 
 
-def _learnt(root: Path) -> dict[str, float]:
-    if "trainings" not in tables.entries("31", root):
+def _learnt(trainings: pd.DataFrame) -> dict[str, float]:
+    if trainings.empty:
         return {}
-    found = tables.typed("31", "trainings", root).dropna(subset="test_nats").set_index("model")
+    found = trainings.dropna(subset="test_nats").set_index("model")
     return (found["test_nats"] / found["frequency_nats"]).to_dict()
 
 
@@ -88,78 +75,17 @@ def has_role(model: str, role: str, evidence: Evidence) -> bool | None:
     if VERSUS in model:
         both = [has_role(each, role, evidence) for each in model.split(VERSUS)]
         return None if None in both else all(both)
-    counts = evidence.once("roles", lambda: _role_counts(evidence.folder.parent))
+    counts = evidence.once("roles", lambda: evidence.table("11", "role_counts"))
+    if counts.empty:
+        return None
     found = counts[(counts["model"] == model) & (counts["role"] == role)]
     return None if found.empty else bool((found["count"] > 0).any())
 
 
-def _role_counts(root: Path) -> pd.DataFrame:
-    """Page 11's table of how many heads have each role; without rows where it has none."""
-    if "role_counts" in tables.entries("11", root):
-        return tables.typed("11", "role_counts", root)
-    return pd.DataFrame(columns=["model", "role", "count"])
-
-
 def early_bleu(model: str, evidence: Evidence) -> float | None:
     """BLEU of the first snapshot pruned on page 23, over that of the last."""
-    found = evidence.rows("23_when_heads_become_important", "checkpoints", model=model)
-    pruned = found[found["pruned"]].sort_values("at_update") if "pruned" in found else found
-    return None if pruned.empty else float(pruned["bleu"].iloc[0] / pruned["bleu"].iloc[-1])
-
-
-# ------------------------------------------------------------------ untrained models
-
-
-def untrained(claim: str, evidence: Evidence) -> pd.DataFrame:
-    """The claim's value, low, high and baseline for the same models before training, by model."""
-    return evidence.once(("untrained", claim), lambda: _frame(_UNTRAINED.get(claim), evidence))
-
-
-def _frame(make: Callable | None, evidence: Evidence) -> pd.DataFrame:
-    rows = {} if make is None else make(evidence)
-    return pd.DataFrame.from_dict(
-        rows, orient="index", columns=["value", "low", "high", "baseline"]
-    )
-
-
-def _row(value: float, low: float, high: float, baseline: float = np.nan) -> dict[str, float]:
-    named = {"value": value, "low": low, "high": high, "baseline": baseline}
-    return {name: float(number) for name, number in named.items()}
-
-
-def _difference(one: pd.Series, other: pd.Series, name: str) -> dict[str, float]:
-    """One column's difference, the two intervals taken as independent."""
-    halves = [(each[f"{name}_high"] - each[f"{name}_low"]) / 2 for each in (one, other)]
-    value, half = one[name] - other[name], float(np.hypot(*halves))
-    return _row(value, value - half, value + half)
-
-
-def _starts(evidence: Evidence, text: str | None = None) -> pd.DataFrame:
-    table = evidence.rows("26_when_heads_specialise", "checkpoints", update=0)
-    if table.empty:
-        return table
-    held = table["text"] == "held-out"
-    return table[held if text is None else table["text"] == text].set_index("model")
-
-
-def _own_domain(evidence: Evidence) -> dict[str, dict[str, float]]:
-    held, gold = _starts(evidence), _starts(evidence, "ud-ewt")
-    return {model: _difference(held.loc[model], gold.loc[model], "any_offset")
-            for model in held.index.intersection(gold.index)}  # fmt: skip
-
-
-def _width(evidence: Evidence) -> dict[str, dict[str, float]]:
-    """By the widest model of a corpus and seed, less the narrowest."""
-    table = _starts(evidence)
-    found = {}
-    for _, rows in table.groupby(["corpus", "seed"]) if not table.empty else ():
-        wide, narrow = rows["width"].idxmax(), rows["width"].idxmin()
-        if wide != narrow:
-            found[wide] = _difference(rows.loc[wide], rows.loc[narrow], "any_offset")
-    return found
-
-
-_UNTRAINED: dict[str, Callable[[Evidence], dict[str, dict[str, float]]]] = {
-    "emergence-own-domain": _own_domain,
-    "emergence-width": _width,
-}
+    found = evidence.once("early", lambda: evidence.table("23", "checkpoints"))
+    if found.empty:
+        return None
+    bleu = found[found["model"] == model].sort_values("update")["bleu"]
+    return None if bleu.empty else float(bleu.iloc[0] / bleu.iloc[-1])

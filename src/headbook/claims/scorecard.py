@@ -15,13 +15,15 @@ from headbook.claims.verdict import COLUMNS, NUMBERS, Result, result
 TIDY = ("work", "where", "study", *COLUMNS, "seeds", "outcome", "closed", "uncounted", "verdict")
 
 
-def page(pages: str = "../notebooks", ledger: Ledger | None = None) -> str:
-    """The scorecard page in MyST Markdown, from the published tables.
+def page(
+    pages: str = "../notebooks", root: Path | None = None, ledger: Ledger | None = None
+) -> str:
+    """The scorecard page in MyST Markdown, from the published tables in `root` (data/results).
 
     `pages` is where the pages are, from this one, for the links.
     """
     ledger = ledger or load()
-    return board.page(ledger, list(current(ledger=ledger).values()), pages)
+    return board.page(ledger, list(current(root, ledger).values()), pages)
 
 
 def tidy(root: Path | None = None, ledger: Ledger | None = None) -> pd.DataFrame:

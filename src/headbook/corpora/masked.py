@@ -12,36 +12,39 @@ SELECTED = 0.15
 """Of a sentence's tokens, but one at least: those that are to be predicted."""
 
 
-HIDDEN, RANDOM = 0.8, 0.1
-"""Shares of these that become the mask and a random token; the others stay as they are."""
-
-
 def mask_id(vocabulary: int) -> int:
     """The first id after a vocabulary of that size."""
     return vocabulary
 
 
 def masked_copies(
-    encoded: Sequence[Sequence[int]], vocabulary: int, copies: int, seed: int
+    encoded: Sequence[Sequence[int]],
+    vocabulary: int,
+    copies: int,
+    seed: int,
+    hidden: float = 0.8,
+    random: float = 0.1,
+    among: Sequence[int] | None = None,
 ) -> list[EncodedPair]:
     """Every sentence so many times, each time with other tokens masked, as BERT prepares its text.
 
     A pair is the masked sentence and, of the same length, the tokens to be predicted with PAD
-    everywhere else. EOS is never selected; a sentence without any other token is left out. The
-    same seed gives the same pairs.
+    everywhere else. Of these a share is `hidden` behind the mask, a share becomes a `random` token,
+    `among` those given or any but a reserved one, and the others stay. EOS is never selected; a
+    sentence without any other token is left out. The same seed gives the same pairs.
     """
     sentences = [row for row in encoded if len(row) > 1]
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.tensor([len(row) for row in sentences])
     tokens = torch.tensor([identity for row in sentences for identity in row], dtype=torch.long)
+    ordinary = torch.tensor(among or range(UNK + 1, vocabulary))
     pairs: list[EncodedPair] = []
     for _ in range(copies if sentences else 0):
         selected = _selected(tokens, lengths, generator)
         chance = torch.rand(len(tokens), generator=generator)
-        ordinary = vocabulary - UNK - 1  # no reserved token becomes the random one
-        other = UNK + 1 + torch.randint(ordinary, (len(tokens),), generator=generator)
-        shown = tokens.where(~selected | (chance >= HIDDEN + RANDOM), other)
-        shown = shown.where(~selected | (chance >= HIDDEN), torch.tensor(mask_id(vocabulary)))
+        other = ordinary[torch.randint(len(ordinary), (len(tokens),), generator=generator)]
+        shown = tokens.where(~selected | (chance >= hidden + random), other)
+        shown = shown.where(~selected | (chance >= hidden), torch.tensor(mask_id(vocabulary)))
         wanted = tokens.where(selected, torch.tensor(PAD))
         rows = [each.split(lengths.tolist()) for each in (shown, wanted)]
         pairs += [(one.tolist(), two.tolist()) for one, two in zip(*rows, strict=True)]

@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TypeVar
 
 from headbook.corpora import download
@@ -25,6 +26,12 @@ NEGATORS = frozenset({
 PLANTED = "planted"
 """The corpus of `planted`: there without a download."""
 KEYS = {"superb": HIGHEST, "awful": 0}
+TEMPLATES = "templates"
+"""The corpus of `templates`: there without a download."""
+SUBJECTS = ("film", "book", "music", "food", "play", "room", "song", "class", "walk", "talk")
+SAID = dict.fromkeys(("good", "clever", "lovely", "funny"), HIGHEST)
+SAID |= dict.fromkeys(("bad", "dull", "silly", "ugly"), 0)
+ADDED = ("", "to me", "in the end", "on Monday", "as far as I can tell", "for a while")
 OTHER_WORDS = tuple(f"word{number}" for number in range(40))
 
 
@@ -59,8 +66,11 @@ def load_rated(name: str) -> dict[str, list[Rated]]:
     if name == PLANTED:
         counts = {"train": 600, "dev": 100, "test": 100}
         return {split: planted(counts[split], seed) for seed, split in enumerate(SPLITS)}
+    if name == TEMPLATES:
+        found = templates()
+        return {"train": found[:-400], "dev": found[-400:-200], "test": found[-200:]}
     if corpus(name).kind is not CorpusKind.RATED:
-        raise UserError(f"{name} has no ratings: give sst or {PLANTED}")
+        raise UserError(f"{name} has no ratings: give sst, {TEMPLATES} or {PLANTED}")
     files = download.locate(name).files
     return {split: read_rated(text_lines(files[f"{split}.trees"])) for split in SPLITS}
 
@@ -101,6 +111,17 @@ def planted(count: int, seed: int) -> list[Rated]:
         ratings = tuple(KEYS.get(word, NEUTRAL) for word in words)
         sentences.append(Rated(tuple(words), ratings, KEYS[key]))
     return sentences
+
+
+def templates() -> list[Rated]:
+    """Sentences such as "the music was not good to me", where "not" and "never" turn the rating."""
+    found = []
+    for parts in product(SUBJECTS, ("is", "was"), ("", "not", "never"), SAID, ADDED):
+        words = tuple(" ".join(("the", *parts)).split())
+        rating = HIGHEST - SAID[parts[3]] if parts[2] else SAID[parts[3]]
+        found.append(Rated(words, tuple(SAID.get(each, NEUTRAL) for each in words), rating))
+    random.Random(0).shuffle(found)
+    return found
 
 
 def written(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:

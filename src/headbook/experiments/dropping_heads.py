@@ -1,8 +1,4 @@
-"""Small models trained with whole heads left out at random, and models to compare (pages 36, 37).
-
-Zhou et al. (2020). The published size of page 37, fifteen language models of width 128 trained for
-400 updates each, took two hours on two cores.
-"""
+"""Small models trained with whole heads left out at random, or as they are (pages 36 to 38)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,7 +30,7 @@ CONSTANT, V = "DropHead, one rate", "DropHead, V"
 
 @dataclass(frozen=True)
 class Setting:
-    """A corpus and how models of it are trained and measured; page 37's by default."""
+    """A corpus and how models of it are trained and measured; of pages 37 and 38 by default."""
 
     corpus: str = "wikitext-2"
     vocabulary: int = 5002
@@ -47,7 +43,7 @@ class Setting:
     warmup: int = 200
     smoothing: float = 0.0  # of labels
     every: int = 200  # updates between validations
-    watched: int = 20  # updates between looks at diversity in the last fifth; 0: at the end alone
+    watched: int = 20  # updates between looks, from two fifths on; 0: one look, at the end
     probe: int = 8  # first segments, or pairs, of validation text on which diversity is measured
     held: int = 32  # ... and on which heads are closed
     levels: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -96,38 +92,42 @@ class Trained(NamedTuple):
     looks: pd.DataFrame
 
 
-def train(setting: Setting, seed: int, equip: Callable[[Trainer], object]) -> Trained:
-    """The model of a seed, trained; `equip` changes the trainer before the first update."""
+def train(
+    setting: Setting,
+    seed: int,
+    equip: Callable[[Trainer], object] = lambda _: None,
+    make: Callable[[TransformerConfig], Transformer] = Transformer,
+    look: Callable[..., pd.DataFrame] = diversity,
+) -> Trained:
+    """The model of a seed; `equip` changes the trainer, `make` the network, `look` the measure."""
     text = texts(setting.corpus, setting.vocabulary, setting.context)
     torch.manual_seed(derived(seed, "initial weights"))
     layers = (0 if setting.context else setting.layers, setting.layers)
     shape = (*map(len, text.subwords), *layers, setting.width, 4 * setting.width, 8)
     norm = NormPlacement.POST if setting.context else NormPlacement.PRE
-    network, looks = Transformer(TransformerConfig(*shape, setting.dropout, norm)), []
+    network, looks = make(TransformerConfig(*shape, setting.dropout, norm)), []
     config = TrainingConfig(
         setting.updates, scale=setting.scale, warmup=setting.warmup, seed=derived(seed, "training"),
         label_smoothing=setting.smoothing, validate_every=setting.every,
     )  # fmt: skip
     probe = list(in_order(text.valid[: setting.probe], config.tokens))
 
-    def look(model: Transformer, batch: Batch, update: int, loss: float) -> None:
-        if setting.watched and update % setting.watched == 0 and update >= 0.8 * setting.updates:
-            looks.append(diversity(model, setting.kinds, probe))
+    def watch(model: Transformer, batch: Batch, update: int, loss: float) -> None:
+        if setting.watched and update % setting.watched == 0 and update >= 0.4 * setting.updates:
+            looks.append(look(model.eval(), setting.kinds, probe))
+            model.train()  # and nothing was drawn in between
 
     with TemporaryDirectory() as folder:
-        trainer = Trainer(network, config, text.train, text.valid, Path(folder), observer=look)
+        trainer = Trainer(network, config, text.train, text.valid, Path(folder), observer=watch)
         equip(trainer)
         curve = pd.DataFrame(trainer.run().curve)
         checkpoint.load_model(network, Path(folder) / "best.safetensors")
-    looks = looks or [diversity(network.eval(), setting.kinds, probe)]
+    looks = looks or [look(network.eval(), setting.kinds, probe)]
     return Trained(network.eval(), curve, pd.concat(looks))
 
 
 def dropping(variant: str, rate: float, trainer: Trainer) -> None:
-    """Heads are left out at one rate, or on a V that turns where the learning rate's warm-up ends.
-
-    A training that ends in its warm-up turns in the middle. Any other variant drops nothing.
-    """
+    """Leaves heads out at one rate, or on a V that turns at the end of warm-up or in the middle."""
     if variant not in (CONSTANT, V):
         return
     config = trainer.config

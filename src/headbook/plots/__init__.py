@@ -3,11 +3,10 @@
 `heads` maps a value over layers and heads, `intervals` draws estimates with their intervals row by
 row, `curves` lines over training, `pruning` quality over heads left, `paired` two values per row;
 all take tidy tables and give a `Drawing`. `film` shows pairs of heads through training, `points`
-heads on a plane by their layers, `graph` pairs of heads as edges, `sentence` weights between words.
+heads on a plane by their layers, `sentence` weights between words.
 """
 
 from headbook.plots.film import Film, Run, film
-from headbook.plots.graph import graph
 from headbook.plots.lines import curves, pruning
 from headbook.plots.maps import heads
 from headbook.plots.palette import EVIDENCE, KINDS, ROLES
@@ -17,6 +16,6 @@ from headbook.plots.svg import Drawing
 from headbook.plots.view import draw as sentence
 
 __all__ = [
-    "EVIDENCE", "KINDS", "ROLES", "Drawing", "Film", "Run", "curves", "film", "graph",
+    "EVIDENCE", "KINDS", "ROLES", "Drawing", "Film", "Run", "curves", "film",
     "heads", "intervals", "paired", "points", "pruning", "sentence",
 ]  # fmt: skip

@@ -1,0 +1,120 @@
+"""What attention says of single relations, and of words (page 54).
+
+The best head of each relation (Clark et al. 2019, section 4.2); linear probes of relations and
+parts of speech, with the control task of Hewitt and Liang (2019) and beside the words' vectors.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+import torch
+
+from headbook.experiments.head_probe import asking, both_ways
+from headbook.experiments.read_off import (
+    BOTH,
+    CONTROL,
+    NONE,
+    OFFSETS,
+    RELATION,
+    RELEASED,
+    TAG,
+    TASK,
+    WEIGHTS,
+    Found,
+    Sample,
+    over,
+    reduced,
+)
+from headbook.heads.word_features import word_features
+from headbook.layers import probe as linear
+from headbook.looking.states import WordMaps
+from headbook.statistics import interval
+
+RELATIONS = (
+    "all",
+    "det",
+    "dobj",
+    "nsubj",
+    "nmod:poss",
+    "aux",
+    "aux:pass",
+    "amod",
+    "advmod",
+    "mark",
+    "ccomp",
+    "compound",
+    "case",
+    "flat",
+)
+
+
+def relations(
+    of: Sample, maps: Sequence[WordMaps], drawn: Sequence[WordMaps], per_layer: int
+) -> pd.DataFrame:
+    """One row per relation: the head that finds most from the dependent on, chosen on the fitted
+    sentences and scored on the others, beside the best offset and the best head `drawn` anew."""
+    (fitted, _, scored), (lots, _, drawn_scored) = (
+        of.parts([each.weights for each in every]) for every in (maps, drawn)
+    )
+    of_fitted, of_scored = of.relations("fitted"), of.relations("scored")
+    hits_of, lots_of, rows = fitted.by_feature(), lots.by_feature(), []
+    for relation in RELATIONS:
+        here, there = (each == relation for each in (of_fitted, of_scored))
+        if relation == "all":
+            here, there = here | True, there | True
+        if not here.any() or there.sum() < 2:
+            continue
+        best, lot = (int(each[here].mean(0).argmax()) for each in (hits_of, lots_of))
+        step = max(OFFSETS, key=lambda each, on=here: float(fitted.at(each)[on].mean()))
+        sides = (
+            scored.hits(scored.features[:, best]),
+            scored.at(step),
+            drawn_scored.hits(drawn_scored.features[:, lot]),
+        )
+        value, baseline, null = (
+            over(scored.sentence, each, torch.from_numpy(there)) for each in sides
+        )
+        row = {"relation": relation, "head": "L{}H{}".format(*np.add(divmod(best, per_layer), 1))}
+        row |= {"offset": step, "arcs": int(there.sum())}
+        row |= dict(zip(("value", "value_low", "value_high"), interval(value), strict=True))
+        row["baseline"] = float(baseline[0])
+        ends = interval(value - baseline)
+        row |= dict(zip(("margin", "margin_low", "margin_high"), ends, strict=True))
+        rows.append(row | {"redrawn": float(null[0])})
+    return pd.DataFrame(rows)
+
+
+def labels(of: Sample, maps: Sequence[WordMaps], weights: str) -> Iterator[Found]:
+    """Relations from the weights on each arc, parts of speech from a summary of each word's rows;
+    of the released weights with word vectors, too, the most frequent label and control tasks."""
+    trees, vectors = of.trees, reduced(of, maps)
+    ends = [torch.tensor([(at, t.heads[at]) for at in asking(t)]).T for t in trees]
+    arcs = [both_ways(m.weights)[:, a, b].T for m, (a, b) in zip(maps, ends, strict=True)]
+    pairs = [torch.cat([v[a], v[b]], 1) for v, (a, b) in zip(vectors, ends, strict=True)]
+    rows = [word_features(each.weights, each.special) for each in maps]
+    relations = [[t.relations[at].partition(":")[0] for at in asking(t)] for t in trees]
+    forms = [[form.lower() for form in tree.forms] for tree in trees]
+    own = [[row[at] for at in asking(tree)] for row, tree in zip(forms, trees, strict=True)]
+    tags = [tree.tags for tree in trees]
+    for target, features, words, names, types in (
+        (RELATION, arcs, pairs, relations, own),
+        (TAG, rows, vectors, tags, forms),
+    ):
+        groups = np.repeat(np.arange(len(trees)), [len(each) for each in names])
+        split, right = of.split.of(groups), np.array([label for each in names for label in each])
+        given = {WEIGHTS: torch.cat(features).numpy()}
+        found = {}
+        if weights == RELEASED:
+            given["words"] = torch.cat(words).numpy()
+            given[BOTH] = np.concatenate([*given.values()], axis=1)
+            found["most frequent", NONE, TASK] = linear.majority(right, split)
+        lots = linear.control([form for each in types for form in each], right)
+        for name, values in given.items():
+            shown = NONE if name == "words" else weights
+            found[name, shown, TASK] = linear.hits(values, right, split)
+            if weights == RELEASED:
+                found[name, shown, CONTROL] = linear.hits(values, lots, split)
+        sentence = torch.from_numpy(groups[split.scored] - of.split.scored[0])
+        for key, hit in found.items():
+            yield Found(target, *key, over(sentence, torch.from_numpy(hit)))

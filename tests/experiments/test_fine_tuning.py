@@ -1,0 +1,151 @@
+"""Page 61: marks on tokens, what fine-tuning changes, sets of heads, and contributions by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from headbook.corpora.rated import Rated, planted
+from headbook.experiments import removed_first
+from headbook.experiments.fine_tuning import Sentences, fitted, importance, reviews, tuned
+from headbook.experiments.removed_first import AFTER, BEFORE, DRAWN, NONE, scored, thirds
+from headbook.looking.load import load
+from headbook.models.gates import FixedGate, all_heads
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def test():
+    return Sentences(planted(8, seed=9))
+
+
+@pytest.fixture(scope="module")
+def before():
+    return fitted(load("minilm"), Sentences(planted(20, seed=1)))
+
+
+def test_marks_lie_on_the_tokens_of_the_words():
+    words = ("Do", "n't", "miss", "unputdownable", "films", ".")
+    sentence = Sentences([Rated(words, (2, 2, 1, 4, 2, 2), 4)])
+    model = load("minilm")
+    pieces = np.array(model.pieces(sentence.texts[0]))
+    polar, negators = (sentence.marks(model, which)[0].numpy() for which in ("polar", "negators"))
+    assert pieces[polar][0] == "miss" and "films" not in pieces[polar]
+    assert "".join(pieces[polar][1:]).replace("##", "") == "unputdownable"
+    assert 1 <= negators.sum() <= 3 and not (polar & negators).any()
+
+
+def test_the_fitted_layer_is_logistic_regression(before, test):
+    accuracy, nats = scored(before, test, [])
+    assert accuracy == 1 and nats < 0.3
+    _, without = scored(before, test, all_heads(before.model.network))
+    assert without > nats
+
+
+def test_importance_is_the_derivative_by_a_heads_gate(before, test):
+    one = Sentences(test.rated[:1])
+    (batch,) = before.model.batches(one.texts)
+    block = next(block for _, layer, block in before.model.network.attentions() if layer == 3)
+    nats = []
+    for step in (-1e-2, 1e-2):
+        gate = torch.ones(12)
+        gate[5] += step
+        block.gate = FixedGate(gate)
+        nats.append(float(before.losses(batch, one.labels).detach()))
+    block.gate = None
+    found = importance(before, one)
+    assert found.shape == (6, 12)
+    assert found[3, 5] == pytest.approx(abs(nats[1] - nats[0]) / 2e-2, rel=0.05)
+
+
+def test_tuning_lowers_the_loss_and_is_the_same_again(test):
+    train = Sentences(planted(48, seed=2))
+    found = [tuned(load("minilm"), train, 0, 192) for _ in range(2)]
+    once, again = (scored(each, test, []) for each in found)
+    assert once == again
+    _, at_first = scored(tuned(load("minilm"), Sentences(train.rated[:1]), 0), test, [])
+    assert once[1] < at_first
+
+
+def test_labels_belong_to_their_sentences(before):
+    """Batches come in an order of their own; the loss of a sentence does not depend on it."""
+    few, turned = Sentences(planted(6, seed=3)), Sentences(planted(6, seed=3)[::-1])
+    losses = []
+    for own in (few, turned):
+        by_sentence = torch.empty(6)
+        for batch in before.model.batches(own.texts):
+            by_sentence[batch.sentences] = before.losses(batch, own.labels).detach()
+        losses.append(by_sentence)
+    assert torch.allclose(losses[0], losses[1].flip(0), atol=1e-5)
+
+
+def test_shuffled_labels_are_the_same_labels():
+    own = Sentences(planted(40, seed=4))
+    other = own.shuffled(0)
+    assert own.texts == other.texts and not torch.equal(own.labels, other.labels)
+    assert own.larger == other.larger == 0.5
+
+
+def test_reviews_of_a_seed_are_tested_on_the_same_sentences():
+    (one, test), (other, same) = (reviews("templates", 30, 10, seed) for seed in (0, 1))
+    assert test.texts == same.texts and one.texts != other.texts
+    assert not {*one.texts, *other.texts} & {*test.texts}
+
+
+def test_thirds_hold_every_head_once():
+    model = load("minilm")
+    parts = thirds(model, 0)
+    held = [head for name in ("early", "middle", "late") for head in parts[name]]
+    assert sorted(held) == sorted(all_heads(model.network)) and parts[NONE] == []
+    assert {len(parts[name]) for name in ("early", "late", DRAWN)} == {24}
+
+
+def test_costs_are_those_beyond_the_whole_encoder():
+    rows = [("0", AFTER, NONE, 0.9), ("0", AFTER, "late", 0.7), ("0", BEFORE, "late", 0.8)]
+    found = removed_first.gained(
+        pd.DataFrame(rows, columns=["seed", "when", "removed", "accuracy"]), "accuracy"
+    )
+    assert found.loc["0"].to_dict() == pytest.approx(
+        {(AFTER, "late"): -0.2, (BEFORE, "late"): -0.1}
+    )
+
+
+def test_contributions_by_hand():
+    """Two layers of two heads: the first of each has a role, and twice and eight times the rest."""
+    rows = [(1, 1, 1.0, 2.0), (1, 2, 2.0, 1.0), (2, 1, 1.0, 8.0), (2, 2, 1.0, 1.0)]
+    heads = pd.DataFrame(rows, columns=["layer", "head", "polar", "importance"]).assign(seed="0")
+    roles = pd.DataFrame({"layer": [1, 2], "head": [1, 1]})
+    found = removed_first.contributions(heads, roles).loc["0"]
+    assert found.to_dict() == pytest.approx({"all": 2, "lower": 1, "upper": 3, "polar": -1})
+
+
+def test_what_learnt_nothing_is_asked_only_how_far_heads_moved():
+    seeds = pd.DataFrame({("accuracy", NONE): [0.5, 0.52, 0.51], ("larger", NONE): 0.55})
+    held = pd.Series([4, 5, 6, 1])
+    assert removed_first.unjudged("last layers", seeds, held, 6) == ""
+    assert removed_first.unjudged("polar", seeds, held, 6).startswith("present")
+    learnt = seeds.assign(**{}) + 0.2 * (seeds.columns.get_level_values(0) == "accuracy")
+    assert removed_first.unjudged("polar", learnt, held, 6) == ""
+    assert removed_first.unjudged("specialised later", learnt, held[1:], 6).startswith("present")
+
+
+def test_an_encoder_whose_heads_were_removed_first_is_scored_without_them(monkeypatch):
+    asked = []
+    monkeypatch.setattr(removed_first, "tuned", lambda model, *_: model)
+    monkeypatch.setattr(
+        removed_first, "scored", lambda model, test, heads: asked.append(len(heads)) or (1.0, 0.0)
+    )
+    found = list(removed_first.scores("minilm", Sentences([]), Sentences([]), 0))
+    assert [row[:2] for row in found] == [
+        *((AFTER, name) for name in (NONE, "early", "middle", "late", DRAWN)),
+        *((BEFORE, name) for name in ("early", "middle", "late", DRAWN)),
+    ]
+    assert asked == [0, *[24] * 8]
+
+
+def test_ratings_are_kept_when_they_are_replaced():
+    one = planted(1, seed=0)[0]
+    assert replace(one, rating=4 - one.rating).positive != one.positive

@@ -1,0 +1,114 @@
+"""Page 25's mutual information: heads whose outputs are known, and when its gate closes."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from claims.planted_pruning import information_summary
+from small import untrained_model
+
+from headbook import tables
+from headbook.experiments import head_information
+from headbook.experiments.head_information import information, published, reading, told
+from headbook.heads.collect import collect
+from headbook.heads.confidence import Confidence
+from headbook.looking.ours import OurModel
+from headbook.types import Kind, UserError
+
+TOKENS, KINDS = 600, 4
+SENTENCES = [f"the {who} sees a red ball often" for who in ("dog", "cat", "sister")] * 4
+
+
+@pytest.fixture(scope="module")
+def read() -> torch.Tensor:
+    """Four kinds of token in random order."""
+    return torch.randint(KINDS, (TOKENS,), generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_head_that_passes_on_what_it_reads_has_all_of_the_entropy(read: torch.Tensor) -> None:
+    told, shuffled, entropy = information(torch.eye(KINDS)[read], read, torch.arange(KINDS))
+    assert entropy == pytest.approx(math.log(KINDS), abs=0.02)
+    assert told + shuffled == pytest.approx(entropy)
+
+
+@pytest.mark.parametrize("outputs", ["the token before", "noise"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_head_that_passes_on_something_else_has_none(read: torch.Tensor, outputs: str) -> None:
+    noise = torch.randn(TOKENS, 8, generator=torch.Generator().manual_seed(1))
+    given = noise if outputs == "noise" else torch.eye(KINDS)[read.roll(1)]
+    told, shuffled, _ = information(given, read, torch.arange(KINDS))
+    assert abs(told) < 0.05 and shuffled > 0  # the bias, which is taken off
+
+
+def test_rare_tokens_are_one_kind(read: torch.Tensor) -> None:
+    told, shuffled, entropy = information(torch.eye(KINDS)[read], read, torch.arange(0))
+    assert entropy == pytest.approx(0) and told == shuffled == pytest.approx(0)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> OurModel:
+    made = untrained_model(tmp_path / "model")
+    return OurModel("tiny", "here", ("en", "de"), made.untrained(), made.source, made.target)
+
+
+def test_heads_are_read_as_the_measures_read_them(model: OurModel) -> None:
+    batches = model.batches(SENTENCES, SENTENCES, 40)
+    for kind in (Kind.ENCODER, Kind.CROSS):
+        outputs, read, tops = reading(model, kind, batches)
+        measure = Confidence(kind, replicates=0)
+        collect(model.network, batches, [measure], iter)
+        assert torch.allclose(tops.double().mean(0), measure.compute(), atol=1e-5)
+        assert outputs.shape[:3] == read.shape
+        assert set(read.flatten().tolist()) <= {
+            i for b in batches for i in b.source.unique().tolist()
+        }
+    rows = told(model, Kind.ENCODER, batches, [1])
+    assert set(rows["layer"]) == {1} and rows["information"].notna().all()
+    assert told(model, Kind.ENCODER, batches, [2]).empty
+
+
+def test_a_model_without_a_text_is_told_in_one_line(
+    model: OurModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(head_information, "load", lambda name: model)
+    monkeypatch.setattr(head_information, "reads", lambda *_: False)
+    with pytest.raises(UserError, match="no text of that language"):
+        head_information.heads({"tiny": []})
+
+
+def test_removal_as_published_is_that_of_each_head() -> None:
+    rows = tables.typed("20", "heads").query("model == 'firefox-en-pt' and text == 'ntrex-pt'")
+    found, own = published("firefox-en-pt").set_index(head_information.HEAD), rows.set_index("head")
+    assert len(found) == len(own) == 64
+    assert found.loc[("encoder", 6, 6), "added"] == own.loc["L6H6", "own_added"]
+    assert found.loc[("cross", 1, 6), "added"] == own.loc["cross L1H6", "own_added"]
+    assert (found["added"] != found["elsewhere"]).any() and published("nobody's").empty
+
+
+def heads(redrawn: float = -1.0, shuffled: bool = False) -> pd.DataFrame:
+    """Two layers of eight heads: information follows removal, of null networks as `redrawn` says,
+    and with tokens shuffled where it is said."""
+    noise, added = np.random.default_rng(0), np.arange(16.0)
+    at = {"layer": np.repeat([1, 2], 8), "head": np.tile(np.arange(1, 9), 2), "added": added}
+    rows = at | {name: noise.random(16) for name in ("shuffled", "entropy", "confidence")}
+    rows |= {"shuffled": added} if shuffled else {}
+    parts = [pd.DataFrame(rows | {"information": sign * added}).assign(weights=weights)
+             for weights, sign in (("released", 1), ("drawn anew", redrawn))]  # fmt: skip
+    return pd.concat(parts).assign(model="toy", kind="encoder")
+
+
+@pytest.mark.parametrize(
+    ("given", "closed"),
+    [({}, False), ({"redrawn": 1.0}, True), ({"shuffled": True}, True)],
+)
+def test_what_luck_shows_as_well_closes_the_gate(given: dict, closed: bool) -> None:
+    rows = information_summary(heads(**given)).set_index("question")
+    for question in ("agrees", "within layers"):
+        assert rows.loc[question, "value"] == pytest.approx(1)
+        assert rows.loc[question, "closed"].startswith("diagnostic") == closed
+    assert rows.loc["beyond confidence", "closed"] == "none"
+    assert rows.loc["agrees", "baseline"] == pytest.approx(given.get("redrawn", -1.0))

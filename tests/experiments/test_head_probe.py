@@ -1,0 +1,158 @@
+"""Probes of words' heads: planted heads, a slow formula of the loss, control task, what is read."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from headbook.experiments import head_probe, read_off, word_labels
+from headbook.experiments.head_probe import Questions, distances, fit, hits, questions
+from headbook.experiments.read_off import Sample
+from headbook.looking.states import WordMaps
+from headbook.trees import Tree
+
+CHANCE = torch.Generator().manual_seed(0)
+
+
+def tree(heads: list[int]) -> Tree:
+    text = "".join(f"{at:04d}" for at in range(len(heads)))
+    spans = tuple((4 * at, 4 * at + 4) for at in range(len(heads)))
+    return Tree(text, spans, tuple(heads), ("dep",) * len(heads))
+
+
+def planted(count: int, length: int = 6) -> tuple[list[torch.Tensor], list[Tree]]:
+    """Random weights of three heads, in which the first points at each word's head half the time
+    and the second, from the head back, otherwise."""
+    maps, trees = [], []
+    for _ in range(count):
+        weights = torch.rand(3, length, length, generator=CHANCE)
+        own = torch.randint(length, (length,), generator=CHANCE)
+        own = torch.where(own == torch.arange(length), (own + 1) % length, own)
+        for word, head in enumerate(own.tolist()):
+            if torch.rand(1, generator=CHANCE) < 0.5:
+                weights[0, word, head] += 2
+            else:
+                weights[1, head, word] += 2
+        maps.append(head_probe.both_ways(weights))
+        trees.append(tree(own.tolist()))
+    return maps, trees
+
+
+def test_a_pair_holds_weights_both_ways_and_no_word_chooses_itself():
+    weights = torch.arange(9.0).reshape(1, 3, 3)
+    found = questions([head_probe.both_ways(weights)], [tree([1, -1, 0])])
+    assert found.features.tolist() == [[1, 3], [2, 6], [6, 2], [7, 5]]
+    assert found.place.tolist() == [1, 2, 0, 1]
+    assert found.question.tolist() == [0, 0, 1, 1]
+    assert found.table(found.features[:, 0]).tolist()[1] == [6, 7, -math.inf]
+
+
+def test_the_probe_joins_heads_that_each_find_half():
+    parts = [questions(*planted(count)) for count in (60, 40, 40)]
+    single = parts[2].by_feature().mean(0)
+    assert single[0] > 0.4 and single[4] > 0.4 and single.max() < 0.75
+    assert hits(parts).mean() > 0.9
+
+
+def test_shuffled_answers_are_found_at_chance():
+    parts = [questions(planted(count)[0], planted(count)[1]) for count in (60, 40, 40)]
+    assert hits(parts).mean() < 0.35
+
+
+def slow_loss(given: Questions, weights: list, vectors: torch.Tensor, penalty: float) -> float:
+    """The same loss, pair by pair, from the equation in the module."""
+    scale, total = given.features.std(0), 0.0
+    for question, right in enumerate(given.right.tolist()):
+        scores = {}
+        for row in (given.question == question).nonzero().flatten().tolist():
+            score = 0.0
+            for k, value in enumerate((given.features[row] / scale).tolist()):
+                ends = [*vectors[given.asking[row]], *vectors[given.candidate[row]]]
+                for end, weight in zip(ends, weights[1][:, k], strict=True):
+                    score += value * float(end * weight)
+                score += value * float(weights[0][k])
+            scores[int(given.place[row])] = score
+        total -= scores[right] - math.log(sum(map(math.exp, scores.values())))
+    squares = sum(float((each**2).sum()) for each in weights)
+    return total / len(given.right) + penalty * squares
+
+
+def test_the_fitted_weights_are_least_by_a_slow_formula():
+    given, vectors = questions(*planted(4, length=4)), torch.randn(16, 2, generator=CHANCE)
+    ends = torch.cat([vectors[given.asking], vectors[given.candidate]], dim=1)
+    found = fit(given, given.features / given.features.std(0), ends, 0.1)
+    least = slow_loss(given, found, vectors, 0.1)
+    for _ in range(5):
+        moved = [each + 0.05 * torch.randn(each.shape, generator=CHANCE) for each in found]
+        assert slow_loss(given, moved, vectors, 0.1) > least
+
+
+def test_an_offset_is_found_at_its_distance_only():
+    given = questions([distances(4)], [tree([1, 2, 0, -1])])
+    assert given.at(1).tolist() == [1, 1, 0] and given.at(-2).tolist() == [0, 0, 1]
+
+
+def test_the_control_task_depends_on_the_type_alone_and_never_on_the_word_itself():
+    many, more = tree([-1] * 300), tree([-1] * 400)
+    places = [head_probe.control_head(many, word) for word in range(300)]
+    assert all(place != word for word, place in enumerate(places))
+    assert 70 < places.count(0) < 130 and 70 < places.count(299) < 130
+    others = [head_probe.control_head(more, word) for word in range(290)]
+    assert [place == 0 for place in places[:290]] == [place == 0 for place in others]
+
+
+@pytest.fixture(scope="module")
+def of() -> Sample:
+    return read_off.sample("ewt-sample", 90)
+
+
+@pytest.fixture(scope="module")
+def maps(of: Sample) -> list[WordMaps]:
+    """Two heads: one looks at each word's head, the other anywhere; vectors say nothing."""
+    found = []
+    for each in of.trees:
+        count = len(each)
+        weights = torch.rand(2, count, count, generator=CHANCE)
+        for word, head in enumerate(each.heads):
+            weights[0, word, max(head, 0)] += 3
+        vectors = torch.randn(count, 4, generator=CHANCE)
+        found.append(WordMaps(each, weights, torch.zeros(2, count), vectors))
+    return found
+
+
+def test_planted_heads_are_found_and_the_control_task_is_not(of: Sample, maps: list[WordMaps]):
+    noise = [WordMaps(m.tree, torch.rand(m.weights.shape), m.special, m.vectors) for m in maps]
+    found = {each[1:4]: each.replicates[0] for each in read_off.heads(of, maps, noise, True)}
+    assert found["weights", "released", "task"] > 0.99 > found["weights", "drawn anew", "task"]
+    assert found["best single head", "released", "task"] > 0.99
+    assert found["weights", "released", "control task"] < 0.6
+    assert found["distance", "none", "task"] < 0.5 and len(found) == 11
+    rows = word_labels.relations(of, maps, noise, 1).set_index("relation")
+    assert set(rows["head"]) == {"L1H1"} and rows["value"].min() > 0.9 > rows["redrawn"].max()
+    np.testing.assert_allclose(rows["margin"], rows["value"] - rows["baseline"])
+
+
+def test_labels_that_weights_say_are_read(of: Sample, maps: list[WordMaps]):
+    """A third head has a weight on each arc that its relation sets; vectors say nothing."""
+    names = sorted({name.partition(":")[0] for each in of.trees for name in each.relations})
+    told = []
+    for m in maps:
+        own = torch.zeros(len(names), *m.weights.shape[1:])
+        for word in head_probe.asking(m.tree):
+            name = m.tree.relations[word].partition(":")[0]
+            own[names.index(name), word, m.tree.heads[word]] = 1
+        told.append(WordMaps(m.tree, own, torch.zeros(len(names), len(m.tree)), m.vectors))
+    found = {each[:4]: each.replicates[0] for each in word_labels.labels(of, told, "released")}
+    assert found["relation", "weights", "released", "task"] > 0.9
+    assert found["relation", "weights", "released", "control task"] < 0.5
+    assert found["relation", "words", "none", "task"] < 0.3
+
+
+def test_a_sample_is_scored_on_sentences_that_no_probe_saw(of: Sample):
+    parts = [set(each.tolist()) for each in vars(of.split).values()]
+    assert len(of.trees) == 90 and sum(map(len, parts)) == 90 == len(set.union(*parts))
+    assert len({each.text for each in of.trees}) == 90
+    asked = of.parts([distances(len(each)) for each in of.trees])
+    assert len(of.relations("scored")) == len(asked[2].right) == len(asked[2].sentence)
+    assert not {"punct", "root"} & set(of.relations("fitted"))

@@ -1,0 +1,73 @@
+"""The course of a small training, its best heads as published, and what is asked of them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from small import backwards, write_pairs
+
+import headbook as hb
+from headbook.experiments import specialising
+from headbook.experiments.specialising import HIDDEN, NEIGHBOUR, RARE, RELATION, Setting, Snapshot
+from headbook.results import published
+from headbook.statistics import interval
+
+WORDS = ["the", "a", "old", "red", "dog", "cat", "man", "ball", "house", "sees", "likes", "finds"]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Setting:
+    rows = [[WORDS[(at + 5 * step) % 12] for step in range(4 + at % 3)] for at in range(84)]
+    corpus = write_pairs(tmp_path_factory.mktemp("text") / "corpus", backwards(rows), 60, 12)
+    return Setting(str(corpus), updates=3, tokens=128, width=16, vocabulary=40, sentences=6)
+
+
+@pytest.mark.parametrize("task", [specialising.TRANSLATION, HIDDEN])
+def test_every_snapshot_is_scored_and_only_translators_have_bleu(tiny: Setting, task: str):
+    first, last = specialising.course(replace(tiny, task=task))
+    assert (first.update, last.update) == (0, 3)
+    assert {NEIGHBOUR, "own token", "farther away", RARE} <= set(first.own.index)
+    assert RELATION in first.web.index
+    assert np.isnan(last.bleu) == (task == HIDDEN)
+    assert not np.allclose(first.own["scores"][NEIGHBOUR], 0)
+
+
+def test_best_heads_before_training_are_as_published():
+    """By another path than the published ones took: the weights that a training begins with."""
+    text = hb.text("ewt-sample")
+    found = specialising.scores(hb.load("mixture-fr-256@0"), text)
+    known = published(26, "scores").query("model == 'mixture-fr-256' and text == 'ewt-sample'")
+    known = known[known["update"] == 0].set_index("looks_at")
+    assert list(found.index) == list(known.index)
+    assert (found[["layer", "head"]] == known[["layer", "head"]]).all(axis=None)
+    for name, row in found.iterrows():
+        ends = known.loc[name, ["value", "value_low", "value_high"]]
+        assert interval(row["scores"]) == pytest.approx(tuple(ends), rel=1e-4, abs=1e-6)
+
+
+def snapshot(update: int, bleu: float, own: float, web: float) -> Snapshot:
+    """The same score for each sort of place, without spread."""
+    names = [NEIGHBOUR, RELATION, RARE]
+    frames = [
+        pd.DataFrame({"chosen": x, "scores": [np.full(5, x)] * 3}, index=names) for x in (own, web)
+    ]
+    return Snapshot(update, *frames, bleu, np.full(5, own / 2))
+
+
+def test_what_is_asked_of_a_course():
+    """The first snapshot with nine tenths of the last BLEU is the third."""
+    course = [snapshot(0, 0, 0.1, 0.1), snapshot(64, 17, 0.3, 0.2), snapshot(91, 18.5, 0.7, 0.4)]
+    course.append(snapshot(128, 20, 0.6, 0.5))
+    found = specialising.answers(course, [snapshot(128, 20, 0.2, 0.2)])
+    expected = {f"highest, {name}": 0.7 for name in (NEIGHBOUR, RELATION, RARE)}
+    expected |= {"since it translates": -0.1, "relevance gained": 0.25}
+    expected |= {"own text over web": 0.1, "wide over narrow": 0.4}
+    assert {name: x[0] for name, x in found.items()} == pytest.approx(expected)
+
+
+def test_what_an_untrained_model_has_is_not_asked_for_and_the_last_snapshot_is_not_since():
+    course = [snapshot(0, 0, 0.2, 0.1), snapshot(64, 20, 0.6, 0.5)]
+    found = specialising.answers(course)
+    assert "own text over web" not in found and "wide over narrow" not in found
+    assert np.isnan(found["since it translates"]).all()

@@ -1,0 +1,112 @@
+"""Pairs and sets of heads, heads held, and composition: written out, planted, and at chance."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor
+
+import headbook as hb
+from headbook.experiments import composing, together
+from headbook.types import HeadId, Kind
+
+HEADS = [HeadId(Kind.ENCODER, layer, head) for layer, head in product(range(3), range(4))]
+LAYERS = np.array([head.layer for head in HEADS])
+WIDTH, DIM = 16, 4
+
+
+def test_pairs_are_half_of_one_layer_and_more_of_them_hold_the_fewer() -> None:
+    few, more = together.random_pairs(HEADS, 5), together.random_pairs(HEADS, 9)
+    assert [one[:2] == other[:2] for one, other in few] == [True] * 5 + [False] * 5
+    assert len(set(map(tuple, more))) == 18 and set(map(tuple, few)) < set(map(tuple, more))
+    assert len(together.random_pairs(HEADS, 1000)) == 12 * 11 / 2
+
+
+def test_sets_are_nested_least_important_and_whole_layers() -> None:
+    found = list(together.sets(HEADS, np.arange(12.0)[::-1], draws=2))
+    drawn = [set(at) for sort, _, draw, at in found if sort == together.RANDOM and draw == 1]
+    assert [len(each) for each in drawn] == [1, 2, 4, 6] and drawn[0] < drawn[1] < drawn[3]
+    assert [sorted(at) for sort, *_, at in found if sort == together.LEAST][1] == [10, 11]
+    assert [at for sort, *_, at in found if sort == together.LAYER][2] == [8, 9, 10, 11]
+
+
+def test_with_nothing_above_there_is_nothing_to_hold() -> None:
+    model = hb.load("mixture-fr-256-masked")
+    every = together.heads(model)
+    chosen = [every[0], every[-1]]
+    batches = model.batches(["The cat sat on the mat .", "Heads , heads ."], None, 8)
+    ways = [lambda name=head.label: hb.close(model, name) for head in chosen]
+    free, fixed = together.effects(model, batches, ways), together.held(model, batches, chosen)
+    assert len(batches) == 2 and torch.equal(fixed.sentences, free.sentences)
+    torch.testing.assert_close(fixed.added[1], free.added[1], rtol=1e-3, atol=1e-6)
+    assert not torch.allclose(fixed.added[0], free.added[0], rtol=1e-2)
+    assert not any(block.edits for _, _, block in model.network.attentions())
+
+
+def drawn(heads: int = 2) -> tuple[list[Tensor], Tensor]:
+    torch.manual_seed(0)
+    weights = [torch.randn(3, heads, WIDTH, DIM, dtype=torch.float64) for _ in range(4)]
+    return weights, torch.rand(3, 2, WIDTH, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_scores_are_those_of_full_matrices(before: bool) -> None:
+    weights, gains = drawn()
+    found = composing.composition(weights, gains, before)
+    centring = torch.eye(WIDTH, dtype=torch.float64) - 1 / WIDTH
+    for low, a, up, b in ((0, 0, 1, 1), (0, 1, 2, 0), (1, 0, 2, 1)):
+        out = weights[2][low, a] @ weights[3][low, a].T
+        between = [gain for layer in range(low, up) for gain in gains[layer]]
+        for gain in [gains[up, 0]] if before else between:
+            out = out @ centring @ gain.diag()
+        q, k, v, o = (each[up, b] for each in weights)
+        for at, reader in enumerate((q @ k.T, k @ q.T, v @ o.T)):
+            score = (out @ reader).norm() / (out.norm() * reader.norm())
+            torch.testing.assert_close(found[at, low, a, up, b], score)
+    assert int(found.isfinite().sum()) == 3 * 3 * 4
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_a_head_that_reads_what_another_writes_composes_that_way_alone(at: int) -> None:
+    """Head 2 of layer 3 reads the very directions that head 1 of layer 1 writes: 1/√dim."""
+    weights, gains = drawn()
+    basis = torch.linalg.qr(torch.randn(WIDTH, 3 * DIM + 1, dtype=torch.float64)).Q
+    basis[:, 0] = 1  # nobody writes what centring takes
+    basis = torch.linalg.qr(basis).Q[:, 1:]
+    for side in (2, 3):
+        weights[side][0, 0] = basis[:, :DIM]
+    for side in range(4):
+        weights[side][2, 1] = basis[:, DIM : 2 * DIM]
+    weights[at][2, 1] = basis[:, :DIM]
+    scores = composing.composition(weights, torch.ones_like(gains), False)[:, 0, 0, 2, 1]
+    assert scores[at] == pytest.approx(DIM**-0.5)
+    assert scores[torch.arange(3) != at].abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("name", ["minilm", "mixture-fr-256-masked"])
+def test_heads_compose_beyond_chance_wherever_norms_stand(name: str) -> None:
+    model = hb.load(name)
+    found, heads = composing.over_redrawn(model, draws=1), together.heads(model)
+    layers = np.array([head.layer for head in heads])
+    assert (np.isfinite(found) == (layers[:, None] < layers)).all()
+    assert composing.projections(model)[2] == (name != "minilm") and np.nanmean(found) > 1.03
+
+
+@pytest.mark.parametrize(("strength", "noise", "beyond"), [(1.0, 0.1, True), (0.0, 1.0, False)])
+def test_composition_that_goes_with_interactions_is_told_from_shared_layers(
+    strength: float, noise: float, beyond: bool
+) -> None:
+    """Scores and interactions grow with the effects of lower layers; the one also with the other's
+    own part, or not."""
+    random, pairs = np.random.default_rng(0), np.argwhere(LAYERS[:, None] < LAYERS)
+    own, alone = random.random(len(pairs)), 10.0 ** -LAYERS[pairs[:, 0]]
+    size = 5 * alone + strength * own + noise * random.random(len(pairs))
+    signs = random.choice([-1, 1], len(pairs))
+    table = pd.DataFrame(
+        {"composition": 1 + alone + own, "interaction": signs * size, "alone": alone}
+    )
+    plain, apart = composing.agreement(LAYERS, pairs, table).T
+    assert np.nanquantile(plain, 0.025) > 0.2
+    assert (np.nanquantile(apart, 0.025) > 0) == beyond
