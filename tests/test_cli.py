@@ -133,7 +133,6 @@ def test_fetching_prints_where_each_part_is(monkeypatch: pytest.MonkeyPatch, tmp
         (("run", "11", "--seed", "-1"), "seed is -1"),
         (("run", "11", "--corpus", "controlled-osv"), "controlled-sov"),
         (("publish", "99"), "11_confidence_and_roles"),
-        (("publish", "27", "--profile", "smok"), "smoke, quick, laptop, full"),
     ],
     ids=" ".join,
 )
