@@ -8,12 +8,10 @@ import pytest
 from published import plant
 from published_table import put
 
-from headbook import old_results, paths, tables
 from headbook.claims import cells, scorecard
 from headbook.claims.ledger import Claim, Ledger, load
-from headbook.claims.published import RELEASED, Evidence
 from headbook.claims.rule import Outcome
-from headbook.claims.verdict import Verdict, result
+from headbook.claims.verdict import Verdict
 from headbook.types import UserError
 
 DOBJ = "voita-t1-dobj-head-to-dependent"
@@ -114,22 +112,3 @@ def test_a_number_that_moves_moves_the_verdict(tmp_path: Path) -> None:
     low = BEST.replace("0.66,0.63,0.69", "0.36,0.33,0.39").replace("0.55,0.52,0.58", "0.3,0.2,0.4")
     found = scorecard.current(published(tmp_path, low), pointing(load()))
     assert found[DOBJ].verdict is Verdict.CONTRADICTED
-
-
-@pytest.mark.parametrize("page", ["23"])
-def test_cells_give_the_published_claims_of_a_page(page: str) -> None:
-    """Of pages whose claims are still rows: pointed at these rows, they are judged as before."""
-    ledger, study = load(), old_results.study(int(page))
-    old = old_results.old_table(study, RELEASED, old_results.CLAIMS)
-    old = scorecard.checked(ledger, old, study, old_results.CLAIMS)
-    one = f"profile={RELEASED}; " if "profile" in tables.cells(page, "summary") else ""
-    evidence = Evidence(paths.RESULTS / "laptop")
-    for name, mine in old.groupby("claim"):
-        value = f"{page}/summary[{one}claim={name}].value"
-        pointed = replace(ledger.claim(name), value=value, baseline="baseline")
-        new = cells.rows(pointed)
-        mine = mine.reset_index(drop=True)[list(new)]
-        pd.testing.assert_frame_equal(new, mine, check_dtype=False)
-        was, now = (result(ledger, pointed, "laptop", each, evidence) for each in (mine, new))
-        assert now.verdict is was.verdict and was.models
-        assert [each.outcome for each in now.models] == [each.outcome for each in was.models]

@@ -1,7 +1,6 @@
 """What a notebook template may hold, read from its text alone."""
 
 import re
-from dataclasses import fields
 from pathlib import Path
 
 import nbformat
@@ -11,21 +10,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from page_contract import of_every
 
 from headbook import paths
-from headbook.chapters.chapter import find, module_of
-from headbook.publishing.templates import read
 
 # one that is not there, when there is none: a test that does not run could not fail
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb")) or [paths.NOTEBOOKS / "no_notebooks.ipynb"]
-OF_CHAPTERS = [path for path in NOTEBOOKS if module_of(path.stem)]
-
-
-def code_of(path: Path) -> list[str]:
-    return [c.source for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code"]
-
-
-def opens(path: Path) -> str:
-    """The call that checks the notebook's names against what its page reads."""
-    return f"open_page({find(path.stem).number}, globals())"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -33,14 +20,6 @@ def test_a_notebook_keeps_the_contract(path: Path) -> None:
     assert path.exists(), f"no notebooks in {paths.NOTEBOOKS}"
     assert re.fullmatch(r"\d\d_[a-z0-9_]+", path.stem)
     assert not list(of_every(nbformat.read(path, as_version=4)))
-
-
-@pytest.mark.parametrize("path", OF_CHAPTERS, ids=lambda path: path.stem)
-def test_the_parameters_are_those_of_the_page(path: Path) -> None:
-    template, chapter = read(path), find(path.stem)
-    assert chapter.parameters_from(template.parameters) == chapter.parameters()
-    assert len(template.parameters) == len(fields(chapter.parameters))
-    assert sum(opens(path) in source for source in code_of(path)) == 1
 
 
 def _plain() -> NotebookNode:

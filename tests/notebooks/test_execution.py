@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
-import papermill
 import pytest
 
 from headbook import paths
@@ -33,18 +32,3 @@ def test_the_runner_refuses_a_misspelt_parameter(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=rf"{template.name} has no .*'corpsu': it knows \w"):
             notebooks.attempt([template], "smoke", {"corpsu": "x"}, destination=tmp_path)
     assert not list(tmp_path.iterdir())
-
-
-def test_papermill_by_hand_refuses_a_misspelt_parameter(tmp_path: Path) -> None:
-    given = {"profile": "smoke", "corpsu": "x"}
-    with pytest.raises(papermill.PapermillExecutionError) as refused:
-        papermill.execute_notebook(
-            next(each.path for each in templates() if "profile" in each.parameters),
-            tmp_path / "out.ipynb",
-            given,
-            progress_bar=False,
-            start_timeout=600,
-        )
-    assert refused.value.ename == "UserError"
-    assert "corpsu" in refused.value.evalue
-    assert "profile" in refused.value.evalue
