@@ -61,14 +61,14 @@ def test_a_notebook_without_parameters_is_refused(tmp_path: Path) -> None:
         templates.templates(tmp_path)
 
 
-@pytest.mark.parametrize("profile", [None, "smoke", "quick", "laptop", "released"])
+@pytest.mark.parametrize("profile", [None, "smoke", "quick", "laptop"])
 def test_parameters_as_a_file_are_those_that_the_page_reads(profile: str | None) -> None:
     for template in templates.templates():
         given = yaml.safe_load(templates.as_yaml(template, profile))
         templates.check(template, given)
         assert set(given) == set(template.parameters)
         expected = template.parameters | templates.of_profile(template, profile or "none")
-        if "profile" in expected and profile not in (None, "released"):
+        if "profile" in expected and profile is not None:
             expected |= {"profile": profile}
         if chapter := find(template.name):  # a page that has not moved
             given, expected = chapter.parameters_from(given), chapter.parameters_from(expected)
