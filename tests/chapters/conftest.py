@@ -1,13 +1,10 @@
-"""A toy chapter in a temporary folder, all that adding a page takes; and the planted model."""
+"""A toy chapter in a temporary folder, all that adding a page takes."""
 
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from planted import planted
-
-__all__ = ["home", "planted"]
 
 TOY = """
 from dataclasses import dataclass

@@ -20,7 +20,6 @@ from claims.simulated import Row, World, labels, ledger, standing_in
 
 import headbook as hb
 from headbook import paths
-from headbook.chapters.measurements import Measurement
 from headbook.chapters.tables import claim_row, loaded_labels
 from headbook.corpora.batches import Batch, collate
 from headbook.heads.confidence import Confidence
@@ -201,17 +200,6 @@ def answered(so: bool) -> SimpleNamespace:
         heads=np.array(places), questions=QUESTIONS, right=right, asked=asked, offsets=offsets,
         rules=np.zeros_like(offsets[:, :1]),
     )  # fmt: skip
-
-
-def measurement(found: dict[str, RatioSums], **columns: object) -> Measurement:
-    """As a stage would keep them, by the names of its measures."""
-    kept = {
-        "positional": "positional/encoder",
-        "confidence": "confidence/encoder",
-        "rare_chance": "rare chance",
-    }
-    named = {kept.get(name, name): each for name, each in found.items()}
-    return standing_in(Measurement, sums=named, labels=labels(**columns))
 
 
 # ------------------------------------------------------------------ worlds

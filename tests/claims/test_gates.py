@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from published import plant
 
 from headbook import tables
 from headbook.claims.gates import closed, parsed, weak
@@ -24,17 +23,6 @@ CLAIM = Claim(
 
 def row(value=0.9, model=MODEL, **more):
     return {"model": model, "value": value, "low": NAN, "high": NAN, "baseline": NAN, **more}
-
-
-@pytest.fixture
-def evidence(tmp_path):
-    """A function that publishes one table and gives the evidence."""
-
-    def publish(study, name, frame):
-        plant(tmp_path, "laptop", study, {name: pd.DataFrame(frame)})
-        return Evidence(tmp_path / "laptop")
-
-    return publish
 
 
 def gated(*gates, **more):

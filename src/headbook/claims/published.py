@@ -3,16 +3,14 @@
 Studies may name closed gates themselves; these readings serve tables published without them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
 
 from headbook import tables
-from headbook.old_results import old_table
 
 Made = TypeVar("Made")
 
@@ -23,42 +21,19 @@ VERSUS = " minus "
 
 @dataclass(frozen=True)
 class Evidence:
-    """The tables of one profile: those at hand (by study and name), then the published ones.
+    """What published tables tell, each thing read once.
 
     `folder` is the folder of results and, as its last part, the profile.
     """
 
     folder: Path
-    at_hand: Mapping[str, Mapping[str, pd.DataFrame]] = field(default_factory=dict)
     _seen: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
-
-    def table(self, study: str, name: str) -> pd.DataFrame:
-        """One table of a study; empty where there is none."""
-        if name in (tables := self.at_hand.get(study, {})):
-            return tables[name]
-        return self.once((study, name), lambda: self._read(study, name))
-
-    def _read(self, study: str, name: str) -> pd.DataFrame:
-        cells = old_table(study, self.folder.name, name, self.folder.parent)
-        return pd.DataFrame() if cells is None else pd.read_csv(StringIO(cells.to_csv(index=False)))
-
-    def rows(self, study: str, name: str, **of: object) -> pd.DataFrame:
-        """The rows of a table that have these values, compared as text."""
-        return self.once((study, name, *of.items()), lambda: self._with(study, name, of))
 
     def once(self, key: object, make: Callable[[], Made]) -> Made:
         """Result of the first call of `make` for this key."""
         if key not in self._seen:
             self._seen[key] = make()
         return self._seen[key]
-
-    def _with(self, study: str, name: str, of: Mapping[str, object]) -> pd.DataFrame:
-        table = self.table(study, name)
-        for column, value in of.items():
-            if column not in table:
-                return pd.DataFrame()
-            table = table[table[column].astype(str) == str(value)]
-        return table
 
 
 def curve(model: str, evidence: Evidence) -> pd.Series:

@@ -1,1 +1,0 @@
-"""Part 2: are sixteen heads really better than one?"""
