@@ -11,12 +11,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headbook.corpora.batches import Batch
 from headbook.heads import bootstrap
 from headbook.heads.arcs import Aligned
 from headbook.heads.tokens import NOWHERE
 from headbook.models.capture import Point
-from headbook.trees import RELATION_DIRECTIONS, RELATIONS, Direction
+from headbook.text.batches import Batch
+from headbook.text.trees import RELATION_DIRECTIONS, RELATIONS, Direction
 from headbook.types import Kind
 
 Weights = Float[Tensor, "batch query key"]

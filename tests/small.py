@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headbook.corpora.subwords import Subwords
 from headbook.models.decoding import Search
 from headbook.models.transformer import Transformer
+from headbook.text.subwords import Subwords
 from headbook.training.config import TrainingConfig
 from headbook.training.models import EncoderRun, ModelRun, Size, initial
 from headbook.training.precision import Precision

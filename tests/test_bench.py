@@ -13,8 +13,8 @@ from headbook.bench import (
     random_pairs,
     training_step,
 )
-from headbook.corpora.batches import EOS, collate
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.text.batches import EOS, collate
 from headbook.timing import interleaved
 from headbook.training.precision import Precision
 

@@ -8,8 +8,8 @@ from typer.testing import CliRunner, Result
 
 from headbook import paths
 from headbook.cli import app
-from headbook.corpora.registry import registry
 from headbook.publishing import notebooks
+from headbook.text.registry import registry
 from headbook.types import UserError
 
 COMMANDS = ("run", "publish", "numbers", "train", "models", "corpora", "look", "book", "bench")

@@ -14,7 +14,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from headbook.corpora.batches import EOS, PAD, UNK, Batch, EncodedPair, collate, epoch, in_order
 from headbook.heads.collect import collect
 from headbook.heads.confidence import Confidence
 from headbook.heads.measure import HeadMeasure
@@ -23,11 +22,12 @@ from headbook.heads.positional import PositionalShare
 from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.machine import leave_out_cudnn_attention
 from headbook.models.transformer import Embedding, Transformer, TransformerConfig
+from headbook.text.batches import EOS, PAD, UNK, Batch, EncodedPair, collate, epoch, in_order
+from headbook.text.trees import RELATIONS
 from headbook.timing import interleaved, seconds
 from headbook.training.config import TrainingConfig
 from headbook.training.memory import keep_freed_memory
 from headbook.training.precision import Precision
-from headbook.trees import RELATIONS
 from headbook.types import Kind
 
 PRODUCTS = 4

@@ -17,7 +17,7 @@ def corpora_list() -> None:
     With its languages, pairs, size and licence.
     """
     with one_line_errors():
-        from headbook.corpora.registry import place, registry
+        from headbook.text.registry import place, registry
 
         for entry in registry().values():
             size = f"{entry.bytes / 1e6:,.1f} MB" if entry.bytes else "size unknown"
@@ -34,7 +34,7 @@ def corpora_fetch(name: str) -> None:
     Its digests are checked either way.
     """
     with one_line_errors():
-        from headbook.corpora.download import locate
+        from headbook.text.download import locate
 
         for part, path in locate(name).files.items():
             typer.echo(f"{part}: {path}")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from headbook import paths
-from headbook.corpora.registry import entries
+from headbook.text.registry import entries
 from headbook.types import UserError
 
 TRANSLATION, MASKED = "translation", "masked source language"

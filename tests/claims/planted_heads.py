@@ -20,7 +20,6 @@ from claims.simulated import Row, World, claim_row, labels, ledger, standing_in
 
 import headbook as hb
 from headbook import paths
-from headbook.corpora.batches import Batch, collate
 from headbook.heads.confidence import Confidence
 from headbook.heads.measure import HeadMeasure, RatioSums, best_head
 from headbook.heads.offset_baseline import OffsetShare, offset_baseline
@@ -35,9 +34,10 @@ from headbook.looking.passes import ranks_in
 from headbook.models.capture import Point
 from headbook.models.loaded import Loaded
 from headbook.statistics import interval, resampled_within_layers, within_layers
-from headbook.syntax.alignment import AlignedTree, align_all
-from headbook.syntax.treebank import read_conllu
-from headbook.trees import RELATION_DIRECTIONS
+from headbook.text.alignment import AlignedTree, align_all
+from headbook.text.batches import Batch, collate
+from headbook.text.treebank import read_conllu
+from headbook.text.trees import RELATION_DIRECTIONS
 from headbook.types import Kind
 
 LAYERS, HEADS = 6, 8

@@ -22,7 +22,6 @@ from scipy.special import entr, expit, logit
 from scipy.stats import kendalltau
 
 import headbook as hb
-from headbook.corpora.batches import EOS, Batch
 from headbook.corpora.winobias import MALE, Case, Version
 from headbook.experiments import (
     chooser,
@@ -59,7 +58,8 @@ from headbook.statistics import (
     resampled_mean,
     resampled_ratio,
 )
-from headbook.syntax.portuguese_gender import Gender
+from headbook.text.batches import EOS, Batch
+from headbook.text.portuguese_gender import Gender
 from headbook.types import HeadId, Kind
 
 SEEDS = range(3)

@@ -28,7 +28,6 @@ from torch import nn
 
 import headbook as hb
 from headbook import cells
-from headbook.corpora.batches import Batch
 from headbook.corpora.retrieval import CHANCE
 from headbook.experiments import collaborating as scratch
 from headbook.experiments import far_values
@@ -49,6 +48,7 @@ from headbook.statistics import (
     resampled_mean,
     resampled_ratio,
 )
+from headbook.text.batches import Batch
 from headbook.types import Kind
 
 SEEDS = range(3)

@@ -7,9 +7,9 @@ import zipfile
 
 import pytest
 
-from headbook.corpora import registry
 from headbook.corpora.pairs import Reason
 from headbook.corpora.readers import load
+from headbook.text import registry
 from headbook.types import UserError
 
 

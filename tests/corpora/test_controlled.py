@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from headbook.corpora.controlled import PRONOUNS, Controlled, generate, split
-from headbook.trees import RELATIONS, ROOT
+from headbook.text.trees import RELATIONS, ROOT
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from headbook.corpora.batches import EOS, PAD, UNK, EncodedPair
-from headbook.corpora.masked import mask_id, masked_copies
+from headbook.corpora.masked import masked_copies
+from headbook.text.batches import EOS, PAD, UNK, EncodedPair
+from headbook.text.subwords import mask_id
 
 VOCABULARY, MASK = 1_000, mask_id(1_000)
 SENTENCES = [

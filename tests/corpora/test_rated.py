@@ -4,9 +4,10 @@ import gzip
 
 import pytest
 
-from headbook.corpora import download, rated
+from headbook.corpora import rated
 from headbook.corpora.rated import Rated, decided, load_rated, planted, read_rated, spread, written
-from headbook.corpora.registry import Place
+from headbook.text import download
+from headbook.text.registry import Place
 from headbook.types import UserError
 
 LINE = "(3 (2 It) (4 (1 (2 is) (1 n't)) (3 (4 lovely) (2 -LRB-))))"

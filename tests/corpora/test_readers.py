@@ -6,9 +6,10 @@ import hashlib
 import pytest
 
 from headbook import paths
-from headbook.corpora import controlled, download, registry
+from headbook.corpora import controlled
 from headbook.corpora.pairs import Reason
 from headbook.corpora.readers import load
+from headbook.text import download, registry
 from headbook.types import UserError
 
 WORDS = ["one", "two", "three", "four", "five", "six"]

@@ -5,10 +5,10 @@ import random
 import pytest
 import torch
 
-from headbook.corpora.batches import PAD
 from headbook.experiments import brackets
 from headbook.experiments.brackets import NO_VALUE, Setting, encoded, expression, right, start
 from headbook.models.binding import Roles
+from headbook.text.batches import PAD
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ import pytest
 import torch
 
 import headbook as hb
-from headbook.corpora.batches import collate
 from headbook.experiments.chooser import Chooser, given_gates, permuted, shifted, vectors
 from headbook.experiments.chosen_heads import cost, sweep, trained
 from headbook.looking.effects import own_batches
 from headbook.models.gates import FixedGate, close_heads, open_all
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.pruning.hard_concrete import CONSTANTS, Source, open_probability
+from headbook.text.batches import collate
 from headbook.types import HeadId, Kind, UserError
 
 SENTENCES = ["The cat sat on the mat .", "Heads , heads .", "Where did all of the heads go ?"]

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from headbook.corpora.batches import PAD
 from headbook.corpora.nested_lists import NestedLists, nested_lists
 from headbook.corpora.retrieval import KEYS, VALUES, VOCABULARY, retrieval
 from headbook.corpora.small_tasks import value as evaluated
@@ -20,6 +19,7 @@ from headbook.experiments.far_values import (
     start,
 )
 from headbook.models.mixing import Mixing
+from headbook.text.batches import PAD
 from headbook.types import UserError
 
 

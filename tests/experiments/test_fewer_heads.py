@@ -4,12 +4,12 @@ import pytest
 import torch
 from small import backwards, write_pairs
 
-from headbook.corpora.batches import collate
 from headbook.experiments import fewer_heads
 from headbook.experiments.dropping_heads import Setting
 from headbook.experiments.fewer_heads import DELIGHT, WHOLE, by_group, network_of
 from headbook.looking.diversity import diversity
 from headbook.models.transformer import TransformerConfig
+from headbook.text.batches import collate
 from headbook.types import Kind
 
 WORDS = ["the", "a", "old", "red", "dog", "cat", "man", "ball", "house", "sees", "likes", "finds"]

@@ -7,9 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from headbook.corpora.batches import EOS, PAD, EncodedPair, collate
-from headbook.corpora.masked import mask_id, masked_copies
-from headbook.corpora.subwords import Subwords
+from headbook.corpora.masked import masked_copies
 from headbook.experiments.fewer_keys import (
     ALL,
     HEAD,
@@ -26,6 +24,8 @@ from headbook.experiments.step_costs import hidden_nats, joined_texts
 from headbook.models.fewer_keys import Fewer, FewerKeys, Sharing, means
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.recipes import weights_folder
+from headbook.text.batches import EOS, PAD, EncodedPair, collate
+from headbook.text.subwords import Subwords, mask_id
 from headbook.types import UserError
 
 LENGTH, VOCABULARY = 8, 20

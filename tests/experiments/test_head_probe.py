@@ -10,7 +10,7 @@ from headbook.experiments import head_probe, read_off, word_labels
 from headbook.experiments.head_probe import Questions, distances, fit, hits, questions
 from headbook.experiments.read_off import Sample
 from headbook.looking.states import WordMaps
-from headbook.trees import Tree
+from headbook.text.trees import Tree
 
 CHANCE = torch.Generator().manual_seed(0)
 

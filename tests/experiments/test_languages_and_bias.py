@@ -20,7 +20,7 @@ from headbook.experiments.shared_roles import MEAN, ROLES, left_out, matching, s
 from headbook.looking.load import load
 from headbook.looking.word_weights import between, tokens_of
 from headbook.models.gates import all_heads
-from headbook.syntax.portuguese_gender import Gender
+from headbook.text.portuguese_gender import Gender
 from headbook.types import UserError
 
 OWN = list(EXAMPLES)

@@ -6,7 +6,6 @@ import pytest
 import torch
 from small import backwards, write_pairs
 
-from headbook.corpora.batches import EOS, PAD
 from headbook.experiments.objectives import (
     LANGUAGE,
     MASKED,
@@ -17,6 +16,7 @@ from headbook.experiments.objectives import (
     start,
 )
 from headbook.experiments.through_objectives import MASKINGS, Measures, tables
+from headbook.text.batches import EOS, PAD
 
 WORDS = ["the", "a", "old", "red", "dog", "cat", "man", "ball", "house", "sees", "likes", "finds"]
 

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 import torch
 
-from headbook.corpora.batches import PAD, UNK, pad
 from headbook.corpora.rated import KEYS
 from headbook.experiments import explained
 from headbook.experiments.pooling import Outputs, Setting, outputs, reviews, train
+from headbook.text.batches import PAD, UNK, pad
 
 MLP = Setting("MLP", epochs=6, corpus="planted")
 TEXT = reviews("planted")

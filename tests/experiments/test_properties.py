@@ -5,9 +5,9 @@ import pytest
 import torch
 from sklearn.metrics import mutual_info_score
 
-from headbook.corpora.registry import Place
 from headbook.experiments import meaning, properties
 from headbook.experiments.properties import identity, nearest, probed
+from headbook.text.registry import Place
 from headbook.types import UserError
 
 CHANCE = np.random.default_rng(0)

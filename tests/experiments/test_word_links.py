@@ -10,7 +10,7 @@ import pytest
 
 import headbook as hb
 from headbook.experiments import word_links
-from headbook.trees import ROOT, Tree
+from headbook.text.trees import ROOT, Tree
 from headbook.types import UserError
 
 

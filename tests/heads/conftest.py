@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from headbook.corpora.batches import EOS, Batch, collate
 from headbook.models.capture import Point
-from headbook.syntax.alignment import AlignedTree
+from headbook.text.alignment import AlignedTree
+from headbook.text.batches import EOS, Batch, collate
 from headbook.types import Kind
 
 LADDER = (1, 2, 9, 33, 129)

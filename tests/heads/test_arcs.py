@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from headbook.corpora.batches import EOS, collate
 from headbook.heads.arcs import pieces_of, questions, word_attention
-from headbook.syntax.alignment import AlignedTree
-from headbook.trees import RELATION_DIRECTIONS, Direction
+from headbook.text.alignment import AlignedTree
+from headbook.text.batches import EOS, collate
+from headbook.text.trees import RELATION_DIRECTIONS, Direction
 from headbook.types import UserError
 
 # "big dogs bark": two pieces for "dogs"; amod(big <- dogs), nsubj(dogs <- bark)

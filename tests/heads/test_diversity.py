@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from headbook.corpora.batches import Batch
 from headbook.heads.diversity_grams import Grams, HeadGrams
 from headbook.heads.diversity_maps import (
     MapEntropy,
@@ -28,6 +27,7 @@ from headbook.heads.diversity_pairs import (
 )
 from headbook.heads.outputs import parts_of
 from headbook.models.capture import Point
+from headbook.text.batches import Batch
 from headbook.types import Kind, UserError
 
 LAYERS, HEADS, DIM = 2, 3, 4

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch.nn.functional import cosine_similarity
 
-from headbook.corpora.batches import Batch, collate
 from headbook.heads import diversity_in_training as notebook
 from headbook.heads.diversity_in_training import diversity_in_training, dropped_first
 from headbook.heads.four_metrics import (
@@ -17,6 +16,7 @@ from headbook.heads.four_metrics import (
 )
 from headbook.models.capture import Point, capture
 from headbook.models.published import PublishedTransformer
+from headbook.text.batches import Batch, collate
 from headbook.types import Kind
 
 HEADS, SEGMENTS = 4, 11

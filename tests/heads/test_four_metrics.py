@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from headbook.corpora.batches import collate
 from headbook.heads import diversity_maps
 from headbook.heads.four_metrics import (
     ARTICLE,
@@ -20,6 +19,7 @@ from headbook.heads.outputs import parts_of
 from headbook.heads.tokens import counted_pairs
 from headbook.models.published import PublishedTransformer
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.text.batches import collate
 from headbook.types import Kind, UserError
 
 

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from headbook.corpora.batches import EOS, PAD, Batch, collate
 from headbook.heads.importance import Form, contributions, importance, l2_normalised, products_of
 from headbook.models.gates import close_heads
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.text.batches import EOS, PAD, Batch, collate
 from headbook.types import HeadId, Kind
 
 WORDS, LAYERS, HEADS, WIDTH = 14, 2, 4, 16

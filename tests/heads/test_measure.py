@@ -5,7 +5,6 @@ import pytest
 import torch
 from scipy import stats
 
-from headbook.corpora.batches import Batch
 from headbook.heads.bootstrap import half_of
 from headbook.heads.measure import (
     HeadMeasure,
@@ -14,6 +13,7 @@ from headbook.heads.measure import (
     best_head,
     best_of,
 )
+from headbook.text.batches import Batch
 from headbook.types import Kind, UserError
 
 

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from headbook.corpora.batches import collate
 from headbook.heads.collect import collect
 from headbook.heads.norms import (
     NormShares,
@@ -16,6 +15,7 @@ from headbook.heads.outputs import output_parts, parts_of
 from headbook.heads.special import SpecialWeight
 from headbook.models.capture import Point, capture
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.text.batches import collate
 from headbook.types import Kind, UserError
 
 KINDS = (Kind.ENCODER, Kind.DECODER, Kind.CROSS)

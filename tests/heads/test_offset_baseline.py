@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from headbook.corpora.batches import EOS, collate
 from headbook.heads.bootstrap import half_of
 from headbook.heads.measure import Selection
 from headbook.heads.offset_baseline import OffsetShare, offset_baseline
-from headbook.syntax.alignment import AlignedTree
-from headbook.trees import RELATIONS
+from headbook.text.alignment import AlignedTree
+from headbook.text.batches import EOS, collate
+from headbook.text.trees import RELATIONS
 
 
 def sentence(dependent: int, head: int, relation: str = "nsubj") -> AlignedTree:

@@ -4,8 +4,8 @@ import known_heads as planted
 import pytest
 import torch
 
-from headbook.corpora.batches import EOS, collate
 from headbook.heads.rare import RareChance, RareShare, RareUnit, rare_tokens
+from headbook.text.batches import EOS, collate
 
 RANKS = torch.arange(1000)  # a piece's id is its rank
 

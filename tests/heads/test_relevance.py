@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from headbook.corpora.batches import EOS, UNK, Batch, collate
 from headbook.heads import relevance_pass
 from headbook.heads.relevance import Relevances, propagate, relevances
 from headbook.heads.relevance_pass import forward_pass
@@ -17,6 +16,7 @@ from headbook.heads.relevance_rules import (
 )
 from headbook.models.gates import close_heads, closed
 from headbook.models.transformer import HeadCounts, NormPlacement, Transformer, TransformerConfig
+from headbook.text.batches import EOS, UNK, Batch, collate
 from headbook.types import HeadId, Kind, UserError
 
 VOCABULARY = 13

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from headbook.corpora.batches import EOS, UNK, Batch, collate, in_order
 from headbook.heads import relevance as relevance_module
 from headbook.heads import relevance_rules
 from headbook.heads.bootstrap import half_of
@@ -11,6 +10,7 @@ from headbook.heads.relevance import Relevances, relevances
 from headbook.heads.relevance_rules import Rules, Variant, rules_of
 from headbook.heads.relevance_sums import RelevanceSums, collect_relevance
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.text.batches import EOS, UNK, Batch, collate, in_order
 from headbook.types import Kind, UserError
 
 VOCABULARY = 13

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from headbook.corpora.batches import EOS, UNK, Batch, collate
 from headbook.heads.relevance import relevances
 from headbook.heads.relevance_pass import AttentionStep, Step, forward_pass
 from headbook.heads.relevance_rules import ConstantAttentionRules, PositiveRules, SignedRules
 from headbook.models.attention import Attention
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.text.batches import EOS, UNK, Batch, collate
 from headbook.types import Kind
 
 VOCABULARY, HEADS, EPSILON = 11, 2, 1e-7

@@ -3,8 +3,8 @@
 import pytest
 from known_heads import at_eos, at_first, recording, uniform
 
-from headbook.corpora.batches import collate
 from headbook.heads.special import SpecialWeight
+from headbook.text.batches import collate
 from headbook.types import Kind
 
 

@@ -6,7 +6,7 @@ import torch
 
 from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.models.capture import Point
-from headbook.trees import RELATION_DIRECTIONS, RELATIONS, Direction
+from headbook.text.trees import RELATION_DIRECTIONS, RELATIONS, Direction
 from headbook.types import Kind
 
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from headbook.corpora.batches import EOS, Batch, collate, in_order
 from headbook.heads.arcs import NO_WORD
 from headbook.heads.bootstrap import half_of
 from headbook.heads.measure import Selection
@@ -20,8 +19,9 @@ from headbook.heads.tag_rules import (
     nearest,
     tag_baseline,
 )
-from headbook.syntax.alignment import AlignedTree, align_all
-from headbook.trees import RELATION_DIRECTIONS, RELATIONS, Direction, Tree
+from headbook.text.alignment import AlignedTree, align_all
+from headbook.text.batches import EOS, Batch, collate, in_order
+from headbook.text.trees import RELATION_DIRECTIONS, RELATIONS, Direction, Tree
 from headbook.types import UserError
 
 OBJECT_OF = RELATION_DIRECTIONS.index(("dobj", Direction.HEAD_TO_DEPENDENT))

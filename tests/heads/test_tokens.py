@@ -2,7 +2,6 @@
 
 import torch
 
-from headbook.corpora.batches import EOS, Batch, collate
 from headbook.heads.tokens import (
     NOWHERE,
     counted_keys,
@@ -12,6 +11,7 @@ from headbook.heads.tokens import (
     pointed,
     visible,
 )
+from headbook.text.batches import EOS, Batch, collate
 from headbook.types import Kind
 
 BATCH = collate([([5, 6, EOS], [7, EOS]), ([5, EOS], [7, 8, 9, EOS])], [0, 1])

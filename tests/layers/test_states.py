@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from headbook.corpora.batches import EOS, PAD, UNK
 from headbook.layers import states as layers
 from headbook.layers.occurrences import frequent, occurrences
 from headbook.layers.states import flat, token_states
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.text.batches import EOS, PAD, UNK
 
 VOCABULARY, WIDTH = 30, 32
 SENTENCES = [[7, 8, 9, EOS], [10, EOS], [8, 8, 11, 12, 13, EOS], [7, 9, EOS], [EOS]]

@@ -12,17 +12,17 @@ from known_heads import at_eos, at_offset, at_partner, at_rarest, uniform
 from torch import Tensor, nn
 
 import headbook as hb
-from headbook.corpora.batches import EOS, UNK, Batch, in_order
-from headbook.corpora.subwords import Subwords
 from headbook.looking.ours import OurModel, RunFolder
 from headbook.looking.passes import ranks_in
 from headbook.looking.text import Text, text
+from headbook.models import checkpoint
 from headbook.models.capture import Point
 from headbook.models.loaded import Loaded
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.syntax.alignment import align_all
-from headbook.training import checkpoint
-from headbook.trees import RELATION_DIRECTIONS, Direction
+from headbook.text.alignment import align_all
+from headbook.text.batches import EOS, UNK, Batch, in_order
+from headbook.text.subwords import Subwords
+from headbook.text.trees import RELATION_DIRECTIONS, Direction
 from headbook.types import Kind, UserError
 
 OBJECT = RELATION_DIRECTIONS.index(("dobj", Direction.HEAD_TO_DEPENDENT))

@@ -18,8 +18,8 @@ from headbook.looking.ours import OurModel
 from headbook.looking.text import Text
 from headbook.models.gates import closed
 from headbook.pruning.surgery import take_out
-from headbook.syntax.alignment import align_all
-from headbook.trees import RELATION_DIRECTIONS, ROOT, Direction, Tree
+from headbook.text.alignment import align_all
+from headbook.text.trees import RELATION_DIRECTIONS, ROOT, Direction, Tree
 from headbook.types import UserError
 
 TREES = (

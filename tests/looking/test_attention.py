@@ -23,7 +23,7 @@ from headbook.models.gates import closed
 from headbook.models.loaded import Loaded
 from headbook.models.transformer import Transformer
 from headbook.pruning.surgery import take_out
-from headbook.trees import ROOT, Tree
+from headbook.text.trees import ROOT, Tree
 from headbook.types import Kind, UserError
 
 LENGTHS = (33, 1, 129, 9, 2)

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import headbook as hb
-from headbook.corpora.batches import Batch
 from headbook.heads.collect import collect
 from headbook.heads.confidence import Confidence
 from headbook.heads.positional import PositionalShare
@@ -23,7 +22,8 @@ from headbook.looking.sections import diversity
 from headbook.looking.text import Text
 from headbook.models.gates import all_heads, close_heads, open_all
 from headbook.models.loaded import Loaded
-from headbook.syntax.alignment import align_all
+from headbook.text.alignment import align_all
+from headbook.text.batches import Batch
 from headbook.training.scoring import nats
 from headbook.types import Kind, UserError
 

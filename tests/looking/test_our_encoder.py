@@ -7,11 +7,11 @@ import torch
 from torch.nn.functional import cross_entropy
 
 import headbook as hb
-from headbook.corpora.subwords import Subwords
 from headbook.looking.ours import HIDDEN, OurEncoder
 from headbook.looking.text import Text
+from headbook.models import checkpoint
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.training import checkpoint
+from headbook.text.subwords import Subwords
 from headbook.types import UserError
 
 

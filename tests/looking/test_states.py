@@ -7,8 +7,8 @@ from headbook.looking.load import load
 from headbook.looking.states import over_words, sentence_states, word_maps, word_states
 from headbook.looking.text import text
 from headbook.models.capture import Point, capture
-from headbook.syntax.alignment import align_all
-from headbook.trees import ROOT, Tree
+from headbook.text.alignment import align_all
+from headbook.text.trees import ROOT, Tree
 from headbook.types import Kind
 
 MODELS = ("firefox-en-pt", "minilm")

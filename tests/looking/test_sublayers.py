@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from headbook.corpora.batches import in_order
 from headbook.looking.load import load
 from headbook.looking.sublayers import Layer, encoder, of_ours
 from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
+from headbook.text.batches import in_order
 from headbook.types import UserError
 
 SENTENCE = "A cat sat on the mat ."

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import pytest
 import torch
 
-from headbook.corpora.batches import EOS, UNK, Batch, collate
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.text.batches import EOS, UNK, Batch, collate
 
 VOCABULARY = 13
 TINY = {

@@ -7,10 +7,10 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
-from headbook.corpora.batches import Batch
 from headbook.models.attention import Attention, AttentionPath
 from headbook.models.capture import Point, Tape, capture
 from headbook.models.transformer import Transformer
+from headbook.text.batches import Batch
 from headbook.types import Kind
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from headbook.corpora.batches import EOS, PAD, pad
 from headbook.models.decoding import Beams, Search, length_penalty, translate
 from headbook.models.transformer import NormPlacement, Transformer
+from headbook.text.batches import EOS, PAD, pad
 
 # Double precision: what is left is the order of summation.
 CLOSE = {"rtol": 1e-9, "atol": 1e-11}

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from headbook.corpora.batches import Batch
 from headbook.models.attention import AttentionPath
 from headbook.models.capture import Point, capture
 from headbook.models.edits import edited
 from headbook.models.gates import close_heads, open_all
 from headbook.models.transformer import Transformer
+from headbook.text.batches import Batch
 from headbook.types import HeadId, Kind, UserError
 
 PLACE = (Kind.ENCODER, 1)

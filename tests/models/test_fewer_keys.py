@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from headbook.corpora.batches import PAD
 from headbook.models.attention import Attention, AttentionPath
 from headbook.models.fewer_keys import (
     Fewer,
@@ -15,6 +14,7 @@ from headbook.models.fewer_keys import (
     means,
 )
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.text.batches import PAD
 from headbook.types import UserError
 
 LONGEST, KEYS, WIDTH, HEADS = 129, 5, 12, 3

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from headbook.corpora.batches import Batch
 from headbook.models.attention import Attention, AttentionPath, KeyValues
 from headbook.models.capture import Point, capture
 from headbook.models.gates import FixedGate, all_heads, close_heads, closed, open_all
 from headbook.models.transformer import HeadCounts, Transformer
+from headbook.text.batches import Batch
 from headbook.types import HeadId, Kind, UserError
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from headbook.corpora.batches import EOS, pad
 from headbook.models import greedy
 from headbook.models.decoding import Search, translate
 from headbook.models.greedy import translate_greedily
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.text.batches import EOS, pad
 
 SEARCH = Search(beam=1, longest=1.0)
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 from einops import repeat
 
+from headbook.models import checkpoint
 from headbook.models.attention import AttentionPath
 from headbook.models.capture import Point, capture
 from headbook.models.decoding import Search, translate
@@ -11,7 +12,6 @@ from headbook.models.grouped import pooled
 from headbook.models.perturbation import moved
 from headbook.models.transformer import HeadCounts, Transformer
 from headbook.pruning.surgery import take_out
-from headbook.training import checkpoint
 from headbook.types import Kind, UserError
 
 SHARED = (1, 2, 4)

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from headbook.corpora.batches import EOS, PAD, Batch
 from headbook.models.attention import Attention, AttentionPath
 from headbook.models.capture import Point, capture
 from headbook.models.transformer import (
@@ -15,6 +14,7 @@ from headbook.models.transformer import (
     TransformerConfig,
     sinusoids,
 )
+from headbook.text.batches import EOS, PAD, Batch
 from headbook.types import Kind, UserError
 
 # Double precision: what is left is the order of summation, which the width of a batch changes.

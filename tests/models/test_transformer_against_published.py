@@ -18,10 +18,10 @@ from transformers import (
     PreTrainedModel,
 )
 
-from headbook.corpora.batches import EOS, PAD, Batch
 from headbook.models.capture import Point, capture
 from headbook.models.decoding import Search, translate
 from headbook.models.transformer import NormPlacement, Transformer
+from headbook.text.batches import EOS, PAD, Batch
 from headbook.types import Kind
 
 LADDER = (1, 2, 9, 33, 129)

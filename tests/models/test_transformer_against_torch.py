@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from headbook.corpora.batches import Batch
 from headbook.models.attention import Attention
 from headbook.models.capture import Point, Tape, capture
 from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
+from headbook.text.batches import Batch
 from headbook.types import Kind
 
 LADDER = (1, 2, 9, 33, 129)

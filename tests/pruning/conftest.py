@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from headbook.corpora.batches import EOS, EncodedPair
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.text.batches import EOS, EncodedPair
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
 from headbook.training.precision import Precision

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from headbook.corpora.batches import EOS, UNK, EncodedPair, collate, in_order
 from headbook.heads.importance import Form, contributions
 from headbook.heads.relevance_rules import Variant, rules_of
 from headbook.heads.relevance_sums import RelevanceSums, collect_relevance
@@ -17,6 +16,7 @@ from headbook.models.gates import all_heads, closed
 from headbook.models.transformer import HeadCounts, Transformer, TransformerConfig
 from headbook.pruning.gating import HeadPenalty, decided_closed, gate_heads, parameter_groups
 from headbook.pruning.hard_concrete import CONSTANTS, Source
+from headbook.text.batches import EOS, UNK, EncodedPair, collate, in_order
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
 from headbook.training.precision import Precision

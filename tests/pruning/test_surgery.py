@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from headbook.corpora.batches import EOS, Batch, collate
 from headbook.models.gates import FixedGate, all_heads, close_heads
 from headbook.models.transformer import Transformer
 from headbook.pruning import surgery
 from headbook.pruning.gating import gate_heads, gates
 from headbook.pruning.hard_concrete import CONSTANTS, Source
 from headbook.pruning.surgery import take_out
+from headbook.text.batches import EOS, Batch, collate
 from headbook.types import HeadId, Kind, UserError
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-10}

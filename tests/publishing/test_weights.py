@@ -8,8 +8,8 @@ import pytest
 
 import headbook as hb
 from headbook import paths
+from headbook.models import checkpoint
 from headbook.runs.canonical import plain
-from headbook.training import checkpoint
 from headbook.training.models import run
 
 LARGEST, ALL = 40e6, 100e6

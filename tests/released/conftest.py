@@ -11,7 +11,7 @@ from headbook import paths
 from headbook.released.firefox import FirefoxModel, load_firefox
 from headbook.released.marian_student import _names
 from headbook.released.student import Shape, Student
-from headbook.syntax.treebank import read_conllu
+from headbook.text.treebank import read_conllu
 
 SMALL = Shape(
     encoder_layers=2,

@@ -16,8 +16,8 @@ from headbook.released.marian_binary import read_marian
 from headbook.released.marian_student import _names, read_student
 from headbook.released.pieces import Pieces
 from headbook.released.shortlist import read_shortlist
-from headbook.syntax.alignment import NO_WORD, align_all
-from headbook.trees import Tree
+from headbook.text.alignment import NO_WORD, align_all
+from headbook.text.trees import Tree
 from headbook.types import UserError
 
 FOLDER = folder_of(entry("firefox-en-pt"))

@@ -11,7 +11,6 @@ import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import Tensor, nn
 
-from headbook.corpora.batches import Batch
 from headbook.heads.collect import collect
 from headbook.heads.confidence import Confidence
 from headbook.models.capture import Point, capture
@@ -19,6 +18,7 @@ from headbook.models.edits import edited
 from headbook.models.gates import FixedGate, closed
 from headbook.released import tap
 from headbook.released.hugging_face import GROWTH, SHORT, HuggingModel, load
+from headbook.text.batches import Batch
 from headbook.types import HeadId, Kind, UserError
 
 SPECIAL = ["<pad>", "</s>", "<s>", "<unk>", "<mask>"]

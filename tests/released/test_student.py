@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from headbook.corpora.batches import Batch
 from headbook.models.capture import Point, capture
 from headbook.models.gates import FixedGate, closed
 from headbook.released.firefox import FirefoxModel, batches_of
@@ -21,6 +20,7 @@ from headbook.released.student import (
     linear_recurrence,
     position_waves,
 )
+from headbook.text.batches import Batch
 from headbook.types import HeadId, Kind
 
 LENGTHS = [1, 2, 9, 33, 129]

@@ -5,12 +5,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from headbook.corpora.batches import Batch
 from headbook.heads.relevance import relevances
 from headbook.heads.relevance_rules import ConstantAttentionRules, PositiveRules, SignedRules
 from headbook.released.firefox import EOS, batches_of
 from headbook.released.student import Shape, Student
 from headbook.released.student_relevance import student_pass
+from headbook.text.batches import Batch
 from headbook.types import Kind
 
 NIL = 1e-12

@@ -18,9 +18,10 @@ from safetensors.torch import save_file
 sys.path.append(str(Path(__file__).parents[1]))  # it is run by its path
 from small import translation_run
 
-from headbook.corpora.subwords import Subwords
+from headbook.models import checkpoint
 from headbook.runs.store import Store
-from headbook.training import checkpoint, models
+from headbook.text.subwords import Subwords
+from headbook.training import models
 from headbook.training import train as trainings
 from headbook.training.loop import Trainer
 

@@ -18,12 +18,13 @@ import torch
 import typer
 from torch import Tensor
 
-from headbook.corpora.batches import EOS, Batch, EncodedPair
+from headbook.models import checkpoint
 from headbook.models.capture import Point
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.one_line import one_line_errors
 from headbook.runs.store import Store
-from headbook.training import checkpoint, processes
+from headbook.text.batches import EOS, Batch, EncodedPair
+from headbook.training import processes
 from headbook.training import train as trainings
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from headbook.corpora.batches import EOS, Batch, collate
+from headbook.models import checkpoint
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.training import checkpoint
+from headbook.text.batches import EOS, Batch, collate
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import RISE, Start, Trainer, snapshot_name
 from headbook.training.precision import Precision

@@ -9,12 +9,12 @@ import torch
 from small import masked_run, translation_run
 
 from headbook import paths, recipes
-from headbook.corpora.batches import EOS, PAD
 from headbook.corpora.pairs import Pairs
-from headbook.corpora.subwords import Subwords
 from headbook.recipes import catalogue, recipe, select
 from headbook.runs.canonical import plain
 from headbook.runs.store import Ingredients
+from headbook.text.batches import EOS, PAD
+from headbook.text.subwords import Subwords
 from headbook.training import models
 from headbook.training.models import TRAINING, initial, run
 from headbook.types import UserError

@@ -12,13 +12,13 @@ from typer.testing import CliRunner, Result
 from headbook import paths, recipes, tables
 from headbook.cli import app
 from headbook.corpora.readers import load
-from headbook.corpora.subwords import Subwords
+from headbook.models import checkpoint
 from headbook.models.transformer import Transformer
 from headbook.recipes import catalogue
 from headbook.released import catalogue as released
 from headbook.runs.canonical import plain
 from headbook.runs.store import Store
-from headbook.training import checkpoint
+from headbook.text.subwords import Subwords
 from headbook.training.config import TrainingConfig
 from headbook.training.listing import COLUMNS, lines, missing
 from headbook.training.models import EncoderRun, ModelRun, Size, corpus_of, run

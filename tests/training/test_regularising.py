@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from headbook.corpora.batches import EOS, Batch, EncodedPair, collate
 from headbook.models.capture import Point, Tape, capture
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.text.batches import EOS, Batch, EncodedPair, collate
 from headbook.training import processes
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer

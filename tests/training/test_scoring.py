@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from headbook.corpora.batches import EOS, collate
-from headbook.corpora.subwords import Subwords
-from headbook.models.decoding import Search, translate
+from headbook.models.decoding import Search, translate, translate_corpus
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.training.scoring import Casing, bleu, losses, nats, translate_corpus
+from headbook.text.batches import EOS, collate
+from headbook.text.subwords import Subwords
+from headbook.training.scoring import Casing, bleu, losses, nats
 
 SENTENCES = ["a dog runs", "the small dog sees a cat", "cats", "a cat runs and the dog sleeps", "x"]
 

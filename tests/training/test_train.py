@@ -20,10 +20,10 @@ from typer.testing import CliRunner, Result
 import headbook as hb
 from headbook import paths
 from headbook.cli import app
+from headbook.models import checkpoint
 from headbook.publishing.weights import publish_weights
 from headbook.runs.canonical import plain
 from headbook.runs.store import ELSEWHERE, Ingredients, Stage, Store
-from headbook.training import checkpoint
 from headbook.training import train as trainings
 from headbook.training.loop import STATE
 from headbook.training.models import Run, initial, run

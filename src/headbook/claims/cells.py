@@ -9,8 +9,8 @@ from headbook import cells, recipes, tables
 from headbook.claims.ledger import Claim
 from headbook.claims.published import RELEASED
 from headbook.claims.verdict import COLUMNS, OPTIONAL, seed_text
-from headbook.corpora.registry import registry
 from headbook.released import catalogue as released
+from headbook.text.registry import registry
 from headbook.types import UserError
 
 LABELS = ("corpus", "target", "seed")

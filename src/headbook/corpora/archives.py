@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from tqdm import tqdm
 
 from headbook.corpora.pairs import Dropped, Pair, Reason, paired, table_rows
-from headbook.text_files import text_lines
+from headbook.text.files import text_lines
 from headbook.types import UserError
 
 MINIMUM_OVERLAP = 0.9

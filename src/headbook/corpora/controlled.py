@@ -9,7 +9,7 @@ import random
 from dataclasses import dataclass
 from functools import lru_cache
 
-from headbook.trees import ROOT, Tree
+from headbook.text.trees import ROOT, Tree
 
 NOUNS = """dog garden door baker teacher sailor river window farmer street doctor letter king house
 singer market bird painter table driver forest girl hunter castle horse player road mother island

@@ -6,15 +6,11 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from headbook.corpora.batches import EOS, PAD, UNK, EncodedPair
+from headbook.text.batches import EOS, PAD, UNK, EncodedPair
+from headbook.text.subwords import mask_id
 
 SELECTED = 0.15
 """Of a sentence's tokens, but one at least: those that are to be predicted."""
-
-
-def mask_id(vocabulary: int) -> int:
-    """The first id after a vocabulary of that size."""
-    return vocabulary
 
 
 def masked_copies(

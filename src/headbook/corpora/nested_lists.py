@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from headbook.corpora.batches import PAD
 from headbook.corpora.small_tasks import NAMES, expression, value
+from headbook.text.batches import PAD
 from headbook.types import UserError
 
 VALUES, OPERATORS = 10, 4

@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import zip_longest
 from pathlib import Path
 
-from headbook.text_files import text_lines
+from headbook.text.files import text_lines
 from headbook.types import UserError
 
 MAXIMUM_TOKENS = 200

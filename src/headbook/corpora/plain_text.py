@@ -4,11 +4,11 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from headbook.corpora import download
-from headbook.corpora.batches import PAD, EncodedPair
 from headbook.corpora.readers import ParallelCorpus, load
-from headbook.corpora.registry import CorpusKind, registry
-from headbook.text_files import text_lines
+from headbook.text import download
+from headbook.text.batches import PAD, EncodedPair
+from headbook.text.files import text_lines
+from headbook.text.registry import CorpusKind, registry
 from headbook.types import UserError
 
 NO_SOURCE = (PAD + 1,)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TypeVar
 
-from headbook.corpora import download
-from headbook.corpora.registry import CorpusKind, corpus
-from headbook.text_files import text_lines
+from headbook.text import download
+from headbook.text.files import text_lines
+from headbook.text.registry import CorpusKind, corpus
 from headbook.types import UserError
 
 Item = TypeVar("Item")

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headbook.corpora import archives, controlled, download, splits
+from headbook.corpora import archives, controlled, splits
 from headbook.corpora.pairs import Dropped, Pair, Pairs, Reason, read_splits, usable
-from headbook.corpora.registry import ALONE, Corpus, CorpusKind, corpus, is_path, registry
+from headbook.text import download
+from headbook.text.registry import ALONE, Corpus, CorpusKind, corpus, is_path, registry
 from headbook.types import UserError
 
 __all__ = ["Pairs", "ParallelCorpus", "load"]

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from headbook.corpora.batches import PAD
+from headbook.text.batches import PAD
 from headbook.types import UserError
 
 KEYS = VALUES = NOISE = 8

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from headbook.corpora import download
-from headbook.text_files import text_lines
+from headbook.text import download
+from headbook.text.files import text_lines
 
 Span = tuple[int, int]
 MALE, FEMALE = "male", "female"

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from headbook.corpora.batches import PAD
 from headbook.models.attention import AttentionPath
 from headbook.models.binding import Roles, bind
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.seeds import derived
+from headbook.text.batches import PAD
 
 ALPHABET, NO_VALUE = "()+-*0123456789", -100
 MODULUS, LONGEST = 3, 17  # of numbers, and characters of an expression

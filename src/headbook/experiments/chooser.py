@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headbook.corpora.batches import Batch
 from headbook.models.capture import Capturable, Point, capture
 from headbook.models.loaded import Loaded, pooled
 from headbook.pruning.hard_concrete import CONSTANTS, SMALLEST, Source, gate_at, open_probability
+from headbook.text.batches import Batch
 from headbook.types import Kind, UserError
 
 CODE = CONSTANTS[Source.CODE]

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from headbook.corpora.batches import Batch
 from headbook.experiments.chooser import (
     Chooser,
     Gates,
@@ -24,6 +23,7 @@ from headbook.experiments.chooser import (
 from headbook.looking.effects import VECTORS, compared_by, own_batches
 from headbook.models.loaded import Loaded
 from headbook.statistics import resampled_mean
+from headbook.text.batches import Batch
 
 BIAS_RATE, WEIGHT_RATE, SENTENCE_RATE = 0.1, 0.05, 0.1
 """Adam's rates of b, of W, and of W where every sentence has gates of its own."""

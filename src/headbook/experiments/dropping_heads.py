@@ -10,16 +10,16 @@ from typing import NamedTuple
 import pandas as pd
 import torch
 
-from headbook.corpora.batches import Batch, EncodedPair, in_order
 from headbook.corpora.plain_text import cut, load_text
 from headbook.corpora.readers import load
-from headbook.corpora.subwords import Subwords
 from headbook.looking.diversity import diversity
+from headbook.models import checkpoint
 from headbook.models.drop_head import DropHeadSchedule, drop_heads, set_rate
 from headbook.models.gates import all_heads, closed
 from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
 from headbook.runs.seeds import derived
-from headbook.training import checkpoint
+from headbook.text.batches import Batch, EncodedPair, in_order
+from headbook.text.subwords import Subwords
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
 from headbook.training.scoring import nats

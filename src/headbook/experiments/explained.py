@@ -14,10 +14,10 @@ from captum import attr
 from scipy.spatial.distance import jensenshannon
 from torch import Tensor
 
-from headbook.corpora.batches import PAD, UNK, bucket, pad
 from headbook.experiments.pooling import Outputs, Pairs, Setting, outputs, reviews, train
 from headbook.models.pooled import PooledClassifier
 from headbook.statistics import over_seeds
+from headbook.text.batches import PAD, UNK, bucket, pad
 
 TOKENS, STEPS, SAMPLES = 2048, 20, 10  # of a batch, of a way; orders of words
 

@@ -11,13 +11,13 @@ from dataclasses import replace
 import pandas as pd
 import torch
 
-from headbook.corpora.batches import Batch
 from headbook.experiments.dropping_heads import Setting, texts, train
 from headbook.heads.four_metrics import DISSIMILARITY, FREE, four_metrics
 from headbook.models.delight import BlockScaling, DelightTransformer
 from headbook.models.grouped import pooled
 from headbook.models.transformer import HeadCounts, Transformer, TransformerConfig
 from headbook.results import cached
+from headbook.text.batches import Batch
 from headbook.training.scoring import nats
 from headbook.types import Kind
 

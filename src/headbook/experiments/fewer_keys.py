@@ -13,18 +13,18 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from headbook.corpora.batches import EncodedPair, collate
 from headbook.corpora.readers import load
-from headbook.corpora.subwords import Subwords
 from headbook.experiments.step_costs import hidden_nats, joined_texts
 from headbook.formats import formatted
+from headbook.models import checkpoint
 from headbook.models.fewer_keys import Fewer, FewerKeys, Sharing, look_at_fewer, means
 from headbook.models.transformer import Transformer
 from headbook.recipes import weights_folder
 from headbook.results import cached
 from headbook.runs.seeds import derived
 from headbook.statistics import resampled_mean
-from headbook.training import checkpoint
+from headbook.text.batches import EncodedPair, collate
+from headbook.text.subwords import Subwords
 from headbook.training.scoring import losses
 
 MODEL = "mixture-fr-256-masked"

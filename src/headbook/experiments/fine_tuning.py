@@ -17,12 +17,12 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 from torch.nn import functional
 
-from headbook.corpora.batches import Batch, EncodedPair, epoch
 from headbook.corpora.rated import Rated, decided, load_rated, spread, written
 from headbook.looking.importance import by_gradient
 from headbook.models.loaded import Loaded, pooled
-from headbook.syntax.alignment import align_all
-from headbook.trees import ROOT, Tree
+from headbook.text.alignment import align_all
+from headbook.text.batches import Batch, EncodedPair, epoch
+from headbook.text.trees import ROOT, Tree
 from headbook.types import Kind
 
 TOKENS, LONGEST = 768, 25

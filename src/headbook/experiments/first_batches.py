@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from headbook.corpora.batches import PAD, Batch, EncodedPair
 from headbook.corpora.plain_text import cut, filled, load_text
-from headbook.corpora.subwords import Subwords
 from headbook.experiments.watched import Setting, batches, loss, start
 from headbook.models.capture import Point, capture
 from headbook.models.transformer import Transformer
 from headbook.runs.seeds import derived
+from headbook.text.batches import PAD, Batch, EncodedPair
+from headbook.text.subwords import Subwords
 from headbook.training.schedule import learning_rate
 from headbook.types import Kind
 

@@ -12,7 +12,7 @@ from headbook.corpora.winobias import MALE, Case
 from headbook.experiments.genders import GENDERS, Translated
 from headbook.models.gates import closed
 from headbook.models.loaded import Loaded
-from headbook.syntax.portuguese_gender import Gender, swapped
+from headbook.text.portuguese_gender import Gender, swapped
 from headbook.types import HeadId
 
 

@@ -18,7 +18,7 @@ from headbook.looking.word_weights import tokens_of
 from headbook.models.capture import Point, capture
 from headbook.models.loaded import Loaded, Span
 from headbook.statistics import interval
-from headbook.syntax.portuguese_gender import Gender, gender_at
+from headbook.text.portuguese_gender import Gender, gender_at
 from headbook.types import Kind
 
 GENDERS = (MALE, FEMALE)

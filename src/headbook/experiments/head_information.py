@@ -17,7 +17,6 @@ from torch import Tensor
 from tqdm import tqdm
 
 from headbook import tables
-from headbook.corpora.batches import Batch
 from headbook.experiments.heads_out import RELEASED
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.heads.tokens import counted_keys, counted_queries
@@ -30,6 +29,7 @@ from headbook.looking.text import reads, text
 from headbook.models.capture import Point, capture
 from headbook.models.gates import all_heads
 from headbook.models.loaded import Loaded
+from headbook.text.batches import Batch
 from headbook.types import Kind, UserError
 
 CLUSTERS, TYPES = 32, 50

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from headbook.statistics import of_type
-from headbook.trees import ROOT, Tree
+from headbook.text.trees import ROOT, Tree
 
 ITERATIONS, FAR, PENALTIES = 60, 10, (1e-3, 1e-2)
 """Of L-BFGS; distances beyond FAR are one; factors of Σ weights²."""

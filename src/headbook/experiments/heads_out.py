@@ -16,7 +16,6 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
-from headbook.corpora.batches import Batch, EncodedPair, in_order
 from headbook.corpora.readers import load as corpus
 from headbook.looking.close import close
 from headbook.looking.load import load
@@ -25,6 +24,7 @@ from headbook.models.loaded import digest
 from headbook.models.translator import Translator
 from headbook.results import cached
 from headbook.statistics import holm
+from headbook.text.batches import Batch, EncodedPair, in_order
 from headbook.training.paired import corpus_bleu, enough, increase, paired, statistics
 from headbook.types import UserError
 

@@ -6,9 +6,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from headbook.corpora import download
 from headbook.corpora.rated import decided, load_rated, written
-from headbook.text_files import text_lines
+from headbook.text import download
+from headbook.text.files import text_lines
 from headbook.types import UserError
 
 Item = TypeVar("Item")

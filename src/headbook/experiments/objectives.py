@@ -12,14 +12,14 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import torch
 
-from headbook.corpora.batches import EncodedPair
 from headbook.corpora.masked import masked_copies
 from headbook.corpora.plain_text import NO_SOURCE
 from headbook.experiments.dropping_heads import texts
+from headbook.models import checkpoint
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.results import cached
 from headbook.runs.seeds import derived
-from headbook.training import checkpoint
+from headbook.text.batches import EncodedPair
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
 

@@ -18,11 +18,11 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.nn.utils.rnn import pad_sequence
 
-from headbook.corpora.batches import UNK, EncodedPair, bucket, epoch, pad
 from headbook.corpora.rated import PLANTED, Rated, decided, load_rated
 from headbook.looking.load import load
 from headbook.models.pooled import PooledClassifier, PooledConfig, Reader
 from headbook.results import cached
+from headbook.text.batches import UNK, EncodedPair, bucket, epoch, pad
 
 Pairs, Imposed = Sequence[EncodedPair], Sequence[np.ndarray]
 WIDTH, TOKENS, OFTEN = 128, 1024, 2  # words rarer than that in training are one unknown word

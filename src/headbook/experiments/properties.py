@@ -22,7 +22,7 @@ from headbook.layers.probe import control, divided, hits_of, majority
 from headbook.looking.states import sentence_states, word_states
 from headbook.models.loaded import Loaded
 from headbook.statistics import REPLICATES, draws, resampled_ratio
-from headbook.trees import Tree
+from headbook.text.trees import Tree
 
 ByLayer = Float[np.ndarray, "replicate layer"]
 CLUSTERS, TYPES = 100, 50

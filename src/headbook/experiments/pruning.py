@@ -13,7 +13,6 @@ from tempfile import TemporaryDirectory
 import pandas as pd
 import torch
 
-from headbook.corpora.batches import Batch, EncodedPair, in_order
 from headbook.heads.importance import l2_normalised
 from headbook.looking.importance import by_gradient
 from headbook.models.gates import all_heads, close_heads
@@ -22,6 +21,7 @@ from headbook.pruning import gating
 from headbook.pruning.hard_concrete import CONSTANTS, Source
 from headbook.pruning.ranking import ascending, first_of, random_order
 from headbook.runs.seeds import derived
+from headbook.text.batches import Batch, EncodedPair, in_order
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
 from headbook.types import HeadId, Kind

@@ -19,7 +19,7 @@ from headbook.layers import probe as linear
 from headbook.looking.states import WordMaps
 from headbook.looking.text import text
 from headbook.statistics import Replicates, resampled_ratio
-from headbook.trees import Tree
+from headbook.text.trees import Tree
 from headbook.types import UserError
 
 FITTED_ON = {"ud-ewt": "ud-ewt", "ud-pud-en": "ud-ewt"}

@@ -10,18 +10,18 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headbook.corpora.batches import Batch, in_order
 from headbook.experiments import dropping_heads
 from headbook.experiments.dropping_heads import CONSTANT, Setting, V
 from headbook.models.capture import Point, capture
-from headbook.models.decoding import Search
+from headbook.models.decoding import Search, translate_corpus
 from headbook.models.transformer import Transformer
 from headbook.results import cached
 from headbook.runs.seeds import derived
 from headbook.statistics import REPLICATES, interval, within_layers
+from headbook.text.batches import Batch, in_order
 from headbook.training.loop import Trainer
 from headbook.training.regularising import Regulariser, Term, regularise, value
-from headbook.training.scoring import Casing, bleu, nats, translate_corpus
+from headbook.training.scoring import Casing, bleu, nats
 from headbook.types import Kind
 
 SHORT = {"width": 64, "watched": 0, "levels": (0.0, 0.5)}

@@ -11,19 +11,19 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headbook.corpora.masked import mask_id, masked_copies
+from headbook.corpora.masked import masked_copies
 from headbook.corpora.readers import ParallelCorpus, load
-from headbook.corpora.subwords import Subwords
 from headbook.heads.positional import Place, at_place
 from headbook.looking import passes
 from headbook.looking.answers import QUESTIONS
 from headbook.looking.ours import OurEncoder, OurModel
 from headbook.looking.relevance import relevance
 from headbook.looking.text import Text, text
+from headbook.models import checkpoint
 from headbook.models.loaded import Loaded
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.seeds import derived
-from headbook.training import checkpoint
+from headbook.text.subwords import Subwords, mask_id
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
 from headbook.training.scoring import Casing, bleu

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from headbook.corpora.batches import EOS, PAD, Batch, EncodedPair
 from headbook.corpora.masked import masked_copies
-from headbook.corpora.subwords import Subwords
 from headbook.models.attention import AttentionPath
 from headbook.models.fewer_keys import Fewer, FewerKeys, look_at_fewer
 from headbook.models.peak_bytes import peak_bytes
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.seeds import derived
+from headbook.text.batches import EOS, PAD, Batch, EncodedPair
+from headbook.text.subwords import Subwords
 from headbook.timing import interleaved, processor_seconds
 from headbook.types import UserError
 

@@ -19,12 +19,12 @@ from scipy.sparse.csgraph import maximum_flow
 from torch import Tensor
 from torch.nn import functional
 
-from headbook.corpora.batches import Batch
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.looking.embeddings import embedding
 from headbook.models.capture import Point, capture
 from headbook.models.loaded import Loaded
 from headbook.statistics import spearman
+from headbook.text.batches import Batch
 from headbook.types import Kind
 
 WORD, VECTOR, TRANSLATION = "each word", "sentence vector", "translation"

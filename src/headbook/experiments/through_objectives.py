@@ -12,10 +12,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from headbook.corpora.batches import PAD, in_order
 from headbook.corpora.masked import masked_copies
 from headbook.corpora.plain_text import NO_SOURCE
-from headbook.corpora.subwords import frequency_ranks
 from headbook.experiments.dropping_heads import texts
 from headbook.experiments.objectives import LANGUAGE, MASKED, TASKS, Setting, start, trained
 from headbook.heads.four_metrics import DISSIMILARITY, FREE, four_metrics
@@ -25,6 +23,8 @@ from headbook.layers.pwcca import Basis, basis, distance, shuffled_distance
 from headbook.layers.states import flat, token_states
 from headbook.models.transformer import Transformer
 from headbook.runs.seeds import derived
+from headbook.text.batches import PAD, in_order
+from headbook.text.subwords import frequency_ranks
 from headbook.types import Kind
 
 Places = Int[Tensor, " _"]

@@ -14,13 +14,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headbook.corpora.batches import Batch
 from headbook.looking.close import close
 from headbook.looking.effects import Effects, effects, joined
 from headbook.models.capture import Point, capture
 from headbook.models.edits import edited
 from headbook.models.gates import all_heads
 from headbook.models.loaded import Loaded
+from headbook.text.batches import Batch
 from headbook.types import HeadId
 
 SHARES = (1 / 12, 1 / 6, 1 / 3, 1 / 2)

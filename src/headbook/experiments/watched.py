@@ -15,9 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from headbook.corpora.batches import PAD, Batch, EncodedPair, collate, epoch, in_order
 from headbook.corpora.plain_text import cut, filled, load_text
-from headbook.corpora.subwords import Subwords
 from headbook.heads.diversity_in_training import diversity_in_training
 from headbook.heads.four_metrics import DISSIMILARITY, RAW, Found, four_metrics
 from headbook.machine import multiplies_bfloat16
@@ -25,6 +23,8 @@ from headbook.models.perturbation import moved
 from headbook.models.published import PublishedTransformer
 from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
 from headbook.runs.seeds import derived
+from headbook.text.batches import PAD, Batch, EncodedPair, collate, epoch, in_order
+from headbook.text.subwords import Subwords
 from headbook.training.schedule import learning_rate
 from headbook.types import Kind
 

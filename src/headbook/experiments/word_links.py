@@ -20,8 +20,8 @@ import headbook as hb
 from headbook.corpora.readers import load
 from headbook.models.loaded import Loaded
 from headbook.results import published
-from headbook.syntax.alignment import align_all
-from headbook.trees import Tree
+from headbook.text.alignment import align_all
+from headbook.text.trees import Tree
 from headbook.types import UserError
 
 ENGLISH, PORTUGUESE = "en", "pt"

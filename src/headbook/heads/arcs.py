@@ -13,9 +13,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from headbook.corpora.batches import Batch
 from headbook.heads.recording import Recording, once
-from headbook.trees import RELATION_DIRECTIONS, RELATIONS, Direction
+from headbook.text.batches import Batch
+from headbook.text.trees import RELATION_DIRECTIONS, RELATIONS, Direction
 from headbook.types import UserError
 
 NO_WORD = -1

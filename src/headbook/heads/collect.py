@@ -6,9 +6,9 @@ from typing import Protocol, runtime_checkable
 import torch
 from tqdm import tqdm
 
-from headbook.corpora.batches import Batch
 from headbook.heads.recording import Recording, Shared
 from headbook.models.capture import Point, capture
+from headbook.text.batches import Batch
 
 Progress = Callable[[Iterable[Batch]], Iterable[Batch]]
 

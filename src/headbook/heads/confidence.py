@@ -3,10 +3,10 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from headbook.corpora.batches import Batch
 from headbook.heads.measure import HeadMeasure
 from headbook.heads.recording import Recording
 from headbook.heads.tokens import counted_queries, favourites
+from headbook.text.batches import Batch
 
 
 class Confidence(HeadMeasure):

@@ -10,10 +10,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torchmetrics import Metric
 
-from headbook.corpora.batches import Batch
 from headbook.heads.recording import Recording
 from headbook.heads.tokens import counted_keys, counted_queries
 from headbook.models.capture import Point
+from headbook.text.batches import Batch
 from headbook.types import Kind, UserError
 
 OF_QUERIES = (Point.QUERIES, Point.CONTEXT)

@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import torch
 
-from headbook.corpora.batches import Batch
 from headbook.heads.four_metrics import RAW, Found, four_metrics
 from headbook.models.attention import Attention
 from headbook.models.capture import Point
 from headbook.models.dropout import Dropout
 from headbook.models.edits import edited
 from headbook.models.transformer import Transformer
+from headbook.text.batches import Batch
 from headbook.types import Kind
 
 PIECE = 8

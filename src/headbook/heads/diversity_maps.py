@@ -4,11 +4,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headbook.corpora.batches import Batch
 from headbook.heads.measure import HeadMeasure
 from headbook.heads.recording import Recording
 from headbook.heads.tokens import counted_keys, counted_queries
 from headbook.models.capture import Point
+from headbook.text.batches import Batch
 from headbook.types import Kind
 
 Maps = Float[Tensor, "batch head query key"]

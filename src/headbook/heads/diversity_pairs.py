@@ -7,11 +7,11 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from headbook.corpora.batches import Batch
 from headbook.heads.diversity_grams import counted_tokens, sentence_means, unit
 from headbook.heads.measure import REPLICATES, HeadMeasure
 from headbook.heads.recording import Recording
 from headbook.models.capture import Point
+from headbook.text.batches import Batch
 from headbook.types import Kind, UserError
 
 Pairs = Float[Tensor, "*layer head other"]

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence, Set
 from jaxtyping import Float
 from torch import Tensor
 
-from headbook.corpora.batches import Batch
 from headbook.heads.collect import Measure, collect
 from headbook.heads.diversity_grams import HeadGrams
 from headbook.heads.diversity_maps import MapVariance, QueryDependence
 from headbook.heads.diversity_pairs import PairCosine, SliceCosine, dissimilarity
 from headbook.heads.outputs import output_parts
 from headbook.models.capture import Capturable, Point
+from headbook.text.batches import Batch
 from headbook.types import Kind, UserError
 
 RAW, FREE = "raw", "scale-free"

@@ -8,9 +8,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
-from headbook.corpora.batches import PAD, Batch
 from headbook.heads.measure import REPLICATES, RatioSums
 from headbook.models.capture import Capturable, Point, capture
+from headbook.text.batches import PAD, Batch
 from headbook.types import Kind
 
 

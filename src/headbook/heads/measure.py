@@ -9,10 +9,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torchmetrics import Metric
 
-from headbook.corpora.batches import Batch
 from headbook.heads.bootstrap import Resamples
 from headbook.heads.recording import Recording, once
 from headbook.models.capture import Point
+from headbook.text.batches import Batch
 from headbook.types import Kind, UserError
 
 REPLICATES = 200

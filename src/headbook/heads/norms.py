@@ -11,11 +11,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headbook.corpora.batches import Batch
 from headbook.heads.measure import HeadMeasure
 from headbook.heads.outputs import Parts, output_parts
 from headbook.heads.recording import Recording, Shared, once
 from headbook.models.capture import Capturable, Point
+from headbook.text.batches import Batch
 from headbook.types import Kind, UserError
 
 POINTS = frozenset({Point.WEIGHTS, Point.VALUES})

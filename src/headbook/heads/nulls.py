@@ -15,10 +15,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headbook.corpora.batches import Batch
 from headbook.heads.collect import Progress, collect
 from headbook.heads.measure import HeadMeasure
 from headbook.models.capture import Capturable
+from headbook.text.batches import Batch
 from headbook.types import UserError
 
 NULLS = 9

@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headbook.corpora.batches import Batch
 from headbook.heads.arcs import Aligned, asked_of
 from headbook.heads.measure import REPLICATES, HeadMeasure, RatioSums, Selection, best_of
 from headbook.heads.recording import Recording
+from headbook.text.batches import Batch
 from headbook.types import Kind
 
 REACH = 20

@@ -7,7 +7,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headbook.corpora.batches import Batch
 from headbook.heads.measure import (
     REPLICATES,
     HeadMeasure,
@@ -22,6 +21,7 @@ from headbook.heads.tokens import (
     counted_queries,
     favourites,
 )
+from headbook.text.batches import Batch
 from headbook.types import Kind
 
 REACH = 5

@@ -4,10 +4,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headbook.corpora.batches import Batch
 from headbook.heads.bootstrap import mixed, uniform
 from headbook.heads.tokens import counted_pairs
 from headbook.models.capture import Point
+from headbook.text.batches import Batch
 from headbook.types import Kind
 
 _STREAM = 1 << 40

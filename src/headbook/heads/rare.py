@@ -7,7 +7,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headbook.corpora.batches import Batch
 from headbook.heads.measure import REPLICATES, HeadMeasure
 from headbook.heads.recording import Recording, once
 from headbook.heads.tokens import (
@@ -20,6 +19,7 @@ from headbook.heads.tokens import (
     pointed,
     visible,
 )
+from headbook.text.batches import Batch
 from headbook.types import Kind
 
 OUTSIDE_TOP = 500

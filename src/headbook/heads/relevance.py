@@ -8,7 +8,6 @@ from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from headbook.corpora.batches import Batch
 from headbook.heads.relevance_pass import (
     AttentionStep,
     FeedForwardStep,
@@ -18,6 +17,7 @@ from headbook.heads.relevance_pass import (
     forward_pass,
 )
 from headbook.heads.relevance_rules import CoreShares, HeadRelevance, Relevance, Rules
+from headbook.text.batches import Batch
 from headbook.types import Kind
 
 MemoryRelevance = Float[Tensor, "batch prediction source dim"]

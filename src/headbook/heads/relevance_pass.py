@@ -7,11 +7,11 @@ from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from headbook.corpora.batches import Batch
 from headbook.heads.relevance_rules import Core
 from headbook.models.attention import Attention, Mask, MemoryMask
 from headbook.models.capture import Point, Tape, capture
 from headbook.models.transformer import FeedForward, Residual, Transformer
+from headbook.text.batches import Batch
 from headbook.types import Kind, UserError
 
 CORE = (

@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headbook.corpora.batches import Batch
 from headbook.heads.bootstrap import Resamples
 from headbook.heads.measure import REPLICATES, RatioSums
 from headbook.heads.relevance import ROWS, Relevances, relevances
 from headbook.heads.relevance_pass import Pass, forward_pass
 from headbook.heads.relevance_rules import Rules
+from headbook.text.batches import Batch
 from headbook.types import UserError
 
 Terms = dict[str, tuple[Float[Tensor, "batch ..."], Float[Tensor, "batch ..."]]]

@@ -3,7 +3,6 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from headbook.corpora.batches import Batch
 from headbook.heads.measure import HeadMeasure
 from headbook.heads.recording import Recording
 from headbook.heads.tokens import (
@@ -11,6 +10,7 @@ from headbook.heads.tokens import (
     counted_pairs,
     counted_queries,
 )
+from headbook.text.batches import Batch
 
 
 class SpecialWeight(HeadMeasure):

@@ -5,19 +5,19 @@ from collections.abc import Sequence
 from jaxtyping import Float
 from torch import Tensor
 
-from headbook.corpora.batches import Batch
 from headbook.heads.arcs import Aligned, asked_of, word_attention
 from headbook.heads.measure import REPLICATES, HeadMeasure
 from headbook.heads.recording import Recording
 from headbook.heads.tokens import by_layer, pointed
+from headbook.text.batches import Batch
 from headbook.types import Kind
 
 
 class SyntacticAccuracy(HeadMeasure):
     """Share of arcs whose asking word points at its partner, [layer, head, 8].
 
-    The last axis is headbook.trees.RELATION_DIRECTIONS. Voita et al. 2019, section 5.2: EOS is left
-    out before the argmax. A uniform head points at the word of most pieces, and nowhere where
+    The last axis is trees.RELATION_DIRECTIONS. Voita et al. 2019, section 5.2: EOS is left out
+    before the argmax. A uniform head points at the word of most pieces, and nowhere where
     several have as many. `trees` are the aligned parses of the source sentences, looked up by their
     index in the corpus. Raises UserError where a parse has another number of pieces than the
     sentence.

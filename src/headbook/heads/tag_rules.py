@@ -15,10 +15,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from headbook.corpora.batches import Batch
 from headbook.heads.arcs import NO_WORD, Aligned, asked_of
 from headbook.heads.measure import REPLICATES, HeadMeasure, RatioSums, Selection, best_of
 from headbook.heads.recording import Recording
+from headbook.text.batches import Batch
 from headbook.types import Kind, UserError
 
 TAGS = (

@@ -15,9 +15,9 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from headbook.corpora.batches import Batch
 from headbook.heads.recording import Recording, once
 from headbook.models.capture import Point
+from headbook.text.batches import Batch
 from headbook.types import Kind
 
 NOWHERE = -1

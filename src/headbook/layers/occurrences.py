@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from headbook.corpora.batches import UNK
+from headbook.text.batches import UNK
 
 
 def frequent(tokens: Int[Tensor, " token"], count: int) -> Int[Tensor, " kind"]:

@@ -7,8 +7,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from tqdm import tqdm
 
-from headbook.corpora.batches import EOS, PAD, Batch, in_order
 from headbook.models.transformer import Transformer
+from headbook.text.batches import EOS, PAD, Batch, in_order
 
 States = Float[Tensor, "layer token model"]
 BATCH_TOKENS = 4096

@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Float
 from tqdm import tqdm
 
-from headbook.corpora.batches import Batch
 from headbook.heads.collect import collect
 from headbook.heads.measure import HeadMeasure
 from headbook.heads.offset_baseline import OffsetShare
@@ -18,8 +17,9 @@ from headbook.heads.tag_rules import RULES, TagRuleShare
 from headbook.looking.naming import shape_of
 from headbook.looking.text import Text
 from headbook.models.loaded import Loaded
-from headbook.syntax.alignment import align_all
-from headbook.trees import Tree
+from headbook.text.alignment import align_all
+from headbook.text.batches import Batch
+from headbook.text.trees import Tree
 from headbook.types import Kind, UserError
 
 QUESTIONS = (

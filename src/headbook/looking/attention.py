@@ -15,8 +15,8 @@ from headbook.looking.naming import first_kind, place, shape_of
 from headbook.looking.text import Text
 from headbook.models.capture import Capturable, Point, capture
 from headbook.models.loaded import Loaded
-from headbook.syntax.alignment import NO_WORD, align_all
-from headbook.trees import ROOT, Tree
+from headbook.text.alignment import NO_WORD, align_all
+from headbook.text.trees import ROOT, Tree
 from headbook.types import Kind, UserError
 
 AT_ONCE = 64

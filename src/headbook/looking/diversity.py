@@ -6,10 +6,10 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from headbook.corpora.batches import Batch
 from headbook.heads.diversity_pairs import mean_of_pairs
 from headbook.heads.four_metrics import four_metrics
 from headbook.models.capture import Capturable, Point, capture
+from headbook.text.batches import Batch
 from headbook.types import Kind
 
 

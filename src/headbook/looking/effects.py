@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from headbook.corpora.batches import Batch
 from headbook.models.loaded import Loaded, pooled
+from headbook.text.batches import Batch
 from headbook.types import UserError
 
 Intervention = Callable[[], AbstractContextManager]

@@ -7,13 +7,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headbook.corpora.batches import Batch
 from headbook.heads.importance import Losses, block_products
 from headbook.heads.measure import REPLICATES, RatioSums
 from headbook.looking.effects import Progress, effects
 from headbook.models.capture import Capturable
 from headbook.models.gates import all_heads, closed
 from headbook.models.loaded import Loaded
+from headbook.text.batches import Batch
 from headbook.types import Kind
 
 OPERATIONS = 1e12

@@ -7,7 +7,6 @@ from functools import partial
 import pandas as pd
 import torch
 
-from headbook.corpora.batches import Batch
 from headbook.heads.bootstrap import mixed
 from headbook.heads.nulls import NULLS, NullValues
 from headbook.looking.diversity import diversity
@@ -30,6 +29,7 @@ from headbook.looking.table import columns, frame
 from headbook.looking.text import Text
 from headbook.models.gates import all_heads
 from headbook.models.loaded import Loaded
+from headbook.text.batches import Batch
 from headbook.types import Kind, UserError
 
 HEAD = ("kind", "layer", "head")

@@ -11,18 +11,16 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from headbook.corpora.batches import EOS, PAD, UNK, Batch, collate, in_order
-from headbook.corpora.masked import mask_id
-from headbook.corpora.registry import registry
-from headbook.corpora.subwords import Subwords
+from headbook.models import checkpoint
 from headbook.models.attention import MemoryMask
-from headbook.models.decoding import GREEDY
+from headbook.models.decoding import GREEDY, translate_corpus
 from headbook.models.greedy import translate_greedily
 from headbook.models.loaded import Span
 from headbook.models.transformer import Transformer
 from headbook.models.translator import Candidates, Ids
-from headbook.training import checkpoint
-from headbook.training.scoring import translate_corpus
+from headbook.text.batches import EOS, PAD, UNK, Batch, collate, in_order
+from headbook.text.registry import registry
+from headbook.text.subwords import Subwords, mask_id
 from headbook.types import UserError
 
 WEIGHTS = "best.safetensors"

@@ -7,8 +7,6 @@ from jaxtyping import Int
 from torch import Tensor
 from tqdm import tqdm
 
-from headbook.corpora.batches import Batch
-from headbook.corpora.subwords import frequency_ranks
 from headbook.heads.collect import collect
 from headbook.heads.confidence import Confidence
 from headbook.heads.diversity_maps import MapEntropy
@@ -23,7 +21,9 @@ from headbook.heads.tag_rules import TagRuleShare
 from headbook.looking.text import Text
 from headbook.models.capture import Capturable
 from headbook.models.loaded import Loaded
-from headbook.syntax.alignment import AlignedTree, align_all
+from headbook.text.alignment import AlignedTree, align_all
+from headbook.text.batches import Batch
+from headbook.text.subwords import frequency_ranks
 from headbook.types import Kind
 
 Sums = dict[str, RatioSums]

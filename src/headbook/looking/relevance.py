@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from torch import nn
 
-from headbook.corpora.batches import Batch
 from headbook.heads.measure import RatioSums
 from headbook.heads.relevance import ROWS
 from headbook.heads.relevance_pass import Pass, forward_pass
@@ -14,6 +13,7 @@ from headbook.looking.ours import OurModel
 from headbook.models.loaded import Loaded
 from headbook.released.firefox import FirefoxModel
 from headbook.released.student_relevance import student_pass
+from headbook.text.batches import Batch
 from headbook.types import UserError
 
 

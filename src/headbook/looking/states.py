@@ -13,8 +13,8 @@ from headbook.looking.embeddings import embedding
 from headbook.looking.sublayers import encoder
 from headbook.models.capture import Point, capture
 from headbook.models.loaded import Loaded
-from headbook.syntax.alignment import align_all
-from headbook.trees import Tree
+from headbook.text.alignment import align_all
+from headbook.text.trees import Tree
 from headbook.types import Kind, UserError
 
 

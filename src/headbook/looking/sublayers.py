@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headbook.corpora.batches import Batch
 from headbook.looking.ours import OurEncoder, OurModel
 from headbook.models.loaded import Loaded
 from headbook.models.transformer import NormPlacement
 from headbook.released.firefox import FirefoxModel
+from headbook.text.batches import Batch
 from headbook.types import UserError
 
 States = Float[Tensor, "batch token model"]

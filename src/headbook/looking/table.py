@@ -11,7 +11,7 @@ from headbook.heads.nulls import NullValues
 from headbook.heads.offset_baseline import offset_baseline
 from headbook.heads.positional import Place, best_offset
 from headbook.heads.tag_rules import tag_baseline
-from headbook.trees import RELATION_DIRECTIONS
+from headbook.text.trees import RELATION_DIRECTIONS
 from headbook.types import Kind
 
 RELATIONS = tuple(f"{relation}_{direction}" for relation, direction in RELATION_DIRECTIONS)

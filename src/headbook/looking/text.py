@@ -9,11 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from headbook import paths
-from headbook.corpora import download
-from headbook.corpora.registry import CorpusKind, nearest, registry
 from headbook.models.loaded import UNDETERMINED, Loaded
-from headbook.syntax.treebank import read_conllu
-from headbook.trees import Tree
+from headbook.text import download
+from headbook.text.registry import CorpusKind, nearest, registry
+from headbook.text.treebank import read_conllu
+from headbook.text.trees import Tree
 from headbook.types import UserError
 
 SAMPLE = "ewt-sample"
@@ -156,7 +156,7 @@ def _sentences(name: str, sentences: list[str], pipeline: str) -> Text:
 def _parsed(sentences: Sequence[str], pipeline: str) -> tuple[tuple[Tree, ...], str]:
     """A tree for every sentence and the parser's name; UserError where spaCy or it is missing."""
     where, parser = find_pipeline(pipeline)
-    from headbook.syntax.parse import parse  # a machine may lack spaCy
+    from headbook.text.parse import parse  # a machine may lack spaCy
 
     return tuple(parse(sentences, where)), parser
 

@@ -7,7 +7,7 @@ from headbook.looking.attention import Attention, attention
 from headbook.models.loaded import Loaded
 from headbook.plots.sight import LEAST
 from headbook.plots.view import Gold, View, choice, draw, every
-from headbook.trees import Tree
+from headbook.text.trees import Tree
 from headbook.types import Kind, UserError
 
 

@@ -7,7 +7,7 @@ from typing import SupportsIndex
 import pandas as pd
 
 from headbook.looking.roles import SYNTACTIC
-from headbook.trees import Direction
+from headbook.text.trees import Direction
 
 ENDS = {
     "nsubj": ("verb", "subject"),

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-from headbook.corpora.batches import Batch
+from headbook.text.batches import Batch
 from headbook.types import Kind
 
 

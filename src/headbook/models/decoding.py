@@ -1,14 +1,17 @@
 """Greedy and beam search with cached keys and values."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from tqdm import tqdm
 
-from headbook.corpora.batches import EOS, PAD
 from headbook.models.transformer import Transformer
+from headbook.text.batches import EOS, PAD, in_order
+from headbook.text.subwords import Subwords
 
 
 @dataclass(frozen=True)
@@ -161,3 +164,25 @@ def translate(
         memory, mask = memory[rows], None if mask is None else mask[rows]
         cache.select(rows)
     return found
+
+
+def translate_corpus(
+    model: Transformer,
+    encoded: Sequence[Sequence[int]],
+    subwords: Subwords,
+    search: Search,
+    tokens: int = 4096,
+) -> list[str]:
+    """Translations of encoded source sentences, in their order. Puts the model in eval mode."""
+    model.eval()
+    device = next(model.parameters()).device
+    translations = [""] * len(encoded)
+    pairs = [(source, source) for source in encoded]
+    with tqdm(total=len(encoded), desc="translating", unit="sentence", mininterval=2) as bar:
+        # A beam multiplies the rows of a batch.
+        for batch in in_order(pairs, max(tokens // search.beam, 1)):
+            hypotheses = translate(model, batch.source.to(device), search)
+            for sentence, hypothesis in zip(batch.sentences.tolist(), hypotheses, strict=True):
+                translations[sentence] = subwords.decode(hypothesis)
+            bar.update(len(hypotheses))
+    return translations

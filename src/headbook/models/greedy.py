@@ -4,10 +4,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headbook.corpora.batches import EOS, PAD
 from headbook.models.attention import MemoryMask
 from headbook.models.decoding import LEAVING
 from headbook.models.transformer import Transformer
+from headbook.text.batches import EOS, PAD
 
 
 @torch.inference_mode()

@@ -7,8 +7,8 @@ from typing import Protocol, runtime_checkable
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from headbook.corpora.batches import Batch
 from headbook.models.capture import Capturable
+from headbook.text.batches import Batch
 
 UNDETERMINED = "und"
 """ISO 639's code for a language that is not known."""

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from headbook import paths
-from headbook.corpora.batches import PAD
 from headbook.models.dropout import Dropout
 from headbook.models.transformer import EncoderLayer, TransformerConfig, sinusoids
+from headbook.text.batches import PAD
 from headbook.types import UserError
 
 

@@ -9,9 +9,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from headbook.corpora.batches import PAD, Batch
 from headbook.models.attention import Attention, AttentionPath, KeyValues, Mask, MemoryMask
 from headbook.models.dropout import Dropout
+from headbook.text.batches import PAD, Batch
 from headbook.types import Kind, UserError
 
 

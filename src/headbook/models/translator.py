@@ -7,10 +7,10 @@ from typing import Protocol
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from headbook.corpora.batches import Batch
 from headbook.models.attention import MemoryMask
 from headbook.models.capture import Capturable
 from headbook.models.loaded import Loaded
+from headbook.text.batches import Batch
 
 Ids = Sequence[int]
 

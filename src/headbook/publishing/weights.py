@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from headbook.looking.ours import SOURCE, TARGET
+from headbook.models import checkpoint
 from headbook.recipes import weights_folder
 from headbook.runs import record
 from headbook.runs.canonical import plain
 from headbook.runs.store import RECORD, Store
-from headbook.training import checkpoint
 from headbook.training.loop import BEST, SNAPSHOTS, STATE
 from headbook.training.models import ingredients, run
 from headbook.training.train import CURVE, snapshot

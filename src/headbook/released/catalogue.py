@@ -10,7 +10,7 @@ import pooch
 import requests
 
 from headbook import paths
-from headbook.corpora.registry import entries
+from headbook.text.registry import entries
 from headbook.types import UserError
 
 UNKNOWN = "unknown"

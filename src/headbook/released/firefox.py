@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
 
-from headbook.corpora.batches import Batch, bucket, last
 from headbook.models.attention import MemoryMask
 from headbook.models.loaded import Span
 from headbook.models.translator import Candidates, Ids
@@ -24,6 +23,7 @@ from headbook.released.marian_student import read_student
 from headbook.released.pieces import Pieces
 from headbook.released.shortlist import Shortlist, read_shortlist
 from headbook.released.student import EOS, Student
+from headbook.text.batches import Batch, bucket, last
 from headbook.types import UserError
 
 END = "</s>"

@@ -4,10 +4,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headbook.corpora.batches import Batch
 from headbook.models.attention import MemoryMask
 from headbook.models.translator import Candidates
 from headbook.released.student import EOS, DecoderState, Student
+from headbook.text.batches import Batch
 
 GROWTH = 2.5  # a translation has at most so many times the source's pieces, as in Firefox
 

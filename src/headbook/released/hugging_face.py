@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
 
-from headbook.corpora.batches import Batch
 from headbook.models.loaded import UNDETERMINED, Span, pooled
 from headbook.released.catalogue import INSTALL
 from headbook.released.hugging_files import (
@@ -24,6 +23,7 @@ from headbook.released.hugging_files import (
     read,
     read_model,
 )
+from headbook.text.batches import Batch
 from headbook.types import UserError
 
 MASKED = 0.15

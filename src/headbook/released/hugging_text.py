@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from headbook.corpora.batches import Batch, bucket
 from headbook.models.loaded import Span
 from headbook.released.network import Stacks
 from headbook.released.spans import MARK, cover, matched, trimmed
+from headbook.text.batches import Batch, bucket
 from headbook.types import UserError
 
 

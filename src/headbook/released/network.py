@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headbook.corpora.batches import Batch
 from headbook.released import tap
 from headbook.released.projections import HookedBlock, projections
 from headbook.released.tap import Call, TappedBlock
+from headbook.text.batches import Batch
 from headbook.types import Kind, UserError
 
 PROBE = (5, 3)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from headbook.corpora.subwords import spans_of
 from headbook.models.loaded import Span
+from headbook.text.subwords import spans_of
 from headbook.types import UserError
 
 PIECE, NORMALISER, CHARSMAP = 1, 3, 2  # fields of a SentencePiece model, of its normaliser

@@ -13,8 +13,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from headbook.corpora.batches import Batch
 from headbook.models.attention import Attention, AttentionPath, KeyValues, MemoryMask
+from headbook.text.batches import Batch
 from headbook.types import Kind
 
 EOS = 0  # ends source and target; nothing starts them

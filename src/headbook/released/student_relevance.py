@@ -2,7 +2,6 @@
 
 import torch
 
-from headbook.corpora.batches import Batch
 from headbook.heads.relevance_pass import (
     CORE,
     AttentionStep,
@@ -18,6 +17,7 @@ from headbook.heads.relevance_rules import Core
 from headbook.models.attention import Attention, Mask, MemoryMask
 from headbook.models.capture import Tape, capture
 from headbook.released.student import EncoderLayer, FeedForward, Recurrence, Student
+from headbook.text.batches import Batch
 from headbook.types import Kind
 
 

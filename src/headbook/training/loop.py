@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
-from headbook.corpora.batches import PAD, Batch, Collate, EncodedPair, collate, epoch, in_order
+from headbook.models import checkpoint
 from headbook.models.capture import Point, Tape, capture
-from headbook.training import checkpoint, processes
+from headbook.text.batches import PAD, Batch, Collate, EncodedPair, collate, epoch, in_order
+from headbook.training import processes
 from headbook.training.config import TrainingConfig
 from headbook.training.memory import give_back_freed_memory, keep_freed_memory
 from headbook.training.schedule import learning_rate

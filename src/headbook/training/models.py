@@ -16,19 +16,19 @@ import pandas as pd
 import torch
 
 from headbook import recipes
-from headbook.corpora.batches import EOS, EncodedPair
-from headbook.corpora.masked import mask_id, masked_copies
+from headbook.corpora.masked import masked_copies
 from headbook.corpora.readers import Pairs, ParallelCorpus, load
-from headbook.corpora.subwords import Subwords
-from headbook.models.decoding import Search
+from headbook.models.decoding import Search, translate_corpus
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.recipes import MASKED, Recipe
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage
+from headbook.text.batches import EOS, EncodedPair
+from headbook.text.subwords import Subwords, mask_id
 from headbook.training import processes
 from headbook.training.config import TrainingConfig
 from headbook.training.precision import Precision
-from headbook.training.scoring import Casing, bleu, nats, translate_corpus
+from headbook.training.scoring import Casing, bleu, nats
 from headbook.types import UserError
 
 LONGEST = 200

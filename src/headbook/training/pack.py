@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from headbook import paths
-from headbook.corpora.download import locate, sha256
-from headbook.corpora.registry import Place, corpus, place
 from headbook.recipes import select
 from headbook.runs.store import RECORD, Store
+from headbook.text.download import locate, sha256
+from headbook.text.registry import Place, corpus, place
 from headbook.training.models import Run, corpus_of, run
 from headbook.training.train import SUBWORDS, subwords
 from headbook.types import UserError

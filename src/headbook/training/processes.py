@@ -23,8 +23,8 @@ import torch
 from torch import Tensor, distributed
 from torch.nn import Parameter
 
-from headbook.corpora.batches import Batch
 from headbook.machine import leave_out_cudnn_attention
+from headbook.text.batches import Batch
 from headbook.training.precision import Precision
 from headbook.types import UserError
 

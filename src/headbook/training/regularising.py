@@ -14,7 +14,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headbook.corpora.batches import Batch
 from headbook.heads.diversity_grams import grams, sentence_means, unit
 from headbook.heads.diversity_maps import MapOverlap
 from headbook.heads.diversity_pairs import (
@@ -27,6 +26,7 @@ from headbook.heads.measure import HeadMeasure
 from headbook.heads.recording import Recording
 from headbook.models.capture import Point
 from headbook.models.transformer import Transformer
+from headbook.text.batches import Batch
 from headbook.training.loop import Trainer
 from headbook.types import Kind, UserError
 

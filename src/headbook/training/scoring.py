@@ -9,12 +9,9 @@ from jaxtyping import Float, Int
 from sacrebleu.metrics import BLEU
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from tqdm import tqdm
 
-from headbook.corpora.batches import PAD, EncodedPair, in_order
-from headbook.corpora.subwords import Subwords
-from headbook.models.decoding import Search, translate
 from headbook.models.transformer import Transformer
+from headbook.text.batches import PAD, EncodedPair, in_order
 
 
 class Casing(StrEnum):
@@ -31,28 +28,6 @@ class CorpusScore:
     score: float
     half_width: float
     signature: str
-
-
-def translate_corpus(
-    model: Transformer,
-    encoded: Sequence[Sequence[int]],
-    subwords: Subwords,
-    search: Search,
-    tokens: int = 4096,
-) -> list[str]:
-    """Translations of encoded source sentences, in their order. Puts the model in eval mode."""
-    model.eval()
-    device = next(model.parameters()).device
-    translations = [""] * len(encoded)
-    pairs = [(source, source) for source in encoded]
-    with tqdm(total=len(encoded), desc="translating", unit="sentence", mininterval=2) as bar:
-        # A beam multiplies the rows of a batch.
-        for batch in in_order(pairs, max(tokens // search.beam, 1)):
-            hypotheses = translate(model, batch.source.to(device), search)
-            for sentence, hypothesis in zip(batch.sentences.tolist(), hypotheses, strict=True):
-                translations[sentence] = subwords.decode(hypothesis)
-            bar.update(len(hypotheses))
-    return translations
 
 
 def bleu(translations: Sequence[str], references: Sequence[str], casing: Casing) -> CorpusScore:

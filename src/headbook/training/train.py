@@ -19,11 +19,12 @@ import pandas as pd
 
 from headbook import paths
 from headbook.corpora.readers import ParallelCorpus
-from headbook.corpora.subwords import Subwords
+from headbook.models import checkpoint
 from headbook.runs.canonical import plain
 from headbook.runs.seeds import derived
 from headbook.runs.store import ELSEWHERE, RECORD, Ingredients, Stage, Store
-from headbook.training import checkpoint, processes
+from headbook.text.subwords import Subwords
+from headbook.training import processes
 from headbook.training.loop import BEST, SNAPSHOTS, STATE, OutOfTimeError, Start, Trainer
 from headbook.training.models import (
     TRAINING,

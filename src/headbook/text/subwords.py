@@ -9,7 +9,7 @@ from jaxtyping import Int
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor
 
-from headbook.corpora.batches import EOS, UNK
+from headbook.text.batches import EOS, UNK
 from headbook.types import UserError
 
 SPECIAL = ["<pad>", "</s>", "<unk>"]
@@ -106,3 +106,8 @@ def frequency_ranks(
     ranks = torch.empty(vocabulary, dtype=torch.long)
     ranks[counts.argsort(descending=True, stable=True)] = torch.arange(vocabulary)
     return ranks
+
+
+def mask_id(vocabulary: int) -> int:
+    """The id that hides a token: the first after a vocabulary of that size."""
+    return vocabulary

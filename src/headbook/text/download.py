@@ -13,7 +13,7 @@ import pooch
 import requests
 
 from headbook import paths
-from headbook.corpora.registry import (
+from headbook.text.registry import (
     UNKNOWN,
     Corpus,
     CorpusKind,

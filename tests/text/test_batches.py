@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headbook.corpora.batches import EOS, PAD, collate, epoch, in_order, pad
+from headbook.text.batches import EOS, PAD, collate, epoch, in_order, pad
 
 PAIRS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), max_size=60)
 """Lengths of source and target, EOS included."""

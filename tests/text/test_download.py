@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from headbook import paths
-from headbook.corpora import download
-from headbook.corpora.registry import Place
+from headbook.text import download
+from headbook.text.registry import Place
 from headbook.types import UserError
 
 TEXT = b"one\teins\n"

@@ -3,8 +3,8 @@ import re
 import pytest
 
 from headbook import paths
-from headbook.corpora import registry
-from headbook.corpora.registry import UNKNOWN, CorpusKind, Place
+from headbook.text import registry
+from headbook.text.registry import UNKNOWN, CorpusKind, Place
 from headbook.types import UserError
 
 KNOWN = registry.registry()

@@ -7,8 +7,8 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from headbook.syntax.parse import parse, to_tree
-from headbook.trees import ROOT
+from headbook.text.parse import parse, to_tree
+from headbook.text.trees import ROOT
 from headbook.types import UserError
 
 LABELS = {"she": "nsubj", "often": "advmod", "not": "advmod", "old": "amod"}

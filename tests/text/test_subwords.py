@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headbook.corpora.batches import EOS, PAD, UNK
-from headbook.corpora.subwords import Subwords, frequency_ranks
+from headbook.text.batches import EOS, PAD, UNK
+from headbook.text.subwords import Subwords, frequency_ranks
 from headbook.types import UserError
 
 LETTERS = "abcdefghij é ü ж щ 0 1 2 . , ! ? ' - / < > & \" ( ) ▂ s"

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from headbook.trees import RELATIONS, Tree
+from headbook.text.trees import RELATIONS, Tree
 from headbook.types import UserError
 
 NO_WORD = -1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headbook.syntax.labels import normalised
+from headbook.text.labels import normalised
 
 
 @pytest.mark.parametrize(

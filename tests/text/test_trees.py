@@ -2,7 +2,7 @@
 
 import pytest
 
-from headbook.trees import ROOT, Arc, Tree
+from headbook.text.trees import ROOT, Arc, Tree
 
 WHOLE = {
     "text": "dogs see her",

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from headbook.syntax.treebank import read_conllu
-from headbook.trees import ROOT
+from headbook.text.treebank import read_conllu
+from headbook.text.trees import ROOT
 from headbook.types import UserError
 
 

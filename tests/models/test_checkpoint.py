@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from headbook.corpora.batches import EOS, collate
+from headbook.models import checkpoint
 from headbook.models.attention import AttentionPath
 from headbook.models.transformer import HeadCounts, NormPlacement, Transformer, TransformerConfig
-from headbook.training import checkpoint
+from headbook.text.batches import EOS, collate
 from headbook.types import UserError
 
 

@@ -5,9 +5,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import NoReturn
 
-from headbook.syntax.labels import normalised
-from headbook.text_files import text_lines
-from headbook.trees import Tree
+from headbook.text.files import text_lines
+from headbook.text.labels import normalised
+from headbook.text.trees import Tree
 from headbook.types import UserError
 
 COLUMNS = 10

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headbook.syntax.alignment import NO_WORD, AlignedTree, align_all
-from headbook.trees import RELATIONS, ROOT, Tree
+from headbook.text.alignment import NO_WORD, AlignedTree, align_all
+from headbook.text.trees import RELATIONS, ROOT, Tree
 from headbook.types import UserError
 
 Span = tuple[int, int]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headbook.syntax.portuguese_gender import FEMALE, MALE, by_ending, gender_at, swapped
+from headbook.text.portuguese_gender import FEMALE, MALE, by_ending, gender_at, swapped
 
 SENTENCE = "O motorista pediu ajuda à gerente, e Enfermeiras ajudaram."
 

@@ -8,8 +8,8 @@ from spacy.language import Language
 from spacy.tokens import Doc, Token
 from tqdm import tqdm
 
-from headbook.syntax.labels import normalised
-from headbook.trees import ROOT, Tree
+from headbook.text.labels import normalised
+from headbook.text.trees import ROOT, Tree
 from headbook.types import UserError
 
 UNUSED = ("ner", "lemmatizer", "textcat")

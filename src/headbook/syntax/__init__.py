@@ -1,1 +1,0 @@
-"""Dependency trees: spaCy parses, gold treebanks, word-to-subword alignment."""

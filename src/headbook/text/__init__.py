@@ -1,0 +1,1 @@
+"""Sentences, trees, words and pieces, batches, and where texts come from."""
