@@ -41,7 +41,6 @@ from headbook.experiments.gender_heads import table
 from headbook.experiments.genders import GENDERS, Translated, genders
 from headbook.experiments.pixels import SIDE, distance
 from headbook.experiments.pooling import Outputs
-from headbook.experiments.pronouns import PronounWeights
 from headbook.experiments.properties import Property
 from headbook.experiments.read_off import Found
 from headbook.experiments.shared_roles import LAYER, MATCHED, ROLES, SAME
@@ -512,8 +511,8 @@ def two_languages(holds: bool) -> list:
         patch.setattr(shared_roles, "compared", lambda *_: pairs)
         patch.setattr(following_pronouns, "load", lambda _: Mock(spec=Loaded, network=None))
         patch.setattr(following_pronouns, "without_knowledge", lambda *_: nullcontext())
-        looks = PronounWeights(cases, weights)
-        patch.setattr(following_pronouns, "pronoun_weights", lambda *_: looks)
+        shares = weights[..., 0] / weights.sum(-1)
+        patch.setattr(following_pronouns, "referent_shares", lambda *_: shares)
         found = {
             "roles": shared_roles.roles(10), "pronouns": following_pronouns.pronouns([name], cases),
             "genders": genders(cases, rows), "heads": table(whole, changes, cases, heads),
