@@ -24,7 +24,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 
 import headbook as hb
 from headbook import cells, statistics
-from headbook.experiments import objectives, regularising, specialising, watched
+from headbook.experiments import decoders, objectives, regularising, specialising
 from headbook.heads.diversity_grams import Grams
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
 from headbook.runs.seeds import derived
@@ -201,23 +201,23 @@ def looks(so: bool, seed: int) -> pd.DataFrame:
 
 def page_31(so: bool) -> Iterator[Row]:
     """Five settings as published, by the page's own cells."""
-    yield from _of_setting(so, watched.PUBLISHED)
+    yield from _of_setting(so, decoders.PUBLISHED)
 
 
 def page_31_described(so: bool) -> Iterator[Row]:
     """Five seeds of a causal decoder, which learn their text or its frequencies."""
-    yield from _of_setting(so, watched.DESCRIBED)
+    yield from _of_setting(so, decoders.DESCRIBED)
 
 
 def _of_setting(so: bool, setting: str) -> Iterator[Row]:
-    names = [f"planted {n} s0" if setting == watched.PUBLISHED else f"planted s{n}"
+    names = [f"planted {n} s0" if setting == decoders.PUBLISHED else f"planted s{n}"
              for n in range(5)]  # fmt: skip
     seen = [looks(so, seed).assign(model=name) for seed, name in enumerate(names)]
     nats = 4.5 if so else 6.5
     runs = pd.DataFrame({"model": names, "setting": setting, "text": "planted", "seed": range(5)})
     runs = runs.assign(test_nats=nats + 0.01 * runs["seed"], frequency_nats=7.0)
     given = {"looks": pd.concat(seen), "trainings": runs.assign(trained_at=1.0)}
-    given |= {"watched": watched, "over_seeds": over_seeds, "MOVED": ["trained_at"]}
+    given |= {"decoders": decoders, "over_seeds": over_seeds, "MOVED": ["trained_at"]}
     given |= {"QUERIES": column(ORTHOGONALITY, RAW), "FREE": column(ORTHOGONALITY, FREE)}
     given |= {"OUTPUTS": column(DISSIMILARITY, RAW), "ATTENTION": column(ATTENTION, RAW)}
     given |= {"LOSS": "loss over frequencies", "ENDS": ["value", "value_low", "value_high"]}
@@ -260,7 +260,7 @@ def _losses(so: bool, setting: str) -> Iterator[Row]:
         "hb": SimpleNamespace(**book), "trained": [], "every": pd.concat(frames),
         "batches": 40, "one": frames[0],
         "spearmanr": spearmanr, "over_seeds": over_seeds, "LinearRegression": LinearRegression,
-        "KFold": KFold, "DummyRegressor": DummyRegressor, "first_batches": Mock(),
+        "KFold": KFold, "DummyRegressor": DummyRegressor, "watched": Mock(),
         "cross_val_predict": cross_val_predict,
     }  # fmt: skip
     summary = ran("34", "def predicted(", **given)["summary"]
