@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from headbook.experiments.costs import peak_bytes
 from headbook.models.attention import Attention, AttentionPath
 from headbook.models.capture import Point
 from headbook.models.fewer_keys import Windowed
 from headbook.models.mixing import Mixing, Sizes, mix
-from headbook.models.peak_bytes import peak_bytes
 from headbook.models.sparse import NONE, BigBird, Sparse, Window, lay_out, pairs
 from headbook.types import UserError
 
