@@ -1,7 +1,6 @@
 """Execute the notebooks; the executed copies are the only notebooks the book reads."""
 
 import json
-import multiprocessing
 import os
 import sys
 import time
@@ -15,6 +14,7 @@ import nbformat
 from tqdm import tqdm
 
 from headbook import paths, tables
+from headbook.publishing.kernels import fork_them, processes
 from headbook.publishing.templates import Template, check, parameters_for, select
 from headbook.publishing.tidy import tidy
 from headbook.types import COMPARED, UserError
@@ -181,9 +181,8 @@ def attempt(
 
 
 def _all(jobs: list[_Job], workers: int) -> Iterator[Executed]:
-    # each in a process of its own, the memory of whose children is that of one kernel then;
-    # spawned, as a forked copy of a process that has used torch's threads can hang
-    context = multiprocessing.get_context("spawn")
+    # each in a process of its own, the memory of whose children is that of one kernel then
+    context = processes(jobs[0].variables)
     pool = ProcessPoolExecutor(workers, context, max_tasks_per_child=1)
     # no bar in a file, where it would be a line each second
     with pool, tqdm(total=len(jobs), unit="notebook", desc="notebooks", disable=None) as bar:
@@ -222,6 +221,7 @@ def _outcome(future: Future, job: _Job) -> Executed:
 def _run(job: _Job) -> Executed:
     """Execute one notebook aside and put it in its place; runs in a process of its own."""
     start = time.monotonic()
+    fork_them()
     with paths.with_variables(job.variables):
         failure = _papermill(job)
     seconds = round(time.monotonic() - start, 1)
