@@ -20,21 +20,11 @@ def test_times_of_the_run_are_removed() -> None:
     assert set(notebook.metadata) == {"language_info"}
 
 
-def test_the_injected_cell_has_one_id() -> None:
-    cell = new_code_cell("x = 1", metadata={"tags": ["injected-parameters"]})
-    assert tidy(new_notebook(cells=[cell]), "10_page").cells[0]["id"] == "injected-parameters"
-
-
 def test_progress_is_dropped_and_a_warning_beside_it_is_kept() -> None:
     text = "\r  0%|   | 0/3\r100%|###| 3/3 [00:01]\nWarning: a rare thing\n"
     (output,) = _tidied(new_output("stream", name="stderr", text=text))
     assert output.text == "Warning: a rare thing\n"
     assert _tidied(new_output("stream", name="stderr", text="\r100%|##| 3/3\n")) == []
-
-
-def test_what_is_printed_stays_even_with_a_percentage() -> None:
-    (output,) = _tidied(new_output("stream", name="stdout", text="100%|\r"))
-    assert output.text == "100%|\r"
 
 
 def test_addresses_go_and_random_ids_become_steady_ones() -> None:
