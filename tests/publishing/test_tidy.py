@@ -42,12 +42,3 @@ def test_addresses_go_and_random_ids_become_steady_ones() -> None:
     assert one == other
     assert one["text/plain"] == "<A>"
     assert len(set(one["text/html"].split('"')[1::2])) == 2
-
-
-def test_your_run_stays_where_somebody_ran_their_own_parameters() -> None:
-    def sources(*, own: bool) -> list[str]:
-        cells = [new_code_cell("page"), new_code_cell("mine", metadata={"tags": ["your-run"]})]
-        return [cell.source for cell in tidy(new_notebook(cells=cells), "26", own=own).cells]
-
-    assert sources(own=True) == ["page", "mine"]
-    assert sources(own=False) == ["page"]

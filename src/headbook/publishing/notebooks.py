@@ -261,7 +261,7 @@ def _last_line(text: str) -> str:
 
 
 def _put(job: _Job, seconds: float) -> Executed:
-    notebook = tidy(nbformat.read(job.aside, as_version=4), job.name, own=bool(job.parameters))
+    notebook = tidy(nbformat.read(job.aside, as_version=4), job.name)
     nbformat.write(notebook, job.aside)
     os.replace(job.aside, job.copy)
     job.failed.unlink(missing_ok=True)
