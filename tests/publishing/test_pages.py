@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from headbook.publishing import pages
-from headbook.publishing.notebooks import record_of
+from headbook.publishing.contents import record_of
 
 
 def test_a_bar_or_a_line_break_starts_no_new_column_or_row() -> None:

@@ -14,6 +14,7 @@ import nbformat
 from tqdm import tqdm
 
 from headbook import paths, tables
+from headbook.publishing.contents import record_of
 from headbook.publishing.kernels import fork_them, processes
 from headbook.publishing.templates import Template, check, parameters_for, select
 from headbook.publishing.tidy import tidy
@@ -292,8 +293,3 @@ def _used() -> dict[str, float]:
     unit = 1 if sys.platform == "darwin" else 1024
     return {"processor": round(used.ru_utime + used.ru_stime, 1),
             "peak": round(used.ru_maxrss * unit / 1e9, 2)}  # fmt: skip
-
-
-def record_of(copy: Path) -> Path:
-    """File with the parameters and run time of an executed copy."""
-    return copy.with_suffix(".run.json")

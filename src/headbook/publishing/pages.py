@@ -9,7 +9,7 @@ import yaml
 
 from headbook import paths
 from headbook.publishing.citation import Citation, citation
-from headbook.publishing.notebooks import record_of
+from headbook.publishing.contents import record_of
 from headbook.runs import record
 
 BOOK_PACKAGES = ("papermill", "jupyter-book")
