@@ -11,7 +11,6 @@ from headbook.models.decoding import Search, translate
 from headbook.models.grouped import pooled
 from headbook.models.perturbation import moved
 from headbook.models.transformer import HeadCounts, Transformer
-from headbook.pruning.surgery import take_out
 from headbook.types import Kind, UserError
 
 SHARED = (1, 2, 4)
@@ -134,8 +133,6 @@ def test_numbers_that_do_not_divide_are_refused(tiny, shared):
 
 
 def test_what_is_not_done_is_said(tiny):
-    with pytest.raises(UserError, match="gate them"):
-        take_out(tiny(key_value_heads=2))
     counts = HeadCounts((4, 4), (4, 3), (4, 4))
     with pytest.raises(UserError, match="unequal"):
         tiny(key_value_heads=2, head_counts=counts)
