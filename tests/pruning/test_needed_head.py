@@ -17,9 +17,8 @@ from headbook.models.transformer import HeadCounts, Transformer, TransformerConf
 from headbook.pruning.gating import HeadPenalty, decided_closed, gate_heads, parameter_groups
 from headbook.pruning.hard_concrete import CONSTANTS, Source
 from headbook.text.batches import EOS, UNK, EncodedPair, collate, in_order
-from headbook.training.config import TrainingConfig
+from headbook.training.config import Precision, TrainingConfig
 from headbook.training.loop import Trainer
-from headbook.training.precision import Precision
 from headbook.types import HeadId, Kind
 
 pytestmark = pytest.mark.slow
