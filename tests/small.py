@@ -5,14 +5,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
 from torch import nn
 
 from headbook.models.decoding import Search
 from headbook.models.transformer import Transformer
 from headbook.text.subwords import Subwords
-from headbook.training.config import TrainingConfig
+from headbook.training.config import Precision, TrainingConfig
 from headbook.training.models import EncoderRun, ModelRun, Size, initial
-from headbook.training.precision import Precision
 
 
 def cut_out(model: Transformer) -> Transformer:
@@ -76,6 +76,16 @@ def translation_run(corpus: Path, updates: int = 6, dropout: float = 0.1) -> Mod
 def masked_run(corpus: Path) -> EncoderRun:
     text = translation_run(corpus)
     return EncoderRun(text, text.training)
+
+
+def results(store: Path, stage: str = "model") -> dict[str, object]:
+    """Every file of the one finished run but its record; the curve without its seconds."""
+    (record,) = (store / stage).glob("*/run.json")
+    files: dict[str, object] = {
+        path.name: path.read_bytes() for path in record.parent.iterdir() if path != record
+    }
+    curve = pd.read_csv(record.parent / "curve.csv").drop(columns="seconds")
+    return files | {"curve.csv": curve.to_csv()}
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -57,80 +58,65 @@ class Term(StrEnum):
     """X-raying article, metric 2, scale-free: the same of contexts."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Regulariser:
     """`strength` times the mean of a term over all blocks of these kinds of attention.
 
-    Added to the loss in nats per target token, as λ in Li et al. 2018, where the likelihood is so.
-    UserError for what is no strength, for no kinds, and for a kind named twice.
+    Added to the loss in nats per target token, as λ in Li et al. 2018, where the likelihood is so;
+    the learning curve tells the term without it. UserError for what is no strength.
     """
 
     term: Term
     strength: float
     kinds: tuple[Kind, ...]
+    last: float = math.nan  # the term on the last batch
 
     def __post_init__(self) -> None:
         if not 0 <= self.strength < math.inf:
             raise UserError(f"the strength λ is {self.strength}; give a number of 0 or more")
-        if not self.kinds or len(set(self.kinds)) < len(self.kinds):
-            named = ", ".join(self.kinds) or "no kind of attention"
-            raise UserError(f"{self.term}: {named} is regularised; give each kind once, at least 1")
 
-
-class DiversityPenalty:
-    """The regulariser as an addition to the loss; the curve tells the term without its strength."""
-
-    def __init__(self, regulariser: Regulariser) -> None:
-        self.regulariser = regulariser
-        self.points = frozenset({_POINTS[regulariser.term]})
-        self.value = math.nan  # of the last batch
+    @property
+    def points(self) -> frozenset[Point]:
+        """The point that the term reads."""
+        return frozenset({_TERMS[self.term][0]})
 
     def __call__(self, model: Transformer, batch: Batch, tape: Recording) -> Tensor:
-        found = value(self.regulariser, batch, tape)
-        self.value = float(found.detach())
-        return self.regulariser.strength * found
+        found = value(self, batch, tape)
+        self.last = float(found.detach())
+        return self.strength * found
 
     def row(self, model: Transformer) -> dict[str, float]:
         """The term on the last batch, before λ."""
-        return {"penalty": self.value}
+        return {"penalty": self.last}
 
 
-def regularise(trainer: Trainer, regulariser: Regulariser | None) -> None:
-    """Adds the penalty to what the trainer minimises; None adds nothing.
+def regularise(trainer: Trainer, regulariser: Regulariser) -> None:
+    """Adds the penalty to what the trainer minimises.
 
-    UserError for a kind the model lacks, and for one whose blocks have a single head or unequal
-    numbers of them.
+    UserError for a kind whose blocks have not all the same number of heads, 2 or more.
     """
-    if regulariser is None:
-        return
     for kind in regulariser.kinds:
         counts = {block.heads for other, _, block in trainer.model.attentions() if other is kind}
-        if not counts:
-            raise UserError(f"{regulariser.term}: the model has no {kind} attention; name another")
-        if len(counts) > 1 or max(counts) < 2:
+        if len(counts) != 1 or max(counts) < 2:
             raise UserError(
-                f"{regulariser.term}: {kind} attention has {sorted(counts)} heads a block; "
+                f"{regulariser.term}: {kind} attention has {sorted(counts) or 'no'} heads a block; "
                 "give every block the same number, 2 or more"
             )
-    trainer.addition = DiversityPenalty(regulariser)
+    trainer.addition = regulariser
 
 
 def value(regulariser: Regulariser, batch: Batch, tape: Recording) -> Float[Tensor, ""]:
     """The mean of the term over all blocks of the kinds, part of the tape's graph."""
-    formula = _FORMULAS[regulariser.term]
+    _, formula = _TERMS[regulariser.term]
     return torch.cat([formula(tape, batch, kind) for kind in regulariser.kinds]).mean().float()
 
 
-def _subspace(tape: Recording, batch: Batch, kind: Kind) -> Layers:
-    return -disagreement(_ratio(PairCosine(kind, Point.VALUES), tape, batch))
+def _vectors(point: Point, tape: Recording, batch: Batch, kind: Kind) -> Layers:
+    return -disagreement(_ratio(PairCosine(kind, point), tape, batch))
 
 
 def _positions(tape: Recording, batch: Batch, kind: Kind) -> Layers:
     return -disagreement(_ratio(MapOverlap(kind), tape, batch))
-
-
-def _outputs(tape: Recording, batch: Batch, kind: Kind) -> Layers:
-    return -disagreement(_ratio(PairCosine(kind, Point.CONTEXT), tape, batch))
 
 
 def _contexts(tape: Recording, batch: Batch, kind: Kind) -> Layers:
@@ -151,24 +137,9 @@ def _spread(tape: Recording, batch: Batch, kind: Kind) -> Layers:
     return -mean_of_pairs(cosines.square()).mean(-1)
 
 
-def _queries(tape: Recording, batch: Batch, kind: Kind) -> Layers:
-    return _alignment(tape, batch, kind, Point.QUERIES)
-
-
-def _spans(tape: Recording, batch: Batch, kind: Kind) -> Layers:
-    return _alignment(tape, batch, kind, Point.CONTEXT)
-
-
-_FORMULAS: dict[Term, Formula] = {
-    Term.SUBSPACE: _subspace, Term.POSITIONS: _positions, Term.OUTPUTS: _outputs,
-    Term.CONTEXTS: _contexts, Term.SCORES: _scores, Term.SPREAD: _spread,
-    Term.QUERIES: _queries, Term.SPANS: _spans,
-}  # fmt: skip
-_POINTS = {
-    Term.SUBSPACE: Point.VALUES, Term.POSITIONS: Point.WEIGHTS, Term.OUTPUTS: Point.CONTEXT,
-    Term.CONTEXTS: Point.CONTEXT, Term.SCORES: Point.WEIGHTS, Term.SPREAD: Point.CONTEXT,
-    Term.QUERIES: Point.QUERIES, Term.SPANS: Point.CONTEXT,
-}  # fmt: skip
+def _alignment(point: Point, tape: Recording, batch: Batch, kind: Kind) -> Layers:
+    norms = torch.linalg.matrix_norm(grams(tape, batch, kind, point).products)
+    return mean_of_pairs(_cosines(norms))
 
 
 def _ratio(
@@ -177,11 +148,6 @@ def _ratio(
     """Value of the measure on this batch alone, with its gradient."""
     numerator, denominator = measure.contributions(tape, batch)
     return numerator.sum(0) / denominator.sum(0)
-
-
-def _alignment(tape: Recording, batch: Batch, kind: Kind, point: Point) -> Layers:
-    norms = torch.linalg.matrix_norm(grams(tape, batch, kind, point).products)
-    return mean_of_pairs(_cosines(norms))
 
 
 def _cosines(
@@ -195,3 +161,16 @@ def _cosines(
     own = pairs.diagonal(dim1=-2, dim2=-1)
     own = torch.where(own > 0, own, 1.0)
     return pairs / (own[..., :, None] * own[..., None, :]).sqrt()
+
+
+_TERMS: dict[Term, tuple[Point, Formula]] = {
+    Term.SUBSPACE: (Point.VALUES, partial(_vectors, Point.VALUES)),
+    Term.POSITIONS: (Point.WEIGHTS, _positions),
+    Term.OUTPUTS: (Point.CONTEXT, partial(_vectors, Point.CONTEXT)),
+    Term.CONTEXTS: (Point.CONTEXT, _contexts),
+    Term.SCORES: (Point.WEIGHTS, _scores),
+    Term.SPREAD: (Point.CONTEXT, _spread),
+    Term.QUERIES: (Point.QUERIES, partial(_alignment, Point.QUERIES)),
+    Term.SPANS: (Point.CONTEXT, partial(_alignment, Point.CONTEXT)),
+}
+"""The point that each term reads, and its value by layer."""
