@@ -27,11 +27,9 @@ from headbook.heads.positional import REACH, Place, PositionalShare, at_place
 from headbook.heads.rare import RareChance, RareShare
 from headbook.heads.recording import Shared
 from headbook.heads.roles import held_roles
-from headbook.heads.symmetry import TokenAsymmetry
 from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.looking.answers import QUESTIONS
 from headbook.looking.passes import ranks_in
-from headbook.models.capture import Point
 from headbook.models.loaded import Loaded
 from headbook.statistics import interval, resampled_within_layers, within_layers
 from headbook.text.alignment import AlignedTree, align_all
@@ -205,15 +203,14 @@ def answered(so: bool) -> SimpleNamespace:
 
 
 def page_1(so: bool) -> Iterator[Row]:
-    """Scores of unrelated numbers, and symmetric ones."""
-    measure = TokenAsymmetry()
-    noise = torch.Generator().manual_seed(0)
-    for batch in reading().batches:
-        size = batch.source.shape[1]
-        scores = torch.randn(len(batch), HEADS, size, size, generator=noise)
-        scores = scores if so else scores + scores.mT
-        measure.update(Shared({(Kind.ENCODER, Point.SCORES): [scores]}), batch)
-    least = measure.sums().replicates().flatten(1).amin(1)
+    """Scores of unrelated numbers, and symmetric ones, by the page's own measure."""
+    page = {"np": np, "hb": hb, "torch": torch}
+    for first in ("def share(S)", "def of_sentence(S)"):
+        exec(cell("01", first).partition("\nassert")[0], page)
+    noise, sizes = np.random.default_rng(0), [len(tree) for tree in reading().trees]
+    scores = [noise.normal(size=(1, HEADS, size, size)) for size in sizes]
+    page["scores"] = lambda _, given: given if so else given + given.mT
+    least = page["measured"](None, scores)[:, :, 0].min(1)
     yield _released("why-scores-not-symmetric", *interval(least))
 
 

@@ -5,7 +5,6 @@ import torch
 from headbook.heads.collect import collect
 from headbook.heads.confidence import Confidence
 from headbook.heads.positional import PositionalShare
-from headbook.heads.symmetry import TokenAsymmetry
 from headbook.heads.syntactic import SyntacticAccuracy
 from headbook.models.capture import Point, capture
 from headbook.models.transformer import Transformer, TransformerConfig
@@ -23,12 +22,10 @@ def test_one_pass_updates_every_measure(corpus) -> None:
     batches = [corpus.batch([0, 1, 2]), corpus.batch([3, 4])]
     confidence, cross = Confidence(Kind.ENCODER), Confidence(Kind.CROSS)
     positional, syntactic = PositionalShare(Kind.DECODER), SyntacticAccuracy(corpus.trees)
-    asymmetry = TokenAsymmetry()
-    collect(model, batches, [confidence, cross, positional, syntactic, asymmetry], iter)
+    collect(model, batches, [confidence, cross, positional, syntactic], iter)
     assert model.training
     assert confidence.compute().shape == (2, 2) and cross.compute().shape == (1, 2)
     assert positional.compute().shape == (1, 2, 11) and syntactic.compute().shape == (2, 2, 8)
-    assert (asymmetry.compute() > 0).all()
 
 
 def test_dropout_is_off(corpus) -> None:

@@ -9,9 +9,7 @@ from headbook.heads.confidence import Confidence
 from headbook.heads.offset_baseline import OffsetShare
 from headbook.heads.positional import PositionalShare
 from headbook.heads.rare import RareShare, RareUnit
-from headbook.heads.symmetry import TokenAsymmetry
 from headbook.heads.syntactic import SyntacticAccuracy
-from headbook.models.capture import Point
 from headbook.types import Kind
 
 MEASURES = {
@@ -23,7 +21,6 @@ MEASURES = {
     "cross positional": lambda corpus, ranks: PositionalShare(Kind.CROSS),
     "rare": lambda corpus, ranks: RareShare(ranks),
     "rare by sentence": lambda corpus, ranks: RareShare(ranks, RareUnit.SENTENCE),
-    "asymmetry": lambda corpus, ranks: TokenAsymmetry(Point.WEIGHTS),
     "offsets": lambda corpus, ranks: OffsetShare(corpus.trees),
     "syntactic": lambda corpus, ranks: SyntacticAccuracy(corpus.trees),
 }

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from small import cut_out
 
 import headbook as hb
 from headbook.heads.collect import collect
@@ -17,7 +18,6 @@ from headbook.looking.naming import named
 from headbook.looking.ours import OurModel
 from headbook.looking.text import Text
 from headbook.models.gates import closed
-from headbook.pruning.surgery import take_out
 from headbook.text.alignment import align_all
 from headbook.text.trees import RELATION_DIRECTIONS, ROOT, Direction, Tree
 from headbook.types import UserError
@@ -168,7 +168,7 @@ def test_order_and_company_of_sentences_change_nothing(ours: OurModel, few: Text
 
 def test_layers_of_different_numbers_of_heads_are_refused(ours: OurModel, few: Text):
     with closed(ours.network, named(ours.network, "L2H1")):
-        pruned = replace(ours, network=take_out(ours.network))
+        pruned = replace(ours, network=cut_out(ours.network))
     with pytest.raises(UserError) as caught:
         hb.answers(pruned, few)
     assert "\n" not in str(caught.value)

@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from small import cut_out
 from tiny_hugging import bart, bert, gpt2, save
 
 import headbook as hb
@@ -22,7 +23,6 @@ from headbook.models.capture import Point, capture
 from headbook.models.gates import closed
 from headbook.models.loaded import Loaded
 from headbook.models.transformer import Transformer
-from headbook.pruning.surgery import take_out
 from headbook.text.trees import ROOT, Tree
 from headbook.types import Kind, UserError
 
@@ -315,7 +315,7 @@ def test_attention_is_read_where_it_was_asked_for(ours: OurModel, ladder: list[s
 def test_heads_that_a_pruned_layer_lacks_are_missing(ours: OurModel, ladder: list[str]):
     heads = named(ours.network, ["L1H1", "L1H2", "L2H2"])
     with closed(ours.network, heads):
-        pruned = replace(ours, network=take_out(ours.network))
+        pruned = replace(ours, network=cut_out(ours.network))
         gated = hb.attention(ours, ladder[3])
     found = hb.attention(pruned, ladder[3])
     np.testing.assert_allclose(found["L2H1"], gated["L2H1"], **CLOSE)

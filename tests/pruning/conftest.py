@@ -8,9 +8,8 @@ import torch
 
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.text.batches import EOS, EncodedPair
-from headbook.training.config import TrainingConfig
+from headbook.training.config import Precision, TrainingConfig
 from headbook.training.loop import Trainer
-from headbook.training.precision import Precision
 
 VOCABULARY = 12
 

@@ -18,7 +18,7 @@ from headbook.models.drop_head import DropHeadSchedule, drop_heads, set_rate
 from headbook.models.gates import all_heads, closed
 from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
 from headbook.runs.seeds import derived
-from headbook.text.batches import Batch, EncodedPair, in_order
+from headbook.text.batches import EncodedPair, in_order
 from headbook.text.subwords import Subwords
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
@@ -112,13 +112,12 @@ def train(
     )  # fmt: skip
     probe = list(in_order(text.valid[: setting.probe], config.tokens))
 
-    def watch(model: Transformer, batch: Batch, update: int, loss: float) -> None:
+    def watch(model: Transformer, update: int) -> None:
         if setting.watched and update % setting.watched == 0 and update >= 0.4 * setting.updates:
             looks.append(look(model.eval(), setting.kinds, probe))
-            model.train()  # and nothing was drawn in between
 
     with TemporaryDirectory() as folder:
-        trainer = Trainer(network, config, text.train, text.valid, Path(folder), observer=watch)
+        trainer = Trainer(network, config, text.train, text.valid, Path(folder), before=[watch])
         equip(trainer)
         curve = pd.DataFrame(trainer.run().curve)
         checkpoint.load_model(network, Path(folder) / "best.safetensors")
@@ -134,7 +133,9 @@ def dropping(variant: str, rate: float, trainer: Trainer) -> None:
     turn = min(config.warmup / config.updates, 0.5) if variant == V else None
     schedule = DropHeadSchedule(rate, rate, turn)
     drop_heads(trainer.model)
-    trainer.prepare = lambda model, at: set_rate(model, schedule.rate(at, config.updates))
+    trainer.before.append(
+        lambda model, done: set_rate(model, schedule.rate(done + 1, config.updates))
+    )
 
 
 def without_heads(setting: Setting, network: Transformer, held: Sequence) -> pd.DataFrame:

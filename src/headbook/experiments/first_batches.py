@@ -16,7 +16,7 @@ from headbook.models.transformer import Transformer
 from headbook.runs.seeds import derived
 from headbook.text.batches import PAD, Batch, EncodedPair
 from headbook.text.subwords import Subwords
-from headbook.training.schedule import learning_rate
+from headbook.training.config import learning_rate
 from headbook.types import Kind
 
 

@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from headbook.heads.collect import collect
 from headbook.heads.confidence import Confidence
-from headbook.heads.diversity_maps import MapEntropy
+from headbook.heads.diversity import MapEntropy
 from headbook.heads.measure import REPLICATES, HeadMeasure, RatioSums
 from headbook.heads.nulls import NullValues, null_values
 from headbook.heads.offset_baseline import OffsetShare
