@@ -4,15 +4,13 @@ import pytest
 import torch
 from torch import nn
 
-from headbook.heads.collect import collect
 from headbook.heads.norms import (
     NormShares,
-    by_norm,
     norm_weights,
     value_norms,
 )
 from headbook.heads.outputs import output_parts, parts_of
-from headbook.heads.special import SpecialWeight
+from headbook.heads.scores import special
 from headbook.models.capture import Point, capture
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.text.batches import collate
@@ -81,11 +79,10 @@ def test_a_token_whose_value_is_zero_is_taken_nothing_from(model: Transformer, b
                 lambda module, inputs, output: output.index_fill(1, torch.tensor([4]), 0.0)
             )
     first = batch.select(slice(0, 1))
-    weights = {"special": SpecialWeight(Kind.ENCODER, replicates=0)}
-    norms = by_norm(model, {"special": SpecialWeight(Kind.ENCODER, replicates=0)})
-    collect(model, [first], [*weights.values(), *norms.values()], progress=iter)
-    assert (weights["special"].compute() > 0.01).all()
-    assert norms["special"].measure.compute().abs().max() < 1e-6
+    tape = recorded(model, first)
+    norms = NormShares(tape, {Kind.ENCODER: output_parts(model, Kind.ENCODER)})
+    assert (special(tape, first)[0] > 0.01).all()
+    assert special(norms, first)[0].abs().max() < 1e-6
 
 
 def test_values_and_parts_by_hand() -> None:

@@ -12,8 +12,8 @@ from known_heads import at_eos, at_offset, at_partner, at_rarest, uniform
 from torch import Tensor, nn
 
 import headbook as hb
+from headbook.heads.scores import ranks_in
 from headbook.looking.ours import OurModel, RunFolder
-from headbook.looking.passes import ranks_in
 from headbook.looking.text import Text, text
 from headbook.models import checkpoint
 from headbook.models.capture import Point

@@ -4,17 +4,12 @@ import copy
 from dataclasses import replace
 from itertools import pairwise
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 import headbook as hb
-from headbook.heads.confidence import Confidence
-from headbook.heads.nulls import Null, null_values
-from headbook.looking.answers import per_sentence
 from headbook.looking.ours import OurModel
-from headbook.looking.text import Text
 from headbook.models.gates import FixedGate
 from headbook.types import Kind, UserError
 
@@ -132,16 +127,3 @@ def test_weights_are_the_models_own_after_break_and_after_an_error(model):
     for _ in zip(hb.nulls(model), range(1), strict=False):
         pass
     assert unchanged(model, before)
-
-
-def test_nulls_are_those_of_the_measures(model, sample: Text):
-    sentences = sample.sentences[:6]
-    batches = model.batches(sentences, tokens=2048)
-    expected = null_values(
-        model.network, batches, lambda: {"c": Confidence(Kind.ENCODER, replicates=0)}, count=3
-    )
-    for number, null in enumerate(hb.nulls(model, 3)):
-        measure = {"c": Confidence(Kind.ENCODER, replicates=0)}
-        hits, asked = per_sentence(null, sentences, measure)["c"]
-        np.testing.assert_allclose(hits.sum(0) / asked.sum(0), expected.values["c"][number])
-    assert len(list(hb.nulls(model))) % len(Null) == 1  # as many of one as of the other, but one

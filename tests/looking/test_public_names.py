@@ -10,7 +10,7 @@ import pytest
 
 import headbook as hb
 from headbook import paths
-from headbook.heads.confidence import Confidence
+from headbook.heads.scores import confidence
 from headbook.looking.text import Text
 from headbook.types import UserError
 
@@ -39,7 +39,7 @@ def test_a_text_is_a_function_that_gives_sentences_with_trees():
         assert f"`{name}`" in documented or name in Text.__annotations__
 
 
-@pytest.mark.parametrize("function", [hb.best, hb.close, hb.attention, Confidence])
+@pytest.mark.parametrize("function", [hb.best, hb.close, hb.attention, confidence])
 def test_a_source_is_the_functions_own_and_its_place_exists(function):
     found = hb.source(function)
     name, line = found.place.split(":")

@@ -11,15 +11,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headbook.heads.measure import HeadMeasure
-from headbook.heads.outputs import Parts, output_parts
-from headbook.heads.recording import Recording, Shared, once
-from headbook.models.capture import Capturable, Point
-from headbook.text.batches import Batch
+from headbook.heads.outputs import Parts
+from headbook.heads.recording import Recording, once
+from headbook.models.capture import Point
 from headbook.types import Kind, UserError
-
-POINTS = frozenset({Point.WEIGHTS, Point.VALUES})
-"""Recorded points from which norms are computed."""
 
 
 def value_norms(
@@ -59,7 +54,8 @@ def _values(tape: Recording, kind: Kind) -> list[Tensor]:
 class NormShares:
     """A recording whose weights are norms as shares: ‖α_ij f(x_j)‖ / Σ_k ‖α_ik f(x_k)‖.
 
-    Everything that reads weights can read these; rows sum to one, or to zero where every norm is.
+    Every measure of weights reads these as it reads weights, `special(NormShares(tape, parts),
+    batch)`, from a tape of WEIGHTS and VALUES; rows sum to one, or to zero where every norm is.
     """
 
     def __init__(self, tape: Recording, parts: Mapping[Kind, Parts]) -> None:
@@ -77,30 +73,3 @@ class NormShares:
 
 
 TINY = 1e-30
-
-
-class ByNorm:
-    """A measure of weights that reads `NormShares` in their place; for `collect`.
-
-    The result is the wrapped measure's: `by_norm.measure.sums()`.
-    """
-
-    point = Point.WEIGHTS
-    points = POINTS
-
-    def __init__(self, measure: HeadMeasure, parts: Mapping[Kind, Parts]) -> None:
-        self.measure, self.parts = measure, parts
-
-    def update(self, tape: Recording, batch: Batch) -> None:
-        shared = once(tape, (ByNorm, id(self.parts)), lambda: Shared(NormShares(tape, self.parts)))
-        self.measure.update(shared, batch)
-
-
-def by_norm(network: Capturable, measures: Mapping[str, HeadMeasure]) -> dict[str, ByNorm]:
-    """The measures, each of norms; UserError where an output projection is out of reach.
-
-    They can be collected in one pass with measures of weights, but each needs an object of its own.
-    """
-    parts = {kind: output_parts(network, kind)
-             for kind in {measure.kind for measure in measures.values()}}  # fmt: skip
-    return {name: ByNorm(measure, parts) for name, measure in measures.items()}
