@@ -181,7 +181,7 @@ def with_weights() -> Callable[[Mapping[str, Tensor]], PlantedModel]:
 
 @pytest.fixture(scope="session")
 def planted_table(planted: PlantedModel, sample: Text) -> pd.DataFrame:
-    return hb.measure(planted, sample, nulls=0, ablated=8, progress=False)
+    return hb.measure(planted, sample, nulls=0, ablated=2, progress=False)
 
 
 class SentenceGate(nn.Module):

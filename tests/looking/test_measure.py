@@ -11,7 +11,6 @@ import torch
 
 import headbook as hb
 from headbook.looking.importance import affordable, by_ablation, by_gradient
-from headbook.looking.measure import batches_of, chosen
 from headbook.looking.measured import measured
 from headbook.looking.ours import OurModel
 from headbook.looking.passes import measured as measured_on
@@ -20,7 +19,6 @@ from headbook.looking.roles import NEXT, PREVIOUS, RARE, SYNTACTIC
 from headbook.looking.sections import diversity
 from headbook.looking.text import Text
 from headbook.models.gates import all_heads, close_heads, open_all
-from headbook.models.loaded import Loaded
 from headbook.text.batches import Batch
 from headbook.training.scoring import nats
 from headbook.types import Kind, UserError
@@ -184,22 +182,6 @@ def test_ablation_is_the_loss_without_the_head(ours: OurModel, sample: Text):
         without = nats(ours.network, pairs, 500)
         open_all(ours.network)
         assert value == pytest.approx(without - whole, abs=1e-6)
-
-
-def test_measuring_leaves_the_model_as_it_was(ours: OurModel, our_table: pd.DataFrame):
-    assert all(block.gate is None and block.record is None
-               for _, _, block in ours.network.attentions())  # fmt: skip
-    assert isinstance(ours, Loaded)
-    assert all(parameter.requires_grad for parameter in ours.network.parameters())
-
-
-def test_a_subset_is_the_same_every_time_and_of_the_right_rows(ours: OurModel, sample: Text):
-    rows = chosen(200, 30)
-    assert rows == chosen(200, 30) and len(set(rows)) == 30
-    assert chosen(5, 30) == list(range(5))
-    batches = ours.batches(sample.sentences)
-    found = torch.cat([batch.sentences for batch in batches_of(batches, rows)])
-    assert sorted(found.tolist()) == rows
 
 
 def test_larger_models_are_ablated_on_fewer_sentences(ours: OurModel):

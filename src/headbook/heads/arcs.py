@@ -67,9 +67,13 @@ def pieces_of(trees: Sequence[AlignedTree], batch: Batch) -> Int[Tensor, "batch 
                 f"parse of sentence {number}: {len(row)} pieces where the corpus has {length}; "
                 "align the parses with the subwords of this run"
             )
-    rows.append(torch.full((batch.source.shape[1],), NO_WORD))  # so that padding reaches its end
-    padded = pad_sequence(rows, batch_first=True, padding_value=NO_WORD)[:-1]
-    return padded.to(batch.source.device)
+    return beside(rows, batch.source.shape[1]).to(batch.source.device)
+
+
+def beside(rows: Sequence[Int[Tensor, " _"]], width: int) -> Int[Tensor, "batch width"]:
+    """The words of each sentence's tokens as rows of a batch so wide, NO_WORD at padding."""
+    longest = torch.full((width,), NO_WORD)
+    return pad_sequence([*rows, longest], batch_first=True, padding_value=NO_WORD)[:-1]
 
 
 def word_attention(

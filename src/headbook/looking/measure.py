@@ -127,12 +127,11 @@ class _Run:
         own, largest_of_nulls = self._first_pass(batches, first, nulls)
         sums, spread = {first: own}, []
         if diverse:
-            spread.append(
-                diversity(network, [first], batches_of(batches, self._some("", DIVERSE_SENTENCES)))
-            )
-        targeted = None
-        if Kind.CROSS in kinds and (decoder or importance):
-            targeted = self._translated()
+            some = batches_of(batches, chosen(len(self.text.sentences), DIVERSE_SENTENCES))
+            spread.append(diversity(network, [first], some))
+        translates, targeted = Kind.CROSS in kinds, []
+        if importance or (translates and decoder):
+            targeted = self._targeted(translates)
             others = [kind for kind in kinds if kind is not first] if decoder else []
             for kind in others:
                 sums[kind] = measured(network, targeted, measures(kind), shown=self.shown)
@@ -144,7 +143,7 @@ class _Run:
         ]
         table, unit = pd.concat(frames, ignore_index=True), ""
         if importance:
-            by_head, unit = self._importance(targeted or self._untranslated(), ablated)
+            by_head, unit = self._importance(targeted, ablated)
             table = table.merge(by_head, on=["kind", "layer", "head"], how="left")
         table.attrs[KEY] = Measured(
             model=self.model.name,
@@ -176,7 +175,8 @@ class _Run:
             sums = measured(self.model.network, batches, of, shown=self.shown)
         if not nulls:
             return sums, {}
-        some = batches_of(batches, self._some("nulls", NULL_SENTENCES))
+        rows = chosen(len(self.text.sentences), NULL_SENTENCES)
+        self.counts["nulls"], some = len(rows), batches_of(batches, rows)
         of = {name: measure for name, measure in of.items() if name not in NOT_NULL}
         found: dict[str, list[Tensor]] = {name: [] for name in of}
         with bar(range(nulls), "null networks", "network", self.shown) as progress:
@@ -185,13 +185,6 @@ class _Run:
                     found[name].append(largest(each.ratio().flatten(0, 1), 0))
                 progress.update()
         return sums, {name: torch.stack(each).amax(0) for name, each in found.items()}
-
-    def _some(self, column: str, count: int) -> list[int]:
-        """Numbers of so many sentences, which are noted under the name of a column group."""
-        rows = chosen(len(self.text.sentences), count)
-        if column:
-            self.counts[column] = len(rows)
-        return rows
 
     def _trees(self) -> list:
         """The aligned trees; none, with a note, where there are none or of another language."""
@@ -206,19 +199,19 @@ class _Run:
             return aligned(self.model, self.text)
         return []
 
-    def _translated(self) -> list[Batch]:
-        """A subset of the sentences with the model's own greedy translations as targets."""
-        sentences = [self.text.sentences[row] for row in self._some("translated", TRANSLATED)]
-        self.notes.append(
-            f"Decoder and cross-attention and importance by gradient are measured on "
-            f"{len(sentences)} sentences with the model's own greedy translations as targets."
-        )
-        return self.model.batches(sentences, self.model.translate(sentences), PREDICTED_TOKENS)
-
-    def _untranslated(self) -> list[Batch]:
-        """As many sentences, of a model that translates nothing."""
-        sentences = [self.text.sentences[row] for row in self._some("", TRANSLATED)]
-        return self.model.batches(sentences, None, PREDICTED_TOKENS)
+    def _targeted(self, translates: bool) -> list[Batch]:
+        """A subset of the sentences; with the model's own greedy translations as targets if it
+        translates."""
+        rows = chosen(len(self.text.sentences), TRANSLATED)
+        sentences, targets = [self.text.sentences[row] for row in rows], None
+        if translates:
+            self.counts["translated"] = len(rows)
+            self.notes.append(
+                f"Decoder and cross-attention and importance by gradient are measured on "
+                f"{len(rows)} sentences with the model's own greedy translations as targets."
+            )
+            targets = self.model.translate(sentences)
+        return self.model.batches(sentences, targets, PREDICTED_TOKENS)
 
     def _importance(
         self, batches: Sequence[Batch], ablated: int | None
