@@ -8,7 +8,6 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from headbook.heads.diversity import (
-    MapEntropy,
     alignment,
     cosines,
     counted_maps,
@@ -19,6 +18,7 @@ from headbook.heads.diversity import (
     unit,
     variance,
 )
+from headbook.heads.scores import entropy
 from headbook.models.capture import Point
 from headbook.types import Kind
 
@@ -121,10 +121,9 @@ def test_maps_by_hand():
 
 def test_maps_of_a_batch_are_those_of_its_sentences(corpus, attention):
     whole = corpus.batch([4, 5, 6], extra=3)
-    entropy = MapEntropy(Kind.ENCODER)
     (recorded, _) = attention(whole)[Kind.ENCODER, Point.WEIGHTS]
     garbled = recorded.masked_fill(~whole.source_mask[:, None, :, None], torch.nan)
-    entropy.update({(Kind.ENCODER, Point.WEIGHTS): [garbled]}, whole)
+    found, queries = entropy({(Kind.ENCODER, Point.WEIGHTS): [garbled]}, whole)
     spread, most = variance(counted_maps(garbled, whole, Kind.ENCODER), whole.source_mask)
     rows, total = [], 0
     for at in range(3):
@@ -133,4 +132,5 @@ def test_maps_of_a_batch_are_those_of_its_sentences(corpus, attention):
         torch.testing.assert_close(spread[at], own.var(1, correction=0).sum(-1))
         torch.testing.assert_close(most[at], 1 - own.mean(1).square().sum(-1))
         rows, total = [*rows, -(own * own.log()).sum((1, 2))], total + size
-    torch.testing.assert_close(entropy.compute()[0], sum(rows) / total, rtol=1e-6, atol=1e-8)
+    shown = (found.sum(0) / queries.sum(0))[0]
+    torch.testing.assert_close(shown, sum(rows) / total, rtol=1e-6, atol=1e-8)

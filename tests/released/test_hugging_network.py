@@ -11,8 +11,8 @@ import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import Tensor, nn
 
-from headbook.heads.collect import collect
-from headbook.heads.confidence import Confidence
+from headbook.heads.collect import recordings
+from headbook.heads.scores import confidence
 from headbook.models.capture import Point, capture
 from headbook.models.edits import edited
 from headbook.models.gates import FixedGate, closed
@@ -530,10 +530,9 @@ def test_a_copy_records_and_gates_itself(family: str, folders: Callable[[str], P
 def test_measures_run_on_it(family: str, folders: Callable[[str], Path]) -> None:
     model = load(folders(family))
     kind = Kind.DECODER if family in CAUSAL else Kind.ENCODER
-    confidence = Confidence(kind, replicates=2)
-    collect(model.network, model.batches(["w1 w2 w3", "w4 w5"]), [confidence], progress=iter)
-    assert confidence.compute().shape == (2, 4)
-    assert ((confidence.compute() > 0) & (confidence.compute() <= 1)).all()
+    for tape, batch in recordings(model.network, model.batches(["w1 w2 w3", "w4 w5"])):
+        hits, asked = confidence(tape, batch, kind)
+        assert hits.shape == (len(batch), 2, 4) and ((hits > 0) & (hits <= asked)).all()
 
 
 @pytest.mark.parametrize("family", sorted(PAIRED))

@@ -9,8 +9,6 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headbook.heads.measure import HeadMeasure
-from headbook.heads.recording import Recording
 from headbook.heads.tokens import counted_keys, counted_queries
 from headbook.models.capture import Point
 from headbook.text.batches import Batch
@@ -112,15 +110,3 @@ def mean_of_pairs(pairs: Pairs) -> Float[Tensor, "*shape"]:
 def without_diagonal(pairs: Pairs) -> Pairs:
     """The same with 0 on the diagonal."""
     return pairs - torch.diag_embed(pairs.diagonal(dim1=-2, dim2=-1))
-
-
-class MapEntropy(HeadMeasure):
-    """Mean over queries of the entropy of the map's row in nats, [layer, head]."""
-
-    def contributions(
-        self, tape: Recording, batch: Batch
-    ) -> tuple[Float[Tensor, "batch layer head"], Float[Tensor, "batch 1 1"]]:
-        queries = counted_queries(batch, self.kind, boundary=True)
-        maps = [counted_maps(each, batch, self.kind) for each in tape[self.kind, Point.WEIGHTS]]
-        found = torch.stack([torch.special.entr(each).sum((-2, -1)) for each in maps], dim=1)
-        return found, queries.double().sum(1)[:, None, None]
