@@ -12,7 +12,7 @@ from known_heads import at_eos, at_offset, at_partner, at_rarest, uniform
 from torch import Tensor, nn
 
 import headbook as hb
-from headbook.looking.ours import OurModel, RunFolder
+from headbook.looking.ours import OurModel, trained
 from headbook.looking.passes import ranks_in
 from headbook.looking.text import Text, text
 from headbook.models import checkpoint
@@ -49,7 +49,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory, sample: Text) -> Path:
 
 @pytest.fixture(scope="session")
 def ours(run_folder: Path) -> OurModel:
-    return RunFolder(run_folder).model()
+    return trained(run_folder)
 
 
 class PlantedBlock(nn.Module):
