@@ -33,7 +33,7 @@ def _run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("module", ["headbook", "headbook.cli", "headbook.publishing.book"])
+@pytest.mark.parametrize("module", ["headbook", "headbook.cli"])
 def test_the_command_line_starts_without_the_heavy_libraries(module: str, tmp_path: Path) -> None:
     code = f"import sys, {module}; print(*sorted(set(sys.modules) & {HEAVY!r}))"
     done = _run(code, tmp_path)

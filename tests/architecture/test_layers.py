@@ -26,7 +26,6 @@ FLOORS = (
     ("workflow",),
     ("book",),
     ("publishing",),
-    ("cli_corpora",),
     ("cli",),
     ("__main__",),
 )

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import headbook as hb
 from headbook.heads.scores import ranks_in
-from headbook.looking.ours import OurModel, RunFolder
+from headbook.looking.ours import OurModel, trained
 from headbook.looking.text import Text, text
 from headbook.models import checkpoint
 from headbook.models.capture import Point
@@ -49,7 +49,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory, sample: Text) -> Path:
 
 @pytest.fixture(scope="session")
 def ours(run_folder: Path) -> OurModel:
-    return RunFolder(run_folder).model()
+    return trained(run_folder)
 
 
 class PlantedBlock(nn.Module):

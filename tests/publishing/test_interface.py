@@ -8,7 +8,7 @@ def test_every_public_name_and_every_figure_has_its_place() -> None:
     text = interface.page()
     for name in hb.__all__:
         assert f"\n## hb.{name}\n" in text
-    for name in ("heads", "intervals", "curves", "pruning", "paired", "sentence"):
+    for name in ("heads", "intervals", "curves", "film", "sentence"):
         assert f"\n### hb.plots.{name}\n" in text
     assert "hb.load(name: str | Path) -> Loaded" in text
     assert "translate(sentences: Sequence[str]) -> list[str]" in text
