@@ -4,7 +4,7 @@ import difflib
 from dataclasses import replace
 from pathlib import Path
 
-from headbook import recipes
+from headbook import paths, recipes
 from headbook.looking.ours import WEIGHTS, RunFolder
 from headbook.models.loaded import Loaded
 from headbook.released import hugging_face
@@ -55,6 +55,11 @@ def _catalogued(entry: Entry) -> Loaded:
 
 def _trained_here(name: str) -> Loaded:
     """From the run store, or from the weights that come with the book."""
+    if not paths.CLONE:
+        raise UserError(
+            f"{name} is trained in the repository: clone it, `pip install -e '.[train]'` there, "
+            "and load it from that environment"
+        )
     from headbook.training.models import initial, run
     from headbook.training.train import folder_of, snapshot
 
