@@ -16,7 +16,7 @@ from torch.nn.functional import normalize
 
 from headbook.looking.importance import by_gradient
 from headbook.models.gates import all_heads, close_heads
-from headbook.models.translator import Translator
+from headbook.models.loaded import Translator
 from headbook.pruning import gating
 from headbook.pruning.hard_concrete import CONSTANTS, Source
 from headbook.pruning.ranking import random_order

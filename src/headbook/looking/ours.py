@@ -13,10 +13,9 @@ from torch.nn.functional import cross_entropy
 from headbook.models import checkpoint
 from headbook.models.attention import MemoryMask
 from headbook.models.decoding import GREEDY, translate_corpus
-from headbook.models.greedy import translate_greedily
-from headbook.models.loaded import Span
+from headbook.models.greedy import greedily
+from headbook.models.loaded import Candidates, Ids, Span
 from headbook.models.transformer import Transformer
-from headbook.models.translator import Candidates, Ids
 from headbook.text.batches import EOS, PAD, UNK, Batch, collate, in_order
 from headbook.text.registry import registry
 from headbook.text.subwords import Subwords, mask_id
@@ -96,7 +95,8 @@ class OurModel(_Ours):
         self, batch: Batch, memory: Float[Tensor, "batch source model"], mask: MemoryMask | None,
         allowed: Candidates,
     ) -> list[list[int]]:  # fmt: skip
-        return translate_greedily(self.network, memory, mask, GREEDY.limits(batch.source))
+        limits = GREEDY.limits(batch.source)
+        return greedily(self.network, memory, mask, limits, allowed, EOS)
 
     def text(self, ids: Ids) -> str:
         return self.target.decode(ids)
