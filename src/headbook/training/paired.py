@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from sacrebleu.metrics import BLEU
 
-from headbook.statistics import draws, percentile_interval
+from headbook.statistics import draws, interval
 from headbook.types import UserError
 
 SAMPLES = 1000
@@ -75,7 +75,7 @@ def paired(
         raise UserError("a paired test needs two translations of the same references")
     difference = corpus_bleu(statistics) - corpus_bleu(baseline)
     drawn = resampled(statistics, samples, seed) - resampled(baseline, samples, seed)
-    low, high = percentile_interval(drawn)
+    _, low, high = interval(np.append(difference, drawn))
     if not drawn.any():
         return Paired(difference, low, high, 1.0)
     apart = np.abs(drawn)
@@ -100,10 +100,10 @@ def increase(
     added, counted = sums - baseline, tokens.astype(np.float64)
     drawn = draws(len(tokens), samples, seed)
     found = (drawn @ added) / (drawn @ counted)
-    low, high = percentile_interval(found)
+    value, low, high = interval(np.append(added.sum() / counted.sum(), found))
     beyond = min(np.count_nonzero(found <= 0), np.count_nonzero(found >= 0))
     p = min(1.0, 2 * (beyond + 1) / (samples + 1))
-    return Paired(float(added.sum() / counted.sum()), low, high, p)
+    return Paired(value, low, high, p)
 
 
 def _metric() -> BLEU:
