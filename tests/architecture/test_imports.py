@@ -21,6 +21,7 @@ for module in pkgutil.walk_packages(headbook.__path__, "headbook."):
     importlib.import_module(module.name)
 assert torch.equal(state, torch.get_rng_state()), "the random state moved"
 assert threads == torch.get_num_threads(), "the number of threads changed"
+assert all(callable(getattr(headbook, name)) for name in headbook.__all__ if name != "plots")
 """
 
 
