@@ -115,12 +115,6 @@ def test_a_notebook_keeps_all_bytes_but_those_of_the_number(notebook: Path, root
     nbformat.validate(nbformat.read(notebook, as_version=4))
 
 
-def test_nothing_is_written_when_it_is_only_checked(notebook: Path, root: Path) -> None:
-    before = notebook.read_bytes()
-    assert numbers.update(notebook, verdicts, write=False, root=root)
-    assert notebook.read_bytes() == before
-
-
 def test_a_text_names_the_page_of_its_tables(tmp_path: Path, root: Path) -> None:
     text = tmp_path / "intro.md"
     text.write_text(f"In {STALE}", encoding="utf-8")
