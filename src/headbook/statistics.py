@@ -23,11 +23,12 @@ Replicates = Float[np.ndarray, " replicate"]
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean over seeds and the ends of its interval."""
+    """Mean over so many seeds, and the ends of its interval."""
 
     mean: float
     low: float
     high: float
+    count: int
 
 
 def over_seeds(values: ArrayLike) -> Summary:
@@ -41,10 +42,10 @@ def over_seeds(values: ArrayLike) -> Summary:
         raise UserError("nothing to summarise: no seed has a value")
     mean = float(numbers.mean())
     if numbers.size == 1:
-        return Summary(mean, np.nan, np.nan)
+        return Summary(mean, np.nan, np.nan, 1)
     error = numbers.std(ddof=1) / np.sqrt(numbers.size)
     half = float(stats.t.ppf((1 + LEVEL) / 2, numbers.size - 1) * error)
-    return Summary(mean, mean - half, mean + half)
+    return Summary(mean, mean - half, mean + half, numbers.size)
 
 
 def resampled_mean(values: ArrayLike, seed: int) -> tuple[float, float]:
