@@ -7,9 +7,9 @@ from scipy import stats
 
 from headbook.heads.bootstrap import half_of
 from headbook.heads.halves import shares
-from headbook.heads.measure import HeadMeasure, RatioSums, counts, largest, sums
+from headbook.heads.measure import RatioSums, counts, largest, sums
 from headbook.text.batches import Batch
-from headbook.types import Kind, UserError
+from headbook.types import UserError
 
 
 def sentences(numbers) -> tuple[dict, Batch]:
@@ -109,19 +109,6 @@ def test_the_largest_leaves_out_what_is_not_known() -> None:
     assert largest(values, 0)[0] == values[1, 0] and largest(values, 0)[1].isnan()
 
 
-class Half(HeadMeasure):
-    def contributions(self, tape, batch):
-        number = batch.sentences[:, None, None].double()
-        return 0.5 * number, number
-
-
-def test_a_measure_with_settings_adds_up_in_and_out_of_inference_mode() -> None:
-    measure = Half(Kind.ENCODER)
-    with pytest.raises(UserError, match="no batch"):
-        measure.compute()
-    with torch.inference_mode():
-        measure.update(*sentences([1, 2]))
-    measure.update(*sentences([3]))
-    assert measure.compute().item() == 0.5 and measure.sums().denominator[:, 0].sum() == 6
+def test_without_replicates_there_is_no_interval() -> None:
     with pytest.raises(UserError, match="replicates"):
         measured(*bernoulli(0.3, 4, seed=7), range(4), replicates=0).interval()

@@ -17,12 +17,12 @@ BOOK_PACKAGES = ("papermill", "jupyter-book")
 
 def write(folder: Path, copies: list[Path]) -> None:
     """Write every generated page as NAME.md; `copies` are the executed notebooks."""
-    from headbook.claims import scorecard
+    from headbook.claims import board, scorecard
     from headbook.publishing import heads, interface
 
     folder.mkdir(parents=True)
     texts = {
-        "scorecard": scorecard.page("../_executed"),
+        "scorecard": board.page(scorecard.current(), "../_executed"),
         "heads": heads.page(),
         "interface": interface.page(),
         "deviations": deviations(paths.BOOK / "deviations.yml"),

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from sacrebleu.metrics import BLEU
 
-from headbook.statistics import draws, percentile_interval
+from headbook.statistics import draws, interval
 from headbook.types import UserError
 
 SAMPLES = 1000
@@ -69,7 +69,7 @@ def paired(statistics: Statistics, baseline: Statistics, samples: int = SAMPLES)
         raise UserError("a paired test needs two translations of the same references")
     difference = corpus_bleu(statistics) - corpus_bleu(baseline)
     drawn = resampled(statistics, samples) - resampled(baseline, samples)
-    low, high = percentile_interval(drawn)
+    _, low, high = interval(np.append(difference, drawn))
     if not drawn.any():
         return Paired(difference, low, high, 1.0)
     apart = np.abs(drawn)
@@ -92,10 +92,10 @@ def increase(
     added, counted = sums - baseline, tokens.astype(np.float64)
     drawn = draws(len(tokens), SAMPLES, SEED)
     found = (drawn @ added) / (drawn @ counted)
-    low, high = percentile_interval(found)
+    value, low, high = interval(np.append(added.sum() / counted.sum(), found))
     beyond = min(np.count_nonzero(found <= 0), np.count_nonzero(found >= 0))
     p = min(1.0, 2 * (beyond + 1) / (SAMPLES + 1))
-    return Paired(float(added.sum() / counted.sum()), low, high, p)
+    return Paired(value, low, high, p)
 
 
 def _scores(sums: Int[np.ndarray, "sample 10"]) -> Float[np.ndarray, " sample"]:
