@@ -45,10 +45,7 @@ def corpora_pack(
     folder: Path,
     names: Annotated[list[str], typer.Argument(help="Models by name, see `headbook models`.")],
 ) -> None:
-    """Copies what trainings of these models read, for a machine without network.
-
-    Run it again to copy missing or damaged files.
-    """
+    """Copies what trainings of these models read, for a machine without network."""
     with one_line_errors():
         from headbook.training.pack import pack
 
