@@ -14,14 +14,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from headbook.heads.collect import collect
-from headbook.heads.confidence import Confidence
-from headbook.heads.measure import HeadMeasure
-from headbook.heads.offset_baseline import OffsetShare
-from headbook.heads.positional import PositionalShare
-from headbook.heads.syntactic import SyntacticAccuracy
+from headbook.heads.collect import recordings
+from headbook.heads.measure import sums
+from headbook.heads.scores import confidence, positional, syntactic
 from headbook.machine import keep_freed_memory, leave_out_cudnn_attention
 from headbook.models.transformer import Embedding, Transformer, TransformerConfig
+from headbook.text.alignment import AlignedTree
 from headbook.text.batches import EOS, PAD, UNK, Batch, EncodedPair, collate, epoch, in_order
 from headbook.text.trees import RELATIONS
 from headbook.timing import interleaved, seconds
@@ -152,18 +150,11 @@ def training(sizes: Sizes, width: int, rounds: int) -> dict[str, np.ndarray]:
     }
 
 
-@dataclass(frozen=True)
-class Chain:
+def chain(length: int) -> AlignedTree:
     """A parse in which every piece is a word and depends on the next, by each relation in turn."""
-
-    pieces: Tensor
-    arcs: Tensor
-
-    @classmethod
-    def of(cls, length: int) -> "Chain":
-        words = torch.arange(length - 1)
-        arcs = torch.stack([words % len(RELATIONS), words, words + 1], dim=1)[:-1]
-        return cls(torch.cat([words, torch.tensor([-1])]), arcs)
+    words = torch.arange(length - 1)
+    arcs = torch.stack([words % len(RELATIONS), words, words + 1], dim=1)[:-1]
+    return AlignedTree(torch.cat([words, torch.tensor([-1])]), arcs, 0)
 
 
 def measuring(sizes: Sizes, width: int, rounds: int) -> dict[str, np.ndarray]:
@@ -172,22 +163,21 @@ def measuring(sizes: Sizes, width: int, rounds: int) -> dict[str, np.ndarray]:
     model = Transformer(sizes.model(width)).eval().to(device())
     pairs = random_pairs(sizes, sizes.sentences)
     batches = [batch.to(device()) for batch in in_order(pairs, sizes.tokens)]
-    trees = [Chain.of(len(source)) for source, _ in pairs]
-    measures: list[HeadMeasure] = [
-        *(Confidence(kind) for kind in Kind),
-        *(PositionalShare(kind) for kind in Kind),
-        SyntacticAccuracy(trees),
-        OffsetShare(trees),
-    ]
-    measures = [each.to(device()) for each in measures]
+    trees = [chain(len(source)) for source, _ in pairs]
+    measures = {f"confidence, {kind}": partial(confidence, kind=kind) for kind in Kind}
+    measures |= {f"positional, {kind}": partial(positional, kind=kind) for kind in Kind}
+    measures["syntactic"] = partial(syntactic, trees=trees)
 
     @torch.inference_mode()
     def forward() -> None:
         for batch in batches:
             model(batch)
 
-    measure = partial(collect, model, batches, measures, progress=iter)
-    works = {"measuring": lambda _: seconds(measure), "forward": lambda _: seconds(forward)}
+    measure = partial(sums, measures)
+    works = {
+        "measuring": lambda _: seconds(lambda: measure(recordings(model, batches))),
+        "forward": lambda _: seconds(forward),
+    }
     taken = interleaved(works, rounds, f"measuring, width {width}")
     ratios = np.array(taken["measuring"]) / np.array(taken["forward"])
     return {"measuring over a forward pass": ratios}

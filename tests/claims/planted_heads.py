@@ -8,7 +8,7 @@ it has heads of that last sort alone.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import SimpleNamespace
 
 import known_heads as planted
@@ -20,25 +20,26 @@ from claims.simulated import Row, World, claim_row, labels, ledger, standing_in
 
 import headbook as hb
 from headbook import paths
-from headbook.heads.confidence import Confidence
-from headbook.heads.measure import HeadMeasure, RatioSums, best_head
-from headbook.heads.offset_baseline import OffsetShare, offset_baseline
-from headbook.heads.positional import REACH, Place, PositionalShare, at_place
-from headbook.heads.rare import RareChance, RareShare
+from headbook.heads import baselines
+from headbook.heads import measure as measures
+from headbook.heads.measure import Measure, RatioSums
 from headbook.heads.recording import Shared
-from headbook.heads.roles import held_roles
-from headbook.heads.symmetry import TokenAsymmetry
-from headbook.heads.syntactic import SyntacticAccuracy
+from headbook.heads.scores import (
+    REACH,
+    confidence,
+    positional,
+    ranks_in,
+    rare,
+    rare_chance,
+    syntactic,
+)
 from headbook.looking.answers import QUESTIONS
-from headbook.looking.passes import ranks_in
-from headbook.models.capture import Point
 from headbook.models.loaded import Loaded
 from headbook.statistics import interval, resampled_within_layers, within_layers
 from headbook.text.alignment import AlignedTree, align_all
 from headbook.text.batches import Batch, collate
 from headbook.text.treebank import read_conllu
 from headbook.text.trees import RELATION_DIRECTIONS
-from headbook.types import Kind
 
 LAYERS, HEADS = 6, 8
 PARALLEL = "ud-pud-en"
@@ -135,35 +136,32 @@ def nothing(seed: int) -> Grid:
     ]
 
 
-def measured(
-    grid: Grid, measures: dict[str, HeadMeasure], text: Reading | None = None
-) -> dict[str, RatioSums]:
-    """What the measures say of these heads."""
-    for batch in (text or reading()).batches:
-        tape = Shared(planted.recording(*([head(batch) for head in layer] for layer in grid)))
-        for measure in measures.values():
-            measure.update(tape, batch)
-    return {name: measure.sums() for name, measure in measures.items()}
+def recorded(grid: Grid, text: Reading) -> Iterator[tuple[Shared, Batch]]:
+    """What a model with these heads would record of the text."""
+    for batch in text.batches:
+        heads = ([head(batch) for head in layer] for layer in grid)
+        yield Shared(planted.recording(*heads)), batch
 
 
-def role_measures(replicates: int) -> dict[str, HeadMeasure]:
+@lru_cache(maxsize=1)
+def role_measures() -> dict[str, Measure]:
     """What roles are read off; frequency ranks are of the text's own tokens."""
-    text, some = reading(), {"replicates": replicates}
+    text = reading()
     ranks = ranks_in(text.batches)
     return {
-        "confidence": Confidence(Kind.ENCODER, **some),
-        "positional": PositionalShare(Kind.ENCODER, **some),
-        "syntactic": SyntacticAccuracy(text.trees, **some),
-        "offsets": OffsetShare(text.trees, **some),
-        "rare": RareShare(ranks, **some),
-        "rare_chance": RareChance(ranks, **some),
+        "confidence": confidence,
+        "positional": positional,
+        "syntactic": partial(syntactic, trees=text.trees),
+        "rare": partial(rare, ranks=ranks),
+        "rare_chance": partial(rare_chance, ranks=ranks),
     }
 
 
 @lru_cache(maxsize=8)
 def sums(so: bool, noise: float = 0.05, seed: int = 1) -> dict[str, RatioSums]:
     """The measures behind roles, of the heads with and without the effect."""
-    return measured(network(noise) if so else nothing(seed), role_measures(REPLICATES))
+    grid = network(noise) if so else nothing(seed)
+    return measures.sums(role_measures(), recorded(grid, reading()), REPLICATES)
 
 
 @lru_cache(maxsize=2)
@@ -172,20 +170,11 @@ def counts(so: bool) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
     Candidates are heads, of "offsets" offsets, and of "rare_chance" one.
     """
-    grid, measures = network(0.05) if so else nothing(1), role_measures(0)
-    kept = {name: ([], [], []) for name in measures}
-    for batch in reading().batches:
-        tape = Shared(planted.recording(*([head(batch) for head in layer] for layer in grid)))
-        for name, parts in kept.items():
-            for part, each in zip(parts, measures[name].contributions(tape, batch), strict=False):
-                part += list(each.numpy())
-            parts[2].extend(batch.sentences.tolist())
-    found = {}
-    for name, (hits, cases, order) in kept.items():
-        hits, cases = (np.stack(part)[np.argsort(order)] for part in (hits, cases))
-        of = {"offsets": hits.shape[1], "rare_chance": 1}.get(name, LAYERS * HEADS)
-        hits = hits.reshape(len(hits), of, -1)
-        found[name] = hits, cases.reshape(len(cases), -1) * np.ones(hits.shape[-1])
+    grid, trees = network(0.05) if so else nothing(1), reading().trees
+    found = {"offsets": (baselines.offset_hits(trees), baselines.asked(trees))}
+    for name, (hits, cases) in measures.counts(role_measures(), recorded(grid, reading())).items():
+        heads = 1 if name == "rare_chance" else LAYERS * HEADS
+        found[name] = hits.reshape(len(hits), heads, -1), cases.reshape(len(cases), -1)
     return found
 
 
@@ -205,15 +194,14 @@ def answered(so: bool) -> SimpleNamespace:
 
 
 def page_1(so: bool) -> Iterator[Row]:
-    """Scores of unrelated numbers, and symmetric ones."""
-    measure = TokenAsymmetry()
-    noise = torch.Generator().manual_seed(0)
-    for batch in reading().batches:
-        size = batch.source.shape[1]
-        scores = torch.randn(len(batch), HEADS, size, size, generator=noise)
-        scores = scores if so else scores + scores.mT
-        measure.update(Shared({(Kind.ENCODER, Point.SCORES): [scores]}), batch)
-    least = measure.sums().replicates().flatten(1).amin(1)
+    """Scores of unrelated numbers, and symmetric ones, by the page's own measure."""
+    page = {"np": np, "hb": hb, "torch": torch}
+    for first in ("def share(S)", "def of_sentence(S)"):
+        exec(cell("01", first).partition("\nassert")[0], page)
+    noise, sizes = np.random.default_rng(0), [len(tree) for tree in reading().trees]
+    scores = [noise.normal(size=(1, HEADS, size, size)) for size in sizes]
+    page["scores"] = lambda _, given: given if so else given + given.mT
+    least = page["measured"](None, scores)[:, :, 0].min(1)
     yield _released("why-scores-not-symmetric", *interval(least))
 
 
@@ -284,14 +272,12 @@ def page_13(so: bool) -> Iterator[Row]:
         lambda batch, at=at, head=head: planted.with_noise(batch, head(batch), 0.02, at)
         for at, head in enumerate(heads)
     ]
-    measures = {
-        "heads": SyntacticAccuracy(text.trees, replicates=REPLICATES),
-        "offsets": OffsetShare(text.trees, replicates=REPLICATES),
-    }
-    found = measured([noisy if so else [anywhere(seed) for seed in range(6)]], measures, text)
-    best, scores = best_head(found["heads"]), found["heads"].replicates(half=1).numpy()
-    value = scores[:, best.layer, best.head, range(scores.shape[-1])]
-    offset = offset_baseline(found["offsets"]).accuracy[None].numpy()
+    grid = [noisy if so else [anywhere(seed) for seed in range(6)]]
+    measure = {"heads": partial(syntactic, trees=text.trees)}
+    right, asked = measures.counts(measure, recorded(grid, text))["heads"]
+    _, value = hb.best(right[:, 0], asked[:, 0, 0])
+    _, offset = hb.best(baselines.offset_hits(text.trees), asked[:, 0, 0])
+    offset = offset[:1]
     for at, (relation, direction) in enumerate(RELATION_DIRECTIONS):
         claim = f"voita-t1-{relation}-{direction.replace('_', '-')}"
         yield _released(claim, *interval(value[:, at]), offset[0, at])
@@ -341,18 +327,19 @@ def page_16(so: bool) -> Iterator[Row]:
     """Relevance that follows confidence and roles; or the same for every head but for noise."""
     found = sums(so)
     confidence = found["confidence"].replicates().numpy()
-    neighbour = at_place(found["positional"].ratio(), Place.NEIGHBOUR).amax(-1)
-    lead = (found["syntactic"].ratio() - found["offsets"].ratio().amax(0)).amax(-1)
-    rare = found["rare"].ratio()[..., 1]
-    near = torch.stack([neighbour / 0.9, lead / 0.1, rare / 0.5]).amax(0).numpy()
+    names = "positional", "syntactic", "rare"
+    at, right, seeks = (found[name].replicates().numpy() for name in names)
+    fixed = hb.shares(*counts(so)["offsets"], replicates=REPLICATES).max(1)
+    lead = right - fixed[:, None, None]
+    near = at[..., [REACH - 1, REACH + 1]] / 0.9, lead / 0.1, seeks[..., 1:] / 0.5
+    near = np.concatenate(near, -1).max(-1)  # a role from 1 on
     raw = np.random.default_rng(0).normal(1, 0.005, confidence.shape)
     if so:
-        raw = raw + near.clip(0, 1) + confidence
+        raw = raw + near[0].clip(0, 1) + confidence
     parts = raw / raw.sum(-1, keepdims=True)
-    tops, names = parts.argmax(-1)[..., None], ("positional", "syntactic", "offsets", "rare")
-    held = held_roles(*(found[name].replicates() for name in names)).values()
-    with_role = np.take_along_axis(np.stack([*held]).any(0), tops, -1).mean((1, 2))
-    first = found["rare"].replicates()[:, 0, tops[0, 0, 0], 1].numpy()
+    tops = parts.argmax(-1)[..., None]
+    with_role = np.take_along_axis(near >= 1, tops, -1).mean((1, 2))
+    first = seeks[:, 0, tops[0, 0, 0], 1]
     chance = found["rare_chance"].ratio()[0, 0, 1]
     follows = within_layers(parts[:, 1:], confidence[:, 1:]).mean(-1)
     largest = interval((HEADS * parts.max(-1)).mean(-1))
@@ -360,7 +347,7 @@ def page_16(so: bool) -> Iterator[Row]:
     yield _released("voita-f1a-follows-confidence", *interval(follows))
     yield _released("voita-f1a-rare-most-relevant", *interval(first), chance)
     yield _released("voita-f1a-top-heads-have-roles", *interval(with_role))
-    roles_of = interval(resampled_within_layers(near, parts[0]))
+    roles_of = interval(resampled_within_layers(near[0], parts[0]))
     yield _released("voita-f1a-follows-roles", *roles_of)
 
 

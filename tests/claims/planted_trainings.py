@@ -25,7 +25,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 import headbook as hb
 from headbook import cells, statistics
 from headbook.experiments import objectives, regularising, specialising, watched
-from headbook.heads.diversity_grams import Grams
+from headbook.heads.diversity import alignment
 from headbook.heads.four_metrics import ARTICLE, ATTENTION, DISSIMILARITY, FREE, ORTHOGONALITY, RAW
 from headbook.runs.seeds import derived
 from headbook.statistics import over_seeds
@@ -155,11 +155,9 @@ def page_30(so: bool) -> Iterator[Row]:
             if not so:
                 heads[0, 1] += heads[0, 0]
             products = torch.einsum("lhnd,lgne->lhgde", heads, heads)
-            found = Grams(products, heads.sum(2), 256)
             for name in names:
-                by_layer = (
-                    found.alignment() if name == "scale-free" else found.orthogonality().log()
-                )
+                raw = products.abs().sum((-2, -1)).log()
+                by_layer = alignment(products) if name == "scale-free" else raw
                 first, *others = by_layer[:, 0, 1].tolist()
                 yield claim_row(f"xray-first-layer-{name}", named, first - float(np.mean(others)))
 

@@ -1,6 +1,7 @@
 """Page 25's mutual information: heads whose outputs are known, and when its gate closes."""
 
 import math
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,9 @@ from small import untrained_model
 from headbook import tables
 from headbook.experiments import head_information
 from headbook.experiments.head_information import information, published, reading, told
-from headbook.heads.collect import collect
-from headbook.heads.confidence import Confidence
+from headbook.heads.collect import recordings
+from headbook.heads.measure import sums
+from headbook.heads.scores import confidence
 from headbook.looking.ours import OurModel
 from headbook.types import Kind, UserError
 
@@ -59,9 +61,9 @@ def test_heads_are_read_as_the_measures_read_them(model: OurModel) -> None:
     batches = model.batches(SENTENCES, SENTENCES, 40)
     for kind in (Kind.ENCODER, Kind.CROSS):
         outputs, read, tops = reading(model, kind, batches)
-        measure = Confidence(kind, replicates=0)
-        collect(model.network, batches, [measure], iter)
-        assert torch.allclose(tops.double().mean(0), measure.compute(), atol=1e-5)
+        measure = {"": partial(confidence, kind=kind)}
+        own = sums(measure, recordings(model.network, batches))[""].ratio()
+        assert torch.allclose(tops.double().mean(0), own, atol=1e-5)
         assert outputs.shape[:3] == read.shape
         assert set(read.flatten().tolist()) <= {
             i for b in batches for i in b.source.unique().tolist()

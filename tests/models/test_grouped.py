@@ -10,7 +10,6 @@ from headbook.models.decoding import Search, translate
 from headbook.models.grouped import pooled
 from headbook.models.perturbation import moved
 from headbook.models.transformer import HeadCounts, Transformer
-from headbook.pruning.surgery import take_out
 from headbook.types import Kind, UserError
 
 
@@ -68,7 +67,5 @@ def test_numbers_that_do_not_divide_are_refused(tiny):
     for shared in (3, 0):
         with pytest.raises(UserError, match=f"cannot share {shared} key-value heads"):
             pooled(tiny(), shared)
-    with pytest.raises(UserError, match="gate them"):
-        take_out(tiny(key_value_heads=2))
     with pytest.raises(UserError, match="unequal"):
         tiny(key_value_heads=2, head_counts=HeadCounts((4, 4), (4, 3), (4, 4)))

@@ -26,9 +26,8 @@ from headbook.experiments.read_off import (
     over,
     reduced,
 )
-from headbook.heads.word_features import word_features
+from headbook.experiments.word_maps import WordMaps, word_features
 from headbook.layers import probe as linear
-from headbook.looking.states import WordMaps
 from headbook.statistics import interval
 
 RELATIONS = (

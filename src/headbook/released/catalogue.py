@@ -16,7 +16,7 @@ from headbook.types import UserError
 UNKNOWN = "unknown"
 RELEASED = "released"
 """The kind of these entries; models trained here stand in the same file, see recipes.py."""
-INSTALL = "python -m pip install -c constraints.txt -e '.[released]'"
+INSTALL = "python -m pip install -c constraints.txt -e '.[models]'"
 READERS = ("firefox", "hugging-face")
 
 

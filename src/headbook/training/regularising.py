@@ -1,6 +1,6 @@
 """Regularisers of diversity: a measure of heads, made small while a model is trained.
 
-Each term is a measure of heads/diversity_*.py taken on the training batch. Li et al. 2018 maximise
+Each term is a measure of heads/diversity.py taken on the training batch. Li et al. 2018 maximise
 a disagreement D, so their terms are -D here; Lee et al. 2019 make two of theirs small and one
 large; the last two are the X-raying article's metrics in their scale-free form.
 """
@@ -9,30 +9,29 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headbook.heads.diversity_grams import grams, sentence_means, unit
-from headbook.heads.diversity_maps import MapOverlap
-from headbook.heads.diversity_pairs import (
-    PairCosine,
-    SentenceCosine,
-    disagreement,
+from headbook.heads.diversity import (
+    alignment,
+    cosines,
+    counted_maps,
     mean_of_pairs,
+    normalised,
+    overlaps,
+    products,
+    sentence_means,
+    tokens_of,
+    unit,
 )
-from headbook.heads.measure import HeadMeasure
 from headbook.heads.recording import Recording
 from headbook.models.capture import Point
 from headbook.models.transformer import Transformer
 from headbook.text.batches import Batch
 from headbook.training.loop import Trainer
 from headbook.types import Kind, UserError
-
-Layers = Float[Tensor, " layer"]
-Formula = Callable[[Recording, Batch, Kind], Layers]
 
 
 class Term(StrEnum):
@@ -107,70 +106,53 @@ def regularise(trainer: Trainer, regulariser: Regulariser) -> None:
 
 def value(regulariser: Regulariser, batch: Batch, tape: Recording) -> Float[Tensor, ""]:
     """The mean of the term over all blocks of the kinds, part of the tape's graph."""
-    _, formula = _TERMS[regulariser.term]
-    return torch.cat([formula(tape, batch, kind) for kind in regulariser.kinds]).mean().float()
+    point, formula = _TERMS[regulariser.term]
+    found = []
+    for kind in regulariser.kinds:
+        tokens = tokens_of(batch, kind, point)
+        for layer in tape[kind, point]:
+            maps = point is Point.WEIGHTS
+            found.append(formula(counted_maps(layer, batch, kind) if maps else layer, tokens))
+    return torch.stack(found).mean().float()
 
 
-def _vectors(point: Point, tape: Recording, batch: Batch, kind: Kind) -> Layers:
-    return -disagreement(_ratio(PairCosine(kind, point), tape, batch))
+def _agreement(vectors: Tensor, tokens: Tensor) -> Tensor:
+    return cosines(vectors, tokens).sum(0).mean() / tokens.sum()
 
 
-def _positions(tape: Recording, batch: Batch, kind: Kind) -> Layers:
-    return -disagreement(_ratio(MapOverlap(kind), tape, batch))
+def _overlap(maps: Tensor, tokens: Tensor) -> Tensor:
+    return overlaps(maps).sum(0).mean() / tokens.sum()
 
 
-def _contexts(tape: Recording, batch: Batch, kind: Kind) -> Layers:
-    return mean_of_pairs(_ratio(SentenceCosine(kind), tape, batch))
+def _contexts(contexts: Tensor, tokens: Tensor) -> Tensor:
+    means = unit(sentence_means(contexts, tokens))
+    return mean_of_pairs((means @ means.mT).square().mean(0))
 
 
-def _scores(tape: Recording, batch: Batch, kind: Kind) -> Layers:
+def _scores(maps: Tensor, tokens: Tensor) -> Tensor:
     """A sentence's overlaps are the products of its maps, flattened."""
-    overlaps, _ = MapOverlap(kind).contributions(tape, batch)
-    return mean_of_pairs(_cosines(overlaps).square().mean(0))
+    return mean_of_pairs(normalised(overlaps(maps)).square().mean(0))
 
 
-def _spread(tape: Recording, batch: Batch, kind: Kind) -> Layers:
-    contexts = [unit(each) for each in sentence_means(tape, batch, kind)]
-    if len(batch) < 2:
-        return torch.stack([each.new_zeros(()) for each in contexts])
-    cosines = torch.stack([torch.einsum("bhd,chd->hbc", each, each) for each in contexts])
-    return -mean_of_pairs(cosines.square()).mean(-1)
+def _spread(contexts: Tensor, tokens: Tensor) -> Tensor:
+    means = unit(sentence_means(contexts, tokens)).transpose(0, 1)
+    if means.shape[1] < 2:
+        return means.new_zeros(())
+    return -mean_of_pairs((means @ means.mT).square()).mean()
 
 
-def _alignment(point: Point, tape: Recording, batch: Batch, kind: Kind) -> Layers:
-    norms = torch.linalg.matrix_norm(grams(tape, batch, kind, point).products)
-    return mean_of_pairs(_cosines(norms))
+def _alignment(vectors: Tensor, tokens: Tensor) -> Tensor:
+    return mean_of_pairs(alignment(products(vectors, tokens)))
 
 
-def _ratio(
-    measure: HeadMeasure, tape: Recording, batch: Batch
-) -> Float[Tensor, "layer head other"]:
-    """Value of the measure on this batch alone, with its gradient."""
-    numerator, denominator = measure.contributions(tape, batch)
-    return numerator.sum(0) / denominator.sum(0)
-
-
-def _cosines(
-    pairs: Float[Tensor, "*shape head other"],
-) -> Float[Tensor, "*shape head other"]:
-    """p_ij / √(p_ii p_jj), and 0 for a head that has nothing.
-
-    Dropout may leave a head nothing where few tokens are seen. The root is of 1 there: at 0 its
-    gradient would be NaN, and a training would stop.
-    """
-    own = pairs.diagonal(dim1=-2, dim2=-1)
-    own = torch.where(own > 0, own, 1.0)
-    return pairs / (own[..., :, None] * own[..., None, :]).sqrt()
-
-
-_TERMS: dict[Term, tuple[Point, Formula]] = {
-    Term.SUBSPACE: (Point.VALUES, partial(_vectors, Point.VALUES)),
-    Term.POSITIONS: (Point.WEIGHTS, _positions),
-    Term.OUTPUTS: (Point.CONTEXT, partial(_vectors, Point.CONTEXT)),
+_TERMS: dict[Term, tuple[Point, Callable[[Tensor, Tensor], Tensor]]] = {
+    Term.SUBSPACE: (Point.VALUES, _agreement),
+    Term.POSITIONS: (Point.WEIGHTS, _overlap),
+    Term.OUTPUTS: (Point.CONTEXT, _agreement),
     Term.CONTEXTS: (Point.CONTEXT, _contexts),
     Term.SCORES: (Point.WEIGHTS, _scores),
     Term.SPREAD: (Point.CONTEXT, _spread),
-    Term.QUERIES: (Point.QUERIES, partial(_alignment, Point.QUERIES)),
-    Term.SPANS: (Point.CONTEXT, partial(_alignment, Point.CONTEXT)),
+    Term.QUERIES: (Point.QUERIES, _alignment),
+    Term.SPANS: (Point.CONTEXT, _alignment),
 }
-"""The point that each term reads, and its value by layer."""
+"""The point that each term reads, and its value in one layer, of the tokens that count."""
