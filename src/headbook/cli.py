@@ -270,10 +270,7 @@ def corpora_pack(
     folder: Path,
     names: Annotated[list[str], typer.Argument(help="Models by name, see `headbook models`.")],
 ) -> None:
-    """Copies what trainings read, for a machine without network.
-
-    Of these models. Run it again to copy missing or damaged files.
-    """
+    """Copies what trainings of these models read, for a machine without network."""
     from headbook.training.pack import pack
 
     for line in pack(folder, names):

@@ -17,7 +17,7 @@ from headbook.looking.passes import measured as measured_on
 from headbook.looking.passes import measures
 from headbook.looking.roles import NEXT, PREVIOUS, RARE, SYNTACTIC
 from headbook.looking.text import Text
-from headbook.models.gates import all_heads, close_heads, open_all
+from headbook.models.gates import all_heads, closed
 from headbook.text.batches import Batch
 from headbook.training.scoring import nats
 from headbook.types import Kind, UserError
@@ -177,9 +177,8 @@ def test_ablation_is_the_loss_without_the_head(ours: OurModel, sample: Text):
                      ours.target.encode(sample.sentences[1:4]), strict=True))  # fmt: skip
     whole = nats(ours.network, pairs, 500)
     for head, value in zip(all_heads(ours.network), found.tolist(), strict=True):
-        close_heads(ours.network, [head])
-        without = nats(ours.network, pairs, 500)
-        open_all(ours.network)
+        with closed(ours.network, [head]):
+            without = nats(ours.network, pairs, 500)
         assert value == pytest.approx(without - whole, abs=1e-6)
 
 

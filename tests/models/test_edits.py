@@ -9,7 +9,7 @@ from torch import Tensor
 from headbook.models.attention import AttentionPath
 from headbook.models.capture import Point, capture
 from headbook.models.edits import edited
-from headbook.models.gates import close_heads, open_all
+from headbook.models.gates import close_heads
 from headbook.models.transformer import Transformer
 from headbook.text.batches import Batch
 from headbook.types import HeadId, Kind, UserError
@@ -41,7 +41,7 @@ def test_a_context_of_zero_is_a_closed_head(model: Transformer, batch: Batch) ->
         changed = model(batch)
     close_heads(model, [HeadId(*PLACE, 0)])
     torch.testing.assert_close(changed, model(batch))
-    open_all(model)
+    close_heads(model, [])
     torch.testing.assert_close(model(batch), plain)
     assert not torch.allclose(changed, plain)
     assert not any(block.edits for _, _, block in model.attentions())

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from headbook.models.attention import Attention, AttentionPath, KeyValues
 from headbook.models.capture import Point
-from headbook.models.gates import FixedGate, all_heads, close_heads, closed, open_all
+from headbook.models.gates import FixedGate, all_heads, close_heads, closed
 from headbook.models.transformer import HeadCounts, Transformer
 from headbook.text.batches import Batch
 from headbook.types import HeadId, Kind, UserError
@@ -85,7 +85,7 @@ def test_closed_heads_change_the_logits_and_come_back(tiny: Build, ragged: Ragge
     assert sum(map(sum, gates.values())) == 22
     assert model.state_dict()["encoder.0.attention.gate.multipliers"].tolist() == [0, 1, 1, 1]
     assert not [name for name, _ in model.named_parameters() if "gate" in name]
-    open_all(model)
+    close_heads(model, [])
     assert torch.equal(model(batch), whole)
 
 

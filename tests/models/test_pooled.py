@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from headbook.models.pooled import PooledClassifier, PooledConfig, Reader
+from headbook.models.pooled import PooledClassifier, Reader
 
 IDS = torch.tensor([[5, 6, 7, 8, 9], [7, 5, 3, 0, 0]])
 
 
 def classifier(reader, **options):
     torch.manual_seed(0)
-    return PooledClassifier(PooledConfig(12, reader, width=16, heads=2, **options)).eval()
+    return PooledClassifier(12, reader, width=16, **options).eval()
 
 
 @pytest.mark.parametrize("reader", Reader)
