@@ -1,8 +1,9 @@
 """Intervals, resampling and rank correlation; adjusted tests of many things at once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -17,6 +18,7 @@ REPLICATES = 1000
 WITHIN_GROUPS = 1038005142
 """Seed: published intervals come out the same when they are computed again."""
 
+Item = TypeVar("Item")
 Replicates = Float[np.ndarray, " replicate"]
 """A number as it is, and then as its resamples have it."""
 
@@ -219,3 +221,14 @@ def draws(sentences: int, samples: int, seed: int) -> Float[np.ndarray, "sample 
     """
     drawn = np.random.default_rng(seed).choice(sentences, size=(samples, sentences), replace=True)
     return np.stack([np.bincount(row, minlength=sentences) for row in drawn]).astype(np.float64)
+
+
+def spread(
+    items: Sequence[Item], count: int, to: Callable[[np.ndarray], np.ndarray] = np.floor
+) -> list[Item]:
+    """So many of the items from all over them, the first and the last among them.
+
+    Places are whole numbers by `to`.
+    """
+    places = to(np.linspace(0, len(items) - 1, min(count, len(items)))).astype(int)
+    return [items[place] for place in places]

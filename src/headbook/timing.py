@@ -23,13 +23,6 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def processor_seconds(work: Callable[[], object]) -> float:
-    """Seconds of processor time of the work: other processes hardly change it, waiting is free."""
-    began = time.process_time()
-    work()
-    return time.process_time() - began
-
-
 def interleaved(works: Mapping[Name, Timed], rounds: int, title: str) -> dict[Name, list[float]]:
     """Seconds of each work in each round, A B A B; a first round warms up and is not counted."""
     taken: dict[Name, list[float]] = {name: [] for name in works}

@@ -7,13 +7,11 @@ import headbook as hb
 from headbook.experiments.chooser import Chooser, given_gates, permuted, shifted, vectors
 from headbook.experiments.chosen_heads import cost, sweep, trained
 from headbook.looking.effects import own_batches
-from headbook.models.gates import FixedGate, close_heads
+from headbook.models.gates import close_heads
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.pruning.hard_concrete import CONSTANTS, Source, open_probability
 from headbook.text.batches import collate
-from headbook.types import HeadId, Kind, UserError
-
-SENTENCES = ["The cat sat on the mat .", "Heads , heads .", "Where did all of the heads go ?"]
+from headbook.types import HeadId, Kind
 
 
 def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -31,9 +29,8 @@ def chooser(reads: bool = True) -> Chooser:
 
 def test_as_many_gates_are_expected_open_for_every_sentence() -> None:
     made = chooser()
-    chance = open_probability(
-        shifted(made.bias + X @ made.weight.T, 3), CONSTANTS[Source.CODE]
-    ).detach()
+    logits = shifted(made.bias + X @ made.weight.T, 3)
+    chance = open_probability(logits, CONSTANTS[Source.CODE]).detach()
     torch.testing.assert_close(chance.sum(1), torch.full((5,), 3.0), rtol=1e-4, atol=1e-4)
     torch.manual_seed(0)
     gates = made.train()(X.repeat(4000, 1)).view(4000, *chance.shape)
@@ -66,31 +63,22 @@ def test_given_gates_are_those_of_the_heads_and_come_off() -> None:
     batch = collate([([3, 4, 5, 1], [3, 4, 1])] * 5, range(5))
     plain, values = model(batch), torch.ones(5, 8)
     values[0, 6] = 0  # layer 2, head 3
-    block = next(block for _, _, block in model.attentions())
-    block.gate = own = FixedGate(torch.ones(4))
     with given_gates(model, values):
-        assert block.gate is not own
         found = model(batch)
-    assert block.gate is own
+    assert all(block.gate is None for _, _, block in model.attentions())
     close_heads(model, [HeadId(Kind.ENCODER, 1, 2)])
     torch.testing.assert_close(found[0], model(batch)[0])
     close_heads(model, [])
     torch.testing.assert_close(found[1:], plain[1:])
 
 
-def test_impossible_numbers_of_heads_are_refused() -> None:
-    with pytest.raises(UserError, match="8 of 8 heads open"):
-        Chooser(8, 4, 8, reads=True)
-
-
 def test_vectors_are_linear_in_the_mean_embedding() -> None:
     model = hb.load("firefox-en-pt")
-    (batch,) = model.batches(SENTENCES[:1])
-    (found,) = vectors(model, [batch])
+    (batch,) = model.batches(["The cat sat on the mat ."])
     with torch.no_grad():
         embedded = model.network.embedded_source(batch.source).mean(1)
         expected = model.network.encoder[0].attention.value(embedded)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(vectors(model, [batch])[0], expected, rtol=1e-4, atol=1e-4)
 
 
 def test_every_sentence_gets_the_gates_of_another_and_none_is_lost() -> None:
@@ -103,27 +91,18 @@ def test_every_sentence_gets_the_gates_of_another_and_none_is_lost() -> None:
 
 def test_training_lowers_the_cost_and_leaves_the_model_as_it_was() -> None:
     model = hb.load("minilm")
-    batches = own_batches(model, list(hb.text("ewt-sample", first=6).sentences), 256)
+    text = list(hb.text("ewt-sample", first=7).sentences)
+    batches = own_batches(model, text[:4], 256)
     x = vectors(model, batches)
     start = Chooser(72, x[0].shape[1], 24, reads=False)
     before = cost(model, batches, [start.eval()(each) for each in x])
-    after = trained(model, batches, x, start, updates=12, seed=0)
+    after = trained(model, batches, x, start, updates=8, seed=0)
     rows = [after(each).detach() for each in x]
     assert cost(model, batches, rows)["value"] < before["value"]
     assert before["open"] == 24 and before["different"] == 1
     whole = cost(model, batches, [torch.ones(len(each), 72) for each in batches])
     assert whole["value"] == pytest.approx(0, abs=1e-6)
-    both = cost(model, batches, rows, rows)  # on halves, whose vectors are means of fewer states
-    assert both["value"] == pytest.approx(cost(model, batches, rows)["value"], rel=0.3)
     assert all(each.requires_grad for each in model.network.parameters())
-    assert all(block.gate is None for _, _, block in model.network.attentions())
-
-
-def test_a_sweep_has_every_gate_for_every_seed() -> None:
-    model = hb.load("minilm")
-    text = list(hb.text("ewt-sample", first=7).sentences)
-    found = sweep(model, own_batches(model, text[:3], 256), text[3:], updates=2, seeds=(0, 1))
-    counts = found.groupby("gate").size()
-    assert len(counts) == 6 and (counts == 2).all() and (found["open"] == 24).all()
-    fixed = found[found["gate"].str.startswith("fixed")]
-    assert (fixed["different"] == 1).all() and (found["learnt"] == 4).all()
+    found = sweep(model, batches, text[4:], updates=2, seeds=(0,))
+    assert len(found) == found["gate"].nunique() == 6 and (found["open"] == 24).all()
+    assert (found[found["gate"].str.startswith("fixed")]["different"] == 1).all()

@@ -12,7 +12,7 @@ from headbook.models.attention import Attention, AttentionPath
 from headbook.models.capture import Point
 from headbook.models.edits import edited
 from headbook.models.loaded import pooled
-from headbook.types import Kind, UserError
+from headbook.types import Kind
 
 
 def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -90,8 +90,3 @@ def test_scores_of_constants_average_over_real_keys_and_hooks_are_gone_after():
         torch.testing.assert_close(vectors(one), before)
     at = both.sentences.tolist().index(0)
     torch.testing.assert_close(beside[at], alone[0], atol=1e-4, rtol=1e-4)
-
-
-def test_a_translator_without_references_is_refused():
-    with pytest.raises(UserError, match="en and pt"):
-        Reader(hb.load("mixture-fr-256"), 2)

@@ -8,14 +8,11 @@ from headbook.corpora.retrieval import KEYS, VALUES, VOCABULARY, retrieval
 from headbook.corpora.small_tasks import value as evaluated
 from headbook.experiments.far_values import (
     FAR,
-    LAST,
     NEAR,
     Setting,
     asked,
-    found,
     learn,
     right,
-    solved,
     start,
 )
 from headbook.models.mixing import Mixing
@@ -80,12 +77,3 @@ def test_an_encoder_learns_the_texts_that_it_sees_again():
     model = start(0, Mixing.FULL, FAR, VOCABULARY, VALUES)
     learn(model, lambda: (drawn.texts, drawn.values), Setting(updates=40, warmup=10))
     assert right(model, drawn.texts, drawn.values).double().mean() > 0.9
-
-
-def test_rows_of_both_tasks():
-    short = Setting(updates=2, warmup=1, tested=40, lists=(20, 20))
-    row = found(Mixing.GLOBAL, 1, short, last=True)
-    assert row["asks"] == LAST and min(row["near"], row["far"]) >= 0 and row["updates"] == 2
-    assert found(Mixing.GLOBAL, 1, short, last=True) == row
-    row = solved(Mixing.DILATED, 0, short)
-    assert 0 <= row["right"] <= 1 and 0 < row["guess"] < 1

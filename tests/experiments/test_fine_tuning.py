@@ -1,7 +1,5 @@
 """Page 61: marks on tokens, what fine-tuning changes, sets of heads, and contributions by hand."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -103,16 +101,6 @@ def test_thirds_hold_every_head_once():
     assert {len(parts[name]) for name in ("early", "late", DRAWN)} == {24}
 
 
-def test_costs_are_those_beyond_the_whole_encoder():
-    rows = [("0", AFTER, NONE, 0.9), ("0", AFTER, "late", 0.7), ("0", BEFORE, "late", 0.8)]
-    found = removed_first.gained(
-        pd.DataFrame(rows, columns=["seed", "when", "removed", "accuracy"]), "accuracy"
-    )
-    assert found.loc["0"].to_dict() == pytest.approx(
-        {(AFTER, "late"): -0.2, (BEFORE, "late"): -0.1}
-    )
-
-
 def test_contributions_by_hand():
     """Two layers of two heads: the first of each has a role, and twice and eight times the rest."""
     rows = [(1, 1, 1.0, 2.0), (1, 2, 2.0, 1.0), (2, 1, 1.0, 8.0), (2, 2, 1.0, 1.0)]
@@ -144,8 +132,3 @@ def test_an_encoder_whose_heads_were_removed_first_is_scored_without_them(monkey
         *((BEFORE, name) for name in ("early", "middle", "late", DRAWN)),
     ]
     assert asked == [0, *[24] * 8]
-
-
-def test_ratings_are_kept_when_they_are_replaced():
-    one = planted(1, seed=0)[0]
-    assert replace(one, rating=4 - one.rating).positive != one.positive

@@ -21,7 +21,7 @@ from headbook.heads.collect import recordings
 from headbook.heads.measure import sums
 from headbook.heads.scores import confidence
 from headbook.looking.ours import OurModel
-from headbook.types import Kind, UserError
+from headbook.types import Kind
 
 TOKENS, KINDS = 600, 4
 SENTENCES = [f"the {who} sees a red ball often" for who in ("dog", "cat", "sister")] * 4
@@ -49,11 +49,6 @@ def test_a_head_that_passes_on_something_else_has_none(read: torch.Tensor, outpu
     assert abs(told) < 0.05 and shuffled > 0  # the bias, which is taken off
 
 
-def test_rare_tokens_are_one_kind(read: torch.Tensor) -> None:
-    told, shuffled, entropy = information(torch.eye(KINDS)[read], read, torch.arange(0))
-    assert entropy == pytest.approx(0) and told == shuffled == pytest.approx(0)
-
-
 @pytest.fixture
 def model(tmp_path: Path) -> OurModel:
     made = untrained_model(tmp_path / "model")
@@ -74,15 +69,6 @@ def test_heads_are_read_as_the_measures_read_them(model: OurModel) -> None:
     rows = told(model, Kind.ENCODER, batches, [1])
     assert set(rows["layer"]) == {1} and rows["information"].notna().all()
     assert told(model, Kind.ENCODER, batches, [2]).empty
-
-
-def test_a_model_without_a_text_is_told_in_one_line(
-    model: OurModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(head_information, "load", lambda name: model)
-    monkeypatch.setattr(head_information, "reads", lambda *_: False)
-    with pytest.raises(UserError, match="no text of that language"):
-        head_information.heads({"tiny": []})
 
 
 def test_removal_as_published_is_that_of_each_head() -> None:

@@ -55,11 +55,6 @@ def test_the_probe_joins_heads_that_each_find_half():
     assert hits(parts).mean() > 0.9
 
 
-def test_shuffled_answers_are_found_at_chance():
-    parts = [questions(planted(count)[0], planted(count)[1]) for count in (60, 40, 40)]
-    assert hits(parts).mean() < 0.35
-
-
 def slow_loss(given: Questions, weights: list, vectors: torch.Tensor, penalty: float) -> float:
     """The same loss, pair by pair, from the equation in the module."""
     scale, total = given.features.std(0), 0.0
@@ -86,11 +81,6 @@ def test_the_fitted_weights_are_least_by_a_slow_formula():
     for _ in range(5):
         moved = [each + 0.05 * torch.randn(each.shape, generator=CHANCE) for each in found]
         assert slow_loss(given, moved, vectors, 0.1) > least
-
-
-def test_an_offset_is_found_at_its_distance_only():
-    given = questions([distances(4)], [tree([1, 2, 0, -1])])
-    assert given.at(1).tolist() == [1, 1, 0] and given.at(-2).tolist() == [0, 0, 1]
 
 
 def test_the_control_task_depends_on_the_type_alone_and_never_on_the_word_itself():

@@ -6,42 +6,40 @@ import numpy as np
 import pytest
 import torch
 
-from headbook.corpora.winobias import FEMALE, MALE, Case, Version
-from headbook.experiments.gender_choices import Choices, Read, effects
-from headbook.experiments.genders import EXAMPLES, Translated, genders, translated
+from headbook.corpora.winobias import FEMALE, MALE, Case, Version, cases
+from headbook.experiments.gender_heads import Choices
+from headbook.experiments.genders import Translated, effects, genders, translated
 from headbook.experiments.pronouns import (
-    PronounWeights,
     adjusted,
     drawn_again,
     mean,
     occupations,
+    resolved,
+    stereotyped,
 )
 from headbook.experiments.shared_roles import MEAN, ROLES, left_out, matching, shared
 from headbook.looking.load import load
 from headbook.looking.word_weights import between, tokens_of
 from headbook.models.gates import all_heads
+from headbook.results import table
 from headbook.text.portuguese_gender import Gender
 from headbook.types import UserError
 
-OWN = list(EXAMPLES)
-
-
-@pytest.fixture
-def profiles() -> tuple[np.ndarray, np.ndarray]:
-    """Heads with one strength that shows in every role, and the same heads in another order."""
-    noise = np.random.default_rng(0)
-    strength = noise.normal(size=(6, 8, 1))
-    first = strength + 0.05 * noise.normal(size=(6, 8, len(ROLES)))
-    order = noise.permuted(np.tile(np.arange(8), (6, 1)), axis=1)
-    return first, reordered(first, order)
+LINES = (("[The driver] called the nurse because [{}] was late.", "he", "she"),
+         ("The driver called [the nurse] because [{}] was asleep.", "she", "he"))  # fmt: skip
+OWN = list(cases([(1, text.format(pro), text.format(anti)) for text, pro, anti in LINES]))
+BOTH = [(case, pronoun) for case in (0, 1) for pronoun in (MALE, FEMALE)]
 
 
 def reordered(scores: np.ndarray, order: np.ndarray) -> np.ndarray:
     return np.take_along_axis(scores, order[..., None], axis=1)
 
 
-def test_matching_finds_heads_that_were_only_renumbered(profiles):
-    first, second = profiles
+def test_matching_finds_heads_that_were_only_renumbered():
+    """Heads with one strength that shows in every role, and the same heads in another order."""
+    noise = np.random.default_rng(0)
+    first = noise.normal(size=(6, 8, 1)) + 0.05 * noise.normal(size=(6, 8, len(ROLES)))
+    second = reordered(first, noise.permuted(np.tile(np.arange(8), (6, 1)), axis=1))
     assert np.array_equal(reordered(second, matching(first, second)), first)
     same, matched = shared(first, second), shared(first, left_out(first, second))
     same, matched = (each.set_index("role") for each in (same, matched))
@@ -52,8 +50,7 @@ def test_matching_finds_heads_that_were_only_renumbered(profiles):
 
 def test_heads_without_common_profiles_stay_within_chance():
     """Matched on noise, left-out roles agree no better than in random orders."""
-    noise = np.random.default_rng(1)
-    first, second = noise.normal(size=(2, 6, 8, len(ROLES)))
+    first, second = np.random.default_rng(1).normal(size=(2, 6, 8, len(ROLES)))
     found = shared(first, left_out(first, second)).set_index("role").loc[MEAN]
     assert abs(found["value"]) < found["chance"]
     # On its own roles the same matching would agree, by selection alone.
@@ -62,45 +59,27 @@ def test_heads_without_common_profiles_stay_within_chance():
 
 
 def test_weights_between_parts_of_a_sentence():
-    weights = np.arange(16.0).reshape(1, 4, 4)
     spans = [(0, 3), (4, 6), (6, 9), None]
     assert tokens_of(spans, (4, 9)) == [1, 2]
-    assert between(torch.tensor(weights), [1, 2], [0, 3]).tolist() == [(4 + 7 + 8 + 11) / 2]
-    with pytest.raises(UserError):
+    weights = torch.arange(16.0).reshape(1, 4, 4)
+    assert between(weights, [1, 2], [0, 3]).tolist() == [(4 + 7 + 8 + 11) / 2]
+    with pytest.raises(UserError, match="characters 20 to 22"):
         tokens_of(spans, (20, 22))
 
 
 def test_a_head_that_follows_stereotypes_is_told_from_one_that_finds_the_referent():
     """The first example's referent is stereotyped male, the second's female."""
-    follows = [[[0.8, 0.2], [0.2, 0.8]], [[0.2, 0.8], [0.8, 0.2]]]
-    resolves = [[[0.9, 0.1], [0.9, 0.1]]] * 2
-    weights = np.moveaxis(np.array([follows, resolves]), 0, 2)[:, :, None]
-    found = PronounWeights(OWN, weights)
-    assert found.stereotyped()[:, 0].tolist() == [pytest.approx([0.6, 0])] * 2
-    assert found.resolved()[:, 0].tolist() == [pytest.approx([0, 0.4])] * 2
+    shares = np.array([[[0.8, 0.2], [0.2, 0.8]], [[0.9, 0.9], [0.9, 0.9]]])
+    shares = np.moveaxis(shares, 0, -1)[:, :, None]
+    assert stereotyped(OWN, shares)[:, 0].tolist() == [pytest.approx([0.6, 0])] * 2
+    assert resolved(shares)[:, 0].tolist() == [pytest.approx([0, 0.4])] * 2
 
 
-@pytest.fixture
-def paired() -> list[Case]:
-    """Twelve occupations of each stereotype, every pair once."""
-    version = {}
-    for male, female in product(range(12), repeat=2):
-        name = f"m{male:02d} f{female:02d}"
-        version[name] = Version(name, (0, 0), (0, 3), (4, 7))
-    return [Case(1, name, MALE, {MALE: each, FEMALE: each}) for name, each in version.items()]
-
-
-def test_planted_bias_survives_the_adjustment(paired):
-    noise = np.random.default_rng(0)
-    values = noise.normal(size=(len(paired), 20))
-    values[:, 3] += 1
-    found = adjusted(drawn_again(paired), values)
-    assert found.index[found["p"] < 0.05].tolist() == [3]
-    assert found["value"][3] == pytest.approx(values[:, 3].mean())
-
-
-def test_what_an_occupation_brings_into_all_of_its_sentences_is_counted_once(paired):
-    """A wide interval where values differ by occupation, as few of them are behind the mean."""
+def test_what_an_occupation_brings_into_all_of_its_sentences_is_counted_once():
+    """Twelve occupations of each stereotype, every pair once; values differ by occupation."""
+    names = [f"m{male:02d} f{female:02d}" for male, female in product(range(12), repeat=2)]
+    versions = [Version(name, (0, 0), (0, 3), (4, 7)) for name in names]
+    paired = [Case(1, each.text, MALE, {MALE: each, FEMALE: each}) for each in versions]
     noise = np.random.default_rng(0).normal(size=12)
     own = np.array([noise[int(occupations(case)[1][1:])] for case in paired])
     drawn = drawn_again(paired)
@@ -108,14 +87,17 @@ def test_what_an_occupation_brings_into_all_of_its_sentences_is_counted_once(pai
     assert spread == pytest.approx(noise.std() / np.sqrt(12), rel=0.15)
     assert spread > 2 * own.std() / np.sqrt(len(own))
     assert mean(drawn, own, 2 * own)[0] == pytest.approx(0.5)
+    values = np.random.default_rng(0).normal(size=(len(paired), 20))
+    values[:, 3] += 1
+    found = adjusted(table({"head": range(20)}, value=mean(drawn, values)))
+    assert np.flatnonzero(found < 0.05).tolist() == [3]
 
 
 def test_genders_are_counted_by_hand():
     """The driver is masculine and the nurse feminine whatever the pronoun."""
     driver, nurse = Gender((0, 1), MALE), Gender((2, 3), FEMALE)
     pairs = ((driver, nurse), (nurse, driver))
-    rows = [Translated(case, pronoun, "", *pairs[case])
-            for case in (0, 1) for pronoun in (MALE, FEMALE)]  # fmt: skip
+    rows = [Translated(case, pronoun, "", *pairs[case]) for case, pronoun in BOTH]
     found = genders(OWN, rows).set_index("of")["value"]
     assert found["all sentences"] == found["male pronoun"] == 0.5
     assert (found["pro-stereotypical"], found["anti-stereotypical"]) == (1, 0)
@@ -126,11 +108,10 @@ def test_genders_are_counted_by_hand():
 
 
 def test_effects_by_hand():
-    rows = [Translated(case, pronoun, "", None, None)
-            for case in (0, 1) for pronoun in (MALE, FEMALE)]  # fmt: skip
+    rows = [Translated(case, pronoun, "", None, None) for case, pronoun in BOTH]
     # The referent is the driver, then the nurse; (referent, other) for a male and female pronoun.
     odds = np.array([[5.0, -1.0], [1.0, -3.0], [0.0, 4.0], [-4.0, 4.0]])
-    found = effects(OWN, rows, Read(odds, np.array([1.0, 3.0, 1.0, 1.0])))
+    found = effects(OWN, rows, odds, np.array([1.0, 3.0, 1.0, 1.0]))
     assert found["stereotype"].tolist() == [3 + 2, 4 + 2]
     assert found["agreement"].tolist() == [4, 4] and found["leak"].tolist() == [2, 0]
     assert found["loss"].tolist() == [2, 1]
@@ -141,11 +122,11 @@ def test_a_student_chooses_what_it_wrote_and_heads_matter():
     rows = translated(model, OWN)
     assert [row.text[slice(*row.referent.noun)] for row in rows[:2]] == ["motorista"] * 2
     choices = Choices.of(model, OWN, rows)
-    read = choices.read()
-    for row, odds in zip(choices.rows, read.odds, strict=True):
-        for noun, value in zip((row.referent, row.other), odds, strict=True):
+    odds, loss = choices.read()
+    for row, each in zip(choices.rows, odds, strict=True):
+        for noun, value in zip((row.referent, row.other), each, strict=True):
             assert (value > 0) == (noun.gender == MALE)
     heads = all_heads(model.network)
-    assert not np.allclose(choices.read(heads[-8:]).odds, read.odds)
-    assert choices.read(heads).loss.mean() > read.loss.mean()
-    assert np.allclose(choices.read().odds, read.odds)
+    assert not np.allclose(choices.read(heads[-8:])[0], odds)
+    assert choices.read(heads)[1].mean() > loss.mean()
+    assert np.allclose(choices.read()[0], odds)

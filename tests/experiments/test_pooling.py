@@ -52,12 +52,6 @@ def test_an_adversary_has_other_weights_the_farther_the_stronger_and_imposed_one
     assert pooled["the BiLSTM's"] >= pooled["an adversary's"]
 
 
-def test_trainings_are_compared_with_others_of_their_kind_alone():
-    settings = [Setting(kind, seed, 1, "planted") for kind in ("MLP", "BiLSTM") for seed in (0, 1)]
-    found = explained.two_trainings(settings, PAIRS)
-    assert found[["model", "seed"]].values.tolist() == [["MLP", "0-1"], ["BiLSTM", "0-1"]]
-
-
 def test_distances_by_hand():
     one = Outputs(np.array([0.2]), [np.array([1.0, 0])], [np.zeros(2)])
     other = Outputs(np.array([0.5]), [np.array([0, 1.0])], [np.zeros(2)])

@@ -9,7 +9,6 @@ import torch
 from headbook.experiments.sharing_maps import (
     ALIKE,
     ANY,
-    LEAST,
     RANDOM,
     REDUNDANT,
     alike,
@@ -17,7 +16,6 @@ from headbook.experiments.sharing_maps import (
     compared,
     mixing,
     redundant,
-    settings,
     sharing,
 )
 from headbook.looking.effects import effects
@@ -62,20 +60,6 @@ def test_a_group_has_the_mean_map() -> None:
     found = mixing([[0, 2], [1], [3], [4], [5]], HEADS)
     torch.testing.assert_close(found[0], torch.tensor([[0.5, 0, 0.5], [0, 1, 0], [0.5, 0, 0.5]]))
     torch.testing.assert_close(found[1], torch.eye(3))
-
-
-def test_every_way_saves_as_many_maps() -> None:
-    network = load("firefox-en-pt").network
-    ways = list(settings(network, HEADS, DISTANCES, [2], 3, np.arange(6.0)))
-    assert [way for way, *_ in ways].count(RANDOM) == [way for way, *_ in ways].count(ANY) == 3
-    assert {way for way, *_ in ways} == {ALIKE, REDUNDANT, LEAST, RANDOM, ANY}
-    for way, count, _, intervention in ways:
-        given = intervention.args[1]
-        if way in (ALIKE, RANDOM):
-            assert len(HEADS) - len(given) == count
-        else:
-            assert len(given) == count
-    assert next(i.args[1] for way, _, _, i in ways if way == LEAST) == HEADS[:2]
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Labels are what a slow formula gives; a network that has learnt answers from all its paths."""
 
-import random
-
 import torch
 
 from headbook.experiments.short_paths import (
@@ -10,10 +8,8 @@ from headbook.experiments.short_paths import (
     convex_hull,
     following,
     memorising,
-    random_path,
     sorting,
 )
-from headbook.models.attention_only import SKIP
 
 
 def drawn(seed: int = 0) -> torch.Generator:
@@ -51,14 +47,6 @@ def test_pointers_are_followed_three_times():
     inputs, labels = following(5, drawn())
     for pointers, found in zip(inputs.argmax(-1).tolist(), labels.tolist(), strict=True):
         assert found == [pointers[pointers[first]] for first in pointers]
-
-
-def test_a_random_path_takes_as_many_heads_as_it_is_long():
-    noise = random.Random(0)
-    for length in range(LAYERS + 1):
-        path = random_path(length, 3, noise)
-        assert len(path) == LAYERS and sum(head != SKIP for head in path) == length
-    assert {head for _ in range(50) for head in random_path(6, 3, noise)} == {0, 1, 2}
 
 
 def test_what_is_learnt_is_answered_by_all_lengths_together_and_by_no_untrained_network():

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from small import backwards, write_pairs
 
 import headbook as hb
 from headbook.experiments import specialising
@@ -13,14 +12,10 @@ from headbook.experiments.specialising import HIDDEN, NEIGHBOUR, RARE, RELATION,
 from headbook.results import published
 from headbook.statistics import interval
 
-WORDS = ["the", "a", "old", "red", "dog", "cat", "man", "ball", "house", "sees", "likes", "finds"]
-
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Setting:
-    rows = [[WORDS[(at + 5 * step) % 12] for step in range(4 + at % 3)] for at in range(84)]
-    corpus = write_pairs(tmp_path_factory.mktemp("text") / "corpus", backwards(rows), 60, 12)
-    return Setting(str(corpus), updates=3, tokens=128, width=16, vocabulary=40, sentences=6)
+def tiny(corpus: str) -> Setting:
+    return Setting(corpus, updates=3, tokens=128, width=16, vocabulary=40, sentences=6)
 
 
 @pytest.mark.parametrize("task", [specialising.TRANSLATION, HIDDEN])
@@ -64,10 +59,3 @@ def test_what_is_asked_of_a_course():
     expected |= {"since it translates": -0.1, "relevance gained": 0.25}
     expected |= {"own text over web": 0.1, "wide over narrow": 0.4}
     assert {name: x[0] for name, x in found.items()} == pytest.approx(expected)
-
-
-def test_what_an_untrained_model_has_is_not_asked_for_and_the_last_snapshot_is_not_since():
-    course = [snapshot(0, 0, 0.2, 0.1), snapshot(64, 20, 0.6, 0.5)]
-    found = specialising.answers(course)
-    assert "own text over web" not in found and "wide over narrow" not in found
-    assert np.isnan(found["since it translates"]).all()

@@ -87,8 +87,3 @@ def test_a_second_run_against_the_first(pud: list[word_links.Pair]) -> None:
     (row,) = word_links.again("firefox-en-pt", "ud-pud", 3).to_dict("records")
     assert row["error"] == pytest.approx(1 - 2 * half / (half + sure))
     assert row["sentences"] == 2 and row["model"] == "en-pt"
-
-
-def test_a_model_that_translates_nothing_is_one_line() -> None:
-    with pytest.raises(UserError, match="does not translate"):
-        word_links.pairs(hb.load("minilm"), "ud-pud", 3)

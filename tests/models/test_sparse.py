@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import torch
 
+from headbook.experiments.costs import peak_bytes
 from headbook.models.attention import Attention, AttentionPath
 from headbook.models.capture import Point
 from headbook.models.mixing import Mixing, Sizes, mix
-from headbook.models.peak_bytes import peak_bytes
 from headbook.models.sparse import NONE, Pattern, Sparse, pairs
 from headbook.types import UserError
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from headbook.experiments.learning import descent, rise_and_fall
 from headbook.models.attention import AttentionPath
 from headbook.models.binding import Roles, bind
 from headbook.models.transformer import Transformer, TransformerConfig
@@ -51,14 +52,12 @@ def expression(depth: int, noise: random.Random) -> str:
 
 def values(text: str) -> list[int | None]:
     """The value of each closing bracket, at its place; None elsewhere."""
-    found, stack = [], []
-    for character in text:
-        stack.append(int(character) if character.isdigit() else character)
-        if character == ")":
-            _, left, how, right, _ = stack[-5:]
-            result = {"+": left + right, "-": left - right, "*": left * right}[how]
-            stack[-5:] = [result % MODULUS]
-        found.append(stack[-1] if character == ")" else None)
+    found, opened = [], []
+    for at, character in enumerate(text):
+        if character == "(":
+            opened.append(at)
+        inside = text[opened.pop() : at + 1] if character == ")" else None
+        found.append(inside and eval(inside) % MODULUS)
     return found
 
 
@@ -77,13 +76,13 @@ def training_set(seed: int, count: int = EXPRESSIONS) -> list[str]:
 
 def held_out() -> dict[int, list[str]]:
     """Different held-out expressions by depth, few of depth 1; the same for every seed."""
-    noise, sets = random.Random(0), {depth: [] for depth in range(1, DEEPEST + 1)}
-    for depth, found in sets.items():
-        for _ in range(4 * HELD_OUT * TESTED + 1_000):
+    noise, sets = random.Random(0), {}
+    for depth in range(1, DEEPEST + 1):
+        found, tries = {}, iter(range(4 * HELD_OUT * TESTED + 1_000))
+        while len(found) < TESTED and next(tries, None) is not None:
             text = expression(depth, noise)
-            found += [text] * (is_held_out(text) and text not in found)
-            if len(found) == TESTED:
-                break
+            found |= dict.fromkeys([text] * is_held_out(text))
+        sets[depth] = list(found)
     return sets
 
 
@@ -116,11 +115,8 @@ def train(setting: Setting, expressions: int = EXPRESSIONS) -> list[dict[str, ob
     of the value most frequent in training, `loss` the mean of the last tenth of the updates."""
     texts, model, updates = training_set(setting.seed, expressions), start(setting), setting.updates
     (ids, wanted), deep, losses, found = encoded(texts), len(TRAINED), [], []
-    adam = torch.optim.Adam(model.parameters(), lr=3e-3, betas=(0.9, 0.98), fused=True)
-    warm = max(1, updates // 20)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        adam, lambda step: min((step + 1) / warm, (updates - step) / (updates - warm))
-    )
+    rate = rise_and_fall(updates, max(1, updates // 20))
+    descend = descent(model.parameters(), rate, lr=3e-3, betas=(0.9, 0.98))
     order = torch.Generator().manual_seed(derived(setting.seed, "batches"))
     for step in range(updates):  # a batch has one depth, so that no padding is computed
         rows = step % deep + deep * torch.randint(len(ids) // deep, (BATCH,), generator=order)
@@ -128,11 +124,7 @@ def train(setting: Setting, expressions: int = EXPRESSIONS) -> list[dict[str, ob
         known = wanted[rows, some] != NO_VALUE
         states = model.decode(ids[rows, some], None, None)[known]
         loss = cross_entropy(model.logits(states), wanted[rows, some][known])
-        adam.zero_grad()
-        loss.backward()
-        adam.step()
-        schedule.step()
-        losses.append(float(loss.detach()))
+        losses.append(descend(loss))
     last, size = losses[-max(1, updates // 10) :], sum(map(torch.numel, model.parameters()))
     for depth, tests in held_out().items():
         own = [values(each)[-1] for each in texts[min(depth, deep) - 1 :: deep]]

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headbook.models.capture import Capturable, Point, capture
+from headbook.models.gates import FixedGate
 from headbook.models.loaded import Loaded, pooled
 from headbook.pruning.hard_concrete import CONSTANTS, SMALLEST, Source, gate_at, open_probability
 from headbook.text.batches import Batch
@@ -61,15 +62,6 @@ def shifted(logits: Float[Tensor, "batch head"], open_heads: int) -> Float[Tenso
     return logits - (low + high) / 2 - (chance.sum(**rows) - open_heads) / slope
 
 
-class _Given(nn.Module):
-    def __init__(self, values: Float[Tensor, "batch head"]) -> None:
-        super().__init__()
-        self.values = values
-
-    def forward(self) -> Float[Tensor, "batch head"]:
-        return self.values
-
-
 def blocks(network: Capturable) -> list[nn.Module]:
     """Attention blocks of the encoder: those of the first kind, from the bottom."""
     every = list(network.attentions())
@@ -84,7 +76,7 @@ def given_gates(network: Capturable, values: Float[Tensor, "batch head"]) -> Ite
     before = [block.gate for block in places]
     try:
         for block, part in zip(places, parts, strict=True):
-            block.gate = _Given(part)
+            block.gate = FixedGate(part)
         yield
     finally:
         for block, gate in zip(places, before, strict=True):

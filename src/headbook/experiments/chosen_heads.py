@@ -20,6 +20,7 @@ from headbook.experiments.chooser import (
     permuted,
     vectors,
 )
+from headbook.experiments.learning import descent
 from headbook.looking.effects import VECTORS, compared_by, own_batches
 from headbook.models.loaded import Loaded
 from headbook.statistics import resampled_mean
@@ -51,7 +52,7 @@ def trained(
     groups = [{"params": [chooser.bias], "lr": BIAS_RATE}]
     if chooser.weight.requires_grad:
         groups.append({"params": [chooser.weight], "lr": rate})
-    optimiser = torch.optim.Adam(groups)
+    descend = descent(groups, fused=False)
     wanted = [each for each in model.network.parameters() if each.requires_grad]
     model.network.requires_grad_(requires_grad=False)
     with torch.random.fork_rng():
@@ -63,9 +64,7 @@ def trained(
             at = order.pop()
             with given_gates(model.network, chooser.train()(x[at])):
                 added = read.change(whole[at], losses(batches[at]))
-            optimiser.zero_grad()
-            (added.sum() / read.weight(batches[at]).sum()).backward()
-            optimiser.step()
+            descend(added.sum() / read.weight(batches[at]).sum())
     for each in wanted:
         each.requires_grad_(requires_grad=True)
     return chooser.eval()

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from headbook.corpora.recall import Recall, each_once
+from headbook.experiments.learning import descent
 from headbook.models.attention import Attention, AttentionPath, split
 from headbook.runs.seeds import derived
 from headbook.statistics import over_seeds
@@ -77,14 +78,11 @@ def recalled(heads: str, dims: int, rate: float, updates: int, seed: int) -> dic
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived(seed, "initial weights"))
         model = Recaller(heads, dims)
-    optimiser = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
+    descend = descent(model.parameters(), lr=rate)
     sequences = torch.Generator().manual_seed(derived(seed, "sequences"))
     for _ in range(updates):
         drawn = each_once(COUNT, BATCH, sequences)
-        loss = functional.cross_entropy(model(drawn).mT, wanted(drawn))
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
+        descend(functional.cross_entropy(model(drawn).mT, wanted(drawn)))
     fresh = each_once(COUNT, FRESH, torch.Generator().manual_seed(derived(seed, "fresh")))
     with torch.no_grad():
         found = model(fresh)

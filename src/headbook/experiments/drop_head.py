@@ -1,18 +1,51 @@
-"""Language models trained with DropHead, at one rate or on a V, and without (page 37).
+"""Models trained with DropHead, at one rate or on a V, and without (page 37; the rates also 36).
 
 Zhou et al. (2020). The published size, five schedules with three seeds each, took two hours on two
 cores.
 """
 
-import pandas as pd
+from collections.abc import Sequence
 
-from headbook.experiments.dropping_heads import Setting, dropping, texts, train, without_heads
-from headbook.results import cached
+import pandas as pd
+import torch
+
+from headbook.experiments.small_models import Setting, each_kept, texts, train
+from headbook.models.drop_head import DropHeadSchedule, drop_heads, set_rate
+from headbook.models.gates import all_heads, closed
+from headbook.models.transformer import Transformer
+from headbook.runs.seeds import derived
+from headbook.training.loop import Trainer
 from headbook.training.scoring import nats
 
+CONSTANT, V = "DropHead, one rate", "DropHead, V"
 SCHEDULES = (("no DropHead", 0.0), ("one rate", 0.2), ("V", 0.2), ("one rate", 0.1), ("V", 0.1))
 SETTING = Setting()
 KEYS = ["schedule", "rate", "seed"]
+
+
+def dropping(variant: str, rate: float, trainer: Trainer) -> None:
+    """Leaves heads out at one rate, or on a V that turns at the end of warm-up or in the middle."""
+    if variant not in (CONSTANT, V):
+        return
+    config = trainer.config
+    turn = min(config.warmup / config.updates, 0.5) if variant == V else None
+    schedule = DropHeadSchedule(rate, rate, turn)
+    drop_heads(trainer.model)
+    trainer.before.append(
+        lambda model, done: set_rate(model, schedule.rate(done + 1, config.updates))
+    )
+
+
+def without_heads(setting: Setting, network: Transformer, held: Sequence) -> pd.DataFrame:
+    """Nats per token as more and more random heads are closed, in the same orders in all models."""
+    heads, rows = all_heads(network), []
+    for order in range(setting.orders):
+        noise = torch.Generator().manual_seed(derived(order, "heads taken away"))
+        shuffled = [heads[at] for at in torch.randperm(len(heads), generator=noise).tolist()]
+        for share in setting.levels:
+            with closed(network, shuffled[: round(share * len(heads))]):
+                rows.append((order, share, nats(network, held, 4096)))
+    return pd.DataFrame(rows, columns=["order", "share", "nats"])
 
 
 def measured(setting: Setting, schedule: str, rate: float, seed: int) -> pd.DataFrame:
@@ -36,15 +69,13 @@ def measured(setting: Setting, schedule: str, rate: float, seed: int) -> pd.Data
 
 
 def sweep(
-    seeds: int, setting: Setting = SETTING, schedules: tuple[tuple[str, float], ...] = SCHEDULES
+    seeds: int, setting: Setting = SETTING, schedules: Sequence[tuple[str, float]] = SCHEDULES
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Losses of every model, loss by heads closed, and dissimilarity by layer; each is kept."""
-    rows = []
-    for seed in range(seeds):
-        for schedule, rate in schedules:
-            labels = dict(zip(KEYS, (schedule, rate, seed), strict=True))
-            rows.append(cached(measured, setting=setting, **labels).assign(**labels))
-    whole = pd.concat(rows)
+    runs = [
+        dict(zip(KEYS, (*how, seed), strict=True)) for seed in range(seeds) for how in schedules
+    ]
+    whole = each_kept(measured, setting, runs)
     one = whole.drop_duplicates(KEYS)
     layers = [each for each in one if each.startswith("layer ")]
     found = one.melt(KEYS, layers, "layer", "dissimilarity")

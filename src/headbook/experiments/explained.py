@@ -14,7 +14,8 @@ from captum import attr
 from scipy.spatial.distance import jensenshannon
 from torch import Tensor
 
-from headbook.experiments.pooling import Outputs, Pairs, Setting, outputs, reviews, train
+from headbook.experiments.pooling import Outputs, Setting, outputs, train
+from headbook.experiments.review_words import Pairs, reviews
 from headbook.models.pooled import PooledClassifier
 from headbook.statistics import over_seeds
 from headbook.text.batches import PAD, UNK, bucket, pad

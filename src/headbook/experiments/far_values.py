@@ -11,9 +11,11 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
 
 from headbook.corpora import nested_lists as lists
 from headbook.corpora import retrieval as values
+from headbook.experiments.learning import descent
 from headbook.models.attention import AttentionPath
 from headbook.models.mixing import Mixing, Sizes, mix
 from headbook.models.transformer import Transformer, TransformerConfig
@@ -78,17 +80,16 @@ def start(seed: int, *given: object) -> Asked:
 
 def learn(model: nn.Module, draw: Draw, setting: Setting) -> None:
     """Adam on texts and answers that are drawn; the rate rises, then falls along a cosine."""
-    optimiser = torch.optim.Adam(model.parameters(), lr=setting.rate, fused=True)
-    rise = torch.optim.lr_scheduler.LinearLR(optimiser, 0.02, total_iters=setting.warmup)
-    left = max(1, setting.updates - setting.warmup)
-    fall = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, left)
-    rate = torch.optim.lr_scheduler.SequentialLR(optimiser, [rise, fall], [setting.warmup])
+
+    def rate(adam: torch.optim.Optimizer) -> SequentialLR:
+        rise = LinearLR(adam, 0.02, total_iters=setting.warmup)
+        fall = CosineAnnealingLR(adam, max(1, setting.updates - setting.warmup))
+        return SequentialLR(adam, [rise, fall], [setting.warmup])
+
+    descend = descent(model.parameters(), rate, lr=setting.rate)
     for _ in range(setting.updates):
         texts, answers = draw()
-        optimiser.zero_grad()
-        cross_entropy(model(texts), answers).backward()
-        optimiser.step()
-        rate.step()
+        descend(cross_entropy(model(texts), answers))
 
 
 @torch.inference_mode()

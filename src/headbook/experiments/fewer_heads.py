@@ -11,12 +11,11 @@ from dataclasses import replace
 import pandas as pd
 import torch
 
-from headbook.experiments.dropping_heads import Setting, texts, train
+from headbook.experiments.small_models import Setting, each_kept, texts, train
 from headbook.heads.four_metrics import DISSIMILARITY, FREE, four_metrics
 from headbook.models.delight import DelightTransformer
 from headbook.models.grouped import pooled
 from headbook.models.transformer import HeadCounts, Transformer, TransformerConfig
-from headbook.results import cached
 from headbook.text.batches import Batch
 from headbook.training.scoring import nats
 from headbook.types import Kind
@@ -95,14 +94,8 @@ def sweep(
     seeds: int, setting: Setting = SETTING, variants: Iterable[str] = tuple(CHANGES)
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Losses and sizes, averaged models, and dissimilarity by group; each training is kept."""
-    runs = [(variant, seed) for seed in range(seeds) for variant in variants]
-    rows = [
-        cached(measured, setting=setting, variant=variant, seed=seed).assign(
-            variant=variant, seed=seed
-        )
-        for variant, seed in runs
-    ]
-    whole = pd.concat(rows)
+    runs = [{"variant": each, "seed": seed} for seed in range(seeds) for each in variants]
+    whole = each_kept(measured, setting, runs)
     averaged = whole.dropna(subset="averaged_4") if "averaged_4" in whole else whole[:0]
     names = [name for name in whole if name.startswith("averaged_")]
     averaged = averaged.melt([*KEYS, "held_nats"], names, "groups", "averaged_nats")

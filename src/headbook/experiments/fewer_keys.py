@@ -7,6 +7,7 @@ keys. The published size, nineteen trainings, took the better part of an hour on
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from headbook.corpora.readers import load
-from headbook.experiments.step_costs import hidden_nats, joined_texts
+from headbook.experiments.hidden_words import hidden_nats, joined_texts
+from headbook.experiments.learning import descent
 from headbook.formats import formatted
 from headbook.models import checkpoint
 from headbook.models.fewer_keys import Fewer, FewerKeys, Sharing, look_at_fewer, means
@@ -79,17 +81,13 @@ def learn(
         own = [each for each in model.parameters() if id(each) not in known and each.requires_grad]
         groups = [{"params": [each], "lr": setting.mixing_rate} for each in matrices]
         groups = [{"params": own}, *groups]
-        optimiser = torch.optim.Adam(groups, setting.rate, betas=(0.9, 0.98), fused=True)
-        rate = torch.optim.lr_scheduler.LinearLR(optimiser, 1 / 20, total_iters=20)
+        rate = partial(torch.optim.lr_scheduler.LinearLR, start_factor=1 / 20, total_iters=20)
+        descend = descent(groups, rate, lr=setting.rate, betas=(0.9, 0.98))
         for step in range(setting.updates):
             if step == setting.updates // 2:
                 found["half"] = _scored(model, tested)
             some = train[step * setting.batch : (step + 1) * setting.batch]
-            batch = collate(some, range(setting.batch))
-            optimiser.zero_grad()
-            hidden_nats(model.train(), batch).mean().backward()
-            optimiser.step()
-            rate.step()
+            descend(hidden_nats(model.train(), collate(some, range(setting.batch))).mean())
     return {**found, "end": _scored(model, tested)}
 
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from headbook.corpora.rated import Rated, decided, load_rated, spread, written
+from headbook.experiments.learning import descent
 from headbook.looking.importance import by_gradient
 from headbook.models.loaded import Loaded, pooled
 from headbook.text.alignment import align_all
@@ -119,17 +120,18 @@ def tuned(model: Loaded, train: Sentences, seed: int, tokens: int = TOKENS) -> C
     found = Classifier(model, nn.Linear(width, 1))
     groups = [{"params": list(model.network.parameters()), "lr": RATE},
               {"params": list(found.output.parameters()), "lr": OF_LAYER}]  # fmt: skip
-    optimiser = torch.optim.AdamW(groups, weight_decay=0.01)
     pairs: list[EncodedPair] = [([0] * len(model.spans(text)), [0]) for text in train.texts]
     order = list(epoch(pairs, tokens, seed, 0))
-    falling = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, len(order))
+    descend = descent(
+        groups,
+        lambda adam: torch.optim.lr_scheduler.LinearLR(adam, 1.0, 0.0, len(order)),
+        weight_decay=0.01,
+        decoupled_weight_decay=True,
+        fused=False,
+    )
     for rows in order:
-        for batch in model.batches([train.texts[row] for row in rows]):
-            loss = found.losses(batch, train.labels[rows]).mean()
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-        falling.step()
+        (batch,) = model.batches([train.texts[row] for row in rows])
+        descend(found.losses(batch, train.labels[rows]).mean())
     return found
 
 

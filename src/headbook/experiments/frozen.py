@@ -13,10 +13,11 @@ from dataclasses import asdict, dataclass, replace
 
 import pandas as pd
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from headbook.corpora.small_tasks import UNASKED, Split, task
+from headbook.experiments.learning import descent
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.looking.load import load
 from headbook.models.new_ends import NewEnds
@@ -75,18 +76,13 @@ def train(model: NewEnds, asked: Training) -> pd.DataFrame:
     if asked.shuffled:
         noise = torch.Generator().manual_seed(derived(asked.seed, "shuffled labels"))
         split = replace(split, labels=split.labels[torch.randperm(len(split), generator=noise)])
-    optimiser = torch.optim.Adam(chosen, lr=asked.rate, fused=True)
+    descend = descent(chosen, clip=1.0, lr=asked.rate)
     order, step, last = batches(len(split), asked.seed), 0, evaluated(model, found.validation)
     best = (*last, evaluated(model, found.test)[0])
     for step in range(1, asked.updates + 1):
-        _, loss = answered(model, split, next(order))
-        optimiser.zero_grad()
-        loss.backward()
-        if not torch.isfinite(loss):
+        if not math.isfinite(descend(answered(model, split, next(order))[1])):
             last = (math.nan, math.nan)
             break
-        nn.utils.clip_grad_norm_(chosen, 1.0)
-        optimiser.step()
         if step % 50 == 0 or step == asked.updates:
             last = evaluated(model, found.validation)
             if (last[0], -last[1]) > (best[0], -best[1]):  # never of NaN

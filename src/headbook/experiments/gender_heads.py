@@ -1,75 +1,133 @@
 """What each head of a translator has to do with the gender that it chooses (page 59).
 
-The published rows (60 cases of WinoBias without each of 64 heads) took two minutes.
+Choices of gender are those of given translations. The published rows (60 cases of WinoBias without
+each of 64 heads) took two minutes.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Shaped
+import torch
+from jaxtyping import Float
+from torch.nn.functional import cross_entropy
 
-from headbook.corpora.winobias import Case
-from headbook.experiments.gender_choices import Choices, effects
-from headbook.experiments.genders import Translated, spread
+from headbook import results
+from headbook.corpora.winobias import MALE, Case
+from headbook.experiments.genders import ByCase, Odds, Translated, effects
 from headbook.experiments.pronouns import adjusted, drawn_again, mean
 from headbook.looking.passes import bar
-from headbook.models.gates import all_heads
+from headbook.models.gates import all_heads, closed
 from headbook.models.loaded import Loaded
-from headbook.statistics import interval
+from headbook.statistics import spread
+from headbook.text.portuguese_gender import Gender, swapped
 from headbook.types import HeadId
+
+Choice = tuple[int, int, int]
+"""Position at which a translation chooses a determiner's gender, and the two tokens."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The choices of gender in given translations, the words before each being as they are.
+
+    Row `i` of `choices` is of `rows[i]`: its referent, then its other occupation.
+    """
+
+    model: Loaded
+    sources: Sequence[str]
+    rows: Sequence[Translated]
+    choices: Sequence[Sequence[Choice]]
+
+    @classmethod
+    def of(cls, model: Loaded, cases: Sequence[Case], rows: Sequence[Translated]) -> "Choices":
+        """Of those versions in which both occupations have a determiner of one token."""
+        kept, found = [], []
+        for row in rows:
+            each = [_choice(model, row.text, noun) for noun in (row.referent, row.other)]
+            if row.read and None not in each:
+                kept.append(row)
+                found.append(each)
+        sources = [cases[row.case].versions[row.pronoun].text for row in kept]
+        return cls(model, sources, kept, found)
+
+    @torch.no_grad()
+    def read(self, without: Sequence[HeadId] = ()) -> tuple[Odds, Float[np.ndarray, " row"]]:
+        """log p(masculine) − log p(feminine) of each determiner with some heads removed, and the
+        translation's own loss: mean over its tokens, in nats."""
+        model, odds, loss = self.model, np.empty((len(self.rows), 2)), np.empty(len(self.rows))
+        targets = [row.text for row in self.rows]
+        with closed(model.network, without):
+            for batch in model.batches(self.sources, targets, tokens=1024):
+                logits = model.network(batch).float()
+                wanted = batch.target_out.flatten()
+                nats = cross_entropy(logits.flatten(0, 1), wanted, reduction="none")
+                nats = nats.view(batch.target_out.shape) * batch.target_mask
+                means = nats.sum(1) / batch.target_mask.sum(1)
+                for row, number in enumerate(batch.sentences.tolist()):
+                    loss[number] = float(means[row])
+                    for column, (place, male, female) in enumerate(self.choices[number]):
+                        odds[number, column] = logits[row, place, male] - logits[row, place, female]
+        return odds, loss
+
+
+def _choice(model: Loaded, text: str, noun: Gender | None) -> Choice | None:
+    """The first token in which the text and that with the other determiner differ."""
+    if noun is None or noun.determiner is None:
+        return None
+    here, there = (model.batches([text], [each])[0].target_out[0]
+                   for each in (text, swapped(text, noun.determiner)))  # fmt: skip
+    if len(here) != len(there) or int((here != there).sum()) != 1:
+        return None
+    place = int((here != there).nonzero())
+    pair = int(here[place]), int(there[place])
+    return place, *(pair if noun.gender == MALE else pair[::-1])
+
+
+def by_head(
+    choices: Choices, cases: Sequence[Case], heads: Sequence[HeadId]
+) -> tuple[ByCase, dict[str, Float[np.ndarray, "case head"]]]:
+    """Each effect of the whole model, and its change when one head is removed, by head."""
+    whole = effects(cases, choices.rows, *choices.read())
+    without = [effects(cases, choices.rows, *choices.read([head]))
+               for head in bar(heads, "heads", "head")]  # fmt: skip
+    return whole, {name: np.stack([each[name] - own for each in without], axis=1)
+                   for name, own in whole.items() if name != "case"}  # fmt: skip
 
 
 def without_heads(
     model: Loaded, cases: Sequence[Case], rows: Sequence[Translated], count: int
 ) -> pd.DataFrame:
-    """One row per effect and head, on so many of the cases: the change without it, in nats.
-
-    Two more per effect: that of the whole model, and, of kind `…, chosen`, the share of it that
-    goes with one head, chosen on every other case and scored on the rest.
-    """
-    few = spread(cases, count)
-    place = {id(case): number for number, case in enumerate(few)}
-    own = [(row, place.get(id(cases[row.case]))) for row in rows]
-    own = [replace(row, case=number) for row, number in own if number is not None]
-    choices, heads = Choices.of(model, few, own), all_heads(model.network)
-    whole, changes = by_head(choices, few, heads)
-    return table(whole, changes, few, heads)
+    """The `table` of so many of the cases, at even distances."""
+    few = spread(range(len(cases)), count, np.rint)
+    own = [replace(row, case=few.index(row.case)) for row in rows if row.case in few]
+    few, heads = [cases[at] for at in few], all_heads(model.network)
+    return table(*by_head(Choices.of(model, few, own), few, heads), few, heads)
 
 
 def table(
-    whole: dict[str, Shaped[np.ndarray, " case"]],
+    whole: ByCase,
     changes: dict[str, Float[np.ndarray, "case head"]],
     cases: Sequence[Case],
     heads: Sequence[HeadId],
 ) -> pd.DataFrame:
-    """The same from the effects of the whole model and their changes."""
-    kept = [cases[number] for number in whole["case"]]
+    """One row per effect and head: the change without it, in nats.
+
+    Two more per effect: that of the whole model, and, of kind `…, chosen`, the share of it that
+    goes with one head, chosen on every other case and scored on the rest.
+    """
+    kept, frames = [cases[number] for number in whole["case"]], []
     every, tested_on = drawn_again(kept), drawn_again(kept[1::2])
     names = [(str(head.kind), head.layer + 1, head.head + 1) for head in heads]
-    frames = []
     for effect, change in changes.items():
         best = int(change[::2].mean(0).argmin())  # its removal takes most of the effect away
         share = mean(tested_on, -change[1::2, best], whole[effect][1::2])
         kind, *at = names[best]
-        first = [("whole", 0, 0, *interval(mean(every, whole[effect])))]
-        first.append((f"{kind}, chosen", *at, *interval(share)))
-        columns = ["kind", "layer", "head", "value", "value_low", "value_high"]
-        each = pd.DataFrame(names, columns=columns[:3]).join(adjusted(every, change))
-        both = pd.concat([pd.DataFrame(first, columns=columns), each])
-        frames.append(both.assign(effect=effect, ablated=len(kept)))
+        rows = zip(("whole", 0, 0), (f"{kind}, chosen", *at), *names, strict=True)
+        labels = dict(zip(("kind", "layer", "head"), map(list, rows), strict=True))
+        values = np.column_stack([mean(every, whole[effect]), share, mean(every, change)])
+        found = results.table(labels, value=values)
+        p = [np.nan, np.nan, *adjusted(found[2:])]
+        frames.append(found.assign(p=p, effect=effect, ablated=len(kept)))
     return pd.concat(frames, ignore_index=True)
-
-
-def by_head(
-    choices: Choices, cases: Sequence[Case], heads: Sequence[HeadId]
-) -> tuple[dict[str, Shaped[np.ndarray, " case"]], dict[str, Float[np.ndarray, "case head"]]]:
-    """Each effect of the whole model, and its change when one head is removed, by head."""
-    whole = effects(cases, choices.rows, choices.read())
-    changes: dict[str, list[np.ndarray]] = {name: [] for name in whole if name != "case"}
-    for head in bar(heads, "heads", "head"):
-        without = effects(cases, choices.rows, choices.read([head]))
-        for name, columns in changes.items():
-            columns.append(without[name] - whole[name])
-    return whole, {name: np.stack(columns, axis=1) for name, columns in changes.items()}

@@ -3,50 +3,26 @@
 The published rows (300 cases of WinoBias in two versions each) took half a minute.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float
-from torch import Tensor
+from jaxtyping import Float, Shaped
 
-from headbook.corpora.winobias import FEMALE, MALE, Case, Version, cases
+from headbook.corpora.winobias import FEMALE, MALE, Case
 from headbook.experiments.pronouns import drawn_again, mean
 from headbook.looking.word_weights import tokens_of
 from headbook.models.capture import Point, capture
-from headbook.models.loaded import Loaded, Span
-from headbook.statistics import interval
+from headbook.models.loaded import Loaded
+from headbook.results import table
 from headbook.text.portuguese_gender import Gender, gender_at
 from headbook.types import Kind
 
 GENDERS = (MALE, FEMALE)
-EVERY, PRO, ANTI = "all sentences", "pro-stereotypical", "anti-stereotypical"
-HE, SHE = "male pronoun", "female pronoun"
-EXAMPLES = tuple(
-    cases(
-        [
-            (
-                1,
-                "[The driver] called the nurse because [he] was late.",
-                "[The driver] called the nurse because [she] was late.",
-            ),
-            (
-                1,
-                "The driver called [the nurse] because [she] was asleep.",
-                "The driver called [the nurse] because [he] was asleep.",
-            ),
-        ]
-    )
-)
-"""Sentences of our own in the form of WinoBias, pro- and anti-stereotypical."""
-
-
-def spread(given: Sequence[Case], count: int) -> list[Case]:
-    """So many cases at equal distances, so that every part and occupation is among them."""
-    places = np.linspace(0, len(given) - 1, min(count, len(given))).round().astype(int)
-    return [given[place] for place in np.unique(places)]
+Odds = Float[np.ndarray, "row occupation"]
+ByCase = dict[str, Shaped[np.ndarray, " case"]]
 
 
 @dataclass(frozen=True)
@@ -70,42 +46,27 @@ class Translated:
 def translated(model: Loaded, cases: Sequence[Case]) -> list[Translated]:
     """Both versions of every case, in their order.
 
-    An occupation's word is the target word with the most weight on the occupation's last word, mean
-    over the heads of the last layer of cross-attention.
+    An occupation's word is the target word with the most weight on the occupation's last word
+    (`worker` of `construction worker`), mean over the heads of the last layer of cross-attention.
     """
-    versions = [
-        (number, gender, case.versions[gender])
-        for number, case in enumerate(cases)
-        for gender in GENDERS
-    ]
-    sources = [version.text for _, _, version in versions]
-    targets = model.translate(sources)
-    found: list[Translated | None] = [None] * len(versions)
+    versions = [(at, gender) for at in range(len(cases)) for gender in GENDERS]
+    sources = [cases[at].versions[gender].text for at, gender in versions]
+    targets, found = model.translate(sources), {}
     for batch in model.batches(sources, targets):
         with capture(model.network, {Point.WEIGHTS}) as tape:
             model.network(batch)
         last = tape[Kind.CROSS, Point.WEIGHTS][-1].mean(1)
         for weights, at in zip(last, batch.sentences.tolist(), strict=True):
-            number, gender, version = versions[at]
-            genders = _genders(model, version, targets[at], weights)
-            found[at] = Translated(number, gender, targets[at], *genders)
-    return [each for each in found if each is not None]
-
-
-def _genders(
-    model: Loaded, version: Version, target: str, weights: Float[Tensor, "target source"]
-) -> Iterable[Gender | None]:
-    source, written = model.spans(version.text), model.spans(target, target=True)
-    places = [at for at, span in enumerate(written) if span is not None]
-    for part in (version.referent, version.other):
-        tokens = tokens_of(source, _last_word(version.text, part))
-        at = places[int(weights[places][:, tokens].sum(1).argmax())]
-        yield gender_at(target, written[at][0])
-
-
-def _last_word(text: str, part: Span) -> Span:
-    """`worker` of `construction worker`."""
-    return text.rfind(" ", *part) + 1 or part[0], part[1]
+            number, gender = versions[at]
+            version, text = cases[number].versions[gender], sources[at]
+            source, written = model.spans(text), model.spans(targets[at], target=True)
+            places, nouns = [at for at, span in enumerate(written) if span is not None], []
+            for start, end in (version.referent, version.other):
+                tokens = tokens_of(source, (text.rfind(" ", start, end) + 1 or start, end))
+                place = places[int(weights[places][:, tokens].sum(1).argmax())]
+                nouns.append(gender_at(targets[at], written[place][0]))
+            found[at] = Translated(number, gender, targets[at], *nouns)
+    return [found[at] for at in range(len(versions))]
 
 
 def genders(cases: Sequence[Case], rows: Sequence[Translated]) -> pd.DataFrame:
@@ -122,19 +83,34 @@ def genders(cases: Sequence[Case], rows: Sequence[Translated]) -> pd.DataFrame:
         right[at] = row.read and row.referent.gender == row.pronoun
         other[at] = row.read and row.other.gender == row.pronoun
     pro = np.array([[gender == case.stereotype for gender in GENDERS] for case in cases])
-    sets = {EVERY: np.ones(shape), PRO: pro, ANTI: ~pro, HE: np.eye(2)[:1], SHE: np.eye(2)[1:]}
+    sets = {"all sentences": np.ones(shape), "pro-stereotypical": pro, "anti-stereotypical": ~pro}
+    sets |= {"male pronoun": np.eye(2)[:1], "female pronoun": np.eye(2)[1:]}
     drawn = drawn_again(cases)
-    found = {
-        name: mean(drawn, (right * each).sum(1), (read * each).sum(1))
-        for name, each in sets.items()
-    }
-    found["pro minus anti"] = found[PRO] - found[ANTI]
-    found["male minus female"] = found[HE] - found[SHE]
-    both = read.prod(1)
-    found["the referent follows"] = mean(drawn, right.prod(1), both)
-    found["the other noun follows"] = mean(drawn, other.prod(1), both)
-    table = pd.DataFrame(
-        [(name, *interval(each)) for name, each in found.items()],
-        columns=["of", "value", "value_low", "value_high"],
-    )
-    return table.assign(unread=int((read == 0).sum()), translations=read.size)
+    found = {name: mean(drawn, (right * own).sum(1), (read * own).sum(1))
+             for name, own in sets.items()}  # fmt: skip
+    found["pro minus anti"] = found["pro-stereotypical"] - found["anti-stereotypical"]
+    found["male minus female"] = found["male pronoun"] - found["female pronoun"]
+    found["the referent follows"] = mean(drawn, right.prod(1), read.prod(1))
+    found["the other noun follows"] = mean(drawn, other.prod(1), read.prod(1))
+    shares = table({"of": list(found)}, value=np.stack([*found.values()], 1))
+    return shares.assign(unread=int((read == 0).sum()), translations=read.size)
+
+
+def effects(
+    cases: Sequence[Case], rows: Sequence[Translated], odds: Odds, losses: np.ndarray
+) -> ByCase:
+    """Per case with both versions: effects on the log-odds of the masculine determiner.
+
+    stereotype: of the male-stereotyped occupation minus the female-stereotyped one, mean over both
+    pronouns. agreement: of the referent, male minus female pronoun; leak: the same of the other.
+    loss: of the translations, in nats per token.
+    """
+    values: dict[int, dict[str, np.ndarray]] = {}
+    for row, pair, loss in zip(rows, odds, losses, strict=True):
+        values.setdefault(row.case, {})[row.pronoun] = np.array([*pair, loss])
+    whole = {number: each for number, each in values.items() if len(each) == len(GENDERS)}
+    male, female = (np.array([each[gender] for each in whole.values()]) for gender in GENDERS)
+    sign = np.array([1 if cases[number].stereotype == MALE else -1 for number in whole])
+    both, (agreement, leak, _) = (male + female) / 2, (male - female).T
+    found = {"case": np.array(list(whole)), "stereotype": sign * (both[:, 0] - both[:, 1])}
+    return found | {"agreement": agreement, "leak": leak, "loss": both[:, 2]}

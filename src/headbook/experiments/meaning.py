@@ -1,17 +1,13 @@
 """Sentences with a sentiment, and pairs of paraphrases: what layers know of meaning (page 55)."""
 
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import TypeVar
-
-import numpy as np
 
 from headbook.corpora.rated import decided, load_rated, written
+from headbook.statistics import spread
 from headbook.text import download
 from headbook.text.files import text_lines
 from headbook.types import UserError
 
-Item = TypeVar("Item")
 SENTENCES, PAIRS = 1_200, 300
 SHORTEST, OVERLAP = 5, 0.34
 """Words of a paraphrase at least, and the share of words that the two have in common at most."""
@@ -22,7 +18,7 @@ def rated(count: int = SENTENCES) -> list[tuple[str, bool]]:
     """Sentences of SST and whether they are positive: two thirds of train, then a third of test."""
     parts, found = load_rated(RATED), []
     for part, share in (("train", 2 * count // 3), ("test", count // 3)):
-        chosen = _spread(decided(parts[part]), share)  # the files have long runs of one rating
+        chosen = spread(decided(parts[part]), share)  # the files have long runs of one rating
         found += [(written(each.words)[0], each.positive) for each in chosen]
     return found
 
@@ -44,12 +40,6 @@ def paraphrases(count: int = PAIRS) -> list[tuple[str, str]]:
     if len(found) < count:
         raise UserError(f"{PARAPHRASED} has {len(found)} pairs of paraphrases; {count} are needed")
     return found[:count]
-
-
-def _spread(items: Sequence[Item], count: int) -> list[Item]:
-    """As many from all over a text, as its parts are of several kinds."""
-    places = np.linspace(0, len(items) - 1, min(count, len(items))).astype(int)
-    return [items[place] for place in places]
 
 
 def _overlap(one: str, other: str) -> float:

@@ -6,22 +6,18 @@ minutes each on one core.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
 
 from headbook.corpora.masked import masked_copies
 from headbook.corpora.plain_text import NO_SOURCE
-from headbook.experiments.dropping_heads import texts
-from headbook.models import checkpoint
+from headbook.experiments.small_models import best, texts
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.results import cached
 from headbook.runs.seeds import derived
 from headbook.text.batches import EncodedPair
 from headbook.training.config import TrainingConfig
-from headbook.training.loop import Trainer
 
 TASKS = ("translation", "language model", "masked language model")
 TRANSLATION, LANGUAGE, MASKED = TASKS
@@ -84,11 +80,9 @@ def weights(setting: Setting, task: str, seed: int) -> dict[str, np.ndarray]:
         label_smoothing=0.1 if task == TRANSLATION else 0.0,
     )  # fmt: skip
     read = [examples(setting, task, seed, use) for use in ("training", "validation")]
-    with TemporaryDirectory() as folder:
-        curve = Trainer(network, config, *read, Path(folder)).run().curve
-        checkpoint.load_model(network, Path(folder) / "best.safetensors")
+    curve = best(network, config, *read)
     found = {name: each.cpu().numpy() for name, each in network.state_dict().items()}
-    return found | {"valid_nats": np.array([min(row["valid_loss_nats"] for row in curve)])}
+    return found | {"valid_nats": np.array([curve["valid_loss_nats"].min()])}
 
 
 def trained(setting: Setting, task: str, seed: int) -> tuple[Transformer, float]:

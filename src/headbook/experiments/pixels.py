@@ -4,6 +4,7 @@ The published table, three seeds untrained and after 15 epochs, took a minute or
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 import pandas as pd
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
+from headbook.experiments.learning import descent
 from headbook.models.attention import Attention
 from headbook.models.capture import Point, capture
 from headbook.models.transformer import EncoderLayer, TransformerConfig, glorot
@@ -69,14 +71,11 @@ def digits() -> tuple[Tensor, Tensor]:
 def train(model: PixelEncoder, images: Tensor, labels: Tensor, epochs: int) -> None:
     """Adam with a rate that rises and falls to 0; draws batches from torch's own generator."""
     steps = epochs * (len(images) // IMAGES)
-    optimiser = torch.optim.Adam(model.parameters(), RATE)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, steps)
+    rate = partial(torch.optim.lr_scheduler.OneCycleLR, max_lr=RATE, total_steps=steps)
+    descend = descent(model.parameters(), rate, lr=RATE, fused=False)
     for _ in tqdm(range(epochs), desc="digits", unit="epoch", delay=2, leave=False):
         for batch in torch.randperm(len(images))[: steps // epochs * IMAGES].view(-1, IMAGES):
-            optimiser.zero_grad()
-            cross_entropy(model(images[batch]), labels[batch]).backward()
-            optimiser.step()
-            schedule.step()
+            descend(cross_entropy(model(images[batch]), labels[batch]))
 
 
 def distances(seed: int, epochs: int) -> pd.DataFrame:
@@ -90,15 +89,8 @@ def distances(seed: int, epochs: int) -> pd.DataFrame:
             train(model, images[HELD_OUT:], labels[HELD_OUT:], epochs)
     with torch.no_grad(), capture(model, {Point.WEIGHTS}) as tape:
         right = model(images[:HELD_OUT]).argmax(1) == labels[:HELD_OUT]
-    return pd.DataFrame(
-        {
-            "seed": seed,
-            "epochs": epochs,
-            "layer": layer,
-            "head": head,
-            "pixels": pixels,
-            "accuracy": float(right.float().mean()),
-        }
-        for layer, weights in enumerate(tape[Kind.ENCODER, Point.WEIGHTS], start=1)
-        for head, pixels in enumerate(distance(weights).tolist(), start=1)
-    )
+    rows = [(layer, head, pixels)
+            for layer, weights in enumerate(tape[Kind.ENCODER, Point.WEIGHTS], start=1)
+            for head, pixels in enumerate(distance(weights).tolist(), start=1)]  # fmt: skip
+    found = pd.DataFrame(rows, columns=["layer", "head", "pixels"])
+    return found.assign(seed=seed, epochs=epochs, accuracy=float(right.float().mean()))

@@ -6,10 +6,8 @@ Pinter 2019: weights that are imposed, or trained to be others where the output 
 The 30 published trainings and all measures of them took 25 minutes on one core.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple, Optional
 
 import numpy as np
@@ -18,14 +16,14 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.nn.utils.rnn import pad_sequence
 
-from headbook.corpora.rated import PLANTED, Rated, decided, load_rated
-from headbook.looking.load import load
+from headbook.corpora.rated import PLANTED
+from headbook.experiments.learning import descent
+from headbook.experiments.review_words import WIDTH, Pairs, reviews, vectors
 from headbook.models.pooled import PooledClassifier, Reader
 from headbook.results import cached
-from headbook.text.batches import UNK, EncodedPair, bucket, epoch, pad
+from headbook.text.batches import bucket, epoch, pad
 
-Pairs, Imposed = Sequence[EncodedPair], Sequence[np.ndarray]
-WIDTH, TOKENS, OFTEN = 128, 1024, 2  # words rarer than that in training are one unknown word
+Imposed, TOKENS = Sequence[np.ndarray], 1024  # padded, of a batch
 
 
 @dataclass(frozen=True)
@@ -44,42 +42,6 @@ class Setting:
     imposed: Optional["Setting"] = None
     of: Optional["Setting"] = None
     strength: float = 0.0
-
-
-class Reviews(NamedTuple):
-    """Sentences as ids with [1] where positive and [0] where negative, and each id's word."""
-
-    train: Pairs
-    dev: Pairs
-    test: Pairs
-    words: list[str]
-
-
-@cache
-def reviews(corpus: str) -> Reviews:
-    """Positive and negative sentences of a rated corpus, words in lower case."""
-    splits = {split: decided(found) for split, found in load_rated(corpus).items()}
-    counts = Counter(word.lower() for each in splits["train"] for word in each.words)
-    words = ["", "", "unknown", *(w for w, count in counts.most_common() if count >= OFTEN)]
-    ids = {word: number for number, word in enumerate(words) if number > UNK}
-
-    def encoded(each: Rated) -> EncodedPair:
-        return [ids.get(word.lower(), UNK) for word in each.words], [int(each.positive)]
-
-    return Reviews(*([*map(encoded, splits[split])] for split in ("train", "dev", "test")), words)
-
-
-@cache
-def start(corpus: str) -> Tensor:
-    """MiniLM's vectors of tokens [id, width], mean over a word's, on their principal axes."""
-    model, words = load("minilm"), reviews(corpus).words[UNK + 1 :]
-    tokens = model.network.model.get_input_embeddings().weight.detach()
-    encoded = map(model.text.encoded, words)
-    pieces = [np.array(each.ids)[~np.array(each.special)] for each in encoded]
-    found = torch.stack([tokens[each].mean(0) for each in pieces])
-    found = found - found.mean(0)
-    turned = found @ torch.linalg.svd(found, full_matrices=False).Vh[:WIDTH].T
-    return torch.cat([torch.zeros(UNK + 1, WIDTH), turned / turned.std()])
 
 
 class Outputs(NamedTuple):
@@ -117,7 +79,7 @@ def untrained(setting: Setting) -> PooledClassifier:
     words = len(reviews(setting.corpus).words)
     model = PooledClassifier(words, Reader(setting.reader), WIDTH, setting.uniform)
     if setting.corpus != PLANTED:
-        model.words.weight.data.copy_(start(setting.corpus))
+        model.words.weight.data.copy_(vectors(setting.corpus))
     return model
 
 
@@ -134,7 +96,7 @@ def _trained(setting: Setting) -> dict[str, np.ndarray]:
     given = [each.weights for each in known] if setting.imposed else [None, None]
     torch.manual_seed(setting.seed)
     model = untrained(setting)
-    optimiser = torch.optim.Adam(model.parameters(), 1e-3, weight_decay=1e-5, fused=True)
+    descend = descent(model.parameters(), lr=1e-3, weight_decay=1e-5)
     labels = torch.tensor([label for _, (label,) in text.train]).float()
     best, kept = -1.0, {}
     for number in range(setting.epochs):
@@ -149,9 +111,7 @@ def _trained(setting: Setting) -> dict[str, np.ndarray]:
                 a, b = (w.clamp_min(1e-9) for w in (found.weights, padded(known[0].weights, rows)))
                 far = (found.weights * (a / b).log()).sum(1)
                 loss = (apart.abs() - setting.strength * far).mean()
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
+            descend(loss)
         right = outputs(model.eval(), text.dev, given[1]).accuracy(text.dev)
         if right > best or setting.of is not None:
             best = right

@@ -6,24 +6,25 @@ published rows (300 cases of WinoBias, three models, also with weights drawn ane
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
-from torch import Tensor
 
-from headbook.corpora.winobias import FEMALE, MALE, Case, Version
+from headbook.corpora.winobias import FEMALE, MALE, Case
 from headbook.heads.nulls import Null, without_knowledge
 from headbook.looking.load import load
 from headbook.looking.word_weights import between, tokens_of
 from headbook.models.capture import Point, capture
 from headbook.models.loaded import Loaded
-from headbook.statistics import REPLICATES, draws, holm, interval, p_value
+from headbook.results import table
+from headbook.statistics import REPLICATES, draws, holm, p_value
 from headbook.types import Kind, UserError
 
 AS_IS, REDRAWN = "released", "drawn anew"
+Shares = Float[np.ndarray, "case version=2 layer head"]
+"""Of the weight from the pronoun to both occupations the referent's, for either pronoun."""
 
 
 def pronouns(models: Sequence[str], cases: Sequence[Case]) -> pd.DataFrame:
@@ -34,15 +35,14 @@ def pronouns(models: Sequence[str], cases: Sequence[Case]) -> pd.DataFrame:
         for weights in (AS_IS, REDRAWN):
             ignorant = without_knowledge(model.network, Null.DRAWN, 0)
             with nullcontext() if weights == AS_IS else ignorant:
-                found = pronoun_weights(model, cases)
-            for measure, values in zip(
-                ("stereotype", "referent"), (found.stereotyped(), found.resolved()), strict=True
-            ):
-                rows = adjusted(drawn, values.reshape(len(values), -1))
-                layer, head = np.divmod(np.arange(len(rows)), values.shape[-1])
+                shares = referent_shares(model, cases)
+            layer, head = np.indices(shares.shape[2:]).reshape(2, -1) + 1
+            measures = {"stereotype": stereotyped(cases, shares), "referent": resolved(shares)}
+            for measure, values in measures.items():
                 labels = {"model": name, "weights": weights, "measure": measure}
-                labels |= {"layer": layer + 1, "head": head + 1, "cases": len(cases)}
-                frames.append(pd.DataFrame(labels).join(rows))
+                labels |= {"layer": layer, "head": head, "cases": len(cases)}
+                rows = table(labels, value=mean(drawn, values.reshape(len(cases), -1)))
+                frames.append(rows.assign(p=adjusted(rows)))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -80,48 +80,33 @@ def mean(
     return np.divide(above, below, out=np.full_like(above, np.nan), where=below != 0)
 
 
-def adjusted(
-    drawn: Float[np.ndarray, "replicate case"], values: Float[np.ndarray, "case head"]
-) -> pd.DataFrame:
-    """Mean over cases of every head with its interval, and p-values against zero, two-sided and
-    adjusted over all heads (Holm)."""
-    value, low, high = np.transpose([interval(each) for each in mean(drawn, values).T])
-    each = [p_value(*numbers, 0.0, None) for numbers in zip(value, low, high, strict=True)]
-    return pd.DataFrame({"value": value, "value_low": low, "value_high": high, "p": holm(each)})
+def adjusted(rows: pd.DataFrame) -> np.ndarray:
+    """p-values of the rows' means against zero, two-sided and adjusted over all rows (Holm)."""
+    ends = rows[["value", "value_low", "value_high"]].to_numpy()
+    return holm([p_value(*each, 0.0, None) for each in ends])
 
 
-@dataclass(frozen=True)
-class PronounWeights:
-    """Weight from the pronoun to both occupations, of every encoder head in every version.
+def stereotyped(cases: Sequence[Case], shares: Shares) -> Float[np.ndarray, "case layer head"]:
+    """Difference in the share of the male-stereotyped occupation for a male pronoun rather than for
+    a female one in the same sentence; 0 for a head that does not know of stereotypes."""
+    male = np.array([case.stereotype == MALE for case in cases])[:, None, None, None]
+    shares = np.where(male, shares, 1 - shares)
+    return shares[:, 0] - shares[:, 1]
 
-    The last axis is (referent, other); versions are those with a male and with a female pronoun.
-    """
 
-    cases: Sequence[Case]
-    weights: Float[np.ndarray, "case version=2 layer head occupation=2"]
-
-    def stereotyped(self) -> Float[np.ndarray, "case layer head"]:
-        """Difference in the share of the male-stereotyped occupation for a male pronoun rather than
-        for a female one in the same sentence; 0 for a head that does not know of stereotypes."""
-        male = np.array([case.stereotype == MALE for case in self.cases])[:, None, None, None]
-        referent = self._shares()
-        shares = np.where(male, referent, 1 - referent)
-        return shares[:, 0] - shares[:, 1]
-
-    def resolved(self) -> Float[np.ndarray, "case layer head"]:
-        """The referent's share of the weight on both, less one half, mean over both versions."""
-        return self._shares().mean(1) - 0.5
-
-    def _shares(self) -> Float[np.ndarray, "case version layer head"]:
-        total = self.weights.sum(-1)
-        return np.divide(self.weights[..., 0], total, out=np.full_like(total, 0.5), where=total > 0)
+def resolved(shares: Shares) -> Float[np.ndarray, "case layer head"]:
+    """The referent's share of the weight on both, less one half, mean over both versions."""
+    return shares.mean(1) - 0.5
 
 
 @torch.no_grad()
-def pronoun_weights(model: Loaded, cases: Sequence[Case]) -> PronounWeights:
-    """From one pass over all versions; UserError for a model without an encoder."""
+def referent_shares(model: Loaded, cases: Sequence[Case]) -> Shares:
+    """From one pass over all versions, a half where neither occupation has weight.
+
+    UserError for a model without an encoder.
+    """
     versions = [case.versions[gender] for case in cases for gender in (MALE, FEMALE)]
-    rows: list[np.ndarray | None] = [None] * len(versions)
+    rows: list[np.ndarray] = [np.empty(0)] * len(versions)
     for batch in model.batches([each.text for each in versions]):
         with capture(model.network, {Point.WEIGHTS}) as tape:
             model.network(batch)
@@ -129,16 +114,12 @@ def pronoun_weights(model: Loaded, cases: Sequence[Case]) -> PronounWeights:
             raise UserError(f"{model.name} has no encoder; name a model with encoder attention")
         layers = torch.stack(tape[Kind.ENCODER, Point.WEIGHTS], dim=1)
         for weights, number in zip(layers, batch.sentences.tolist(), strict=True):
-            rows[number] = _of(model, versions[number], weights)
-    found = np.stack([row for row in rows if row is not None])
-    return PronounWeights(cases, found.reshape(len(cases), 2, *found.shape[1:]))
-
-
-def _of(model: Loaded, version: Version, weights: Tensor) -> np.ndarray:
-    spans = model.spans(version.text)
-    pronoun = tokens_of(spans, version.pronoun)
-    each = [
-        between(weights, pronoun, tokens_of(spans, part))
-        for part in (version.referent, version.other)
-    ]
-    return torch.stack(each, dim=-1).double().cpu().numpy()
+            version, spans = versions[number], model.spans(versions[number].text)
+            named = (version.pronoun, version.referent, version.other)
+            pronoun, *parts = (tokens_of(spans, part) for part in named)
+            own = torch.stack([between(weights, pronoun, part) for part in parts])
+            rows[number] = own.double().cpu().numpy()
+    found = np.stack(rows)
+    total = found.sum(1)
+    shares = np.divide(found[:, 0], total, out=np.full_like(total, 0.5), where=total > 0)
+    return shares.reshape(len(cases), 2, *shares.shape[1:])

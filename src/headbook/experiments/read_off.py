@@ -18,7 +18,7 @@ from headbook.experiments.head_probe import asking, both_ways, distances, hits
 from headbook.experiments.word_maps import WordMaps
 from headbook.layers import probe as linear
 from headbook.looking.text import text
-from headbook.statistics import Replicates, resampled_ratio
+from headbook.statistics import Replicates, resampled_ratio, spread
 from headbook.text.trees import Tree
 from headbook.types import UserError
 
@@ -56,20 +56,19 @@ def sample(name: str, sentences: int) -> Sample:
     """`sentences` of a text, a third of them scored; as many again, twice, to fit on where the
     text's treebank has a training part. UserError for a text without trees."""
     if name not in FITTED_ON:
-        trees = spread(text(name).trees, sentences, name)
+        trees = usable(text(name).trees, sentences, name)
         return Sample(trees, linear.divided(len(trees), len(trees) // 3))
-    fitted = spread(text(FITTED_ON[name], parts=["train"]).trees, 2 * sentences, name)
-    scored = spread(text(name, parts=["test"]).trees, sentences, name)
+    fitted = usable(text(FITTED_ON[name], parts=["train"]).trees, 2 * sentences, name)
+    scored = usable(text(name, parts=["test"]).trees, sentences, name)
     return Sample(fitted + scored, linear.divided(len(fitted + scored), len(scored)))
 
 
-def spread(trees: Sequence[Tree], count: int, name: str) -> list[Tree]:
+def usable(trees: Sequence[Tree], count: int, name: str) -> list[Tree]:
     """`count` tagged trees of 3 to 60 words, in which a word asks, from all over a text."""
-    usable = [tree for tree in trees if 3 <= len(tree) <= 60 and tree.tags and asking(tree)]
-    if not usable:
+    found = [tree for tree in trees if 3 <= len(tree) <= 60 and tree.tags and asking(tree)]
+    if not found:
         raise UserError(f"{name} has no tagged trees: name a treebank")
-    places = np.linspace(0, len(usable) - 1, min(count, len(usable))).astype(int)
-    return [usable[place] for place in places]
+    return spread(found, count)
 
 
 class Found(NamedTuple):

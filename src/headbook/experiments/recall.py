@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from headbook.corpora.recall import Recall, each_once, repeated
+from headbook.experiments.learning import descent
 from headbook.models import fast_weights
 from headbook.models.attention import split
 from headbook.runs.seeds import derived
@@ -131,20 +132,18 @@ def train(setting: Setting) -> dict[str, object]:
         torch.manual_seed(derived(setting.seed, "initial weights"))
         model = Recaller(setting)
     untrained = score(model, setting.drawn(FRESH, setting.noise("fresh")))
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+    descend = descent(model.parameters(), lr=1e-3)
     sequences, tested = setting.noise("sequences"), setting.noise("evaluations")
-    best, strikes, steps, loss = math.inf, 0, 0, torch.zeros(())
-    while strikes <= STRIKES and best > ENOUGH and loss.isfinite():
+    best, strikes, steps, loss = math.inf, 0, 0, 0.0
+    while strikes <= STRIKES and best > ENOUGH and math.isfinite(loss):
         steps += 1
         drawn = setting.drawn(BATCH, sequences)
         place = torch.randint(drawn.keys.shape[1], (BATCH, 1), generator=sequences)
-        loss = model(drawn, drawn.keys.gather(1, place)).mean()
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
+        loss = descend(model(drawn, drawn.keys.gather(1, place)).mean())
         if steps % EVERY == 0:
             found = score(model, setting.drawn(TESTED, tested, setting.keys))
             best, strikes = min(found, best), 0 if found < best else strikes + 1
-    loss = score(model, setting.drawn(FRESH, setting.noise("fresh")))
+    if math.isfinite(loss):
+        loss = score(model, setting.drawn(FRESH, setting.noise("fresh")))
     found = {"best": best if best < math.inf else math.nan, "loss": loss, "untrained": untrained}
     return asdict(setting) | {"steps": steps} | found

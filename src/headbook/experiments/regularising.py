@@ -10,12 +10,11 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headbook.experiments import dropping_heads
-from headbook.experiments.dropping_heads import CONSTANT, Setting, V
+from headbook.experiments.drop_head import CONSTANT, V, dropping, without_heads
+from headbook.experiments.small_models import Setting, each_kept, texts, train
 from headbook.models.capture import Point, capture
 from headbook.models.decoding import Search, translate_corpus
 from headbook.models.transformer import Transformer
-from headbook.results import cached
 from headbook.runs.seeds import derived
 from headbook.statistics import REPLICATES, interval, within_layers
 from headbook.text.batches import Batch, in_order
@@ -59,12 +58,12 @@ def measured(setting: Setting, variant: str, strength: float, seed: int) -> pd.D
     """
 
     def equip(trainer: Trainer) -> None:
-        dropping_heads.dropping(variant, strength, trainer)
+        dropping(variant, strength, trainer)
         if variant in TERMS:
             regularise(trainer, Regulariser(Term(variant), strength, setting.kinds))
 
-    network, curve, looks = dropping_heads.train(setting, seed, equip)
-    text = dropping_heads.texts(setting.corpus, setting.vocabulary, setting.context)
+    network, curve, looks = train(setting, seed, equip)
+    text = texts(setting.corpus, setting.vocabulary, setting.context)
     numbers = {"valid_nats": curve["valid_loss_nats"].min(), "bleu": float("nan")}
     numbers["test_nats"] = nats(network, text.test, 4096)
     if text.references:
@@ -75,7 +74,7 @@ def measured(setting: Setting, variant: str, strength: float, seed: int) -> pd.D
     probe = list(in_order(text.valid[: setting.probe], 4096))
     numbers |= own_terms(network, setting.kinds, probe)
     held = text.valid[: setting.held]
-    return dropping_heads.without_heads(setting, network, held).assign(**numbers)
+    return without_heads(setting, network, held).assign(**numbers)
 
 
 def sweep(
@@ -93,16 +92,17 @@ def sweep(
     first = [(NONE, 0.0), (CONSTANT, rate), (V, rate)]
     first += [(term, each) for term in terms for each in strengths]
 
-    def row(variant: str, strength: float, seed: int) -> pd.DataFrame:
-        found = cached(measured, setting=setting, variant=variant, strength=strength, seed=seed)
-        return found.assign(**dict(zip(KEYS, (task, variant, strength, seed), strict=True)))
+    def rows(ways: Sequence[tuple[str, float]], seeds: Sequence[int]) -> pd.DataFrame:
+        runs = [dict(zip(KEYS[1:], (*way, seed), strict=True)) for seed in seeds for way in ways]
+        return each_kept(measured, setting, runs)
 
-    rows = pd.concat([row(*each, 0) for each in first])
-    best = rows.sort_values(["valid_nats", "strength"]).drop_duplicates("variant")
+    found = rows(first, [0])
+    best = found.sort_values(["valid_nats", "strength"]).drop_duplicates("variant")
     chosen = list(zip(best["variant"], best["strength"], strict=True))
-    rows = pd.concat([rows, *(row(*each, seed) for seed in range(1, seeds) for each in chosen)])
-    named = zip(rows["variant"], rows["strength"], strict=True)
-    return rows.assign(chosen=[each in chosen for each in named])
+    if seeds > 1:
+        found = pd.concat([found, rows(chosen, range(1, seeds))])
+    named = zip(found["variant"], found["strength"], strict=True)
+    return found.assign(task=task, chosen=[each in chosen for each in named])
 
 
 def sweeps(seeds: int = SEEDS) -> tuple[pd.DataFrame, pd.DataFrame]:

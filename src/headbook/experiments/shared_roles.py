@@ -19,7 +19,8 @@ from headbook.looking.passes import aligned, measured, measures
 from headbook.looking.table import ONE_OF_TWO, RELATIONS
 from headbook.looking.text import text
 from headbook.models.loaded import Loaded
-from headbook.statistics import LEVEL, drawn_within, holm, interval, mean_of_known, within_layers
+from headbook.results import table
+from headbook.statistics import LEVEL, drawn_within, holm, mean_of_known, within_layers
 from headbook.types import Kind, UserError
 
 READERS = {"firefox-en-pt": "ud-pud-en", "firefox-pt-en": "ud-pud-pt"}
@@ -42,7 +43,7 @@ def roles(sentences: int) -> pd.DataFrame:
     pairs = compared([load(name) for name in READERS], tuple(READERS.values()), sentences)
     frames = [shared(*pair).assign(heads=name) for name, pair in pairs.items()]
     layers = _resampled(*pairs[MATCHED]).mean(1) - _resampled(*pairs[LAYER]).mean(1)
-    frames.append(_row(interval(layers)).assign(heads=BEYOND))
+    frames.append(table({"role": MEAN}, value=layers[:, None]).assign(heads=BEYOND))
     return pd.concat(frames, ignore_index=True).assign(sentences=sentences)
 
 
@@ -123,21 +124,13 @@ def shared(first: Scores, second: Scores) -> pd.DataFrame:
     drawn = second[np.arange(layers)[:, None], orders]
     null = correlations(np.broadcast_to(first, drawn.shape), drawn)
     p = holm((1 + (null >= replicates[0]).sum(0)) / (1 + DRAWS))
-    chance = np.quantile(null, (1 + LEVEL) / 2, axis=0)
-    rows = [
-        _row(interval(replicates[:, at]), *each)
-        for at, each in enumerate(zip(ROLES, chance, p, strict=True))
-    ]
-    most = float(np.quantile(null.mean(1), (1 + LEVEL) / 2))
-    return pd.concat([*rows, _row(interval(replicates.mean(1)), MEAN, most)])
+    found = table({"role": [*ROLES, MEAN]}, value=_with_mean(replicates))
+    chance = np.quantile(_with_mean(null), (1 + LEVEL) / 2, axis=0)
+    return found.assign(chance=chance, p=[*p, np.nan])
 
 
-def _row(
-    ends: Sequence[float], role: str = MEAN, chance: float = np.nan, p: float = np.nan
-) -> pd.DataFrame:
-    value, low, high = ends
-    numbers = {"value": value, "value_low": low, "value_high": high, "chance": chance, "p": p}
-    return pd.DataFrame({"role": [role], **numbers})
+def _with_mean(values: Float[np.ndarray, "draw role"]) -> Float[np.ndarray, "draw column"]:
+    return np.column_stack([values, values.mean(1)])
 
 
 def _resampled(first: Scores, second: Scores) -> Float[np.ndarray, "replicate role"]:

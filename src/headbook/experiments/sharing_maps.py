@@ -53,11 +53,9 @@ def at_random(groups: Sequence[Group], layers: Layers, noise: np.random.Generato
     """Groups of random heads of a layer, in every layer as many and as large as those given."""
     found = []
     for layer in sorted(set(layers)):
-        order = noise.permutation(np.flatnonzero(layers == layer)).tolist()
+        order = noise.permutation(np.flatnonzero(layers == layer))
         sizes = [len(group) for group in groups if layers[group[0]] == layer]
-        for size in sizes:
-            found.append(order[:size])
-            order = order[size:]
+        found += [part.tolist() for part in np.split(order, np.cumsum(sizes)[:-1])]
     return found
 
 

@@ -14,6 +14,7 @@ from scipy.spatial import ConvexHull
 from torch import Tensor
 from torch.nn import functional
 
+from headbook.experiments.learning import descent, rise_and_fall
 from headbook.models.attention_only import SKIP, AttentionOnly
 from headbook.results import cached
 from headbook.runs.seeds import derived
@@ -63,27 +64,19 @@ TASKS = {
 """Draw, classes, width and heads: the work's for sorting and hull, sorting's for the others."""
 
 
-def train(task: str, seed: int, updates: int, rate: float = 2e-3) -> AttentionOnly:
+def train(task: str, seed: int, updates: int) -> AttentionOnly:
     """Adam, warmed up over a tenth of the updates, then lowered to zero; untrained without any."""
     (inputs, labels), (_, classes, *shape) = drawn(task, 10_000, seed, "pool"), TASKS[task]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived(seed, "initial weights"))
         model = AttentionOnly(inputs.shape[2], classes, inputs.shape[1], *shape, LAYERS)
-    optimiser = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
-    warm = max(1, updates // 10)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimiser, lambda step: min((step + 1) / warm, (updates - step) / max(1, updates - warm))
-    )
+    rate = rise_and_fall(updates, max(1, updates // 10))
+    descend = descent(model.parameters(), rate, clip=1.0, lr=2e-3)
     order = torch.Generator().manual_seed(derived(seed, "batches"))
     for _ in range(updates):
         chosen = torch.randint(len(labels), (64,), generator=order)
         logits = model(inputs[chosen]).flatten(0, 1)
-        loss = functional.cross_entropy(logits, labels[chosen].flatten())
-        optimiser.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        schedule.step()
+        descend(functional.cross_entropy(logits, labels[chosen].flatten()))
     return model
 
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from headbook.corpora.masked import masked_copies
 from headbook.corpora.plain_text import NO_SOURCE
-from headbook.experiments.dropping_heads import texts
 from headbook.experiments.objectives import LANGUAGE, MASKED, TASKS, Setting, start, trained
+from headbook.experiments.small_models import texts
 from headbook.heads.four_metrics import DISSIMILARITY, FREE, four_metrics
 from headbook.layers.mutual_information import information_by_layer
 from headbook.layers.occurrences import frequent, occurrences

@@ -10,42 +10,14 @@ import numpy as np
 import pandas as pd
 import torch
 
+from headbook.experiments import read_off
 from headbook.experiments.head_probe import asking, both_ways
-from headbook.experiments.read_off import (
-    BOTH,
-    CONTROL,
-    NONE,
-    OFFSETS,
-    RELATION,
-    RELEASED,
-    TAG,
-    TASK,
-    WEIGHTS,
-    Found,
-    Sample,
-    over,
-    reduced,
-)
+from headbook.experiments.read_off import Found, Sample, over, reduced
 from headbook.experiments.word_maps import WordMaps, word_features
 from headbook.layers import probe as linear
 from headbook.statistics import interval
 
-RELATIONS = (
-    "all",
-    "det",
-    "dobj",
-    "nsubj",
-    "nmod:poss",
-    "aux",
-    "aux:pass",
-    "amod",
-    "advmod",
-    "mark",
-    "ccomp",
-    "compound",
-    "case",
-    "flat",
-)
+RELATIONS = "all det dobj nsubj nmod:poss aux aux:pass amod advmod mark ccomp compound case flat"
 
 
 def relations(
@@ -58,14 +30,14 @@ def relations(
     )
     of_fitted, of_scored = of.relations("fitted"), of.relations("scored")
     hits_of, lots_of, rows = fitted.by_feature(), lots.by_feature(), []
-    for relation in RELATIONS:
+    for relation in RELATIONS.split():
         here, there = (each == relation for each in (of_fitted, of_scored))
         if relation == "all":
             here, there = here | True, there | True
         if not here.any() or there.sum() < 2:
             continue
         best, lot = (int(each[here].mean(0).argmax()) for each in (hits_of, lots_of))
-        step = max(OFFSETS, key=lambda each, on=here: float(fitted.at(each)[on].mean()))
+        step = max(read_off.OFFSETS, key=lambda each, on=here: float(fitted.at(each)[on].mean()))
         sides = (
             scored.hits(scored.features[:, best]),
             scored.at(step),
@@ -97,23 +69,23 @@ def labels(of: Sample, maps: Sequence[WordMaps], weights: str) -> Iterator[Found
     own = [[row[at] for at in asking(tree)] for row, tree in zip(forms, trees, strict=True)]
     tags = [tree.tags for tree in trees]
     for target, features, words, names, types in (
-        (RELATION, arcs, pairs, relations, own),
-        (TAG, rows, vectors, tags, forms),
+        (read_off.RELATION, arcs, pairs, relations, own),
+        (read_off.TAG, rows, vectors, tags, forms),
     ):
         groups = np.repeat(np.arange(len(trees)), [len(each) for each in names])
         split, right = of.split.of(groups), np.array([label for each in names for label in each])
-        given = {WEIGHTS: torch.cat(features).numpy()}
+        given = {read_off.WEIGHTS: torch.cat(features).numpy()}
         found = {}
-        if weights == RELEASED:
+        if weights == read_off.RELEASED:
             given["words"] = torch.cat(words).numpy()
-            given[BOTH] = np.concatenate([*given.values()], axis=1)
-            found["most frequent", NONE, TASK] = linear.majority(right, split)
+            given[read_off.BOTH] = np.concatenate([*given.values()], axis=1)
+            found["most frequent", read_off.NONE, read_off.TASK] = linear.majority(right, split)
         lots = linear.control([form for each in types for form in each], right)
         for name, values in given.items():
-            shown = NONE if name == "words" else weights
-            found[name, shown, TASK] = linear.hits(values, right, split)
-            if weights == RELEASED:
-                found[name, shown, CONTROL] = linear.hits(values, lots, split)
+            shown = read_off.NONE if name == "words" else weights
+            found[name, shown, read_off.TASK] = linear.hits(values, right, split)
+            if weights == read_off.RELEASED:
+                found[name, shown, read_off.CONTROL] = linear.hits(values, lots, split)
         sentence = torch.from_numpy(groups[split.scored] - of.split.scored[0])
         for key, hit in found.items():
             yield Found(target, *key, over(sentence, torch.from_numpy(hit)))

@@ -2,7 +2,7 @@
 
 import torch
 
-from headbook.models.peak_bytes import peak_bytes
+from headbook.experiments.costs import peak_bytes
 
 
 def test_peak_bytes_are_those_held_at_once():

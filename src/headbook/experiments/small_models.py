@@ -1,6 +1,6 @@
-"""Small models trained with whole heads left out at random, or as they are (pages 36 to 38)."""
+"""Small language models and translators, trained anew for every page from 36 to 39."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,18 +14,14 @@ from headbook.corpora.plain_text import cut, load_text
 from headbook.corpora.readers import load
 from headbook.looking.diversity import diversity
 from headbook.models import checkpoint
-from headbook.models.drop_head import DropHeadSchedule, drop_heads, set_rate
-from headbook.models.gates import all_heads, closed
 from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
+from headbook.results import cached
 from headbook.runs.seeds import derived
 from headbook.text.batches import EncodedPair, in_order
 from headbook.text.subwords import Subwords
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
-from headbook.training.scoring import nats
 from headbook.types import Kind
-
-CONSTANT, V = "DropHead, one rate", "DropHead, V"
 
 
 @dataclass(frozen=True)
@@ -116,35 +112,31 @@ def train(
         if setting.watched and update % setting.watched == 0 and update >= 0.4 * setting.updates:
             looks.append(look(model.eval(), setting.kinds, probe))
 
+    curve = best(network, config, text.train, text.valid, equip, before=[watch])
+    looks = looks or [look(network, setting.kinds, probe)]
+    return Trained(network, curve, pd.concat(looks))
+
+
+def best(
+    network: Transformer,
+    config: TrainingConfig,
+    train: Sequence[EncodedPair],
+    valid: Sequence[EncodedPair],
+    equip: Callable[[Trainer], object] = lambda _: None,
+    **more: object,
+) -> pd.DataFrame:
+    """Trains the network to its least validation loss, in evaluation mode, and gives the curve."""
     with TemporaryDirectory() as folder:
-        trainer = Trainer(network, config, text.train, text.valid, Path(folder), before=[watch])
+        trainer = Trainer(network, config, train, valid, Path(folder), **more)
         equip(trainer)
         curve = pd.DataFrame(trainer.run().curve)
-        checkpoint.load_model(network, Path(folder) / "best.safetensors")
-    looks = looks or [look(network.eval(), setting.kinds, probe)]
-    return Trained(network.eval(), curve, pd.concat(looks))
+        checkpoint.load_model(network.eval(), Path(folder) / "best.safetensors")
+    return curve
 
 
-def dropping(variant: str, rate: float, trainer: Trainer) -> None:
-    """Leaves heads out at one rate, or on a V that turns at the end of warm-up or in the middle."""
-    if variant not in (CONSTANT, V):
-        return
-    config = trainer.config
-    turn = min(config.warmup / config.updates, 0.5) if variant == V else None
-    schedule = DropHeadSchedule(rate, rate, turn)
-    drop_heads(trainer.model)
-    trainer.before.append(
-        lambda model, done: set_rate(model, schedule.rate(done + 1, config.updates))
-    )
-
-
-def without_heads(setting: Setting, network: Transformer, held: Sequence) -> pd.DataFrame:
-    """Nats per token as more and more random heads are closed, in the same orders in all models."""
-    heads, rows = all_heads(network), []
-    for order in range(setting.orders):
-        noise = torch.Generator().manual_seed(derived(order, "heads taken away"))
-        shuffled = [heads[at] for at in torch.randperm(len(heads), generator=noise).tolist()]
-        for share in setting.levels:
-            with closed(network, shuffled[: round(share * len(heads))]):
-                rows.append((order, share, nats(network, held, 4096)))
-    return pd.DataFrame(rows, columns=["order", "share", "nats"])
+def each_kept(
+    measured: Callable[..., pd.DataFrame], setting: Setting, runs: Sequence[Mapping]
+) -> pd.DataFrame:
+    """The rows of every run, labelled with what it is of; each is computed once and kept."""
+    rows = [cached(measured, setting=setting, **run).assign(**run) for run in runs]
+    return pd.concat(rows)

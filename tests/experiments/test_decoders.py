@@ -1,0 +1,67 @@
+"""Decoders watched as they learn: what each setting can see, and numbers that can be told."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from small import write_corpus
+
+from headbook.experiments.decoders import DESCRIBED, Setting
+from headbook.experiments.watched import first_batches, pairs, watched
+from headbook.models.capture import Point, capture
+from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.text.batches import EOS, collate
+from headbook.types import Kind
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
+    corpus = write_corpus(tmp_path_factory.mktemp("text") / "corpus")
+    return Setting(text=str(corpus), updates=4, tokens=32, heads=2, vocabulary=60, context=8)
+
+
+def test_as_published_a_decoder_sees_what_it_is_to_predict(setting: Setting) -> None:
+    found = watched(replace(setting, dropout=0.0, updates=20))
+    assert found["untrained_before"].min() > 0.01
+    assert len(found) == 20 * 6 and found["output dissimilarity, raw, variance"].isna().all()
+    by_update = found.groupby("update")["loss_nats"].first()
+    assert by_update.iloc[-5:].mean() < by_update.iloc[0]
+    # Without padding and dropout a batch says what held-out text of its size says, about.
+    one, other = (found.loc[0, f"query orthogonality, raw{text}"] for text in ("", ", held out"))
+    assert 0.2 < one / other < 5
+
+
+def test_as_described_it_sees_what_came_before(setting: Setting) -> None:
+    found = watched(replace(setting, setting=DESCRIBED, scale=0.1, heads=4))
+    for version in ("untrained", "trained"):
+        assert found[f"{version}_before"].max() == 0 < found[f"{version}_at"].min()
+    named = [name for name in found if name.startswith("scale-free ")]
+    assert len(named) == 6
+    assert np.allclose(found[named].mean(axis=1), found["output dissimilarity, scale-free"])
+    assert 0 < found["frequency_nats"].iloc[0] < np.log(60)
+
+
+def test_the_first_batches_are_those_of_the_training(setting: Setting) -> None:
+    """As published the same numbers by another path, and padding; as described there is none."""
+    four = replace(setting, heads=4)
+    known, found = watched(four), first_batches(four, updates=4)
+    assert np.allclose(found["loss"], known["loss_nats"])
+    assert np.allclose(found["mean"], known["output dissimilarity, raw"])
+    assert np.allclose(found["variance"], known["output dissimilarity, raw, variance"])
+    assert found["padding"].max() > 0
+    described = first_batches(replace(four, setting=DESCRIBED, scale=5.0), updates=8)
+    assert (described["padding"] == 0).all() and (described["variance"] > 0).all()
+    assert described["loss"].iloc[-1] < described["loss"].iloc[0]
+
+
+def test_pairs_are_minus_the_mean_cosine_of_slices() -> None:
+    torch.manual_seed(0)
+    network = Transformer(TransformerConfig(12, 12, 0, 1, 16, 32, 4)).eval()
+    batch = collate([([EOS], [3, 4, 5, 6]), ([EOS], [7, 8, 9, 10])], range(2))
+    found = pairs(network, batch, Setting(DESCRIBED, heads=4))
+    with capture(network.eval(), {Point.OUTPUT}) as tape, torch.no_grad():
+        network(batch)
+    slices = tape[Kind.DECODER, Point.OUTPUT][0].double().unflatten(-1, (4, 4))
+    cosine = torch.nn.functional.cosine_similarity(slices[:, :, 0], slices[:, :, 1], dim=-1)
+    assert float(found[0, 0]) == pytest.approx(-float(cosine.mean()), abs=1e-6)
