@@ -86,15 +86,6 @@ def test_no_token_of_a_short_sentence_counts_at_a_far_offset(ladder) -> None:
     assert found[: REACH - 1].isnan().all() and found[REACH + 2 :].isnan().all()
 
 
-def test_heads_without_an_offset_have_none(ladder) -> None:
-    batch = ladder.batch(list(range(12, 20)))
-    heads = [planted.uniform(batch), planted.at_eos(batch), planted.at_first(batch)]
-    found = score(positional, planted.recording(heads), batch)
-    assert (found[:2] == 0).all()
-    # of n tokens, one at distance k from the first, among n - k that have such a neighbour
-    assert found[2, REACH] == pytest.approx(8 / (4 * 33 + 4 * 129)) and found[2].max() < 0.02
-
-
 @pytest.mark.parametrize("kind", list(Kind))
 def test_loops_count_the_same(corpus, attention, kind) -> None:
     batch, tops = corpus.batch(list(range(8))), []
@@ -195,15 +186,6 @@ def test_pointing_at_the_partner_is_exactly_right_and_nothing_else_is(ladder) ->
     present = {int(arc[0]) for at in (4, 5, 6, 7) for arc in ladder.trees[at].arcs}
     assert 0 < len(present) < 4  # a relation that does not occur is NaN
     assert all(found[2 * at].isnan() == (at not in present) for at in range(4))
-
-
-def test_heads_that_know_no_syntax_score_nothing(ladder) -> None:
-    batch = ladder.batch(list(range(8, 20)))
-    heads = [planted.uniform(batch), planted.at_eos(batch), planted.at_offset(batch, 0)]
-    found = score(partial(syntactic, trees=ladder.trees), planted.recording(heads), batch)
-    assert (found[1:] == 0).all()
-    # a uniform head looks most at the longest word, where there is one longest; otherwise ties
-    assert (found[0] < 0.5).all()
 
 
 def by_hand(weights, tree):
