@@ -5,13 +5,12 @@ import math
 import re
 import sys
 from dataclasses import replace
-from html import unescape
-from html.parser import HTMLParser
 from io import StringIO
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from lxml.html import fromstring
 from typer.testing import CliRunner
 
 import headbook as hb
@@ -25,34 +24,7 @@ from headbook.looking.text import Text
 sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
 import browser as looking
 
-VOID = {"meta", "link", "br", "img", "input", "path", "use", "rect", "polygon", "line"}
 NASTY = "</script><script>alert(1)</script> {{ answer }} {% if %} &amp; b c"
-
-
-class Page(HTMLParser):
-    """Elements that do not nest, what a browser would fetch, and the text of the page."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.open, self.faults, self.asked, self.text = [], [], [], ""
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list) -> None:
-        named = {"src", "href", "xlink:href", "action", "poster", "data", "srcset"}
-        asked = [value for name, value in attrs if name in named]
-        self.asked += [each for each in asked if each != "heads.csv" and each[:1] != "#"]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list) -> None:
-        pass
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in VOID and (not self.open or self.open.pop() != tag):
-            self.faults.append(tag)
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +32,11 @@ def html(planted, sample: Text, planted_table: pd.DataFrame) -> str:
     return page(planted, sample, planted_table, "heads.csv")
 
 
-def test_the_page_is_whole_and_asks_nobody(html: str):
-    read = Page(html)
-    assert not read.faults and not read.open
-    assert not [each for each in read.asked if not each.startswith("data:")]
+def test_the_page_asks_nobody(html: str):
+    asked = fromstring(html).xpath("//@src | //@href | //@*[name()='xlink:href'] | //@action")
+    assert "heads.csv" in asked and not [
+        each for each in asked if each != "heads.csv" and not each.startswith(("#", "data:"))
+    ]
     rest = re.sub(r'xmlns(:\w+)?="[^"]*"', "", html)
     assert not re.findall(r"https?:|@import|url\((?!#)|fetch\(|XMLHttp|import\(", rest)
 
@@ -101,10 +74,11 @@ def test_what_sentences_and_names_hold_is_text(planted, sample: Text, planted_ta
     names = dict.fromkeys(("model", "origin", "text", "parser"), NASTY)
     table.attrs[KEY] = replace(planted_table.attrs[KEY], **names, notes=(NASTY,))
     html = page(planted, text, table, f'{NASTY}" onclick="x')
-    read = Page(html)
-    assert "<script>alert" not in html and 'onclick="x' not in html and not read.faults
-    assert read.text.count(NASTY) >= 7, "title, heading, origin, text, parser, note, sentence"
-    assert NASTY in unescape(re.search(r'<a href="([^"]*)">Table', html)[1])
+    read = fromstring(html)
+    assert "<script>alert" not in html and not read.xpath("//@onclick")
+    texts = [each for each in read.itertext() if NASTY in each]
+    assert len(texts) >= 7, "title, heading, origin, text, parser, note, sentence"
+    assert read.xpath("//a/@href")[0] == f'{NASTY}" onclick="x'
 
 
 def test_without_any_role_the_nearest_head_is_named(planted_table: pd.DataFrame):
@@ -119,11 +93,6 @@ def test_the_best_candidate_is_chosen_on_the_first_half():
     rows = [("r", "d", 1, 0.9, 0.1), ("r", "d", 2, 0.5, 0.8)]
     table = pd.DataFrame(rows, columns=["role", "detail", "head", "chosen", "score"])
     assert made.best(table)["head"].tolist() == [1]
-
-
-def test_relations_are_said_from_the_word_that_asks():
-    assert made.said("dobj_head_to_dependent") == "verb → object"
-    assert made.said("nsubj_dependent_to_head") == "subject → verb"
 
 
 @pytest.mark.slow
@@ -152,22 +121,20 @@ def quick(monkeypatch: pytest.MonkeyPatch, planted, sample: Text, planted_table)
     monkeypatch.setattr(module, "page", lambda *_: "<!DOCTYPE html>")
 
 
-def test_the_command_writes_a_page_and_a_table(quick: None, tmp_path: Path):
+def test_the_command_writes_a_page_and_a_table_or_nothing(quick, tmp_path, monkeypatch):
     result = CliRunner().invoke(app, ["look", "planted", "--out", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     html, csv = map(Path, result.stdout.split())
     assert html.read_text("utf-8") == "<!DOCTYPE html>" and len(pd.read_csv(csv)) == 8
     assert sorted(path.name for path in html.parent.iterdir()) == ["heads.csv", "heads.html"]
 
-
-def test_an_interrupted_look_leaves_nothing(quick, tmp_path, monkeypatch: pytest.MonkeyPatch):
     def interrupted(*_: object) -> str:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(module, "page", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        module.look("planted", out=tmp_path / "out")
-    assert not list(tmp_path.iterdir())
+        module.look("planted", out=tmp_path / "other")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,8 @@ class Sight:
 
     def lines(self, every: bool = False) -> Scene:
         """Lines from a column of words to a column of keys; `every` keeps those of no weight."""
-        left, right = (max(map(width_of, each)) + 10 for each in (self.words, self.keys))
+        left = max(width_of(word, self.few) for word in self.words) + 10
+        right = max(map(width_of, self.keys)) + 10
         far, middle = left + 110, left + 55
         places = [PITCH * (n + 0.5) for n in range(max(len(self.words), len(self.keys)))]
 
