@@ -102,7 +102,7 @@ def test_beam_search_equals_a_plain_one(search: Search, tiny: Callable, ragged: 
     """Sentences end at their limit or before it, and leave the batch at different steps."""
     cut, greedy = set(), []
     for seed in (0, 3):
-        model, rows = tiny(seed, **SMALL).eval(), sources(ragged, seed)
+        model, rows = tiny(seed, **SMALL).eval(), sources(ragged, seed)[:4]
         expected = [naive_beam(model, row, search) for row in rows]
         assert translate(model, stack(rows), search) == expected
         assert translate(model, torch.nn.functional.pad(stack(rows), (0, 5)), search) == expected

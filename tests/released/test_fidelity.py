@@ -33,19 +33,18 @@ def test_without_the_shortlist_only_pieces_that_it_lacks_are_chosen_otherwise(
 ) -> None:
     """The engine always uses its list; where a free choice differs, the list lacks that choice."""
     free, differing = replace(en_pt, shortlist=None), 0
-    for sentence in sentences[:21]:  # of all 50 four differ, three of them here
-        (batch,) = en_pt.batches([sentence])
+    for batch in en_pt.batches(sentences[:21]):  # of all 50 four differ, three of them here
+        allowed = en_pt.candidates(batch)
         with torch.inference_mode():
-            memory, mask = en_pt.network.encode(batch.source, batch.source_mask)
-            kept, found = (
-                model.greedy(batch, memory, mask, model.candidates(batch))[0]
-                for model in (en_pt, free)
-            )
-        pairs = zip([*kept, EOS], [*found, EOS], strict=False)
-        other = next((two for one, two in pairs if one != two), None)
-        if other is not None:
-            differing += 1
-            assert other not in en_pt.candidates(batch).ids
+            encoded = en_pt.network.encode(batch.source, batch.source_mask)
+            limited = en_pt.greedy(batch, *encoded, allowed)
+            unlimited = free.greedy(batch, *encoded, free.candidates(batch))
+        for barred, kept, found in zip(allowed.barred, limited, unlimited, strict=True):
+            pairs = zip([*kept, EOS], [*found, EOS], strict=False)
+            other = next((two for one, two in pairs if one != two), None)
+            if other is not None:
+                differing += 1
+                assert other not in allowed.ids[~barred]
     assert 0 < differing < 5
 
 

@@ -204,12 +204,13 @@ def test_a_damaged_shortlist(damage) -> None:
 
 def test_candidates_are_the_frequent_and_the_sources() -> None:
     shortlist = read_shortlist(SHORTLIST.read_bytes(), "lex", 32_000, 32_000)
-    found = shortlist.candidates([495, 0], 32_000)
-    own = {
-        int(each)
-        for source in (495, 0)
-        for each in shortlist.ids[shortlist.offsets[source] : shortlist.offsets[source + 1]]
-    }
-    assert set(range(50)) | own <= set(found) and len(found) % 8 == 0
-    assert len(found) - len(set(range(50)) | own) < 8
-    assert found == sorted(set(found))
+    for sources in ([495, 0], [771, 0], [70, 96, 0]):
+        found = shortlist.candidates(sources, 32_000)
+        own = {
+            int(each)
+            for source in sources
+            for each in shortlist.ids[shortlist.offsets[source] : shortlist.offsets[source + 1]]
+        }
+        assert set(range(50)) | own <= set(found) and len(found) % 8 == 0
+        assert len(found) - len(set(range(50)) | own) < 8
+        assert found == sorted(set(found))

@@ -177,7 +177,8 @@ def test_matched_pieces_stand_at_their_text(
 ) -> None:
     spans = matched(sentence, pieces)
     assert [sentence[slice(*span)] for span in spans] == expected
-    assert cover(sentence, spans)
+    assert cover(sentence, spans) and not cover(sentence, spans[:-1])
+    assert not cover(sentence, spans[::-1])
 
 
 def test_byte_level_pieces_do_not_count_the_space_before_them() -> None:

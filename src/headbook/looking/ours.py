@@ -88,8 +88,8 @@ class OurModel(_Ours):
 
     def candidates(self, batch: Batch) -> Candidates:
         """All target ids but the padding's."""
-        ids = torch.arange(PAD + 1, len(self.target))
-        return Candidates(ids, torch.zeros(len(batch), len(ids), dtype=torch.bool))
+        ids = torch.arange(PAD + 1, len(self.target), device=batch.source.device)
+        return Candidates(ids, torch.zeros(len(batch), len(ids), dtype=torch.bool).to(ids.device))
 
     def greedy(
         self, batch: Batch, memory: Float[Tensor, "batch source model"], mask: MemoryMask | None,

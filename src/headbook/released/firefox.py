@@ -97,8 +97,8 @@ class FirefoxModel:
         """The target ids that each row's shortlist allows; all where the model has no list."""
         size = self.network.shape.target_vocabulary
         if self.shortlist is None:
-            barred = torch.zeros(len(batch), size, dtype=torch.bool)
-            return Candidates(torch.arange(size), barred)
+            barred = torch.zeros(len(batch), size, dtype=torch.bool, device=batch.source.device)
+            return Candidates(torch.arange(size, device=batch.source.device), barred)
         own = [
             torch.tensor(self.shortlist.candidates(ids[real].tolist(), size))
             for ids, real in zip(batch.source, batch.source_mask, strict=True)

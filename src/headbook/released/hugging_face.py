@@ -1,6 +1,5 @@
 """Any Hugging Face transformer, from a folder, an installed package or an id (needs a network)."""
 
-import importlib.util
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,6 @@ from torch.nn.functional import cross_entropy, pad
 from tqdm import tqdm
 
 from headbook.models.loaded import UNDETERMINED, Span
-from headbook.released.catalogue import INSTALL
 from headbook.released.hugging_files import (
     entry_of,
     folder_at,
@@ -116,11 +114,9 @@ class HuggingModel:
 def load(place: str | Path, name: str | None = None) -> HuggingModel:
     """The model of this catalogue name, in a folder or installed package, or with this hub id.
 
-    UserError, one line each, where transformers is not installed, nothing can be found or fetched,
-    files are missing, damaged or others than the catalogue's, or the architecture is out of reach.
+    UserError, one line each, where nothing can be found or fetched, files are missing, damaged or
+    others than the catalogue's, or the architecture is out of reach.
     """
-    if importlib.util.find_spec("transformers") is None:
-        raise UserError(f"{place}: needs the package transformers; run {INSTALL}")
     from headbook.released.hugging_text import HuggingText
     from headbook.released.network import HuggingNetwork, Stacks
 
@@ -155,14 +151,11 @@ def _limit(tokenizer: Any, model: torch.nn.Module) -> int | None:
     config = model.config.get_text_config()
     limits = [tokenizer.model_max_length, getattr(config, "max_position_embeddings", None)]
     for path, module in model.named_modules():
-        if (
-            path.endswith("position_embeddings")
-            and getattr(module, "padding_idx", None) is not None
-        ):
-            limits.append(module.num_embeddings - module.padding_idx - 1)
+        padding = getattr(module, "padding_idx", None)
+        if path.endswith("position_embeddings") and padding is not None:
+            limits.append(module.num_embeddings - padding - 1)
     # Tokenizers without a limit give 10³⁰.
-    given = [limit for limit in limits if limit is not None and 0 < limit < 10**9]
-    return min(given, default=None)
+    return min((limit for limit in limits if limit and 0 < limit < 10**9), default=None)
 
 
 def _languages(name: str, tokenizer: Any, translates: bool) -> tuple[str, str | None]:
