@@ -207,7 +207,7 @@ def page_1(so: bool) -> Iterator[Row]:
     page = {"np": np, "hb": hb, "torch": torch}
     for first in ("def share(S)", "def of_sentence(S)"):
         exec(cell("01", first).partition("\nassert")[0], page)
-    noise, sizes = np.random.default_rng(0), [len(tree) for tree in reading().trees]
+    noise, sizes = np.random.default_rng(0), [len(tree.pieces) - 1 for tree in reading().trees]
     scores = [noise.normal(size=(1, HEADS, size, size)) for size in sizes]
     page["scores"] = lambda _, given: given if so else given + given.mT
     least = page["measured"](None, scores)[:, :, 0].min(1)
