@@ -45,12 +45,12 @@ test: .venv/.tests
 	@echo "== installing torch"
 	@$(install) "$$(grep '^torch==' constraints.txt)"
 	@echo "== installing headbook"
-	@$(install) -e '.[released,seeing,why]'
+	@$(install) -e '.[models,parse,train,book]'
 	@touch $@
 
 .venv/.tests: .venv/.package
 	@echo "== installing the test tools"
-	@$(install) -e '.[released,test]'
+	@$(install) -e '.[models,parse,train,book,test]'
 	@touch $@
 
 clean:

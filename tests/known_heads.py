@@ -12,9 +12,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headbook.heads import bootstrap
-from headbook.heads.arcs import Aligned
 from headbook.heads.tokens import NOWHERE
 from headbook.models.capture import Point
+from headbook.text.alignment import AlignedTree
 from headbook.text.batches import Batch
 from headbook.text.trees import RELATION_DIRECTIONS, RELATIONS, Direction
 from headbook.types import Kind
@@ -61,7 +61,7 @@ def at_rarest(batch: Batch, ranks: Int[Tensor, " vocabulary"]) -> Weights:
     return _pointing(batch, rank.argmax(1, keepdim=True).expand_as(batch.source))
 
 
-def at_partner(batch: Batch, trees: Sequence[Aligned], column: int) -> Weights:
+def at_partner(batch: Batch, trees: Sequence[AlignedTree], column: int) -> Weights:
     """Every piece of a word that asks in this relation-direction points at its partner's pieces.
 
     The first piece gets most, each further one half of the one before. Where a word has several

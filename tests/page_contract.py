@@ -90,10 +90,10 @@ def of_page(notebook: NotebookNode) -> Iterator[str]:
             yield f"{count} numbers in the answer, more than {MOST_NUMBERS}"
 
 
-def style(path: Path) -> list[str]:
-    """What ruff says of a notebook's cells, at the width of the book's column."""
+def style(*notebooks: Path) -> list[str]:
+    """What ruff says of the notebooks' cells, at the width of the book's column."""
     ruff = [sys.executable, "-m", "ruff"]
-    given = ["--config", str(paths.NOTEBOOKS / "ruff.toml"), "--no-cache", "--quiet", str(path)]
+    given = ["--config", str(paths.NOTEBOOKS / "ruff.toml"), "--no-cache", "--quiet", *notebooks]
     runs = (["check", "--output-format", "concise"], ["format", "--check"])
     said = [subprocess.run([*ruff, *run, *given], capture_output=True, text=True) for run in runs]
     names = ("check", "format")

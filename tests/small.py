@@ -1,15 +1,35 @@
 """Small corpora and models that several tests measure and train."""
 
+import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
+from torch import nn
+
 from headbook.models.decoding import Search
 from headbook.models.transformer import Transformer
 from headbook.text.subwords import Subwords
-from headbook.training.config import TrainingConfig
+from headbook.training.config import Precision, TrainingConfig
 from headbook.training.models import EncoderRun, ModelRun, Size, initial
-from headbook.training.precision import Precision
+
+
+def cut_out(model: Transformer) -> Transformer:
+    """A copy without the heads that are closed, as page 24 makes it."""
+    found = copy.deepcopy(model)
+    for _, _, block in found.attentions():
+        if block.gate is None:
+            continue
+        rows = block.gate().bool().repeat_interleave(block.query.out_features // block.heads)
+        for part in (block.query, block.key, block.value):
+            part.weight, part.bias = (
+                nn.Parameter(each[rows].clone()) for each in (part.weight, part.bias)
+            )
+        block.output.weight = nn.Parameter(block.output.weight[:, rows].clone())
+        block.heads = block.key_value_heads = int(block.gate().bool().sum())
+        block.gate = None
+    return found
 
 
 def sentences() -> list[tuple[str, ...]]:
@@ -56,6 +76,16 @@ def translation_run(corpus: Path, updates: int = 6, dropout: float = 0.1) -> Mod
 def masked_run(corpus: Path) -> EncoderRun:
     text = translation_run(corpus)
     return EncoderRun(text, text.training)
+
+
+def results(store: Path, stage: str = "model") -> dict[str, object]:
+    """Every file of the one finished run but its record; the curve without its seconds."""
+    (record,) = (store / stage).glob("*/run.json")
+    files: dict[str, object] = {
+        path.name: path.read_bytes() for path in record.parent.iterdir() if path != record
+    }
+    curve = pd.read_csv(record.parent / "curve.csv").drop(columns="seconds")
+    return files | {"curve.csv": curve.to_csv()}
 
 
 @dataclass(frozen=True)

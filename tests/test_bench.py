@@ -5,18 +5,10 @@ import re
 import pytest
 import torch
 
-from headbook.bench import (
-    Sizes,
-    TorchTransformer,
-    bench,
-    operations,
-    random_pairs,
-    training_step,
-)
-from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.bench import Sizes, TorchTransformer, bench, random_pairs, training_step
+from headbook.models.transformer import Transformer
 from headbook.text.batches import EOS, collate
 from headbook.timing import interleaved
-from headbook.training.precision import Precision
 
 pytestmark = pytest.mark.slow
 
@@ -66,24 +58,12 @@ def test_torchs_is_the_same_model():
 
 
 @pytest.mark.parametrize("kind", [Transformer, TorchTransformer])
-@pytest.mark.parametrize("precision", list(Precision))
-def test_a_step_learns(kind: type, precision: Precision):
+def test_a_step_learns(kind: type):
     torch.manual_seed(0)
-    model = kind(TINY.model(16))
-    step = training_step(model, precision, 0.01)
+    step = training_step(kind(TINY.model(16)), 0.01)
     batch = collate(random_pairs(TINY, 4), [0, 1, 2, 3])
     losses = [step(batch) for _ in range(30)]
     assert losses[-1] < losses[0] - 0.5
-
-
-def test_operations_by_hand():
-    encoder = 4 * (16 + 4) + (4 * 8 + 8) + (8 * 4 + 4) + 2 * 8
-    decoder = 8 * (16 + 4) + (4 * 8 + 8) + (8 * 4 + 4) + 3 * 8
-    batch = collate([([5, 6, EOS], [7, EOS]), ([5, EOS], [7, EOS])], [0, 1])
-    dense = 5 * encoder + 4 * (decoder + 40)
-    pairs = (9 + 4) + (3 + 6) + (3 + 4)
-    model = Transformer(TransformerConfig(10, 10, 1, 1, 4, 8, 2))
-    assert operations(model, batch) == 6 * dense + 48 * pairs
 
 
 def test_rounds_alternate_and_the_first_is_left_out():
@@ -98,7 +78,7 @@ def test_rounds_alternate_and_the_first_is_left_out():
 
 
 def test_a_row_per_ratio_and_width():
-    table = bench(2, (16, 32), TINY)
-    assert len(table) == 6 and set(table["width"]) == {16, 32}
+    table = bench(2, (16,), TINY)
+    assert len(table) == 3 and set(table["width"]) == {16}
     ordered = (table["lowest"] <= table["median"]) & (table["median"] <= table["highest"])
     assert ordered.all() and (table["lowest"] > 0).all()

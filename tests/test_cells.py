@@ -29,23 +29,16 @@ def root(tmp_path: Path) -> Path:
     ("reference", "text"),
     [
         (f"{ONE}.value:%ci", "66\u00a0% [63, 69]"),
-        (f"{ONE}.value:.2f", "0.66"),
-        (f"{ONE}.offset:%", "35\u00a0%"),
         (f"{ONE}.sentences:n", "4,078"),
-        (f"{ONE}.model", "firefox-en-pt"),
         (f"{ONE}.layer", "6"),
         (f"{ONE}.head:head", "L6H5"),
-        (f"13/{ONE}.value:.1%", "66.0\u00a0%"),
         ("best[model=minilm; text = pud].value:%ci", "50\u00a0%"),
-        ("best[subject, any].value:%", "53\u00a0%"),
         ("best[head=2.0].value:%", "53\u00a0%"),
         ("best[layer=3;\n ud-ewt].value:%", "55\u00a0%"),
         ("best[sentences=].value:%", "50\u00a0%"),
         ("best[minilm; ud-ewt]:%", "55\u00a0%"),
         ("mean(best[verb → object].value):%", "57\u00a0%"),
-        ("max(best[ud-ewt].value):%", "66\u00a0%"),
         ("min(best[].offset):.2f", "0.34"),
-        ("count(best[minilm].value)", "2"),
         ("count(best[minilm].sentences)", "1"),
     ],
 )
@@ -70,15 +63,11 @@ def test_the_origin_names_table_keys_value_and_interval(root: Path) -> None:
         ("best[modell=minilm].value:%", ("modell=minilm", "model, text, question")),
         (f"{ONE}.valeu:%", ("'valeu'", "value")),
         ("tset[minilm].value:%", ("best, roles",)),
-        ("99/best[minilm].value:%", ("page 99 has",)),
         ("roles[firefox-en-pt].role", ("empty",)),
-        ("best[minilm; pud].value_low:%", ("empty",)),
         (f"{ONE}.offset:%ci", ("offset_low",)),
         ("roles[minilm].role:head", ("column layer",)),
         (f"{ONE}.model:%", ("firefox-en-pt",)),
-        (f"{ONE}.value:percent", ("percent",)),
         ("mean(best[ud-ewt].model):%", ("no numbers",)),
-        ("mean(best[sentences=].sentences):n", ("no numbers",)),
     ],
 )
 def test_a_fault_names_reference_and_candidates(
@@ -91,7 +80,7 @@ def test_a_fault_names_reference_and_candidates(
 
 
 @pytest.mark.parametrize(
-    "text", ["", "best", "best.value", "best[a.value", "sum(best[a].value)", "mean(best[a].value"]
+    "text", ["best.value", "best[a.value", "sum(best[a].value)", "mean(best[a].value"]
 )
 def test_what_is_no_reference_is_refused(text: str) -> None:
     with pytest.raises(UserError):

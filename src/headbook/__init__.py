@@ -11,8 +11,10 @@
 The pages of the book are written with these names and show what they are made of.
 """
 
+import sys
 import warnings
 from importlib import import_module
+from types import ModuleType
 
 __version__ = "0.1.0"
 _HOMES = {
@@ -55,3 +57,18 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
+
+
+class _Package(ModuleType):
+    """`hb.text` is the function although a folder has its name, which importing would put there."""
+
+    @property
+    def text(self) -> object:
+        return __getattr__("text")
+
+    @text.setter
+    def text(self, _folder: ModuleType) -> None:
+        """The folder stays reachable by its imports: `from headbook.text.trees import Tree`."""
+
+
+sys.modules[__name__].__class__ = _Package

@@ -14,26 +14,18 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from headbook.heads.collect import collect
-from headbook.heads.confidence import Confidence
-from headbook.heads.measure import HeadMeasure
-from headbook.heads.offset_baseline import OffsetShare
-from headbook.heads.positional import PositionalShare
-from headbook.heads.syntactic import SyntacticAccuracy
-from headbook.machine import leave_out_cudnn_attention
+from headbook.heads.collect import recordings
+from headbook.heads.measure import sums
+from headbook.heads.scores import confidence, positional, syntactic
+from headbook.machine import keep_freed_memory, leave_out_cudnn_attention
 from headbook.models.transformer import Embedding, Transformer, TransformerConfig
+from headbook.text.alignment import AlignedTree
 from headbook.text.batches import EOS, PAD, UNK, Batch, EncodedPair, collate, epoch, in_order
 from headbook.text.trees import RELATIONS
 from headbook.timing import interleaved, seconds
-from headbook.training.config import TrainingConfig
-from headbook.training.memory import keep_freed_memory
-from headbook.training.precision import Precision
+from headbook.training.config import Precision, TrainingConfig
+from headbook.training.plan import measured_rate, operations
 from headbook.types import Kind
-
-PRODUCTS = 4
-"""Products a timing, so that the clock's grain does not count."""
-PRODUCT = 2048
-"""Rows and columns of the matrices whose product is timed."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +39,8 @@ class Sizes:
     sentences: int = 400
 
     def model(self, width: int) -> TransformerConfig:
-        return TransformerConfig(
-            source_vocabulary=self.vocabulary,
-            target_vocabulary=self.vocabulary,
-            encoder_layers=self.layers,
-            decoder_layers=self.layers,
-            width=width,
-            feed_forward=4 * width,
-            heads=self.heads,
-            dropout=0.1,
-        )
+        ids, layers = (self.vocabulary,) * 2, (self.layers,) * 2
+        return TransformerConfig(*ids, *layers, width, 4 * width, self.heads, dropout=0.1)
 
 
 class TorchTransformer(nn.Module):
@@ -98,11 +82,10 @@ class TorchTransformer(nn.Module):
         return self.logits(states)
 
 
-def training_step(
-    model: nn.Module, precision: Precision, rate: float = 1e-4
-) -> Callable[[Batch], float]:
+def training_step(model: nn.Module, rate: float = 1e-4) -> Callable[[Batch], float]:
     """One update as the training loop makes it, loss, gradients, fused Adam; gives the loss."""
     constants = TrainingConfig(updates=1)
+    halved = constants.precision.here() is Precision.BF16
     leave_out_cudnn_attention()
     optimiser = torch.optim.Adam(
         model.train().parameters(), rate, constants.betas, constants.epsilon, fused=True
@@ -110,7 +93,6 @@ def training_step(
 
     def step(batch: Batch) -> float:
         batch = batch.to(device())
-        halved = precision.here() is Precision.BF16
         with torch.autocast(device().type, torch.bfloat16, enabled=halved):
             logits = model(batch)
         loss = cross_entropy(
@@ -147,72 +129,32 @@ def random_pairs(sizes: Sizes, count: int) -> list[EncodedPair]:
 def training(sizes: Sizes, width: int, rounds: int) -> dict[str, np.ndarray]:
     """Ratios per round: ours over torch's, and over the machine's rate in matrix products."""
     keep_freed_memory()
-    precision = Precision.BF16
     pairs = random_pairs(sizes, rounds * sizes.tokens // 4 + 64)
     plan = epoch(pairs, sizes.tokens, 0, 0)
     batches = [collate([pairs[place] for place in each], each) for each in plan][: rounds + 1]
-    works = {"product": product(precision)}
-    for name, kind in {"ours": Transformer, "torch": TorchTransformer}.items():
+    works = {}
+    for kind in (Transformer, TorchTransformer):
         torch.manual_seed(0)
-        step = training_step(kind(sizes.model(width)).to(device()), precision)
-        works[name] = lambda number, step=step: seconds(
+        step = training_step(kind(sizes.model(width)).to(device()))
+        works[kind] = lambda number, step=step: seconds(
             partial(step, batches[number % len(batches)])
         )
     taken = interleaved(works, rounds, f"training, width {width}")
-    ours, torchs, products = (np.array(taken[name]) for name in ("ours", "torch", "product"))
+    ours, torchs = (np.array(taken[kind]) for kind in (Transformer, TorchTransformer))
     counted = (batches[(place + 1) % len(batches)] for place in range(rounds))
     work = np.array([operations(Transformer(sizes.model(width)), batch) for batch in counted])
-    rate = 2 * PRODUCTS * PRODUCT**3 / products
+    share = work / ours / (1e9 * measured_rate(Precision.BF16))
     return {
         "training: ours over torch.nn.Transformer": torchs / ours,
-        "training: share of the rate of matrix products": work / ours / rate,
+        "training: share of the rate of matrix products": share,
     }
 
 
-def product(precision: Precision) -> Callable[[int], float]:
-    """Times square matrix products in the arithmetic of the training step."""
-    dtype = torch.bfloat16 if precision.here() is Precision.BF16 else torch.float32
-    factor = torch.randn(PRODUCT, PRODUCT).to(device(), dtype)
-
-    def multiply() -> None:
-        for _ in range(PRODUCTS):
-            torch.mm(factor, factor)
-
-    return lambda number: seconds(multiply)
-
-
-def operations(model: Transformer, batch: Batch) -> float:
-    """Floating-point operations of a training step, about: real tokens only, so padding is waste.
-
-    Six a parameter and token (two forward, four backward), embeddings left out; and 12 · width for
-    each pair of query and key, for scores and their product with the values. The model may be one
-    without storage.
-    """
-    config = model.config
-    sizes = {
-        name: sum(weight.numel() for weight in module.parameters())
-        for name, module in model.named_children()
-    }
-    source, target = batch.source_mask.sum(1).double(), batch.target_mask.sum(1).double()
-    dense = source.sum() * sizes["encoder"] + target.sum() * (sizes["decoder"] + sizes["logits"])
-    pairs = config.encoder_layers * source**2 + config.decoder_layers * (
-        target * (target + 1) / 2 + target * source
-    )
-    return float(6 * dense + 12 * config.width * pairs.sum())
-
-
-@dataclass(frozen=True)
-class Chain:
+def chain(length: int) -> AlignedTree:
     """A parse in which every piece is a word and depends on the next, by each relation in turn."""
-
-    pieces: Tensor
-    arcs: Tensor
-
-    @classmethod
-    def of(cls, length: int) -> "Chain":
-        words = torch.arange(length - 1)
-        arcs = torch.stack([words % len(RELATIONS), words, words + 1], dim=1)[:-1]
-        return cls(torch.cat([words, torch.tensor([-1])]), arcs)
+    words = torch.arange(length - 1)
+    arcs = torch.stack([words % len(RELATIONS), words, words + 1], dim=1)[:-1]
+    return AlignedTree(torch.cat([words, torch.tensor([-1])]), arcs, 0)
 
 
 def measuring(sizes: Sizes, width: int, rounds: int) -> dict[str, np.ndarray]:
@@ -221,30 +163,24 @@ def measuring(sizes: Sizes, width: int, rounds: int) -> dict[str, np.ndarray]:
     model = Transformer(sizes.model(width)).eval().to(device())
     pairs = random_pairs(sizes, sizes.sentences)
     batches = [batch.to(device()) for batch in in_order(pairs, sizes.tokens)]
-    trees = [Chain.of(len(source)) for source, _ in pairs]
-    measures: list[HeadMeasure] = [
-        *(Confidence(kind) for kind in Kind),
-        *(PositionalShare(kind) for kind in Kind),
-        SyntacticAccuracy(trees),
-        OffsetShare(trees),
-    ]
-    measures = [each.to(device()) for each in measures]
+    trees = [chain(len(source)) for source, _ in pairs]
+    measures = {f"confidence, {kind}": partial(confidence, kind=kind) for kind in Kind}
+    measures |= {f"positional, {kind}": partial(positional, kind=kind) for kind in Kind}
+    measures["syntactic"] = partial(syntactic, trees=trees)
 
     @torch.inference_mode()
     def forward() -> None:
         for batch in batches:
             model(batch)
 
+    measure = partial(sums, measures)
     works = {
-        "measuring": lambda number: seconds(
-            lambda: collect(model, batches, measures, progress=iter)
-        ),
-        "forward": lambda number: seconds(forward),
+        "measuring": lambda _: seconds(lambda: measure(recordings(model, batches))),
+        "forward": lambda _: seconds(forward),
     }
     taken = interleaved(works, rounds, f"measuring, width {width}")
-    return {
-        "measuring over a forward pass": np.array(taken["measuring"]) / np.array(taken["forward"])
-    }
+    ratios = np.array(taken["measuring"]) / np.array(taken["forward"])
+    return {"measuring over a forward pass": ratios}
 
 
 def bench(
@@ -255,8 +191,5 @@ def bench(
     for width in widths:
         for work in (training, measuring):
             for quantity, found in work(sizes, width, rounds).items():
-                rows.append(
-                    {"quantity": quantity, "width": width, "median": np.median(found),
-                     "lowest": found.min(), "highest": found.max()}
-                )  # fmt: skip
-    return pd.DataFrame(rows)
+                rows.append((quantity, width, np.median(found), found.min(), found.max()))
+    return pd.DataFrame(rows, columns=["quantity", "width", "median", "lowest", "highest"])

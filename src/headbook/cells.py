@@ -7,14 +7,16 @@ shows the columns layer and head of a row as L6H5.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_float_dtype, is_numeric_dtype
+from pandas.api.types import is_bool_dtype, is_float_dtype, is_numeric_dtype
 
 from headbook import paths, tables
 from headbook.formats import formatted
@@ -28,7 +30,6 @@ AGGREGATES = ("mean", "max", "min", "count")
 HEAD = "head"
 SHOWN = 5
 """Candidates that an error names."""
-NOWHERE = np.empty(0, int)
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,7 @@ def rows(reference: Reference, root: Path | None = None) -> pd.DataFrame:
     UserError where there are none, for a bare key that several columns hold, and for an unknown
     table or column; it names the reference and what could have been meant.
     """
-    table, left, _ = _found(reference, root)
-    return table.frame.iloc[left]
+    return _found(reference, root)[0]
 
 
 def cell(reference: Reference, root: Path | None = None) -> Cell:
@@ -93,43 +93,37 @@ def cell(reference: Reference, root: Path | None = None) -> Cell:
     UserError for more than one row, an empty cell, a format or aggregate that does not fit the
     column, and the faults listed at `rows`.
     """
-    table, left, keys = _found(reference, root)
+    found, keys = _found(reference, root)
     column, origin = reference.column, f"{reference.name}: {', '.join(keys) or 'all rows'}"
-    if reference.aggregate:
-        values = table.frame[column].iloc[left].dropna()
-        value = _aggregate(reference, values)
-        origin += f"; {reference.aggregate} of {column}, {len(values)} rows: {value:.3g}"
-        return Cell(_formatted(reference, value), origin)
-    if len(left) > 1:
-        differences = _differences(table.frame.iloc[left])
-        raise UserError(f"{reference} leaves {len(left)} rows: {differences}; add a key")
-    (row,) = (table.records[place] for place in left)
-    value, *ends = (row.get(f"{column}{end}", np.nan) for end in ("", "_low", "_high"))
-    if pd.isna(value) or value == "":
-        raise UserError(f"{reference} is an empty cell")
-    needed = ("layer", "head") if reference.form == HEAD else ()
-    needed = (f"{column}_low",) if reference.form.endswith("ci") else needed
-    if lacking := [name for name in needed if name not in row]:
-        raise UserError(f"{reference}: format {reference.form!r} needs a column {lacking[0]}")
-    text = f"L{row['layer']}H{row['head']}" if reference.form == HEAD else None
-    span = "" if pd.isna(ends).any() else f", {ends[0]:.3g} to {ends[1]:.3g}"
-    shown = f"{value:.3g}" if isinstance(value, float) else value
-    text = text or _formatted(reference, value, *ends)
-    return Cell(text, f"{origin}; {column} {shown}{span}")
-
-
-def _aggregate(reference: Reference, values: pd.Series) -> float:
-    counts = reference.aggregate == "count"
-    if not counts and (values.empty or not is_numeric_dtype(values)):
-        raise UserError(f"{reference}: column {reference.column} holds no numbers there")
-    return float(getattr(values, reference.aggregate)())
-
-
-def _formatted(reference: Reference, value: object, *ends: float | int) -> str:
     try:
-        return formatted(value, reference.form, *ends)
+        if reference.aggregate:
+            values = found[column].dropna()
+            if reference.aggregate != "count" and (values.empty or not is_numeric_dtype(values)):
+                raise UserError(f"column {column} holds no numbers there")
+            value = float(getattr(values, reference.aggregate)())
+            origin += f"; {reference.aggregate} of {column}, {len(values)} rows: {value:.3g}"
+            return Cell(formatted(value, reference.form), origin)
+        if len(found) > 1:
+            raise UserError(f"leaves {len(found)} rows: {_differences(found)}; add a key")
+        (row,) = found.to_dict("records")
+        text, of = _shown(reference, row)
     except UserError as fault:
         raise UserError(f"{reference}: {fault}") from None
+    return Cell(text, f"{origin}; {column} {of}")
+
+
+def _shown(reference: Reference, row: Mapping[str, Any]) -> tuple[str, str]:
+    """The cell of this row as prose has it, and in full: value and interval."""
+    column, form = reference.column, reference.form
+    value, *ends = (row.get(f"{column}{end}", np.nan) for end in ("", "_low", "_high"))
+    if pd.isna(value) or value == "":
+        raise UserError("an empty cell")
+    needed = ("layer", "head") if form == HEAD else (f"{column}_low",) if form[-2:] == "ci" else ()
+    if lacking := [name for name in needed if name not in row]:
+        raise UserError(f"format {form!r} needs a column {lacking[0]}")
+    text = f"L{row['layer']}H{row['head']}" if form == HEAD else formatted(value, form, *ends)
+    span = "" if pd.isna(ends).any() else f", {ends[0]:.3g} to {ends[1]:.3g}"
+    return text, (f"{value:.3g}" if isinstance(value, float) else str(value)) + span
 
 
 def _differences(found: pd.DataFrame) -> str:
@@ -141,15 +135,18 @@ def _differences(found: pd.DataFrame) -> str:
     return " | ".join([*lines, *["…"] * (len(found) > SHOWN)])
 
 
-def _found(reference: Reference, root: Path | None) -> tuple["_Table", np.ndarray, list[str]]:
-    """Table, places of the rows, and the keys as a reader would name them."""
-    table = _table(reference, root or paths.RESULTS)
-    frame, left, keys = table.frame, np.arange(len(table.frame)), []
+def _found(reference: Reference, root: Path | None) -> tuple[pd.DataFrame, list[str]]:
+    """The rows, and the keys as a reader would name them."""
+    root, keys = root or paths.RESULTS, []
+    entry = tables.entries(reference.page, root).get(reference.table, {})
+    table = reference.page, reference.table, root, entry.get("sha256", "")
     try:
+        frame = _table(*table)
+        left = np.arange(len(frame))
         if reference.column not in frame:
-            raise UserError(f"no column {reference.column!r}, {table.columns}")
+            raise UserError(f"no column {reference.column!r}, {_columns(frame)}")
         for key in reference.keys:
-            column, value, places = table.places(key)
+            column, value, places = _places(table, key)
             before, left = left, np.intersect1d(left, places, assume_unique=True)
             if not len(left):
                 here = dict.fromkeys(map(str, frame[column].iloc[before]))
@@ -157,80 +154,54 @@ def _found(reference: Reference, root: Path | None) -> tuple["_Table", np.ndarra
                     f"no row has {column} {value!r} and the keys before it; "
                     f"there it is {', '.join(list(here)[:SHOWN])}"
                 )
-            keys.append(f"{column} {value}" if column not in table.texts else value)
+            keys.append(f"{column} {value}" if _is_number(frame[column]) else value)
     except UserError as fault:
         raise UserError(f"{reference}: {fault}") from None
-    return table, left, keys
-
-
-@dataclass(frozen=True)
-class _Table:
-    frame: pd.DataFrame
-
-    @property
-    def columns(self) -> str:
-        return f"columns are {', '.join(self.frame)}"
-
-    @cached_property
-    def records(self) -> list[dict[str, object]]:
-        return self.frame.to_dict("records")
-
-    @cached_property
-    def numbers(self) -> dict[str, np.ndarray]:
-        return {
-            name: each.to_numpy(float) for name, each in self.frame.select_dtypes("number").items()
-        }
-
-    @cached_property
-    def texts(self) -> dict[str, dict[str, np.ndarray]]:
-        """For each column that holds no numbers the places of each of its values."""
-        texts = self.frame.drop(columns=list(self.numbers)).fillna("").astype(str)
-        return {name: texts.groupby(name).indices for name in texts}
-
-    @cached_property
-    def known(self) -> dict[str, tuple[str, str, np.ndarray]]:
-        """Keys that were looked up before: references share most of theirs."""
-        return {}
-
-    def places(self, key: str) -> tuple[str, str, np.ndarray]:
-        """Column and value of a key, and the places of the rows that have it."""
-        if key not in self.known:
-            self.known[key] = self._places(key)
-        return self.known[key]
-
-    def _places(self, key: str) -> tuple[str, str, np.ndarray]:
-        column, given, value = (part.strip() for part in key.partition("="))
-        if given and column in self.frame:
-            return column, value, self._holding(column, value)
-        found = {name: places for name in self.frame if len(places := self._holding(name, key))}
-        if len(found) > 1:
-            names = " and ".join(found)
-            raise UserError(f"{key!r} is a value of {names}: write {next(iter(found))}={key}")
-        if not found:
-            values = {value for each in self.texts.values() for value in each}
-            near = get_close_matches(key, values, n=SHOWN, cutoff=0.4)
-            what = f"near it are {', '.join(near)}" if near and not given else self.columns
-            raise UserError(f"no column holds {key!r}; {what}")
-        ((name, places),) = found.items()
-        return name, key, places
-
-    def _holding(self, column: str, value: str) -> np.ndarray:
-        """Places of a value; numbers compare as numbers, and no value is an empty cell."""
-        if column in self.texts:
-            return self.texts[column].get(value, NOWHERE)
-        numbers = self.numbers[column]
-        try:
-            return np.flatnonzero(numbers == float(value) if value else np.isnan(numbers))
-        except ValueError:
-            return NOWHERE
-
-
-def _table(reference: Reference, root: Path) -> _Table:
-    recorded = tables.entries(reference.page, root).get(reference.table, {}).get("sha256", "")
-    return _indexed(reference.page, reference.table, root, recorded)
+    return frame.iloc[left], keys
 
 
 @cache
-def _indexed(page: str, name: str, root: Path, digest: str) -> _Table:
+def _table(page: str, name: str, root: Path, digest: str) -> pd.DataFrame:
     """Each table once, as long as its digest stays; UserError for one that has another."""
-    return _Table(tables.typed(page, name, root))
+    return tables.typed(page, name, root)
+
+
+@cache
+def _places(table: tuple[str, str, Path, str], key: str) -> tuple[str, str, np.ndarray]:
+    """Column and value of a key, and the places of the rows that have it.
+
+    References share most of their keys, so each is looked up once.
+    """
+    frame = _table(*table)
+    column, given, value = (part.strip() for part in key.partition("="))
+    if given and column in frame:
+        return column, value, _holding(frame[column], value)
+    found = {name: at for name in frame if len(at := _holding(frame[name], key))}
+    if len(found) > 1:
+        names = " and ".join(found)
+        raise UserError(f"{key!r} is a value of {names}: write {next(iter(found))}={key}")
+    if not found:
+        texts = [frame[name] for name in frame if not _is_number(frame[name])]
+        near = get_close_matches(key, {str(value) for each in texts for value in each}, n=SHOWN)
+        what = f"near it are {', '.join(near)}" if near and not given else _columns(frame)
+        raise UserError(f"no column holds {key!r}; {what}")
+    ((name, places),) = found.items()
+    return name, key, places
+
+
+def _holding(column: pd.Series, value: str) -> np.ndarray:
+    """Places of a value; numbers compare as numbers, and no value is an empty cell."""
+    if not _is_number(column):
+        return np.flatnonzero(column.fillna("").astype(str) == value)
+    try:
+        return np.flatnonzero(column == float(value) if value else column.isna())
+    except ValueError:
+        return np.empty(0, int)
+
+
+def _is_number(column: pd.Series) -> bool:
+    return is_numeric_dtype(column) and not is_bool_dtype(column)
+
+
+def _columns(frame: pd.DataFrame) -> str:
+    return f"columns are {', '.join(frame)}"

@@ -8,12 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
-from headbook.cli_corpora import corpora
-from headbook.one_line import one_line_errors
+from headbook.one_line import Commands
 from headbook.types import UserError
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
-                  rich_markup_mode=None, help=__doc__)  # fmt: skip
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help=__doc__,
+)
+corpora = typer.Typer(no_args_is_help=True, help="Lists, fetches and packs corpora.")
 app.add_typer(corpora, name="corpora")
 
 Names = Annotated[
@@ -23,14 +29,6 @@ Given = Annotated[
     list[str] | None,
     typer.Option(help="A parameter of the notebook: sentences=7, 'models=[\"minilm\"]'."),
 ]
-Minutes = Annotated[float | None, typer.Option(help="Stop within so many minutes.")]
-
-
-def _seconds(minutes: float | None) -> float:
-    """No limit is infinity."""
-    if minutes is not None and not minutes > 0:
-        raise UserError(f"minutes is {minutes}; give more than 0")
-    return 60 * (minutes or math.inf)
 
 
 def _as_published(differing: list[str]) -> None:
@@ -62,25 +60,24 @@ def run(
     smoke: Annotated[bool, typer.Option("--smoke", help="On next to nothing.")] = False,
     workers: Annotated[int, typer.Option(help="Notebooks at a time.")] = 2,
 ) -> None:
-    """Executes notebooks with papermill and compares what they measure with published tables.
+    """Executes notebooks with papermill.
 
-    Status: 0, 1 where a value measured again is not as published, 2 for a mistake or a notebook
-    that failed.
+    What they measure is compared with published tables. Status: 0, 1 where a value measured again
+    is not as published, 2 for a mistake or a notebook that failed.
     """
-    with one_line_errors():
-        from headbook.publishing.notebooks import SMOKE, differences, execute
-        from headbook.tables import check
+    from headbook.publishing.notebooks import SMOKE, differences, execute
+    from headbook.tables import check
 
-        asked = parameters(given)
-        check()
-        purpose = SMOKE if smoke else ""
-        _as_published(differences(execute(names, asked, purpose, workers)))
+    asked = parameters(given)
+    check()
+    purpose = SMOKE if smoke else ""
+    _as_published(differences(execute(names, asked, purpose, workers)))
 
 
 @app.command()
 def train(
     names: Annotated[list[str], typer.Argument(help="Models by name, see `headbook models`.")],
-    minutes: Minutes = None,
+    minutes: Annotated[float | None, typer.Option(help="Stop within so many minutes.")] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Only says what it would take.")] = False,
     rate: Annotated[
         float | None, typer.Option(help="Of --plan, GFLOP/s in matrix products; or measured.")
@@ -95,19 +92,19 @@ def train(
     processes train each model together, and torchrun turns every status but 0 into 1.
     """
     began = time.monotonic()
-    with one_line_errors():
-        limit = _seconds(minutes)
-        from headbook.recipes import select
-        from headbook.runs.store import Store
-        from headbook.training.plan import lines
-        from headbook.training.train import train_missing
+    if minutes is not None and not minutes > 0:
+        raise UserError(f"minutes is {minutes}; give more than 0")
+    from headbook.recipes import select
+    from headbook.runs.store import Store
+    from headbook.training.plan import lines
+    from headbook.training.train import train_missing
 
-        chosen = select(names)
-        if plan:
-            for line in lines(chosen, rate):
-                typer.echo(line)
-        elif not train_missing(chosen, Store.default(), typer.echo, began + limit):
-            raise typer.Exit(3)
+    chosen = select(names)
+    if plan:
+        for line in lines(chosen, rate):
+            typer.echo(line)
+    elif not train_missing(chosen, Store.default(), typer.echo, began + 60 * (minutes or math.inf)):
+        raise typer.Exit(3)
 
 
 @app.command()
@@ -119,21 +116,21 @@ def publish(
         typer.Option(help="Instead of pages, a model, NAME or NAME@UPDATE: weights to data/models"),
     ] = None,
 ) -> None:
-    """Runs pages with their parameters for publication and writes their tables to data/results.
+    """Runs pages and writes their tables to data/results.
 
-    Weights are written in 16 bits, with subwords and record: others load the model by its name.
+    Pages have their parameters for publication. Weights are written in 16 bits, with subwords and
+    record: others load the model by its name.
     """
-    with one_line_errors():
-        if weights is None:
-            from headbook.publishing import notebooks
+    if weights is None:
+        from headbook.publishing import notebooks
 
-            for where in notebooks.publish(names, parameters(given)):
-                typer.echo(str(where))
-            return
-        from headbook.publishing.weights import publish_weights
-        from headbook.runs.store import Store
+        for where in notebooks.publish(names, parameters(given)):
+            typer.echo(str(where))
+        return
+    from headbook.publishing.weights import publish_weights
+    from headbook.runs.store import Store
 
-        typer.echo(str(publish_weights(weights, Store.default())))
+    typer.echo(str(publish_weights(weights, Store.default())))
 
 
 @app.command()
@@ -148,33 +145,32 @@ def numbers(
     Status: 0 when all are current afterwards, 2 for a reference that cannot be resolved and, with
     --check, for a number or verdict that is out of date.
     """
-    with one_line_errors():
-        from functools import cache
+    from functools import cache
 
-        from headbook.book.numbers import sources, update
+    from headbook.book.numbers import sources, update
 
-        @cache
-        def verdicts() -> dict[str, str]:
-            from headbook.claims.scorecard import stated  # takes seconds, and few texts need it
+    @cache
+    def verdicts() -> dict[str, str]:
+        from headbook.claims.scorecard import stated  # takes seconds, and few texts need it
 
-            return stated()
+        return stated()
 
-        faults, stale = [], 0
-        for path in files or sources():
-            try:
-                found = update(path, verdicts, write=not check)
-            except UserError as fault:
-                faults.append(str(fault))
-                continue
-            stale += len(found)
-            for before, after in found:
-                typer.echo(f"{path.name}: {before} -> {after}")
-        for fault in faults:
-            typer.echo(fault, err=True)
-        if faults:
-            raise UserError(f"{len(faults)} files refer to what is not published: mend them")
-        if stale and check:
-            raise UserError(f"{stale} numbers or verdicts are out of date: run headbook numbers")
+    faults, stale = [], 0
+    for path in files or sources():
+        try:
+            found = update(path, verdicts, write=not check)
+        except UserError as fault:
+            faults.append(str(fault))
+            continue
+        stale += len(found)
+        for before, after in found:
+            typer.echo(f"{path.name}: {before} -> {after}")
+    for fault in faults:
+        typer.echo(fault, err=True)
+    if faults:
+        raise UserError(f"{len(faults)} files refer to what is not published: mend them")
+    if stale and check:
+        raise UserError(f"{stale} numbers or verdicts are out of date: run headbook numbers")
 
 
 @app.command()
@@ -191,11 +187,10 @@ def models(
     With its size, corpus, published BLEU, and how many of its weights are here. A family of models,
     such as one recipe's seeds and variants, is one line.
     """
-    with one_line_errors():
-        from headbook.training import listing
+    from headbook.training import listing
 
-        for line in listing.missing(names or ()) if missing else listing.lines(names or ()):
-            typer.echo(line)
+    for line in listing.missing(names or ()) if missing else listing.lines(names or ()):
+        typer.echo(line)
 
 
 @app.command()
@@ -209,11 +204,10 @@ def look(
 
     Writes one HTML page, which works offline, and a CSV table.
     """
-    with one_line_errors():
-        from headbook.looking.look import look as looked
+    from headbook.looking.look import look as looked
 
-        for path in looked(model, text, out, first):
-            typer.echo(str(path))
+    for path in looked(model, text, out, first):
+        typer.echo(str(path))
 
 
 @app.command()
@@ -222,15 +216,14 @@ def book() -> None:
 
     Status: 0, 1 where a page measured a value that is not as published, 2 for a mistake.
     """
-    with one_line_errors():
-        from headbook import paths
-        from headbook.publishing.book import build
-        from headbook.publishing.notebooks import differences_of
-        from headbook.tables import check
+    from headbook import paths
+    from headbook.publishing.book import build
+    from headbook.publishing.notebooks import differences_of
+    from headbook.tables import check
 
-        check()
-        typer.echo(build())
-        _as_published(differences_of(sorted(paths.EXECUTED.glob("*.ipynb"))))
+    check()
+    typer.echo(build())
+    _as_published(differences_of(sorted(paths.EXECUTED.glob("*.ipynb"))))
 
 
 @app.command()
@@ -238,8 +231,47 @@ def bench(
     rounds: Annotated[int, typer.Option(help="Interleaved rounds; the median is printed.")] = 5,
 ) -> None:
     """Speed of training and of measuring, as ratios of one run."""
-    with one_line_errors():
-        from headbook.bench import bench as measured
+    from headbook.bench import bench as measured
 
-        table = measured(rounds)
-        typer.echo(table.to_string(index=False, float_format=lambda value: f"{value:,.2f}"))
+    table = measured(rounds)
+    typer.echo(table.to_string(index=False, float_format=lambda value: f"{value:,.2f}"))
+
+
+@corpora.command("list")
+def corpora_list() -> None:
+    """Every corpus, and where it is now.
+
+    With its languages, pairs, size and licence.
+    """
+    from headbook.text.registry import place, registry
+
+    for entry in registry().values():
+        size = f"{entry.bytes / 1e6:,.1f} MB" if entry.bytes else "size unknown"
+        typer.echo(
+            f"{entry.name:24} {entry.languages:6} {entry.pairs:>10,} {size:>14}  "
+            f"{place(entry):14} {entry.licence}"
+        )
+
+
+@corpora.command("fetch")
+def corpora_fetch(name: str) -> None:
+    """Finds a corpus in HEADBOOK_DATA, or downloads it.
+
+    Its digests are checked either way.
+    """
+    from headbook.text.download import locate
+
+    for part, path in locate(name).files.items():
+        typer.echo(f"{part}: {path}")
+
+
+@corpora.command("pack")
+def corpora_pack(
+    folder: Path,
+    names: Annotated[list[str], typer.Argument(help="Models by name, see `headbook models`.")],
+) -> None:
+    """Copies what trainings of these models read, for a machine without network."""
+    from headbook.training.pack import pack
+
+    for line in pack(folder, names):
+        typer.echo(line)

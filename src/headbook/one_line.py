@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from headbook.types import UserError
 
@@ -17,3 +19,11 @@ def one_line_errors() -> Iterator[None]:
         line = " ".join(str(error).splitlines())
         typer.secho(f"headbook: {line}", err=True, fg="red")
         raise typer.Exit(2) from None
+
+
+class Commands(TyperGroup):
+    """A group of commands that report a user's mistakes so."""
+
+    def invoke(self, ctx: Any) -> Any:
+        with one_line_errors():
+            return super().invoke(ctx)

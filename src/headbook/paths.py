@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-DATA = REPOSITORY / "data"
+CLONE = (REPOSITORY / "data" / "claims.yml").is_file()
+"""Whether this is a clone of the repository; an installed package has catalogue and sample only."""
+DATA = REPOSITORY / "data" if CLONE else Path(__file__).resolve().parent / "data"
 NOTEBOOKS = REPOSITORY / "notebooks"
 BOOK = REPOSITORY / "book"
 EXECUTED = BOOK / "_executed"
@@ -22,13 +24,20 @@ def mirror() -> Path | None:
 
 
 def downloads() -> Path:
-    """Where fetched corpora are kept: HEADBOOK_DOWNLOADS, or data/raw."""
-    return Path(os.environ.get("HEADBOOK_DOWNLOADS") or DATA / "raw").expanduser()
+    """Where fetched corpora are kept: HEADBOOK_DOWNLOADS, or data/raw; without a clone a cache."""
+    kept = DATA / "raw" if CLONE else _kept() / "downloads"
+    return Path(os.environ.get("HEADBOOK_DOWNLOADS") or kept).expanduser()
 
 
 def runs() -> Path:
-    """The run store: HEADBOOK_RUNS, or runs/ in the repository."""
-    return Path(os.environ.get("HEADBOOK_RUNS") or REPOSITORY / "runs").expanduser()
+    """The run store: HEADBOOK_RUNS, or runs/ in the repository; without a clone in a cache."""
+    kept = (REPOSITORY if CLONE else _kept()) / "runs"
+    return Path(os.environ.get("HEADBOOK_RUNS") or kept).expanduser()
+
+
+def _kept() -> Path:
+    """The user's folder for files that programs fetch and compute."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "headbook"
 
 
 def repository_address() -> str:

@@ -1,13 +1,13 @@
 """Intervals, resampling and rank correlation; adjusted tests of many things at once."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 from zlib import crc32
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 from scipy import stats
 
@@ -15,8 +15,8 @@ from headbook.types import UserError
 
 LEVEL = 0.95
 REPLICATES = 1000
-WITHIN_GROUPS, OF_A_GROUP, OF_A_MODEL = 1038005142, 2033032967, 1784422009
-"""Seeds: published intervals come out the same when they are computed again."""
+WITHIN_GROUPS = 1038005142
+"""Seed: published intervals come out the same when they are computed again."""
 
 Item = TypeVar("Item")
 Replicates = Float[np.ndarray, " replicate"]
@@ -25,49 +25,32 @@ Replicates = Float[np.ndarray, " replicate"]
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean over seeds; `spread` is the sample standard deviation, low and high the interval.
-
-    With a single seed spread, low and high are NaN: nothing is known about other seeds.
-    """
+    """Mean over so many seeds, and the ends of its interval."""
 
     mean: float
-    spread: float
     low: float
     high: float
     count: int
 
 
-def percentile_interval(replicates: ArrayLike, level: float = LEVEL) -> tuple[float, float]:
-    """The percentile interval of bootstrap replicates, shape (replicate,); NaN among them spreads.
+def over_seeds(values: ArrayLike) -> Summary:
+    """Mean over seeds with Student's 95 % interval, shape (seed,): mean ± t · spread / √count.
 
-    UserError when there are fewer than two replicates.
-    """
-    values = np.asarray(replicates, dtype=float)
-    if values.size < 2:
-        raise UserError("an interval needs at least two bootstrap replicates; raise their number")
-    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
-
-
-def over_seeds(values: ArrayLike, level: float = LEVEL) -> Summary:
-    """Mean over seeds with Student's interval, shape (seed,): mean ± t · spread / √count.
-
-    UserError when there is no value. A NaN among the values makes every number NaN.
+    The interval of a single seed is NaN: nothing is known about others. UserError when there is no
+    value. A NaN among the values makes every number NaN.
     """
     numbers = np.asarray(values, dtype=float)
     if numbers.size == 0:
         raise UserError("nothing to summarise: no seed has a value")
     mean = float(numbers.mean())
     if numbers.size == 1:
-        return Summary(mean, np.nan, np.nan, np.nan, 1)
-    spread = float(numbers.std(ddof=1))
-    half = stats.t.ppf((1 + level) / 2, numbers.size - 1) * spread / np.sqrt(numbers.size)
-    return Summary(mean, spread, mean - float(half), mean + float(half), int(numbers.size))
+        return Summary(mean, np.nan, np.nan, 1)
+    error = numbers.std(ddof=1) / np.sqrt(numbers.size)
+    half = float(stats.t.ppf((1 + LEVEL) / 2, numbers.size - 1) * error)
+    return Summary(mean, mean - half, mean + half, numbers.size)
 
 
-def resampled_mean(
-    values: ArrayLike, seed: int, resamples: int = 2000, level: float = LEVEL
-) -> tuple[float, float]:
+def resampled_mean(values: ArrayLike, seed: int) -> tuple[float, float]:
     """Percentile bootstrap interval of the mean of independent values, shape (value,).
 
     For measurements that are one number per sentence. UserError for fewer than two values.
@@ -78,8 +61,8 @@ def resampled_mean(
     found = stats.bootstrap(
         (numbers,),
         np.mean,
-        n_resamples=resamples,
-        confidence_level=level,
+        n_resamples=2000,
+        confidence_level=LEVEL,
         method="percentile",
         rng=np.random.default_rng(seed),
     ).confidence_interval
@@ -96,17 +79,6 @@ def resampled_ratio(hits: ArrayLike, counts: ArrayLike, seed: int) -> Replicates
     drawn = np.concatenate([np.ones((1, counts.size)), draws(counts.size, REPLICATES, seed)])
     over = drawn @ counts
     return np.divide(drawn @ hits, over, out=np.full(len(over), np.nan), where=over > 0)
-
-
-def binomial_interval(hits: int, count: int, level: float = LEVEL) -> tuple[float, float]:
-    """The exact interval of a share, `hits` of `count` (Clopper and Pearson 1934).
-
-    NaN where there is nothing to count.
-    """
-    if not count:
-        return float("nan"), float("nan")
-    found = stats.binomtest(hits, count).proportion_ci(level, method="exact")
-    return float(found.low), float(found.high)
 
 
 def share_not_below(
@@ -190,25 +162,6 @@ def spearman(
     return (unit @ np.swapaxes(unit, -1, -2)).clip(-1, 1)
 
 
-def partial_spearman(
-    first: Float[np.ndarray, " head"],
-    second: Float[np.ndarray, " head"],
-    taken_out: Float[np.ndarray, "measure head"],
-) -> float:
-    """Correlation of two measures' ranks after the part that others' ranks explain is removed.
-
-    NaN where nothing is left of one of them.
-    """
-    ranks = stats.rankdata(np.vstack([first, second, taken_out]), axis=-1)
-    apart = ranks - ranks.mean(-1, keepdims=True)
-    sides, others = apart[:2].T, apart[2:].T
-    left = sides - others @ np.linalg.lstsq(others, sides, rcond=None)[0]
-    size = np.linalg.norm(left, axis=0)
-    if (size < 1e-9 * np.linalg.norm(sides, axis=0).clip(min=1)).any():
-        return np.nan
-    return float(left[:, 0] @ left[:, 1] / size.prod())
-
-
 def drawn_within(
     groups: Sequence[object], replicates: int = REPLICATES
 ) -> Int[np.ndarray, "replicate head"]:
@@ -253,110 +206,6 @@ def interval(replicates: ArrayLike) -> tuple[float, float, float]:
         return float(plain), np.nan, np.nan
     low, high = np.nanquantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(plain), float(low), float(high)
-
-
-def group_means(groups: Iterable[Float[np.ndarray, "..."]]) -> list[Replicates]:
-    """The mean of each group of heads; every group's heads are drawn again on their own.
-
-    NaN for a group without heads.
-    """
-    noise = np.random.default_rng(OF_A_GROUP)
-    return [_resampled_mean(group.ravel(), noise) for group in groups]
-
-
-def permuted_gap(
-    values: Float[np.ndarray, " head"], label: Bool[np.ndarray, " head"]
-) -> Float[np.ndarray, " replicate"]:
-    """Mean of the labelled heads minus that of the others, and the same less what chance gives.
-
-    Chance is the gap with the labels permuted over the heads, so the interval of the replicates
-    excludes zero where the permutation test rejects: with few labelled heads a bootstrap of these
-    alone would hardly vary. NaN where no head or every head has the label.
-    """
-    if not label.any() or label.all():
-        return np.full(1 + REPLICATES, np.nan)
-    noise = np.random.default_rng(OF_A_GROUP)
-    labels = noise.permuted(np.tile(label, (REPLICATES, 1)), axis=1)
-    gaps = [values[each].mean() - values[~each].mean() for each in (label, *labels)]
-    return np.concatenate([gaps[:1], gaps[0] - np.array(gaps[1:])])
-
-
-def _resampled_mean(values: Float[np.ndarray, " head"], noise: np.random.Generator) -> Replicates:
-    if not values.size:
-        return np.full(1 + REPLICATES, np.nan)
-    drawn = noise.integers(values.size, size=(REPLICATES, values.size))
-    return np.concatenate([[values.mean()], values[drawn].mean(axis=1)])
-
-
-def pair_share(
-    scores: Float[np.ndarray, " head"], kept: Bool[np.ndarray, "point head"]
-) -> Replicates:
-    """Share of pairs of a kept and a closed head in which the kept one scores higher.
-
-    A tie counts half; mean over the points. Heads whose score is NaN are left out. NaN where no
-    point has such a pair; a replicate leaves out the points that lost theirs.
-    """
-    known = ~np.isnan(scores)
-    if not known.any() or not len(kept):
-        return np.full(1 + REPLICATES, np.nan)
-    wins, weights = _wins(scores[known]), _weights(int(known.sum()))
-    rows = kept[:, known]
-    shares = np.stack([_weighted_share(wins, weights * row, weights * ~row) for row in rows])
-    return mean_of_known(shares.T)
-
-
-def block_matched_share(
-    scores: Float[np.ndarray, " head"],
-    kept: Bool[np.ndarray, "point head"],
-    blocks: Sequence[int],
-) -> float:
-    """Expected `pair_share` where each block's kept heads are drawn at random.
-
-    The number of kept heads stays the same in every block, so that only the blocks' effect is left.
-    """
-    known = ~np.isnan(scores)
-    scores, kept, block = scores[known], kept[:, known], np.asarray(blocks)[known]
-    shares = [
-        (_wins(scores) * _chances(row, block)).sum() / (row.sum() * (~row).sum())
-        for row in kept
-        if row.any() and not row.all()
-    ]
-    return float(np.mean(shares)) if shares else float("nan")
-
-
-def _chances(kept: Bool[np.ndarray, " head"], block: np.ndarray) -> Float[np.ndarray, "head other"]:
-    """The chance that the first head is kept and the second closed, in every pair."""
-    same = block[:, None] == block
-    of_block = same.sum(1)
-    open_ = (same & kept).sum(1)
-    share = open_ / of_block
-    apart = share[:, None] * (1 - share)
-    together = share * (of_block - open_) / np.maximum(of_block - 1, 1)
-    found = np.where(same, together[:, None], apart)
-    np.fill_diagonal(found, 0.0)
-    return found
-
-
-def _wins(scores: Float[np.ndarray, " head"]) -> Float[np.ndarray, "head other"]:
-    difference = scores[:, None] - scores
-    return (difference > 0) + 0.5 * (difference == 0)
-
-
-def _weights(heads: int) -> Float[np.ndarray, "replicate head"]:
-    """Number of times each replicate draws each head; row 0 draws every head once."""
-    noise = np.random.default_rng(OF_A_MODEL)
-    drawn = noise.multinomial(heads, np.full(heads, 1 / heads), size=REPLICATES)
-    return np.concatenate([np.ones((1, heads)), drawn])
-
-
-def _weighted_share(
-    wins: Float[np.ndarray, "head other"],
-    kept: Float[np.ndarray, "replicate head"],
-    closed: Float[np.ndarray, "replicate head"],
-) -> Replicates:
-    won = ((kept @ wins) * closed).sum(1)
-    pairs = kept.sum(1) * closed.sum(1)
-    return np.divide(won, pairs, out=np.full(len(pairs), np.nan), where=pairs > 0)
 
 
 def of_type(word_type: str, seed: int) -> float:

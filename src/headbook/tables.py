@@ -33,11 +33,6 @@ def folder(page: str | int, root: Path | None = None) -> Path:
     return (root or paths.RESULTS) / (f"{int(number):02d}" if number.isdigit() else number)
 
 
-def pages(root: Path | None = None) -> list[str]:
-    """All pages with published tables, by the names of their folders."""
-    return [file.parent.name for file in sorted((root or paths.RESULTS).glob(f"*/{RECORD}"))]
-
-
 def record(page: str | int, root: Path | None = None) -> dict[str, Any]:
     """A page's `run.json`, to be read and not changed; empty where there is none."""
     file = folder(page, root) / RECORD
@@ -81,19 +76,17 @@ def typed(page: str | int, name: str, root: Path | None = None) -> pd.DataFrame:
 
 def check(root: Path | None = None) -> int:
     """Number of published rows; UserError for a table that differs from its digest or has none."""
-    rows = 0
-    for page in pages(root):
+    pages = [file.parent.name for file in sorted((root or paths.RESULTS).glob(f"*/{RECORD}"))]
+    for page in pages:
         listed = entries(page, root)
-        stray = {file.stem for file in folder(page, root).glob("*.csv")} - listed.keys()
-        if stray:
+        if stray := {file.stem for file in folder(page, root).glob("*.csv")} - listed.keys():
             raise UserError(
                 f"data/results/{page}/{min(stray)}.csv is not in its {RECORD}: remove it, or "
                 f"publish page {page} again"
             )
-        for name, entry in listed.items():
+        for name in listed:
             content(page, name, root)
-            rows += entry["rows"]
-    return rows
+    return sum(rows(page, root) for page in pages)
 
 
 def rows(page: str | int, root: Path | None = None) -> int:

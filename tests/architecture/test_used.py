@@ -13,7 +13,7 @@ from headbook import paths, plots
 
 PACKAGE = paths.REPOSITORY / "src" / "headbook"
 PUBLIC = {*headbook.__all__, *plots.__all__}
-CALLED_BY_NAME = {"headbook/cli.py", "headbook/cli_corpora.py"}
+CALLED_BY_NAME = {"headbook/cli.py"}
 """Commands: typer calls them."""
 
 Words = Counter[str]

@@ -86,6 +86,10 @@ FIGURES = """([highest, latest]) => {
 STREAMS = """() => [...document.querySelectorAll(
     '.bd-article .output.stream, .bd-article .output.stderr, .bd-article .output.traceback')]
   .map((each) => each.textContent.trim().slice(0, 60))"""
+NAMES = """() => [...document.querySelectorAll('.bd-article img')]
+  .filter((each) => each.alt && each.src.endsWith(each.alt.split('/').pop()))
+  .map((each) => each.alt)"""
+"""Docutils gives a picture that nobody has described the name of its file."""
 LINKS = "() => [...document.querySelectorAll('a[href]')].map((each) => each.href)"
 DARK = """() => {
   document.documentElement.dataset.theme = 'dark';
@@ -175,6 +179,7 @@ def look(
             seen.add("figures", page.evaluate(FIGURES, [HIGHEST, LATEST]))
         page.evaluate(OPENED)
         seen.add("stream output", page.evaluate(STREAMS))
+        seen.add("no description", page.evaluate(NAMES))
         seen.add("escape codes", [found[0] for found in ESCAPES.finditer(page.inner_text("body"))])
         seen.add("links that lead nowhere", dead(page.evaluate(LINKS), root))
         seen.add(f"too wide at {DESK} px", page.evaluate(WIDE))

@@ -8,8 +8,7 @@ import pytest
 from published_table import put
 
 from headbook.claims import cells, scorecard
-from headbook.claims.ledger import Claim, Ledger, load
-from headbook.claims.rule import Outcome
+from headbook.claims.ledger import Claim, load
 from headbook.claims.verdict import Verdict
 from headbook.types import UserError
 
@@ -34,10 +33,11 @@ def claim(value: str | None = VALUE, baseline: str | None = "offset") -> Claim:
 
 def test_rows_have_labels_interval_and_baseline(tmp_path: Path) -> None:
     rows = cells.rows(claim(), published(tmp_path))
-    student, bert, ours = rows.to_dict("records")
+    student, bert, ours = rows
     assert student == {
-        "claim": DOBJ, "model": "firefox-en-pt", "corpus": "released", "target": "pt", "seed": "",
+        "model": "firefox-en-pt", "corpus": "released", "target": "pt", "seed": "",
         "value": 0.66, "low": 0.63, "high": 0.69, "baseline": 0.35,
+        "closed": None,
     }  # fmt: skip
     assert (bert["corpus"], bert["target"], bert["seed"]) == ("released", "", "")
     assert (ours["corpus"], ours["target"], ours["seed"]) == ("mixture-fr", "fr", "1")
@@ -46,13 +46,13 @@ def test_rows_have_labels_interval_and_baseline(tmp_path: Path) -> None:
 
 def test_another_column_brings_its_own_interval_and_no_baseline(tmp_path: Path) -> None:
     rows = cells.rows(claim(f"{VALUE}.offset", None), published(tmp_path))
-    assert list(rows["value"]) == [0.35, 0.36, 0.35]
-    assert rows[["low", "high", "baseline"]].isna().all(axis=None)
+    assert [each["value"] for each in rows] == [0.35, 0.36, 0.35]
+    assert pd.isna([each[end] for each in rows for end in ("low", "high", "baseline")]).all()
 
 
 def test_columns_of_the_table_win_over_the_catalogue(tmp_path: Path) -> None:
     table = "model,corpus,seed,closed,value\nminilm,mine,3,present: none,0.5\n"
-    (row,) = cells.rows(claim("13/best[]", None), published(tmp_path, table)).to_dict("records")
+    (row,) = cells.rows(claim("13/best[]", None), published(tmp_path, table))
     assert (row["corpus"], row["target"], row["closed"]) == ("mine", "", "present: none")
     assert row["seed"] == "3"
 
@@ -81,27 +81,18 @@ def test_a_model_of_no_catalogue_is_refused(tmp_path: Path) -> None:
 def test_seeds_in_a_column_are_rows_of_one_model(tmp_path: Path) -> None:
     table = "model,seed,value\nmixture-fr-256,0,0.5\nmixture-fr-256,1,0.6\n"
     rows = cells.rows(claim("13/best[]", None), published(tmp_path, table))
-    assert list(rows["seed"]) == ["0", "1"] and set(rows["corpus"]) == {"mixture-fr"}
+    assert [each["seed"] for each in rows] == ["0", "1"]
+    assert {each["corpus"] for each in rows} == {"mixture-fr"}
 
 
-def pointing(ledger: Ledger) -> Ledger:
-    """The ledger with this claim alone, pointing at cells."""
-    return replace(ledger, claims=(claim(),))
-
-
-def test_the_scorecard_judges_cells(tmp_path: Path) -> None:
-    found = scorecard.tidy(published(tmp_path), pointing(load()))
-    assert list(found["outcome"])[:2] == [Outcome.PASS] * 2
-    now = scorecard.current(tmp_path, pointing(load()))
-    assert scorecard.stated(now) == {DOBJ: found["verdict"].iloc[0]} == {DOBJ: "replicated"}
-
-
-def test_a_claim_without_cells_is_not_run(tmp_path: Path) -> None:
-    none = replace(load(), claims=(claim(None, None),))
-    assert scorecard.stated(scorecard.current(tmp_path, none)) == {DOBJ: "not run"}
+def judged(root: Path, *claims: Claim) -> dict:
+    return scorecard.current(root, replace(load(), claims=claims))
 
 
 def test_a_number_that_moves_moves_the_verdict(tmp_path: Path) -> None:
+    found = judged(published(tmp_path / "a"), claim())
+    assert scorecard.stated(found) == {DOBJ: "replicated"}
     low = BEST.replace("0.66,0.63,0.69", "0.36,0.33,0.39").replace("0.55,0.52,0.58", "0.3,0.2,0.4")
-    found = scorecard.current(published(tmp_path, low), pointing(load()))
+    found = judged(published(tmp_path / "b", low), claim())
     assert found[DOBJ].verdict is Verdict.CONTRADICTED
+    assert scorecard.stated(judged(tmp_path, claim(None, None))) == {DOBJ: "not run"}

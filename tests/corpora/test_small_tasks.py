@@ -15,7 +15,6 @@ from headbook.corpora.small_tasks import (
     task,
     value,
 )
-from headbook.types import UserError
 
 
 def ids(text: str) -> list[int]:
@@ -90,8 +89,3 @@ def test_splits_share_no_row(name):
     rows = [tuple(row) for split in splits for row in split.inputs.flatten(1).tolist()]
     alike = len(rows) - len(set(rows))
     assert alike == 0 and 0 < found.majority < 0.6
-
-
-def test_an_unknown_task_is_refused_in_one_line():
-    with pytest.raises(UserError, match="no task is called 'parity'; there are XOR"):
-        task("parity")

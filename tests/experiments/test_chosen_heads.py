@@ -7,7 +7,7 @@ import headbook as hb
 from headbook.experiments.chooser import Chooser, given_gates, permuted, shifted, vectors
 from headbook.experiments.chosen_heads import cost, sweep, trained
 from headbook.looking.effects import own_batches
-from headbook.models.gates import close_heads, open_all
+from headbook.models.gates import close_heads
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.pruning.hard_concrete import CONSTANTS, Source, open_probability
 from headbook.text.batches import collate
@@ -68,7 +68,7 @@ def test_given_gates_are_those_of_the_heads_and_come_off() -> None:
     assert all(block.gate is None for _, _, block in model.attentions())
     close_heads(model, [HeadId(Kind.ENCODER, 1, 2)])
     torch.testing.assert_close(found[0], model(batch)[0])
-    open_all(model)
+    close_heads(model, [])
     torch.testing.assert_close(found[1:], plain[1:])
 
 

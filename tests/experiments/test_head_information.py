@@ -1,20 +1,25 @@
 """Page 25's mutual information: heads whose outputs are known, and when its gate closes."""
 
 import math
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
+import nbformat
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from claims.planted_pruning import information_summary
+from scipy.stats import rankdata, spearmanr
 from small import untrained_model
 
-from headbook import tables
+import headbook as hb
+from headbook import paths, statistics, tables
 from headbook.experiments import head_information
 from headbook.experiments.head_information import information, published, reading, told
-from headbook.heads.collect import collect
-from headbook.heads.confidence import Confidence
+from headbook.heads.collect import recordings
+from headbook.heads.measure import sums
+from headbook.heads.scores import confidence
 from headbook.looking.ours import OurModel
 from headbook.types import Kind
 
@@ -54,9 +59,9 @@ def test_heads_are_read_as_the_measures_read_them(model: OurModel) -> None:
     batches = model.batches(SENTENCES, SENTENCES, 40)
     for kind in (Kind.ENCODER, Kind.CROSS):
         outputs, read, tops = reading(model, kind, batches)
-        measure = Confidence(kind, replicates=0)
-        collect(model.network, batches, [measure], iter)
-        assert torch.allclose(tops.double().mean(0), measure.compute(), atol=1e-5)
+        measure = {"": partial(confidence, kind=kind)}
+        own = sums(measure, recordings(model.network, batches))[""].ratio()
+        assert torch.allclose(tops.double().mean(0), own, atol=1e-5)
         assert outputs.shape[:3] == read.shape
         assert set(read.flatten().tolist()) <= {
             i for b in batches for i in b.source.unique().tolist()
@@ -85,6 +90,24 @@ def heads(redrawn: float = -1.0, shuffled: bool = False) -> pd.DataFrame:
     parts = [pd.DataFrame(rows | {"information": sign * added}).assign(weights=weights)
              for weights, sign in (("released", 1), ("drawn anew", redrawn))]  # fmt: skip
     return pd.concat(parts).assign(model="toy", kind="encoder")
+
+
+def information_summary(told: pd.DataFrame) -> pd.DataFrame:
+    """What the cells of page 25 make of such a table."""
+    page = nbformat.read(paths.NOTEBOOKS / "25_do_measures_agree.ipynb", as_version=4)
+    code = [each for each in page.cells if each.cell_type == "code"]
+    first, start = (
+        next(at for at, each in enumerate(code) if said in each.source)
+        for said in ("def agree(", "named, drawn = ")
+    )
+    end = next(at for at, each in enumerate(code) if "summary" in each.metadata.get("tags", []))
+    live = pd.DataFrame({"importance": [1.0, 3.0, 2.0], "own translations": [2.0, 3.0, 1.0]})
+    found = {"told": told, "live": live, "OWN": "own translations", "np": np, "pd": pd}
+    found |= {"rankdata": rankdata, "statistics": statistics, "spearmanr": spearmanr}
+    found["hb"] = SimpleNamespace(table=hb.table, publish=lambda frame, *_: frame)
+    for cell in (code[first], *code[start : end + 1]):
+        exec(compile(cell.source, "page 25", "exec"), found)
+    return found["summary"]
 
 
 @pytest.mark.parametrize(

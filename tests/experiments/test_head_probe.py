@@ -9,7 +9,7 @@ import torch
 from headbook.experiments import head_probe, read_off, word_labels
 from headbook.experiments.head_probe import Questions, distances, fit, hits, questions
 from headbook.experiments.read_off import Sample
-from headbook.looking.states import WordMaps
+from headbook.experiments.word_maps import WordMaps
 from headbook.text.trees import Tree
 
 CHANCE = torch.Generator().manual_seed(0)

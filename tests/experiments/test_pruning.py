@@ -4,12 +4,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from small import untrained_model
+from small import cut_out, untrained_model
 
 from headbook.experiments.pruning import Setting, loss, orders, own_translations, prune, sweep
 from headbook.looking.ours import OurModel
 from headbook.models.gates import all_heads
-from headbook.pruning.surgery import take_out
 from headbook.types import Kind
 
 SENTENCES = [
@@ -45,7 +44,7 @@ def test_a_closed_head_is_as_good_as_cut_out(loaded: Callable) -> None:
     before = loss(model, pairs)
     closed = orders(model, pairs, setting)["random"][:1]
     assert prune(model, pairs, setting, closed=closed) == closed
-    smaller = replace(model, network=take_out(model.network))
+    smaller = replace(model, network=cut_out(model.network))
     assert sum(block.heads for _, _, block in smaller.network.attentions()) == 5
     assert loss(smaller, pairs) == pytest.approx(loss(model, pairs), rel=1e-5)
     assert loss(model, pairs) != pytest.approx(before, rel=1e-5)

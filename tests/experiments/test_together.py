@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 import headbook as hb
+from headbook import statistics
 from headbook.experiments import composing, together
 from headbook.types import HeadId, Kind
 
@@ -109,3 +110,16 @@ def test_composition_that_goes_with_interactions_is_told_from_shared_layers(
     plain, apart = composing.agreement(LAYERS, pairs, table).T
     assert np.nanquantile(plain, 0.025) > 0.2
     assert (np.nanquantile(apart, 0.025) > 0) == beyond
+
+
+def test_partial_spearman_is_what_a_third_measure_leaves() -> None:
+    noise = np.random.default_rng(0)
+    shared, own = noise.random((2, 400))
+    first, second = shared + 0.1 * noise.random(400), shared + 0.1 * noise.random(400)
+    assert statistics.spearman(np.stack([first, second]))[0, 1] > 0.9
+    assert abs(composing.partial_spearman(first, second, shared[None])) < 0.15
+    assert composing.partial_spearman(shared + own, own, shared[None]) > 0.9
+    nothing = np.zeros((1, 400))
+    plain = statistics.spearman(np.stack([first, own]))[0, 1]
+    assert composing.partial_spearman(first, own, nothing) == pytest.approx(plain)
+    assert np.isnan(composing.partial_spearman(shared, own, shared[None]))

@@ -2,14 +2,11 @@
 
 import torch
 
-from headbook.heads.collect import collect
-from headbook.heads.confidence import Confidence
-from headbook.heads.positional import PositionalShare
-from headbook.heads.symmetry import TokenAsymmetry
-from headbook.heads.syntactic import SyntacticAccuracy
+from headbook.heads.collect import recordings
+from headbook.heads.measure import sums
+from headbook.heads.scores import confidence
 from headbook.models.capture import Point, capture
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.types import Kind
 
 
 def tiny() -> Transformer:
@@ -18,24 +15,12 @@ def tiny() -> Transformer:
     return Transformer(TransformerConfig(1000, 1000, dropout=0.5, **shape))
 
 
-def test_one_pass_updates_every_measure(corpus) -> None:
-    model = tiny().train()
-    batches = [corpus.batch([0, 1, 2]), corpus.batch([3, 4])]
-    confidence, cross = Confidence(Kind.ENCODER), Confidence(Kind.CROSS)
-    positional, syntactic = PositionalShare(Kind.DECODER), SyntacticAccuracy(corpus.trees)
-    asymmetry = TokenAsymmetry()
-    collect(model, batches, [confidence, cross, positional, syntactic, asymmetry], iter)
-    assert model.training
-    assert confidence.compute().shape == (2, 2) and cross.compute().shape == (1, 2)
-    assert positional.compute().shape == (1, 2, 11) and syntactic.compute().shape == (2, 2, 8)
-    assert (asymmetry.compute() > 0).all()
-
-
-def test_dropout_is_off(corpus) -> None:
+def test_recordings_are_the_models_own_without_dropout_or_with(corpus) -> None:
     model, batch = tiny().train(), corpus.batch([0, 1, 2])
-    found, expected = Confidence(Kind.ENCODER), Confidence(Kind.ENCODER)
-    collect(model, [batch], [found], iter)
+    found = sums({"": confidence}, recordings(model, [batch]))[""].ratio()
+    assert model.training
     with torch.no_grad(), capture(model.eval(), {Point.WEIGHTS}) as tape:
         model(batch)
-    expected.update(tape, batch)
-    assert torch.allclose(found.compute(), expected.compute())
+    assert torch.allclose(found, sums({"": confidence}, [(tape, batch)])[""].ratio())
+    dropped = sums({"": confidence}, recordings(model, [batch], training=True))[""].ratio()
+    assert not model.training and not torch.allclose(found, dropped)

@@ -1,9 +1,13 @@
-"""The four metrics together: what scale does to either form, and maps that look forward."""
+"""The article's four metrics: its formulas, what scale does to either form, and its notebook's way.
+
+The notebook measures in training, of a whole batch: padding and dropout are in its numbers.
+"""
 
 import pytest
 import torch
+from torch.nn.functional import cosine_similarity
 
-from headbook.heads import diversity_maps
+from headbook.heads.diversity_in_training import diversity_in_training
 from headbook.heads.four_metrics import (
     ARTICLE,
     ATTENTION,
@@ -13,68 +17,95 @@ from headbook.heads.four_metrics import (
     ORTHOGONALITY,
     RAW,
     four_metrics,
-    head_outputs,
 )
-from headbook.heads.outputs import parts_of
-from headbook.heads.tokens import counted_pairs
+from headbook.heads.outputs import output_parts
+from headbook.models.capture import Point, capture
 from headbook.models.published import PublishedTransformer
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.text.batches import collate
+from headbook.text.batches import Batch, collate
 from headbook.types import Kind, UserError
 
+HEADS, SEGMENTS = 4, 11
+"""More segments than pass through the model together in training."""
 
-def decoder(heads: int = 4) -> Transformer:
+
+def decoder(heads: int = HEADS) -> Transformer:
     torch.manual_seed(0)
-    config = TransformerConfig(13, 13, 0, 2, 16, 24, heads, dropout=0.3)
-    return Transformer(config).eval()
+    return Transformer(TransformerConfig(13, 13, 0, 2, 16, 24, heads, dropout=0.3)).eval()
 
 
-def batch(length: int = 12):
-    ids = torch.randint(3, 13, (4, length), generator=torch.Generator().manual_seed(1)).tolist()
-    return collate([((1,), row) for row in ids], range(4))
+def published(dropout: float) -> PublishedTransformer:
+    torch.manual_seed(0)
+    return PublishedTransformer(13, 2, 16, 24, HEADS, dropout).train()
 
 
-def test_shapes_and_names():
-    found = four_metrics(decoder(), Kind.DECODER, [batch()])
-    assert set(found) == {(metric, form) for metric in ARTICLE for form in (RAW, FREE)}
-    for (metric, _), values in found.items():
-        assert tuple(values.shape) == ((2, 4) if metric == ATTENTION else (2, 4, 4))
-        assert torch.isfinite(values).all()
+def segments(length: int, padded: int = 0, rows: slice = slice(SEGMENTS)) -> Batch:
+    """Segments of one length of which all but the first end in padding."""
+    ids = torch.randint(3, 13, (SEGMENTS, length), generator=torch.Generator().manual_seed(1))
+    if padded:
+        ids[1:, -padded:] = 0
+    return collate([((), row) for row in ids.tolist()][rows], range(SEGMENTS)[rows])
 
 
-def scaled(model: Transformer, factor: float) -> Transformer:
-    """Queries of every head times a factor and keys over it: the maps stay as they are."""
-    with torch.no_grad():
-        for _, _, block in model.attentions():
-            for linear, by in ((block.query, factor), (block.key, 1 / factor)):
-                linear.weight.mul_(by)
-                linear.bias.mul_(by)
-    return model
+def by_hand(model: Transformer, batch: Batch) -> dict[tuple[str, str], list[torch.Tensor]]:
+    """The formulas, head by head, over every place of the batch."""
+    with torch.no_grad(), capture(model, frozenset(Point)) as tape:
+        model(batch)
+    found: dict[tuple[str, str], list[torch.Tensor]] = {}
+    for layer, parts in enumerate(output_parts(model, Kind.DECODER)):
+        queries, contexts, weights, output = (
+            tape[Kind.DECODER, point][layer].double()
+            for point in (Point.QUERIES, Point.CONTEXT, Point.WEIGHTS, Point.OUTPUT)
+        )
+        slices = output.chunk(HEADS, dim=-1)
+        true = [contexts[:, head] @ part for head, part in enumerate(parts.double())]
+        names = [(ORTHOGONALITY, RAW), (NON_ORTHOGONALITY, RAW)]
+        names += [(DISSIMILARITY, RAW), (DISSIMILARITY, FREE)]
+        pairs = {name: torch.zeros(HEADS, HEADS, dtype=torch.float64) for name in names}
+        for one in range(HEADS):
+            for other in range(HEADS):
+                if one == other:
+                    continue
+                of_queries = queries[:, one].flatten(0, 1).T @ queries[:, other].flatten(0, 1)
+                of_contexts = contexts[:, one].flatten(0, 1).T @ contexts[:, other].flatten(0, 1)
+                alike = (cosine_similarity(x[one], x[other], dim=-1).mean() for x in (slices, true))
+                values = of_queries.abs().sum(), of_contexts.norm(), *(-each for each in alike)
+                for name, value in zip(names, values, strict=True):
+                    pairs[name][one, other] = value
+        spread = weights.var(dim=2, correction=0)
+        pairs[ATTENTION, RAW] = spread.mean(-1).mean(0)
+        most = 1 - weights.mean(2).square().sum(-1)
+        pairs[ATTENTION, FREE] = (spread.sum(-1) / most).mean(0)
+        for name, values in pairs.items():
+            found.setdefault(name, []).append(values)
+    return found
 
 
-def test_only_the_raw_form_sees_a_constant():
-    plain = four_metrics(decoder(), Kind.DECODER, [batch()])
-    times = four_metrics(scaled(decoder(), 4.0), Kind.DECODER, [batch()])
-    for address in plain:
-        if address == (ORTHOGONALITY, RAW):
-            assert torch.allclose(times[address], 16 * plain[address], rtol=1e-4)
-        else:
-            assert torch.allclose(times[address], plain[address], atol=1e-5)
+def test_they_are_those_of_the_formulas_whatever_the_batches():
+    model, whole = decoder(), segments(12)
+    found = four_metrics(model, Kind.DECODER, [whole])
+    for name, layers in by_hand(model, whole).items():
+        assert torch.allclose(found[name].double(), torch.stack(layers), rtol=1e-4), name
+    several = [segments(12, rows=slice(4)), segments(12, rows=slice(4, SEGMENTS))]
+    parts = four_metrics(model.train(), Kind.DECODER, several)
+    assert set(parts) == {(metric, form) for metric in ARTICLE for form in (RAW, FREE)}
+    assert model.training
+    assert all(torch.allclose(found[each], parts[each], rtol=1e-5) for each in found)
 
 
-def test_values_times_a_constant_move_the_raw_context_alone():
-    model = decoder()
-    plain = four_metrics(model, Kind.DECODER, [batch()])
+def test_only_the_raw_forms_see_a_constant():
+    """Queries times 4 and keys over it leave the maps; values times 3 leave the directions."""
+    plain, model = four_metrics(decoder(), Kind.DECODER, [segments(12)]), decoder()
     with torch.no_grad():
         first = next(block for _, _, block in model.attentions())
-        first.value.weight.mul_(3.0)
-        first.value.bias.mul_(3.0)
-        first.output.bias.zero_()
-    times = four_metrics(model, Kind.DECODER, [batch()])
-    raw, free = (NON_ORTHOGONALITY, RAW), (NON_ORTHOGONALITY, FREE)
-    assert torch.allclose(times[raw][0], 9 * plain[raw][0], rtol=1e-4)
-    assert torch.allclose(times[free][0], plain[free][0], atol=1e-5)
-    assert torch.allclose(times[DISSIMILARITY, FREE][0], plain[DISSIMILARITY, FREE][0], atol=1e-5)
+        for linear, by in ((first.query, 4.0), (first.key, 0.25), (first.value, 3.0)):
+            linear.weight.mul_(by)
+            linear.bias.mul_(by)
+    found = four_metrics(model, Kind.DECODER, [segments(12)])
+    times = {(ORTHOGONALITY, RAW): 16, (NON_ORTHOGONALITY, RAW): 9}
+    for name in plain.keys() - {(DISSIMILARITY, RAW)}:
+        expected = times.get(name, 1) * plain[name][0]
+        assert torch.allclose(found[name][0], expected, rtol=1e-4, atol=1e-5), name
 
 
 def test_identical_heads_are_as_alike_as_can_be():
@@ -84,40 +115,14 @@ def test_identical_heads_are_as_alike_as_can_be():
             for linear in (block.query, block.key, block.value):
                 linear.weight[8:], linear.bias[8:] = linear.weight[:8], linear.bias[:8]
             block.output.weight[:, 8:] = block.output.weight[:, :8]
-    found = four_metrics(model, Kind.DECODER, [batch()])
+    found = four_metrics(model, Kind.DECODER, [segments(12)])
     for metric, expected in ((ORTHOGONALITY, 1.0), (NON_ORTHOGONALITY, 1.0), (DISSIMILARITY, -1.0)):
         assert torch.allclose(found[metric, FREE][:, 0, 1], torch.tensor(expected).double())
 
 
-def test_one_batch_or_two_are_the_same():
-    both = batch()
-    halves = [collate([((1,), row.tolist())], [index])
-              for index, row in enumerate(both.target_out)]  # fmt: skip
-    whole, parts = (four_metrics(decoder(), Kind.DECODER, each) for each in ([both], halves))
-    assert all(torch.allclose(whole[address], parts[address], rtol=1e-5) for address in whole)
-
-
-def test_maps_that_look_forward_are_not_taken_for_empty(monkeypatch):
-    torch.manual_seed(0)
-    model = PublishedTransformer(13, 2, 16, 24, 4, 0.0).eval()
-    found = four_metrics(model, Kind.DECODER, [batch()])
+def test_maps_that_look_forward_are_not_taken_for_empty():
+    found = four_metrics(published(0.0).eval(), Kind.DECODER, [segments(12)])
     assert (found[ATTENTION, RAW] > 1e-4).all() and (found[ATTENTION, FREE] > 1e-2).all()
-    monkeypatch.setattr(  # the fault: a decoder's keys are those before the query
-        diversity_maps, "counted_maps",
-        lambda tape, given, kind: [
-            each.double() * counted_pairs(given, kind, boundary=True)[:, None]
-            for each in tape[kind, diversity_maps.Point.WEIGHTS]
-        ],
-    )  # fmt: skip
-    wrong = four_metrics(model, Kind.DECODER, [batch()])
-    assert not torch.allclose(wrong[ATTENTION, RAW], found[ATTENTION, RAW], rtol=0.5)
-
-
-def test_the_model_is_left_as_it_was():
-    model = decoder().train()
-    before = torch.get_rng_state()
-    four_metrics(model, Kind.DECODER, [batch()])
-    assert model.training and torch.equal(before, torch.get_rng_state())
 
 
 def test_no_text_is_refused():
@@ -125,9 +130,25 @@ def test_no_text_is_refused():
         four_metrics(decoder(), Kind.DECODER, [])
 
 
-def test_outputs_are_each_head_s_part_of_the_projection():
-    model = decoder()
-    first = next(block for _, _, block in model.attentions())
-    assert torch.equal(
-        head_outputs(model, Kind.DECODER)[0], parts_of(first.output.weight.detach(), 4)
-    )
+@pytest.mark.parametrize("padded", [0, 3])
+def test_in_training_padding_counts(padded: int):
+    own, text = published(0.0), segments(9, padded)
+    found = diversity_in_training(own, Kind.DECODER, text)
+    for name, layers in by_hand(own, text).items():
+        if name[1] == RAW:
+            assert torch.allclose(found[name].double(), torch.stack(layers), rtol=1e-4), name
+    if padded:
+        without = four_metrics(own, Kind.DECODER, [text])
+        assert not any(torch.allclose(found[x], without[x], rtol=1e-2) for x in found)
+
+
+def test_in_training_weights_are_those_behind_dropout_and_nothing_else_notices():
+    own, text = published(0.5), segments(33)
+    state = torch.get_rng_state()
+    first, again = (diversity_in_training(own, Kind.DECODER, text) for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(first[each], again[each]) for each in first)
+    blocks = [block for _, _, block in own.attentions()]
+    assert own.training and all(block.dropout.rate == 0.5 and not block.edits for block in blocks)
+    before = four_metrics(own, Kind.DECODER, [text], training=True)[ATTENTION, RAW]
+    assert (first[ATTENTION, RAW] > 1.5 * before).all()

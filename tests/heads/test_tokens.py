@@ -7,7 +7,6 @@ from headbook.heads.tokens import (
     counted_keys,
     counted_pairs,
     counted_queries,
-    marks_beside,
     pointed,
     visible,
 )
@@ -50,32 +49,27 @@ def as_heads(rows: list[list[float]]) -> torch.Tensor:
 
 
 def test_a_tied_query_points_nowhere() -> None:
-    key = pointed(as_heads([[0.2, 0.5, 0.3], [0.4, 0.4, 0.2], [0.0, 0.0, 0.0], [0.3, 0.3, 0.4]]))
+    top, key = pointed(
+        as_heads([[0.2, 0.5, 0.3], [0.4, 0.4, 0.2], [0.0, 0.0, 0.0], [0.3, 0.3, 0.4]])
+    )
     assert key.flatten().tolist() == [1, NOWHERE, NOWHERE, 2]
-
-
-def test_the_only_key_is_not_pointed_at_without_weight() -> None:
-    assert pointed(as_heads([[0.0], [1e-9]])).flatten().tolist() == [NOWHERE, 0]
-
-
-def test_rounding_does_not_break_a_tie() -> None:
-    third = 1 / 3
-    assert pointed(as_heads([[third, third * (1 + 1e-7), third]])).item() == NOWHERE
-    assert pointed(as_heads([[third, third * (1 + 1e-5), third]])).item() == 1
+    torch.testing.assert_close(top.flatten(), torch.tensor([0.5, 0.4, 0.0, 0.4]))
+    third = 1 / 3  # rounding does not break a tie, and the only key needs some weight
+    for row, expected in (
+        ([third, third * (1 + 1e-7), third], NOWHERE),
+        ([third, third * (1 + 1e-5), third], 1),
+        ([0.0], NOWHERE),
+        ([1e-9], 0),
+    ):
+        assert pointed(as_heads([row]))[1].item() == expected
 
 
 def test_visible_masks_a_copy_and_does_not_rescale() -> None:
-    weights = as_heads([[0.25, 0.25, 0.5]] * 3)
+    weights = as_heads([[0.25, 0.25, 0.5], [0.5, 0.5, float("nan")]])  # as padding may hold
     before = weights.clone()
-    pairs = torch.tensor([True, True, False]).expand(1, 3, 3)
-    assert visible(weights, pairs).flatten().tolist() == [0.25, 0.25, 0.0] * 3
-    assert torch.equal(weights, before)
-
-
-def test_visible_survives_what_padding_may_hold() -> None:
-    weights = as_heads([[0.5, float("nan")], [0.5, float("-inf")]])
-    pairs = torch.tensor([True, False]).expand(1, 2, 2)
-    assert visible(weights, pairs).flatten().tolist() == [0.5, 0.0, 0.5, 0.0]
+    pairs = torch.tensor([True, True, False]).expand(1, 2, 3)
+    assert visible(weights, pairs).flatten().tolist() == [0.25, 0.25, 0.0, 0.5, 0.5, 0.0]
+    torch.testing.assert_close(weights, before, equal_nan=True)
 
 
 def test_special_tokens_of_other_models_count_neither_as_key_nor_as_query() -> None:
@@ -95,11 +89,3 @@ def test_special_tokens_of_other_models_count_neither_as_key_nor_as_query() -> N
     assert torch.equal(counted_keys(batch, Kind.ENCODER, boundary=True), real)
     moved = batch.to("cpu")
     assert torch.equal(moved.source_mask, real) and moved.target_real is None
-
-
-def test_marks_stand_beside_the_tokens_of_their_own_sentence() -> None:
-    """The batch holds the corpus's third sentence above its first, which is padded."""
-    marks = [torch.tensor([True, False]), torch.tensor([True]), torch.tensor([False, True, True])]
-    batch = collate([([5, 6, EOS], [EOS]), ([7, EOS], [EOS])], [2, 0])
-    found = marks_beside(batch, Kind.ENCODER, marks)
-    assert found.tolist() == [[False, True, True], [True, False, False]]

@@ -28,21 +28,13 @@ def unrelated() -> Tensor:
     return torch.randn(KINDS * EACH, KINDS, generator=torch.Generator().manual_seed(1))
 
 
-def test_clusters_that_are_the_tokens_tell_all_of_their_entropy() -> None:
+def test_known_clusters_tell_known_amounts() -> None:
+    """Those that are the tokens all of the entropy; two of four tokens each ln 2."""
     found = information((tokens() + 5).numpy(), tokens(), seed=0)
     assert found.nats == pytest.approx(math.log(KINDS)) == found.entropy
     assert found.null < 0.15
-
-
-def test_half_of_the_tokens_told_apart_is_a_known_amount() -> None:
-    """Two clusters of four tokens each: ln 2."""
-    found = information(((tokens() - 3) // 4).numpy(), tokens(), seed=0)
-    assert found.nats == pytest.approx(math.log(2))
-
-
-def test_k_means_finds_what_stands_apart() -> None:
-    found = information(clusters(told_apart(), 3 * KINDS, seed=0), tokens(), seed=0)
-    assert found.nats > 0.95 * found.entropy
+    halves = information(((tokens() - 3) // 4).numpy(), tokens(), seed=0)
+    assert halves.nats == pytest.approx(math.log(2))
 
 
 def test_unrelated_states_tell_what_the_null_tells() -> None:
@@ -53,21 +45,6 @@ def test_unrelated_states_tell_what_the_null_tells() -> None:
     assert found.nats == pytest.approx(found.null, abs=4 * math.sqrt(11 * 7 / 2) / (KINDS * EACH))
 
 
-def test_a_null_that_shuffles_nothing_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Idle:
-        def permutation(self, labels: np.ndarray) -> np.ndarray:
-            return labels
-
-    monkeypatch.setattr(np.random, "default_rng", lambda seed: Idle())
-    found = information(clusters(told_apart(), KINDS, seed=0), tokens(), seed=0)
-    assert not found.null < 0.15
-
-
-def test_the_same_seed_gives_the_same_clusters() -> None:
-    one, same, other = (clusters(unrelated(), 9, seed) for seed in (0, 0, 1))
-    assert np.array_equal(one, same) and not np.array_equal(one, other)
-
-
 def test_of_every_layer_about_each_of_several_tokens() -> None:
     states = torch.stack([told_apart(), unrelated()])
     other = tokens().flip(0)
@@ -76,7 +53,8 @@ def test_of_every_layer_about_each_of_several_tokens() -> None:
     assert again.entropy == pytest.approx(first.entropy)
 
 
-def test_fewer_occurrences_than_clusters_is_one_line() -> None:
-    with pytest.raises(UserError, match="480 occurrences of tokens make no 481 clusters") as caught:
+def test_a_seed_gives_its_clusters_and_too_few_occurrences_are_refused() -> None:
+    one, same, other = (clusters(unrelated(), 9, seed) for seed in (0, 0, 1))
+    assert np.array_equal(one, same) and not np.array_equal(one, other)
+    with pytest.raises(UserError, match="480 occurrences of tokens make no 481 clusters"):
         clusters(unrelated(), 481, seed=0)
-    assert "\n" not in str(caught.value)

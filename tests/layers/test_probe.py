@@ -61,13 +61,6 @@ def test_the_control_task_can_be_learnt_from_the_type_alone():
     assert hits(CHANCE.normal(size=(600, 4)), drawn, split).mean() < 0.9
 
 
-def test_a_types_label_does_not_depend_on_other_types():
-    labels = np.array(["a", "b"] * 50)
-    alone = control(["x"] * 100, labels)
-    among = control([*["x"] * 99, "y"], labels)
-    assert alone[0] == among[0]
-
-
 def test_labels_of_many_types_come_as_often_as_labels_occur():
     labels = np.array(["a"] * 3000 + ["b"] * 1000)
     drawn = control([f"w{n}" for n in range(4000)], labels)

@@ -32,10 +32,6 @@ def embedding(made: Transformer) -> torch.nn.Module:
     return made.source if len(made.encoder) else made.target
 
 
-def test_a_text_without_its_ends() -> None:
-    assert flat(SENTENCES).tolist() == [7, 8, 9, 10, 8, 8, 11, 12, 13, 7, 9]
-
-
 def test_below_the_first_layer_is_the_token_s_embedding(found: tuple[Transformer, Tensor]) -> None:
     """Planted: one-hot embeddings. A decoder reads its token one position later."""
     made, _ = found
@@ -46,20 +42,6 @@ def test_below_the_first_layer_is_the_token_s_embedding(found: tuple[Transformer
     assert states[0].argmax(-1).tolist() == flat(SENTENCES).tolist()
     assert torch.equal(states[0, 0], states[0, 9])  # the same token at the same place
     assert not torch.equal(states[0, 1], states[0, 4])  # the same token at another
-
-
-def test_the_planted_shift_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A decoder read without its start token is off by one."""
-    monkeypatch.setattr(layers, "PAD", EOS)
-    decode = Transformer.decode
-    monkeypatch.setattr(
-        Transformer, "decode", lambda self, target, *rest: decode(self, target.roll(1, 1), *rest)
-    )
-    made = model(DECODER)
-    with torch.no_grad():
-        made.target.tokens.weight.copy_(100 * torch.eye(VOCABULARY, WIDTH))
-    states = token_states(made, SENTENCES, torch.arange(11))
-    assert states[0].argmax(-1).tolist() != flat(SENTENCES).tolist()
 
 
 def test_behind_the_last_layer_and_its_norm_is_what_the_logits_see(
@@ -87,23 +69,6 @@ def test_batches_and_what_else_is_asked_for_change_nothing(
     assert torch.allclose(token_states(made, SENTENCES, torch.arange(11)), states, atol=EXACT)
     asked = torch.tensor([9, 2, 4, 2])  # one of them twice
     assert torch.allclose(token_states(made, SENTENCES, asked), states[:, asked], atol=EXACT)
-
-
-def test_a_decoder_s_state_knows_nothing_of_what_comes() -> None:
-    changed = [[*row[:2], 20, *row[3:]] if len(row) == 6 else row for row in SENTENCES]
-    for stacks, causal in ((DECODER, True), (ENCODER, False)):
-        one, other = (
-            token_states(model(stacks), text, torch.arange(11)) for text in (SENTENCES, changed)
-        )
-        moved = (one - other).abs().amax((0, 2)) > EXACT
-        assert bool(moved[6]) and bool(moved[7:9].all())
-        assert bool(moved[4:6].any()) is not causal
-        assert not moved[:4].any() and not moved[9:].any()
-
-
-def test_the_model_is_left_without_hooks(found: tuple[Transformer, Tensor]) -> None:
-    made, _ = found
-    assert not any(each._forward_hooks or each._forward_pre_hooks for each in made.modules())
 
 
 def test_the_most_frequent_tokens_without_the_reserved() -> None:

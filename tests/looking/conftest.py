@@ -12,8 +12,8 @@ from known_heads import at_eos, at_offset, at_partner, at_rarest, uniform
 from torch import Tensor, nn
 
 import headbook as hb
-from headbook.looking.ours import OurModel, RunFolder
-from headbook.looking.passes import ranks_in
+from headbook.heads.scores import ranks_in
+from headbook.looking.ours import OurModel, trained
 from headbook.looking.text import Text, text
 from headbook.models import checkpoint
 from headbook.models.capture import Point
@@ -49,7 +49,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory, sample: Text) -> Path:
 
 @pytest.fixture(scope="session")
 def ours(run_folder: Path) -> OurModel:
-    return RunFolder(run_folder).model()
+    return trained(run_folder)
 
 
 class PlantedBlock(nn.Module):
@@ -181,7 +181,7 @@ def with_weights() -> Callable[[Mapping[str, Tensor]], PlantedModel]:
 
 @pytest.fixture(scope="session")
 def planted_table(planted: PlantedModel, sample: Text) -> pd.DataFrame:
-    return hb.measure(planted, sample, nulls=0, ablated=8, progress=False)
+    return hb.measure(planted, sample, nulls=0, ablated=2, progress=False)
 
 
 class SentenceGate(nn.Module):

@@ -4,17 +4,12 @@ import copy
 from dataclasses import replace
 from itertools import pairwise
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 import headbook as hb
-from headbook.heads.confidence import Confidence
-from headbook.heads.nulls import Null, null_values
-from headbook.looking.answers import per_sentence
 from headbook.looking.ours import OurModel
-from headbook.looking.text import Text
 from headbook.models.gates import FixedGate
 from headbook.types import Kind, UserError
 
@@ -61,29 +56,18 @@ def test_silent_heads_are_those_whose_columns_of_w_o_are_zero(model, heads, plac
 
 
 def test_gates_come_back_also_after_an_error(model):
-    halved = FixedGate(torch.tensor([0.5, 1.0]))
-    next(block for _, _, block in model.network.attentions()).gate = halved
+    first = next(block for _, _, block in model.network.attentions())
+    first.gate = FixedGate(torch.tensor([0.5, 1.0]))
     before, whole = gates(model), logits(model)
-    with hb.close(model, "L2H1"):
-        assert gates(model) != before
+    with hb.close(model, "L1H2"):
+        assert first.gate().tolist() == [0.5, 0]  # what was half silent stays so
     assert gates(model) == before
     with pytest.raises(ZeroDivisionError), hb.close(model, "L1H1"):
         raise ZeroDivisionError
     assert gates(model) == before and torch.equal(logits(model), whole)
 
 
-def test_what_was_silent_stays_silent(model):
-    with hb.close(model, ["L1H1", "L1H2"]):
-        both = logits(model)
-    with hb.close(model, "L1H1"), hb.close(model, "L1H2"):
-        torch.testing.assert_close(logits(model), both, **CLOSE)
-    first = next(block for _, _, block in model.network.attentions())
-    first.gate = FixedGate(torch.tensor([0.5, 1.0]))
-    with hb.close(model, "L1H2"):
-        assert first.gate().tolist() == [0.5, 0]
-
-
-@pytest.mark.parametrize("name", ["L3H1", "L1H3", "L0H1", "cross L9H1", "head five", ""])
+@pytest.mark.parametrize("name", ["L3H1", "cross L9H1", "head five"])
 def test_an_unknown_head_is_refused_and_nothing_is_closed(model, name):
     with pytest.raises(UserError) as caught, hb.close(model, ["L1H1", name]):
         pass
@@ -125,23 +109,6 @@ def test_weights_are_the_models_own_after_break_and_after_an_error(model):
         break
     assert unchanged(model, before)
     with pytest.raises(ZeroDivisionError):
-        for null in hb.nulls(model):
-            assert not unchanged(null, before)
+        for _ in hb.nulls(model):
             raise ZeroDivisionError
     assert unchanged(model, before)
-    for _ in zip(hb.nulls(model), range(1), strict=False):
-        pass
-    assert unchanged(model, before)
-
-
-def test_nulls_are_those_of_the_measures(model, sample: Text):
-    sentences = sample.sentences[:6]
-    batches = model.batches(sentences, tokens=2048)
-    expected = null_values(
-        model.network, batches, lambda: {"c": Confidence(Kind.ENCODER, replicates=0)}, count=3
-    )
-    for number, null in enumerate(hb.nulls(model, 3)):
-        measure = {"c": Confidence(Kind.ENCODER, replicates=0)}
-        hits, asked = per_sentence(null, sentences, measure)["c"]
-        np.testing.assert_allclose(hits.sum(0) / asked.sum(0), expected.values["c"][number])
-    assert len(list(hb.nulls(model))) % len(Null) == 1  # as many of one as of the other, but one

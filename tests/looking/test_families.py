@@ -29,14 +29,8 @@ def test_a_family_is_measured_and_shown(
     monkeypatch.setattr(type(model), "translate", lambda self, given: [each[:9] for each in given])
     heads = hb.measure(model, text, nulls=1, ablated=2, progress=False)
     assert list(dict.fromkeys(heads["kind"])) == kinds
-    for column in (
-        "confidence",
-        "special",
-        "entropy",
-        "importance_gradient",
-        "importance_ablation",
-    ):
-        assert heads[column].notna().all(), column
+    importance = ["importance_gradient", "importance_ablation"]
+    assert heads[["confidence", "special", "entropy", *importance]].notna().all(axis=None)
     batches = model.batches(text.sentences, text.sentences if "cross" in kinds else None)
     torch.testing.assert_close(
         by_gradient(model, batches), by_gates(model, batches), rtol=1e-4, atol=1e-8
@@ -45,5 +39,6 @@ def test_a_family_is_measured_and_shown(
     assert encoder.any() == ("nsubj_head_to_dependent" in heads)
     assert not measured(heads).diversity.drop(columns=["kind", "layer"]).isna().all(axis=None)
     assert len(hb.roles(heads, held=False)) > 0
-    html = page(model, text, heads, "heads.csv")
-    assert "</html>" in html and all(f'"kind": "{kind}"' in html for kind in kinds)
+    if "cross" in kinds:
+        html = page(model, text, heads, "heads.csv")
+        assert "</html>" in html and all(f"{kind} L1H1" in html for kind in kinds)

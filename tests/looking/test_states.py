@@ -1,15 +1,12 @@
-"""Maps, vectors and states of words: against the network's own output and slow sums."""
+"""States of words and sentences: against the network's own output and slow sums."""
 
 import pytest
 import torch
 
 from headbook.looking.load import load
-from headbook.looking.states import over_words, sentence_states, word_maps, word_states
+from headbook.looking.states import over_words, sentence_states, word_states
 from headbook.looking.text import text
-from headbook.models.capture import Point, capture
 from headbook.text.alignment import align_all
-from headbook.text.trees import ROOT, Tree
-from headbook.types import Kind
 
 MODELS = ("firefox-en-pt", "minilm")
 
@@ -22,32 +19,6 @@ def model(request):
 @pytest.fixture(scope="module")
 def trees():
     return [tree for tree in text("ewt-sample").trees if 4 <= len(tree) <= 20][:5]
-
-
-def test_maps_are_sums_over_keys_and_means_over_queries(model, trees):
-    found = word_maps(model, trees)
-    tree, maps = trees[2], found[2]
-    (batch,) = model.batches([tree.text])
-    with torch.no_grad(), capture(model.network, {Point.WEIGHTS}) as tape:
-        model.network(batch)
-    weights = torch.cat([each[0] for each in tape[Kind.ENCODER, Point.WEIGHTS]])
-    pieces = align_all(tree, model.spans(tree.text)).pieces
-    for query in range(len(tree)):
-        for key in range(len(tree)):
-            slow = weights[:, pieces == query][:, :, pieces == key].sum(-1).mean(-1)
-            torch.testing.assert_close(maps.weights[:, query, key], slow, atol=1e-5, rtol=1e-4)
-    everything = maps.weights.sum(-1) + maps.special
-    torch.testing.assert_close(everything, torch.ones_like(everything), atol=1e-4, rtol=0)
-    assert [each.tree for each in found] == trees
-
-
-def test_vectors_are_the_embeddings_of_the_pieces_without_positions(model, trees):
-    twice = " ".join([trees[0].forms[0]] * 3)
-    length = len(trees[0].forms[0])
-    spans = tuple((n * (length + 1), n * (length + 1) + length) for n in range(3))
-    repeated = Tree(twice, spans, (ROOT, 0, 0), ("root", "dep", "dep"))
-    (maps,) = word_maps(model, [repeated])
-    torch.testing.assert_close(maps.vectors[1], maps.vectors[2])
 
 
 def test_states_end_with_the_encoders_output(model, trees):

@@ -68,14 +68,10 @@ def broken(folder: Path, what: str) -> Path:
     if what == "torn":
         checkpoint.save_model(model(), path)
         path.write_bytes(path.read_bytes()[:-5])
-    elif what == "folder":
-        path.mkdir()
-    elif what == "text":
-        path.write_text("no checkpoint")
     return path
 
 
-@pytest.mark.parametrize("what", ["missing", "torn", "folder", "text"])
+@pytest.mark.parametrize("what", ["missing", "torn"])
 def test_no_checkpoint_is_said_in_one_line(tmp_path: Path, what: str):
     path = broken(tmp_path, what)
     with pytest.raises(UserError, match=r"file\.safetensors is no checkpoint") as caught:

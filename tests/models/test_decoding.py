@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from headbook.models.decoding import Beams, Search, length_penalty, translate
+from headbook.models.decoding import Beams, Search, translate
 from headbook.models.transformer import NormPlacement, Transformer
 from headbook.text.batches import EOS, PAD, pad
 
@@ -29,16 +29,6 @@ def next_log_probabilities(model: Transformer, source: Tensor, words: list[int])
         logits = model.logits(states)[0, -1].float()
     logits[PAD] = -torch.inf
     return logits.log_softmax(-1)
-
-
-def naive_greedy(model: Transformer, source: Tensor, search: Search) -> list[int]:
-    words: list[int] = []
-    while len(words) < limit(source, search):
-        word = int(next_log_probabilities(model, source, words).argmax())
-        if word == EOS:
-            break
-        words.append(word)
-    return words
 
 
 def normalised(hypothesis: tuple[float, list[int]], search: Search) -> float:
@@ -74,9 +64,10 @@ def stack(rows: list[Tensor]) -> Tensor:
     return pad([row.tolist() for row in rows])
 
 
-@pytest.mark.parametrize("norm", NormPlacement)
-@pytest.mark.parametrize("encoder_layers", [2, 0])
-@pytest.mark.parametrize("chunks", [[1] * 9, [4, 1, 3, 1], [9]])
+@pytest.mark.parametrize(
+    ("norm", "encoder_layers"), [(NormPlacement.PRE, 2), (NormPlacement.POST, 0)]
+)
+@pytest.mark.parametrize("chunks", [[1] * 9, [4, 1, 3, 1]])
 def test_cached_decoding_equals_uncached(
     chunks: list[int], encoder_layers: int, norm: NormPlacement, tiny: Callable, ragged: Callable
 ) -> None:
@@ -102,34 +93,26 @@ def test_a_reordered_cache_goes_on_from_the_chosen_rows(tiny: Callable, ragged: 
     torch.testing.assert_close(continued, whole[:, 4:], **CLOSE)
 
 
-def test_greedy_search_equals_a_plain_loop(tiny: Callable, ragged: Callable) -> None:
-    search, cut = Search(beam=1), set()
-    for seed in range(4):
-        model, rows = tiny(seed, **SMALL).eval(), sources(ragged, seed)
-        expected = [naive_greedy(model, row, search) for row in rows]
-        assert translate(model, stack(rows), search) == expected
-        cut |= {len(words) == limit(row, search) for words, row in zip(expected, rows, strict=True)}
-    assert cut == {True, False}, "both kinds of ending should occur here"
-
-
 @pytest.mark.parametrize(
     "search",
-    [Search(beam=2), Search(beam=4), Search(beam=3, spread=0.5), Search(3, 0.0, torch.inf, 0.0)],
-    ids=["beam 2", "the paper's", "narrow spread", "no penalty"],
+    [Search(), Search(beam=1), Search(beam=3, spread=0.5), Search(3, 0.0, torch.inf, 0.0)],
+    ids=["the paper's", "greedy", "narrow spread", "no penalty"],
 )
 def test_beam_search_equals_a_plain_one(search: Search, tiny: Callable, ragged: Callable) -> None:
-    model, rows = tiny(3, **SMALL).eval(), sources(ragged)[:4]
-    expected = [naive_beam(model, row, search) for row in rows]
-    assert translate(model, stack(rows), search) == expected
+    """Sentences end at their limit or before it, and leave the batch at different steps."""
+    cut, greedy = set(), []
+    for seed in (0, 3):
+        model, rows = tiny(seed, **SMALL).eval(), sources(ragged, seed)[:4]
+        expected = [naive_beam(model, row, search) for row in rows]
+        assert translate(model, stack(rows), search) == expected
+        assert translate(model, torch.nn.functional.pad(stack(rows), (0, 5)), search) == expected
+        cut |= {len(one) == limit(row, search) for one, row in zip(expected, rows, strict=True)}
+        greedy.append(expected == translate(model, stack(rows), Search(beam=1)))
+    if search == Search():
+        assert cut == {True, False} and not all(greedy), "else nothing is compared here"
 
 
-def test_the_paper_s_beam_search_is_not_greedy_here(tiny: Callable, ragged: Callable) -> None:
-    """Else the comparisons above would compare nothing."""
-    model, rows = tiny(3, **SMALL).eval(), stack(sources(ragged))
-    assert translate(model, rows, Search()) != translate(model, rows, Search(beam=1))
-
-
-@pytest.mark.parametrize("exponent", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize("exponent", [0.0, 0.6])
 def test_a_beam_wide_enough_finds_the_best_of_all(
     exponent: float, tiny: Callable, ragged: Callable
 ) -> None:
@@ -153,55 +136,6 @@ def test_a_beam_wide_enough_finds_the_best_of_all(
     assert translate(model, source, search) == [all_of_them[int(scores.argmax())]]
 
 
-def test_length_penalty_of_the_paper() -> None:
-    """((5 + length) / 6)^0.6: 1 at length 1, 2^0.6 at 7, 5^0.6 at 25."""
-    penalties = length_penalty(torch.tensor([1.0, 7.0, 25.0]), Search().length_exponent)
-    torch.testing.assert_close(penalties, torch.tensor([1.0, 1.5157166, 2.6265278]))
-    assert (Search().beam, Search().spread) == (4, 3.0)
-
-
-@pytest.mark.parametrize("search", [Search(), Search(beam=1), Search(longest=0.5)])
-def test_a_ragged_batch_gives_what_single_sentences_give(
-    search: Search, tiny: Callable, ragged: Callable
-) -> None:
-    """Also where the length limit cuts: it is each sentence's own."""
-    for seed in (0, 3):
-        model, rows = tiny(seed, **SMALL).eval(), sources(ragged, seed)
-        single = [translate(model, row[None], search)[0] for row in rows]
-        assert translate(model, stack(rows), search) == single
-        assert translate(model, torch.nn.functional.pad(stack(rows), (0, 5)), search) == single
-
-
-def test_no_translation_is_longer_than_its_limit(tiny: Callable, ragged: Callable) -> None:
-    model, rows = without_end(tiny(0, **SMALL).eval()), sources(ragged)
-    lengths = [len(words) for words in translate(model, stack(rows), Search(longest=1.5))]
-    assert lengths == [int(1.5 * length) + 10 for length in SOURCES]
-
-
-def without_end(model: Transformer) -> Transformer:
-    """The model with EOS made too unlikely to be chosen."""
-    model.logits.register_forward_hook(
-        lambda _, __, logits: logits.index_fill(-1, torch.tensor([EOS]), -1e4)
-    )
-    return model
-
-
-def test_search_stops_when_all_living_hypotheses_are_finished(
-    monkeypatch: pytest.MonkeyPatch, tiny: Callable, ragged: Callable
-) -> None:
-    """EOS is certain at once and the others are dropped: one step, not the limit's twenty."""
-    model, steps = tiny(0, **SMALL).eval(), []
-    model.logits.register_forward_hook(
-        lambda _, __, logits: logits.index_fill(-1, torch.tensor([EOS]), 1e4)
-    )
-    advance = Beams.advance
-    monkeypatch.setattr(
-        Beams, "advance", lambda self, *rest: (steps.append(1), advance(self, *rest))[1]
-    )
-    assert translate(model, ragged([5], [1], vocabulary=6).source, Search()) == [[]]
-    assert len(steps) == 1
-
-
 @pytest.mark.parametrize(
     ("growing", "limit", "settled"),
     [(-3.2, 13, False), (-3.2, 3, True), (-6.0, 13, True), (-torch.inf, 13, True)],
@@ -216,56 +150,6 @@ def test_a_sentence_is_settled_when_nothing_can_overtake(
     assert beams.settled(Search(beam=2)).tolist() == [settled]
     beams.finished = torch.tensor([[False, False]])
     assert not beams.settled(Search(beam=2)).any()
-
-
-def test_a_search_that_ends_with_the_first_finished_hypothesis_is_seen(
-    monkeypatch: pytest.MonkeyPatch, tiny: Callable, ragged: Callable
-) -> None:
-    monkeypatch.setattr(Beams, "settled", lambda self, _: (self.finished | self.closed).any(1))
-    different = 0
-    for seed in range(4):
-        model, rows = tiny(seed, **SMALL).eval(), sources(ragged, seed)
-        expected = [naive_beam(model, row, Search()) for row in rows]
-        different += translate(model, stack(rows), Search()) != expected
-    assert different
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_sentences_that_leave_the_batch_change_no_other(
-    seed: int, tiny: Callable, ragged: Callable
-) -> None:
-    model, rows = tiny(seed, **SMALL).eval(), sources(ragged, seed)
-    expected = [naive_beam(model, row, Search()) for row in rows]
-    assert translate(model, stack(rows), Search()) == expected
-
-
-def test_tokens_end_at_the_first_end_token() -> None:
-    """Living hypotheses are words, then EOS if finished, then nothing but padding."""
-    torch.manual_seed(0)
-    search = Search(beam=4, spread=torch.inf)
-    beams = Beams.start(torch.full((5,), 9), beam=4)
-    while not bool((beams.closed | (beams.scores == -torch.inf)).all()):
-        log_probabilities = torch.randn(5, 4, 6)
-        log_probabilities[..., PAD] = -torch.inf
-        beams.advance(log_probabilities.log_softmax(-1), search)
-    finished = beams.finished.flatten()
-    assert finished.any()
-    for row, ended, length in zip(beams.tokens, finished, beams.lengths.flatten(), strict=True):
-        words = row[1 : 1 + int(length)].tolist()
-        assert PAD not in words
-        assert EOS not in words[:-1]
-        assert (words[-1] == EOS) == ended
-        assert not row[1 + int(length) :].any()
-
-
-def test_planted_cache_fault_is_seen(
-    monkeypatch: pytest.MonkeyPatch, tiny: Callable, ragged: Callable
-) -> None:
-    """A search that forgets to reorder its cache differs from the plain one somewhere."""
-    monkeypatch.setattr("headbook.models.transformer.DecoderCache.reorder", lambda *_: None)
-    model, rows = tiny(3, **SMALL).eval(), sources(ragged)
-    expected = [naive_beam(model, row, Search()) for row in rows]
-    assert translate(model, stack(rows), Search()) != expected
 
 
 def test_positions_grown_while_translating_can_be_trained_on(

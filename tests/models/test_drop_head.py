@@ -9,27 +9,19 @@ from headbook.models.gates import close_heads
 from headbook.types import HeadId, Kind, UserError
 
 
-def dropped(rate: float, batch: int = 4000, heads: int = 8) -> torch.Tensor:
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+def test_whole_heads_go_each_by_itself_and_the_sum_stays(rate: float):
     torch.manual_seed(0)
     module = DropHead().train()
     module.rate = rate
-    return module(torch.ones(batch, heads, 3, 2))
-
-
-@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
-def test_whole_heads_go_and_the_sum_stays(rate: float):
-    found = dropped(rate)
+    found = module(torch.ones(4000, 8, 3, 2))
     assert torch.equal(found, found[:, :, :1, :1].expand_as(found))
-    assert (found == 0).float().mean() == pytest.approx(rate, abs=0.02)
-    sums = found[:, :, 0, 0].sum(1)
-    some = (found[:, :, 0, 0] != 0).any(1)
-    assert torch.allclose(sums[some], torch.tensor(8.0)) and (sums[~some] == 0).all()
-
-
-def test_sentences_and_heads_are_drawn_apart():
-    kept = (dropped(0.5)[:, :, 0, 0] != 0).double()
+    found = found[:, :, 0, 0]
+    kept = (found != 0).double()
+    assert kept.mean() == pytest.approx(1 - rate, abs=0.02)
     assert torch.corrcoef(kept.T).fill_diagonal_(0).abs().max() < 0.1
-    assert kept.std(0).min() > 0.4 and kept.std(1).mean() > 0.4
+    some = kept.any(1)
+    assert torch.allclose(found[some].sum(1), torch.tensor(8.0)) and (found[~some] == 0).all()
 
 
 def test_all_heads_gone_is_no_nan(tiny, ragged):
@@ -38,9 +30,8 @@ def test_all_heads_gone_is_no_nan(tiny, ragged):
     set_rate(model, 0.999)
     logits = model(ragged([5, 3], [4, 6]))
     logits.sum().backward()
-    assert torch.isfinite(logits).all()
-    assert all(torch.isfinite(each.grad).all() for each in model.parameters()
-               if each.grad is not None)  # fmt: skip
+    found = [logits, *(each.grad for each in model.parameters() if each.grad is not None)]
+    assert all(torch.isfinite(each).all() for each in found)
 
 
 def test_nothing_is_dropped_at_test_time_or_at_rate_nought(tiny, ragged):
@@ -49,6 +40,7 @@ def test_nothing_is_dropped_at_test_time_or_at_rate_nought(tiny, ragged):
     drop_heads(model)
     set_rate(model, 0.7)
     assert torch.equal(model.eval()(batch), plain)
+    assert not torch.equal(model.train()(batch), plain)
     set_rate(model, 0.0)
     assert torch.equal(model.train()(batch), plain)
 
@@ -65,7 +57,7 @@ def test_what_is_recorded_is_what_the_head_computed(tiny, ragged):
     assert torch.equal(*first)
 
 
-def test_a_closed_head_stays_closed(tiny, ragged):
+def test_a_closed_head_stays_closed(tiny):
     model = tiny().train()
     close_heads(model, [HeadId(Kind.ENCODER, 0, head) for head in range(4)])
     drop_heads(model)
@@ -78,7 +70,6 @@ def test_a_closed_head_stays_closed(tiny, ragged):
 @pytest.mark.parametrize(
     ("schedule", "expected"),
     [
-        (DropHeadSchedule(0.2, 0.2), [0.2, 0.2, 0.2, 0.2, 0.2]),
         (DropHeadSchedule(0.4, 0.0), [0.4, 0.3, 0.2, 0.1, 0.0]),
         (DropHeadSchedule(0.4, 0.2, 0.5), [0.4, 0.2, 0.0, 0.1, 0.2]),
     ],
@@ -86,16 +77,5 @@ def test_a_closed_head_stays_closed(tiny, ragged):
 def test_its_course(schedule: DropHeadSchedule, expected: list[float]):
     rates = [schedule.rate(update, 5) for update in range(1, 6)]
     assert rates == pytest.approx(expected)
-    assert schedule.rate(1, 1) == schedule.start
-
-
-@pytest.mark.parametrize("given", [(1.0, 0.1), (-0.1, 0.1), (0.1, 2.0), (0.1, 0.1, 0.0),
-                                   (0.1, 0.1, 1.0)])  # fmt: skip
-def test_what_is_no_rate_is_refused(given: tuple[float, ...]):
-    with pytest.raises(UserError):
-        DropHeadSchedule(*given)
-
-
-def test_a_model_that_drops_none_says_so(tiny):
-    with pytest.raises(UserError, match="drop_heads"):
-        set_rate(tiny(), 0.1)
+    with pytest.raises(UserError, match="below 1, not 2"):
+        DropHeadSchedule(0.1, 2.0)

@@ -29,7 +29,7 @@ def test_dpfp_by_hand():
 def test_favor_estimates_the_exponential_and_its_weights_the_softmax():
     queries, keys = drawn(5, 8) / 2, drawn(6, 8, seed=1) / 2
     scaled = [each * 8**-0.25 for each in (queries, keys)]
-    features = [favor(each, orthogonal_directions(200_000, 8, 0)) for each in scaled]
+    features = [favor(each, orthogonal_directions(20_000, 8, 0)) for each in scaled]
     torch.testing.assert_close(features[0] @ features[1].mT, (scaled[0] @ scaled[1].mT).exp(),
                                rtol=0.1, atol=0.0)  # fmt: skip
     softmax = (queries @ keys.mT * 8**-0.5).softmax(-1)
@@ -40,12 +40,3 @@ def test_directions_are_orthogonal_within_a_block():
     first = orthogonal_directions(6, 4, 0)[:4]
     products = first @ first.mT
     torch.testing.assert_close(products, products.diagonal().diag())
-
-
-def test_favor_loses_long_keys_in_32_bits():
-    """exp(−|x|²/2) is zero there: a row without any weight is not a number, and says so."""
-    keys = torch.full((1, 3, 8), 8.0)
-    features = favor(keys, orthogonal_directions(16, 8, 0, torch.float32) / 100)
-    assert weights(features, features).isnan().all()
-    wider = [each.double() for each in (keys, orthogonal_directions(16, 8, 0) / 100)]
-    assert weights(*[favor(*wider)] * 2).isfinite().all()

@@ -5,9 +5,10 @@ import torch
 
 from headbook.models import greedy
 from headbook.models.decoding import Search, translate
-from headbook.models.greedy import translate_greedily
+from headbook.models.greedy import greedily
+from headbook.models.loaded import Candidates
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.text.batches import EOS, pad
+from headbook.text.batches import EOS, PAD, pad
 
 SEARCH = Search(beam=1, longest=1.0)
 
@@ -30,28 +31,35 @@ def sources(count: int) -> torch.Tensor:
     return pad([[*row, EOS] for row in rows])
 
 
-def greedily(model: Transformer, source: torch.Tensor) -> list[list[int]]:
+def found(model: Transformer, source: torch.Tensor, *barred: int) -> list[list[int]]:
+    """Greedy translations of all words but PAD, and of each row without these words."""
+    ids = torch.arange(PAD + 1, 12)
+    not_allowed = torch.isin(ids, torch.tensor(barred)).expand(len(source), -1)
     with torch.inference_mode():
-        return translate_greedily(model, *model.encode(source), SEARCH.limits(source))
+        encoded, limits = model.encode(source), SEARCH.limits(source)
+        return greedily(model, *encoded, limits, Candidates(ids, not_allowed), EOS)
 
 
-@pytest.mark.parametrize("leaving", [1, 4, 16, 10**9])
+@pytest.mark.parametrize("leaving", [1, 16, 10**9])
 def test_it_is_beam_search_with_a_beam_of_1(
     model: Transformer, leaving: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(greedy, "LEAVING", leaving)
     source = sources(60)
-    found = greedily(model, source)
-    assert found == translate(model, source, SEARCH)
+    translated = found(model, source)
+    assert translated == translate(model, source, SEARCH)
     limits = SEARCH.limits(source).tolist()
-    cut = [len(row) == limit for row, limit in zip(found, limits, strict=True)]
-    assert any(cut) and not all(cut) and len({len(row) for row in found}) > 5
+    cut = [len(row) == limit for row, limit in zip(translated, limits, strict=True)]
+    assert any(cut) and not all(cut) and len({len(row) for row in translated}) > 5
 
 
-def test_alone_as_in_a_batch(model: Transformer):
+def test_only_allowed_words_are_chosen(model: Transformer):
     source = sources(12)
-    alone = [greedily(model, row[row != 0][None])[0] for row in source]
-    assert greedily(model, source) == alone
+    common = {word for row in found(model, source) for word in row}
+    assert {5, 6} <= common
+    again = found(model, source, 5, 6)
+    assert again != found(model, source) and not {5, 6} & {word for row in again for word in row}
+    assert again == [found(model, row[row != PAD][None], 5, 6)[0] for row in source]
 
 
 def test_what_has_ended_is_not_computed(model: Transformer, monkeypatch: pytest.MonkeyPatch):
@@ -64,7 +72,7 @@ def test_what_has_ended_is_not_computed(model: Transformer, monkeypatch: pytest.
 
     monkeypatch.setattr(Transformer, "decode", counting)
     monkeypatch.setattr(greedy, "LEAVING", 10**9)
-    found = greedily(model, sources(60))
+    translated = found(model, sources(60))
     limits = SEARCH.limits(sources(60)).tolist()
-    ends = [min(len(row) + 1, limit) for row, limit in zip(found, limits, strict=True)]
+    ends = [min(len(row) + 1, limit) for row, limit in zip(translated, limits, strict=True)]
     assert rows == [sum(end > step for end in ends) for step in range(max(ends))]

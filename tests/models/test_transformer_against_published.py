@@ -24,7 +24,6 @@ from headbook.models.transformer import NormPlacement, Transformer
 from headbook.text.batches import EOS, PAD, Batch
 from headbook.types import Kind
 
-LADDER = (1, 2, 9, 33, 129)
 # Double precision through eight sublayers: what is left is the order of summation.
 CLOSE = {"rtol": 1e-8, "atol": 1e-10}
 REFERENCES = {
@@ -120,7 +119,6 @@ def assert_close(ours: Tensor, theirs: Tensor, what: str) -> None:
 
 
 def compare(model: Transformer, batch: Batch) -> None:
-    """Logits, weights of every head and every gradient equal the reference's."""
     reference = reference_of(model)
     with capture(model, {Point.WEIGHTS}) as tape:
         logits = model(batch)
@@ -151,43 +149,16 @@ def compare(model: Transformer, batch: Batch) -> None:
 
 
 @pytest.mark.parametrize("norm", NormPlacement)
-@pytest.mark.parametrize("length", LADDER)
-def test_equals_marian_and_pegasus_at_length(
-    length: int, norm: NormPlacement, tiny: Callable, ragged: Callable
-) -> None:
-    compare(tiny(norm=norm), ragged([length], [length]))
-
-
-@pytest.mark.parametrize("norm", NormPlacement)
-@pytest.mark.parametrize(
-    ("source", "target"), [([1, 2, 9, 33], [33, 9, 2, 1]), ([33, 3], [2, 1]), ([2, 1], [3, 33])]
-)
-def test_equals_marian_and_pegasus_on_ragged_batches(
+@pytest.mark.parametrize(("source", "target"), [([1], [1]), ([1, 2, 9, 33], [33, 9, 2, 1])])
+def test_equals_marian_and_pegasus(
     source: list[int], target: list[int], norm: NormPlacement, tiny: Callable, ragged: Callable
 ) -> None:
-    compare(tiny(norm=norm), ragged(source, target))
-
-
-@pytest.mark.parametrize("norm", NormPlacement)
-def test_planted_unscaled_embedding_is_seen(
-    norm: NormPlacement, tiny: Callable, ragged: Callable
-) -> None:
-    model = tiny(norm=norm)
-    model.source.register_forward_hook(
-        lambda embedding, inputs, output: output / 4 + embedding.positions[: output.shape[1]] * 0.75
-    )
-    with pytest.raises(AssertionError, match="encoder layer 0"):
-        compare(model, ragged([5, 3], [4, 4]))
-
-
-@pytest.mark.parametrize("norm", NormPlacement)
-def test_greedy_search_gives_what_theirs_gives(
-    norm: NormPlacement, tiny: Callable, ragged: Callable
-) -> None:
-    model = tiny(norm=norm).eval()
-    reference, batch = reference_of(model).eval(), ragged([3, 1], [1, 1])
-    for source in batch.source:
-        real = source[source != PAD][None]
+    """Logits, weights of every head and every gradient; and what greedy search gives."""
+    model, batch = tiny(norm=norm), ragged(source, target)
+    compare(model, batch)
+    model, reference = model.eval(), reference_of(model).eval()
+    for row in batch.source[:2]:
+        real = row[row != PAD][None]
         theirs = reference.generate(
             real,
             do_sample=False,

@@ -36,7 +36,7 @@ def test_a_notebook_and_a_claim_make_a_page(tmp_path: Path) -> None:
     results._put(frame, "69", "heads", ["model"], {}, tmp_path)
     (entry,) = yaml.safe_load(section()["yaml"])["claims"]
     claim = ledger._claim(entry, "README.md")
-    (row,) = cells.rows(claim, tmp_path).to_dict("records")
+    (row,) = cells.rows(claim, tmp_path)
     numbers = {name: float(row[name]) for name in NUMBERS}
     assert numbers["value"] == 48 and judge(claim.rule, numbers) is Outcome.PASS
     (text,) = [source for is_text, source in notebook() if is_text and "Answer" in source]

@@ -1,80 +1,64 @@
-"""The film of pairs of heads: cells, data for the script, and what it refuses."""
+"""The film of pairs of heads: its pictures, what is told of them, and what it refuses."""
 
+import base64
+import io
 import json
 import re
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from headbook.plots.film import ALIKE, OPPOSED, Run, film
 from headbook.types import UserError
 
-LAYERS, HEADS = 2, 3
+NASTY = "</script><b> {{ alt }}"
 
 
-def made(name: str = "a < b", layers: int = LAYERS, frames: int = 4) -> Run:
-    """Values from -0.5 up, one of its own for each frame, layer and pair."""
-    values = np.full((frames, layers, HEADS, HEADS), np.nan)
+def made(name: str = "a", layers: int = 2) -> Run:
+    """Four frames of three heads; a value of its own for each frame, layer and pair."""
+    values = np.full((4, layers, 3, 3), np.nan)
     for at, (frame, layer, head, other) in enumerate(np.ndindex(*values.shape)):
         if head < other:
-            values[frame, layer, head, other] = values[frame, layer, other, head] = -0.5 + at / 100
-    updates = tuple(range(0, 10 * frames, 10))
-    return Run(name, updates, values, {update: 5.0 - update / 10 for update in updates[1:]}, 0.5)
+            values[frame, layer, head, other] = values[frame, layer, other, head] = -0.3 + at / 100
+    return Run(name, (0, 10, 20, 30), values, {20: 3.0, 30: 2.0}, 0.5)
 
 
-def data(html: str) -> list[dict]:
-    return json.loads(re.search(r'application/json">(.*?)</script>', html, re.DOTALL)[1])
+def frames(html: str) -> list[list[tuple[str, np.ndarray]]]:
+    """Of every run and frame what is told, and the picture's colours and opacities."""
+    runs = json.loads(re.search(r'application/json">(.*?)</script>', html, re.DOTALL)[1])
+    return [[(said, pixels(picture)) for said, picture in run] for run in runs]
 
 
-def cells(html: str) -> dict[tuple[int, int, int], ElementTree.Element]:
-    """Squares by layer, head and other, read from where they stand."""
-    found = {}
-    for layer, svg in enumerate(re.findall(r'<svg viewBox="0 0 100 110".*?</svg>', html)):
-        group = ElementTree.fromstring(svg).find("g")
-        places = [(float(each.get("y")), float(each.get("x"))) for each in group]
-        lines = sorted({x for _, x in places}), sorted({y for y, _ in places})
-        for each, (y, x) in zip(group, places, strict=True):
-            found[layer, lines[1].index(y), lines[0].index(x)] = each
-    return found
+def pixels(picture: str) -> np.ndarray:
+    image = Image.open(io.BytesIO(base64.b64decode(picture.partition(",")[2])))
+    return np.asarray(image.convert("RGBA"))
 
 
-def test_the_still_frame_is_the_last_and_has_its_colours() -> None:
+def test_a_picture_has_layers_side_by_side_in_the_colours_of_their_values() -> None:
     run = made()
-    html = film([run], "alt")._repr_html_()
-    for (layer, head, other), square in cells(html).items():
-        if head == other:
-            assert square.get("class") == "film-own" and square.get("data-p") is None
-            continue
-        value = run.values[-1, layer, head, other]
-        assert square.get("fill") == (ALIKE if value < 0 else OPPOSED)
-        assert float(square.get("fill-opacity")) == pytest.approx(abs(value) / 0.5, abs=0.006)
-    assert "update 30, loss 2.00 nats per token" in html
+    (found,) = frames(film([run], "alt")._repr_html_())
+    for (_, picture), values in zip(found, run.values, strict=True):
+        whole = np.hstack(values)
+        assert picture[..., 3] / 255 == pytest.approx(np.abs(np.nan_to_num(whole)) / 0.5, abs=0.04)
+        for sign, colour in ((-1, ALIKE), (1, OPPOSED)):
+            seen = picture[np.sign(whole) * (picture[..., 3] > 0) == sign]
+            assert (seen[:, :3] == list(bytes.fromhex(colour[1:]))).all()
+    assert {np.sign(values[0, 0, 1]) for values in run.values} == {-1, 1}
 
 
-def test_a_square_has_the_place_of_its_pair_among_the_numbers() -> None:
-    run = made()
-    html = film([run], "alt")._repr_html_()
-    (encoded,) = data(html)
-    for (layer, head, other), square in cells(html).items():
-        if head != other:
-            expected = round(100 * run.values[2, layer, head, other])
-            assert encoded["frames"][2][int(square.get("data-p"))] == expected
-    assert encoded["loss"] == [[10, 4.0], [20, 3.0], [30, 2.0]]
-    assert encoded["moments"][0] == "update 0" and len(encoded["moments"]) == 4
+def test_the_last_frame_of_the_first_run_stands_without_a_script() -> None:
+    html = film([made(), made("b")], "alt")._repr_html_()
+    still = re.search(r'<div class="film-grid" style="--frame: url\((.*?)\)', html)[1]
+    (*_, (said, last)), _ = frames(html)
+    assert (pixels(still) == last).all() and said == "update 30, loss 2.00 nats per token"
+    assert f"<output>{said}</output>" in html and "update 0" in frames(html)[0][0]
 
 
 def test_names_are_escaped_and_nothing_is_asked_of_another_host() -> None:
-    html = film([made("</script><b>")], "alt", "q")._repr_html_()
-    assert "<b>" not in html and "http" not in html and "__" not in html
-    assert html.count("</script>") == 2
-
-
-def test_a_training_of_the_article_s_shape_is_small() -> None:
-    values = np.tile(made(layers=6, frames=40).values[..., :1, :1], (1, 1, 8, 8))
-    values[:] = -0.512345
-    run = Run("run", tuple(range(40)), values, {0: 1.0}, 1.0)
-    assert len(film([run] * 4, "alt")._repr_html_()) < 250_000
+    html = film([made(NASTY)], NASTY, NASTY, (NASTY, NASTY))._repr_html_()
+    assert "<b>" not in html and "http" not in html and html.count("</script>") == 2
+    assert html.count("{{ alt }}") == 5
 
 
 def test_runs_of_different_shapes_and_no_run_are_refused() -> None:

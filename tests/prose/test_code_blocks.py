@@ -45,10 +45,6 @@ PYTHON = [(name, match["code"]) for name, text in texts() for match in FENCED.fi
 CALLS = list(commands())
 
 
-def test_there_are_some() -> None:
-    assert PYTHON and {words[0] for _, words in CALLS} == {"headbook", "papermill"}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "code"), PYTHON)
 def test_python_runs_when_copied(name: str, code: str, tmp_path: Path) -> None:

@@ -35,7 +35,6 @@ def root(tmp_path: Path) -> Path:
     ("before", "after"),
     [
         (f"In {STALE} of cases.", f"In {CURRENT} of cases."),
-        (f"| {STALE} |", f"| {CURRENT} |"),
         (f"{{n}}`<{REFERENCE}>`", CURRENT),
         ("{n}`1\n<best[minilm;\nverb → object].value:%>`", CURRENT),
         ("{claim}`a-claim`", "{claim}`a-claim: replicated`"),
@@ -72,25 +71,9 @@ def test_what_cannot_be_resolved_is_an_error(root: Path, text: str, said: str) -
         numbers.rewritten(text, "13", verdicts, root)
 
 
-def test_verdicts_are_not_computed_where_no_claim_is_named(root: Path) -> None:
-    def never() -> Mapping[str, str]:
-        raise AssertionError("computed")
-
-    assert numbers.rewritten(STALE, "13", never, root) == CURRENT
-
-
 def test_plain_text_has_no_references() -> None:
     text = "In {n}`55 % [1, 2]\n<a[b].c:%>`. **So** {claim}`a: mixed; b: not run` {cite}`x`"
     assert numbers.plain(text) == "In 55 % [1, 2]. **So** (mixed, not run) {cite}`x`"
-
-
-@pytest.mark.parametrize(
-    ("name", "page"),
-    [("13_syntactic_heads.ipynb", "13"), ("_executed/02_a", "02"), ("intro.md", ""),
-     ("parts/1_heads.md", "")],
-)  # fmt: skip
-def test_the_page_is_the_number_of_its_notebook(name: str, page: str) -> None:
-    assert numbers.page_of(name) == page
 
 
 @pytest.fixture
@@ -113,12 +96,6 @@ def test_a_notebook_keeps_all_bytes_but_those_of_the_number(notebook: Path, root
     assert (notebook.read_text("utf-8"), changes) == (expected, [(STALE, CURRENT)])
     assert numbers.update(notebook, verdicts, root=root) == []
     nbformat.validate(nbformat.read(notebook, as_version=4))
-
-
-def test_nothing_is_written_when_it_is_only_checked(notebook: Path, root: Path) -> None:
-    before = notebook.read_bytes()
-    assert numbers.update(notebook, verdicts, write=False, root=root)
-    assert notebook.read_bytes() == before
 
 
 def test_a_text_names_the_page_of_its_tables(tmp_path: Path, root: Path) -> None:

@@ -31,7 +31,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
 
     extensions = str(paths.BOOK / "_ext")
     monkeypatch.setattr(sys, "path", [*sys.path, extensions])
-    judged = Result(load().claim(CLAIM), "laptop", (), Verdict.CONTRADICTED)
+    judged = Result(load().claim(CLAIM), (), Verdict.CONTRADICTED)
     monkeypatch.setattr(scorecard, "current", lambda: {CLAIM: judged})
     put(tmp_path / "results", "13/best", TABLE)
     source = tmp_path / "source"

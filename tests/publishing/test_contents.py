@@ -57,9 +57,3 @@ def test_an_overview_links_every_page_of_its_part(part: Path) -> None:
     text = part.read_text("utf-8")
     pages = [path.stem for path in paths.NOTEBOOKS.glob(f"{part.name[0]}*.ipynb")]
     assert pages and not [page for page in pages if f"{{doc}}`/_executed/{page}`" not in text]
-
-
-def test_the_book_says_no_title_twice() -> None:
-    captions = [part["caption"] for part in contents.contents()["parts"]]
-    assert len(set(captions)) == len(captions) > 3
-    assert len(set(contents.pages())) == len(contents.pages())

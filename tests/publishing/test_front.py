@@ -10,10 +10,6 @@ from headbook.publishing import front
 from headbook.types import UserError
 
 
-def test_a_page_without_substitutions_is_left_alone() -> None:
-    assert front.filled("# Title\n\nText.\n") == "# Title\n\nText.\n"
-
-
 def test_every_number_of_the_front_page_is_computed() -> None:
     text = (paths.BOOK / "intro.md").read_text("utf-8")
     filled = front.filled(text)

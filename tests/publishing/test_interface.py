@@ -8,7 +8,7 @@ def test_every_public_name_and_every_figure_has_its_place() -> None:
     text = interface.page()
     for name in hb.__all__:
         assert f"\n## hb.{name}\n" in text
-    for name in ("heads", "intervals", "curves", "pruning", "paired", "sentence"):
+    for name in ("heads", "intervals", "curves", "film", "sentence"):
         assert f"\n### hb.plots.{name}\n" in text
     assert "hb.load(name: str | Path) -> Loaded" in text
     assert "translate(sentences: Sequence[str]) -> list[str]" in text
@@ -18,10 +18,3 @@ def test_every_public_name_and_every_figure_has_its_place() -> None:
 def test_a_list_of_columns_becomes_definitions() -> None:
     text = interface.markdown("One row.\n\na, b: first\n    of two\nc: second\n\nEnd: not a column")
     assert text == "One row.\n\n`a, b`\n: first of two\n\n`c`\n: second\n\nEnd: not a column"
-
-
-def test_parameters_that_must_be_named_stand_behind_a_star() -> None:
-    def toy(x: int, *, y: str = "a") -> None:
-        """Text."""
-
-    assert "toy(x: int, *, y: str = 'a')" in interface._signature("toy", toy)

@@ -45,11 +45,6 @@ def test_the_old_address_forwards_and_has_a_link(tmp_path: Path, lead_on) -> Non
     assert f'<a href="{NEW}.html">' in text
 
 
-def test_a_book_without_the_new_page_has_no_old_address(tmp_path: Path, lead_on) -> None:
-    lead_on(built(tmp_path, [], []), None)
-    assert not (tmp_path / "_executed" / f"{OLD}.html").exists()
-
-
 def test_a_page_that_is_there_has_not_moved(tmp_path: Path, lead_on) -> None:
     with pytest.raises(ExtensionError, match=OLD):
         lead_on(built(tmp_path, [NEW, OLD], [NEW, OLD]), None)

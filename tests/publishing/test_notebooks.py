@@ -1,6 +1,7 @@
 """The runner: what it writes, what it keeps, and what it says when a notebook fails."""
 
 import json
+import sys
 from pathlib import Path
 
 import nbformat
@@ -68,7 +69,7 @@ def test_a_failing_notebook_fails_the_run_and_keeps_the_previous_copy(
     with pytest.raises(UserError, match=r"^1 of 2 notebooks failed.*10_faulty\.failed\.ipynb$"):
         notebooks.execute(None, {})
     said = capfd.readouterr().err
-    assert "10_faulty: cell 4 failed: ValueError: last of it" in said
+    assert "10_faulty: cell 3 failed: ValueError: last of it" in said
     assert "Traceback" not in said
     assert (executed / "10_faulty.ipynb").read_text() == "previous"
     kept = nbformat.read(executed / "10_faulty.failed.ipynb", as_version=4)
@@ -85,13 +86,23 @@ def test_a_kernel_that_dies_is_a_failure_in_one_line(folders: tuple[Path, Path])
     assert not (executed / "10_dies.ipynb").exists()
 
 
-def test_one_thread_a_process_when_two_run_and_no_name_is_left(folders: tuple[Path, Path]) -> None:
-    source, _ = folders
-    code = "import torch\nprint(torch.get_num_threads(), [n for n in dir() if n == 'os'])"
-    write(source, "10_threads", code)
-    write(source, "11_threads", code)
-    for done in notebooks.execute(None, {}):
-        assert nbformat.read(done.path, 4).cells[-1].outputs[0].text == "1 []\n"
+LOADED = """\
+import sys
+loaded = "torch" in sys.modules
+import numpy as np, torch
+print(loaded, torch.get_num_threads(), [n for n in dir() if n == "os"])
+print(np.random.rand())"""
+
+
+def test_two_that_run_at_once_start_loaded_with_one_thread_and_chance_of_their_own(
+    folders: tuple[Path, Path],
+) -> None:
+    for name in ("10_one", "11_other"):
+        write(folders[0], name, LOADED)
+    done = notebooks.execute(None, {})
+    said = [nbformat.read(each.path, 4).cells[-1].outputs[0].text for each in done]
+    (one, drawn), (other, another) = (text.splitlines() for text in said)
+    assert one == other == f"{sys.platform == 'linux'} 1 []" and drawn != another
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,6 @@ def test_a_page_gets_its_number() -> None:
     assert staging._dressed(_notebook(), "10_page").cells[0].source == "# 10 T\n\nText"
 
 
-def test_a_page_that_has_its_number_keeps_it() -> None:
-    notebook = _notebook()
-    notebook.cells[0].source = "# 12 T"
-    assert staging._dressed(notebook, "10_page").cells[0].source.startswith("# 12 T\n")
-
-
 def test_alt_text_of_an_output_reaches_the_cell() -> None:
     notebook = _notebook()
     output = new_output("display_data", {"image/png": ""}, metadata={"image/png": {"alt": "a b"}})

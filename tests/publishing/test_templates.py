@@ -41,21 +41,11 @@ def test_a_notebook_is_called_by_number_name_study_or_path(name: str, folder: Pa
     assert [each.name for each in templates.select([name], folder)] == ["13_syntactic_heads"]
 
 
-def test_a_number_goes_without_its_zero(folder: Path) -> None:
-    assert [each.name for each in templates.select(["1"], folder)] == ["01_anatomy"]
-
-
 def test_an_empty_folder_and_a_broken_notebook_are_the_users_to_mend(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no notebooks in"):
         templates.templates(tmp_path)
     (tmp_path / "10_broken.ipynb").write_text("{")
     with pytest.raises(UserError, match=r"10_broken\.ipynb is not a readable notebook"):
-        templates.templates(tmp_path)
-
-
-def test_a_notebook_without_parameters_is_refused(tmp_path: Path) -> None:
-    nbformat.write(new_notebook(cells=[new_code_cell("a = 1")]), tmp_path / "10_bare.ipynb")
-    with pytest.raises(UserError, match="0 cells tagged `parameters`"):
         templates.templates(tmp_path)
 
 

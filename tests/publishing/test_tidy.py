@@ -20,21 +20,11 @@ def test_times_of_the_run_are_removed() -> None:
     assert set(notebook.metadata) == {"language_info"}
 
 
-def test_the_injected_cell_has_one_id() -> None:
-    cell = new_code_cell("x = 1", metadata={"tags": ["injected-parameters"]})
-    assert tidy(new_notebook(cells=[cell]), "10_page").cells[0]["id"] == "injected-parameters"
-
-
 def test_progress_is_dropped_and_a_warning_beside_it_is_kept() -> None:
     text = "\r  0%|   | 0/3\r100%|###| 3/3 [00:01]\nWarning: a rare thing\n"
     (output,) = _tidied(new_output("stream", name="stderr", text=text))
     assert output.text == "Warning: a rare thing\n"
     assert _tidied(new_output("stream", name="stderr", text="\r100%|##| 3/3\n")) == []
-
-
-def test_what_is_printed_stays_even_with_a_percentage() -> None:
-    (output,) = _tidied(new_output("stream", name="stdout", text="100%|\r"))
-    assert output.text == "100%|\r"
 
 
 def test_addresses_go_and_random_ids_become_steady_ones() -> None:
@@ -52,12 +42,3 @@ def test_addresses_go_and_random_ids_become_steady_ones() -> None:
     assert one == other
     assert one["text/plain"] == "<A>"
     assert len(set(one["text/html"].split('"')[1::2])) == 2
-
-
-def test_your_run_stays_where_somebody_ran_their_own_parameters() -> None:
-    def sources(*, own: bool) -> list[str]:
-        cells = [new_code_cell("page"), new_code_cell("mine", metadata={"tags": ["your-run"]})]
-        return [cell.source for cell in tidy(new_notebook(cells=cells), "26", own=own).cells]
-
-    assert sources(own=True) == ["page", "mine"]
-    assert sources(own=False) == ["page"]

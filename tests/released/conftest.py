@@ -9,7 +9,7 @@ import yaml
 
 from headbook import paths
 from headbook.released.firefox import FirefoxModel, load_firefox
-from headbook.released.marian_student import _names
+from headbook.released.marian_student import REQUIRED, _names
 from headbook.released.student import Shape, Student
 from headbook.text.treebank import read_conllu
 
@@ -44,29 +44,6 @@ def written() -> Written:
     return _written
 
 
-def options_of(shape: Shape) -> dict:
-    return {
-        "type": "transformer",
-        "dec-cell": "ssru",
-        "dec-depth": shape.decoder_layers,
-        "dim-emb": shape.width,
-        "dim-vocabs": [shape.source_vocabulary, shape.target_vocabulary],
-        "enc-depth": shape.encoder_layers,
-        "tied-embeddings": not shape.shared,
-        "tied-embeddings-all": shape.shared,
-        "transformer-decoder-autoreg": "rnn",
-        "transformer-decoder-dim-ffn": shape.decoder_inner,
-        "transformer-dim-ffn": shape.encoder_inner,
-        "transformer-ffn-activation": "relu",
-        "transformer-ffn-depth": 2,
-        "transformer-heads": shape.heads,
-        "transformer-postprocess": "dan",
-        "transformer-postprocess-emb": "d",
-        "transformer-postprocess-top": "",
-        "transformer-preprocess": "",
-    }
-
-
 def _written(
     shape: Shape = SMALL,
     changed: dict | None = None,
@@ -77,21 +54,21 @@ def _written(
     theirs = dict(_names(shape))
     for ours, tensor in Student(shape).state_dict().items():
         size = tuple(tensor.shape)
-        if theirs[ours].endswith("Wemb"):
-            array = generator.integers(-127, 128, size).astype(np.int8)
-        elif len(size) == 2:
-            array = generator.integers(-127, 128, size[::-1]).astype(np.int8)
+        if len(size) == 2:
+            size = size if theirs[ours].endswith("Wemb") else size[::-1]
+            arrays[theirs[ours]] = generator.integers(-127, 128, size).astype(np.int8)
         else:
-            array = generator.normal(size=(1, *size)).astype(np.float32)
-        arrays[theirs[ours]] = array
+            arrays[theirs[ours]] = generator.normal(size=(1, *size)).astype(np.float32)
     arrays.update(replaced or {})
-    options = yaml.safe_dump(options_of(shape) | (changed or {})).encode() + b"\0"
+    options = {option: values[0] for option, values in REQUIRED.items()}
+    options |= {"transformer-heads": shape.heads, **(changed or {})}
+    text = yaml.safe_dump(options).encode() + b"\0"
     items = [
         (name, array.shape, *_data(name, array))
         for name, array in arrays.items()
         if array is not None
     ]
-    return _file([*items, ("special:model.yml", (len(options),), 0x101, options)])
+    return _file([*items, ("special:model.yml", (len(text),), 0x101, text)])
 
 
 def _data(name: str, array: np.ndarray) -> tuple[int, bytes]:

@@ -5,11 +5,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from headbook.heads.relevance import relevances
-from headbook.heads.relevance_rules import ConstantAttentionRules, PositiveRules, SignedRules
+from headbook.heads.relevance import Relevances, Translator, relevances
+from headbook.heads.relevance_rules import ConstantAttentionRules, PositiveRules, Rules, SignedRules
 from headbook.released.firefox import EOS, batches_of
 from headbook.released.student import Shape, Student
-from headbook.released.student_relevance import student_pass
 from headbook.text.batches import Batch
 from headbook.types import Kind
 
@@ -39,10 +38,14 @@ def batch_of(*lengths: tuple[int, int]) -> Batch:
     return batch
 
 
+def relevance(network: Student, batch: Batch, rules: Rules) -> Relevances:
+    return relevances(Translator(network, network.states, network.target.weight), batch, rules)
+
+
 @pytest.mark.parametrize("rules", [SignedRules(NIL), ConstantAttentionRules(NIL)])
 def test_relevance_is_conserved_where_there_are_no_biases(rules) -> None:
     network, batch = student(biases=False), batch_of((4, 3), (9, 7), (2, 1), (33, 20))
-    found = relevances(network, batch, rules, forward=student_pass)
+    found = relevance(network, batch, rules)
     decoder, encoder = (
         found.conserved[kind][found.counted] for kind in (Kind.DECODER, Kind.ENCODER)
     )
@@ -55,23 +58,10 @@ def test_relevance_is_conserved_where_there_are_no_biases(rules) -> None:
     torch.testing.assert_close(encoder, bottom, rtol=1e-5, atol=1e-5)
 
 
-def test_forgotten_memory_loses_relevance_with_a_wrong_recurrence() -> None:
-    class NoMemory(ConstantAttentionRules):
-        """Planted fault: the cell of the step before gets nothing."""
-
-        def recurrence(self, forget, candidates, cells, relevance):
-            return relevance * ((1 - forget) * candidates / cells)[:, None]
-
-    batch = batch_of((4, 6))
-    found = relevances(student(biases=False), batch, NoMemory(NIL), forward=student_pass)
-    lost = (found.conserved[Kind.DECODER][found.counted][:, 1:] - 1).abs()
-    assert float(lost.max()) > 0.05
-
-
 def test_heads_get_value_times_gradient_with_gates_held_constant() -> None:
     """Independent: autograd through a pass in which everything the rule holds constant is so."""
     network, batch = student(), batch_of((5, 4))
-    found = relevances(network, batch, ConstantAttentionRules(NIL), forward=student_pass)
+    found = relevance(network, batch, ConstantAttentionRules(NIL))
     logits, contexts = held_pass(network, batch)
     for position in range(4):
         top = logits[0, position].argmax()
@@ -138,13 +128,8 @@ def held_pass(network: Student, batch: Batch) -> tuple[Tensor, dict[Kind, list[T
 
 def test_the_rules_of_2019_lose_nothing_in_any_layer() -> None:
     network, batch = student(), batch_of((4, 3), (9, 7), (33, 12))
-    found = relevances(network, batch, PositiveRules(), forward=student_pass)
+    found = relevance(network, batch, PositiveRules())
     for layers in found.conserved.values():
         kept = layers[found.counted]
         torch.testing.assert_close(kept, torch.ones_like(kept), rtol=1e-4, atol=1e-4)
     assert all(bool((heads >= 0).all()) for heads in found.heads.values())
-
-
-def test_the_pass_gives_the_students_own_logits() -> None:
-    network, batch = student(), batch_of((4, 3), (9, 7), (1, 1), (33, 12))
-    assert torch.allclose(student_pass(network, batch).logits, network(batch), atol=1e-12)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from headbook.runs.canonical import canonical, digest
+from headbook.runs.seeds import derived
 
 
 class Colour(StrEnum):
@@ -25,40 +26,32 @@ class Config:
 
 def test_the_text_by_hand():
     assert canonical(Config()) == '{"colour":"red","limit":null,"rate":0.1,"sizes":[1,2]}'
-    assert canonical({"ä": [True, {"b": Config}["b"](limit=3).limit]}) == '{"ä":[true,3]}'
-
-
-def test_what_is_equal_has_one_text():
+    assert canonical({"ä": [True, None]}) == '{"ä":[true,null]}'
     assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     assert digest(Config(Colour.RED, (1, 2))) == digest(Config("red", [1, 2]))
-    assert digest(Config(rate=0.1)) == digest(Config(rate=float(np.float64(0.1))))
     assert digest(Config(rate=np.float64(0.1))) == digest(Config(rate=0.1))
 
 
 @pytest.mark.parametrize(
-    "other",
-    [
-        Config(colour=Colour.BLUE),
-        Config(sizes=(2, 1)),
-        Config(sizes=(1, 2, 3)),
-        Config(rate=0.1 + 2**-56),
-        Config(limit=0),
-    ],
+    "other", [Config(Colour.BLUE), Config(sizes=(2, 1)), Config(rate=0.1 + 2**-56), Config(limit=0)]
 )
 def test_what_differs_has_another(other: Config):
     assert digest(other) != digest(Config())
 
 
-@pytest.mark.parametrize(
-    "value", [Path("here"), {1, 2}, frozenset(), b"bytes", object(), Config, np.int64(3), 1j]
-)
+@pytest.mark.parametrize("value", [Path("here"), {1, 2}, b"bytes", Config, np.int64(3)])
 def test_what_has_no_one_text_is_refused(value: object):
     with pytest.raises(TypeError, match="a config cannot hold"):
         canonical({"inner": [value]})
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_numbers_without_a_text_are_refused(value: float):
-    """NaN differs from itself, so a run keyed by it could never be explained."""
     with pytest.raises(ValueError, match="JSON"):
-        canonical(Config(rate=value))
+        canonical(Config(rate=float("nan")))
+
+
+def test_seeds_stay_what_they_were():
+    """The first four bytes of SHA-256 of "seed/name", halved: `printf 0/training | sha256sum`.
+
+    A moved stream would be another training.
+    """
+    assert derived(0, "training") == 0x5FCA7FC3 >> 1
+    assert derived(0, "initial weights") == 262494945
+    assert derived(1, "training") == 883808851

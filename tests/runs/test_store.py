@@ -20,14 +20,9 @@ class Norm(StrEnum):
 
 
 @dataclass(frozen=True)
-class Inner:
+class Config:
     norm: Norm | str = Norm.PRE
     rates: tuple[float, ...] = (0.9, 0.98)
-
-
-@dataclass(frozen=True)
-class Config:
-    inner: Inner = Inner()
     updates: int = 3
     limit: int | None = None
 
@@ -35,83 +30,47 @@ class Config:
 ASKED = Ingredients(
     Stage("model", 1), Config(), {"corpus": "aa", "parse": "bb"}, {"precision": "fp32"}
 )
+SAME = (
+    replace(ASKED, inputs={"parse": "bb", "corpus": "aa"}),
+    replace(ASKED, config={"updates": 3, "limit": None, "rates": [0.9, 0.98], "norm": "pre"}),
+)
+OTHERS = (
+    replace(ASKED, stage=Stage("model", 2)),
+    replace(ASKED, stage=Stage("other", 1)),
+    replace(ASKED, config=Config(limit=0)),
+    replace(ASKED, config=Config(rates=(0.9, 0.99))),
+    replace(ASKED, inputs={"corpus": "ab", "parse": "bb"}),
+    replace(ASKED, inputs={"corpus": "aa"}),
+    replace(ASKED, policy={"precision": "fp32", "device": "cuda"}),
+)
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
+def test_every_ingredient_moves_the_key_and_nothing_else_does():
+    assert len({ASKED.key, *(other.key for other in OTHERS)}) == 1 + len(OTHERS)
+    assert {same.key for same in SAME} == {ASKED.key}
 
 
-def write(folder: Path) -> None:
-    (folder / "result.txt").write_text("42")
-
-
-OTHERS = {
-    "stage.version": replace(ASKED, stage=Stage("model", 2)),
-    "stage.name": replace(ASKED, stage=Stage("other", 1)),
-    "config.updates": replace(ASKED, config=Config(updates=4)),
-    "config.limit": replace(ASKED, config=Config(limit=0)),
-    "config.inner.norm": replace(ASKED, config=Config(Inner(norm=Norm.POST))),
-    "config.inner.rates": replace(ASKED, config=Config(Inner(rates=(0.9, 0.99)))),
-    "inputs.corpus": replace(ASKED, inputs={"corpus": "ab", "parse": "bb"}),
-    "inputs.parse": replace(ASKED, inputs={"corpus": "aa"}),
-    "policy.precision": replace(ASKED, policy={"precision": "bf16"}),
-    "policy.device": replace(ASKED, policy={"precision": "fp32", "device": "cuda"}),
-}
-
-
-def test_every_ingredient_moves_the_key():
-    keys = {ASKED.key, *(other.key for other in OTHERS.values())}
-    assert len(keys) == 1 + len(OTHERS)
-
-
-@pytest.mark.parametrize(
-    "same",
-    [
-        replace(ASKED, inputs={"parse": "bb", "corpus": "aa"}),
-        replace(ASKED, config=Config(Inner(norm="pre"))),
-        replace(ASKED, config={"updates": 3, "limit": None,
-                               "inner": {"rates": [0.9, 0.98], "norm": "pre"}}),
-    ],
-    ids=["order", "text", "mapping"],
-)  # fmt: skip
-def test_what_does_not_matter_leaves_the_key(same: Ingredients):
-    assert same.key == ASKED.key
-
-
-def test_a_run_is_made_once_and_recorded(store: Store):
-    made = []
+def test_a_run_is_made_once_and_a_crash_leaves_what_was_made_so_far(tmp_path: Path):
+    store, made = Store(tmp_path), []
 
     def make(folder: Path) -> None:
         made.append(folder)
-        write(folder)
-
-    assert not store.has(ASKED)
-    folder = store.get(ASKED, make)
-    assert store.get(ASKED, make) == folder == store.folder(ASKED)
-    assert len(made) == 1 and store.has(ASKED)
-    assert (folder / "result.txt").read_text() == "42"
-    record = json.loads((folder / "run.json").read_text())
-    assert record["ingredients"]["config"]["inner"] == {"norm": "pre", "rates": [0.9, 0.98]}
-    assert {"commit", "versions", "hardware", "started", "seconds"} <= set(record)
-    assert not folder.with_suffix(".partial").exists()
-
-
-def test_a_crash_leaves_no_hit_and_what_was_made_so_far(store: Store):
-    def crash(folder: Path) -> None:
-        (folder / "half.txt").write_text("so far")
-        raise RuntimeError("planted")
+        (folder / f"{len(made)}.txt").write_text("42")
+        if len(made) == 1:
+            raise RuntimeError("planted")
 
     with pytest.raises(RuntimeError, match="planted"):
-        store.get(ASKED, crash)
-    assert not store.has(ASKED) and not store.folder(ASKED).exists()
-
-    def resume(folder: Path) -> None:
-        assert (folder / "half.txt").read_text() == "so far"
-        write(folder)
-
-    folder = store.get(ASKED, resume)
-    assert store.has(ASKED) and (folder / "half.txt").exists()
+        store.get(ASKED, make)
+    assert not store.has(ASKED) and store.under_way(ASKED) == made[0]
+    folder = store.get(ASKED, make)
+    assert store.get(ASKED, make) == folder == store.folder(ASKED)
+    assert len(made) == 2 and store.has(ASKED) and store.under_way(ASKED) is None
+    assert [(folder / f"{n}.txt").read_text() for n in (1, 2)] == ["42", "42"]
+    record = json.loads((folder / "run.json").read_text())
+    assert record["ingredients"]["config"]["rates"] == [0.9, 0.98]
+    assert {"commit", "versions", "hardware", "started", "seconds"} <= set(record)
+    assert [*store.finished(Stage("model", 1))] == [(folder, record["ingredients"])]
+    assert not [*store.finished(Stage("model", 2))]
 
 
 SCRIPT = Path(__file__).with_name("asking.py")
@@ -144,9 +103,7 @@ def test_two_processes_compute_one_run_once(tmp_path: Path):
     assert notices.read_text().count("waiting for") == 1
 
 
-@pytest.mark.parametrize("below", ["", "deeper"])
-def test_a_store_that_cannot_be_written_is_the_users_error(tmp_path: Path, below: str):
+def test_a_store_that_cannot_be_written_is_the_users_error(tmp_path: Path):
     (tmp_path / "file").write_text("")
-    root = tmp_path / "file" / below
     with pytest.raises(UserError, match=r"cannot be written \(.*name another .* HEADBOOK_RUNS"):
-        Store(root).get(ASKED, lambda folder: None)
+        Store(tmp_path / "file").get(ASKED, lambda folder: None)

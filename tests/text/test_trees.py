@@ -27,7 +27,6 @@ def test_arcs_are_all_dependencies_but_the_root():
         {"relations": ("nsubj", "root")},
         {"tags": ("NOUN",)},
         {"heads": (1, ROOT, 3)},
-        {"heads": (0, ROOT, 1)},
         {"heads": (1, 2, 1)},
         {"words": ((0, 4), (3, 8), (9, 12))},
         {"words": ((0, 4), (5, 8), (9, 13))},

@@ -1,15 +1,13 @@
 """What several processes do together; torchrun starts this file, a test looks at what is left.
 
 `python -m torch.distributed.run ... several_processes.py FOLDER WORK ...`: one piece of work after
-the other, each in its own folder under FOLDER. `train` and `train:FAULT` train a tiny model, with a
-fault planted; `stage:STORE` and `stage:STORE:RANK:UPDATE` ask the run store in FOLDER/STORE for a
-model, SIGKILL striking the process RANK in UPDATE.
+the other. `train` trains a tiny model; `stage:STORE` and `stage:STORE:RANK:UPDATE` ask the run
+store in FOLDER/STORE for a model, SIGKILL striking the process RANK in UPDATE.
 """
 
 import os
 import signal
 import sys
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -26,9 +24,8 @@ from headbook.runs.store import Store
 from headbook.text.batches import EOS, Batch, EncodedPair
 from headbook.training import processes
 from headbook.training import train as trainings
-from headbook.training.config import TrainingConfig
+from headbook.training.config import Precision, TrainingConfig
 from headbook.training.loop import Trainer
-from headbook.training.precision import Precision
 
 sys.path.append(str(Path(__file__).parents[1]))  # it is run by its path
 from small import translation_run
@@ -45,28 +42,19 @@ def pairs(count: int, seed: int) -> list[EncodedPair]:
     return [(row, row) for row in rows]
 
 
-@dataclass(frozen=True)
 class Squares:
-    """Half the squared size of the source embeddings, as often as it is counted."""
+    """Half the squared size of the source embeddings."""
 
-    times: float = 1.0
     points: ClassVar[frozenset[Point]] = frozenset()
 
     def __call__(self, model: Transformer, *_: object) -> Tensor:
-        return 0.5 * self.times * model.source.tokens.weight.square().sum()
+        return 0.5 * model.source.tokens.weight.square().sum()
 
     def row(self, model: Transformer) -> dict[str, float]:
         return {"squares": float(self(model).detach())}
 
 
-def by_own_tokens(trainer: Trainer, batch: Batch, smoothing: float) -> Tensor:
-    """The planted fault: each process divides by the number of its own target tokens."""
-    loss, own = Trainer._loss(trainer, batch, smoothing), int(batch.target_mask.sum())
-    every = processes.add([own])[0] if trainer.model.training else own
-    return loss * (every / max(own, 1))
-
-
-def train(folder: Path, fault: str = "none") -> None:
+def train(folder: Path) -> None:
     """Eight updates without dropout, in 32 bits, with a penalty and a frozen parameter.
 
     Adam's epsilon is large: it would else make a step of a gradient that is nothing but rounding.
@@ -79,14 +67,11 @@ def train(folder: Path, fault: str = "none") -> None:
         UPDATES, tokens=40, warmup=10, epsilon=1e-2, precision=Precision.FULL, validate_every=3,
         first_snapshot=4,
     )  # fmt: skip
-    addition = Squares(processes.count() if fault == "addition-twice" else 1.0)
-    folder.mkdir(parents=True, exist_ok=True)
-    made = Trainer(network, config, pairs(40, 1), pairs(12, 2), folder, addition=addition)
-    if fault == "own-tokens":
-        made._loss = partial(by_own_tokens, made)
+    (folder / "train").mkdir(parents=True, exist_ok=True)
+    made = Trainer(network, config, pairs(40, 1), pairs(12, 2), folder / "train",
+                   addition=Squares())  # fmt: skip
     made.run()
-    weights = folder.with_name(f"{folder.name}-weights-{processes.rank()}.safetensors")
-    checkpoint.save_model(made.model, weights)
+    checkpoint.save_model(made.model, folder / f"weights-{processes.rank()}.safetensors")
 
 
 def strike(rank: int, update: int) -> None:
@@ -103,26 +88,21 @@ def strike(rank: int, update: int) -> None:
 
 def stage(folder: Path, store: str, *killed: str) -> None:
     """With dropout, a checkpoint after every update; one line where a process is gone."""
-    run = translation_run(folder.parent / "corpus", UPDATES, dropout=0.2)
+    run = translation_run(folder / "corpus", UPDATES, dropout=0.2)
     trainings.run = {"tiny": run}.__getitem__
     trainings.Trainer = partial(Trainer, save_every=-1.0)
     if killed:
         strike(*map(int, killed))
     with one_line_errors():
-        trainings.train_missing(["tiny"], Store(folder.parent / store), print)
+        trainings.train_missing(["tiny"], Store(folder / store), print)
 
-
-WORK = {
-    "train": train,
-    "stage": stage,
-}
 
 if __name__ == "__main__":
     place, *pieces = sys.argv[1:]
     for piece in pieces:
         name, *how = piece.split(":")
         try:
-            WORK[name](Path(place) / piece.replace(":", "-"), *how)
+            {"train": train, "stage": stage}[name](Path(place), *how)
         except typer.Exit as end:
             # torchrun tells the status of the first one alone that ended
             print("process", processes.rank(), "ends with", end.exit_code, file=sys.stderr)

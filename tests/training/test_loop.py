@@ -1,4 +1,4 @@
-"""The training loop: what is lost, kept and refused."""
+"""The training loop: what is lost, kept and refused; the schedule; when it saves and stops."""
 
 import math
 from pathlib import Path
@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from headbook.models import checkpoint
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.text.batches import EOS, Batch, collate
-from headbook.training.config import TrainingConfig
-from headbook.training.loop import RISE, Start, Trainer, snapshot_name
-from headbook.training.precision import Precision
+from headbook.text.batches import EOS, collate
+from headbook.training import config as configuring
+from headbook.training import loop, processes
+from headbook.training.config import Precision, TrainingConfig, learning_rate
+from headbook.training.loop import Clock, Trainer
 from headbook.types import UserError
 
 VOCABULARY = 12
@@ -35,7 +35,18 @@ def copies(count: int) -> list[tuple[list[int], list[int]]]:
 def trainer(folder: Path, updates: int = 4, dropout: float = 0.0, **options: object) -> Trainer:
     chosen = {"tokens": 24, "warmup": 20, "precision": Precision.FULL} | options
     config = TrainingConfig(updates, **chosen)
+    folder.mkdir(exist_ok=True)
     return Trainer(tiny(dropout), config, copies(40), copies(8), folder)
+
+
+def gradients(made: Trainer) -> dict[str, Tensor]:
+    """Those of the first update, which is not made."""
+    found = {}
+    made.optimiser.step = lambda: found.update(
+        {name: value.grad.clone() for name, value in made.model.named_parameters()}
+    )
+    made.run()
+    return found
 
 
 def test_smoothed_loss_by_hand(tmp_path: Path):
@@ -52,27 +63,15 @@ def test_smoothed_loss_by_hand(tmp_path: Path):
     assert float(made._loss(batch, 0.1).detach()) == pytest.approx(expected, rel=ROUNDING)
 
 
-def test_the_loss_ignores_padding_and_counts_the_end(tmp_path: Path):
-    made = trainer(tmp_path)
-    made.model.eval()
-    short, long = ([4, EOS], [6, EOS]), ([5, 6, 7, EOS], [5, 6, 7, 8, EOS])
-    alone = sum(float(made._loss(collate([pair], [0]), 0.1).detach()) for pair in (short, long))
-    together = float(made._loss(collate([short, long], [0, 1]), 0.1).detach())
-    assert together == pytest.approx(alone, rel=ROUNDING)
-    without_end = float(made._loss(collate([([4, EOS], [6])], [0]), 0.1).detach())
-    assert without_end < float(made._loss(collate([short], [0]), 0.1).detach()) - 0.5
-
-
 def test_validation_is_without_smoothing_and_dropout(tmp_path: Path):
     made = trainer(tmp_path, dropout=0.5, label_smoothing=0.3)
     once = made.validate()
-    assert made.validate() == once
     total, tokens = 0.0, 0
     for index, pair in enumerate(made.valid):
         logs = made.model(collate([pair], [index])).detach().double().log_softmax(-1)[0]
         total -= sum(float(logs[position, right]) for position, right in enumerate(pair[1]))
         tokens += len(pair[1])
-    assert once == pytest.approx(total / tokens, rel=ROUNDING)
+    assert once == made.validate() == pytest.approx(total / tokens, rel=ROUNDING)
 
 
 def test_a_copy_task_is_learnt_and_the_curve_tells(tmp_path: Path):
@@ -81,9 +80,8 @@ def test_a_copy_task_is_learnt_and_the_curve_tells(tmp_path: Path):
     assert [row["update"] for row in progress.curve] == [50, 100, 150]
     assert losses[0] < math.log(VOCABULARY) and losses[-1] < 0.5 * losses[0]
     assert progress.best == min(losses)
-    assert progress.curve[-1]["target_tokens"] == progress.target_tokens
     # Forty sentences of three pieces, eight a batch: five updates an epoch.
-    assert progress.target_tokens == 150 * 8 * 3 and progress.curve[1]["epoch"] == 19
+    assert progress.curve[-1]["target_tokens"] == 150 * 8 * 3 and progress.curve[1]["epoch"] == 19
 
 
 def test_snapshots_are_at_powers_of_the_root_of_two_and_at_the_end(tmp_path: Path):
@@ -96,84 +94,41 @@ def test_snapshots_are_at_powers_of_the_root_of_two_and_at_the_end(tmp_path: Pat
     ]  # fmt: skip
 
 
-def test_the_rate_of_an_update_is_that_of_the_schedule(tmp_path: Path):
-    made = trainer(tmp_path, updates=7)
-    made.run()
-    # 1.1 / sqrt(16) · 7 / 20^1.5
-    assert made.optimiser.param_groups[0]["lr"] == pytest.approx(0.275 * 7 / 20**1.5)
+def test_the_rate_rises_to_the_papers_peak_and_falls():
+    # 4 / sqrt(512) / sqrt(16000) = 4 / sqrt(8192000) = 0.0013975...
+    for update, share in ((16_000, 1), (1, 1 / 16_000), (64_000, 1 / 2)):
+        found = learning_rate(update, 512, 4.0, 16_000)
+        assert found == pytest.approx(share * 1.3975e-3, rel=1e-4)
 
 
-def test_nan_stops_with_the_batch_that_made_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_only_what_is_in_a_group_is_trained_each_at_its_own_rate(tmp_path: Path):
+    model, made = tiny(), trainer(tmp_path, updates=3)
+    groups = [
+        {"params": list(model.encoder.parameters())},
+        {"params": [model.logits.weight], "factor": 20.0},
+    ]
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    again = Trainer(model, made.config, made.train, made.valid, tmp_path, groups=groups)
+    again.run()
+    rates = [group["lr"] for group in again.optimiser.param_groups]
+    # 1.1 / sqrt(16) · 3 / 20^1.5
+    assert rates == pytest.approx([0.275 * 3 / 20**1.5, 20 * 0.275 * 3 / 20**1.5])
+    moved = {n for n, value in model.state_dict().items() if not torch.equal(value, before[n])}
+    assert {"logits.weight", "encoder.0.feed_forward.inner.weight"} <= moved
+    assert all(name.startswith(("encoder.", "logits.")) for name in moved)
+
+
+def test_nan_stops_the_training_before_its_step(tmp_path: Path):
     made = trainer(tmp_path, updates=20)
-    seen = []
-    collated = made._update
 
-    def poisoned(batch: object) -> float:
-        seen.append(batch)
-        if len(seen) == 3:
-            made.model.logits.weight.data[4, 0] = torch.nan
-        return collated(batch)
+    def poison(model: torch.nn.Module, done: int) -> None:
+        if done == 2:
+            model.logits.weight.data[4, 0] = torch.nan
 
-    monkeypatch.setattr(made, "_update", poisoned)
-    with pytest.raises(UserError, match="loss is nan at update 3") as caught:
+    made.before.append(poison)
+    with pytest.raises(UserError, match="loss is nan at update 3: lower"):
         made.run()
-    where = tmp_path / "bad_batch.safetensors"
-    assert str(where) in str(caught.value) and "\n" not in str(caught.value)
-    tensors, note = checkpoint.read(where)
-    assert note == {"update": 3} and len(seen) == 3
-    for name in ("source", "target_out", "sentences"):
-        assert torch.equal(tensors[name], getattr(seen[2], name))
-
-
-def seen(made: Trainer) -> list[tuple[int, float, list[int]]]:
-    """Of every update its number, rate and sentences."""
-    found, update = [], made._update
-
-    def watched(batch: Batch) -> float:
-        loss = update(batch)
-        rate = made.optimiser.param_groups[0]["lr"]
-        found.append((made.progress.update, rate, batch.sentences.tolist()))
-        return loss
-
-    made._update = watched
-    made.run()
-    return found
-
-
-def test_a_training_goes_on_from_weights_with_the_batches_that_follow(tmp_path: Path):
-    """Five updates an epoch: twelve end within the third; the rate rises anew behind them."""
-    folders = [tmp_path / name for name in ("whole", "first", "second")]
-    for folder in folders:
-        folder.mkdir()
-    whole = seen(trainer(folders[0], updates=15, validate_every=4))
-    first = trainer(folders[1], updates=12, validate_every=4)
-    curve = first.run().curve
-    weights = folders[1] / snapshot_name(12)
-    second = trainer(folders[2], updates=15, validate_every=4)
-    second.start = Start(weights, 12, curve)
-    went_on = seen(second)
-    assert [each[2] for each in went_on] == [each[2] for each in whole[12:]]
-    rising = [rate * since / RISE for since, (_, rate, _) in enumerate(whole[12:], 1)]
-    assert [each[1] for each in went_on] == pytest.approx(rising)
-    assert [row["update"] for row in second.progress.curve] == [4, 8, 12, 15]
-    assert second.progress.curve[:3] == curve and second.progress.curve[3]["restarted"] == 12
-    kept = [tiny(), tiny()]
-    checkpoint.load_model(kept[0], weights)
-    checkpoint.load_model(kept[1], folders[2] / snapshot_name(12))
-    assert all(map(torch.equal, *(each.state_dict().values() for each in kept)))
-
-
-def test_from_the_last_update_on_nothing_is_trained(tmp_path: Path):
-    folders = [tmp_path / name for name in ("first", "second")]
-    for folder in folders:
-        folder.mkdir()
-    trainer(folders[0], updates=6).run()
-    second = trainer(folders[1], updates=6)
-    second.start = Start(folders[0] / snapshot_name(6), 6, [{"update": 6}])
-    assert second.run().curve == [{"update": 6}]
-    ends = [(folders[0] / snapshot_name(6)).read_bytes(),
-            (folders[1] / "best.safetensors").read_bytes()]  # fmt: skip
-    assert ends[0] == ends[1]
+    assert made.progress.update == 2
 
 
 class Squares:
@@ -189,40 +144,39 @@ class Squares:
 
 
 def test_an_addition_is_part_of_what_is_minimised_and_not_of_the_loss(tmp_path: Path):
-    folders = [tmp_path / name for name in ("with", "without")]
-    for folder in folders:
-        folder.mkdir()
-    made, plain = (trainer(folder, updates=1, validate_every=1) for folder in folders)
+    made, plain = (trainer(tmp_path / x, updates=1, validate_every=1) for x in ("with", "without"))
     made.addition = Squares()
-    gradients = []
-    for each in (made, plain):
-        each.optimiser.step = lambda at=each: gradients.append(
-            {name: value.grad.clone() for name, value in at.model.named_parameters()}
-        )
-        each.run()
-    name = "source.tokens.weight"
-    weight = plain.model.state_dict()[name]
-    torch.testing.assert_close(gradients[0].pop(name), gradients[1].pop(name) + weight)
-    for other, value in gradients[1].items():
-        torch.testing.assert_close(gradients[0][other], value, msg=other)
-    row, bare = made.progress.curve[0], plain.progress.curve[0]
-    assert row["train_loss_nats"] == bare["train_loss_nats"]
+    found, bare = gradients(made), gradients(plain)
+    weight = plain.model.source.tokens.weight.detach()
+    bare["source.tokens.weight"] += weight
+    torch.testing.assert_close(found, bare)
+    row, other = made.progress.curve[0], plain.progress.curve[0]
+    assert row["train_loss_nats"] == other["train_loss_nats"]
     assert row["squares"] == pytest.approx(0.5 * float(weight.square().sum()), rel=ROUNDING)
-    assert row.keys() - bare.keys() == {"squares"}
+    assert row.keys() - other.keys() == {"squares"}
 
 
-def test_only_what_is_in_a_group_is_trained_each_at_its_own_rate(tmp_path: Path):
-    model = tiny()
-    groups = [
-        {"params": list(model.encoder.parameters())},
-        {"params": [model.logits.weight], "factor": 20.0},
-    ]
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    made = trainer(tmp_path, updates=3)
-    again = Trainer(model, made.config, made.train, made.valid, tmp_path, groups=groups)
-    again.run()
-    rates = [group["lr"] for group in again.optimiser.param_groups]
-    assert rates == pytest.approx([0.275 * 3 / 20**1.5, 20 * 0.275 * 3 / 20**1.5])
-    moved = {n for n, value in model.state_dict().items() if not torch.equal(value, before[n])}
-    assert "logits.weight" in moved and "encoder.0.feed_forward.inner.weight" in moved
-    assert all(name.startswith(("encoder.", "logits.")) for name in moved)
+@pytest.mark.parametrize("emulated", [False, True])
+def test_bfloat16_is_chosen_only_where_it_is_no_emulation(monkeypatch, emulated: bool):
+    monkeypatch.setattr(configuring, "multiplies_bfloat16", lambda: not emulated)
+    with processes.fabric(Precision.BF16).autocast():
+        product = torch.ones(2, 2) @ torch.ones(2, 2)
+    assert product.dtype is (torch.float32 if emulated else torch.bfloat16)
+
+
+@pytest.mark.parametrize(
+    ("save_every", "deadline", "times", "expected"),
+    [
+        (10.0, math.inf, (4, 10, 11, 20, 22), "nnsns"),
+        # The longest took 20 seconds: after 60 there is no room for two of those.
+        (math.inf, 100.0, (5, 25, 45, 59, 60), "nnnnS"),
+    ],
+)
+def test_it_saves_now_and_then_and_stops_in_time(
+    monkeypatch, save_every: float, deadline: float, times: tuple, expected: str
+):
+    clock, found = Clock(save_every, deadline, passed=0.0, saved=0.0), ""
+    for now in times:
+        monkeypatch.setattr(loop.time, "monotonic", lambda now=now: now)
+        found += {(False, False): "n", (True, False): "s", (True, True): "S"}[clock.due()]
+    assert found == expected

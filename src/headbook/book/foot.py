@@ -1,19 +1,13 @@
 """The end of a page: its claims with their verdicts, and where its numbers come from."""
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
-import pandas as pd
-
 from headbook import tables
-from headbook.claims.gates import RELEASED
-from headbook.claims.ledger import Claim
-from headbook.claims.render import SYMBOLS, ruled
-from headbook.claims.rule import Outcome
-from headbook.claims.verdict import Judged, Result
+from headbook.claims import board
+from headbook.claims.verdict import Result
 
 RESULTS = "../_static/results"
 """Where the published tables are, from a page of the book."""
@@ -21,28 +15,19 @@ SCORECARD = "../_generated/scorecard.html"
 """Where the scorecard is; the id of a claim is its anchor there."""
 
 
-def foot(name: str, results: Mapping[str, Any]) -> str:
+def foot(name: str, results: Mapping[str, Result]) -> str:
     """Two folded sections in Markdown, for the page of this name (`13_syntactic_heads`).
 
     `results` are the verdicts of all claims by id, as `headbook.claims.scorecard.current` gives
-    them. The table of claims says how many models pass, fail or are undecided; the sources name
-    command, commit, date, machine and parameters of every published table, and link it.
+    them. Claims stand as on the scorecard, one in force before one that is superseded; the sources
+    name command, commit, date, machine and parameters of every published table, and link it.
     """
     mine = [each for each in results.values() if each.claim.study == name]
+    mine.sort(key=lambda each: each.claim.superseded is not None)
     parts = []
     if mine:
-        mine.sort(key=lambda each: each.claim.superseded is not None)
-        html = pd.DataFrame(map(_row, mine)).to_html(
-            index=False, border=0, classes="table headbook-table"
-        )
-        meant = "".join(_definition(each.claim) for each in mine)
-        parts.append(
-            _fold(
-                "Claims of this page",
-                f'<div class="headbook-scroll" tabindex="0">{html}</div>'
-                f'<div class="headbook-claims"><p>What each claim means:</p>{meant}</div>',
-            )
-        )
+        lines = "\n".join(board.line(each, "", SCORECARD) for each in mine)
+        parts.append(_fold("Claims of this page", f'<div class="board">{lines}</div>'))
     lines = "".join(f"<li>{line}</li>" for line in _sources(name))
     parts.append(_fold("Where the numbers come from", f"<ul>{lines}</ul>"))
     return "\n".join(parts)
@@ -50,44 +35,6 @@ def foot(name: str, results: Mapping[str, Any]) -> str:
 
 def _fold(title: str, html: str) -> str:
     return f":::{{dropdown}} {title}\n```{{raw}} html\n{html}\n```\n:::\n"
-
-
-def _row(found: Result) -> dict[str, str]:
-    """One claim: its rule, and outcomes of released models and of those trained here apart."""
-    verdict = f"{SYMBOLS[found.verdict]} {found.verdict}"
-    return {
-        "claim": f"{found.claim.claim} ({found.claim.where})",
-        "counts when": found.claim.rule.in_words(),
-        "released": _outcomes(each for each in found.models if each.corpus == RELEASED),
-        "trained here": _outcomes(each for each in found.models if each.corpus != RELEASED),
-        "verdict": f"superseded ({verdict})" if found.claim.superseded else verdict,
-    }
-
-
-def _definition(claim: Claim) -> str:
-    """One claim, folded: measure, unit, rule, gates, former forms."""
-    mark = "Superseded: " if claim.superseded else ""
-    lines = [*map(_text, ruled(claim)), *_links(claim)]
-    inside = "".join(f"<p>{line}</p>" for line in lines)
-    return f"<details><summary>{mark}{_text(claim.claim)}</summary>{inside}</details>"
-
-
-def _links(claim: Claim) -> Iterator[str]:
-    link = f'<a href="{SCORECARD}#{escape(claim.id)}">On the scorecard</a>'
-    if claim.superseded:
-        link += f', and <a href="{SCORECARD}#{escape(claim.superseded)}">the claim in its place</a>'
-    yield link
-
-
-def _text(text: str) -> str:
-    """Escaped, on one line."""
-    return escape(" ".join(text.split()))
-
-
-def _outcomes(models: Iterable[Judged]) -> str:
-    """`1 passes, 2 undecided`."""
-    found = Counter(each.outcome for each in models)
-    return ", ".join(f"{found[each]} {each}" for each in Outcome if found[each]) or "–"
 
 
 def _sources(name: str) -> Iterator[str]:

@@ -1,23 +1,28 @@
 """The rows of a claim whose ledger entry points at cells of a published table."""
 
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from headbook import cells, recipes, tables
+from headbook.claims.gates import RELEASED
 from headbook.claims.ledger import Claim
-from headbook.claims.published import RELEASED
-from headbook.claims.verdict import COLUMNS, OPTIONAL, seed_text
 from headbook.released import catalogue as released
 from headbook.text.registry import registry
 from headbook.types import UserError
 
 LABELS = ("corpus", "target", "seed")
+Row = Mapping[str, Any]
+"""Model, corpus, target, seed, value, low, high, baseline, and closed gates where a table has them.
+"""
 
 
-def rows(claim: Claim, root: Path | None = None) -> pd.DataFrame:
-    """One row per model, with the columns of a claims table, from the cells that `value` names.
+def rows(claim: Claim, root: Path | None = None) -> list[Row]:
+    """One row per model, from the cells that `value` names.
 
     The interval is that of the value's column, the baseline another column of the same row.
     Corpus, target language and seed are the table's own where it has a column `corpus`, else those
@@ -28,30 +33,32 @@ def rows(claim: Claim, root: Path | None = None) -> pd.DataFrame:
     a reference.
     """
     if claim.value is None:
-        return pd.DataFrame(columns=[*COLUMNS])
+        return []
     try:
         reference = cells.parse(claim.value)
         if not tables.entries(reference.page, root):
-            return pd.DataFrame(columns=[*COLUMNS])
-        found = cells.rows(reference, root)
-        named = {"value": reference.column, "baseline": claim.baseline}
-        named |= {end: f"{reference.column}_{end}" for end in ("low", "high")}
-        if lacking := {"model", claim.baseline} - {None, *found}:
+            return []
+        table = cells.rows(reference, root)
+        if lacking := {"model", claim.baseline} - {None, *table}:
             raise UserError(f"{reference}: the table has no column {lacking.pop()}")
-        labels = found.reindex(columns=[*LABELS]).astype(object).fillna("")
-        if "corpus" not in found:
-            known = pd.DataFrame(map(_labels, found["model"]), found.index, [*LABELS])
-            labels = known.assign(**{name: labels[name] for name in LABELS if name in found})
+        found = [_row(claim, reference.column, each) for each in table.to_dict("records")]
     except UserError as fault:
         raise UserError(f"claim {claim.id}: {fault}") from None
-    labels["seed"] = labels["seed"].map(seed_text)
-    numbers = {name: found.get(column, np.nan) for name, column in named.items()}
-    frame = labels.assign(claim=claim.id, model=found["model"], **numbers)
-    if (repeated := frame.duplicated(["model", *LABELS])).any():
-        twice = frame["model"][repeated].iloc[0]
-        raise UserError(f"claim {claim.id}: {reference} leaves two rows of {twice}; add a key")
-    closed = {name: found[name].astype(object).fillna("") for name in OPTIONAL if name in found}
-    return frame.assign(**closed)[[*COLUMNS, *closed]].reset_index(drop=True)
+    counted = Counter(tuple(each[name] for name in ("model", *LABELS)) for each in found)
+    for (model, *_), count in counted.items():
+        if count > 1:
+            raise UserError(f"claim {claim.id}: {reference} leaves two rows of {model}; add a key")
+    return found
+
+
+def _row(claim: Claim, column: str, cells: Row) -> Row:
+    own = {name: "" if pd.isna(cells[name]) else cells[name] for name in LABELS if name in cells}
+    known = dict.fromkeys(LABELS, "") if "corpus" in cells else _labels(cells["model"])
+    labels = {"model": cells["model"], **known, **own}
+    labels["seed"] = _seed(labels["seed"])
+    ends = {end: cells.get(f"{column}_{end}", np.nan) for end in ("low", "high")}
+    numbers = {"value": cells[column], **ends, "baseline": cells.get(claim.baseline, np.nan)}
+    return labels | numbers | {"closed": cells.get("closed")}
 
 
 def _labels(model: str) -> dict[str, str]:
@@ -63,3 +70,8 @@ def _labels(model: str) -> dict[str, str]:
     corpus = Path(recipe.corpus).name
     target = registry()[corpus].target if recipe.task == recipes.TRANSLATION else ""
     return dict(zip(LABELS, (corpus, target, str(recipe.seed)), strict=True))
+
+
+def _seed(seed: object) -> str:
+    """A row's seed as it was given: a column with a gap holds 0 as 0.0."""
+    return str(int(seed)) if isinstance(seed, float) else str(seed)

@@ -1,21 +1,22 @@
-"""Closed gates of a claim for a model, with reasons."""
+"""Closed gates of a claim for a model, with reasons.
 
-from collections.abc import Callable, Mapping
+A study may name them itself. For a row that does not, tables published beside it tell: how BLEU
+moved at the end of a training, what a language model has learnt, which heads have a role.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from headbook import tables
 from headbook.claims.ledger import Claim, Gate
-from headbook.claims.published import (
-    RELEASED,
-    Evidence,
-    curve,
-    early_bleu,
-    has_role,
-    learnt_share,
-)
 from headbook.types import UserError
 
+RELEASED = "released"
+"""Corpus name of released models."""
 LAST_SIXTH = 1.2
 """A model that has converged was as good when a fifth more updates were still to come."""
 SMALL_BLEU = 0.25
@@ -24,17 +25,25 @@ LEARNT = 0.9
 NONE = "none"
 EARLY = 0.1
 """A snapshot with less than this share of the last BLEU has learnt nothing that could be pruned."""
+VERSUS = " minus "
 
 
-def closed(claim: Claim, row: Mapping, evidence: Evidence) -> dict[Gate, str]:
+def closed(claim: Claim, row: Mapping, root: Path | None = None) -> dict[Gate, str]:
     """The closed gates of a row of a claims table and the reason for each, in the ledger's words.
 
     A row that names its closed gates in a column `closed`, or `none`, is taken at its word; for one
-    that does not, published tables tell. `power` is not among them: it is of the interval (`weak`).
+    that does not, the published tables in `root` (data/results) tell. `power` is not among them: it
+    is of the interval (`weak`).
     """
     if isinstance(named := row.get("closed"), str) and named.strip():
         return parsed(named)
-    found = {gate: _CLOSED[gate](claim, row, evidence) for gate in _CLOSED if gate in claim.gates}
+    found = {}
+    if Gate.CONVERGED in claim.gates and row.get("corpus") != RELEASED:
+        published = [each for page in ("26", "31") for each in tables.entries(page, root).values()]
+        digests = tuple(each["sha256"] for each in published)
+        found[Gate.CONVERGED] = _not_converged(row["model"], root, digests)
+    if Gate.PRESENT in claim.gates:
+        found[Gate.PRESENT] = _lacking(claim, row, root)
     return {gate: reason for gate, reason in found.items() if reason}
 
 
@@ -46,9 +55,9 @@ def parsed(named: str) -> dict[Gate, str]:
     if named.strip() == NONE:
         return {}
     pairs = [part.partition(":") for part in named.split(";") if part.strip()]
-    known = ", ".join(Gate)
     for name, _, _ in pairs:
         if name.strip() not in list(Gate):
+            known = ", ".join(Gate)
             raise UserError(f"closed: {name.strip()!r} is no gate; use one of {known}")
     return {Gate(name.strip()): reason.strip() for name, _, reason in pairs}
 
@@ -57,30 +66,6 @@ def weak(claim: Claim, row: Mapping[str, float]) -> bool:
     """Whether half of the interval is more than half of the effect that the work reports."""
     half = (row["high"] - row["low"]) / 2
     return Gate.POWER in claim.gates and not half <= abs(claim.effect) / 2
-
-
-def _converged(claim: Claim, row: Mapping, evidence: Evidence) -> str:
-    if row.get("corpus") == RELEASED:
-        return ""
-    model = row["model"]
-    if (share := learnt_share(model, evidence)) is not None:
-        told = f"has not learnt its text: {share:.0%} of the cross-entropy of token frequencies"
-        return told if share > LEARNT else ""
-    change = moved(model, evidence)
-    if change is None:
-        return "not shown to have converged"
-    if change < SMALL_BLEU:
-        return ""
-    return f"not converged: its last updates still moved BLEU by {change:.1f}"
-
-
-def moved(model: str, evidence: Evidence) -> float | None:
-    """Change of a translation model's BLEU over its last sixth of updates; None where unknown.
-
-    Below SMALL_BLEU it has converged.
-    """
-    change = over_last_sixth(curve(model, evidence))
-    return None if change is None else abs(change)
 
 
 def over_last_sixth(values: pd.Series) -> float | None:
@@ -92,23 +77,58 @@ def over_last_sixth(values: pd.Series) -> float | None:
     return None if earlier.empty else float(values.iloc[-1] - earlier.iloc[-1])
 
 
-def _present(claim: Claim, row: Mapping, evidence: Evidence) -> str:
+@cache
+def _not_converged(model: str, root: Path | None, digests: tuple[str, ...]) -> str:
+    """Of a language model by its loss, from page 31; of a translator by its BLEU, from page 26.
+
+    Asked once for each model, as long as the digests of these pages' tables stay.
+    """
+    losses = _of(model, "31", "trainings", root).dropna(subset=["test_nats"])
+    if len(losses):
+        share = (losses["test_nats"] / losses["frequency_nats"]).iloc[-1]
+        told = f"has not learnt its text: {share:.0%} of the cross-entropy of token frequencies"
+        return told if share > LEARNT else ""
+    known = [rows for name in ("young", "quality") if len(rows := _of(model, "26", name, root))]
+    bleu = known[0].dropna(subset=["bleu"]).set_index("update")["bleu"] if known else pd.Series()
+    change = over_last_sixth(bleu.sort_index())
+    if change is None:
+        return "not shown to have converged"
+    told = f"not converged: its last updates still moved BLEU by {abs(change):.1f}"
+    return told if abs(change) >= SMALL_BLEU else ""
+
+
+def _lacking(claim: Claim, row: Mapping, root: Path | None) -> str:
     if np.isnan(row["value"]):
         return "no number, as it has nothing of the kind"
     if claim.id == "michel-f5-early-heads-equal":
-        share = early_bleu(row["model"], evidence)
-        told = "its first snapshot has learnt nothing"
-        return told if share is not None and share < EARLY else ""
+        bleu = _of(row["model"], "23", "checkpoints", root).sort_values("update")["bleu"]
+        nothing = len(bleu) and bleu.iloc[0] / bleu.iloc[-1] < EARLY
+        return "its first snapshot has learnt nothing" if nothing else ""
     if claim.role is None:
         return ""
-    there = has_role(row["model"], claim.role, evidence)
-    named = {"any": "head with a role", "rare": "rare-word head"}.get(
+    head = {"any": "head with a role", "rare": "rare-word head"}.get(
         claim.role, f"{claim.role} head"
     )
-    return "" if there else f"no {named}" if there is False else f"not known to have a {named}"
+    for model in row["model"].split(VERSUS):  # both have to have one
+        counts = _of(model, "11", "role_counts", root)
+        counts = counts[counts["role"] == claim.role]["count"]
+        if not (counts > 0).any():
+            return f"no {head}" if len(counts) else f"not known to have a {head}"
+    return ""
 
 
-_CLOSED: dict[Gate, Callable[[Claim, Mapping, Evidence], str]] = {
-    Gate.CONVERGED: _converged,
-    Gate.PRESENT: _present,
+_COLUMNS = {
+    "trainings": ("test_nats", "frequency_nats"),
+    "young": ("update", "bleu"),
+    "quality": ("update", "bleu"),
+    "checkpoints": ("update", "bleu"),
+    "role_counts": ("role", "count"),
 }
+
+
+def _of(model: str, page: str, name: str, root: Path | None) -> pd.DataFrame:
+    """The model's rows of a published table; none where there is no such table."""
+    if name not in tables.entries(page, root):
+        return pd.DataFrame(columns=["model", *_COLUMNS[name]])
+    found = tables.typed(page, name, root)
+    return found[found["model"] == model]

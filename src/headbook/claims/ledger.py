@@ -1,7 +1,7 @@
 """The ledger of claims, data/claims.yml and claims/*.yml: read and checked, as dataclasses."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
 from functools import lru_cache, partial
@@ -19,7 +19,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic.dataclasses import dataclass
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from headbook.claims.rule import Rule
 from headbook.paths import DATA, NOTEBOOKS
@@ -31,7 +31,7 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Text = Annotated[str, StringConstraints(strict=True, strip_whitespace=True, min_length=1)]
 Number = Annotated[float, Field(strict=True)]
-checked = partial(dataclass, frozen=True, config=ConfigDict(extra="forbid"))
+checked = partial(pydantic_dataclass, frozen=True, config=ConfigDict(extra="forbid"))
 """A dataclass whose fields are checked as it is made, and that refuses unknown ones."""
 
 
@@ -121,7 +121,6 @@ class Claim:
     unconverged: Text | None = None
     value: Text | None = None
     baseline: Text | None = None
-    profile: str = ""
 
     @model_validator(mode="after")
     def _agrees(self) -> "Claim":
@@ -153,13 +152,13 @@ def _one_table(value: str) -> None:
         raise ValueError(f"value: {parsed} needs no aggregate and no format")
 
 
-@checked
+@dataclass(frozen=True)
 class Ledger:
     """All claims, in the order of the file, with the works they come from and the domains."""
 
     claims: tuple[Claim, ...]
-    works: Mapping[str, Text]
-    domains: Mapping[str, tuple[Text, ...]]
+    works: Mapping[str, str]
+    domains: Mapping[str, Sequence[str]]
 
     def claim(self, identifier: str) -> Claim:
         """The claim with this id; UserError for an unknown one."""
@@ -173,9 +172,6 @@ class Ledger:
         return claim.domain == ANY or corpus.split("-")[0] in self.domains[claim.domain]
 
 
-CLAIM, LEDGER = TypeAdapter(Claim), TypeAdapter(Ledger)
-
-
 def load(path: Path | None = None) -> Ledger:
     """Read a ledger: data/claims.yml, then the part files of the folder `claims` beside it.
 
@@ -184,51 +180,29 @@ def load(path: Path | None = None) -> Ledger:
     """
     path = path or DATA / "claims.yml"
     files = (path, *sorted(path.with_suffix("").glob("*.yml")))
-    return _loaded(files, tuple(map(_stamp, files)))
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    """Changes with the file."""
-    try:
-        found = path.stat()
-    except OSError:  # said when it is read
-        return None
-    return found.st_mtime_ns, found.st_size
+    return _loaded(tuple((each.name, each.read_text("utf-8")) for each in files))
 
 
 @lru_cache(maxsize=4)
-def _loaded(paths: tuple[Path, ...], stamps: tuple[tuple[int, int] | None, ...]) -> Ledger:
-    files = {path.name: _read(path) for path in paths}
-    claims, works = [], {}
-    for name, file in files.items():
-        works |= file.pop("works", {})
-        claims += [_claim(entry, name) for entry in file.pop("claims", ())]
-    first = paths[0].name
-    others = {key: value for file in files.values() for key, value in file.items()}
-    try:
-        ledger = LEDGER.validate_python({"claims": claims, "works": works, **others})
-    except ValidationError as fault:
-        raise UserError(f"{first}: {_one_line(fault)}") from None
-    _check(ledger, first)
+def _loaded(files: tuple[tuple[str, str], ...]) -> Ledger:
+    claims, works, domains = [], {}, {}
+    for name, text in files:
+        try:
+            file = yaml.load(text, Loader=LOADER)
+        except yaml.YAMLError as fault:
+            said = " ".join(str(fault).split())
+            raise UserError(f"{name}: not readable YAML ({said})") from None
+        works |= file.get("works", {})
+        domains |= file.get("domains", {})
+        claims += [_claim(entry, name) for entry in file["claims"]]
+    ledger = Ledger(tuple(claims), works, domains)
+    _check(ledger, files[0][0])
     return ledger
 
 
 def studies() -> tuple[str, ...]:
     """Every page that can have claims: the notebooks by name, in order."""
     return tuple(sorted(each.stem for each in NOTEBOOKS.glob("[0-9]*.ipynb")))
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        raw = yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER)
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such ledger; restore it with git checkout data") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as fault:
-        said = " ".join(str(fault).split())
-        raise UserError(f"{path.name}: not readable YAML ({said})") from None
-    if not isinstance(raw, dict):
-        raise UserError(f"{path.name}: expected keys such as claims at the top")
-    return raw
 
 
 def _claim(entry: dict[str, Any], file: str) -> Claim:
@@ -239,7 +213,7 @@ def _claim(entry: dict[str, Any], file: str) -> Claim:
         raise UserError(f"{where}: source needs work and where")
     given = {name: value for name, value in entry.items() if name != "source"} | source
     try:
-        claim = CLAIM.validate_python(given)
+        claim = TypeAdapter(Claim).validate_python(given)
     except ValidationError as fault:
         raise UserError(f"{where}: {_one_line(fault)}") from None
     excused = claim.kind is not Kind.FINDING or claim.superseded or claim.unconverged

@@ -59,22 +59,38 @@ class Rule:
             raise ValueError(f"range {list(self.range)} holds nothing; put the lower end first")
         return self
 
+    @property
+    def passing(self) -> tuple[float, float]:
+        """The smallest and the largest number that pass.
+
+        A boundary belongs to the claim, except that of an ordering, where the next number does.
+        """
+        if self.test in RANGED:
+            return self.range[0] - ROUNDING, self.range[1] + ROUNDING
+        match self.test:
+            case Comparison.MORE_THAN:
+                return math.nextafter(self.threshold + ROUNDING, math.inf), math.inf
+            case Comparison.LESS_THAN:
+                return -math.inf, math.nextafter(self.threshold - ROUNDING, -math.inf)
+            case Comparison.AT_MOST:
+                return -math.inf, self.threshold + ROUNDING
+            case _:
+                return self.threshold - ROUNDING, math.inf
+
     def in_words(self) -> str:
         """The rule as a reader's sentence fragment, for the scorecard."""
-        return _WORDS[self.test].format(
-            threshold=self.threshold,
-            range=None if self.range is None else f"{self.range[0]:g} to {self.range[1]:g}",
-        )
+        known = self.threshold if self.range is None else "{:g} to {:g}".format(*self.range)
+        return _WORDS[self.test].format(known)
 
 
 _WORDS = {
-    Comparison.AT_LEAST: "the value is at least {threshold:g}",
-    Comparison.AT_MOST: "the value is at most {threshold:g}",
-    Comparison.MORE_THAN: "the value is more than {threshold:g}",
-    Comparison.LESS_THAN: "the value is less than {threshold:g}",
-    Comparison.WITHIN: "the value lies in {range}",
-    Comparison.MARGIN_WITHIN: "the value minus the baseline lies in {range}",
-    Comparison.EXCEEDS_BASELINE_BY: "the value exceeds the baseline by at least {threshold:g}",
+    Comparison.AT_LEAST: "the value is at least {:g}",
+    Comparison.AT_MOST: "the value is at most {:g}",
+    Comparison.MORE_THAN: "the value is more than {:g}",
+    Comparison.LESS_THAN: "the value is less than {:g}",
+    Comparison.WITHIN: "the value lies in {}",
+    Comparison.MARGIN_WITHIN: "the value minus the baseline lies in {}",
+    Comparison.EXCEEDS_BASELINE_BY: "the value exceeds the baseline by at least {:g}",
 }
 
 
@@ -84,43 +100,21 @@ def judge(rule: Rule, row: Mapping[str, float]) -> Outcome:
     The whole interval decides: it passes where the rule holds throughout, fails where it holds
     nowhere, and is undecided where it holds the boundary. Without an interval the value stands for
     it, except in an ordering (more_than, less_than), which is then undecided. A value or a needed
-    baseline that is not finite gives NO_NUMBER. Boundaries belong to the claim, except those of
-    more_than and less_than.
+    baseline that is not finite gives NO_NUMBER.
     """
     if not math.isfinite(number := margin(rule, row, "value")):
         return Outcome.NO_NUMBER
-    ends = [margin(rule, row, end) for end in ("low", "high")]
-    if not all(map(math.isfinite, ends)):
+    low, high = (margin(rule, row, end) for end in ("low", "high"))
+    if not (math.isfinite(low) and math.isfinite(high)):
         if rule.test in ORDERINGS:
             return Outcome.UNDECIDED
-        ends = [number, number]
-    # One end may pass on either side of a range: both ends have to, and none beyond is none within.
-    passed = [_holds(rule, end) for end in ends]
-    if all(passed):
+        low = high = number
+    least, most = rule.passing
+    if least <= low and high <= most:
         return Outcome.PASS
-    return Outcome.UNDECIDED if any(passed) or _spans(rule, *ends) else Outcome.FAIL
+    return Outcome.FAIL if high < least or low > most else Outcome.UNDECIDED
 
 
 def margin(rule: Rule, row: Mapping[str, float], column: str) -> float:
     """The number that is compared: a column, less the baseline where the rule is against one."""
     return row[column] - (row["baseline"] if rule.test in AGAINST_BASELINE else 0.0)
-
-
-def _spans(rule: Rule, low: float, high: float) -> bool:
-    """Whether an interval with both ends outside of a range covers it."""
-    return rule.test in RANGED and low < rule.range[0] and high > rule.range[1]
-
-
-def _holds(rule: Rule, number: float) -> bool:
-    if rule.test in RANGED:
-        low, high = rule.range
-        return low - ROUNDING <= number <= high + ROUNDING
-    match rule.test:
-        case Comparison.AT_LEAST | Comparison.EXCEEDS_BASELINE_BY:
-            return number >= rule.threshold - ROUNDING
-        case Comparison.AT_MOST:
-            return number <= rule.threshold + ROUNDING
-        case Comparison.MORE_THAN:
-            return number > rule.threshold + ROUNDING
-        case _:
-            return number < rule.threshold - ROUNDING

@@ -5,20 +5,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from headbook.claims import gates
+from headbook.claims.cells import Row
 from headbook.claims.ledger import Claim, Gate, Kind, Ledger, Rows
-from headbook.claims.published import Evidence
 from headbook.claims.rule import RANGED, Outcome, judge, margin
 from headbook.statistics import LEVEL, holm, over_seeds, p_value
 
-COLUMNS = (
-    "claim", "model", "corpus", "target", "seed", "value", "low", "high", "baseline",
-)  # fmt: skip
-OPTIONAL = ("closed",)
 NUMBERS = ("value", "low", "high", "baseline")
 ENOUGH_SEEDS = 3
 SEED = re.compile(r" s\d+(?= |$)")
@@ -39,7 +35,7 @@ class Verdict(StrEnum):
 class Judged:
     """One model's say: its number over `seeds` (1 within one model), outcome and closed gates.
 
-    `rows` are those of the claims table behind it.
+    `rows` are those behind it.
     """
 
     model: str
@@ -48,7 +44,7 @@ class Judged:
     seeds: int
     outcome: Outcome
     closed: Mapping[Gate, str]
-    rows: tuple[Mapping, ...]
+    rows: tuple[Row, ...]
 
 
 @dataclass(frozen=True)
@@ -71,21 +67,24 @@ class Result:
         return "not diagnostic" if blunt else ""
 
 
-def result(ledger: Ledger, claim: Claim, rows: pd.DataFrame, evidence: Evidence) -> Result:
-    """Judge the rows of one claim; they have COLUMNS and may have OPTIONAL ones."""
-    models = judged(ledger, claim, rows, evidence)
+def result(ledger: Ledger, claim: Claim, rows: Iterable[Row], root: Path | None) -> Result:
+    """Judge the rows of one claim, as `headbook.claims.cells.rows` gives them.
+
+    Gates of rows that name none are read from the published tables in `root` (data/results).
+    """
+    models = judged(ledger, claim, rows, root)
     return Result(claim, models, verdict(models))
 
 
 def judged(
-    ledger: Ledger, claim: Claim, rows: pd.DataFrame, evidence: Evidence
+    ledger: Ledger, claim: Claim, rows: Iterable[Row], root: Path | None
 ) -> tuple[Judged, ...]:
     """The models of a claim with their outcomes, in the order of their first rows."""
     found = []
-    for row in rows.to_dict("records"):
+    for row in rows:
         if not ledger.applies(claim, row["corpus"]):
             found.append(_one(row, Outcome.OUTSIDE))
-        elif shut := gates.closed(claim, row, evidence):
+        elif shut := gates.closed(claim, row, root):
             found.append(_one(row, Outcome.CLOSED, shut))
         else:
             found.append(_one(row, judge(claim.rule, _numbers(row))))
@@ -122,11 +121,11 @@ def verdict(models: Iterable[Judged]) -> Verdict:
     return Verdict.ABSENT if lacking else Verdict.INCONCLUSIVE
 
 
-def _one(row: Mapping, outcome: Outcome, closed: Mapping[Gate, str] | None = None) -> Judged:
+def _one(row: Row, outcome: Outcome, closed: Mapping[Gate, str] | None = None) -> Judged:
     return Judged(row["model"], row["corpus"], _numbers(row), 1, outcome, closed or {}, (row,))
 
 
-def _numbers(row: Mapping) -> dict[str, float]:
+def _numbers(row: Row) -> dict[str, float]:
     return {name: float(row[name]) for name in NUMBERS}
 
 
@@ -204,10 +203,3 @@ def _adjusted(claim: Claim, models: list[Judged]) -> tuple[Judged, ...]:
         replace(each, outcome=Outcome.UNDECIDED) if any(each is one for one in luck) else each
         for each in models
     )
-
-
-def seed_text(seed: object) -> str:
-    """A row's seed as it was given: a column with a gap holds 0 as 0.0."""
-    if pd.isna(seed):
-        return ""
-    return str(int(seed)) if isinstance(seed, float) else str(seed)

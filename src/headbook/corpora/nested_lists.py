@@ -9,7 +9,6 @@ from torch import Tensor
 
 from headbook.corpora.small_tasks import NAMES, expression, value
 from headbook.text.batches import PAD
-from headbook.types import UserError
 
 VALUES, OPERATORS = 10, 4
 VOCABULARY = PAD + 1 + len(NAMES)
@@ -41,11 +40,8 @@ class NestedLists:
 def nested_lists(longest: int, trained: int, tested: int) -> tuple[NestedLists, NestedLists]:
     """Texts of SHORTEST to `longest` tokens to learn from and, without a common one, to be tested.
 
-    Operators as in ListOps (Nangia and Bowman 2018), at most two inside each other. UserError
-    where `longest` leaves no room.
+    Operators as in ListOps (Nangia and Bowman 2018), at most two inside each other.
     """
-    if longest < SHORTEST:
-        raise UserError(f"nested lists of at most {longest} tokens: give {SHORTEST} or more")
     generator = torch.Generator().manual_seed(SEED)
     found: dict[tuple[int, ...], int] = {}
     while len(found) < trained + tested:

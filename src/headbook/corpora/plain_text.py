@@ -1,6 +1,5 @@
 """Text to model a language on: lines of one language, and segments of one length made of them."""
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -17,13 +16,12 @@ NO_SOURCE = (PAD + 1,)
 
 @dataclass(frozen=True)
 class PlainText:
-    """Lines that are not empty; `digest` is the SHA-256 of all of them."""
+    """Lines that are not empty."""
 
     name: str
     train: tuple[str, ...]
     valid: tuple[str, ...]
     test: tuple[str, ...]
-    digest: str
 
 
 def load_text(name: str, limit: int | None = None) -> PlainText:
@@ -31,8 +29,6 @@ def load_text(name: str, limit: int | None = None) -> PlainText:
 
     `limit` keeps the first `limit` training lines. UserError as from `readers.load`.
     """
-    if limit is not None and limit < 1:
-        raise UserError(f"limit {limit} leaves no training line: give a limit of 1 or more")
     entry = registry().get(name)
     if entry is not None and entry.kind is CorpusKind.TEXT:
         files = download.locate(name).files
@@ -40,8 +36,7 @@ def load_text(name: str, limit: int | None = None) -> PlainText:
     else:
         parts = list(_english(load(name)))
     train, valid, test = parts
-    kept = (train[:limit], valid, test)
-    return PlainText(name, *kept, _digest(kept))
+    return PlainText(name, train[:limit], valid, test)
 
 
 def _english(corpus: ParallelCorpus) -> Iterable[tuple[str, ...]]:
@@ -51,14 +46,6 @@ def _english(corpus: ParallelCorpus) -> Iterable[tuple[str, ...]]:
 
 def _lines(lines: Iterable[str]) -> tuple[str, ...]:
     return tuple(filter(None, (line.strip() for line in lines)))
-
-
-def _digest(splits: Iterable[Sequence[str]]) -> str:
-    total = hashlib.sha256()
-    for lines in splits:
-        total.update(f"{len(lines)}\n".encode())
-        total.update("\n".join(lines).encode())
-    return total.hexdigest()
 
 
 def cut(encoded: Iterable[Sequence[int]], context: int) -> list[EncodedPair]:

@@ -7,7 +7,6 @@ from jaxtyping import Int
 from torch import Tensor
 
 from headbook.text.batches import PAD
-from headbook.types import UserError
 
 KEYS = VALUES = NOISE = 8
 """Numbers of different keys, values and tokens that mean nothing."""
@@ -31,11 +30,8 @@ def retrieval(
 
     The logarithm of the distance is drawn alike from 1 to the end, other pairs stand anywhere. Keys
     of a text differ, values are drawn alone, so that the others say nothing about the value whose
-    key is asked for. With `last` the text is turned round. UserError for pairs that do not fit.
+    key is asked for. With `last` the text is turned round.
     """
-    most = min(KEYS, length - 1)
-    if not 1 <= pairs <= most:
-        raise UserError(f"{pairs} pairs in texts of {length} tokens: give 1 to {most}")
     rows = torch.arange(count)[:, None]
     texts = torch.randint(NOISE, (count, length), generator=generator) + VOCABULARY - NOISE
     distances = (length ** torch.rand(count, generator=generator)).long().clamp(1, length - 1)

@@ -10,13 +10,14 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float, Int
+from scipy.stats import rankdata
 from torch import Tensor
 
 from headbook.heads.outputs import output_parts
 from headbook.looking.sublayers import encoder
 from headbook.looking.weights import encoder_weights
 from headbook.models.loaded import Loaded
-from headbook.statistics import drawn_within, partial_spearman, spearman
+from headbook.statistics import drawn_within, spearman
 from headbook.types import Kind
 
 
@@ -89,3 +90,22 @@ def agreement(
         chosen = sides[:, rows]
         found.append((spearman(chosen)[0, 1], partial_spearman(*chosen, others[:, rows])))
     return np.array(found)
+
+
+def partial_spearman(
+    first: Float[np.ndarray, " head"],
+    second: Float[np.ndarray, " head"],
+    taken_out: Float[np.ndarray, "measure head"],
+) -> float:
+    """Correlation of two measures' ranks after the part that others' ranks explain is removed.
+
+    NaN where nothing is left of one of them.
+    """
+    ranks = rankdata(np.vstack([first, second, taken_out]), axis=-1)
+    apart = ranks - ranks.mean(-1, keepdims=True)
+    sides, others = apart[:2].T, apart[2:].T
+    left = sides - others @ np.linalg.lstsq(others, sides, rcond=None)[0]
+    size = np.linalg.norm(left, axis=0)
+    if (size < 1e-9 * np.linalg.norm(sides, axis=0).clip(min=1)).any():
+        return np.nan
+    return float(left[:, 0] @ left[:, 1] / size.prod())

@@ -18,7 +18,7 @@ from headbook.models.transformer import NormPlacement, Transformer, TransformerC
 from headbook.runs.seeds import derived
 from headbook.text.batches import PAD, Batch, EncodedPair, collate, epoch
 from headbook.text.subwords import Subwords
-from headbook.training.schedule import learning_rate
+from headbook.training.config import learning_rate
 
 PUBLISHED, DESCRIBED = "as published", "as described"
 

@@ -31,7 +31,9 @@ def dropping(variant: str, rate: float, trainer: Trainer) -> None:
     turn = min(config.warmup / config.updates, 0.5) if variant == V else None
     schedule = DropHeadSchedule(rate, rate, turn)
     drop_heads(trainer.model)
-    trainer.prepare = lambda model, at: set_rate(model, schedule.rate(at, config.updates))
+    trainer.before.append(
+        lambda model, done: set_rate(model, schedule.rate(done + 1, config.updates))
+    )
 
 
 def without_heads(setting: Setting, network: Transformer, held: Sequence) -> pd.DataFrame:

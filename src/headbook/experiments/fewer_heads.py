@@ -13,7 +13,7 @@ import torch
 
 from headbook.experiments.small_models import Setting, each_kept, texts, train
 from headbook.heads.four_metrics import DISSIMILARITY, FREE, four_metrics
-from headbook.models.delight import BlockScaling, DelightTransformer
+from headbook.models.delight import DelightTransformer
 from headbook.models.grouped import pooled
 from headbook.models.transformer import HeadCounts, Transformer, TransformerConfig
 from headbook.text.batches import Batch
@@ -33,7 +33,7 @@ KEYS = ["variant", "seed"]
 def network_of(variant: str, config: TransformerConfig) -> Transformer:
     """The variant of a network of that shape, with random weights."""
     shape = replace(config, **CHANGES[variant])
-    return DelightTransformer(shape, BlockScaling()) if variant == DELIGHT else Transformer(shape)
+    return DelightTransformer(shape) if variant == DELIGHT else Transformer(shape)
 
 
 @torch.no_grad()

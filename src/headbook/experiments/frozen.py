@@ -22,7 +22,7 @@ from headbook.heads.nulls import Null, without_knowledge
 from headbook.looking.load import load
 from headbook.models.new_ends import NewEnds
 from headbook.runs.seeds import derived
-from headbook.training.precision import Precision
+from headbook.training.config import Precision
 from headbook.types import UserError
 
 

@@ -20,8 +20,7 @@ from headbook.corpora.readers import load as corpus
 from headbook.looking.close import close
 from headbook.looking.load import load
 from headbook.models.attention import MemoryMask
-from headbook.models.loaded import digest
-from headbook.models.translator import Translator
+from headbook.models.loaded import Translator, digest
 from headbook.results import cached
 from headbook.statistics import holm
 from headbook.text.batches import Batch, EncodedPair, in_order

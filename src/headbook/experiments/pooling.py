@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 from headbook.corpora.rated import PLANTED
 from headbook.experiments.learning import descent
 from headbook.experiments.review_words import WIDTH, Pairs, reviews, vectors
-from headbook.models.pooled import PooledClassifier, PooledConfig, Reader
+from headbook.models.pooled import PooledClassifier, Reader
 from headbook.results import cached
 from headbook.text.batches import bucket, epoch, pad
 
@@ -76,8 +76,8 @@ def outputs(model: PooledClassifier, pairs: Pairs, imposed: Imposed | None = Non
 
 def untrained(setting: Setting) -> PooledClassifier:
     """Words start from MiniLM's vectors, those of the planted corpus from random ones."""
-    shape = len(reviews(setting.corpus).words), Reader(setting.reader), WIDTH, 1
-    model = PooledClassifier(PooledConfig(*shape, uniform=setting.uniform))
+    words = len(reviews(setting.corpus).words)
+    model = PooledClassifier(words, Reader(setting.reader), WIDTH, setting.uniform)
     if setting.corpus != PLANTED:
         model.words.weight.data.copy_(vectors(setting.corpus))
     return model

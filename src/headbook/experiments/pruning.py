@@ -12,14 +12,14 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 import torch
+from torch.nn.functional import normalize
 
-from headbook.heads.importance import l2_normalised
 from headbook.looking.importance import by_gradient
 from headbook.models.gates import all_heads, close_heads
-from headbook.models.translator import Translator
+from headbook.models.loaded import Translator
 from headbook.pruning import gating
 from headbook.pruning.hard_concrete import CONSTANTS, Source
-from headbook.pruning.ranking import ascending, first_of, random_order
+from headbook.pruning.ranking import random_order
 from headbook.runs.seeds import derived
 from headbook.text.batches import Batch, EncodedPair, in_order
 from headbook.training.config import TrainingConfig
@@ -112,12 +112,12 @@ def orders(model: Translator, pairs: Sequence[EncodedPair], setting: Setting) ->
 
     Importance is Michel et al.'s, by gradient before anything is closed, each layer's at length 1.
     """
-    batches, scores = list(in_order(pairs, setting.tokens, model.one_batch)), {}
-    for kind in setting.kinds:
-        layers = sum(own is kind for own, _, _ in model.network.attentions())
-        found = by_gradient(model, batches, kinds=(kind,))
-        scores[kind] = l2_normalised(found.unflatten(0, (layers, -1)))
-    least_first = ascending(scores)
+    batches = list(in_order(pairs, setting.tokens, model.one_batch))
+    layers = sum(kind in setting.kinds for kind, _, _ in model.network.attentions())
+    found = by_gradient(model, batches, kinds=setting.kinds).unflatten(0, (layers, -1))
+    heads = [head for head in all_heads(model.network) if head.kind in setting.kinds]
+    scored = zip(normalize(found).flatten().tolist(), heads, strict=True)
+    least_first = tuple(head for _, head in sorted(scored))
     return {"random": random_order(least_first, setting.seed), "importance": least_first}
 
 
@@ -146,5 +146,5 @@ def sweep(
     for each in penalties:
         count = add("gates", each, None)
         for way in order:
-            add(way, each, first_of(order[way], count))
+            add(way, each, order[way][:count])
     return pd.DataFrame(trainings), pd.DataFrame(heads)

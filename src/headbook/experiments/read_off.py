@@ -15,8 +15,8 @@ from torch import Tensor
 
 from headbook.experiments import head_probe as of_heads
 from headbook.experiments.head_probe import asking, both_ways, distances, hits
+from headbook.experiments.word_maps import WordMaps
 from headbook.layers import probe as linear
-from headbook.looking.states import WordMaps
 from headbook.looking.text import text
 from headbook.statistics import Replicates, resampled_ratio, spread
 from headbook.text.trees import Tree

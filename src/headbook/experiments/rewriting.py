@@ -17,7 +17,7 @@ from headbook.looking.text import text
 from headbook.looking.weights import projections
 from headbook.models.capture import Point
 from headbook.models.edits import edited
-from headbook.models.loaded import Loaded
+from headbook.models.loaded import Loaded, pooled
 from headbook.training.paired import Statistics, corpus_bleu, paired, statistics
 from headbook.types import Kind, UserError
 
@@ -95,7 +95,8 @@ class Reader:
     def _read(self) -> Tensor:
         """Vectors [sentence, model] or nats [sentence]."""
         if len(self.texts) == 1:
-            return torch.cat([self.model.vectors(each) for each in self.batches]).double()
+            return torch.cat([pooled(self.model.encoded(each), each.source_mask)
+                              for each in self.batches]).double()  # fmt: skip
         nats = []
         for each in self.batches:
             rows = self.model.losses(each, shortlist=True).split(each.target_mask.sum(1).tolist())

@@ -13,8 +13,9 @@ from scipy.stats import rankdata
 
 from headbook.heads.measure import REPLICATES, RatioSums
 from headbook.heads.nulls import Null, without_knowledge
+from headbook.heads.scores import ranks_in
 from headbook.looking.load import load
-from headbook.looking.passes import aligned, attention_measures, pass_over, ranks_in, role_measures
+from headbook.looking.passes import aligned, measured, measures
 from headbook.looking.table import ONE_OF_TWO, RELATIONS
 from headbook.looking.text import text
 from headbook.models.loaded import Loaded
@@ -65,9 +66,8 @@ def role_scores(model: Loaded, name: str, sentences: int) -> list[Scores]:
     """Every encoder head in every role, on the first sentences of a treebank and on both halves."""
     treebank = text(name, first=sentences)
     batches = model.batches(treebank.sentences)
-    trees, ranks = aligned(model, treebank), ranks_in(batches)
-    measures = attention_measures(Kind.ENCODER, 0) | role_measures(trees, ranks, 0)
-    sums = pass_over(model.network, batches, measures, shown=False)
+    of = measures(Kind.ENCODER, aligned(model, treebank), ranks_in(batches))
+    sums = measured(model.network, batches, of, replicates=0)
     found = [_scores(sums, half) for half in (None, 0, 1)]
     if any(np.isnan(each).any() for each in found):
         raise UserError(f"{sentences} sentences of {name} lack a relation: give more of them")

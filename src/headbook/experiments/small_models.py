@@ -17,7 +17,7 @@ from headbook.models import checkpoint
 from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
 from headbook.results import cached
 from headbook.runs.seeds import derived
-from headbook.text.batches import Batch, EncodedPair, in_order
+from headbook.text.batches import EncodedPair, in_order
 from headbook.text.subwords import Subwords
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
@@ -108,12 +108,11 @@ def train(
     )  # fmt: skip
     probe = list(in_order(text.valid[: setting.probe], config.tokens))
 
-    def watch(model: Transformer, batch: Batch, update: int, loss: float) -> None:
+    def watch(model: Transformer, update: int) -> None:
         if setting.watched and update % setting.watched == 0 and update >= 0.4 * setting.updates:
             looks.append(look(model.eval(), setting.kinds, probe))
-            model.train()  # and nothing was drawn in between
 
-    curve = best(network, config, text.train, text.valid, equip, observer=watch)
+    curve = best(network, config, text.train, text.valid, equip, before=[watch])
     looks = looks or [look(network, setting.kinds, probe)]
     return Trained(network, curve, pd.concat(looks))
 

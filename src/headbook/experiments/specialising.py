@@ -13,10 +13,10 @@ import torch
 
 from headbook.corpora.masked import masked_copies
 from headbook.corpora.readers import ParallelCorpus, load
-from headbook.heads.positional import Place, at_place
-from headbook.looking import passes
+from headbook.heads.scores import REACH
 from headbook.looking.answers import QUESTIONS
 from headbook.looking.ours import OurEncoder, OurModel
+from headbook.looking.passes import aligned, encoder_sums
 from headbook.looking.relevance import relevance
 from headbook.looking.text import Text, text
 from headbook.models import checkpoint
@@ -31,7 +31,8 @@ from headbook.types import Kind
 
 TRANSLATION, HIDDEN, OWN, NEIGHBOUR = "translation", "hidden words", "own token", "a neighbour"
 RARE, RELATION = "rarest words", "relation"
-PLACES = {OWN: Place.OWN, NEIGHBOUR: Place.NEIGHBOUR, "farther away": Place.OTHER}
+PLACES = {OWN: [0], NEIGHBOUR: [-1, 1]}
+PLACES["farther away"] = [at for at in range(-REACH, REACH + 1) if abs(at) > 1]
 
 
 def scores(model: Loaded, text: Text) -> pd.DataFrame:
@@ -39,14 +40,13 @@ def scores(model: Loaded, text: Text) -> pd.DataFrame:
     the score `chosen`; `scores` are [1 + replicate] on the other half. Relations, where there are
     trees, are in accuracy above the best fixed offset's."""
     batches = model.batches(text.sentences, None, 2048)
-    trees, ranks = passes.aligned(model, text), passes.ranks_in(batches)
-    measures = passes.attention_measures(Kind.ENCODER) | passes.role_measures(trees, ranks)
-    measures |= passes.baseline_measures(trees, ranks)
-    sums = passes.pass_over(model.network, batches, measures, shown=False)
+    trees = aligned(model, text)
+    sums = encoder_sums(model, batches, trees)
     halves = {name: (found.ratio(0), found.replicates(1)) for name, found in sums.items()}
-    at = halves["positional"]
-    asked = {name: [at_place(x, place) for x in at] for name, place in PLACES.items()}
-    cells = {name: [f"{each:+d}" for each in place.offsets()] for name, place in PLACES.items()}
+    at, asked, cells = halves["positional"], {}, {}
+    for name, offsets in PLACES.items():
+        asked[name] = [x[..., [REACH + each for each in offsets]] for x in at]
+        cells[name] = [f"{each:+d}" for each in offsets]
     asked[RARE], cells[RARE] = [x[..., 1:] for x in halves["rare"]], [""]
     if trees:
         (right, rights), (by, on) = halves["syntactic"], halves["offsets"]

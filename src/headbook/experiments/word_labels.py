@@ -13,9 +13,8 @@ import torch
 from headbook.experiments import read_off
 from headbook.experiments.head_probe import asking, both_ways
 from headbook.experiments.read_off import Found, Sample, over, reduced
-from headbook.heads.word_features import word_features
+from headbook.experiments.word_maps import WordMaps, word_features
 from headbook.layers import probe as linear
-from headbook.looking.states import WordMaps
 from headbook.statistics import interval
 
 RELATIONS = "all det dobj nsubj nmod:poss aux aux:pass amod advmod mark ccomp compound case flat"

@@ -1,31 +1,27 @@
-"""A measure of heads: a ratio of sums over tokens, streamed, with its own bootstrap."""
+"""What a measure of heads is: a function that counts in every sentence, and the ratio of its sums.
 
-from collections.abc import Callable
+A measure takes the recording of a batch and the batch, and gives for each sentence a numerator and
+a denominator, [batch, layer, head, ...] and a shape that broadcasts to it; both finite. Splitting,
+permuting or padding batches changes nothing but the last bits of a sum.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torchmetrics import Metric
 
 from headbook.heads.bootstrap import Resamples
-from headbook.heads.recording import Recording, once
-from headbook.models.capture import Point
+from headbook.heads.recording import Recording
 from headbook.text.batches import Batch
-from headbook.types import Kind, UserError
+from headbook.types import UserError
 
 REPLICATES = 200
 """Bootstrap replicates: the ends of a 95 % interval then wander by about 7 % of its width."""
 
-
-class Selection(StrEnum):
-    """Sentences on which the best of several is chosen and on which it is scored."""
-
-    HALVES = "halves"
-    """Chosen on one half of the sentences, scored on the other: no gain by luck."""
-    EVERYTHING = "everything"
-    """Chosen and scored on all sentences, as the paper does."""
+Measure = Callable[[Recording, Batch], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -33,7 +29,7 @@ class RatioSums:
     """Sums whose quotient is the measure, for each half of the sentences and each replicate.
 
     Both are float64 of shape [half, 1 + replicates, *shape]; the shapes may differ where they
-    broadcast. Replicate 0 is the plain sum.
+    broadcast. Replicate 0 is the plain sum. NaN means that nothing counted, and is never made 0.
     """
 
     numerator: Float[Tensor, "half=2 replicate ..."]
@@ -47,9 +43,17 @@ class RatioSums:
         sentences: Int[Tensor, " batch"],
         replicates: int,
     ) -> "RatioSums":
-        """The sums over one batch, from each sentence's own numerator and denominator."""
+        """The sums over some sentences, from each one's own numerator and denominator."""
         resamples = Resamples.of(sentences, replicates)
         return cls(resamples.sums(numerator), resamples.sums(denominator))
+
+    def __add__(self, other: "RatioSums") -> "RatioSums":
+        """The sums over the sentences of both."""
+        return RatioSums(self.numerator + other.numerator, self.denominator + other.denominator)
+
+    def __getitem__(self, cell: int) -> "RatioSums":
+        """The sums of one cell of the last axis."""
+        return RatioSums(self.numerator[..., cell], self.denominator[..., cell])
 
     def replicates(self, half: int | None = None) -> Float[Tensor, "replicate ..."]:
         """The ratio in every replicate, on one half or on everything; NaN where nothing counted."""
@@ -64,123 +68,48 @@ class RatioSums:
     def interval(
         self, level: float = 0.95, half: int | None = None
     ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-        """The percentile interval over sentences, without replicates in which nothing counted."""
-        return percentiles(self.replicates(half)[1:], level)
+        """Percentile bootstrap over sentences, (low, high), without replicates in which nothing
+        counted; UserError where there are none."""
+        drawn, tail = self.replicates(half)[1:], (1 - level) / 2
+        if not len(drawn):
+            raise UserError("interval: the measure keeps no bootstrap replicates; give it some")
+        low, high = torch.nanquantile(drawn, drawn.new_tensor([tail, 1 - tail]), dim=0)
+        return low, high
 
 
-def percentiles(
-    replicates: Float[Tensor, "replicate ..."], level: float = 0.95
-) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-    """(low, high) of bootstrap replicates, NaN left out; UserError where there are none."""
-    if not len(replicates):
-        raise UserError("interval: the measure keeps no bootstrap replicates; give it some")
-    tail = (1 - level) / 2
-    low, high = torch.nanquantile(replicates, replicates.new_tensor([tail, 1 - tail]), dim=0)
-    return low, high
+def largest(values: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
+    """The largest along an axis, NaN left out; NaN where there is nothing else."""
+    found = values.nan_to_num(nan=-torch.inf).amax(dim)
+    return found.masked_fill(values.isnan().all(dim), torch.nan)
 
 
-class HeadMeasure(Metric):
-    """A ratio of sums over tokens for every head, accumulated batch by batch.
-
-    A subclass says in `contributions` what one sentence adds to the numerator and denominator. The
-    memory is that of `RatioSums`, whatever the number of sentences. Splitting or permuting batches
-    and padding them more changes nothing but the last bits of a float64 sum.
-
-    NaN means that no token counted; it is never turned into 0.
-    """
-
-    full_state_update = False
-    point = Point.WEIGHTS
-    """Recorded points that the measure reads."""
-
-    def __init__(self, kind: Kind, replicates: int = REPLICATES) -> None:
-        super().__init__()
-        self.kind = kind
-        self.replicates = replicates
-        for name in ("numerator", "denominator"):
-            self.add_state(name, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
-
-    def contributions(self, tape: Recording, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Each sentence's contribution: numerator and denominator, [batch, *shape] each, finite."""
-        raise NotImplementedError
-
-    def update(self, tape: Recording, batch: Batch) -> None:
-        numerator, denominator = self.contributions(tape, batch)
-        resamples = once(
-            tape,
-            (Resamples, self.replicates),
-            lambda: Resamples.of(batch.sentences, self.replicates),
-        )
-        # Not in place: a sum made under inference mode could not be added to outside it.
-        self.numerator = self.numerator + resamples.sums(numerator)
-        self.denominator = self.denominator + resamples.sums(denominator)
-
-    def compute(self) -> Float[Tensor, "*shape"]:
-        return self.sums().ratio()
-
-    def sums(self) -> RatioSums:
-        """The accumulated sums; UserError where no batch was measured."""
-        if not self.update_called:
-            raise UserError(f"{type(self).__name__}: no batch was measured; update it first")
-        return RatioSums(self.numerator, self.denominator)
-
-    def interval(
-        self, level: float = 0.95
-    ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-        """Percentile bootstrap over sentences: (low, high)."""
-        return self.sums().interval(level)
+@torch.inference_mode()
+def sums(
+    measures: Mapping[str, Measure],
+    recordings: Iterable[tuple[Recording, Batch]],
+    replicates: int = REPLICATES,
+) -> dict[str, RatioSums]:
+    """The measures over a text; memory does not grow with its sentences. See `recordings`."""
+    found: dict[str, RatioSums] = {}
+    for tape, batch in recordings:
+        drawn = Resamples.of(batch.sentences, replicates)
+        for name, measure in measures.items():
+            seen = RatioSums(*map(drawn.sums, measure(tape, batch)))
+            found[name] = found[name] + seen if name in found else seen
+    return found
 
 
-@dataclass(frozen=True)
-class Best:
-    """The best of several candidates, for each of the remaining cells.
-
-    `index` is −1 where every candidate was NaN. `chosen` is its score where it was chosen, `score`
-    where it was scored, with the interval there; the gap between the two is the gain by luck.
-    """
-
-    index: Int[Tensor, "*rest"]
-    chosen: Float[Tensor, "*rest"]
-    score: Float[Tensor, "*rest"]
-    low: Float[Tensor, "*rest"]
-    high: Float[Tensor, "*rest"]
-
-
-@dataclass(frozen=True)
-class BestHead:
-    """The best head, as `Best`; layer and head count from zero and are −1 where nothing counted."""
-
-    layer: Int[Tensor, "*rest"]
-    head: Int[Tensor, "*rest"]
-    chosen: Float[Tensor, "*rest"]
-    score: Float[Tensor, "*rest"]
-    low: Float[Tensor, "*rest"]
-    high: Float[Tensor, "*rest"]
-
-
-def best_head(sums: RatioSums, selection: Selection = Selection.HALVES) -> BestHead:
-    """The head with the largest value, for each cell behind [layer, head]; ties go to the first."""
-    heads = sums.ratio().shape[1]
-    best = best_of(sums, lambda values: values.flatten(0, 1), selection)
-    found = best.index >= 0
-    return BestHead(
-        layer=torch.where(found, best.index // heads, -1),
-        head=torch.where(found, best.index % heads, -1),
-        **{name: getattr(best, name) for name in ("chosen", "score", "low", "high")},
-    )
-
-
-def best_of(
-    sums: RatioSums,
-    candidates_first: Callable[[Tensor], Tensor],
-    selection: Selection = Selection.HALVES,
-) -> Best:
-    """The largest value along the first axis of `candidates_first(values)`."""
-    choose_on, score_on = (0, 1) if selection is Selection.HALVES else (None, None)
-    chosen = candidates_first(sums.ratio(choose_on))
-    index = chosen.nan_to_num(nan=-torch.inf).argmax(0, keepdim=True)
-    scored = (sums.ratio(score_on), *sums.interval(half=score_on))
-    values = [chosen, *map(candidates_first, scored)]
-    picked = [each.gather(0, index).squeeze(0) for each in values]
-    nothing = chosen.isnan().all(0)
-    return Best(torch.where(nothing, -1, index.squeeze(0)), *picked)
+@torch.inference_mode()
+def counts(
+    measures: Mapping[str, Measure], recordings: Iterable[tuple[Recording, Batch]]
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """What the measures count in every sentence of a text: numerators and denominators,
+    [sentence, ...] each, in the order of the sentences' numbers."""
+    order, rows = [], {name: ([], []) for name in measures}
+    for tape, batch in recordings:
+        order += batch.sentences.tolist()
+        for name, measure in measures.items():
+            for kept, part in zip(rows[name], measure(tape, batch), strict=True):
+                kept.extend(part.cpu().numpy())
+    places = np.argsort(order)
+    return {name: tuple(np.stack(part)[places] for part in both) for name, both in rows.items()}

@@ -20,7 +20,7 @@ def random_heads(
     """A recording whose weights are uniform on the simplex of the real keys, drawn for each query.
 
     A draw is a hash of sentence, layer, head, query and key, so the same whatever the batch. Any
-    measure can be updated with it: `measure.update(random_heads(batch, kind), batch)`.
+    measure reads it: `confidence(random_heads(batch, kind), batch, kind)`.
     """
     pairs = counted_pairs(batch, kind, boundary=True)
     sentence = mixed(batch.sentences + _STREAM)[:, None]

@@ -8,7 +8,7 @@ from torch import Tensor
 from headbook.models.capture import Point
 from headbook.types import Kind
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 @runtime_checkable
@@ -28,13 +28,13 @@ class Shared:
     def __getitem__(self, key: tuple[Kind, Point], /) -> list[Tensor]:
         return self._tape[key]
 
-    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+    def once(self, key: Hashable, make: Callable[[], Result]) -> Result:
         """Result of the first call of `make` under this key."""
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
 
 
-def once(tape: Recording, key: Hashable, make: Callable[[], Made]) -> Made:
+def once(tape: Recording, key: Hashable, make: Callable[[], Result]) -> Result:
     """`make()`, made only once for a shared tape; `key` holds all it depends on but the batch."""
     return tape.once(key, make) if isinstance(tape, Shared) else make()

@@ -1,26 +1,26 @@
 """Layer-wise relevance propagation: how one layer's relevance is shared among its inputs.
 
-Three methods go by this one name (Voita et al. 2019, appendix A, and its code); each is a `Rules`.
+Three methods go by this one name (Voita et al. 2019, appendix A, and its code); each is in `RULES`.
 A relevance tensor has an axis of predictions after the batch: `[batch, prediction, token, dim]`
 says how much every neuron contributed to each prediction. All share these: relevance passes an
 activation (ReLU, softmax) and a layer normalisation unchanged, and the gate of a head too.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import linear, pad
 
 Activations = Float[Tensor, "batch token inputs"]
 Weight = Float[Tensor, "outputs inputs"]
 Bias = Float[Tensor, " outputs"]
 Incoming = Float[Tensor, "batch prediction token outputs"]
 Outgoing = Float[Tensor, "batch prediction token inputs"]
-Relevance = Float[Tensor, "batch prediction token dim"]
 HeadRelevance = Float[Tensor, "batch head prediction token head_dim"]
+Shares = list[Float[Tensor, "batch head prediction _token head_dim"] | None]
 Rows = Float[Tensor, "batch prediction dim"]
 
 EPSILON = 1e-2
@@ -30,21 +30,8 @@ EPSILON_2019 = 1e-7
 """The constant of the code of 2019: the least weight, and what is added to every input."""
 
 
-class Variant(StrEnum):
-    """One of the methods that go by the name of layer-wise relevance propagation."""
-
-    SIGNED = "signed"
-    """The paper's signed weight ratio (appendix A), stabilised; see `SignedRules`."""
-    CODE_2019 = "code-2019"
-    """The paper's code: positive weights, absolute value, rescaling; see `PositiveRules`.
-    """
-    CONSTANT_ATTENTION = "constant-attention"
-    """Attention weights are constants, only values get relevance; see `ConstantAttentionRules`."""
-
-
-@dataclass(frozen=True)
-class Core:
-    """Per-head intermediate results of one attention block between its projections."""
+class Core(NamedTuple):
+    """What one attention block computes between its projections, per head."""
 
     queries: Float[Tensor, "batch head query dim"]
     keys: Float[Tensor, "batch head key dim"]
@@ -52,65 +39,6 @@ class Core:
     scores: Float[Tensor, "batch head query key"]  # scaled, -inf where masked
     weights: Float[Tensor, "batch head query key"]
     context: Float[Tensor, "batch head query dim"]  # before the gate
-
-    @property
-    def scale(self) -> float:
-        return self.queries.shape[-1] ** -0.5
-
-
-@dataclass(frozen=True)
-class CoreShares:
-    """The relevance of an attention core's inputs; None where a rule gives them none."""
-
-    queries: Float[Tensor, "batch head prediction query dim"] | None
-    keys: Float[Tensor, "batch head prediction key dim"] | None
-    values: Float[Tensor, "batch head prediction key dim"]
-
-
-@runtime_checkable
-class Rules(Protocol):
-    """Rule by which each kind of layer shares the relevance of its outputs among its inputs."""
-
-    def linear(
-        self, inputs: Activations, weight: Weight, bias: Bias | None, relevance: Incoming
-    ) -> Outgoing:
-        """Through `inputs @ weight.T + bias`."""
-        ...
-
-    def logit(self, inputs: Rows, weight: Rows) -> Rows:
-        """Relevance 1 through one logit a prediction, `weight` its row of the last layer."""
-        ...
-
-    def residual(
-        self, skip: Activations, added: Activations, relevance: Outgoing
-    ) -> tuple[Outgoing, Outgoing]:
-        """Through `skip + added`, to each."""
-        ...
-
-    def attention(self, core: Core, relevance: HeadRelevance) -> CoreShares:
-        """Through scores, softmax and the weighted sum of values."""
-        ...
-
-    def recurrence(
-        self, forget: Activations, candidates: Activations, cells: Activations, relevance: Incoming
-    ) -> Outgoing:
-        """Through c_t = f_t c_{t-1} + (1 - f_t) u_t, from the cells c to the candidates u."""
-        ...
-
-
-def rules_of(variant: Variant) -> Rules:
-    """The variant's rules with their declared constants."""
-    made = {
-        Variant.SIGNED: SignedRules,
-        Variant.CODE_2019: PositiveRules,
-        Variant.CONSTANT_ATTENTION: ConstantAttentionRules,
-    }
-    return made[variant]()
-
-
-def stabilised(sums: Float[Tensor, "*shape"], epsilon: float) -> Float[Tensor, "*shape"]:
-    """The sums, moved away from 0 by epsilon."""
-    return sums + sums.new_tensor(epsilon).copysign(sums)
 
 
 @dataclass(frozen=True)
@@ -131,33 +59,43 @@ class SignedRules:
     def linear(
         self, inputs: Activations, weight: Weight, bias: Bias | None, relevance: Incoming
     ) -> Outgoing:
+        """Through `inputs @ weight.T + bias`."""
         return _by_sum(inputs, weight, stabilised(inputs @ weight.T, self.epsilon), relevance)
 
     def logit(self, inputs: Rows, weight: Rows) -> Rows:
+        """Relevance 1 through one logit a prediction, `weight` its row of the last layer."""
         terms = inputs * weight
         return terms / stabilised(terms.sum(-1, keepdim=True), self.epsilon)
 
     def residual(
         self, skip: Activations, added: Activations, relevance: Outgoing
     ) -> tuple[Outgoing, Outgoing]:
+        """Through `skip + added`, to each."""
         total = stabilised(skip + added, self.epsilon)
         return relevance * (skip / total)[:, None], relevance * (added / total)[:, None]
 
-    def attention(self, core: Core, relevance: HeadRelevance) -> CoreShares:
+    def attention(self, core: Core, relevance: HeadRelevance) -> Shares:
+        """Through the weighted sum, softmax and scores to queries, keys and values.
+
+        None where a rule gives nothing.
+        """
         ratio = relevance * stabilised(core.context, self.epsilon).reciprocal()[:, :, None]
-        values = _to_values(core, ratio).mul_(0.5)
+        values = _to_values(core.weights, core.values, ratio)
         # Masked scores are -inf and have relevance 0, which the ratio keeps.
         of_scores = _to_weights(core.values, ratio)
         of_scores *= (0.5 * core.weights / stabilised(core.scores, self.epsilon))[:, :, None]
-        queries, keys = _to_queries_and_keys(core, of_scores, core.queries, core.keys)
-        return CoreShares(queries.mul_(0.5), keys.mul_(0.5), values)
+        queries, keys = _to_queries_and_keys(of_scores, core.queries, core.keys)
+        return [queries.mul_(0.5), keys.mul_(0.5), values.mul_(0.5)]
 
     def recurrence(
         self, forget: Activations, candidates: Activations, cells: Activations, relevance: Incoming
     ) -> Outgoing:
-        """The forget gates are constants: a cell is a sum of what it keeps and what it takes in."""
-        total = stabilised(cells, self.epsilon)
+        """Through c_t = f_t c_{t-1} + (1 - f_t) u_t, from the cells c to the candidates u.
+
+        The forget gates f are constants: a cell is a sum of what it keeps and what it takes in.
+        """
         kept, taken = _terms(forget, candidates, cells)
+        total = stabilised(cells, self.epsilon)
         return _down_the_cells(kept / total, taken / total, relevance)
 
 
@@ -174,12 +112,12 @@ class ConstantAttentionRules(SignedRules):
     def linear(
         self, inputs: Activations, weight: Weight, bias: Bias | None, relevance: Incoming
     ) -> Outgoing:
-        total = torch.nn.functional.linear(inputs, weight, bias)
-        return _by_sum(inputs, weight, stabilised(total, self.epsilon), relevance)
+        total = stabilised(linear(inputs, weight, bias), self.epsilon)
+        return _by_sum(inputs, weight, total, relevance)
 
-    def attention(self, core: Core, relevance: HeadRelevance) -> CoreShares:
+    def attention(self, core: Core, relevance: HeadRelevance) -> Shares:
         ratio = relevance * stabilised(core.context, self.epsilon).reciprocal()[:, :, None]
-        return CoreShares(None, None, _to_values(core, ratio))
+        return [None, None, _to_values(core.weights, core.values, ratio)]
 
 
 @dataclass(frozen=True)
@@ -189,7 +127,8 @@ class PositiveRules:
     Weights are max(W, ε), biases dropped, inputs shifted by ε; an input's relevance is the input
     times the gradient of Σ z (R/z) with R/z constant. Attention shares jointly to queries, keys and
     values through the true softmax. The code rescaled the whole tensor, which mixes the sentences
-    of a batch; here every sentence and prediction is rescaled by itself.
+    of a batch; here every sentence and prediction is rescaled by itself. That code had no recurrent
+    layer: one is shared here by absolute terms, of which nothing is lost.
     """
 
     epsilon: float = EPSILON_2019
@@ -198,7 +137,7 @@ class PositiveRules:
         self, inputs: Activations, weight: Weight, bias: Bias | None, relevance: Incoming
     ) -> Outgoing:
         weight, inputs = weight.clamp(min=self.epsilon), inputs + self.epsilon
-        total = _apart_from_zero(inputs @ weight.T, self.epsilon)
+        total = self._apart_from_zero(inputs @ weight.T)
         (shared,) = rescaled(relevance, _by_sum(inputs, weight, total, relevance))
         return shared
 
@@ -210,36 +149,48 @@ class PositiveRules:
         self, skip: Activations, added: Activations, relevance: Outgoing
     ) -> tuple[Outgoing, Outgoing]:
         skip, added = skip + self.epsilon, added + self.epsilon
-        total = _apart_from_zero(skip + added, self.epsilon)
-        return rescaled(
-            relevance, relevance * (skip / total)[:, None], relevance * (added / total)[:, None]
-        )
+        total = self._apart_from_zero(skip + added)
+        parts = (relevance * (each / total)[:, None] for each in (skip, added))
+        return rescaled(relevance, *parts)
 
-    def attention(self, core: Core, relevance: HeadRelevance) -> CoreShares:
-        queries, keys, values = (
-            each + self.epsilon for each in (core.queries, core.keys, core.values)
-        )
+    def attention(self, core: Core, relevance: HeadRelevance) -> Shares:
+        queries, keys, values = (each + self.epsilon for each in core[:3])
         # Rows of weights sum to 1: shifted values shift the context, and shifted keys nothing.
-        total = _apart_from_zero(core.context + self.epsilon, self.epsilon)
+        total = self._apart_from_zero(core.context + self.epsilon)
         ratio = relevance * total.reciprocal()[:, :, None]
-        of_values = _to_values(core, ratio, values)
+        of_values = _to_values(core.weights, values, ratio)
         of_weights = _to_weights(values, ratio)
         weights = core.weights[:, :, None]
         of_weights -= (weights * of_weights).sum(-1, keepdim=True)
-        of_queries, of_keys = _to_queries_and_keys(core, of_weights.mul_(weights), queries, keys)
+        of_queries, of_keys = _to_queries_and_keys(of_weights.mul_(weights), queries, keys)
         # [batch head prediction token dim]: rescaled over the heads as well, as in the code.
         parts = (each.transpose(1, 2) for each in (of_queries, of_keys, of_values))
-        shares = rescaled(relevance.transpose(1, 2), *parts)
-        return CoreShares(*(each.transpose(1, 2) for each in shares))
+        return [each.transpose(1, 2) for each in rescaled(relevance.transpose(1, 2), *parts)]
 
     def recurrence(
         self, forget: Activations, candidates: Activations, cells: Activations, relevance: Incoming
     ) -> Outgoing:
-        """The forget gates are constants. Absolute terms, as everywhere in that code, which itself
-        had no recurrent layer; so nothing is lost and nothing needs rescaling."""
         kept, taken = (each.abs() for each in _terms(forget, candidates, cells))
-        total = _apart_from_zero(kept + taken, self.epsilon)
+        total = self._apart_from_zero(kept + taken)
         return _down_the_cells(kept / total, taken / total, relevance)
+
+    def _apart_from_zero(self, sums: Tensor) -> Tensor:
+        """The sums, with epsilon in place of an exact 0."""
+        return sums.masked_fill(sums == 0, self.epsilon)
+
+
+Rules = SignedRules | PositiveRules
+RULES: dict[str, Rules] = {
+    "signed": SignedRules(),
+    "code-2019": PositiveRules(),
+    "constant-attention": ConstantAttentionRules(),
+}
+"""By name, with their declared constants."""
+
+
+def stabilised(sums: Float[Tensor, "*shape"], epsilon: float) -> Float[Tensor, "*shape"]:
+    """The sums, moved away from 0 by epsilon."""
+    return sums + sums.new_tensor(epsilon).copysign(sums)
 
 
 def rescaled(
@@ -260,8 +211,7 @@ def _terms(
     forget: Activations, candidates: Activations, cells: Activations
 ) -> tuple[Activations, Activations]:
     """The two terms of every cell: f_t c_{t-1} and (1 - f_t) u_t."""
-    before = torch.nn.functional.pad(cells[:, :-1], (0, 0, 1, 0))
-    return forget * before, (1 - forget) * candidates
+    return forget * pad(cells[:, :-1], (0, 0, 1, 0)), (1 - forget) * candidates
 
 
 def _down_the_cells(kept: Activations, taken: Activations, relevance: Incoming) -> Outgoing:
@@ -282,15 +232,9 @@ def _by_sum(inputs: Activations, weight: Weight, sums: Tensor, relevance: Incomi
     return (ratio @ weight).mul_(inputs[:, None])
 
 
-def _apart_from_zero(sums: Tensor, epsilon: float) -> Tensor:
-    """The sums, with epsilon in place of an exact 0."""
-    return sums.masked_fill(sums == 0, epsilon)
-
-
-def _to_values(core: Core, ratio: HeadRelevance, values: Tensor | None = None) -> Tensor:
+def _to_values(weights: Tensor, values: Tensor, ratio: HeadRelevance) -> Tensor:
     """a_ij v_j times the ratio at i, summed over the queries i."""
-    values = core.values if values is None else values
-    return torch.einsum("bhij,bhpid->bhpjd", core.weights, ratio).mul_(values[:, :, None])
+    return torch.einsum("bhij,bhpid->bhpjd", weights, ratio).mul_(values[:, :, None])
 
 
 def _to_weights(values: Tensor, ratio: HeadRelevance) -> Tensor:
@@ -298,14 +242,12 @@ def _to_weights(values: Tensor, ratio: HeadRelevance) -> Tensor:
     return torch.einsum("bhpid,bhjd->bhpij", ratio, values)
 
 
-def _to_queries_and_keys(
-    core: Core, of_scores: Tensor, queries: Tensor, keys: Tensor
-) -> tuple[Tensor, Tensor]:
+def _to_queries_and_keys(of_scores: Tensor, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
     """Factors of scores, [batch head prediction query key], times the products q_id k_jd in them.
 
     Each product is summed once over the keys, for the queries, and once over the queries.
     """
-    of_scores = of_scores * core.scale
+    of_scores = of_scores * queries.shape[-1] ** -0.5
     to_queries = torch.einsum("bhpij,bhjd->bhpid", of_scores, keys)
     to_keys = torch.einsum("bhpij,bhid->bhpjd", of_scores, queries)
     return to_queries.mul_(queries[:, :, None]), to_keys.mul_(keys[:, :, None])

@@ -7,13 +7,11 @@ a query sees keys up to itself only. In cross-attention the queries are target p
 that predict a special token are the boundary queries.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from headbook.heads.recording import Recording, once
 from headbook.models.capture import Point
@@ -22,17 +20,8 @@ from headbook.types import Kind
 
 NOWHERE = -1
 """The key of a query that points at none."""
-
 TIE = 1e-6
 """Weights this close, relative to the larger, are tied: sums over pieces differ by rounding."""
-
-
-@dataclass(frozen=True)
-class Favourites:
-    """The largest weight of every query, and the key it points at as `pointed` says."""
-
-    weight: Float[Tensor, "batch layer head query"]
-    key: Int[Tensor, "batch layer head query"]
 
 
 def counted_keys(batch: Batch, kind: Kind, boundary: bool = False) -> Bool[Tensor, "batch key"]:
@@ -72,16 +61,6 @@ def counted_pairs(
     return pairs.tril() if kind is Kind.DECODER else pairs
 
 
-def marks_beside(
-    batch: Batch, kind: Kind, marks: Sequence[Bool[Tensor, " _"]]
-) -> Bool[Tensor, "batch key"]:
-    """Marks of each sentence's tokens, by its index in the corpus, beside the keys of a batch."""
-    keys = batch.target_in if kind is Kind.DECODER else batch.source
-    rows = [marks[sentence] for sentence in batch.sentences.tolist()]
-    longest = torch.zeros(keys.shape[1], dtype=torch.bool)
-    return pad_sequence([*rows, longest], batch_first=True)[:-1].to(keys.device)
-
-
 def by_layer(
     tape: Recording,
     kind: Kind,
@@ -104,31 +83,27 @@ def visible(
 
 def pointed(
     seen: Float[Tensor, "batch layer head query key"],
-) -> Int[Tensor, "batch layer head query"]:
-    """The key with the largest weight, NOWHERE on a tie or where no key has any weight.
+) -> tuple[Float[Tensor, "batch layer head query"], Int[Tensor, "batch layer head query"]]:
+    """The largest weight of every query, and its key: NOWHERE on a tie or without any weight.
 
     Giving a tie to the first key would let a uniform head score wherever the first key happens to
     be right; so a tied query stays in the denominator and never hits.
     """
-    return _favourite(seen).key
-
-
-def favourites(tape: Recording, batch: Batch, kind: Kind) -> Favourites:
-    """Every query's favourite among the keys that count, of the weights recorded."""
-
-    def make() -> Favourites:
-        pairs = counted_pairs(batch, kind)
-        found = [_favourite(visible(each[:, None], pairs)) for each in tape[kind, Point.WEIGHTS]]
-        return Favourites(
-            torch.cat([each.weight for each in found], dim=1),
-            torch.cat([each.key for each in found], dim=1),
-        )
-
-    return once(tape, (favourites, kind), make)
-
-
-def _favourite(seen: Float[Tensor, "batch layer head query key"]) -> Favourites:
     top, key = seen.max(dim=-1)
     # Counted in 32 bits: the default of 64 takes half as long again.
     alone = (seen >= (top * (1 - TIE))[..., None]).sum(-1, dtype=torch.int32) == 1
-    return Favourites(top, torch.where(alone & (top > 0), key, NOWHERE))
+    return top, torch.where(alone & (top > 0), key, NOWHERE)
+
+
+def favourites(
+    tape: Recording, batch: Batch, kind: Kind
+) -> tuple[Float[Tensor, "batch layer head query"], Int[Tensor, "batch layer head query"]]:
+    """As `pointed`, among the keys that count, of the weights recorded."""
+
+    def make() -> tuple[Tensor, Tensor]:
+        pairs = counted_pairs(batch, kind)
+        layers = [pointed(visible(each[:, None], pairs)) for each in tape[kind, Point.WEIGHTS]]
+        weight, key = (torch.cat(part, dim=1) for part in zip(*layers, strict=True))
+        return weight, key
+
+    return once(tape, (favourites, kind), make)

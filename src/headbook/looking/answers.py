@@ -2,23 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from tqdm import tqdm
 
-from headbook.heads.collect import collect
-from headbook.heads.measure import HeadMeasure
-from headbook.heads.offset_baseline import OffsetShare
-from headbook.heads.recording import Recording
-from headbook.heads.syntactic import SyntacticAccuracy
-from headbook.heads.tag_rules import RULES, TagRuleShare
+from headbook.heads import baselines
+from headbook.heads.collect import recordings
+from headbook.heads.measure import Measure, counts
+from headbook.heads.scores import syntactic
 from headbook.looking.naming import shape_of
 from headbook.looking.text import Text
 from headbook.models.loaded import Loaded
 from headbook.text.alignment import align_all
-from headbook.text.batches import Batch
 from headbook.text.trees import Tree
 from headbook.types import Kind, UserError
 
@@ -76,55 +73,25 @@ def answers(model: Loaded, trees: Text | Sequence[Tree]) -> Answers:
     if len(set(shape)) != 1:
         raise UserError(f"{model.name} has no encoder with as many heads in each of its layers")
     aligned = [align_all(tree, model.spans(tree.text)) for tree in trees]
-    measures: dict[str, HeadMeasure] = {
-        "heads": SyntacticAccuracy(aligned, replicates=0),
-        "offsets": OffsetShare(aligned, replicates=0),
-    }
-    rules = RULES if all(tree.tags for tree in trees) else ()
-    if rules:
-        measures["rules"] = TagRuleShare(aligned, replicates=0)
-    found = per_sentence(model, [tree.text for tree in trees], measures)
-    right, asked = found["heads"]
+    measure = partial(syntactic, trees=aligned)
+    right, _ = per_sentence(model, [tree.text for tree in trees], {"heads": measure})["heads"]
+    tagged = all(tree.tags for tree in trees)
     layers, heads = range(1, len(shape) + 1), range(1, shape[0] + 1)
     return Answers(
         questions=QUESTIONS,
         heads=np.array([f"L{layer}H{head}" for layer in layers for head in heads]),
-        asked=asked.reshape(len(trees), -1),
-        right=right.reshape(len(trees), len(shape) * shape[0], -1),
-        offsets=found["offsets"][0],
-        rules=found["rules"][0] if rules else np.zeros((len(trees), 0, len(QUESTIONS))),
-        rule_names=np.array(list(map(str, rules))),
+        asked=baselines.asked(aligned),
+        right=right.reshape(len(trees), -1, len(QUESTIONS)),
+        offsets=baselines.offset_hits(aligned),
+        rules=baselines.rule_hits(aligned) if tagged else np.zeros((len(trees), 0, len(QUESTIONS))),
+        rule_names=np.array([str(rule) for rule in baselines.RULES] if tagged else []),
     )
 
 
-class _Kept:
-    """A measure that keeps what each sentence adds to it."""
-
-    def __init__(self, measure: HeadMeasure) -> None:
-        self.measure, self.point = measure, measure.point
-        self.rows: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-
-    def update(self, tape: Recording, batch: Batch) -> None:
-        parts = [part.cpu().numpy() for part in self.measure.contributions(tape, batch)]
-        for row, numerator, denominator in zip(batch.sentences.tolist(), *parts, strict=True):
-            self.rows[row] = numerator, denominator
-
-
 def per_sentence(
-    model: Loaded, sentences: Sequence[str], measures: Mapping[str, HeadMeasure]
+    model: Loaded, sentences: Sequence[str], measures: Mapping[str, Measure]
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Numerators and denominators of each measure for every sentence, [sentence, …] each."""
-    kept = {name: _Kept(measure) for name, measure in measures.items()}
+    show = partial(tqdm, desc="measuring", leave=False, delay=5)
     batches = model.batches(sentences, None, 2048)
-    with torch.inference_mode():
-        collect(
-            model.network,
-            batches,
-            list(kept.values()),
-            lambda items: tqdm(items, "measuring", leave=False, delay=5),
-        )
-    order = range(len(sentences))
-    return {
-        name: tuple(np.stack([each.rows[row][part] for row in order]) for part in (0, 1))
-        for name, each in kept.items()
-    }
+    return counts(measures, recordings(model.network, batches, progress=show))

@@ -1,6 +1,6 @@
 """`hb.attention`: the attention of every head in sentences, between words or between tokens."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,10 +10,11 @@ from tokenizers import Regex, pre_tokenizers
 from torch import Tensor
 from tqdm import tqdm
 
-from headbook.heads.arcs import word_attention
+from headbook.heads.arcs import beside, word_attention
+from headbook.heads.collect import recordings
 from headbook.looking.naming import first_kind, place, shape_of
 from headbook.looking.text import Text
-from headbook.models.capture import Capturable, Point, capture
+from headbook.models.capture import Capturable, Point
 from headbook.models.loaded import Loaded
 from headbook.text.alignment import NO_WORD, align_all
 from headbook.text.trees import ROOT, Tree
@@ -163,8 +164,9 @@ class _Side:
         return cls(tree.forms, pieces, np.zeros(len(tree), bool))
 
 
+@torch.inference_mode()
 def _read(model: Loaded, trees: Sequence[Tree], kind: Kind, units: str) -> list[Attention]:
-    """Attention in these sentences, read in batches, one layer's token weights at a time."""
+    """Attention in these sentences, read in batches."""
     sentences, targets, shape = [tree.text for tree in trees], None, shape_of(model.network)
     keys = [_Side.of(model, tree, units) for tree in trees]
     asks = keys
@@ -173,21 +175,17 @@ def _read(model: Loaded, trees: Sequence[Tree], kind: Kind, units: str) -> list[
         asks = [_Side.of(model, _tree(each), units, True, kind is Kind.DECODER) for each in targets]
         keys = keys if kind is Kind.CROSS else asks
     found: dict[int, Attention] = {}
-    network, training = model.network, model.network.training
-    network.eval()
-    try:
-        for batch in model.batches(sentences, targets, 2048):
-            rows = batch.sentences.tolist()
-            sides = [(asks[row], keys[row]) for row in rows]
-            batch = batch.to(next(network.parameters()).device)
-            record = capture(network, {Point.WEIGHTS}, {kind}, _between(sides))
-            with torch.inference_mode(), record as tape:
-                network(batch)
-            layers = [layer.cpu().numpy() for layer in tape[kind, Point.WEIGHTS]]
-            for at, (row, side) in enumerate(zip(rows, sides, strict=True)):
-                found[row] = _attention(kind, *side, shape[kind], [each[at] for each in layers])
-    finally:
-        network.train(training)
+    for tape, batch in recordings(model.network, model.batches(sentences, targets, 2048)):
+        rows, layers = batch.sentences.tolist(), []
+        for weights in tape[kind, Point.WEIGHTS]:
+            queries, looked = (
+                beside([sides[row].pieces for row in rows], size).to(weights.device)
+                for sides, size in zip((asks, keys), weights.shape[2:], strict=True)
+            )
+            layers.append(word_attention(weights[:, None], looked, queries)[:, 0].cpu().numpy())
+        for at, row in enumerate(rows):
+            own = [layer[at] for layer in layers]
+            found[row] = _attention(kind, asks[row], keys[row], shape[kind], own)
     return [found[row] for row in range(len(trees))]
 
 
@@ -208,23 +206,3 @@ def _attention(
         own[:count, : some.shape[1], : some.shape[2]] = some
     counts = np.bincount(asking.pieces[asking.pieces != NO_WORD], minlength=size[0])
     return Attention(asking.units, looked.units, weights, kind, counts, asking.special)
-
-
-def _between(sides: Sequence[tuple[_Side, _Side]]) -> Callable[[Tensor], Tensor]:
-    """From one layer's weights between tokens, [batch head query key], to those between units."""
-
-    def keep(weights: Tensor) -> Tensor:
-        queries, keys = (
-            _padded([pair[at].pieces for pair in sides], weights.shape[2 + at]).to(weights.device)
-            for at in (0, 1)
-        )
-        return word_attention(weights[:, None], keys, queries)[:, 0]
-
-    return keep
-
-
-def _padded(rows: Sequence[Int[Tensor, " _"]], width: int) -> Int[Tensor, "batch token"]:
-    found = torch.full((len(rows), width), NO_WORD)
-    for row, pieces in zip(found, rows, strict=True):
-        row[: len(pieces)] = pieces
-    return found

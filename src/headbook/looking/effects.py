@@ -102,32 +102,31 @@ def predicts(model: Loaded, batch: Batch) -> bool:
 
 @dataclass(frozen=True)
 class Nats:
-    """Sentences compared by their cross-entropy, summed over tokens."""
+    """Sentences compared by their cross-entropy, summed over predicted tokens."""
 
     model: Loaded
     unit: str = NATS
     shortlist: bool = False
 
     def read(self, batch: Batch) -> Float[Tensor, " batch"]:
-        """Of every sentence, summed over its predicted tokens."""
+        """Of every sentence."""
         return self._placed(batch).sum(1)
 
     def halves(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The same over every other predicted token, from the first and from the second on."""
         placed, mask = self._placed(batch), self._predicted(batch)
-        first, second = (placed.masked_fill(~every_other(mask, half), 0.0) for half in (0, 1))
-        return first.sum(1), second.sum(1)
-
-    def _placed(self, batch: Batch) -> Float[Tensor, "batch token"]:
-        nats = self.model.losses(batch, self.shortlist).double()
-        mask = self._predicted(batch)
-        return nats.new_zeros(mask.shape).masked_scatter(mask, nats)
+        first, second = ((placed * every_other(mask, half)).sum(1) for half in (0, 1))
+        return first, second
 
     def change(self, whole: Tensor, without: Tensor) -> Float[Tensor, " batch"]:
         return without - whole
 
     def weight(self, batch: Batch) -> Float[Tensor, " batch"]:
         return self._predicted(batch).double().sum(1)
+
+    def _placed(self, batch: Batch) -> Float[Tensor, "batch token"]:
+        nats, mask = self.model.losses(batch, self.shortlist).double(), self._predicted(batch)
+        return nats.new_zeros(mask.shape).masked_scatter(mask, nats)
 
     def _predicted(self, batch: Batch) -> Bool[Tensor, "batch token"]:
         """The places of the losses, row by row: all target tokens, or as the model says."""
@@ -143,16 +142,13 @@ class Vectors:
     unit: str = VECTORS
 
     def read(self, batch: Batch) -> Float[Tensor, "batch model"]:
-        return pooled(self._states(batch), batch.source_mask)
+        return pooled(self.model.encoded(batch).double(), batch.source_mask)
 
     def halves(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The mean over every other token, from the first and from the second on."""
-        states = self._states(batch)
-        first, second = (pooled(states, every_other(batch.source_mask, half)) for half in (0, 1))
+        states, real = self.model.encoded(batch).double(), batch.source_mask
+        first, second = (pooled(states, every_other(real, half)) for half in (0, 1))
         return first, second
-
-    def _states(self, batch: Batch) -> Float[Tensor, "batch token model"]:
-        return self.model.encoded(batch).double()
 
     def change(self, whole: Tensor, without: Tensor) -> Float[Tensor, " batch"]:
         return 1 - cosine_similarity(whole, without, dim=-1)

@@ -1,21 +1,22 @@
 """Importance of every head of any loaded model: by gradient, and with the head removed."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headbook.heads.importance import Losses, block_products
 from headbook.heads.measure import REPLICATES, RatioSums
 from headbook.looking.effects import Progress, effects
-from headbook.models.capture import Capturable
+from headbook.models.capture import Capturable, Point, capture
 from headbook.models.gates import all_heads, closed
 from headbook.models.loaded import Loaded
 from headbook.text.batches import Batch
 from headbook.types import Kind
 
+Losses = Callable[[Batch], Float[Tensor, "..."]]
+"""Nats of a batch's target tokens."""
 OPERATIONS = 1e12
 """Budget of all ablations together: multiplications and additions, some 15 seconds on two cores."""
 FEWEST, MOST = 8, 100
@@ -42,19 +43,46 @@ def by_gradient(
     progress: Progress = iter,
     losses: Losses | None = None,
     kinds: Collection[Kind] = tuple(Kind),
+    positions: bool = False,
 ) -> Float[Tensor, " head"]:
     """Mean over sentences of |∂L/∂ξ_h|, in nats per sentence, in the order of `all_heads`.
 
     Michel et al. 2019, equation 2: L is the cross-entropy of a sentence, summed over its tokens, or
-    the sum of other `losses` of it. With `kinds`, the heads of these kinds alone.
+    the sum of other `losses` of it, and ∂L/∂ξ_h the sum over positions of Att_h(x)ᵀ ∂L/∂Att_h(x).
+    With `positions` the mean over positions of the absolute products, as in the authors' code. With
+    `kinds`, the heads of these kinds alone.
     """
-    heads = [head for head in all_heads(model.network) if head.kind in kinds]
-    total, count = torch.zeros(len(heads), dtype=torch.float64), 0
+    totals: list[Tensor] = []
     for batch in progress(batches):
-        products = block_products(model.network, batch, losses or model.losses, kinds)
-        total += torch.cat([each.sum(-1).abs() for _, each in products], dim=1).sum(0).cpu()
-        count += len(batch)
+        products = _products(model.network, batch, losses or model.losses, kinds)
+        sizes = [each.abs().sum((0, 2)) if positions else each.sum(-1).abs().sum(0)
+                 for each, _ in products]  # fmt: skip
+        counts = [torch.full_like(size, float(real.sum()) if positions else len(batch))
+                  for size, (_, real) in zip(sizes, products, strict=True)]  # fmt: skip
+        totals.append(torch.stack([torch.cat(sizes), torch.cat(counts)]).cpu())
+    total, count = torch.stack(totals).sum(0)
     return total / count
+
+
+def _products(
+    network: Capturable, batch: Batch, losses: Losses, kinds: Collection[Kind]
+) -> list[tuple[Float[Tensor, "batch head query"], Tensor]]:
+    """Att_h(x)ᵀ ∂L/∂Att_h(x) at every position of every block of these kinds, in float64.
+
+    0 at padding, whatever stands there; and where queries are real. Blocks may differ in their
+    number of heads. L is summed over sentences: each one's gradient is its own then.
+    """
+    with torch.enable_grad(), capture(network, {Point.CONTEXT}) as tape:
+        loss = losses(batch).sum()
+        blocks = [(kind, tape[kind, Point.CONTEXT][at]) for kind, at, _ in network.attentions()
+                  if kind in kinds]  # fmt: skip
+        gradients = torch.autograd.grad(loss, [context for _, context in blocks])
+    found = []
+    for (kind, context), gradient in zip(blocks, gradients, strict=True):
+        real = batch.source_mask if kind is Kind.ENCODER else batch.target_mask
+        products = (context.detach().double() * gradient.double()).sum(-1)
+        found.append((products.masked_fill(~real[:, None], 0.0), real))
+    return found
 
 
 def by_ablation(model: Loaded, batches: Sequence[Batch], progress: Progress = iter) -> RatioSums:

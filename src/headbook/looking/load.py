@@ -4,11 +4,11 @@ import difflib
 from dataclasses import replace
 from pathlib import Path
 
-from headbook import recipes
-from headbook.looking.ours import WEIGHTS, RunFolder
+from headbook import paths, recipes
+from headbook.looking.ours import WEIGHTS, trained
 from headbook.models.loaded import Loaded
 from headbook.released import hugging_face
-from headbook.released.catalogue import Entry, catalogue
+from headbook.released.catalogue import catalogue
 from headbook.released.firefox import load_firefox
 from headbook.runs.store import Store
 from headbook.types import UserError
@@ -31,7 +31,7 @@ def load(name: str | Path) -> Loaded:
     """
     known = catalogue()
     if str(name) in known:
-        return _catalogued(known[str(name)])
+        return _READERS[known[str(name)].reader](str(name))
     if recipes.is_named(str(name).partition("@")[0]):
         return _trained_here(str(name))
     path = Path(name).expanduser()
@@ -49,12 +49,13 @@ def load(name: str | Path) -> Loaded:
         raise UserError(f"{error} (did you mean {' or '.join(near)}?)") from None
 
 
-def _catalogued(entry: Entry) -> Loaded:
-    return _READERS[entry.reader](entry.name)
-
-
 def _trained_here(name: str) -> Loaded:
     """From the run store, or from the weights that come with the book."""
+    if not paths.CLONE:
+        raise UserError(
+            f"{name} is trained in the repository: clone it, `pip install -e '.[train]'` there, "
+            "and load it from that environment"
+        )
     from headbook.training.models import initial, run
     from headbook.training.train import folder_of, snapshot
 
@@ -68,13 +69,13 @@ def _trained_here(name: str) -> Loaded:
         kept = snapshot(folder, update) if update not in ("", "0") else WEIGHTS
     if folder is None:
         raise UserError(f"{name} is not trained here yet: `headbook train {base}` trains it")
-    found = replace(RunFolder(folder, kept).model(), name=name)
+    found = replace(trained(folder, kept), name=name)
     return replace(found, network=initial(wanted, folder)) if update == "0" else found
 
 
 def _in_folder(folder: Path) -> Loaded:
     if (folder / WEIGHTS).is_file() or (folder / "run.json").is_file():
-        return RunFolder(folder).model()
+        return trained(folder)
     if (folder / "config.json").is_file():
         return hugging_face.load(folder)
     if any(folder.glob("model*.bin*")):

@@ -6,25 +6,19 @@ from functools import partial
 
 import pandas as pd
 import torch
+from torch import Tensor
 
 from headbook.heads.bootstrap import mixed
-from headbook.heads.nulls import NULLS, NullValues
+from headbook.heads.measure import largest
+from headbook.heads.nulls import NULLS
+from headbook.heads.scores import ranks_in
+from headbook.looking.close import nulls as null_networks
 from headbook.looking.diversity import diversity
 from headbook.looking.effects import NATS, VECTORS, predicts
 from headbook.looking.importance import affordable, by_ablation, by_gradient
 from headbook.looking.measured import KEY, Measured
-from headbook.looking.passes import (
-    Sums,
-    aligned,
-    attention_measures,
-    bar,
-    baseline_measures,
-    null_measures,
-    nulls_of,
-    pass_over,
-    ranks_in,
-    role_measures,
-)
+from headbook.looking.naming import first_kind, shape_of
+from headbook.looking.passes import Sums, aligned, bar, encoder_sums, measured, measures
 from headbook.looking.table import columns, frame
 from headbook.looking.text import Text
 from headbook.models.gates import all_heads
@@ -32,7 +26,6 @@ from headbook.models.loaded import Loaded
 from headbook.text.batches import Batch
 from headbook.types import Kind, UserError
 
-HEAD = ("kind", "layer", "head")
 TOKENS, PREDICTED_TOKENS = 2048, 1024
 """Padded tokens of a batch; fewer where a vocabulary is predicted at every one of them."""
 TRANSLATED = 200
@@ -43,6 +36,8 @@ DIVERSE_SENTENCES = 200
 """Sentences that diversity is measured on."""
 ENGLISH = ("en", "und")
 """Languages that an English parser is used for; und is a language that is not known."""
+NOT_NULL = ("special", "entropy")
+"""Measures that are not compared with null networks."""
 
 
 def measure(
@@ -94,51 +89,62 @@ def measure(
     UserError for a text that the model cannot take, for heads that differ in number between layers,
     and for trees of another text.
     """
-    return _Run(model, text, progress, decoder).table(importance, ablated, nulls, diverse)
+    _check(model, text, ablated, nulls)
+    return _Run(model, text, progress).table(importance, ablated, nulls, diverse, decoder)
+
+
+def _check(model: Loaded, text: Text, ablated: int | None, nulls: int) -> None:
+    if not text.sentences:
+        raise UserError(f"{text.name} has no sentence to measure on")
+    if nulls < 0 or (ablated is not None and ablated < 1):
+        raise UserError("nulls is 0 or more, and ablated 1 or more")
+    for kind, heads in shape_of(model.network).items():
+        if len(set(heads)) > 1:
+            raise UserError(
+                f"{model.name}: {kind} layers have {sorted(set(heads))} heads; layers with "
+                "unequal numbers cannot be measured together"
+            )
 
 
 @dataclass
 class _Run:
-    """One call: results that are computed once and used several times."""
+    """One call, and what is said about it beside the table."""
 
     model: Loaded
     text: Text
     shown: bool
-    decoder: bool
     notes: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
     def table(
-        self, importance: bool, ablated: int | None, nulls: int, diverse: bool
+        self, importance: bool, ablated: int | None, nulls: int, diverse: bool, decoder: bool
     ) -> pd.DataFrame:
-        self._check(ablated, nulls)
-        self.model.network.eval()  # dropout would move importance
-        sentences = self.text.sentences
-        batches = self.model.batches(sentences, self.text.targets, TOKENS)
-        self.counts["all"] = len(sentences)
-        sums, found_nulls = self._first_pass(batches, nulls)
-        (first,) = sums
-        spread = []
+        network = self.model.network.eval()  # dropout would move importance
+        kinds = list(shape_of(network))
+        first = first_kind(kinds)
+        self.counts["all"] = len(self.text.sentences)
+        batches = self.model.batches(self.text.sentences, self.text.targets, TOKENS)
+        own, largest_of_nulls = self._first_pass(batches, first, nulls)
+        sums, spread = {first: own}, []
         if diverse:
-            probe = batches_of(batches, chosen(len(sentences), DIVERSE_SENTENCES))
-            spread.append(diversity(self.model.network, [first], probe))
-        targeted = None
-        if Kind.CROSS in self._kinds and (self.decoder or importance):
-            targeted, others = self._translated(), [k for k in self._kinds if k is not first]
-            others = others if self.decoder else []
+            some = batches_of(batches, chosen(len(self.text.sentences), DIVERSE_SENTENCES))
+            spread.append(diversity(network, [first], some))
+        translates, targeted = Kind.CROSS in kinds, []
+        if importance or (translates and decoder):
+            targeted = self._targeted(translates)
+            others = [kind for kind in kinds if kind is not first] if decoder else []
             for kind in others:
-                measures = attention_measures(kind)
-                sums[kind] = pass_over(self.model.network, targeted, measures, self.shown)
+                sums[kind] = measured(network, targeted, measures(kind), shown=self.shown)
             if diverse and others:
-                spread.append(diversity(self.model.network, others, targeted))
+                spread.append(diversity(network, others, targeted))
         frames = [
-            frame(kind, columns(kind, each, found_nulls if kind is first else None))
+            frame(kind, columns(each, largest_of_nulls if kind is first else {}))
             for kind, each in sums.items()
         ]
         table, unit = pd.concat(frames, ignore_index=True), ""
         if importance:
-            by_head, unit = self._importance(targeted or self._untranslated(), ablated)
-            table = table.merge(by_head, on=list(HEAD), how="left")
+            by_head, unit = self._importance(targeted, ablated)
+            table = table.merge(by_head, on=["kind", "layer", "head"], how="left")
         table.attrs[KEY] = Measured(
             model=self.model.name,
             origin=self.model.origin,
@@ -146,7 +152,7 @@ class _Run:
             parser=self.text.parser,
             sentences=self.counts,
             sums=sums,
-            nulls=found_nulls,
+            nulls=largest_of_nulls,
             null_count=nulls,
             importance=unit,
             diversity=pd.concat(spread, ignore_index=True) if spread else pd.DataFrame(),
@@ -154,75 +160,58 @@ class _Run:
         )
         return table
 
-    def _check(self, ablated: int | None, nulls: int) -> None:
-        if not self.text.sentences:
-            raise UserError(f"{self.text.name} has no sentence to measure on")
-        if nulls < 0 or (ablated is not None and ablated < 1):
-            raise UserError("nulls is 0 or more, and ablated 1 or more")
-        for kind in self._kinds:
-            heads = {
-                block.heads for each, _, block in self.model.network.attentions() if each is kind
-            }
-            if len(heads) > 1:
-                raise UserError(
-                    f"{self.model.name}: {kind} layers have {sorted(heads)} heads; layers with "
-                    "unequal numbers cannot be measured together"
-                )
-
-    @property
-    def _kinds(self) -> list[Kind]:
-        return list(dict.fromkeys(kind for kind, _, _ in self.model.network.attentions()))
-
     def _first_pass(
-        self, batches: Sequence[Batch], nulls: int
-    ) -> tuple[dict[Kind, Sums], NullValues | None]:
-        """All sentences, through the encoder, or through a model that has no encoder."""
-        kind, roles, beside = Kind.DECODER, dict, {}
-        if Kind.ENCODER in self._kinds:
-            kind, trees, ranks = Kind.ENCODER, self._trees(), ranks_in(batches)
-            roles, beside = partial(role_measures, trees, ranks), baseline_measures(trees, ranks)
+        self, batches: Sequence[Batch], kind: Kind, nulls: int
+    ) -> tuple[Sums, dict[str, Tensor]]:
+        """All sentences, through the encoder, or through a model that has no encoder; and by
+        measure the largest value of any head of the null networks, on some of them."""
+        if kind is Kind.ENCODER:
+            trees, ranks = self._trees(), ranks_in(batches)
+            sums = encoder_sums(self.model, batches, trees, self.shown)
+            of = measures(kind, trees, ranks)
         else:
             self.notes.append("Syntax and rare words are measured for encoders only.")
-        measures = attention_measures(kind) | roles() | beside
-        sums = {kind: pass_over(self.model.network, batches, measures, self.shown)}
+            of = measures(kind)
+            sums = measured(self.model.network, batches, of, shown=self.shown)
         if not nulls:
-            return sums, None
+            return sums, {}
         rows = chosen(len(self.text.sentences), NULL_SENTENCES)
-        self.counts["nulls"] = len(rows)
-        make = partial(null_measures, kind, partial(roles, replicates=0) if beside else dict)
-        some = batches_of(batches, rows)
-        return sums, nulls_of(self.model.network, some, make, nulls, self.shown)
+        self.counts["nulls"], some = len(rows), batches_of(batches, rows)
+        of = {name: measure for name, measure in of.items() if name not in NOT_NULL}
+        found: dict[str, list[Tensor]] = {name: [] for name in of}
+        with bar(range(nulls), "null networks", "network", self.shown) as progress:
+            for null in null_networks(self.model, nulls):
+                for name, each in measured(null.network, some, of, 0).items():
+                    found[name].append(largest(each.ratio().flatten(0, 1), 0))
+                progress.update()
+        return sums, {name: torch.stack(each).amax(0) for name, each in found.items()}
 
     def _trees(self) -> list:
         """The aligned trees; none, with a note, where there are none or of another language."""
+        read = self.model.languages[0]
         if not self.text.trees:
             self.notes.append("The text has no trees, so syntax is not measured.")
-            return []
-        if self.text.parser != "gold" and self.model.languages[0] not in ENGLISH:
+        elif self.text.parser != "gold" and read not in ENGLISH:
             self.notes.append(
-                f"The parser is English and the model reads {self.model.languages[0]}, so syntax "
-                "is not measured."
+                f"The parser is English and the model reads {read}, so syntax is not measured."
             )
-            return []
-        return aligned(self.model, self.text)
+        else:
+            return aligned(self.model, self.text)
+        return []
 
-    def _translated(self) -> list[Batch]:
-        """A subset of the sentences with the model's own greedy translations as targets."""
+    def _targeted(self, translates: bool) -> list[Batch]:
+        """A subset of the sentences; with the model's own greedy translations as targets if it
+        translates."""
         rows = chosen(len(self.text.sentences), TRANSLATED)
-        sentences = [self.text.sentences[row] for row in rows]
-        self.counts["translated"] = len(rows)
-        self.notes.append(
-            f"Decoder and cross-attention and importance by gradient are measured on {len(rows)} "
-            "sentences with the model's own greedy translations as targets."
-        )
-        return self.model.batches(sentences, self.model.translate(sentences), PREDICTED_TOKENS)
-
-    def _untranslated(self) -> list[Batch]:
-        """As many sentences, of a model that translates nothing."""
-        rows = chosen(len(self.text.sentences), TRANSLATED)
-        return self.model.batches(
-            [self.text.sentences[row] for row in rows], None, PREDICTED_TOKENS
-        )
+        sentences, targets = [self.text.sentences[row] for row in rows], None
+        if translates:
+            self.counts["translated"] = len(rows)
+            self.notes.append(
+                f"Decoder and cross-attention and importance by gradient are measured on "
+                f"{len(rows)} sentences with the model's own greedy translations as targets."
+            )
+            targets = self.model.translate(sentences)
+        return self.model.batches(sentences, targets, PREDICTED_TOKENS)
 
     def _importance(
         self, batches: Sequence[Batch], ablated: int | None
@@ -244,10 +233,12 @@ class _Run:
         low, high = removed.interval()
         found |= {"importance_ablation": removed.ratio(), "importance_ablation_low": low,
                   "importance_ablation_high": high}  # fmt: skip
-        heads = [(str(h.kind), h.layer + 1, h.head + 1) for h in all_heads(network)]
+        heads = all_heads(network)
+        place = {"kind": [str(head.kind) for head in heads]}
+        place |= {"layer": [head.layer + 1 for head in heads]}
+        place |= {"head": [head.head + 1 for head in heads]}
         values = {name: value.numpy() for name, value in found.items()}
-        unit = NATS if loss else VECTORS
-        return pd.DataFrame(heads, columns=list(HEAD)).assign(**values), unit
+        return pd.DataFrame(place | values), NATS if loss else VECTORS
 
 
 def chosen(sentences: int, count: int) -> list[int]:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pandas as pd
+from torch import Tensor
 
 from headbook.heads.measure import RatioSums
-from headbook.heads.nulls import NullValues
 from headbook.types import Kind, UserError
 
 KEY = "headbook"
@@ -17,8 +17,10 @@ KEY = "headbook"
 class Measured:
     """The source of one table: model, text, numbers of sentences, sums by kind and measure.
 
-    `diversity` has one row per kind and layer. `notes` are full sentences on what was left out or
-    restricted, and why. `sentences` counts by column group: all, translated, ablated, nulls.
+    `nulls` are, by measure, the largest values over all heads of the null networks, of the first
+    kind alone. `diversity` has one row per kind and layer. `notes` are full sentences on what was
+    left out or restricted, and why. `sentences` counts by column group: all, translated, ablated,
+    nulls.
     """
 
     model: str
@@ -27,7 +29,7 @@ class Measured:
     parser: str
     sentences: Mapping[str, int]
     sums: Mapping[Kind, Mapping[str, RatioSums]]
-    nulls: NullValues | None
+    nulls: Mapping[str, Tensor]
     null_count: int
     importance: str
     diversity: pd.DataFrame

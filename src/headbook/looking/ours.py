@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -14,10 +13,9 @@ from torch.nn.functional import cross_entropy
 from headbook.models import checkpoint
 from headbook.models.attention import MemoryMask
 from headbook.models.decoding import GREEDY, translate_corpus
-from headbook.models.greedy import translate_greedily
-from headbook.models.loaded import Span
+from headbook.models.greedy import greedily
+from headbook.models.loaded import Candidates, Ids, Span
 from headbook.models.transformer import Transformer
-from headbook.models.translator import Candidates, Ids
 from headbook.text.batches import EOS, PAD, UNK, Batch, collate, in_order
 from headbook.text.registry import registry
 from headbook.text.subwords import Subwords, mask_id
@@ -31,30 +29,20 @@ HIDDEN = 7
 
 
 @dataclass(frozen=True)
-class OurModel:
-    """A translation model of ours with its subwords; see `Loaded` for the methods."""
+class _Ours:
+    """A network of ours with the subwords of its source; see `Loaded` for the methods."""
 
     name: str
     origin: str
     languages: tuple[str, str | None]
     network: Transformer
     source: Subwords
-    target: Subwords
-    corpus: str = ""
-    """The recorded name of its training text; empty where nothing was recorded."""
-
-    end = EOS
-    batch_tokens = 2048
-
-    @property
-    def unknown(self) -> int:
-        return UNK
 
     def batches(
         self, sentences: Sequence[str], targets: Sequence[str] | None = None, tokens: int = 4096
     ) -> list[Batch]:
         sources = self.source.encode(sentences)
-        encoded = self.target.encode(targets) if targets is not None else [[EOS]] * len(sources)
+        encoded = [[EOS]] * len(sources) if targets is None else self._side(True).encode(targets)
         return list(in_order(list(zip(sources, encoded, strict=True)), tokens))
 
     def spans(self, sentence: str, target: bool = False) -> list[Span | None]:
@@ -66,14 +54,30 @@ class OurModel:
         return side.pieces(ids)
 
     def _side(self, target: bool) -> Subwords:
+        return self.source
+
+    def encoded(self, batch: Batch) -> Float[Tensor, "batch source model"]:
+        return self.network.encode(batch.source)[0]
+
+
+@dataclass(frozen=True)
+class OurModel(_Ours):
+    """A translation model of ours with its subwords."""
+
+    target: Subwords
+    corpus: str = ""
+    """The recorded name of its training text; empty where nothing was recorded."""
+
+    end = EOS
+    batch_tokens = 2048
+    unknown = UNK
+
+    def _side(self, target: bool) -> Subwords:
         return self.target if target else self.source
 
     def losses(self, batch: Batch, shortlist: bool = False) -> Float[Tensor, " token"]:
         logits = self.network(batch)[batch.target_mask]
         return cross_entropy(logits.float(), batch.target_out[batch.target_mask], reduction="none")
-
-    def encoded(self, batch: Batch) -> Float[Tensor, "batch source model"]:
-        return self.network.encode(batch.source)[0]
 
     def translate(self, sentences: Sequence[str]) -> list[str]:
         encoded = self.source.encode(sentences)
@@ -84,49 +88,32 @@ class OurModel:
 
     def candidates(self, batch: Batch) -> Candidates:
         """All target ids but the padding's."""
-        ids = torch.arange(PAD + 1, len(self.target))
-        return Candidates(ids, torch.zeros(len(batch), len(ids), dtype=torch.bool))
+        ids = torch.arange(PAD + 1, len(self.target), device=batch.source.device)
+        return Candidates(ids, torch.zeros(len(batch), len(ids), dtype=torch.bool).to(ids.device))
 
     def greedy(
         self, batch: Batch, memory: Float[Tensor, "batch source model"], mask: MemoryMask | None,
         allowed: Candidates,
     ) -> list[list[int]]:  # fmt: skip
-        return translate_greedily(self.network, memory, mask, GREEDY.limits(batch.source))
+        limits = GREEDY.limits(batch.source)
+        return greedily(self.network, memory, mask, limits, allowed, EOS)
 
     def text(self, ids: Ids) -> str:
         return self.target.decode(ids)
 
 
 @dataclass(frozen=True)
-class OurEncoder:
-    """A masked language model of ours with its subwords; see `Loaded` for the methods.
+class OurEncoder(_Ours):
+    """A masked language model of ours with its subwords.
 
     Its loss is of hidden tokens: every `HIDDEN`th of a sentence, from a place that its number
     decides, so that the same sentences always lose the same tokens.
     """
 
-    name: str
-    origin: str
-    languages: tuple[str, str | None]
-    network: Transformer
-    source: Subwords
-
     @property
     def unknown(self) -> int:
         """The mask."""
         return mask_id(len(self.source))
-
-    def batches(
-        self, sentences: Sequence[str], targets: Sequence[str] | None = None, tokens: int = 4096
-    ) -> list[Batch]:
-        return list(in_order([(row, [EOS]) for row in self.source.encode(sentences)], tokens))
-
-    def spans(self, sentence: str, target: bool = False) -> list[Span | None]:
-        return [*self.source.spans(sentence), None]
-
-    def pieces(self, sentence: str, target: bool = False) -> list[str]:
-        (ids,) = self.source.encode([sentence])
-        return self.source.pieces(ids)
 
     def predicted(self, batch: Batch) -> Bool[Tensor, "batch source"]:
         """The hidden tokens, of every sentence with text one at least."""
@@ -142,49 +129,37 @@ class OurEncoder:
             self.network(shown)[hidden].float(), batch.source[hidden], reduction="none"
         )
 
-    def encoded(self, batch: Batch) -> Float[Tensor, "batch source model"]:
-        return self.network.encode(batch.source)[0]
-
     def translate(self, sentences: Sequence[str]) -> list[str]:
         raise UserError(f"{self.name} is a masked language model and translates nothing")
 
 
-@dataclass(frozen=True)
-class RunFolder:
-    """A folder that holds a trained translation model or masked language model."""
+def trained(folder: Path, weights: str = WEIGHTS) -> OurModel | OurEncoder:
+    """The model in the folder of a run; UserError where a file is missing or damaged, and for a
+    model that has no encoder."""
+    source = Subwords.load(_file(folder, SOURCE))
+    network = checkpoint.load_transformer(_file(folder, weights))
+    if not network.config.encoder_layers:
+        raise UserError(f"{folder} is a decoder alone; only models with encoders are read")
+    corpus = _corpus(folder)
+    origin = f"trained with headbook on {corpus or UNRECORDED}"
+    if not network.config.decoder_layers:
+        return OurEncoder(str(folder), origin, ("en", None), network, source)
+    target = Subwords.load(_file(folder, TARGET))
+    entry = registry().get(corpus)
+    languages = "en", entry.target if entry else "unknown"
+    return OurModel(str(folder), origin, languages, network, source, target, corpus)
 
-    path: Path
-    weights: str = WEIGHTS
 
-    @cached_property
-    def config(self) -> dict:
-        """The run's recorded configuration; empty where nothing was recorded."""
-        try:
-            recorded = json.loads((self.path / "run.json").read_text())
-            return recorded["ingredients"]["config"]
-        except (OSError, ValueError, KeyError, TypeError):
-            return {}
+def _file(folder: Path, name: str) -> Path:
+    if not (folder / name).is_file():
+        raise UserError(f"{folder} has no {name}: name the folder of a finished run")
+    return folder / name
 
-    @property
-    def corpus(self) -> str:
-        """Its name; empty where nothing was recorded."""
-        return self.config.get("text", self.config).get("corpus", "")
 
-    def model(self) -> OurModel | OurEncoder:
-        """UserError where a file is missing or damaged, and for a model that has no encoder."""
-        source = Subwords.load(self._file(SOURCE))
-        network = checkpoint.load_transformer(self._file(self.weights))
-        if not network.config.encoder_layers:
-            raise UserError(f"{self.path} is a decoder alone; only models with encoders are read")
-        name, origin = str(self.path), f"trained with headbook on {self.corpus or UNRECORDED}"
-        if not network.config.decoder_layers:
-            return OurEncoder(name, origin, ("en", None), network, source)
-        target = Subwords.load(self._file(TARGET))
-        entry = registry().get(self.corpus)
-        languages = "en", entry.target if entry else "unknown"
-        return OurModel(name, origin, languages, network, source, target, self.corpus)
-
-    def _file(self, name: str) -> Path:
-        if not (self.path / name).is_file():
-            raise UserError(f"{self.path} has no {name}: name the folder of a finished run")
-        return self.path / name
+def _corpus(folder: Path) -> str:
+    """The corpus of the run's recorded configuration; empty where nothing was recorded."""
+    try:
+        config = json.loads((folder / "run.json").read_text())["ingredients"]["config"]
+        return config.get("text", config).get("corpus", "")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ""

@@ -1,80 +1,188 @@
 """The page of `headbook look`: a table of heads as one HTML file that needs nothing else."""
 
-import json
-import math
-from html import escape
 from importlib.resources import files
 
 import pandas as pd
+from jinja2 import Environment
+from markupsafe import Markup
 
-from headbook.looking import sections
-from headbook.looking.measured import measured
-from headbook.looking.roles import roles
+from headbook.formats import formatted
+from headbook.looking.measured import Measured, measured
+from headbook.looking.roles import NEXT, PREVIOUS, RARE, SYNTACTIC, roles
+from headbook.looking.table import RELATIONS
 from headbook.looking.text import Text
-from headbook.looking.view import of_every_kind, short_sentences
-from headbook.looking.wording import NUMBERS, SHARES, roles_of_heads
+from headbook.looking.view import view
 from headbook.models.loaded import Loaded
-from headbook.plots.view import View, choice
+from headbook.plots import heads as drawn
+from headbook.plots import intervals
+from headbook.plots.tabs import Tabs
+from headbook.results import Shown, show
+from headbook.runs import record
+from headbook.text.trees import Direction
 
 VIEWED, SHORTEST, LONGEST = 4, 6, 26
 """Sentences of the attention view, and their lengths in tokens."""
+ENDS = {
+    "nsubj": ("verb", "subject"),
+    "dobj": ("verb", "object"),
+    "amod": ("noun", "adjective"),
+    "advmod": ("verb", "adverb"),
+}
+"""Head and dependent of each relation, as the papers call them."""
+LETTERS = {PREVIOUS: "P", NEXT: "N", SYNTACTIC: "S", RARE: "R"}
+MEASURES = {
+    "confidence": "%",
+    "previous": "%",
+    "next": "%",
+    "own": "%",
+    "rare": "%",
+    "special": "%",
+    "entropy": ".2f",
+    "importance_gradient": ".3f",
+    "importance_ablation": ".3f",
+}
+"""Columns of the table of every head, and how they are written."""
+SCALE_FREE = ", scale-free"
+MAPPED = ("confidence", "special", "importance_gradient", "importance_ablation")
 
 
 def page(model: Loaded, text: Text, heads: pd.DataFrame, csv: str) -> str:
-    """The whole page as HTML; `csv` is the name of the table's file beside it."""
-    of, every = measured(heads), roles(heads, held=False)
-    parts = [
-        sections.top(of, heads, every, csv),
-        sections.roles(every),
-        sections.layer_map(),
-        sections.relations(of, every),
-        sections.special(heads, of),
-        sections.diversity(of),
-        sections.attention(_attention(model, text, heads, every)),
-        sections.table(heads, every),
-        sections.notes(of),
-    ]
+    """The whole page as HTML; `csv` is the name of the table's file beside it.
+
+    Whatever comes from the model or the text is escaped here, once, by the template, and in tables,
+    figures and views by these themselves.
+    """
+    of, every = measured(heads), _named(roles(heads, held=False))
+    heads = _named(heads)
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["shown"] = lambda each: Markup(each._repr_html_())
     template = files("headbook.looking").joinpath("page.html").read_text("utf-8")
-    filled = {
-        "title": escape(f"Heads of {of.model}"),
-        "data": _safe(_data(heads, every)),
-        "body": "\n".join(parts),
-    }
-    for name, value in filled.items():
-        template = template.replace("{{" + name + "}}", value)
-    return template
+    return environment.from_string(template).render(
+        of=of,
+        csv=csv,
+        counts=heads.groupby("kind", sort=False)[["layer", "head"]].max().itertuples(),
+        answer=_answer(every),
+        roles=_roles(every),
+        sources="; ".join(dict.fromkeys(every["source"])),
+        maps=_maps(heads, every),
+        relations=_relations(every),
+        attention=_attention(model, text, heads),
+        layers=_layers(heads, of),
+        table=_table(heads, every),
+        version=record.versions()["headbook"],
+    )
 
 
-def _data(heads: pd.DataFrame, every: pd.DataFrame) -> dict:
-    held = roles_of_heads(every)
-    shown = [name for name in (*SHARES, *NUMBERS) if name in heads]
-    rows = []
-    for row in heads.to_dict("records"):
-        key = (row["kind"], row["layer"], row["head"])
-        values = {name: _json(row[name]) for name in shown}
-        rows.append(dict(zip(("kind", "layer", "head"), key, strict=True)) | values
-                    | {"roles": held.get(key, "")})  # fmt: skip
-    labels = SHARES | NUMBERS
-    return {
-        "heads": rows,
-        "columns": [{"name": name, "label": labels[name],
-                     "unit": "share" if name in SHARES else "number"} for name in shown],
-    }  # fmt: skip
+def said(detail: str) -> str:
+    """A candidate role's detail in words: "verb → object" where the query is the verb."""
+    relation, _, direction = detail.partition("_")
+    ends = ENDS.get(relation, (detail.replace("-", "−"),))
+    return " → ".join(ends if direction == Direction.HEAD_TO_DEPENDENT else ends[::-1])
 
 
-def _json(value: float) -> float | None:
-    return None if math.isnan(value) else float(f"{value:.5g}")
+def _named(table: pd.DataFrame) -> pd.DataFrame:
+    """With the name of every head, and each role in words."""
+    if "role" in table:
+        words = table["role"].where(table["role"] != SYNTACTIC, table["detail"].map(said))
+        table = table.assign(words=words)
+    places = zip(table["kind"], table["layer"], table["head"], strict=True)
+    return table.assign(name=[f"{kind} L{layer}H{head}" for kind, layer, head in places])
 
 
-def _attention(model: Loaded, text: Text, heads: pd.DataFrame, every: pd.DataFrame) -> View:
-    """All heads in a few sentences, the best of those with a role first."""
-    own = every[(every["kind"] == heads["kind"].iloc[0]) & every["held"]]
-    first = own.iloc[own["score"].argmax()] if len(own) else heads.iloc[0]
-    sentences = short_sentences(model, text.sentences, VIEWED, SHORTEST, LONGEST)
-    place = int(first["layer"]) - 1, int(first["head"]) - 1
-    return choice(of_every_kind(model, sentences, place))
+def best(every: pd.DataFrame) -> pd.DataFrame:
+    """Of every role and detail the head that is best on the first half, with its score on the
+    second: no gain by luck."""
+    found = every.dropna(subset=["chosen"])
+    return found.loc[found.groupby(["role", "detail"], sort=False)["chosen"].idxmax()]
 
 
-def _safe(data: dict) -> str:
-    """JSON that cannot end the script element it stands in."""
-    return json.dumps(data, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+def _answer(every: pd.DataFrame) -> str:
+    """Who has a role, or how near the nearest comes."""
+    held = every[every["held"]]
+    if len(held):
+        count = held["name"].nunique()
+        named = held.loc[held.groupby("role", sort=False)["score"].idxmax()]
+        named = [f"{at.name} {at.words} ({formatted(at.score, '%')})"
+                 for at in named.itertuples(index=False)]  # fmt: skip
+        reach = "1 head reaches" if count == 1 else f"{count} heads reach"
+        return f"{reach} a published threshold. The best of each role: {'; '.join(named)}."
+    near = best(every).dropna(subset="score")
+    if near.empty:
+        return "No role could be measured."
+    at = near.loc[(near["threshold"] - near["score"]).idxmin()]
+    score, threshold = (formatted(at[name], "%") for name in ("score", "threshold"))
+    return (
+        f"No head reaches a published threshold. Nearest: {at['name']}, {at['words']}, {score} "
+        f"where {threshold} are required."
+    )
+
+
+def _roles(every: pd.DataFrame) -> Shown:
+    """Every head with a role, and of a role that none has the nearest."""
+    held, nearest = every[every["held"]], best(every)
+    shown = pd.concat([held, nearest[~nearest["words"].isin(held["words"])]])
+    shown["order"] = shown["role"].map([*LETTERS].index)
+    shown["reached"] = shown["held"].map({True: "yes", False: "no"})
+    shown = shown.sort_values(["order", "words", "held", "score"], ascending=[1, 1, 0, 0])
+    shares = ["threshold", "baseline", "tag_rule", "null"]
+    columns = ["words", "name", "reached", "score", "low", "high", *shares]
+    new = ["looks at", "head", "reached", "score", "score_low", "score_high", *shares]
+    forms = dict.fromkeys(new[:3], "") | {"score": "%ci"} | dict.fromkeys(shares, "%")
+    return show(shown[columns].set_axis(new, axis=1), forms)
+
+
+def _maps(heads: pd.DataFrame, every: pd.DataFrame) -> Tabs:
+    """Letters are roles, see LETTERS."""
+    letters = every[every["held"]].groupby("name")["role"].agg(
+        lambda own: "".join(LETTERS[role] for role in LETTERS if role in set(own))
+    )  # fmt: skip
+    heads = heads.assign(mark=heads["name"].map(letters))
+    there = [name for name in MAPPED if name in heads and heads[name].notna().any()]
+    return Tabs({name.replace("_", " "): drawn(heads, name, label="mark") for name in there})
+
+
+def _relations(every: pd.DataFrame) -> object | None:
+    """A forest of the best heads; nothing where no syntax was measured."""
+    rows = best(every[every["role"] == SYNTACTIC])
+    if rows.empty:
+        return None
+    rows = rows.sort_values("detail", key=lambda names: names.map(RELATIONS.index))
+    return intervals(
+        rows,
+        "words",
+        value="score",
+        marks={"baseline": "baseline", "tag_rule": "rule", "null": "random"},
+        labels={"baseline": "fixed offset", "tag_rule": "part-of-speech rule"},
+        xlabel="share of arcs found by the best head",
+        limits=(0, 1),
+        alt="Accuracy of the best head for each relation and direction, beside its baselines",
+    )
+
+
+def _attention(model: Loaded, text: Text, heads: pd.DataFrame) -> Tabs:
+    """All heads in a few short sentences, one kind of attention at a time."""
+    sizes = {each: len(model.pieces(each)) for each in text.sentences}
+    fitting = [each for each, size in sizes.items() if SHORTEST <= size <= LONGEST]
+    sentences = fitting[:VIEWED] or [min(sizes, key=sizes.get)]
+    kinds = heads["kind"].unique()
+    return Tabs({kind: view(model, sentences, kind=kind, units="tokens") for kind in kinds})
+
+
+def _layers(heads: pd.DataFrame, of: Measured) -> Shown:
+    """Means over the heads of each layer, and how different these are."""
+    means = heads.groupby(["kind", "layer"], sort=False)[["confidence", "entropy", "special"]]
+    means = means.mean().reset_index()
+    forms = {"confidence": "%", "entropy": ".2f", "special": "%"}
+    for name in of.diversity:
+        if name.endswith(SCALE_FREE):
+            means[name.removesuffix(SCALE_FREE)] = of.diversity[name]
+            forms[name.removesuffix(SCALE_FREE)] = ".3f"
+    return show(means, {"kind": "", "layer": ""} | forms)
+
+
+def _table(heads: pd.DataFrame, every: pd.DataFrame) -> Shown:
+    held = every[every["held"]].groupby("name")["words"].agg("; ".join)
+    forms = {name: form for name, form in MEASURES.items() if name in heads}
+    roles = [held.get(name, "") for name in heads["name"]]
+    shown = heads[[*forms]].assign(head=heads["name"], roles=roles)
+    return show(shown, {"head": "", "roles": ""} | forms)

@@ -1,44 +1,28 @@
 """`hb.roles`: which heads have which role, by the thresholds of the works that named them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
 
-from headbook.heads.measure import RatioSums, Selection
-from headbook.heads.offset_baseline import offset_baseline
-from headbook.heads.roles import Thresholds
-from headbook.heads.tag_rules import tag_baseline
+from headbook.heads.measure import RatioSums, largest
+from headbook.heads.scores import REACH
 from headbook.looking.measured import Measured, measured
-from headbook.looking.table import ONE_OF_TWO, RELATIONS, part
+from headbook.looking.table import ONE_OF_TWO, RELATIONS
 from headbook.types import Kind
 
 PREVIOUS, NEXT = "previous token", "next token"
 SYNTACTIC, RARE = "syntactic", "rare words"
+POSITIONAL_AT = 0.90
+"""Voita et al. 2019, section 5.1: at least 90 % of the time; of one neighbour, -1 or +1."""
+SYNTACTIC_MARGIN = 0.10
+"""Section 5.2: 10 % above the positional baseline; that these are percentage points is ours."""
+RARE_AT = 0.50
+"""Ours, of one of the two rarest tokens: the paper has no threshold, but reports over 50 %."""
 CHOSEN_ON, SCORED_ON = 0, 1
 """Halves of the sentences, see heads/bootstrap.py."""
 PAPER = "Voita et al. 2019"
-COLUMNS = (
-    "kind", "layer", "head", "role", "detail", "score", "low", "high", "threshold", "baseline",
-    "tag_rule", "null", "chosen", "held", "source",
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    """One role that every head of a kind is tried for."""
-
-    kind: Kind
-    role: str
-    detail: str
-    sums: RatioSums
-    thresholds: tuple[float, float]  # on the half where it is chosen, and where it is scored
-    baseline: float
-    tag_rule: float
-    null: float
-    source: str
 
 
 def roles(heads: pd.DataFrame, held: bool = True) -> pd.DataFrame:
@@ -62,93 +46,64 @@ def roles(heads: pd.DataFrame, held: bool = True) -> pd.DataFrame:
 
     UserError for a table that `hb.measure` did not return.
     """
-    rows = [row for each in _candidates(measured(heads)) for row in _rows(each)]
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    table = pd.concat(_candidates(measured(heads)), ignore_index=True)
     order = ["role", "detail", "score"]
     table = table.sort_values(order, ascending=[True, True, False], na_position="last")
     return (table[table["held"]] if held else table).reset_index(drop=True)
 
 
-def _rows(candidate: _Candidate) -> Iterator[dict]:
-    """One row per head."""
-    chosen, score = (candidate.sums.ratio(half) for half in (CHOSEN_ON, SCORED_ON))
-    low, high = candidate.sums.interval(half=SCORED_ON)
-    first, second = candidate.thresholds
-    for layer in range(score.shape[0]):
-        for head in range(score.shape[1]):
-            at = (layer, head)
-            yield {
-                "kind": str(candidate.kind),
-                "layer": layer + 1,
-                "head": head + 1,
-                "role": candidate.role,
-                "detail": candidate.detail,
-                "score": float(score[at]),
-                "low": float(low[at]),
-                "high": float(high[at]),
-                "threshold": second,
-                "baseline": candidate.baseline,
-                "tag_rule": candidate.tag_rule,
-                "null": candidate.null,
-                "chosen": float(chosen[at]),
-                "held": bool(chosen[at] >= first and score[at] >= second),
-                "source": candidate.source,
-            }
-
-
-def _candidates(of: Measured) -> Iterator[_Candidate]:
-    thresholds = Thresholds()
+def _candidates(of: Measured) -> Iterator[pd.DataFrame]:
+    """Every head of a kind, tried for one role after the other."""
     for kind, sums in of.sums.items():
         if kind is not Kind.CROSS:  # a neighbour is one of the same sentence
-            yield from _positional(of, kind, sums["positional"], thresholds)
+            source = f"{PAPER}, section 5.1: 90 %"
+            for role, offset in ((PREVIOUS, -1), (NEXT, 1)):
+                yield _heads(of, kind, "positional", REACH + offset, role, f"{offset:+d}",
+                             [POSITIONAL_AT] * 2, source)  # fmt: skip
         if "syntactic" in sums:
-            yield from _syntactic(of, thresholds)
+            source = f"{PAPER}, section 5.2: 10 points above the best offset"
+            offsets, rules = (_rivals(sums.get(name)) for name in ("offsets", "tags"))
+            for at, name in enumerate(RELATIONS):
+                marks = offsets[:, at] + SYNTACTIC_MARGIN
+                yield _heads(of, kind, "syntactic", at, SYNTACTIC, name, marks, source,
+                             baseline=offsets[1, at], tag_rule=rules[1, at])  # fmt: skip
         if "rare" in sums:
-            yield _rare(of, sums, thresholds)
+            source = f"ours: 50 %; {PAPER}, section 5.3, has no threshold"
+            chance = float(sums["rare_chance"][ONE_OF_TWO].ratio(SCORED_ON))
+            yield _heads(of, kind, "rare", ONE_OF_TWO, RARE, "one of two rarest", [RARE_AT] * 2,
+                         source, baseline=chance)  # fmt: skip
 
 
-def _positional(
-    of: Measured, kind: Kind, sums: RatioSums, thresholds: Thresholds
-) -> Iterator[_Candidate]:
-    reach, mark = sums.numerator.shape[-1] // 2, thresholds.positional
-    for role, offset in ((PREVIOUS, -1), (NEXT, 1)):
-        null = _null(of, kind, "positional", reach + offset)
-        source = f"{PAPER}, section 5.1: 90 %"
-        yield _Candidate(kind, role, f"{offset:+d}", part(sums, reach + offset), (mark, mark),
-                         torch.nan, torch.nan, null, source)  # fmt: skip
+def _rivals(sums: RatioSums | None) -> np.ndarray:
+    """[half, question]: the best candidate's share where it was chosen, and on the other half."""
+    if sums is None:
+        return np.full((2, len(RELATIONS)), np.nan)
+    chosen, scored = sums.ratio(CHOSEN_ON), sums.ratio(SCORED_ON)
+    best = chosen.nan_to_num(nan=-torch.inf).argmax(0, keepdim=True)
+    return np.stack([largest(chosen, 0).numpy(), scored.gather(0, best)[0].numpy()])
 
 
-def _syntactic(of: Measured, thresholds: Thresholds) -> Iterator[_Candidate]:
-    sums = of.sums[Kind.ENCODER]
-    offsets = offset_baseline(sums["offsets"], Selection.HALVES)
-    tags = tag_baseline(sums["tags"], Selection.HALVES) if "tags" in sums else None
-    for column, name in enumerate(RELATIONS):
-        marks = (offsets.chosen[column], offsets.accuracy[column])
-        first, second = (float(mark) + thresholds.syntactic_margin for mark in marks)
-        yield _Candidate(
-            kind=Kind.ENCODER,
-            role=SYNTACTIC,
-            detail=name,
-            sums=part(sums["syntactic"], column),
-            thresholds=(first, second),
-            baseline=float(offsets.accuracy[column]),
-            tag_rule=torch.nan if tags is None else float(tags.accuracy[column]),
-            null=_null(of, Kind.ENCODER, "syntactic", column),
-            source=f"{PAPER}, section 5.2: 10 points above the best offset",
-        )
-
-
-def _rare(of: Measured, sums: dict[str, RatioSums], thresholds: Thresholds) -> _Candidate:
-    mark = thresholds.rare
-    chance: Tensor = sums["rare_chance"].ratio(SCORED_ON)[..., ONE_OF_TWO]
-    null = _null(of, Kind.ENCODER, "rare", ONE_OF_TWO)
-    source = f"ours: 50 %; {PAPER}, section 5.3, has no threshold"
-    return _Candidate(Kind.ENCODER, RARE, "one of two rarest", part(sums["rare"], ONE_OF_TWO),
-                      (mark, mark), float(chance), torch.nan, null, source)  # fmt: skip
-
-
-def _null(of: Measured, kind: Kind, measure: str, column: int) -> float:
-    """The largest value over heads of null networks; NaN where none were measured."""
-    if of.nulls is None or measure not in of.nulls.values or kind is not next(iter(of.sums)):
-        return torch.nan
-    return float(of.nulls.largest(measure)[column])
+def _heads(
+    of: Measured,
+    kind: Kind,
+    measure: str,
+    cell: int,
+    role: str,
+    detail: str,
+    marks: np.ndarray | list[float],
+    source: str,
+    baseline: float = np.nan,
+    tag_rule: float = np.nan,
+) -> pd.DataFrame:
+    """One row per head, tried for a role; `marks` are the thresholds on both halves."""
+    sums = of.sums[kind][measure][cell]
+    chosen, score = (sums.ratio(half).flatten().numpy() for half in (CHOSEN_ON, SCORED_ON))
+    low, high = (each.flatten().numpy() for each in sums.interval(half=SCORED_ON))
+    layer, head = np.indices(sums.ratio().shape).reshape(2, -1) + 1
+    first = kind is next(iter(of.sums))  # null networks were measured
+    null = float(of.nulls[measure][cell]) if first and measure in of.nulls else np.nan
+    row = {"kind": str(kind), "layer": layer, "head": head, "role": role, "detail": detail}
+    row |= {"score": score, "low": low, "high": high, "threshold": marks[1]}
+    row |= {"baseline": baseline, "tag_rule": tag_rule, "null": null, "chosen": chosen}
+    row |= {"held": (chosen >= marks[0]) & (score >= marks[1]), "source": source}
+    return pd.DataFrame(row)

@@ -1,63 +1,16 @@
-"""Words as a loaded model has them: attention between words, their vectors, and their states."""
+"""States of a loaded model's encoder at words, sentences and tokens."""
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headbook.heads.arcs import NO_WORD, pieces_of, word_attention
-from headbook.looking.embeddings import embedding
 from headbook.looking.sublayers import encoder
-from headbook.models.capture import Point, capture
 from headbook.models.loaded import Loaded
-from headbook.text.alignment import align_all
+from headbook.text.alignment import NO_WORD, align_all
 from headbook.text.trees import Tree
-from headbook.types import Kind, UserError
-
-
-@dataclass(frozen=True)
-class WordMaps:
-    """One sentence through a model's encoder heads, all layers one after the other.
-
-    `weights` sum over a key's pieces and are the mean over a query's (Clark et al. 2019, section
-    4.1); `special` is the weight on special tokens; `vectors` are the embeddings below the first
-    layer without positions, the mean over the pieces. A word without a piece has zeros.
-    """
-
-    tree: Tree
-    weights: Float[Tensor, "head word word"]
-    special: Float[Tensor, "head word"]
-    vectors: Float[Tensor, "word model"]
-
-
-@torch.inference_mode()
-def word_maps(model: Loaded, trees: Sequence[Tree]) -> list[WordMaps]:
-    """Every tree's sentence, in their order; UserError for a model without an encoder."""
-    aligned = [align_all(tree, model.spans(tree.text)) for tree in trees]
-    found: dict[int, WordMaps] = {}
-    for batch in model.batches([tree.text for tree in trees]):
-        tables = embedding(model.network, batch.source)
-        with capture(model.network, {Point.WEIGHTS}) as tape, tables as vectors:
-            model.network(batch)
-        if (Kind.ENCODER, Point.WEIGHTS) not in tape:
-            raise UserError(f"{model.name} has no encoder; name a model with encoder attention")
-        pieces = pieces_of(aligned, batch)
-        special = torch.where(batch.source_boundary, 0, NO_WORD)  # one word of all of them
-        layers = torch.stack(tape[Kind.ENCODER, Point.WEIGHTS], dim=1)
-        words = word_attention(layers, pieces).flatten(1, 2)
-        beside = word_attention(layers, special, pieces).flatten(1, 2)
-        for row, number in enumerate(batch.sentences.tolist()):
-            count = len(trees[number])
-            own = words.new_zeros(words.shape[1], count, count + 1)
-            seen = min(count, words.shape[-1])
-            own[:, :seen, :seen] = words[row, :, :seen, :seen]
-            own[:, :seen, -1] = beside[row, :, :seen, 0]
-            vectors_of = over_words(vectors[0][row], pieces[row], count)
-            found[number] = WordMaps(trees[number], own[..., :-1], own[..., -1], vectors_of)
-    return [found[number] for number in range(len(trees))]
 
 
 def word_states(model: Loaded, trees: Sequence[Tree]) -> list[Float[Tensor, "_ _ _"]]:

@@ -1,6 +1,5 @@
 """Sentences to measure on, parsed where possible: a treebank by name, a file, or a list."""
 
-import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,13 +19,8 @@ SAMPLE = "ewt-sample"
 """The first 500 trees of the test set of the English Web Treebank; always there."""
 HELD_OUT = ("dev", "test")
 """Parts of a treebank that parsers are not trained on."""
-ENGLISH = "en"
-"""The language of the sample."""
-UNPARSED = "none"
-"""The parser of sentences without trees."""
-AUTO = "auto"
-"""The pipeline a user would install, or the one in the data folder."""
 INSTALLED, MIRRORED = "en_core_web_sm", Path("spacy/en_ud_ewt")
+"""The spaCy pipeline a user would install, and the one in the data folder."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +45,6 @@ def text(
     *,
     parts: Sequence[str] | None = None,
     first: int | None = None,
-    pipeline: str = AUTO,
 ) -> Text:
     """Sentences with their dependency trees, to measure heads on; `Text` says what they hold.
 
@@ -60,14 +53,14 @@ def text(
     list of sentences. `parts` of a treebank are dev and test by default, where they exist; `first`
     limits the number of sentences.
 
-    Plain sentences are parsed with the English spaCy pipeline `pipeline`; without one a warning
-    says so, and the text has no trees. UserError, in one line, for a name or file that does not
-    exist, a malformed treebank, and a text without sentences.
+    Plain sentences are parsed with an English spaCy pipeline; without one a warning says so, and
+    the text has no trees. UserError, in one line, for a name or file that does not exist, a
+    malformed treebank, and a text without sentences.
     """
     if first is not None and first < 1:
         raise UserError(f"first is {first}; use at least 1 sentence")
     if not isinstance(source, str | Path):
-        return _sentences("sentences", list(source)[:first], pipeline)
+        return _sentences("sentences", list(source)[:first])
     name = str(source)
     if name == SAMPLE:
         return _gold(name, read_conllu(paths.DATA / "sample" / "ewt-test-500.conllu")[:first])
@@ -78,19 +71,14 @@ def text(
         raise UserError(_unknown(name, path))
     if path.name.endswith((".conllu", ".conllu.gz")):
         return _gold(path.name, read_conllu(path)[:first])
-    return _sentences(path.name, _lines(path)[:first], pipeline)
-
-
-def language_of(source: str) -> str:
-    """Of a treebank by its entry; of the bundled sample English, of another text not known."""
-    entry = registry().get(source)
-    return entry.target if entry else ENGLISH if source == SAMPLE else UNDETERMINED
+    return _sentences(path.name, _lines(path)[:first])
 
 
 def reads(model: Loaded, source: str) -> bool:
     """Whether a text is in the language that a model reads; True where either is not known."""
-    languages = (language_of(source), model.languages[0])
-    return UNDETERMINED in languages or languages[0] == languages[1]
+    entry = registry().get(source)
+    own = entry.target if entry else "en" if source == SAMPLE else UNDETERMINED
+    return UNDETERMINED in (own, model.languages[0]) or own == model.languages[0]
 
 
 def _treebank(name: str, parts: Sequence[str] | None) -> list[Tree]:
@@ -137,58 +125,38 @@ def _gold(name: str, trees: Sequence[Tree]) -> Text:
     return Text(name, tuple(tree.text for tree in trees), None, tuple(trees), "gold")
 
 
-def _sentences(name: str, sentences: list[str], pipeline: str) -> Text:
+def _sentences(name: str, sentences: list[str]) -> Text:
     if not sentences:
         raise UserError(f"{name}: no sentence is left; use a text with at least one")
     for number, sentence in enumerate(sentences, start=1):
         if not isinstance(sentence, str) or not sentence.strip():
             raise UserError(f"sentence {number} is {sentence!r}; use plain text that is not blank")
     try:
-        trees, parser = _parsed(sentences, pipeline)
+        trees, parser = _parsed(sentences)
     except UserError as error:
-        if pipeline != AUTO:
-            raise
         warnings.warn(f"sentences are not parsed, so no syntax is measured: {error}", stacklevel=3)
-        trees, parser = (), UNPARSED
+        trees, parser = (), "none"
     return Text(name, tuple(sentences), None, trees, parser)
 
 
-def _parsed(sentences: Sequence[str], pipeline: str) -> tuple[tuple[Tree, ...], str]:
+def _parsed(sentences: Sequence[str]) -> tuple[tuple[Tree, ...], str]:
     """A tree for every sentence and the parser's name; UserError where spaCy or it is missing."""
-    where, parser = find_pipeline(pipeline)
-    from headbook.text.parse import parse  # a machine may lack spaCy
-
-    return tuple(parse(sentences, where)), parser
-
-
-def find_pipeline(named: str) -> tuple[str | Path, str]:
-    """Where the pipeline is, and its name with its version; UserError where there is none."""
     if find_spec("spacy") is None:
         raise UserError("spaCy is not installed: install it, or give a treebank")
-    where = _found() if named == AUTO else (named if _package(named) else Path(named))
-    meta = (_package(where) if isinstance(where, str) else where) / "meta.json"
-    if not meta.exists():
+    from spacy.util import get_package_path, is_package, load_meta
+
+    from headbook.text.parse import parse
+
+    mirrored = paths.mirror() and paths.mirror() / MIRRORED
+    if is_package(INSTALLED):
+        where, folder = INSTALLED, get_package_path(INSTALLED)
+    elif mirrored and mirrored.is_dir():
+        where = folder = mirrored
+    else:
         raise UserError(
-            f"spaCy pipeline {named}: not found; install it (`python -m spacy download "
-            f"{INSTALLED}`) or give the path of a pipeline's folder"
+            f"no spaCy pipeline: install one (`python -m spacy download {INSTALLED}`) or set "
+            f"HEADBOOK_DATA to a folder that holds {MIRRORED}"
         )
-    read = json.loads(meta.read_text())
-    return where, f"{read['lang']}_{read['name']} {read['version']} (spaCy {version('spacy')})"
-
-
-def _package(name: str) -> Path | None:
-    """The folder of an installed pipeline; None where there is no package of that name."""
-    spec = find_spec(name) if name.isidentifier() else None
-    return Path(spec.origin).parent if spec and spec.origin else None
-
-
-def _found() -> str | Path:
-    mirror = paths.mirror()
-    if _package(INSTALLED):
-        return INSTALLED
-    if mirror is not None and (mirror / MIRRORED).is_dir():
-        return mirror / MIRRORED
-    raise UserError(
-        f"no spaCy pipeline: install one (`python -m spacy download {INSTALLED}`) or set "
-        f"HEADBOOK_DATA to a folder that holds {MIRRORED}"
-    )
+    meta = load_meta(folder / "meta.json")
+    named = f"{meta['lang']}_{meta['name']} {meta['version']} (spaCy {version('spacy')})"
+    return tuple(parse(sentences, where)), named

@@ -20,11 +20,8 @@ def projections(
 
     UserError for a model whose projections are not layers of their own.
     """
-    from headbook.released.network import HuggingNetwork  # takes seconds
-
     for kind, layer, block in network.attentions():
-        module = network.module_of(block) if isinstance(network, HuggingNetwork) else block
-        yield kind, layer, block, *_layers(module, name)
+        yield kind, layer, block, *_layers(getattr(block, "module", block), name)
 
 
 def encoder_weights(network: Capturable) -> tuple[Tensor, Tensor, Tensor]:

@@ -12,8 +12,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from headbook.types import UserError
-
 SKIP = -1
 """In a path: the layer's skip instead of one of its heads."""
 
@@ -23,8 +21,6 @@ class Layer(nn.Module):
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        if width % heads:
-            raise UserError(f"width {width} is no multiple of {heads} heads")
         self.heads = heads
         self.query, self.key = nn.Linear(width, width), nn.Linear(width, width)
         # no bias: it would be a path that starts in the middle

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from headbook.models.attention import Attention, Reprojected
 from headbook.models.transformer import Transformer, glorot
-from headbook.types import UserError
 
 
 class Roles(StrEnum):
@@ -38,18 +37,12 @@ class Bound(Reprojected):
     """output_i = W_O (context_i ⊙ r_i) + b with r_i = W_r x_i + b_r (Schlag et al. 2019).
 
     x_i is the state that the query is computed from, and the roles of all heads stand one after
-    another. UserError for roles that are not as wide as the heads together.
+    another, as wide as the heads together.
     """
 
     def __init__(self, attention: Attention, role: nn.Module) -> None:
         super().__init__(attention)
         self.role = role
-        inner, width = self.output.in_features, self.query.in_features
-        found = role(self.output.weight.new_zeros(1, 1, width)).shape[-1]
-        if found != inner:
-            raise UserError(
-                f"roles {found} wide for heads that are {inner} wide together: give {inner}"
-            )
 
     def _bound(self, context: Tensor, queries: Tensor) -> Tensor:
         role = self.role(queries).unflatten(-1, (self.heads, -1))

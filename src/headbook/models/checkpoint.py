@@ -120,11 +120,6 @@ def _random(process: int) -> str:
     return f"random.{process}" if process else "random"
 
 
-def kept_update(path: Path) -> int:
-    """The update a training would go on after from what `save_state` saved; 0 without a file."""
-    return note_of(path)["update"] if path.exists() else 0
-
-
 def load_state(
     path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, process: int = 0
 ) -> dict[str, Any]:

@@ -6,7 +6,7 @@ quarter instead of widening. Later blocks transform deeper and wider.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from einops import rearrange
@@ -33,29 +33,16 @@ GROUPS = 8
 """At most, in a layer."""
 
 
-@dataclass(frozen=True)
-class BlockScaling:
-    """Layers of the transformation from the first block to the last, and its widest over its input.
+def block_shape(
+    block: int, blocks: int, shallowest: int = 4, deepest: int = 8, multiplier: float = 2.0
+) -> tuple[int, float]:
+    """Layers of a block's transformation, counted from 0, and its widest over its input.
 
-    The widest grows as the layers do: multiplier + (layers / shallowest - 1), section 3.2.
+    Layers go from the shallowest to the deepest; the widest grows as they do: multiplier +
+    (layers / shallowest - 1), section 3.2.
     """
-
-    shallowest: int = 4
-    deepest: int = 8
-    multiplier: float = 2.0
-
-    def __post_init__(self) -> None:
-        if not 2 <= self.shallowest <= self.deepest:
-            raise UserError(
-                f"transformations of {self.shallowest} to {self.deepest} layers; give at least 2 "
-                "and no fewer at the end than at the start"
-            )
-
-    def of(self, block: int, blocks: int) -> tuple[int, float]:
-        """Layers and multiplier of a block, counted from 0."""
-        done = block / max(blocks - 1, 1)
-        grown = (self.deepest - self.shallowest) * done
-        return round(self.shallowest + grown), self.multiplier + grown / self.shallowest
+    grown = (deepest - shallowest) * block / max(blocks - 1, 1)
+    return round(shallowest + grown), multiplier + grown / shallowest
 
 
 class GroupLinear(nn.Module):
@@ -166,19 +153,20 @@ class DelightLayer(nn.Module):
 
 
 class DelightTransformer(Transformer):
-    """A decoder-only model of DeLighT blocks. UserError for a width its groups do not divide."""
+    """A decoder-only model of DeLighT blocks, of one head.
 
-    def __init__(self, config: TransformerConfig, scaling: BlockScaling) -> None:
-        if config.encoder_layers or config.heads != 1:
-            raise UserError("DeLighT's blocks are for a model without encoder and with one head")
+    UserError for a width its groups do not divide.
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
         least = 2 * NARROWER * GROUPS  # a norm over a single feature would be 0
         if config.width % least:
             raise UserError(
                 f"width {config.width} is not a multiple of {least}, which DeLighT's groups need"
             )
         super().__init__(config)
-        shapes = [
-            scaling.of(block, config.decoder_layers) for block in range(config.decoder_layers)
-        ]
-        self.decoder = nn.ModuleList(DelightLayer(config, *shape) for shape in shapes)
+        blocks = config.decoder_layers
+        self.decoder = nn.ModuleList(
+            DelightLayer(config, *block_shape(block, blocks)) for block in range(blocks)
+        )
         self.decoder.apply(glorot)

@@ -22,11 +22,9 @@ class DropHeadSchedule:
     turn: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("start", "end"):
-            if not 0 <= getattr(self, name) < 1:
-                raise UserError(f"{name} is {getattr(self, name)}; heads are dropped at [0, 1)")
-        if self.turn is not None and not 0 < self.turn < 1:
-            raise UserError(f"turn is {self.turn}; give a share of the updates between 0 and 1")
+        for rate in (self.start, self.end):
+            if not 0 <= rate < 1:
+                raise UserError(f"heads are dropped at a rate of 0 or more and below 1, not {rate}")
 
     def rate(self, update: int, updates: int) -> float:
         """At an update, counted from one, of so many."""
@@ -67,8 +65,6 @@ def drop_heads(model: Transformer) -> None:
 
 
 def set_rate(model: Transformer, rate: float) -> None:
-    """The rate of every block. UserError where the model cannot drop heads."""
+    """The rate of every block of a model that drops heads."""
     for _, _, block in model.attentions():
-        if not isinstance(block.drop_head, DropHead):
-            raise UserError("this model drops no heads; call `drop_heads` first")
         block.drop_head.rate = rate

@@ -22,15 +22,14 @@ def edited(
 
     Weights are [batch head query key] after the softmax, contexts [batch head query dim] before
     the gate. Meanwhile the edited values are recorded. UserError for a block that the model
-    lacks, one whose weights are out of reach, and a point that cannot be edited.
+    lacks and for a point that cannot be edited.
     """
     blocks = {(kind, layer): block for kind, layer, block in model.attentions()}
     for place, own in edits.items():
         if place not in blocks:
             raise UserError(f"the model has no {place[0]} attention in layer {place[1] + 1}")
-        allowed = getattr(blocks[place], "editable", EDITABLE)
-        if refused := [point for point in own if point not in allowed]:
-            raise UserError(f"{refused[0]} of this model cannot be edited, only {allowed[-1]}")
+        if refused := [point for point in own if point not in EDITABLE]:
+            raise UserError(f"{refused[0]} of this model cannot be edited")
     before = {place: blocks[place].edits for place in edits}
     try:
         for place, own in edits.items():

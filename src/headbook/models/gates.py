@@ -46,12 +46,6 @@ def close_heads(model: Capturable, heads: Iterable[HeadId]) -> None:
         block.gate = FixedGate(torch.tensor(open_, dtype=weight.dtype, device=weight.device))
 
 
-def open_all(model: Capturable) -> None:
-    """Takes every gate off."""
-    for _, _, block in model.attentions():
-        block.gate = None
-
-
 @contextmanager
 def closed(model: Capturable, heads: Iterable[HeadId]) -> Iterator[None]:
     """The model without these heads for as long as the block lasts; its own gates come back."""

@@ -6,44 +6,44 @@ from torch import Tensor
 
 from headbook.models.attention import MemoryMask
 from headbook.models.decoding import LEAVING
-from headbook.models.transformer import Transformer
-from headbook.text.batches import EOS, PAD
+from headbook.models.loaded import Candidates, TranslatorNetwork
+
+START = 0
+"""The id behind which every translation starts; no network reads it as a word."""
 
 
 @torch.inference_mode()
-def translate_greedily(
-    model: Transformer,
+def greedily(
+    network: TranslatorNetwork,
     memory: Float[Tensor, "batch source model"],
     mask: MemoryMask | None,
     limits: Int[Tensor, " batch"],
+    allowed: Candidates,
+    end: int,
 ) -> list[list[int]]:
-    """Target ids of each sentence's likeliest next tokens, EOS left off; the model must be in eval.
+    """Each row's likeliest allowed ids until `end`, which is left off; the network must be in eval.
 
-    The same as `translate` with a beam of 1 from the encoder's output and mask, and faster: there
-    every sentence waits for the longest of its batch. `limits` are the most tokens each may have.
+    The encoder's output and mask are given; `limits` are the most ids that each row may have. Of
+    a `Transformer` these are the translations of beam search with a beam of 1, and faster: there
+    every sentence waits for the longest of its batch.
     """
     found: list[list[int]] = [[] for _ in limits]
     rows = torch.arange(len(limits), device=limits.device)
-    tokens = torch.full_like(rows, PAD)
-    cache, length = model.empty_cache(), 0
-    ended = limits <= 0
+    # Gathered once: candidates may have a third of all weights, and every step needs them.
+    scores, cache, length = network.predictor(allowed.ids), network.empty_cache(), 0
+    ids, ended = torch.full_like(rows, START), limits <= 0
     while not bool(ended.all()):
         if LEAVING * int(ended.sum()) >= len(ended):
             stay = (~ended).nonzero().squeeze(1)
-            rows, tokens, ended, limits = (each[stay] for each in (rows, tokens, ended, limits))
+            rows, ids, ended, limits = (each[stay] for each in (rows, ids, ended, limits))
             memory, mask = memory[stay], None if mask is None else mask[stay]
             cache.select(stay)
-        states = model.decode(tokens[:, None], memory, mask, cache)
+        states = network.decode(ids[:, None], memory, mask, cache)[:, -1]
         cache.lay_out()
-        tokens, length = _likeliest(model, states[:, -1]), length + 1
-        for row, token, over in zip(rows.tolist(), tokens.tolist(), ended.tolist(), strict=True):
-            if not over and token != EOS:
-                found[row].append(token)
-        ended = ended | (tokens == EOS) | (length >= limits)
+        logits = scores(states).masked_fill(allowed.barred[rows], -torch.inf)
+        ids, length = allowed.ids[logits.argmax(-1)], length + 1
+        for row, each, over in zip(rows.tolist(), ids.tolist(), ended.tolist(), strict=True):
+            if not over and each != end:
+                found[row].append(each)
+        ended = ended | (ids == end) | (length >= limits)
     return found
-
-
-def _likeliest(model: Transformer, states: Float[Tensor, "row model"]) -> Int[Tensor, " row"]:
-    logits = model.logits(states)
-    logits[:, PAD] = -torch.inf
-    return logits.argmax(-1)

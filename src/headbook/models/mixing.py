@@ -8,8 +8,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from headbook.models.attention import Attention, AttentionPath, KeyValues, Mask, Reprojected
 from headbook.models.fast_weights import elu_plus_one
-from headbook.models.fewer_keys import Fewer, FewerKeys, Matrices
-from headbook.models.sparse import BigBird, Sparse, Window
+from headbook.models.fewer_keys import Fewer, FewerKeys, Mixed, mixtures
+from headbook.models.sparse import Pattern, Sparse
 from headbook.types import UserError
 
 
@@ -45,10 +45,8 @@ class Sizes:
 
 
 def mix(kind: Mixing, attention: Attention, sizes: Sizes) -> nn.Module:
-    """A module with the attention's contract and, where it has them, its projections.
-
-    UserError for sizes that the kind cannot have.
-    """
+    """A module with the attention's contract and, where it has them, its projections."""
+    half = sizes.window // 2
     match kind:
         case Mixing.FULL | Mixing.FUSED:
             fused = kind is Mixing.FUSED
@@ -58,17 +56,18 @@ def mix(kind: Mixing, attention: Attention, sizes: Sizes) -> nn.Module:
             return Linear(attention)
         case Mixing.LINFORMER:
             keys = FewerKeys(Fewer.LINFORMER, min(sizes.keys, sizes.length), sizes.length)
-            return Matrices(keys).into(attention)
+            return Mixed(attention, *mixtures(keys))
         case Mixing.WINDOW:
-            return Sparse(attention, Window(sizes.window))
+            return Sparse(attention, Pattern(half, window=True))
         case Mixing.DILATED:
-            return Sparse(attention, Window(sizes.window, step=sizes.step))
+            return Sparse(attention, Pattern(half, window=True, step=sizes.step))
         case Mixing.GLOBAL:
-            return Sparse(attention, Window(sizes.window, tokens=sizes.tokens))
+            return Sparse(attention, Pattern(half, window=True, tokens=sizes.tokens))
         case Mixing.RANDOM:
-            return Sparse(attention, BigBird(sizes.block, 0, sizes.drawn))
+            return Sparse(attention, Pattern(sizes.block, drawn=sizes.drawn))
         case Mixing.BIGBIRD:
-            return Sparse(attention, BigBird(sizes.block, sizes.tokens, sizes.drawn))
+            few = {"tokens": sizes.tokens, "drawn": sizes.drawn}
+            return Sparse(attention, Pattern(sizes.block, **few))
         case Mixing.LSTM:
             return Recurrent(attention.query.in_features)
 
@@ -76,8 +75,7 @@ def mix(kind: Mixing, attention: Attention, sizes: Sizes) -> nn.Module:
 class Linear(Reprojected):
     """φ(Q) (φ(K)ᵀ V) over φ(Q) Σ φ(k), φ = ELU + 1 (Katharopoulos et al. 2020, equation 5).
 
-    Not causal. UserError for a mask that depends on the query, and where somebody records or edits
-    weights: they are never computed.
+    Not causal. UserError where somebody records or edits weights: they are never computed.
     """
 
     def _context(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | None) -> Tensor:
@@ -85,11 +83,6 @@ class Linear(Reprojected):
             raise UserError("linear attention has no weights to look at: it never computes them")
         query, key = elu_plus_one(query), elu_plus_one(key)
         if mask is not None:
-            if mask.shape[2] > 1:
-                raise UserError(
-                    "this linear attention reads whole texts: give a mask of keys alone, the same "
-                    "for every query"
-                )
             key = key * mask.mT
         total = query @ key.sum(2)[..., None]
         return query @ (key.mT @ value) / total

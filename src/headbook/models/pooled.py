@@ -34,19 +34,6 @@ class Reader(StrEnum):
 
 
 @dataclass(frozen=True)
-class PooledConfig:
-    """Shape; `uniform` gives every word the same weight instead of attention."""
-
-    vocabulary: int
-    reader: Reader = Reader.LSTM
-    width: int = 128
-    layers: int = 2  # of the transformer
-    heads: int = 4
-    dropout: float = 0.3
-    uniform: bool = False
-
-
-@dataclass(frozen=True)
 class Pooled:
     """One pass: logits of the positive class, weights of words, and the words' scores."""
 
@@ -56,21 +43,28 @@ class Pooled:
 
 
 class PooledClassifier(nn.Module):
-    """See the module's docstring. Words are ids, PAD on the right."""
+    """See the module's docstring. Words are ids, PAD on the right.
 
-    def __init__(self, config: PooledConfig) -> None:
+    A transformer has one layer of four heads; `uniform` gives every word the same weight instead of
+    attention.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        reader: Reader = Reader.LSTM,
+        width: int = 128,
+        uniform: bool = False,
+    ) -> None:
         super().__init__()
-        self.config = config
-        width = config.width
-        self.words = nn.Embedding(config.vocabulary, width, padding_idx=PAD)
-        self.dropout = Dropout(config.dropout)
-        if config.reader is Reader.LSTM:
+        self.reader, self.uniform = reader, uniform
+        self.words = nn.Embedding(vocabulary, width, padding_idx=PAD)
+        self.dropout = Dropout(0.3)
+        if reader is Reader.LSTM:
             self.lstm = nn.LSTM(width, width // 2, batch_first=True, bidirectional=True)
-        elif config.reader is Reader.TRANSFORMER:
-            shape = TransformerConfig(
-                config.vocabulary, 1, config.layers, 0, width, 2 * width, config.heads, dropout=0.1
-            )
-            self.layers = nn.ModuleList(EncoderLayer(shape, each) for each in range(config.layers))
+        elif reader is Reader.TRANSFORMER:
+            shape = TransformerConfig(vocabulary, 1, 1, 0, width, 2 * width, 4, dropout=0.1)
+            self.layers = nn.ModuleList([EncoderLayer(shape, 0)])
             self.norm = nn.LayerNorm(width)
         else:
             self.inner = nn.Linear(width, width)
@@ -98,15 +92,15 @@ class PooledClassifier(nn.Module):
         return Pooled((weights * scores).sum(1), weights, scores)
 
     def _attention(self, states: Tensor, real: Tensor) -> Tensor:
-        if self.config.uniform:
+        if self.uniform:
             return real / real.sum(1, keepdim=True)
         energies = self.outer_attention(self.inner_attention(states).tanh())[..., 0]
         return energies.masked_fill(~real, -torch.inf).softmax(-1)
 
     def _states(self, vectors: Tensor, real: Tensor) -> Tensor:
-        if self.config.reader is Reader.WORDS:
+        if self.reader is Reader.WORDS:
             return self.inner(vectors).tanh()
-        if self.config.reader is Reader.LSTM:
+        if self.reader is Reader.LSTM:
             lengths = real.sum(1).cpu()
             packed = pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
             states, _ = self.lstm(packed)
@@ -134,7 +128,7 @@ def published(name: str) -> tuple[PooledClassifier, list[str]]:
     with safe_open(_file(name), "pt") as file:
         words = file.metadata()["words"].split("\n")
         state = {each: file.get_tensor(each) for each in file.keys()}  # noqa: SIM118
-    model = PooledClassifier(PooledConfig(len(words)))
+    model = PooledClassifier(len(words))
     model.load_state_dict(state)
     return model.eval(), words
 

@@ -4,9 +4,7 @@ Patterns of Longformer (Beltagy, Peters and Cohan 2020) and BigBird (Zaheer et a
 gathered block by block, so that no matrix of all queries and keys is ever there.
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from einops import rearrange
@@ -15,105 +13,43 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from headbook.models.attention import Attention, Mask, Reprojected
-from headbook.types import UserError
 
 NONE = -1
 """No block."""
 
 
-class Pattern(ABC):
-    """Keys that a query sees: some blocks of `size`, and the first `tokens` of the text.
+@dataclass(frozen=True)
+class Pattern:
+    """Keys that a query sees: of its block of `size` tokens, those beside it, and `drawn` others.
 
-    The latter are global: every query sees them, and they see every key. With `step` above one, a
-    block holds positions so far apart.
+    A `window` (Longformer, section 3.1) is of `size` tokens on either side of the query, each
+    `step` apart; else (BigBird) whole blocks are seen. Blocks are drawn at random by `seed` alone
+    and are the same for all heads; they stand in a circle, of which those next to the query's are
+    left out. The first `tokens` of the text are global: every query sees them, and they see every
+    key.
     """
 
     size: int
-    step: int
-    tokens: int
-
-    @abstractmethod
-    def blocks(self, count: int) -> Int[Tensor, "block seen"]:
-        """The blocks that each of `count` blocks sees, itself first; NONE where there are fewer."""
-
-    def near(self, query: Int[Tensor, "block query 1"], key: Int[Tensor, "block 1 key"]) -> Tensor:
-        """Whether a query sees a key of these blocks, by positions."""
-        return torch.ones_like(query == key)
-
-
-@dataclass(frozen=True)
-class Window(Pattern):
-    """Half of `window` tokens on either side, each `step` apart (Longformer, section 3.1).
-
-    The query's own token is seen besides. `tokens` are global. Causal: without the right half.
-    UserError for a window without two halves, and for global tokens where it is causal.
-    """
-
-    window: int
+    window: bool = False
     step: int = 1
     tokens: int = 0
-    causal: bool = False
-
-    def __post_init__(self) -> None:
-        if self.window < 2 or self.window % 2:
-            raise UserError(
-                f"a window of {self.window} tokens has no two halves: give an even number from 2 on"
-            )
-        if self.step < 1 or self.tokens < 0:
-            raise UserError(
-                f"{self.step} tokens apart and {self.tokens} global tokens: give 1 and 0 or more"
-            )
-        if self.causal and self.tokens:
-            raise UserError("global tokens see later ones: a causal window has none of them")
-
-    @property
-    def size(self) -> int:
-        return self.window // 2
-
-    def blocks(self, count: int) -> Int[Tensor, "block seen"]:
-        return _neighbours(count)[:, : 2 if self.causal else 3]
-
-    def near(self, query: Int[Tensor, "block query 1"], key: Int[Tensor, "block 1 key"]) -> Tensor:
-        apart = query - key
-        within = apart.abs() <= self.size * self.step
-        return within & (apart >= 0) if self.causal else within
-
-
-@dataclass(frozen=True)
-class BigBird(Pattern):
-    """A query's block and both beside it, `drawn` blocks at random, and the first `tokens`.
-
-    Blocks are drawn by `seed` alone and are the same for all heads; they stand in a circle, of
-    which those next to the query's are left out. UserError for sizes that are none.
-    """
-
-    size: int
-    tokens: int
-    drawn: int
+    drawn: int = 0
     seed: int = 0
-    step: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        if self.size < 1 or self.tokens < 0 or self.drawn < 0:
-            raise UserError(
-                f"blocks of {self.size}, {self.tokens} global tokens and {self.drawn} random "
-                "blocks: give 1, 0 and 0 or more"
-            )
 
     def blocks(self, count: int) -> Int[Tensor, "block seen"]:
+        """The blocks that each of `count` blocks sees, itself first; NONE where there are fewer."""
+        own = torch.arange(count)[:, None]
+        near = torch.cat([own, own - 1, torch.where(own + 1 < count, own + 1, NONE)], 1)
         far = max(0, count - 3)
         drawn = min(self.drawn, far)
         generator = torch.Generator().manual_seed(self.seed)
         # one from each of so many equal parts of the circle, so that none is drawn twice
         part = (torch.arange(drawn) + torch.rand(count, drawn, generator=generator)) / max(drawn, 1)
-        others = (torch.arange(count)[:, None] + 2 + (part * far).long().clamp(max=far - 1)) % count
-        return torch.cat([_neighbours(count), others], 1)
+        return torch.cat([near, (own + 2 + (part * far).long().clamp(max=far - 1)) % count], 1)
 
-
-def _neighbours(count: int) -> Int[Tensor, "block 3"]:
-    """The block itself and those to its left and right, NONE beyond the ends."""
-    own = torch.arange(count)[:, None]
-    return torch.cat([own, own - 1, torch.where(own + 1 < count, own + 1, NONE)], 1)
+    def near(self, query: Int[Tensor, "block query 1"], key: Int[Tensor, "block 1 key"]) -> Tensor:
+        """Whether a query sees a key of these blocks, by positions."""
+        return ((query - key).abs() <= self.size * self.step) | (not self.window)
 
 
 @dataclass(frozen=True)
@@ -158,11 +94,10 @@ def pairs(pattern: Pattern, length: int) -> Bool[Tensor, "query key"]:
 
 
 class Sparse(Reprojected):
-    """Self-attention to the keys of a pattern, with another attention's projections.
+    """Self-attention to the keys of a pattern, with another attention's projections; not causal.
 
     Global tokens use the same projections as all others (Longformer has a second set). Weights that
-    somebody records or edits are the full matrix, so these take its memory. UserError where
-    queries and keys are not of one text, and for a mask that depends on the query.
+    somebody records or edits are the full matrix, so these take its memory.
     """
 
     def __init__(self, attention: Attention, pattern: Pattern) -> None:
@@ -170,22 +105,13 @@ class Sparse(Reprojected):
         self.pattern = pattern
 
     def _context(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | None) -> Tensor:
+        if self.record is None and not self.edits:
+            return self._blocked(query * query.shape[-1] ** -0.5, key, value, mask)
         length = query.shape[2]
-        if key.shape[2] != length:
-            raise UserError(
-                f"{length} queries and {key.shape[2]} keys: a pattern is for self-attention to "
-                "one whole text"
-            )
-        if mask is not None and mask.shape[2] > 1:
-            raise UserError(
-                "a pattern takes the mask of padding alone: for earlier positions only, use a "
-                "causal Window"
-            )
-        if self.record is not None or self.edits:
-            own = torch.eye(length, dtype=torch.bool)
-            seen = (pairs(self.pattern, length) | own).to(query.device)[None, None]
-            return super()._context(query, key, value, seen if mask is None else _real(seen, mask))
-        return self._blocked(query * query.shape[-1] ** -0.5, key, value, mask)
+        # a row without any key has no softmax
+        own = torch.eye(length, dtype=torch.bool, device=query.device)
+        seen = (pairs(self.pattern, length).to(own) | own)[None, None]
+        return super()._context(query, key, value, seen if mask is None else (seen & mask) | own)
 
     def _blocked(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | None) -> Tensor:
         """As the full matrix has it; queries are scaled already."""
@@ -239,8 +165,3 @@ def _gather(blocks: Tensor, gathered: Int[Tensor, "block seen"]) -> Tensor:
     chosen = blocks.index_select(2, gathered.flatten())
     return rearrange(chosen, "batch head (block seen) token dim -> batch head block (seen token) "
                      "dim", block=len(gathered))  # fmt: skip
-
-
-def _real(seen: Bool[Tensor, "1 1 query key"], mask: Mask) -> Mask:
-    own = torch.eye(seen.shape[-1], dtype=torch.bool, device=seen.device)
-    return (seen & mask) | own

@@ -1,14 +1,14 @@
-"""Lines: values through training, and quality over the heads that are left."""
+"""Lines: values through training, layers or the heads that are left."""
 
 import matplotlib
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from headbook.plots.palette import colour
 from headbook.plots.svg import INK, STYLE, Drawing, canvas
 
 DASHES = ("-", "--", "-.", ":")
+DIAMOND = {"marker": "D", "markerfacecolor": "none", "markersize": 7, "linestyle": "none"}
 
 
 def curves(
@@ -25,26 +25,33 @@ def curves(
     marks: pd.DataFrame | None = None,
     marks_label: str = "paper",
     markers: bool = True,
-    panel: str | None = None,
     alt: str = "",
 ) -> Drawing:
     """One line per value of `hue`, with its interval as a band where the table has one.
 
-    With `panel` one panel per value of that column, one below the other, all with the same axes.
     `markers` shows each point of a line. `marks` are the paper's values, or what `marks_label`
     says, in the same columns, as open diamonds, in the colours of the lines where they have the
     column `hue`. With `log` the horizontal axis is logarithmic from the smallest positive value on,
     linear below. With `log_y` the vertical one is logarithmic; its values are above zero.
     """
-    panels = list(frame.groupby(panel, sort=False)) if panel else [("", frame)]
     with matplotlib.rc_context(STYLE):
-        figure, grid = canvas(90 + 210 * len(panels), len(panels), sharex=True, sharey=True)
-        for axis, (name, rows) in zip(grid[:, 0], panels, strict=True):
-            _lines(axis, rows, x, y, hue, low, high, "o" if markers else None)
-            _marks(axis, marks, x, y, hue, marks_label)
-            _frame(axis, xlabel or x if axis is grid[-1, 0] else "", ylabel or y)
-            axis.set_title(name, loc="left")
+        figure, grid = canvas(300)
         axis = grid[0, 0]
+        for place, (name, rows) in enumerate(_groups(frame, hue)):
+            rows, shade = rows.sort_values(x), colour(name, place)
+            style = {"color": shade, "linestyle": DASHES[place // 8 % 4], "label": name}
+            axis.plot(rows[x], rows[y], marker="o" if markers else None, markersize=4, **style)
+            if low in rows and high in rows:
+                band = {"color": shade, "alpha": 0.2, "linewidth": 0}
+                axis.fill_between(rows[x], rows[low], rows[high], **band)
+        if marks is not None:
+            for place, (name, rows) in enumerate(_groups(marks, hue if hue in marks else None)):
+                shade = INK if name is None else colour(name, place)
+                axis.plot(rows[x], rows[y], color=shade, **DIAMOND)
+            axis.plot([], [], color=INK, label=marks_label, **DIAMOND)
+        axis.grid(color=INK, alpha=0.15, linewidth=0.7)
+        axis.set_axisbelow(True)
+        axis.set(xlabel=xlabel or x, ylabel=ylabel or y)
         if pd.api.types.is_integer_dtype(frame[x]):  # there is no layer 1.5
             axis.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
         if log:
@@ -58,54 +65,5 @@ def curves(
     return Drawing(figure, alt or f"{ylabel or y} over {xlabel or x}")
 
 
-def pruning(
-    frame: pd.DataFrame,
-    left: str = "left",
-    y: str = "value",
-    hue: str | None = None,
-    low: str = "low",
-    high: str = "high",
-    xlabel: str = "heads left",
-    ylabel: str = "BLEU",
-    marks: pd.DataFrame | None = None,
-    panel: str | None = None,
-    alt: str = "",
-) -> Drawing:
-    """Dose and response: quality over the number of heads left, most heads on the left."""
-    drawing = curves(frame, left, y, hue, low, high, xlabel, ylabel, marks=marks, panel=panel,
-                     alt=alt or f"{ylabel} over {xlabel}")  # fmt: skip
-    drawing.figure.axes[0].invert_xaxis()
-    return drawing
-
-
-def _lines(
-    axis: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None, low: str, high: str,
-    marker: str | None,
-) -> None:  # fmt: skip
-    groups = frame.groupby(hue, sort=False) if hue else [(None, frame)]
-    for place, (name, rows) in enumerate(groups):
-        rows = rows.sort_values(x)
-        shade = colour(name, place)
-        axis.plot(rows[x], rows[y], marker=marker, markersize=4, color=shade,
-                  linestyle=DASHES[place // 8 % 4], label=name)  # fmt: skip
-        if low in rows and high in rows:
-            axis.fill_between(rows[x], rows[low], rows[high], color=shade, alpha=0.2, linewidth=0)
-
-
-def _marks(
-    axis: Axes, marks: pd.DataFrame | None, x: str, y: str, hue: str | None, label: str
-) -> None:
-    if marks is None:
-        return
-    diamond = {"marker": "D", "markerfacecolor": "none", "markersize": 7, "linestyle": "none"}
-    groups = marks.groupby(hue, sort=False) if hue in marks else [(None, marks)]
-    for place, (name, rows) in enumerate(groups):
-        shade = INK if name is None else colour(name, place)
-        axis.plot(rows[x], rows[y], color=shade, **diamond)
-    axis.plot([], [], color=INK, label=label, **diamond)
-
-
-def _frame(axis: Axes, xlabel: str, ylabel: str) -> None:
-    axis.grid(color=INK, alpha=0.15, linewidth=0.7)
-    axis.set_axisbelow(True)
-    axis.set(xlabel=xlabel, ylabel=ylabel)
+def _groups(frame: pd.DataFrame, by: str | None) -> list[tuple[object, pd.DataFrame]]:
+    return list(frame.groupby(by, sort=False)) if by else [(None, frame)]

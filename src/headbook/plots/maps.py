@@ -3,14 +3,12 @@
 import matplotlib
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
 from headbook.plots.palette import SEQUENCE
 from headbook.plots.svg import STYLE, Drawing, Limits, canvas
 from headbook.types import UserError
 
 ON_DARK, ON_LIGHT = "#ffffff", "#1d1d1d"
-NEEDED = ("layer", "head")
 
 
 def heads(
@@ -27,19 +25,22 @@ def heads(
     there are several. `label` names a column of short texts written into the cells. UserError for a
     table without these columns or with two rows for a head.
     """
-    _check(frame, (*NEEDED, column, *([label] if label else [])))
+    needed = ["layer", "head", column, *([label] if label else [])]
+    if missing := [name for name in needed if name not in frame]:
+        raise UserError(f"no column {', '.join(missing)} to draw; there are {', '.join(frame)}")
+    if frame.duplicated([name for name in ("kind", "layer", "head") if name in frame]).any():
+        raise UserError("several rows for one head: choose the rows of one model and text to draw")
     if kind is not None:
         frame = frame[frame["kind"] == kind]
+    frame = frame.assign(**{column: frame[column].astype(float)})
     panels = list(frame.groupby("kind", sort=False)) if "kind" in frame else [("", frame)]
-    layers = sum(int(rows["layer"].max()) for _, rows in panels)
-    values = frame[column].astype(float)
-    low, high = limits or (float(values.min()), float(values.max()))
     heights = [int(rows["layer"].max()) for _, rows in panels]
+    limits = limits or (float(frame[column].min()), float(frame[column].max()))
     with matplotlib.rc_context(STYLE):
-        figure, grid = canvas(34 * layers + 62 + 40 * len(panels), len(panels), 1,
+        figure, grid = canvas(34 * sum(heights) + 62 + 40 * len(panels), len(panels), 1,
                               gridspec_kw={"height_ratios": heights})  # fmt: skip
         for axis, (name, rows) in zip(grid[:, 0], panels, strict=True):
-            drawn = _panel(axis, rows, column, label, (low, high))
+            drawn = _panel(axis, rows, column, label, limits)
             if len(panels) > 1:
                 axis.set_title(f"{name} heads", loc="left")
         bar = figure.colorbar(drawn, ax=list(grid[:, 0]), location="bottom", aspect=40, pad=0.02)
@@ -48,47 +49,29 @@ def heads(
     return Drawing(figure, alt or _described(frame, column))
 
 
-def _check(frame: pd.DataFrame, needed: tuple[str, ...]) -> None:
-    if missing := [name for name in needed if name not in frame]:
-        raise UserError(f"no column {', '.join(missing)} to draw; there are {', '.join(frame)}")
-    keys = [name for name in ("kind", *NEEDED) if name in frame]
-    if frame.duplicated(keys).any():
-        raise UserError("several rows for one head: choose the rows of one model and text to draw")
-
-
-def _panel(
-    axis: Axes,
-    rows: pd.DataFrame,
-    column: str,
-    label: str | None,
-    limits: Limits,
-):
+def _panel(axis, rows: pd.DataFrame, column: str, label: str | None, limits: Limits):
     layers, count = int(rows["layer"].max()), int(rows["head"].max())
-    grid = np.full((layers, count), np.nan)
-    grid[rows["layer"] - 1, rows["head"] - 1] = rows[column].astype(float)
+    values = rows.pivot(index="layer", columns="head", values=column)
+    values = values.reindex(index=range(1, layers + 1), columns=range(1, count + 1))
     edges = np.arange(count + 1) + 0.5, np.arange(layers + 1) + 0.5
-    drawn = axis.pcolormesh(*edges, grid, cmap=SEQUENCE, vmin=limits[0], vmax=limits[1],
-                            edgecolors="none", rasterized=False)  # fmt: skip
-    if label:
-        middle = sum(limits) / 2
-        for row in rows.to_dict("records"):
-            if pd.notna(row[label]) and row[label]:
-                shade = ON_LIGHT if row[column] > middle else ON_DARK
-                axis.text(row["head"], row["layer"], row[label], color=shade, ha="center",
-                          va="center", fontsize=10.5)  # fmt: skip
+    drawn = axis.pcolormesh(*edges, values, cmap=SEQUENCE, vmin=limits[0], vmax=limits[1])
+    for row in rows.to_dict("records") if label else ():
+        if pd.notna(row[label]) and row[label]:
+            shade = ON_LIGHT if row[column] > sum(limits) / 2 else ON_DARK
+            middle = {"color": shade, "ha": "center", "va": "center"}
+            axis.text(row["head"], row["layer"], row[label], fontsize=10.5, **middle)
     axis.set_xticks(range(1, count + 1))
     axis.set_yticks(range(1, layers + 1))
     axis.set(xlabel="head", ylabel="layer")
     axis.tick_params(length=0)
-    for spine in axis.spines.values():
-        spine.set_visible(False)
+    axis.spines[:].set_visible(False)
     return drawn
 
 
 def _described(frame: pd.DataFrame, column: str) -> str:
     if frame[column].isna().all():
         return f"{column} of every head: no values"
-    top = frame.iloc[frame[column].astype(float).argmax()]
+    top = frame.iloc[frame[column].argmax()]
     return (
         f"Map of {column.replace('_', ' ')} over layers and heads; the largest value is "
         f"{top[column]:.3g}, of layer {top['layer']} head {top['head']}."

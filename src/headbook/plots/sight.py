@@ -1,25 +1,83 @@
-"""What one head sees in one sentence: in words, as arcs, as lines, as a matrix."""
+"""What one head sees in one sentence: in words, and as inline SVG of arcs or of lines."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
+from math import ceil
 
 import numpy as np
 from jaxtyping import Float
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
-from headbook.plots.marks import INK, SIZE, SMALL, Box, Line, Number, Point, Scene, Words
-
+Number = float | int
+Point = tuple[Number, Number]
+INK = "currentColor"
+"""The colour of the text around the drawing."""
+SIZE, SMALL, LEGIBLE = 16, 13.5, 11
+"""Pixels of words, of percentages, and of these where a drawing shrinks with its column."""
+THIN, THICK, FAINT = 0.8, 6.0, 0.4
+"""Pixels of a line of hardly any weight, those that weight 1 adds, and the least opacity."""
 LEAST = 0.05
 """Weights below are not drawn as lines."""
-PITCH = 24
-"""Pixels from line to line of words."""
-WIDEST, HIGHEST = 640, 400
-"""Pixels of a drawing in a column of text."""
+PITCH, GAP, WIDEST = 24, 12, 640
+"""Pixels from line to line, the least between the words of a line, and those of a line."""
 FEW = 3
 """Asking words whose answers are written out."""
-SLANT, ACROSS, ALONG = -50, 0.64, 0.77
-"""Degrees that words of long sentences are turned by, with cosine and sine."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A drawing in pixels, from `above` its zero: groups of marks, whose title says what they show
+    or is empty."""
+
+    width: Number
+    height: Number
+    groups: Sequence[tuple[str, Sequence[str]]]
+    above: Number = 0
+
+    def svg(self, alt: str, name: str) -> str:
+        """An element in which every group with a title takes the keyboard's focus."""
+        width, height = f"{self.width:.0f}", f"{self.height:.0f}"
+        groups = "".join(
+            (f'<g tabindex="0" role="img"><title>{escape(title)}</title>' if title else "<g>")
+            + "".join(marks)
+            + "</g>"
+            for title, marks in self.groups
+        )
+        return (
+            f'<svg class="{name}" style="min-width:{ceil(LEGIBLE / SMALL * self.width)}px" '
+            f'width="{width}" height="{height}" font-size="{SIZE}" role="group" '
+            f'viewBox="0 {-self.above:.0f} {width} {height}" aria-label="{escape(alt)}">'
+            f"{groups}</svg>"
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """Places of a sentence's words: `centre` along a line or column, and `base`, from where arcs
+    rise."""
+
+    centre: Sequence[Number]
+    base: Number
+    upright: bool
+
+    def at(self, along: Number, away: Number) -> Point:
+        return (self.base + away, along) if self.upright else (along, -away)
+
+    def rise(self, apart: int) -> Number:
+        """How high an arc is between words so many words apart."""
+        return 22 + (60 if self.upright else 110) * min(1, apart / min(len(self.centre), 10))
+
+    def end(self, word: int, key: int) -> Number:
+        """Where the arc ends along the sentence: a little before its key."""
+        return self.centre[key] + (3 * np.sign(word - key) or 8)
+
+    def arc(self, word: int, key: int, foot: Number, more: Number = 0) -> tuple[Point, ...]:
+        """From a word to a key, `foot` pixels above it, and `more` pixels higher than others."""
+        high = (self.rise(abs(word - key)) + more) * 4 / 3
+        start, end = self.centre[word] + (4 * np.sign(key - word) or -8), self.end(word, key)
+        return self.at(start, 1), self.at(start, high), self.at(end, high), self.at(end, foot)
 
 
 @dataclass(frozen=True)
@@ -34,11 +92,18 @@ class Sight:
     least: Number
     colour: str
 
+    @property
+    def few(self) -> bool:
+        return len(self.asking) <= FEW
+
     def share(self, word: int, key: int) -> str:
         return f"{self.keys[key]} {100 * self.weights[word, key]:.0f} %"
 
     def title(self, word: int) -> str:
-        """What a word looks at, largest weight first, and the correct answer."""
+        """What a word looks at, largest weight first, and the correct answer; of one that does not
+        ask, nothing."""
+        if word not in self.asking:
+            return ""
         best = np.argsort(-self.weights[word], kind="stable")[:6].tolist()
         best = [key for n, key in enumerate(best) if not n or self.weights[word, key] >= self.least]
         correct = " and ".join(self.keys[key] for key in self.answers.get(word, ()))
@@ -49,7 +114,7 @@ class Sight:
         """The answers of few words, and whether they are correct; of many, how many are."""
         tops = {word: int(self.weights[word].argmax()) for word in self.asking}
         right = {word: tops[word] in self.answers[word] for word in tops if word in self.answers}
-        if len(tops) > FEW:
+        if not self.few:
             return f"{sum(right.values())} of {len(right)} correct" if right else ""
         told = []
         for word, top in tops.items():
@@ -61,191 +126,134 @@ class Sight:
     def labels(self) -> dict[int, str]:
         """Percentages beside keys: only of few asking words, where it is clear whose they are."""
         found: dict[int, Number] = {}
-        for word in self.asking if len(self.asking) <= FEW else ():
+        for word in self.asking if self.few else ():
             row = self.weights[word]
             shown = row >= (2 * self.least if len(self.asking) == 1 else row.max())
             for key in (*np.flatnonzero(shown).tolist(), *self.answers.get(word, ())):
                 found[key] = max(found.get(key, 0.0), row[key])
         return {key: f"{100 * weight:.0f} %" for key, weight in found.items()}
 
-    def arcs(self, upright: bool = False) -> Scene:
-        """Arcs above the words, which slant in a long sentence, or upright beside a column."""
-        labels, bold = self.labels(), set(self.asking if len(self.asking) <= FEW else ())
-        row = _Row.of(self.words, labels, bold, upright)
-        groups: list = [("", [])]
-        highest = 0.0
-        for asks, word in enumerate(self.words):
-            marks: list = []
-            if asks in self.asking:
-                for key in np.argsort(self.weights[asks]).tolist():
-                    if (weight := self.weights[asks, key]) >= self.least:
-                        curve = row.arc(asks, key, 6 + 3 * weight)
-                        tip = row.at(row.end(asks, key), 0)
-                        marks.append(Line(curve, self.colour, weight, tip))
-                for key in self.answers.get(asks, ()):
-                    marks.append(Line(row.arc(asks, key, 2, 6), INK, dotted=True))
-                lines = [mark.points[1][not upright] for mark in marks]
-                highest = max(highest, *(abs(each - row.base) * 0.75 for each in lines), 20)
-            marks += row.word(asks, word, self.colour)
-            groups.append((self.title(asks) if asks in self.asking else "", marks))
-        return row.scene(groups, highest + 8)
+    def drawn(self, word: int) -> list[int]:
+        """The keys that lines go to, the strongest last."""
+        keys = np.argsort(self.weights[word]).tolist() if word in self.asking else []
+        return [key for key in keys if self.weights[word, key] >= self.least]
+
+    def widths(self) -> list[Number]:
+        """Pixels of the words, with the percentages below them."""
+        labels, bold = self.labels(), self.asking if self.few else ()
+        wide = [width_of(word, n in bold) for n, word in enumerate(self.words)]
+        return [max(width, 34 if n in labels else 0) for n, width in enumerate(wide)]
+
+    def fits(self) -> bool:
+        """Whether the words stand in one line."""
+        return sum(self.widths()) + GAP * len(self.words) <= WIDEST
+
+    def arcs(self, upright: bool) -> Scene:
+        """Arcs above the words of a line, or beside the words of a column."""
+        labels, widths, count = self.labels(), self.widths(), len(self.words)
+        if upright:
+            base = max(widths) + 16 + (36 if labels else 0)
+            row = Row([PITCH * (n + 0.5) for n in range(count)], base, True)
+        else:
+            gap = min(30.0, (WIDEST - sum(widths)) / count)
+            edges = np.cumsum([0, *(width + gap for width in widths)])
+            row = Row(((edges[:-1] + edges[1:]) / 2).tolist(), 0, False)
+        groups, far = [], 0
+        for asks in range(count):
+            answers = self.answers.get(asks, ()) if asks in self.asking else ()
+            marks = [self._arc(row, asks, key) for key in self.drawn(asks)]
+            marks += [dots(row.arc(asks, key, 2, 6)) for key in answers]
+            marks += self._word(row, asks, widths[asks], labels.get(asks, ""))
+            groups.append((self.title(asks), marks))
+            far = max(far, *(abs(asks - key) for key in (asks, *self.drawn(asks), *answers)))
+        rise = row.rise(far) + 14
+        if upright:
+            return Scene(base + rise, PITCH * count + 4, groups)
+        wide = row.centre[-1] + widths[-1] / 2 + 14
+        return Scene(wide, rise + (48 if labels else 30), groups, rise)
+
+    def _arc(self, row: Row, asks: int, key: int) -> str:
+        """With a head that ends at its key."""
+        weight, half = self.weights[asks, key], 3 + 2.5 * self.weights[asks, key]
+        points = row.arc(asks, key, 6 + 3 * weight)
+        (x, y), across = points[3], (0, half) if row.upright else (half, 0)
+        corners = (x - across[0], y - across[1]), (x + across[0], y + across[1])
+        ends = " ".join(f"{x:.1f},{y:.1f}" for x, y in (*corners, row.at(row.end(asks, key), 0)))
+        head = f'points="{ends}" fill="{self.colour}" opacity="{_opacity(weight):.2f}"'
+        return f'{line(points, self.colour, weight)}<polygon class="mark" {head}/>'
+
+    def _word(self, row: Row, asks: int, width: Number, label: str) -> list[str]:
+        """A word, on colour where it is one of few that ask, and its percentage."""
+        x, y = row.at(row.centre[asks], 0)
+        bold = self.few and asks in self.asking
+        if row.upright:
+            ground = box(x - width - 14, y - 11, width + 10, self.colour, bold)
+            word, beside = written(x - 9, y + 5, self.words[asks], "end", bold), (34, y + 5, label)
+        else:
+            ground = box(x - width / 2 - 6, y + 3, width + 12, self.colour, bold)
+            word, beside = written(x, y + 20, self.words[asks], "middle", bold), (x, y + 42, label)
+        anchor = "end" if row.upright else "middle"
+        return [ground, word, *([written(*beside, anchor, size=SMALL)] if label else [])]
 
     def lines(self, every: bool = False) -> Scene:
         """Lines from a column of words to a column of keys; `every` keeps those of no weight."""
-        left, right = (max(map(width_of, each)) + 10 for each in (self.words, self.keys))
-        far, bold = left + 110, len(self.asking) <= FEW
+        left = max(width_of(word, self.few) for word in self.words) + 10
+        right = max(map(width_of, self.keys)) + 10
+        far, middle = left + 110, left + 55
+        places = [PITCH * (n + 0.5) for n in range(max(len(self.words), len(self.keys)))]
 
-        def line(start: Number, end: Number) -> tuple[Point, ...]:
-            middle = (left + far) / 2
+        def path(start: Number, end: Number) -> tuple[Point, ...]:
             return (left, start), (middle, start), (middle, end), (far, end)
 
-        places = [PITCH * (n + 0.5) for n in range(max(len(self.words), len(self.keys)))]
-        groups: list = [
-            (
-                "",
-                [
-                    Words((far + 8, place + 5), key, "start")
-                    for place, key in zip(places, self.keys, strict=False)
-                ],
-            )
-        ]
+        keys = zip(places, self.keys, strict=False)
+        groups = [("", [written(far + 8, place + 5, key, "start") for place, key in keys])]
         for asks, word in enumerate(self.words):
-            marks: list = [Box((0, places[asks] - 11), (left, 22), self.colour, 0)]
-            if asks in self.asking:
-                for key, weight in enumerate(self.weights[asks]):
-                    if every or weight >= self.least:
-                        curve = line(places[asks], places[key])
-                        marks.append(Line(curve, self.colour, weight * (weight >= self.least)))
-                for key in self.answers.get(asks, ()):
-                    marks.append(Line(line(places[asks] - 6, places[key] - 6), INK, dotted=True))
-            asked = asks in self.asking
-            marks.append(Words((left - 8, places[asks] + 5), word, "end", bold=asked and bold))
-            groups.append((self.title(asks) if asked else "", marks))
+            marks = [box(0, places[asks] - 11, left, self.colour, False)]
+            drawn, asked = self.drawn(asks), asks in self.asking
+            for key in range(len(self.keys)) if every else drawn:
+                weight = self.weights[asks, key] if key in drawn else 0
+                marks.append(line(path(places[asks], places[key]), self.colour, weight))
+            for key in self.answers.get(asks, ()) if asked else ():
+                marks.append(dots(path(places[asks] - 6, places[key] - 6)))
+            marks.append(written(left - 8, places[asks] + 5, word, "end", asked and self.few))
+            groups.append((self.title(asks), marks))
         return Scene(far + right, PITCH * len(places) + 4, groups)
 
-    def matrix(self) -> Scene:
-        """A row per word and a column per key; a cell is as strong as its weight."""
-        size = min(28, max(14, (HIGHEST - 80) / max(self.weights.shape)))
-        letters = min(SIZE, size - 1)
-        rows, columns = (
-            [width_of(each) * letters / SIZE for each in side] for side in (self.words, self.keys)
-        )
-        left, top = max(rows) + 8, max(columns) * ALONG + 16
-        starts = [left + size * n for n in range(len(self.keys))]
-        ground = Box((left, top), (size * len(columns), size * len(rows)), INK, 0.05, round=2)
-        across = zip(starts, self.keys, strict=True)
-        heads = [
-            Words((x + size / 2 + 3, top - 6), key, "start", letters, angle=SLANT)
-            for x, key in across
-        ]
-        groups: list = [("", [ground, *heads])]
-        for asks, word in enumerate(self.words):
-            down, correct = top + size * asks, self.answers.get(asks, ())
-            bold = asks in self.asking and len(self.asking) < len(self.words)
-            marks: list = [Words((left - 6, down + size / 2 + 4), word, "end", letters, bold)]
-            for key, weight in enumerate(self.weights[asks]):
-                if weight >= 0.005 or key in correct:
-                    at, title = (starts[key] + 0.5, down + 0.5), self.share(asks, key)
-                    marks.append(
-                        Box(
-                            at,
-                            (size - 1, size - 1),
-                            self.colour,
-                            weight,
-                            key in correct,
-                            f"{word} → {title}",
-                            2,
-                        )
-                    )
-            groups.append((self.title(asks), marks))
-        wide = max(x + size + ACROSS * column for x, column in zip(starts, columns, strict=True))
-        return Scene(wide + 4, top + size * len(rows) + 4, groups)
+
+def written(
+    x: Number, y: Number, text: str, anchor: str, bold: bool = False, size: Number = SIZE
+) -> str:
+    look = f' font-size="{size}"' * (size != SIZE) + ' font-weight="700"' * bold
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{look}>{escape(text)}</text>'
 
 
-@dataclass(frozen=True)
-class _Row:
-    """Places of a sentence's words: `centre` along it, and `base`, from where arcs rise."""
+def line(points: tuple[Point, ...], colour: str, weight: Number) -> str:
+    """A cubic curve through four points, wider and stronger with its weight; 0 is not seen."""
+    look = f'stroke="{colour}" stroke-width="{weight and THIN + THICK * weight:.2f}"'
+    return (
+        f'<path class="mark" d="{_curve(points)}" fill="none" {look} '
+        f'opacity="{_opacity(weight):.2f}"/>'
+    )
 
-    centre: Sequence[Number]
-    widths: Sequence[Number]
-    labels: Mapping[int, str]
-    bold: set[int]
-    base: Number
-    upright: bool
-    slanted: bool
 
-    @classmethod
-    def of(
-        cls, words: Sequence[str], labels: Mapping[int, str], bold: set[int], upright: bool
-    ) -> "_Row":
-        widths = [width_of(word, n in bold) for n, word in enumerate(words)]
-        wide = [max(width, 34 if n in labels else 0) for n, width in enumerate(widths)]
-        gap = min(30.0, (WIDEST - sum(wide)) / len(words))
-        slanted = not upright and gap < 12
-        if upright or slanted:
-            pitch = PITCH if upright else max(15.5, WIDEST / len(words))
-            left = max(ACROSS * width - pitch * n for n, width in enumerate(widths)) + 30
-            centre = [pitch * (n + 0.5) + (left if slanted else 0) for n in range(len(words))]
-        else:
-            edges = np.cumsum([0, *(width + gap for width in wide)])
-            centre = list((edges[:-1] + edges[1:]) / 2)
-        base = max(widths) + 16 + (36 if labels else 0) if upright else 0
-        return cls(centre, widths, labels, bold, base, upright, slanted)
+def dots(points: tuple[Point, ...]) -> str:
+    look = f'stroke="{INK}" stroke-width="1.7" stroke-dasharray="0.1 4.5" stroke-linecap="round"'
+    return f'<path class="gold" d="{_curve(points)}" fill="none" {look}/>'
 
-    def at(self, along: Number, away: Number) -> Point:
-        return (self.base + away, along) if self.upright else (along, self.base - away)
 
-    def end(self, word: int, key: int) -> Number:
-        """Where the arc ends along the sentence: a little before its key."""
-        return self.centre[key] + (3 * np.sign(word - key) or 8)
+def box(x: Number, y: Number, width: Number, colour: str, seen: bool) -> str:
+    """The ground of a word, which the pointer can meet where it is not seen."""
+    place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="23" rx="5"'
+    return f'<rect {place} fill="{colour}" fill-opacity="{0.18 * seen:.2f}"/>'
 
-    def arc(self, word: int, key: int, foot: Number, more: Number = 0) -> tuple[Point, ...]:
-        """From a word to a key, `foot` pixels above it; higher by `more`, and with the distance."""
-        reach = 60 if self.upright else 80 if self.slanted else 110
-        apart = min(1, abs(word - key) / min(len(self.centre), 10))
-        high = (22 + reach * apart + more) * 4 / 3
-        end, side = self.end(word, key), np.sign(key - word)
-        start = self.centre[word] + (4 * side or -8)
-        return self.at(start, 1), self.at(start, high), self.at(end, high), self.at(end, foot)
 
-    def word(self, n: int, text: str, colour: str) -> list[Words | Box]:
-        """A word, on colour where it is one of few that ask, and its percentage."""
-        x, y = self.at(self.centre[n], 0)
-        width, bold, label = self.widths[n], n in self.bold, self.labels.get(n, "")
-        if self.upright:
-            box = Box((x - width - 14, y - 11), (width + 10, 22), colour, 0.18 * bold)
-            places = [((x - 9, y + 5), "end", 0), ((34, y + 5), "end", 0)]
-        elif self.slanted:
-            box = Box((x - 7, y + 2), (14, 12), colour, 0)
-            far = width * 0.85 + 8
-            places = [
-                ((x + 4, y + 13), "end", SLANT),
-                ((x + 4 - ACROSS * far, y + 13 + ALONG * far), "end", SLANT),
-            ]
-        else:
-            box = Box((x - width / 2 - 6, y + 3), (width + 12, 24), colour, 0.18 * bold)
-            places = [((x, y + 20), "middle", 0), ((x, y + 42), "middle", 0)]
-        size = 13.5 if self.slanted else SIZE
-        (at, anchor, angle), (beside, *_) = places
-        shown = Words(at, text, anchor, size, bold, angle)
-        return [box, shown, *([Words(beside, label, anchor, SMALL, False, angle)] if label else [])]
+def _curve(points: tuple[Point, ...]) -> str:
+    start, *rest = (f"{x:.1f} {y:.1f}" for x, y in points)
+    return f"M{start}C{' '.join(rest)}"
 
-    def scene(self, groups: list, rise: Number) -> Scene:
-        """The drawing, where arcs rise so many pixels: moved so that they have room."""
-        last = len(self.centre) - 1
-        if self.upright:
-            return Scene(self.base + rise, self.centre[last] + PITCH / 2 + 4, groups)
-        low = 48 if self.labels else 30
-        if self.slanted:
-            low = (
-                ALONG
-                * max(
-                    self.widths[n] * 0.85 + (38 if n in self.labels else 0) for n in range(last + 1)
-                )
-                + 24
-            )
-        wide = self.centre[last] + (16 if self.slanted else self.widths[last] / 2 + 14)
-        return Scene(wide, low + rise, groups, rise)
+
+def _opacity(weight: Number) -> Number:
+    return FAINT + (1 - FAINT) * weight
 
 
 def width_of(text: str, bold: bool = False) -> Number:

@@ -44,8 +44,6 @@ STYLE = {
     ),
 }  # fmt: skip
 FONT = re.compile(r"font: ((?:[a-z0-9]+ )*)([\d.]+)px [^;\"]*")
-SIZE = re.compile(r'(<svg[^>]*?) width="[^"]*"([^>]*?)')
-HEIGHT = re.compile(r'(<svg[^>]*?) height="[^"]*"')
 NAMED = re.compile(r' id="|href="#|url\(#')
 
 
@@ -61,9 +59,17 @@ class Drawing:
         buffer = io.StringIO()
         with matplotlib.rc_context(STYLE):
             self.figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-        drawn = buffer.getvalue()
-        drawn = drawn[drawn.index("<svg") :]
-        return _fluid(_inked(_own_ids(_bare(drawn))), self.alt)
+        drawn = re.sub(r"<metadata>.*?</metadata>", "", buffer.getvalue(), flags=re.DOTALL)
+        drawn = FONT.sub(r"font: \1\2px sans-serif", drawn).replace(INK, "currentColor")
+        prefix = f"f{sha256(drawn.encode()).hexdigest()[:8]}-"  # several figures stand on one page
+        drawn = NAMED.sub(lambda found: found[0] + prefix, drawn)
+        opened, inside = drawn[drawn.index("<svg") :].split(">", 1)
+        opened = re.sub(r' (width|height)="[^"]*"', "", opened)
+        label = escape(self.alt)
+        return (
+            f'{opened} width="100%" role="img" aria-label="{label}" style="height: auto">'
+            f"<title>{label}</title>{inside}"
+        )
 
     def _repr_html_(self) -> str:
         return f'<div class="headbook-figure">{self.svg()}</div>'
@@ -78,28 +84,3 @@ def canvas(height: float | int, rows: int = 1, columns: int = 1, **options: obje
             dpi=UNITS_PER_INCH,
         )
         return figure, figure.subplots(rows, columns, squeeze=False, **options)
-
-
-def _bare(drawn: str) -> str:
-    """Without the metadata block and with the page's font, sizes as they are."""
-    drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
-    return FONT.sub(r"font: \1\2px sans-serif", drawn)
-
-
-def _inked(drawn: str) -> str:
-    """Ink becomes the colour of the text around the figure."""
-    return drawn.replace(INK, "currentColor")
-
-
-def _own_ids(drawn: str) -> str:
-    """Every id with a prefix of the figure's own: several figures stand on one page."""
-    prefix = f"f{sha256(drawn.encode()).hexdigest()[:8]}-"
-    return NAMED.sub(lambda found: found[0] + prefix, drawn)
-
-
-def _fluid(drawn: str, alt: str) -> str:
-    drawn = HEIGHT.sub(r"\1", SIZE.sub(r"\1\2", drawn, count=1), count=1)
-    label = escape(alt, quote=True)
-    start, end = drawn.split(">", 1)
-    opened = f'{start} width="100%" role="img" aria-label="{label}" style="height: auto">'
-    return f"{opened}<title>{escape(alt)}</title>{end}"

@@ -9,15 +9,17 @@ import pandas as pd
 
 from headbook.types import UserError
 
-STYLE = """<style>
-.hb-tabs{margin:.6rem 0}.hb-tabs>input{position:absolute;opacity:0;pointer-events:none}
+STYLE = """
+.hb-tabs{margin:.6rem 0}
+.hb-tabs>input{position:absolute;width:0;margin:0;opacity:0;pointer-events:none}
 .hb-tabs>label{display:inline-block;padding:.3rem .7rem;cursor:pointer;opacity:.75;
 border-bottom:2px solid transparent}
 .hb-tabs>input:checked+label{opacity:1;border-color:currentColor;font-weight:600}
 .hb-tabs>input:focus-visible+label{outline:2px solid currentColor;outline-offset:-2px}
 .hb-tabs>div{display:none;overflow:auto;max-height:28rem;padding-top:.5rem}
+.hb-tabs>div:has(.headbook-view){max-height:none}
 @media print{.hb-tabs>div{display:block!important;max-height:none}}
-</style>"""
+"""
 
 
 @dataclass(frozen=True)
@@ -29,19 +31,17 @@ class Tabs:
     def _repr_html_(self) -> str:
         bodies = [_html(each) for each in self.shown.values()]
         name = "tabs-" + sha256("".join([*self.shown, *bodies]).encode()).hexdigest()[:8]
-        rules, parts, panels = [], [], []
+        rules, titles, panels = STYLE, "", ""
         for at, (title, body) in enumerate(zip(self.shown, bodies, strict=True)):
-            checked = " checked" if at == 0 else ""
-            parts.append(
-                f'<input type="radio" name="{name}" id="{name}-{at}"{checked}>'
-                f'<label for="{name}-{at}">{escape(title)}</label>'
-            )
-            rules.append(f"#{name}-{at}:checked~.{name}-{at}{{display:block}}")
+            this, title = f"{name}-{at}", escape(title)
+            checked = "" if at else " checked"
+            titles += f'<input type="radio" name="{name}" id="{this}"{checked}>'
+            titles += f'<label for="{this}">{title}</label>'
+            rules += f"#{this}:checked~.{this}{{display:block}}"
             # a panel that scrolls is reached by the keyboard, too
-            named = f'tabindex="0" role="group" aria-label="{escape(title)}"'
-            panels.append(f'<div class="{name}-{at}" {named}>{body}</div>')
-        inside = "".join([*parts, *panels])
-        return f'{STYLE}<style>{"".join(rules)}</style><div class="hb-tabs">{inside}</div>'
+            named = f'tabindex="0" role="group" aria-label="{title}"'
+            panels += f'<div class="{this}" {named}>{body}</div>'
+        return f'<style>{rules}</style><div class="hb-tabs">{titles}{panels}</div>'
 
     def __repr__(self) -> str:
         return "\n\n".join(f"{title}\n{shown!r}" for title, shown in self.shown.items())

@@ -21,12 +21,10 @@
   root.querySelectorAll(".maps input").forEach((input) => { input.disabled = false; });
   root.addEventListener("change", ({ target }) => {
     if (!target.closest(".maps")) return;
-    /* Other sentences, and other weights of the same heads, show the same head. */
-    const count = (maps) => maps.querySelectorAll("input").length;
-    const all = [...root.querySelectorAll(".maps")].filter((maps) => count(maps) === count(target.closest(".maps")));
-    for (const maps of all) {
-      maps.querySelector(`input[value="${target.value}"]`).checked = true;
-      draw(maps);
+    /* The views of other sentences in the same tabs show the same head. */
+    for (const maps of (root.closest(".hb-tabs") ?? root).querySelectorAll(".maps")) {
+      const same = maps.querySelector(`input[value="${target.value}"]`);
+      if (same) { same.checked = true; draw(maps); }
     }
   });
 })();

@@ -1,10 +1,9 @@
-"""Attention between words, drawn on the sentence: as arcs, from line to line, or as a matrix.
+"""Attention between words, drawn on the sentence: as arcs, or from line to line.
 
-Inline SVG in the colour of the text around it, without a script.
+Inline SVG in the colour of the text around it; a script only where one of all heads is chosen.
 """
 
 import base64
-import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +14,10 @@ from operator import index
 
 import numpy as np
 from jaxtyping import Float
-from PIL import Image
 
-from headbook.plots.marks import FAINT, THICK, THIN, Number
 from headbook.plots.palette import SERIES
-from headbook.plots.sight import LEAST, WIDEST, Sight
+from headbook.plots.picture import picture
+from headbook.plots.sight import FAINT, LEAST, THICK, THIN, Number, Sight
 from headbook.types import UserError
 
 LONGEST = 22
@@ -43,12 +41,13 @@ class View:
         return self.alt
 
     def _repr_html_(self) -> str:
-        """One element with its style."""
-        label = escape(self.alt, quote=True)
+        """One element with its style; heads are chosen in a form, apart from those of others."""
         whole = f'<style>{_file("view.css")}</style><form method="dialog">{self.body}</form>'
         if 'class="maps"' in self.body:
             whole += f"<script>{_file('view.js')}</script>"
-        return f'<div class="headbook-view" role="group" aria-label="{label}">{whole}</div>'
+        return (
+            f'<div class="headbook-view" role="group" aria-label="{escape(self.alt)}">{whole}</div>'
+        )
 
 
 def draw(
@@ -65,8 +64,7 @@ def draw(
 
     `ask` names the words that ask, by position or as written, all by default; `gold` pairs of an
     asking word and the right answer, drawn dotted, or such pairs by label. Where keys are other
-    words, or the layout is "lines", lines go from words on the left to keys on the right; "matrix"
-    has a row per word.
+    words, or the layout is "lines", lines go from words on the left to keys on the right.
 
     UserError for another layout, weights of another shape, and a word that is not there or there
     twice.
@@ -75,8 +73,8 @@ def draw(
     keys = words if keys is None else list(map(_clean, keys))
     if not words:
         raise UserError("the sentence has no words")
-    if layout not in ("arcs", "lines", "matrix"):
-        raise UserError(f"layout is {layout!r}; use arcs, lines or matrix")
+    if layout not in ("arcs", "lines"):
+        raise UserError(f"layout is {layout!r}; use arcs or lines")
     for label, each in weights.items():
         if np.shape(each) != (len(words), len(keys)):
             raise UserError(
@@ -84,8 +82,6 @@ def draw(
             )
     asking = range(len(words)) if ask is None else [_place(words, each) for each in ask]
     golden = dict(gold) if isinstance(gold, Mapping) else dict.fromkeys(weights, gold)
-    if layout == "arcs" and words != keys:
-        layout = "lines"
     parts, told, wrong = [], [], False
     for label, colour in zip(weights, _colours(list(weights)), strict=True):
         matrix = np.asarray(weights[label], float)
@@ -94,7 +90,7 @@ def draw(
             answers.setdefault(_place(words, one), []).append(_place(keys, other))
         wrong |= any(matrix[asks].argmax() not in right for asks, right in answers.items())
         sight = Sight(words, keys, matrix, asking, answers, least, colour)
-        parts.append(_one(label, sight, layout))
+        parts.append(_one(label, sight, layout == "arcs" and words == keys))
         told.append(f"{label}: {said}" if (said := sight.said()) else label)
     body = f'<div class="row">{"".join(parts)}</div>'
     if wrong:  # elsewhere the head's own arc covers it
@@ -102,85 +98,58 @@ def draw(
     return View(f"Attention in “{' '.join(words)}”. {'; '.join(told)}", body)
 
 
-def _one(label: str, sight: Sight, layout: str) -> str:
-    """A drawing under its label; arcs wider than a phone stand upright there."""
-    scene = {"arcs": sight.arcs, "lines": sight.lines, "matrix": sight.matrix}[layout]()
-    said, alt = sight.said(), f"Attention of {label} in: {' '.join(sight.words)}"
-    drawn, name = f'<div class="box">{scene.svg(alt, "wide")}</div>', layout
-    if layout == "arcs" and scene.width > PHONE:
-        width = min(WIDEST, round(scene.width))
-        upright = sight.arcs(upright=True)
-        name = f"arcs w{width}-{upright.shrunk:.0f}"
-        rules = _narrow(width, round(upright.shrunk))
-        drawn += f"{upright.svg(alt, 'narrow')}<style>{rules}</style>"
+def _one(label: str, sight: Sight, arcs: bool) -> str:
+    """A drawing under its label; arcs above a line of words stand beside a column on a phone."""
+    alt = f"Attention of {label} in: {' '.join(sight.words)}"
+    scene = sight.arcs(upright=not sight.fits()) if arcs else sight.lines()
+    drawn, name = f'<div class="box">{scene.svg(alt, "wide")}</div>', "one"
+    if arcs and sight.fits() and scene.width > PHONE:
+        drawn += sight.arcs(upright=True).svg(alt, "narrow")
+        name = "one level"
     named = HEAD.search(label)
     head, note = (label[: named.end()], label[named.end() :]) if named else (label, "")
-    heading = (
-        f'<p class="said"><i style="background:{sight.colour}"></i><b>{escape(head)}</b> '
-        f"{escape(note.strip())} <span>{escape(said)}</span></p>"
+    return (
+        f'<div class="{name}"><p class="said"><i style="background:{sight.colour}"></i>'
+        f"<b>{escape(head)}</b> {escape(note.strip())} <span>{escape(sight.said())}</span></p>"
+        f"{drawn}</div>"
     )
-    return f'<div class="one {name}">{heading}{drawn}</div>'
 
 
-def every(attention: object, first: tuple[int, int] | None = None, least: Number = LEAST) -> View:
+def every(attention: object, least: Number = LEAST) -> View:
     """Every head of one sentence as a small map, and one of them, to be chosen, as lines.
 
-    `attention` has `words`, `keys` and `weights` [layer, head, word, key]; `first` is the layer
-    and head, from zero, that is shown first and stays without a script: by default the head whose
-    words are surest where they look.
+    `attention` has `words`, `keys` and `weights` [layer, head, word, key]. The head whose words are
+    surest where they look is shown first, and stays without a script.
     """
     words, keys = (list(map(_clean, each)) for each in (attention.words, attention.keys))
     weights = np.asarray(attention.weights, float)
     layers, heads = weights.shape[:2]
-    if first is None:
-        first = divmod(int(weights.max(-1).mean(-1).argmax()), heads)
-    label = f"L{first[0] + 1}H{first[1] + 1}"
-    colour = SERIES[0]
-    sight = Sight(words, keys, weights[first], range(len(words)), {}, least, colour)
-    scene = sight.lines(every=True)
-    name = sha256(weights.tobytes()).hexdigest()[:8]
+    layer, head = divmod(int(weights.max(-1).mean(-1).argmax()), heads)
+    first, colour, name = f"L{layer + 1}H{head + 1}", SERIES[0], _digest(weights.tobytes())
+    scene = Sight(words, keys, weights[layer, head], range(len(words)), {}, least, colour).lines(
+        every=True
+    )
     maps = []
     for layer in range(layers):
         maps.append(f"<small>{layer + 1}</small>")
         for head in range(heads):
-            this = f"L{layer + 1}H{head + 1}"
-            roots = np.rint(255 * np.sqrt(weights[layer, head])).astype(np.uint8)
-            chosen = " checked" if this == label else ""
+            this, roots = f"L{layer + 1}H{head + 1}", np.sqrt(weights[layer, head])
+            coded = base64.b64encode(np.rint(255 * roots).astype(np.uint8).tobytes()).decode()
             maps.append(
-                f'<label title="{this}"><input type="radio" name="{name}" value="{this}"{chosen} '
-                f'disabled data-roots="{base64.b64encode(roots.tobytes()).decode()}">'
-                f'<img alt="{this}" src="data:image/png;base64,{_map(roots, colour)}"></label>'
+                f'<label title="{this}"><input type="radio" name="{name}" value="{this}"'
+                f'{" checked" * (this == first)} disabled data-roots="{coded}">'
+                f'<img alt="{this}" src="{picture(roots, colour)}"></label>'
             )
-    alt = f"Attention of {label} in: {' '.join(words)}"
+    alt = f"Attention of {first} in: {' '.join(words)}"
     return View(
         f"{alt}; {layers} layers of {heads} heads to choose from.",
         f'<div class="row"><div class="one"><p class="said" aria-live="polite"><i '
-        f'style="background:{colour}"></i><b>{label}</b></p><div class="box">'
+        f'style="background:{colour}"></i><b>{first}</b></p><div class="box">'
         f'{scene.svg(alt, "wide")}</div></div><fieldset class="maps" data-least="{least}" '
         f'aria-label="Head: a row per layer" style="flex-basis:{33 * heads + 20}px;'
         f'grid-template-columns:max-content repeat({heads}, minmax(0, 30px))">'
         f"{''.join(maps)}</fieldset></div>",
     )
-
-
-def choice(views: Mapping[str, View]) -> View:
-    """Several views, one of which is seen: the first, until another is chosen by its label.
-
-    UserError without any.
-    """
-    if not views:
-        raise UserError("there is nothing to choose from; give at least one view")
-    name = sha256("".join(view.body for view in views.values()).encode()).hexdigest()[:8]
-    parts = []
-    for number, (label, view) in enumerate(views.items()):
-        value, chosen = escape(label, quote=True), "" if number else " checked"
-        parts.append(
-            f'<label><input type="radio" name="c{name}" value="{value}"{chosen}>'
-            f'{value}</label><div class="panel">{view.body}</div>'
-        )
-    body = f'<fieldset class="choice" aria-label="Choice">{"".join(parts)}</fieldset>'
-    first = next(iter(views.values()))
-    return View(f"{first.alt} To choose from: {'; '.join(views)}", body)
 
 
 def _colours(labels: Sequence[str]) -> list[str]:
@@ -196,31 +165,15 @@ def _colours(labels: Sequence[str]) -> list[str]:
     return found
 
 
-def _narrow(width: int, basis: int) -> str:
-    """Rules that show the upright drawings where the column is narrower than the level ones:
-    side by side where they fit."""
-    one = f".headbook-view .w{width}-{basis}"
-    return (
-        f"@container (max-width:{width - 1}px){{{one}>.box{{display:none}}"
-        f"{one}>.narrow,{one}>.said>span{{display:block;margin-left:0}}"
-        f"{one}.arcs{{flex:1 0 min(100%,{basis}px);width:auto}}}}"
-    )
-
-
-def _map(roots: np.ndarray, colour: str) -> str:
-    """A tiny picture of a head's weights: 16 strengths of one colour, for any ground."""
-    shown = Image.fromarray(roots // 16, "P")
-    shown.putpalette([int(colour[at : at + 2], 16) for at in (1, 3, 5)] * 16)
-    file = io.BytesIO()
-    shown.save(file, "PNG", transparency=bytes(17 * n for n in range(16)), bits=4, optimize=True)
-    return base64.b64encode(file.getvalue()).decode()
-
-
 def _file(name: str) -> str:
     text = files("headbook.plots").joinpath(name).read_text("utf-8")
     for name, value in (("THIN", THIN), ("THICK", THICK), ("FAINT", FAINT), ("COLOUR", SERIES[0])):
         text = text.replace(f"__{name}__", str(value))
     return text
+
+
+def _digest(content: bytes) -> str:
+    return sha256(content).hexdigest()[:8]
 
 
 def _clean(word: str) -> str:

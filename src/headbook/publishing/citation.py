@@ -7,7 +7,6 @@ from pathlib import Path
 import yaml
 
 from headbook import paths
-from headbook.types import UserError
 
 GITHUB = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?")
 
@@ -50,22 +49,18 @@ class Citation:
 
 
 def citation(file: Path | None = None) -> Citation:
-    """CITATION.cff; the repository is that of HEADBOOK_REPOSITORY where it is set.
-
-    UserError for a file without title, version, licence or authors.
-    """
+    """CITATION.cff; the repository is that of HEADBOOK_REPOSITORY where it is set."""
     file = file or paths.REPOSITORY / "CITATION.cff"
     fields = yaml.safe_load(file.read_text("utf-8"))
-    try:
-        return Citation(
-            fields["title"], str(fields["version"]), fields["license"],
-            tuple(_named(author) for author in fields["authors"]),
-            str(fields.get("date-released", ""))[:4],
-            str(fields.get("doi", "")),
-            paths.repository_address() or fields.get("repository-code", ""),
-        )  # fmt: skip
-    except KeyError as error:
-        raise UserError(f"{file.name} has no field {error}: add it") from None
+    return Citation(
+        fields["title"],
+        str(fields["version"]),
+        fields["license"],
+        tuple(_named(author) for author in fields["authors"]),
+        str(fields.get("date-released", ""))[:4],
+        str(fields.get("doi", "")),
+        paths.repository_address() or fields.get("repository-code", ""),
+    )
 
 
 def _named(author: dict[str, str]) -> str:

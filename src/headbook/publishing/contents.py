@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from fnmatch import fnmatch
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -30,6 +31,11 @@ def pages() -> list[str]:
 def notebooks() -> list[str]:
     """Names of the notebooks whose executed copies the book shows, in reading order."""
     return [page.removeprefix(EXECUTED) for page in pages() if page.startswith(EXECUTED)]
+
+
+def record_of(copy: Path) -> Path:
+    """File with the parameters and run time of an executed copy."""
+    return copy.with_suffix(".run.json")
 
 
 def _filled(part: dict[str, Any]) -> dict[str, Any] | None:

@@ -1,7 +1,6 @@
 """Execute the notebooks; the executed copies are the only notebooks the book reads."""
 
 import json
-import multiprocessing
 import os
 import sys
 import time
@@ -15,6 +14,8 @@ import nbformat
 from tqdm import tqdm
 
 from headbook import paths, tables
+from headbook.publishing.contents import record_of
+from headbook.publishing.kernels import fork_them, processes
 from headbook.publishing.templates import Template, check, parameters_for, select
 from headbook.publishing.tidy import tidy
 from headbook.types import COMPARED, UserError
@@ -181,9 +182,8 @@ def attempt(
 
 
 def _all(jobs: list[_Job], workers: int) -> Iterator[Executed]:
-    # each in a process of its own, the memory of whose children is that of one kernel then;
-    # spawned, as a forked copy of a process that has used torch's threads can hang
-    context = multiprocessing.get_context("spawn")
+    # each in a process of its own, the memory of whose children is that of one kernel then
+    context = processes(jobs[0].variables)
     pool = ProcessPoolExecutor(workers, context, max_tasks_per_child=1)
     # no bar in a file, where it would be a line each second
     with pool, tqdm(total=len(jobs), unit="notebook", desc="notebooks", disable=None) as bar:
@@ -222,6 +222,7 @@ def _outcome(future: Future, job: _Job) -> Executed:
 def _run(job: _Job) -> Executed:
     """Execute one notebook aside and put it in its place; runs in a process of its own."""
     start = time.monotonic()
+    fork_them()
     with paths.with_variables(job.variables):
         failure = _papermill(job)
     seconds = round(time.monotonic() - start, 1)
@@ -261,7 +262,7 @@ def _last_line(text: str) -> str:
 
 
 def _put(job: _Job, seconds: float) -> Executed:
-    notebook = tidy(nbformat.read(job.aside, as_version=4), job.name, own=bool(job.parameters))
+    notebook = tidy(nbformat.read(job.aside, as_version=4), job.name)
     nbformat.write(notebook, job.aside)
     os.replace(job.aside, job.copy)
     job.failed.unlink(missing_ok=True)
@@ -292,8 +293,3 @@ def _used() -> dict[str, float]:
     unit = 1 if sys.platform == "darwin" else 1024
     return {"processor": round(used.ru_utime + used.ru_stime, 1),
             "peak": round(used.ru_maxrss * unit / 1e9, 2)}  # fmt: skip
-
-
-def record_of(copy: Path) -> Path:
-    """File with the parameters and run time of an executed copy."""
-    return copy.with_suffix(".run.json")

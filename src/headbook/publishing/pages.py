@@ -9,21 +9,20 @@ import yaml
 
 from headbook import paths
 from headbook.publishing.citation import Citation, citation
-from headbook.publishing.notebooks import record_of
+from headbook.publishing.contents import record_of
 from headbook.runs import record
-from headbook.types import UserError
 
 BOOK_PACKAGES = ("papermill", "jupyter-book")
 
 
 def write(folder: Path, copies: list[Path]) -> None:
     """Write every generated page as NAME.md; `copies` are the executed notebooks."""
-    from headbook.claims import scorecard
+    from headbook.claims import board, scorecard
     from headbook.publishing import heads, interface
 
     folder.mkdir(parents=True)
     texts = {
-        "scorecard": scorecard.page("../_executed"),
+        "scorecard": board.page(scorecard.current(), "../_executed"),
         "heads": heads.page(),
         "interface": interface.page(),
         "deviations": deviations(paths.BOOK / "deviations.yml"),
@@ -57,26 +56,16 @@ def cite(source: Citation) -> str:
 
 
 def deviations(register: Path) -> str:
-    """The register of deviations as a page: a section for each id, a line for each of its fields.
-
-    Raises UserError for an entry without an id or with another's.
-    """
-    entries = yaml.safe_load(register.read_text("utf-8")) or []
-    entries = entries.get("deviations", []) if isinstance(entries, dict) else entries
-    ids = [str(entry.get("id", "")) for entry in entries]
-    if "" in ids or len(set(ids)) < len(ids):
-        raise UserError(f"{register}: every deviation has an id of its own, found {ids}")
+    """The register of deviations as a page: a section for each, a line for each of its fields."""
+    entries = yaml.safe_load(register.read_text("utf-8"))
     opening = "# Deviations\n\nWhere this book does something else than the paper, and why.\n"
     return "\n".join([opening, *(_deviation(entry) for entry in entries)])
 
 
-def _deviation(entry: dict) -> str:
-    title = entry.get("title", "")
-    lines = [f"(deviation-{entry['id']})=", f"## {entry['id']}" + (f": {title}" if title else "")]
-    for field, value in entry.items():
-        if field not in ("id", "title") and value not in (None, ""):
-            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value).strip()
-            lines.append(f"\n**{field.replace('_', ' ').capitalize()}.** {text}")
+def _deviation(entry: dict[str, str]) -> str:
+    lines = [f"(deviation-{entry['id']})=", f"## {entry['id']}: {entry['title']}"]
+    for field in ("paper", "ours", "why"):
+        lines.append(f"\n**{field.capitalize()}.** {entry[field].strip()}")
     return "\n".join(lines) + "\n"
 
 

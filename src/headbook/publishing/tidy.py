@@ -7,33 +7,23 @@ from nbformat import NotebookNode
 
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 RANDOM_ID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
-YOUR_RUN = "your-run"
 CURSOR = re.compile(r"\x1b\[\d*[A-DK]")
 """Moves of the cursor between bars."""
 PROGRESS = re.compile(r"\r|\d+%\||waiting for another process")
 
 
-def tidy(notebook: NotebookNode, name: str, *, own: bool = True) -> NotebookNode:
-    """Remove, in place, times, addresses, random ids and progress bars; return the notebook.
-
-    Cells tagged `your-run` stay only where somebody's `own` parameters were run.
-    """
+def tidy(notebook: NotebookNode, name: str) -> NotebookNode:
+    """Remove, in place, times, addresses, random ids and progress bars; return the notebook."""
     notebook.metadata.pop("papermill", None)
-    if not own:
-        notebook.cells = [each for each in notebook.cells if YOUR_RUN not in _tags(each)]
     for position, cell in enumerate(notebook.cells):
         cell.metadata.pop("papermill", None)
         cell.metadata.pop("execution", None)
-        if "injected-parameters" in _tags(cell):
+        if "injected-parameters" in cell.metadata.get("tags", []):
             cell["id"] = "injected-parameters"
             cell.metadata.tags = [*cell.metadata.tags, "remove-cell"]
         if cell.cell_type == "code":
             cell.outputs = _outputs(cell.outputs, f"{name}-{position}")
     return notebook
-
-
-def _tags(cell: NotebookNode) -> list[str]:
-    return cell.metadata.get("tags", [])
 
 
 def _outputs(outputs: list[NotebookNode], seed: str) -> list[NotebookNode]:

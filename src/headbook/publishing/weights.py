@@ -26,10 +26,9 @@ def publish_weights(name: str, store: Store) -> Path:
     """Writes weights, subwords, learning curve and record of a model; returns their folder.
 
     The snapshot of `NAME@UPDATE`; of a plain name the best model of a finished training, and of one
-    under way the checkpoint that it would resume from: on a machine without it, the training goes
-    on from these weights. The record says which, after how many updates of those planned, and holds
-    the SHA-256 of the weights. UserError for a model that is not begun, or an update that it did
-    not save.
+    under way the checkpoint that it would resume from. The record says which, after how many
+    updates of those planned, and holds the SHA-256 of the weights. UserError for a model that is
+    not begun, or an update that it did not save.
     """
     base, _, update = name.partition("@")
     wanted = run(base)

@@ -16,7 +16,7 @@ from headbook.types import UserError
 UNKNOWN = "unknown"
 RELEASED = "released"
 """The kind of these entries; models trained here stand in the same file, see recipes.py."""
-INSTALL = "python -m pip install -c constraints.txt -e '.[released]'"
+INSTALL = "python -m pip install -c constraints.txt -e '.[models]'"
 READERS = ("firefox", "hugging-face")
 
 
@@ -60,22 +60,21 @@ def catalogue(file: Path | None = None) -> dict[str, Entry]:
 
 @cache
 def _read(file: Path) -> dict[str, Entry]:
-    tables = entries(file).items()
-    return {n: _entry(file, n, table) for n, table in tables if table.get("kind") == RELEASED}
-
-
-def _entry(file: Path, name: str, table: dict) -> Entry:
-    try:
-        table["languages"] = tuple(table["languages"])
-        table["files"] = tuple(Remote(**row) for row in table.get("files", ()))
-        entry = Entry(name=name, **table)
-        if entry.reader not in READERS:
-            raise ValueError(f"no reader is called {entry.reader!r}")
-        if sum(map(bool, (entry.package and entry.folder, entry.url, entry.id))) != 1:
-            raise ValueError("it names no place, or more than one")
-    except (TypeError, KeyError, ValueError) as error:
-        raise UserError(f"{file}: the entry [{name}] is wrong ({error}): mend it") from None
-    return entry
+    found = {}
+    for name, table in entries(file).items():
+        if table.get("kind") != RELEASED:
+            continue
+        try:
+            table["languages"] = tuple(table["languages"])
+            table["files"] = tuple(Remote(**row) for row in table.get("files", ()))
+            entry = found[name] = Entry(name=name, **table)
+            if entry.reader not in READERS:
+                raise ValueError(f"no reader is called {entry.reader!r}")
+            if sum(map(bool, (entry.package and entry.folder, entry.url, entry.id))) != 1:
+                raise ValueError("it names no place, or more than one")
+        except (TypeError, KeyError, ValueError) as error:
+            raise UserError(f"{file}: the entry [{name}] is wrong ({error}): mend it") from None
+    return found
 
 
 def entry(name: str, reader: str = "") -> Entry:
@@ -113,25 +112,18 @@ def folder_of(entry: Entry) -> Path:
     UserError where the package is not installed, a file cannot be fetched or is another than the
     catalogue says, and for a model of the hub, which `transformers` keeps itself.
     """
+    if entry.id:
+        raise UserError(f"{entry.name} has no folder: it is {entry.id} on the Hugging Face hub")
     if entry.package:
-        return _in_package(entry)
-    if entry.url:
-        return _fetched(entry)
-    raise UserError(f"{entry.name} has no folder: it is {entry.id} on the Hugging Face hub")
-
-
-def _in_package(entry: Entry) -> Path:
-    module, _, inner = entry.folder.partition("/")
-    found = importlib.util.find_spec(module)
-    if found is None or not found.submodule_search_locations:
-        raise UserError(f"{entry.name} comes with {entry.package}, not installed here: {INSTALL}")
-    folder = Path(found.submodule_search_locations[0]) / inner
-    if not folder.is_dir():
-        raise UserError(f"{entry.package} is here without {inner}, another version: {INSTALL}")
-    return folder
-
-
-def _fetched(entry: Entry) -> Path:
+        module, _, inner = entry.folder.partition("/")
+        found = importlib.util.find_spec(module)
+        folder = Path(found.submodule_search_locations[0]) / inner if found else None
+        if folder is None or not folder.is_dir():
+            raise UserError(
+                f"{entry.name} comes with {entry.package}, which is not installed here or in "
+                f"another version: {INSTALL}"
+            )
+        return folder
     folder = paths.downloads() / "models" / entry.name
     for file in entry.files:
         _fetch(f"{entry.url}/{file.name}", file, folder)

@@ -1,6 +1,5 @@
 """Any Hugging Face transformer, from a folder, an installed package or an id (needs a network)."""
 
-import importlib.util
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,11 +9,10 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn import functional
+from torch.nn.functional import cross_entropy, pad
 from tqdm import tqdm
 
-from headbook.models.loaded import UNDETERMINED, Span, pooled
-from headbook.released.catalogue import INSTALL
+from headbook.models.loaded import UNDETERMINED, Span
 from headbook.released.hugging_files import (
     entry_of,
     folder_at,
@@ -67,37 +65,29 @@ class HuggingModel:
         """See `Loaded`.
 
         A decoder predicts every token it reads but the first; a translation model every target
-        token, EOS among them; a masked language model the tokens that `masked` hides.
+        token, EOS among them; a masked language model the tokens that are hidden from it, at the
+        places `predicted`.
         """
-        wanted, hidden = self._predicted(batch)
         if not self.network.predicts:
             raise UserError(f"{self.name} has no head that predicts tokens; it has no loss")
+        hidden, wanted = self.predicted(batch), batch.target_out
         if self.network.stacks == "encoder":
-            batch = self.masked(batch, hidden)
+            if (mask := self.text.tokenizer.mask_token_id) is None:
+                raise UserError(f"{self.name}: its tokenizer has no mask token to predict at")
+            wanted = batch.source
+            batch = replace(batch, source=wanted.masked_fill(hidden, mask))
         logits = self.network(batch)[hidden]
-        return functional.cross_entropy(logits.float(), wanted[hidden], reduction="none")
+        return cross_entropy(logits.float(), wanted[hidden], reduction="none")
 
     def predicted(self, batch: Batch) -> Bool[Tensor, "batch token"]:
         """True at the places whose predictions `losses` lists, row by row."""
-        return self._predicted(batch)[1]
-
-    def masked(self, batch: Batch, hidden: Bool[Tensor, "batch source"]) -> Batch:
-        """The batch with the mask token at these places; UserError where there is no such token."""
-        mask = self.text.tokenizer.mask_token_id
-        if mask is None:
-            raise UserError(f"{self.name}: its tokenizer has no mask token to predict at")
-        return replace(batch, source=batch.source.masked_fill(hidden, mask))
+        if self.network.stacks == "encoder":
+            return _drawn(batch)
+        real = batch.target_mask
+        return pad(real[:, 1:], (0, 1), value=False) if self.network.stacks == "decoder" else real
 
     def encoded(self, batch: Batch) -> Float[Tensor, "batch source model"]:
         return self.network.encode(batch)
-
-    def vectors(self, batch: Batch) -> Float[Tensor, "batch width"]:
-        """A vector per sentence: the encoder's last states averaged over real tokens.
-
-        Special tokens count, as in sentence-transformers; the length is not normalised. Part of the
-        graph. UserError where there is no encoder.
-        """
-        return pooled(self.encoded(batch), batch.source_mask)
 
     def translate(self, sentences: Sequence[str]) -> list[str]:
         """Greedy translations in the order of the sentences, gates applied."""
@@ -105,13 +95,11 @@ class HuggingModel:
             raise UserError(f"{self.name} does not translate: it is no encoder-decoder")
         tokenizer, found = self.text.tokenizer, [""] * len(sentences)
         device = next(self.network.parameters()).device
-        options = {}
-        language = getattr(tokenizer, "tgt_lang", None)
-        if (
-            language is not None
-            and self.network.model.generation_config.forced_bos_token_id is None
-        ):
-            options["forced_bos_token_id"] = _language_id(tokenizer, language)
+        options, language = {}, getattr(tokenizer, "tgt_lang", None)
+        forced = self.network.model.generation_config.forced_bos_token_id
+        if language is not None and forced is None:
+            known = getattr(tokenizer, "get_lang_id", tokenizer.convert_tokens_to_ids)
+            options["forced_bos_token_id"] = known(language)
         with tqdm(total=len(sentences), desc=f"Translating with {self.name}") as progress:
             for batch in self.batches(sentences):
                 longest = SHORT + GROWTH * batch.source.shape[1]
@@ -122,25 +110,13 @@ class HuggingModel:
                 progress.update(len(batch))
         return found
 
-    def _predicted(self, batch: Batch) -> tuple[Tensor, Bool[Tensor, "batch token"]]:
-        """Ids wanted at every place, and the places that are predicted."""
-        real = batch.target_mask
-        if self.network.stacks == "encoder-decoder":
-            return batch.target_out, real
-        if self.network.stacks == "decoder":
-            follows = functional.pad(real[:, 1:], (0, 1), value=False)
-            return batch.target_out, follows
-        return batch.source, _drawn(batch)
-
 
 def load(place: str | Path, name: str | None = None) -> HuggingModel:
     """The model of this catalogue name, in a folder or installed package, or with this hub id.
 
-    UserError, one line each, where transformers is not installed, nothing can be found or fetched,
-    files are missing, damaged or others than the catalogue's, or the architecture is out of reach.
+    UserError, one line each, where nothing can be found or fetched, files are missing, damaged or
+    others than the catalogue's, or the architecture is out of reach.
     """
-    if importlib.util.find_spec("transformers") is None:
-        raise UserError(f"{place}: needs the package transformers; run {INSTALL}")
     from headbook.released.hugging_text import HuggingText
     from headbook.released.network import HuggingNetwork, Stacks
 
@@ -154,11 +130,12 @@ def load(place: str | Path, name: str | None = None) -> HuggingModel:
     model = read_model(name, where, offline, config)
     with quiet():
         network = HuggingNetwork(model)
+    paddings = (tokenizer.pad_token_id, config.pad_token_id, 0)  # some configurations list several
     text = HuggingText(
         tokenizer=tokenizer,
         stacks=network.stacks,
         limit=_limit(tokenizer, model),
-        padding=_first(tokenizer.pad_token_id, config.pad_token_id, 0),
+        padding=next(each for each in paddings if isinstance(each, int)),
         start=getattr(config, "decoder_start_token_id", None),
     )
     languages = _languages(where, tokenizer, network.stacks is Stacks.BOTH)
@@ -174,14 +151,11 @@ def _limit(tokenizer: Any, model: torch.nn.Module) -> int | None:
     config = model.config.get_text_config()
     limits = [tokenizer.model_max_length, getattr(config, "max_position_embeddings", None)]
     for path, module in model.named_modules():
-        if (
-            path.endswith("position_embeddings")
-            and getattr(module, "padding_idx", None) is not None
-        ):
-            limits.append(module.num_embeddings - module.padding_idx - 1)
+        padding = getattr(module, "padding_idx", None)
+        if path.endswith("position_embeddings") and padding is not None:
+            limits.append(module.num_embeddings - padding - 1)
     # Tokenizers without a limit give 10³⁰.
-    given = [limit for limit in limits if limit is not None and 0 < limit < 10**9]
-    return min(given, default=None)
+    return min((limit for limit in limits if limit and 0 < limit < 10**9), default=None)
 
 
 def _languages(name: str, tokenizer: Any, translates: bool) -> tuple[str, str | None]:
@@ -198,12 +172,6 @@ def _languages(name: str, tokenizer: Any, translates: bool) -> tuple[str, str | 
     return source, target if translates else None
 
 
-def _language_id(tokenizer: Any, language: str) -> int:
-    if hasattr(tokenizer, "get_lang_id"):
-        return tokenizer.get_lang_id(language)
-    return tokenizer.convert_tokens_to_ids(language)
-
-
 def _drawn(batch: Batch) -> Bool[Tensor, "batch source"]:
     """The tokens hidden from a masked language model: the same for a sentence in any batch."""
     chosen = torch.zeros_like(batch.source_mask)
@@ -215,7 +183,3 @@ def _drawn(batch: Batch) -> Bool[Tensor, "batch source"]:
             order = torch.randperm(len(places), generator=generator).to(places.device)
             chosen[row, places[order[: max(1, round(MASKED * len(places)))]]] = True
     return chosen
-
-
-def _first(*given: int | list[int] | None) -> int:
-    return next(each for each in given if isinstance(each, int))

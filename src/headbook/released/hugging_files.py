@@ -3,7 +3,6 @@
 import hashlib
 import importlib.util
 import logging
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +12,6 @@ import torch
 
 from headbook.released.catalogue import INSTALL, UNKNOWN, Entry, catalogue, folder_of
 from headbook.types import UserError
-
-PARTS = {"AutoConfig": "its config.json", "AutoTokenizer": "its tokenizer"}
 
 VOCABULARIES = ("tokenizer.json", "vocab*", "*.spm", "*.model", "*.vocab")
 """The files of which a tokenizer has one at least."""
@@ -28,21 +25,21 @@ UNUSED = "pooler"
 
 def entry_of(place: str) -> Entry | None:
     """The catalogue's entry of that name or hub id."""
-    for entry in catalogue().values():
-        if entry.reader == "hugging-face" and place in (entry.name, entry.id):
-            return entry
-    return None
+    entries = [each for each in catalogue().values() if each.reader == "hugging-face"]
+    return next((each for each in entries if place in (each.name, each.id)), None)
 
 
 def folder_at(place: str, entry: Entry | None) -> Path | None:
     """The folder that a place names; None for an id. UserError where it holds no model."""
     folder = folder_of(entry) if entry and not entry.id else _path(place)
-    if folder is not None and not (folder / "config.json").is_file():
+    if folder is None:
+        return None
+    if not (folder / "config.json").is_file():
         raise UserError(f"{place}: no config.json in {folder}; it holds no Hugging Face model")
     # The library would go on with a tokenizer that knows no words.
-    if folder is not None and not any(any(folder.glob(each)) for each in VOCABULARIES):
+    if not any(any(folder.glob(each)) for each in VOCABULARIES):
         raise UserError(f"{place}: no tokenizer in {folder}; copy the model's tokenizer there")
-    if folder is not None and entry is not None and entry.sha256 != UNKNOWN:
+    if entry is not None and entry.sha256 != UNKNOWN:
         weights = folder / "model.safetensors"
         if not weights.is_file() or _digest(weights) != entry.sha256:
             raise UserError(f"{weights} is not the file of data/models.toml; run {INSTALL}")
@@ -74,21 +71,17 @@ def only_cached(name: str, identity: str) -> bool:
     Tried here once: the library itself would retry for half a minute before it gives up.
     """
     from huggingface_hub import HfApi, try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 
     try:
         HfApi().model_info(identity, timeout=PATIENCE)
-    except (RepositoryNotFoundError, HFValidationError):
-        raise UserError(
-            f"{name}: no such folder, package or catalogue name here, and no such model on "
-            "huggingface.co (or not for everybody); see `headbook models`"
-        ) from None
     except Exception as error:
-        if isinstance(try_to_load_from_cache(identity, "config.json"), str):
+        if "NotFound" not in type(error).__name__ and isinstance(
+            try_to_load_from_cache(identity, "config.json"), str
+        ):
             return True
         raise UserError(
-            f"{name}: no such folder, package or catalogue name here, and huggingface.co cannot be "
-            f"reached ({type(error).__name__}); check the network"
+            f"{name}: no such folder, package or catalogue name here, and huggingface.co does not "
+            f"give it ({type(error).__name__}); check the name and the network"
         ) from None
     return False
 
@@ -99,26 +92,18 @@ def read(name: str, reader: str, where: str, offline: bool, **options: Any) -> A
 
     try:
         with quiet():
-            return getattr(transformers, reader).from_pretrained(
-                where, local_files_only=offline, **options
-            )
-    except ImportError as error:
-        package = re.search(r"requires the (\w+) library|No module named '(\w+)'", str(error))
-        missing = next(filter(None, package.groups())) if package else "another package"
-        raise UserError(f"{name}: {reader} needs {missing}; run {INSTALL}") from None
+            known = getattr(transformers, reader)
+            return known.from_pretrained(where, local_files_only=offline, **options)
     except Exception as error:
+        mend = f"run {INSTALL}" if isinstance(error, ImportError) else "fetch it again"
         said = " ".join(str(error).split())[:160]
-        raise UserError(
-            f"{name}: {PARTS.get(reader, 'its weights')} cannot be read ({said})"
-        ) from None
+        raise UserError(f"{name}: {reader} cannot read it ({said}); {mend}") from None
 
 
 def read_model(name: str, where: str, offline: bool, config: Any) -> torch.nn.Module:
     """The model with the head that its configuration names; UserError where weights are missing."""
-    model, report = read(
-        name, _reader(config), where, offline,
-        dtype=torch.float32, attn_implementation="eager", output_loading_info=True,
-    )  # fmt: skip
+    options = {"dtype": torch.float32, "attn_implementation": "eager", "output_loading_info": True}
+    model, report = read(name, _reader(config), where, offline, **options)
     missing = sorted(key for key in report["missing_keys"] if UNUSED not in key)
     missing += sorted(str(key) for key in report["mismatched_keys"])
     if missing:
@@ -133,15 +118,13 @@ def _reader(config: Any) -> str:
     """The class of transformers that reads the weights together with their language head."""
     from transformers.models.auto import modeling_auto as known
 
-    architecture = (getattr(config, "architectures", None) or [""])[0]
-    family = config.model_type
+    architecture = (getattr(config, "architectures", None) or ["none"])[0]
     if config.is_encoder_decoder:
         return "AutoModelForSeq2SeqLM"
-    causal = known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(family)
-    if architecture and architecture == causal:
+    if architecture == known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type):
         return "AutoModelForCausalLM"
-    masked = known.MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(family)
-    if architecture and (architecture == masked or architecture.endswith("ForPreTraining")):
+    masked = known.MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
+    if architecture == masked or architecture.endswith("ForPreTraining"):
         return "AutoModelForMaskedLM"
     return "AutoModel"
 

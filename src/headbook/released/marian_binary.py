@@ -5,7 +5,6 @@ array; the names, the shapes, some padding, the data.
 """
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,94 +27,62 @@ class MarianFile:
     arrays: dict[str, np.ndarray]
 
 
-@dataclass(frozen=True)
-class Item:
-    """One array in the file, not yet interpreted."""
-
-    name: str
-    kind: int
-    shape: tuple[int, ...]
-    data: bytes
-
-
 def read_marian(content: bytes, name: str) -> MarianFile:
     """The content of a model file; `name` stands in errors.
 
     Raises UserError where the file is cut, is another format or another version.
     """
     try:
-        items = list(_items(content))
-        arrays = {
-            item.name: _array(item)
-            for item in items
-            if item.kind != TEXT and not item.name.endswith(UNUSED)
-        }
-        options = [yaml.safe_load(_text(item.data)) for item in items if item.name == OPTIONS]
-        if not options or not isinstance(options[0], dict):
-            raise ValueError(f"no {OPTIONS}")
-    except (struct.error, ValueError, yaml.YAMLError) as error:
+        return _read(content)
+    except (struct.error, ValueError, KeyError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise UserError(
             f"{name} is not a whole Marian model file ({reason}): copy or fetch it again"
         ) from None
-    return MarianFile(options[0], arrays)
 
 
-def _items(content: bytes) -> Iterator[Item]:
+def _read(content: bytes) -> MarianFile:
     version, count = struct.unpack_from("<QQ", content)
     if version != VERSION:
         raise ValueError(f"version {version}, not {VERSION}")
-    if count * 32 > len(content):
-        raise ValueError(f"{count} arrays in {len(content)} bytes")
-    heads = list(struct.iter_unpack("<4Q", _take(content, 16, 32 * count)))
     at = 16 + 32 * count
+    heads = list(struct.iter_unpack("<4Q", content[16:at]))
     names, shapes = [], []
     for length, *_ in heads:
-        names.append(_text(_take(content, at, length)))
+        names.append(_text(content[at : at + length]))
         at += length
     for _, _, rank, _ in heads:
-        shapes.append(struct.unpack(f"<{rank}i", _take(content, at, 4 * rank)))
+        shapes.append(struct.unpack_from(f"<{rank}i", content, at))
         at += 4 * rank
-    (padding,) = struct.unpack("<Q", _take(content, at, 8))
+    (padding,) = struct.unpack_from("<Q", content, at)
     at += 8 + padding
+    options, arrays = {}, {}
     for name, shape, (_, kind, _, length) in zip(names, shapes, heads, strict=True):
-        yield Item(name, kind, shape, _take(content, at, length))
+        data = content[at : at + length]
+        if kind == TEXT:
+            options[name] = yaml.safe_load(_text(data))
+        elif not name.endswith(UNUSED):
+            arrays[name] = _array(name, kind, shape, data)
         at += length
     if at != len(content):
-        raise ValueError(f"{len(content) - at} bytes too many")
-
-
-def _take(content: bytes, start: int, length: int) -> bytes:
-    piece = content[start : start + length]
-    if len(piece) != length:
-        raise ValueError(f"it ends after {len(content):,} bytes")
-    return piece
+        raise ValueError(f"{len(content):,} bytes, and {at:,} by its header")
+    return MarianFile(dict(options[OPTIONS]), arrays)
 
 
 def _text(data: bytes) -> str:
     return data.partition(b"\0")[0].decode("utf-8")
 
 
-def _array(item: Item) -> np.ndarray:
-    if item.kind not in (FLOAT32, INT8):
-        raise ValueError(f"{item.name} has the unknown type {item.kind:#x}")
-    if not item.shape or min(item.shape) < 1:
-        raise ValueError(f"{item.name} has shape {item.shape}")
-    size = int(np.prod(item.shape, dtype=np.int64))
-    needed = size * 4 if item.kind == FLOAT32 else size + 4
-    if len(item.data) < needed:
-        raise ValueError(f"{item.name} has {len(item.data)} bytes, {needed} by its shape")
-    if item.kind == FLOAT32:
-        return np.frombuffer(item.data, "<f4", size).reshape(item.shape)
-    return _dequantised(item, size)
+def _array(name: str, kind: int, shape: tuple[int, ...], data: bytes) -> np.ndarray:
+    """Floats as they are, bytes divided by the scale that stands behind them.
 
-
-def _dequantised(item: Item, size: int) -> np.ndarray:
-    """q / m, where m stands behind the bytes; all but embeddings lie transposed, as [out, in]."""
-    (scale,) = struct.unpack_from("<f", item.data, size)
-    if not np.isfinite(scale) or scale <= 0:
-        raise ValueError(f"{item.name} is quantised by {scale}")
-    values = np.frombuffer(item.data, np.int8, size).astype(np.float32) / np.float32(scale)
-    if item.name.endswith(EMBEDDINGS):
-        return values.reshape(item.shape)
-    return values.reshape(item.shape[::-1]).T
+    All of the latter but embeddings lie transposed, as [out, in].
+    """
+    size = int(np.prod(shape, dtype=np.int64))
+    if kind == FLOAT32:
+        return np.frombuffer(data, "<f4", size).reshape(shape)
+    if kind != INT8:
+        raise ValueError(f"{name} has the unknown type {kind:#x}")
+    (scale,) = struct.unpack_from("<f", data, size)
+    values = np.frombuffer(data, np.int8, size).astype(np.float32) / np.float32(scale)
+    return values.reshape(shape) if name.endswith(EMBEDDINGS) else values.reshape(shape[::-1]).T

@@ -1,7 +1,7 @@
 """A student's sizes and weights from a Marian file; other architectures are refused."""
 
+import re
 from collections.abc import Iterator
-from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -10,135 +10,81 @@ from headbook.released.marian_binary import MarianFile
 from headbook.released.student import Shape, Student
 from headbook.types import UserError
 
-REQUIRED: dict[str, tuple] = {
+REQUIRED = {
     "type": ("transformer",),
     "transformer-decoder-autoreg": ("rnn",),
     "dec-cell": ("ssru",),
     "transformer-preprocess": ("",),
     "transformer-postprocess": ("dan", "an"),  # dropout (in training), add, norm
     "transformer-postprocess-emb": ("d", ""),
-    "transformer-postprocess-top": ("",),
     "transformer-ffn-activation": ("relu",),
-    "transformer-ffn-depth": (2,),
+    "right-left": (False, None),
+    "transformer-pool": (False, None),
 }
-"""Required values of options."""
-
-ALLOWED: dict[str, tuple] = {
-    "transformer-decoder-ffn-depth": (0, 2),  # 0: as in the encoder
-    "transformer-tied-layers": ([],),
-    "transformer-train-position-embeddings": (False,),
-    "transformer-no-projection": (False,),
-    "transformer-no-bias": (False,),
-    "transformer-no-affine": (False,),
-    "transformer-rnn-projection": (False,),
-    "transformer-pool": (False,),
-    "output-omit-bias": (False,),
-    "right-left": (False,),
-    "tied-embeddings-src": (False,),
-    "ulr": (False,),
-    "lemma-dim-emb": (0,),
-    "factors-dim-emb": (0,),
-    "input-types": ([],),
-}
-"""Required values of options that older files may lack."""
+"""Values of the options that the names of the arrays do not tell."""
 
 
 def read_student(file: MarianFile, name: str) -> Student:
     """The network of a Marian file, float32; `name` stands in errors.
 
-    Raises UserError for another architecture, and where an array is missing or has another shape
-    than the options say.
+    Raises UserError for another architecture: another value of an option, an array too many or too
+    few, or one of another shape than the others have.
     """
-    shape = _shape(file.options, name)
-    _agree(shape, file, name)
-    with torch.random.fork_rng(devices=[]):  # loading leaves the caller's random numbers alone
-        student = Student(shape)
-    needed = dict(_names(shape))
-    state = {}
-    for ours, tensor in student.state_dict().items():
-        given = file.arrays[needed[ours]]
-        state[ours] = _fitted(torch.from_numpy(given.copy()), ours, tensor.shape)
-        if state[ours].shape != tensor.shape:
-            _misshapen(name, needed[ours], given.shape)
-    student.load_state_dict(state, assign=True)
-    return student.eval()
-
-
-def _agree(shape: Shape, file: MarianFile, name: str) -> None:
-    """Nothing is built by sizes of which the file has no arrays: they may be damaged."""
-    for _, theirs in _names(shape):
-        if theirs not in file.arrays:
-            raise UserError(f"{name} has no {theirs}: it is not a student that can be read")
-    source, target = _embeddings(shape)
-    for theirs, expected in (
-        (source, (shape.source_vocabulary, shape.width)),
-        (target, (shape.target_vocabulary, shape.width)),
-        ("encoder_l1_ffn_W1", (shape.width, shape.encoder_inner)),
-        ("decoder_l1_ffn_W1", (shape.width, shape.decoder_inner)),
-    ):
-        if file.arrays[theirs].shape != expected:
-            _misshapen(name, theirs, file.arrays[theirs].shape)
-
-
-def _misshapen(name: str, array: str, shape: tuple[int, ...]) -> NoReturn:
-    raise UserError(
-        f"{name}: {array} has shape {list(shape)}, which does not fit its own options: copy or "
-        "fetch it again"
-    )
-
-
-def _fitted(given: Tensor, ours: str, shape: torch.Size) -> Tensor:
-    if len(shape) == 1:
-        return given.reshape(-1)
-    embedding = ours in ("source.weight", "target.weight")
-    return given if embedding else given.T.contiguous()  # torch multiplies by [out, in]
-
-
-def _shape(options: dict, name: str) -> Shape:
-    for option, allowed in (REQUIRED | ALLOWED).items():
-        value = options.get(option, None if option in REQUIRED else allowed[0])
-        if value not in allowed:
+    for option, allowed in REQUIRED.items():
+        if (value := file.options.get(option)) not in allowed:
             raise UserError(
                 f"{name} is another architecture: {option} is {value!r}, and only "
                 f"{' or '.join(map(repr, allowed))} can be read"
             )
-    shared = bool(options.get("tied-embeddings-all"))
-    if not shared and not options.get("tied-embeddings"):
-        raise UserError(
-            f"{name} is another architecture: its target embeddings are not its output matrix"
-        )
     try:
-        inner = int(options["transformer-dim-ffn"])
-        source, target = map(int, options["dim-vocabs"])
-        shape = Shape(
-            encoder_layers=int(options["enc-depth"]),
-            decoder_layers=int(options["dec-depth"]),
-            width=int(options["dim-emb"]),
-            heads=int(options["transformer-heads"]),
-            encoder_inner=inner,
-            decoder_inner=int(options.get("transformer-decoder-dim-ffn") or inner),
-            source_vocabulary=source,
-            target_vocabulary=target,
-            shared=shared,
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{name} does not say its sizes ({error}): fetch it again") from None
-    _check(shape, name)
-    return shape
+        shape = _shape(file)
+        with torch.random.fork_rng(devices=[]):  # loading leaves the caller's random numbers alone
+            student = Student(shape)
+        names = dict(_names(shape))
+        if other := set(file.arrays) ^ set(names.values()):
+            raise ValueError(f"{min(other)} is missing or too many")
+        state = {ours: _laid_out(file, ours, names[ours]) for ours in student.state_dict()}
+        student.load_state_dict(state, assign=True)
+    except (KeyError, ValueError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[-1].strip()
+        raise UserError(f"{name} is another architecture, or damaged: {reason}") from None
+    return student.eval()
 
 
-def _check(shape: Shape, name: str) -> None:
-    sizes = [value for value in vars(shape).values() if not isinstance(value, bool)]
-    if min(sizes) < 1 or shape.width % (2 * shape.heads):
-        raise UserError(f"{name} has impossible sizes ({shape}): fetch it again")
-    if shape.shared and shape.source_vocabulary != shape.target_vocabulary:
-        raise UserError(f"{name} shares embeddings between vocabularies of unequal size")
+def _shape(file: MarianFile) -> Shape:
+    arrays = file.arrays
+    shared, heads = "Wemb" in arrays, int(file.options["transformer-heads"])
+    source, target = (arrays[name].shape for name in _embeddings(shared))
+    if source[1] % (2 * heads):
+        raise ValueError(f"{heads} heads are no share of a width of {source[1]}")
+    return Shape(
+        encoder_layers=_layers(arrays, "encoder"),
+        decoder_layers=_layers(arrays, "decoder"),
+        width=source[1],
+        heads=heads,
+        encoder_inner=arrays["encoder_l1_ffn_W1"].shape[1],
+        decoder_inner=arrays["decoder_l1_ffn_W1"].shape[1],
+        source_vocabulary=source[0],
+        target_vocabulary=target[0],
+        shared=shared,
+    )
+
+
+def _layers(arrays: dict, stack: str) -> int:
+    return len({found[0] for name in arrays if (found := re.match(rf"{stack}_l\d+", name))})
+
+
+def _laid_out(file: MarianFile, ours: str, theirs: str) -> Tensor:
+    given = torch.from_numpy(file.arrays[theirs].copy())
+    if ours.endswith("bias") or "norm" in ours:
+        return given.reshape(-1)
+    # torch multiplies by [out, in]
+    return given if theirs.endswith("Wemb") else given.T.contiguous()
 
 
 def _names(shape: Shape) -> Iterator[tuple[str, str]]:
     """Every parameter of ours and the array it is read from."""
-    source, target = _embeddings(shape)
-    yield from (("source.weight", source), ("target.weight", target))
+    yield from zip(("source.weight", "target.weight"), _embeddings(shape.shared), strict=True)
     yield "bias", "decoder_ff_logit_out_b"
     for layer in range(shape.encoder_layers):
         ours, theirs = f"encoder.{layer}", f"encoder_l{layer + 1}"
@@ -154,8 +100,8 @@ def _names(shape: Shape) -> Iterator[tuple[str, str]]:
         yield from _feed_forward(ours, theirs)
 
 
-def _embeddings(shape: Shape) -> tuple[str, str]:
-    return ("Wemb", "Wemb") if shape.shared else ("encoder_Wemb", "decoder_Wemb")
+def _embeddings(shared: bool) -> tuple[str, str]:
+    return ("Wemb", "Wemb") if shared else ("encoder_Wemb", "decoder_Wemb")
 
 
 def _attention(ours: str, theirs: str) -> Iterator[tuple[str, str]]:

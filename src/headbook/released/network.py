@@ -9,7 +9,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headbook.released import tap
-from headbook.released.projections import HookedBlock, projections
 from headbook.released.tap import Call, TappedBlock
 from headbook.text.batches import Batch
 from headbook.types import Kind, UserError
@@ -44,17 +43,21 @@ class HuggingNetwork(nn.Module):
         self.model = model.eval()
         model.config.use_cache = False
         model.set_attn_implementation(tap.NAME)
-        self.hooked = model.config._attn_implementation != tap.NAME
-        self._uses: dict[nn.Module, list[TappedBlock]] = {}
-        found = self._hooked() if self.hooked else self._tapped()
+        if model.config._attn_implementation != tap.NAME:
+            raise UserError(
+                f"{model.config.model_type}: this architecture does not use the attention "
+                "interface of transformers, so its heads cannot be reached"
+            )
+        found = self._found()
         self.blocks = nn.ModuleList(block for _, block in found)
         self._kinds = [kind for kind, _ in found]
+        self._uses: dict[nn.Module, list[TappedBlock]] = {}
+        for _, block in found:
+            self._uses.setdefault(block.module, []).append(block)
         if model.config.is_encoder_decoder:
             self.stacks = Stacks.BOTH
-        elif Kind.DECODER in self._kinds:
-            self.stacks = Stacks.DECODER
         else:
-            self.stacks = Stacks.ENCODER
+            self.stacks = Stacks.DECODER if Kind.DECODER in self._kinds else Stacks.ENCODER
         self.eval()  # itself too: measuring restores the mode that it finds
 
     @property
@@ -69,15 +72,15 @@ class HuggingNetwork(nn.Module):
             yield kind, layers[kind], block
             layers[kind] += 1
 
-    def module_of(self, block: TappedBlock) -> nn.Module:
-        """The model's own attention module of a block; UserError where it is out of reach."""
-        for module, blocks in self._uses.items():
-            if any(each is block for each in blocks):
-                return module
-        raise UserError(f"{block.name}: this architecture's attention module is out of reach")
-
     def forward(self, batch: Batch) -> Float[Tensor, "batch token width"]:
-        output = self._run(self.model, set(Kind), **self._inputs(batch))
+        read, real = batch.source, batch.source_mask
+        if self.stacks is Stacks.DECODER:
+            read, real = batch.target_in, batch.target_mask
+        inputs = {"input_ids": read, "attention_mask": real.long()}
+        if self.stacks is Stacks.BOTH:
+            inputs["decoder_input_ids"] = batch.target_in
+            inputs["decoder_attention_mask"] = batch.target_mask.long()
+        output = self._run(self.model, set(Kind), **inputs)
         return output.logits if "logits" in output else output.last_hidden_state
 
     def encode(self, batch: Batch) -> Float[Tensor, "batch source model"]:
@@ -91,37 +94,17 @@ class HuggingNetwork(nn.Module):
     @torch.no_grad()
     def generate(self, batch: Batch, **options: Any) -> Tensor:
         """Greedy output ids for the batch's sources, gates applied."""
+        options |= {"num_beams": 1, "do_sample": False, "use_cache": True}
         with tap.listening(self._hear):
-            return self.model.generate(
-                input_ids=batch.source,
-                attention_mask=batch.source_mask.long(),
-                num_beams=1,
-                do_sample=False,
-                use_cache=True,
-                **options,
-            )
-
-    def _inputs(self, batch: Batch) -> dict[str, Tensor]:
-        read, real = batch.source, batch.source_mask
-        if self.stacks is Stacks.DECODER:
-            read, real = batch.target_in, batch.target_mask
-        inputs = {"input_ids": read, "attention_mask": real.long()}
-        if self.stacks is Stacks.BOTH:
-            inputs["decoder_input_ids"] = batch.target_in
-            inputs["decoder_attention_mask"] = batch.target_mask.long()
-        return inputs
+            mask = batch.source_mask.long()
+            return self.model.generate(input_ids=batch.source, attention_mask=mask, **options)
 
     def _run(self, model: Callable[..., Any], kinds: set[Kind], **inputs: Tensor) -> Any:
         """Runs the model and makes sure that each block of these kinds was called once."""
         for block in self.blocks:
             block.calls = 0
-        if self.hooked:
-            output = model(**inputs, output_attentions=True)
-            for block, weights in zip(self.blocks, output.attentions, strict=True):
-                block.show(weights)
-        else:
-            with tap.listening(self._hear):
-                output = model(**inputs)
+        with tap.listening(self._hear):
+            output = model(**inputs)
         for kind, block in zip(self._kinds, self.blocks, strict=True):
             if kind in kinds and block.calls != 1:
                 raise RuntimeError(f"{block.name} was called {block.calls} times in a pass, not 1")
@@ -129,13 +112,11 @@ class HuggingNetwork(nn.Module):
 
     def _hear(self, call: Call) -> Tensor:
         uses = self._uses[call.module]
-        block = uses[sum(each.calls for each in uses) % len(uses)]
-        block.calls += 1
-        call = call.edited(block)
-        call.show(block)
-        return block.gated(call.context)
+        return uses[sum(each.calls for each in uses) % len(uses)](call)
 
-    def _tapped(self) -> list[tuple[Kind, TappedBlock]]:
+    @torch.no_grad()
+    def _found(self) -> list[tuple[Kind, TappedBlock]]:
+        """The blocks with their kinds, from a pass over a few tokens."""
         calls: list[Call] = []
         projections: dict[int, nn.Module] = {}
 
@@ -143,60 +124,29 @@ class HuggingNetwork(nn.Module):
             calls.append(call)
             return call.context
 
+        config = self.model.config
+        sides = ("", "decoder_") if config.is_encoder_decoder else ("",)
+        inputs = {}
+        for side, length in zip(sides, PROBE, strict=False):
+            ids = torch.arange(length, device=next(self.model.parameters()).device)[None]
+            inputs |= {f"{side}input_ids": ids, f"{side}attention_mask": torch.ones_like(ids)}
         with tap.listening(note), tap.readers(self.model, calls, projections):
-            self._probe()
-        self._demand(len(calls))
-        lone = self._lone([call.weights for call in calls])
-        names = {module: name for name, module in self.model.named_modules()}
-        found = []
-        for at, call in enumerate(calls):
-            block = TappedBlock(names[call.module], call.query.shape[1], call.key.shape[1])
-            if at in projections:
-                block.projects_by(projections[at])
-            self._uses.setdefault(call.module, []).append(block)
-            found.append((lone or _kind(call.weights), block))
-        return found
-
-    def _hooked(self) -> list[tuple[Kind, TappedBlock]]:
-        places = projections(self.model, self.model.config.model_type)
-        attentions = self._probe(output_attentions=True).attentions
-        self._demand(len(attentions), len(places))
-        kind = self._lone(attentions)
-        found = []
-        for (name, projection), weights in zip(places, attentions, strict=True):
-            block = HookedBlock(name, weights.shape[1], weights.shape[1])
-            block.listen(projection)
-            found.append((kind, block))
-        return found
-
-    @torch.no_grad()
-    def _probe(self, **options: bool) -> Any:
-        source, target = PROBE
-        device = next(self.model.parameters()).device
-        inputs = {"input_ids": torch.arange(source, device=device)[None]}
-        if self.model.config.is_encoder_decoder:
-            inputs["decoder_input_ids"] = torch.arange(target, device=device)[None]
-        masks = {
-            name.replace("input_ids", "attention_mask"): torch.ones_like(ids)
-            for name, ids in inputs.items()
-        }
-        return self.model(**inputs, **masks, **options)
-
-    def _lone(self, weights: list[Tensor] | tuple[Tensor, ...]) -> Kind | None:
-        """The kind of a model's only stack; None where it has two."""
-        if self.model.config.is_encoder_decoder:
-            return None
-        causal = all((each.triu(1) == 0).all() for each in weights)
-        return Kind.DECODER if causal else Kind.ENCODER
-
-    def _demand(self, *counts: int) -> None:
-        """UserError unless as many blocks were found as the configuration has layers."""
-        expected = _expected(self.model.config)
-        if any(count != expected for count in counts):
+            self.model(**inputs)
+        if len(calls) != _expected(config):
             raise UserError(
-                f"{self.model.config.model_type}: {min(counts)} of {expected} attention blocks can "
-                "be reached through transformers, so its heads would not be complete"
+                f"{config.model_type}: {len(calls)} of {_expected(config)} attention blocks can be "
+                "reached through transformers, so its heads would not be complete"
             )
+        lone = None
+        if not config.is_encoder_decoder:
+            causal = all((call.weights.triu(1) == 0).all() for call in calls)
+            lone = Kind.DECODER if causal else Kind.ENCODER
+        names = {module: name for name, module in self.model.named_modules()}
+        return [
+            (lone or _kind(call.weights),
+             TappedBlock(names[call.module], call, projections.get(at)))
+            for at, call in enumerate(calls)
+        ]  # fmt: skip
 
 
 def _kind(weights: Float[Tensor, "batch head query key"]) -> Kind:

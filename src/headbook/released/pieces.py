@@ -1,10 +1,10 @@
-"""A SentencePiece vocabulary through `tokenizers`: its own ids, spans in the text, text again."""
+"""A SentencePiece vocabulary through `tokenizers`: its own ids, spans in the text, text again.
 
-import json
+`sentencepiece` itself breaks ties otherwise and cuts one sentence in 140 in another way.
+"""
+
 import struct
 from collections.abc import Iterator, Sequence
-from functools import cached_property
-from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
@@ -15,40 +15,33 @@ from headbook.types import UserError
 PIECE, NORMALISER, CHARSMAP = 1, 3, 2  # fields of a SentencePiece model, of its normaliser
 TEXT, SCORE, KIND = 1, 2, 3  # fields of a piece
 UNKNOWN = 2  # the kind of the piece for what has none
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # how protocol buffers lay out a field
+VARINT, BYTES = 0, 2  # how protocol buffers lay out a field;
+WIDTHS = {1: 8, 5: 4}  # the others have so many bytes
 
 
 class Pieces:
-    """A unigram vocabulary (Kudo 2018) without special tokens: these are the model's business."""
+    """A unigram vocabulary (Kudo 2018) without special tokens: these are the model's business.
 
-    def __init__(self, tokenizer: Tokenizer):
-        self._tokenizer = tokenizer
+    Made from the bytes of an .spm file; `name` stands in errors. UserError where it is none.
+    """
 
-    @classmethod
-    def from_json(cls, path: Path) -> "Pieces":
-        """Reads a saved tokenizer; UserError where the file is none."""
+    def __init__(self, content: bytes, name: str):
         try:
-            return cls(Tokenizer.from_file(str(path)))
-        except Exception as error:  # tokenizers raises bare Exception
-            raise UserError(f"{path} is not a saved tokenizer ({error}): copy it again") from None
-
-    @classmethod
-    def from_sentencepiece(cls, content: bytes, name: str) -> "Pieces":
-        """From the bytes of an .spm file; `name` stands in errors. UserError where it is none."""
-        try:
-            return cls(_tokenizer(content))
+            pieces, self.unknown, charsmap = _read(content)
+            unigram = models.Unigram(pieces, self.unknown, byte_fallback=False)
+            mapped = [normalizers.Precompiled(charsmap)] if charsmap else []
         except Exception as error:  # tokenizers raises bare Exception where its tables are damaged
             raise UserError(
                 f"{name} is not a whole SentencePiece vocabulary ({error}): copy or fetch it again"
             ) from None
+        self._tokenizer = Tokenizer(unigram)
+        tidy = [normalizers.Replace(Regex(" {2,}"), " "), normalizers.Strip()]
+        self._tokenizer.normalizer = normalizers.Sequence([*mapped, *tidy])
+        self._tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+        self._tokenizer.decoder = decoders.Metaspace()
 
     def __len__(self) -> int:
         return self._tokenizer.get_vocab_size()
-
-    @cached_property
-    def unknown(self) -> int:
-        """The id of the piece for text that no other piece spells."""
-        return json.loads(self._tokenizer.to_str())["model"]["unk_id"]
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """Ids of each sentence, nothing added."""
@@ -70,27 +63,21 @@ class Pieces:
         return self._tokenizer.decode(list(ids), skip_special_tokens=False)
 
 
-def _tokenizer(content: bytes) -> Tokenizer:
-    pieces: list[tuple[str, float]] = []
-    unknown, charsmap = None, b""
+def _read(content: bytes) -> tuple[list[tuple[str, float]], int, bytes]:
+    """Pieces with their scores, the place of the unknown one, the normaliser's table."""
+    pieces, unknown, charsmap = [], [], b""
     for field, value in _fields(content):
         if field == PIECE:
             piece = dict(_fields(value))
             if piece.get(KIND) == UNKNOWN:
-                unknown = len(pieces)
+                unknown.append(len(pieces))
             (score,) = struct.unpack("<f", piece.get(SCORE, bytes(4)))
             pieces.append((piece[TEXT].decode("utf-8"), score))
         elif field == NORMALISER:
             charsmap = dict(_fields(value)).get(CHARSMAP, b"")
-    if unknown is None:
+    if not unknown:
         raise ValueError("no unknown piece")
-    tokenizer = Tokenizer(models.Unigram(pieces, unknown, byte_fallback=False))
-    tidy = [normalizers.Replace(Regex(" {2,}"), " "), normalizers.Strip()]
-    mapped = [normalizers.Precompiled(charsmap)] if charsmap else []
-    tokenizer.normalizer = normalizers.Sequence([*mapped, *tidy])
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.decoder = decoders.Metaspace()
-    return tokenizer
+    return pieces, unknown[0], charsmap
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -98,21 +85,15 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
     at = 0
     while at < len(message):
         key, at = _varint(message, at)
-        field, layout = key >> 3, key & 7
+        layout = key & 7
         if layout == VARINT:
             value, at = _varint(message, at)
-            yield field, value
-            continue
-        if layout == BYTES:
-            length, at = _varint(message, at)
-        elif layout in (FIXED32, FIXED64):
-            length = 4 if layout == FIXED32 else 8
         else:
-            raise ValueError(f"layout {layout} at byte {at}")
-        if at + length > len(message):
-            raise ValueError(f"it ends within a field, at byte {at}")
-        yield field, message[at : at + length]
-        at += length
+            length, at = _varint(message, at) if layout == BYTES else (WIDTHS[layout], at)
+            value, at = message[at : at + length], at + length
+        yield key >> 3, value
+    if at > len(message):
+        raise ValueError("it ends within a field")
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:

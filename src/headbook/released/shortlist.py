@@ -35,24 +35,16 @@ def read_shortlist(content: bytes, name: str, source: int, target: int) -> Short
 
     Raises UserError where the file is cut, is another format or does not fit the vocabularies.
     """
-    try:
-        return _read(content, source, target)
-    except (struct.error, ValueError) as error:
+    header = content[: HEADER.size].ljust(HEADER.size, b"\0")
+    magic, _, frequent, _, entries, length = HEADER.unpack(header)
+    expected = HEADER.size + 8 * entries + 4 * length
+    if magic != MAGIC or len(content) != expected or entries != source + 1:
         raise UserError(
-            f"{name} is not the whole shortlist of this model ({error}): copy or fetch it again"
-        ) from None
-
-
-def _read(content: bytes, source: int, target: int) -> Shortlist:
-    magic, _, frequent, _, entries, length = HEADER.unpack_from(content)
-    if magic != MAGIC:
-        raise ValueError(f"it starts with {magic:#x}")
-    if len(content) != HEADER.size + 8 * entries + 4 * length:
-        raise ValueError(f"{len(content):,} bytes, not as many as its header says")
+            f"{name} is not the whole shortlist of this model ({len(content):,} bytes): copy or "
+            "fetch it again"
+        )
     offsets = np.frombuffer(content, "<u8", entries, HEADER.size).astype(np.int64)
     ids = np.frombuffer(content, "<u4", length, HEADER.size + 8 * entries).astype(np.int64)
-    if entries != source + 1:
-        raise ValueError(f"lists for {entries - 1} source pieces, and the model has {source}")
     if (np.diff(offsets) < 0).any() or offsets[-1] > length or (length and ids.max() >= target):
-        raise ValueError("its lists reach beyond it or beyond the vocabulary")
+        raise UserError(f"{name} lists pieces that the model does not have: it is another model's")
     return Shortlist(frequent, offsets, ids)

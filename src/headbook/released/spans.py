@@ -32,17 +32,15 @@ def trimmed(sentence: str, span: Span) -> Span:
 def cover(sentence: str, spans: Sequence[Span]) -> bool:
     """Whether the spans stand in order, lie within the sentence and leave out nothing visible."""
     edge = before = 0
-    gaps = []
-    for start, end in spans:
-        if start < before or not start <= end <= len(sentence):
+    left = []
+    for start, end in [*spans, (len(sentence), len(sentence))]:
+        if not before <= start <= end <= len(sentence):
             return False
-        gaps.append(sentence[edge:start])
+        left.append(sentence[edge:start])
         before, edge = start, max(edge, end)
-    gaps.append(sentence[edge:])
     return not any(
         letter.isprintable() and not letter.isspace() and not combining(letter)
-        for gap in gaps
-        for letter in gap
+        for letter in "".join(left)
     )
 
 
@@ -53,36 +51,27 @@ def matched(sentence: str, pieces: Sequence[str]) -> list[Span]:
     made straight) the stretch between the nearest agreements is shared by all pieces in it.
     UserError where they have too little in common.
     """
-    letters, places = _letters(sentence)
-    spelled = [normalize("NFKC", piece.replace(MARK, "")) for piece in pieces]
-    spelled = ["".join(letter for letter in piece if not letter.isspace()) for piece in spelled]
-    starts, ends = _places(letters, "".join(spelled), sentence)
-    spans: list[Span] = []
-    at, edge = 0, 0
-    for piece in spelled:
-        if piece:
-            first, last = starts[at], ends[at + len(piece) - 1]
-            spans.append((places[first], places[last - 1] + 1) if last > first else (edge, edge))
-        else:
-            spans.append((edge, edge))
-        edge = max(edge, spans[-1][1])
-        at += len(piece)
-    return spans
-
-
-def _letters(sentence: str) -> tuple[str, list[int]]:
-    """The visible letters in compatibility form, and the place each came from."""
     pairs = [
         (letter, place)
         for place, character in enumerate(sentence)
         for letter in normalize("NFKC", character)
         if not letter.isspace()
     ]
-    return "".join(letter for letter, _ in pairs), [place for _, place in pairs]
+    spelled = ["".join(normalize("NFKC", piece.replace(MARK, "")).split()) for piece in pieces]
+    starts, ends = _places("".join(letter for letter, _ in pairs), "".join(spelled), sentence)
+    spans: list[Span] = []
+    at, edge = 0, 0
+    for piece in spelled:
+        span = (edge, edge)
+        if piece and starts[at] < (last := ends[at + len(piece) - 1]):
+            span = (pairs[starts[at]][1], pairs[last - 1][1] + 1)
+        spans.append(span)
+        edge, at = max(edge, span[1]), at + len(piece)
+    return spans
 
 
 def _places(letters: str, spelled: str, sentence: str) -> tuple[list[int], list[int]]:
-    """For each letter of the pieces, its half-open range of the sentence."""
+    """For each letter of the pieces, its half-open range among the sentence's letters."""
     starts, ends, agree = [], [], 0
     matcher = SequenceMatcher(None, letters, spelled, autojunk=False)
     for operation, first, last, left, right in matcher.get_opcodes():

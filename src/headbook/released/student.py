@@ -45,15 +45,14 @@ class DecoderState:
     cross: list[KeyValues]
     length: int = 0
 
-    @classmethod
-    def empty(cls, layers: int) -> "DecoderState":
-        return cls([None] * layers, [KeyValues() for _ in range(layers)])
-
     def select(self, rows: Int[Tensor, " chosen"]) -> None:
         """Only the given rows of the batch, in their order."""
         self.cells = [None if cell is None else cell[rows] for cell in self.cells]
         for kept in self.cross:
             kept.select(rows)
+
+    def lay_out(self) -> None:
+        """Nothing: selecting rows has laid them out."""
 
 
 class FeedForward(nn.Module):
@@ -225,20 +224,19 @@ class Student(nn.Module):
             state.length += target.shape[1]
         return states
 
-    def logits(
-        self,
-        states: Float[Tensor, "*batch model"],
-        candidates: Int[Tensor, " candidate"] | None = None,
-    ) -> Float[Tensor, "*batch predicted"]:
-        """Scores of every target piece, or of the candidates alone."""
-        if candidates is not None:
-            return self.predictor(candidates)(states)
+    def logits(self, states: Float[Tensor, "*batch model"]) -> Float[Tensor, "*batch vocabulary"]:
+        """Scores of every target piece."""
         return functional.linear(states, self.target.weight, self.bias)
 
     def predictor(self, candidates: Int[Tensor, " candidate"]) -> Callable[[Tensor], Tensor]:
         """`logits` among the candidates, whose weights are gathered once for many calls."""
         weight, bias = self.target.weight[candidates], self.bias[candidates]
         return lambda states: functional.linear(states, weight, bias)
+
+    def empty_cache(self) -> DecoderState:
+        """The decoder's state before its first step."""
+        layers = range(len(self.decoder))
+        return DecoderState([None for _ in layers], [KeyValues() for _ in layers])
 
     def embedded_source(self, source: Int[Tensor, "batch token"]) -> Float[Tensor, "batch token _"]:
         """Source pieces as the first encoder layer reads them."""

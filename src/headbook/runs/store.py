@@ -20,8 +20,6 @@ from headbook.types import UserError
 KEY_LENGTH = 16  # hexadecimal digits of the digest that name a folder
 RECORD = "run.json"
 """The file of a finished run: what decided it, and which code and machine made it, when."""
-ELSEWHERE = "elsewhere.json"
-"""Written by a run that takes over what another machine did: fields of that machine's record."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +116,6 @@ def _make(ingredients: Ingredients, make: Callable[[Path], None], final: Path) -
         "started": started,
         "seconds": round(time.monotonic() - began, 1),
     }
-    if (aside / ELSEWHERE).exists():
-        kept |= json.loads((aside / ELSEWHERE).read_text())
     (aside / RECORD).write_text(json.dumps(kept, indent=1))
     aside.rename(final)
 

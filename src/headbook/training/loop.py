@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -14,13 +14,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
+from headbook.machine import give_back_freed_memory, keep_freed_memory
 from headbook.models import checkpoint
 from headbook.models.capture import Point, Tape, capture
 from headbook.text.batches import PAD, Batch, Collate, EncodedPair, collate, epoch, in_order
 from headbook.training import processes
-from headbook.training.config import TrainingConfig
-from headbook.training.memory import give_back_freed_memory, keep_freed_memory
-from headbook.training.schedule import learning_rate
+from headbook.training.config import TrainingConfig, learning_rate
 from headbook.types import UserError
 
 STATE, BEST = "state.safetensors", "best.safetensors"
@@ -28,9 +27,6 @@ STATE, BEST = "state.safetensors", "best.safetensors"
 validation loss."""
 SNAPSHOTS = "snapshot-*.safetensors"
 """The files of models kept on the way, see `snapshot_name`."""
-RISE = 100
-"""Updates over which the rate rises again where Adam's moments begin anew; of β₂ = .98 they hold
-the last fifty or so."""
 
 
 @runtime_checkable
@@ -48,11 +44,6 @@ class Addition(Protocol):
         """Its columns in a row of the learning curve."""
 
 
-Observer = Callable[[nn.Module, Batch, int, float], None]
-"""Sees, before the step behind an update, the model that had this loss (nats) on this batch; it
-changes nothing of the training, its random numbers least."""
-
-
 @dataclass
 class Progress:
     """State of a training run; all of it is in every checkpoint."""
@@ -66,19 +57,27 @@ class Progress:
     loss_tokens: int = 0
     best: float = math.inf
     curve: list[dict[str, int | float]] = field(default_factory=list)
-    restarted: int = 0  # the last update whose weights were gone on from without Adam's moments
 
 
-@dataclass(frozen=True)
-class Start:
-    """Weights after `update` updates, from which a training goes on that has no checkpoint here.
+@dataclass
+class Clock:
+    """When to save and when to stop; the first process's clock is everybody's."""
 
-    `curve` has the rows of its learning curve so far.
-    """
+    save_every: float  # seconds
+    deadline: float  # of time.monotonic()
+    longest: float = 0.0  # seconds from one update to the next
+    passed: float = field(default_factory=time.monotonic)
+    saved: float = field(default_factory=time.monotonic)
 
-    weights: Path
-    update: int
-    curve: Sequence[dict[str, int | float]] = ()
+    def due(self) -> tuple[bool, bool]:
+        """Whether to save and whether to stop: where another update, and saving it, might end too
+        late. Asked after every update."""
+        now = time.monotonic()
+        self.longest, self.passed = max(self.longest, now - self.passed), now
+        stop = now + 2 * self.longest >= self.deadline
+        save = stop or now - self.saved > self.save_every
+        self.saved = now if save else self.saved
+        return processes.firsts((save, stop))
 
 
 class OutOfTimeError(Exception):
@@ -97,17 +96,14 @@ class Trainer:
     `rate` gives the learning rate of an update, counted from one, instead of the schedule. For
     models with ids or outputs of their own, `collate` puts encoded pairs into a batch and `losses`
     gives the nats of its target tokens; without it they are the cross-entropy of the model's
-    logits.
+    logits. Each of `before` is called before every update, with the model and the number of
+    updates done, and draws no random number.
 
     Where torchrun started several processes, each takes its share of every batch and all take the
     same step; the first writes the files. Losses and weights are then those of one process up to
     the order of sums, if there is no dropout: its masks are drawn by each process for itself.
     Killed and resumed with as many processes, a training on CPU ends bit for bit as if it had not
     been; with another number of them, up to the order of sums and the masks.
-
-    Where there is no checkpoint but a `start`, training goes on behind it: with the same batches,
-    other dropout masks, Adam's moments anew and a rate that rises again over RISE updates. Rows of
-    the curve behind it name it as `restarted`. At a start of the last update nothing is trained.
     """
 
     model: nn.Module
@@ -121,9 +117,7 @@ class Trainer:
     rate: Callable[[int], float] | None = None
     collate: Collate = collate
     losses: Callable[[nn.Module, Batch], Float[Tensor, " token"]] | None = None
-    prepare: Callable[[nn.Module, int], None] | None = None
-    observer: Observer | None = None
-    start: Start | None = None
+    before: list[Callable[[nn.Module, int], None]] = field(default_factory=list)
     deadline: float = math.inf  # of time.monotonic(); no part of what decides a model
 
     def __post_init__(self) -> None:
@@ -144,19 +138,10 @@ class Trainer:
     def run(self) -> Progress:
         """Trains until `config.updates`, from the last checkpoint where there is one.
 
-        OutOfTimeError where the deadline comes first, after one update at least; ProcessGoneError
-        where another process is gone.
+        OutOfTimeError where the deadline comes first, after one update at least.
         """
-        try:
-            self._train()
-        except processes.ProcessGoneError:
-            kept = checkpoint.kept_update(self.state_file)
-            raise processes.ProcessGoneError(f"it resumes at update {kept}") from None
-        return self.progress
-
-    def _train(self) -> None:
         self._start()
-        clock = processes.Clock(self.save_every, self.deadline)
+        clock = Clock(self.save_every, self.deadline)
         with tqdm(total=self.config.updates, initial=self.progress.update, desc="training",
                   unit="update", mininterval=5, disable=processes.rank() > 0) as bar:  # fmt: skip
             for batch in self._batches():
@@ -166,8 +151,13 @@ class Trainer:
                 self._after_update()
                 bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
                 bar.update()
-                self._save_if(clock.due())
+                save, stop = clock.due()
+                if save:
+                    self._save()
+                if stop:
+                    raise OutOfTimeError(self.progress.update)
         self._save()
+        return self.progress
 
     def _start(self) -> None:
         if self.addition is not None and self.addition.points and processes.count() > 1:
@@ -180,36 +170,18 @@ class Trainer:
             process = processes.rank()
             note = checkpoint.load_state(self.state_file, self.model, self.optimiser, process)
             self.progress = Progress(**note)
-        elif self.start is not None:
-            self._go_on_from(self.start)
-
-    def _go_on_from(self, start: Start) -> None:
-        checkpoint.load_model(self.model, start.weights)
-        torch.manual_seed(self.config.seed + processes.rank() + start.update)
-        self.progress = Progress(start.update, curve=list(start.curve), restarted=start.update)
-        left = start.update
-        while left > (length := len(self._plan(self.progress.epoch))):
-            self.progress.epoch, left = self.progress.epoch + 1, left - length
-        self.progress.batch = left
-        self._save_model(snapshot_name(start.update))
-        if start.update >= self.config.updates:  # no validation is to come that would choose it
-            self._save_model(BEST)
-
-    def _save_if(self, due: processes.Due) -> None:
-        if due is not processes.Due.NOTHING:
-            self._save()
-        if due is processes.Due.STOP:
-            raise OutOfTimeError(self.progress.update)
 
     def _save(self) -> None:
-        random = processes.gather(torch.get_rng_state())
+        random = processes.gathered(torch.get_rng_state())
         if processes.is_first():
             note = asdict(self.progress)
             checkpoint.save_state(self.state_file, self.model, self.optimiser, note, random)
 
     def _batches(self) -> Iterator[Batch]:
         while self.progress.update < self.config.updates:
-            for indices in self._plan(self.progress.epoch)[self.progress.batch :]:
+            number = self.progress.epoch
+            plan = epoch(self.train, self.config.tokens, self.config.seed, number)
+            for indices in plan[self.progress.batch :]:
                 if self.progress.update == self.config.updates:
                     return
                 # Counted before the batch is used: a checkpoint after its update goes on behind it.
@@ -217,20 +189,18 @@ class Trainer:
                 yield self.collate([self.train[index] for index in indices], indices)
             self.progress.epoch, self.progress.batch = self.progress.epoch + 1, 0
 
-    def _plan(self, number: int) -> list[list[int]]:
-        """The batches of an epoch as indices of pairs."""
-        return epoch(self.train, self.config.tokens, self.config.seed, number)
-
     def _update(self, batch: Batch) -> float:
+        update = self.progress.update + 1
+        for prepare in self.before:
+            prepare(self.model, update - 1)
         self.model.train()
-        if self.prepare is not None:
-            self.prepare(self.model, self.progress.update + 1)
-        rate = self._rate(self.progress.update + 1)
         for group in self.optimiser.param_groups:
-            group["lr"] = rate * group.get("factor", 1.0)
+            group["lr"] = self._rate(update) * group.get("factor", 1.0)
         tokens = int(batch.target_mask.sum())
-        with self._recorded() as tape:
-            loss = self._loss(processes.share(batch), self.config.label_smoothing) / tokens
+        points = self.addition.points if self.addition is not None else ()
+        # an empty tape leaves attention its fast path
+        with capture(self.model, points) if points else nullcontext(Tape()) as tape:
+            loss = self._loss(self._share(batch), self.config.label_smoothing) / tokens
         total = loss
         if self.addition is not None and processes.is_first():  # it counts once
             total = loss + self.addition(self.model, batch.to(self.fabric.device), tape)
@@ -239,38 +209,37 @@ class Trainer:
         trained = [each for group in self.optimiser.param_groups for each in group["params"]]
         reported, minimised = processes.add_gradients(trained, loss, total)
         if not math.isfinite(minimised):
-            self._stop_at(batch, minimised)
-        if self.observer is not None:
-            self.observer(self.model, batch, self.progress.update, reported)
+            raise UserError(
+                f"the loss is {minimised} at update {update}: lower `scale` or lengthen `warmup`"
+            )
         self.optimiser.step()
         self.optimiser.zero_grad()
-        self.progress.update += 1
+        self.progress.update = update
         self.progress.target_tokens += tokens
         self.progress.loss_sum += reported * tokens
         self.progress.loss_tokens += tokens
         return reported
 
-    def _recorded(self) -> AbstractContextManager[Tape]:
-        """The tape of what the addition reads; an empty one leaves attention its fast path."""
-        points = self.addition.points if self.addition is not None else frozenset()
-        return capture(self.model, points) if points else nullcontext(Tape())
-
     def _rate(self, update: int) -> float:
         if self.rate is not None:
             return self.rate(update)
-        width, since = self.model.config.width, update - self.progress.restarted
-        rate = learning_rate(update, width, self.config.scale, self.config.warmup)
-        return rate * min(since / RISE, 1.0) if self.progress.restarted else rate
+        width = self.model.config.width
+        return learning_rate(update, width, self.config.scale, self.config.warmup)
+
+    def _share(self, batch: Batch) -> Batch:
+        """Every n-th sentence, padded as before; the first process always has one."""
+        if processes.count() == 1:
+            return batch
+        return batch.select(slice(processes.rank(), None, processes.count()))
 
     def _loss(self, batch: Batch, smoothing: float) -> Tensor:
         """Summed cross-entropy over target tokens, in nats; 0 of a share without sentences."""
         batch = batch.to(self.fabric.device)
         if not len(batch):
             return torch.zeros((), device=self.fabric.device)
-        if self.losses is not None:
-            with self.fabric.autocast():
-                return self.losses(self.model, batch).float().sum()
         with self.fabric.autocast():
+            if self.losses is not None:
+                return self.losses(self.model, batch).float().sum()
             logits = self.model(batch)
         return functional.cross_entropy(
             logits.float().flatten(0, 1),
@@ -278,17 +247,6 @@ class Trainer:
             ignore_index=PAD,
             label_smoothing=smoothing,
             reduction="sum",
-        )
-
-    def _stop_at(self, batch: Batch, loss: float) -> None:
-        where = self.folder / "bad_batch.safetensors"
-        if processes.is_first():
-            tensors = {name: getattr(batch, name) for name in ("source", "target_out", "sentences")}
-            checkpoint.write(where, tensors, {"update": self.progress.update + 1})
-        processes.wait()
-        raise UserError(
-            f"the loss is {loss} at update {self.progress.update + 1}; its batch is in {where}; "
-            "lower `scale` or lengthen `warmup`"
         )
 
     def _after_update(self) -> None:
@@ -303,14 +261,13 @@ class Trainer:
         """Cross-entropy a target token on the validation pairs, in nats, without smoothing."""
         self.model.eval()
         total, tokens = 0.0, 0.0
+        batches = list(in_order(self.valid, self.config.tokens, self.collate))
         with torch.inference_mode():
-            for batch in processes.mine(
-                list(in_order(self.valid, self.config.tokens, self.collate))
-            ):
+            for batch in batches[processes.rank() :: processes.count()]:
                 total += float(self._loss(batch, 0.0))
                 tokens += int(batch.target_mask.sum())
-        total, tokens = processes.add([total, tokens])
-        return total / tokens
+        totals, counts = zip(*processes.gathered((total, tokens)), strict=True)
+        return sum(totals) / sum(counts)
 
     def _add_row(self, valid_loss: float) -> None:
         progress = self.progress
@@ -322,8 +279,6 @@ class Trainer:
             "valid_loss_nats": valid_loss,
             "seconds": progress.seconds,
         }
-        if progress.restarted:
-            row["restarted"] = progress.restarted
         if self.addition is not None:
             row |= self.addition.row(self.model)
         progress.curve.append(row)

@@ -6,10 +6,9 @@ and Titov (2019) compare encoders of one shape that learnt from one text.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -26,8 +25,7 @@ from headbook.runs.store import Ingredients, Stage
 from headbook.text.batches import EOS, EncodedPair
 from headbook.text.subwords import Subwords, mask_id
 from headbook.training import processes
-from headbook.training.config import TrainingConfig
-from headbook.training.precision import Precision
+from headbook.training.config import Precision, TrainingConfig
 from headbook.training.scoring import Casing, bleu, nats
 from headbook.types import UserError
 
@@ -38,7 +36,6 @@ LONGEST_EVALUATED = 512
 without spaces may have 20,000, and attention takes their square."""
 COPIES = 10
 """Of each training sentence, differently masked: as many as BERT's own data preparation makes."""
-BEAM = Search()
 TRAINING = "training"
 """The use of text to learn from; text for validation and test is cut, not left out."""
 
@@ -53,15 +50,13 @@ class Size:
     heads: int = 8
 
 
-SIZES = MappingProxyType(
-    {
-        "smoke": Size(layers=2, width=16, feed_forward=32, heads=2),
-        "tiny": Size(layers=3, width=64, feed_forward=256, heads=8),
-        "small": Size(layers=6, width=128, feed_forward=512, heads=8),
-        "medium": Size(layers=6, width=256, feed_forward=1024, heads=8),
-        "paper": Size(layers=6, width=512, feed_forward=2048, heads=8),
-    }
-)
+SIZES = {
+    "smoke": Size(layers=2, width=16, feed_forward=32, heads=2),
+    "tiny": Size(layers=3, width=64, feed_forward=256, heads=8),
+    "small": Size(layers=6, width=128, feed_forward=512, heads=8),
+    "medium": Size(layers=6, width=256, feed_forward=1024, heads=8),
+    "paper": Size(layers=6, width=512, feed_forward=2048, heads=8),
+}
 """Sizes by name, as the catalogue takes them."""
 
 
@@ -78,7 +73,7 @@ class ModelRun:
     dropout: float
     training: TrainingConfig
     pairs: int | None = None  # the first so many training pairs; all where None
-    search: Search = BEAM  # for the translation of test sets
+    search: Search = field(default_factory=Search)  # for the translation of test sets
 
     @property
     def text(self) -> "ModelRun":

@@ -2,13 +2,13 @@
 
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from headbook import paths
 from headbook.recipes import select
 from headbook.runs.store import RECORD, Store
-from headbook.text.download import locate, sha256
+from headbook.text.download import locate
 from headbook.text.registry import Place, corpus, place
 from headbook.training.models import Run, corpus_of, run
 from headbook.training.train import SUBWORDS, subwords
@@ -29,21 +29,14 @@ python3 -m headbook train {names} --minutes 30\
 def pack(folder: Path, names: Sequence[str]) -> Iterator[str]:
     """Copies corpora and subwords of these models and families to `folder`, a line for each.
 
-    Subwords are learnt where the store lacks them. A file that is there with the same bytes is not
-    copied again. UserError for an unknown model, a corpus that is not here, and a folder that
-    cannot be written.
+    Corpora that are not here are fetched, and subwords learnt where the store lacks them. UserError
+    for an unknown model, a corpus that cannot be had, and a folder that cannot be written.
     """
     chosen = select(names)
     runs = [run(name) for name in chosen]
-    texts = list(dict.fromkeys(each.text.corpus for each in runs))
-    if absent := [name for name in _needed(texts) if place(corpus(name)) is Place.ABSENT]:
-        raise UserError(
-            f"{absent[0]} is not here: set HEADBOOK_DATA to a folder that has it, or "
-            f"`headbook corpora fetch {absent[0]}`, and pack again"
-        )
     try:
         (folder / DATA).mkdir(parents=True, exist_ok=True)  # HEADBOOK_DATA has to be a folder
-        for name in _needed(texts):
+        for name in _needed(each.text.corpus for each in runs):
             yield _copied(name, _of_corpus(name), folder)
         for name, files in _of_subwords(runs).items():
             yield _copied(name, files, folder)
@@ -55,13 +48,13 @@ def pack(folder: Path, names: Sequence[str]) -> Iterator[str]:
     yield COMMANDS.format(names=shlex.join(chosen), **there)
 
 
-def _needed(texts: Sequence[str]) -> list[str]:
+def _needed(texts: Iterable[str]) -> list[str]:
     """Corpora with those of a mixture, and the sets without which a download cannot be read."""
-    found = list(texts)
+    found = list(dict.fromkeys(texts))
     for name in found:
         entry = corpus(name)
         found += entry.of
-        if place(entry) is Place.DOWNLOADED:
+        if place(entry) not in (Place.MIRROR, Place.GENERATED):
             found += filter(None, (*entry.held_out, *entry.tests, entry.valid))
     return list(dict.fromkeys(found))
 
@@ -71,17 +64,14 @@ def _of_corpus(name: str) -> dict[Path, Path]:
     entry = corpus(name)
     if entry.of or place(entry) is Place.GENERATED:  # a mixture's corpora have lines of their own
         return {}
-    found = locate(name)
-    mirror = paths.mirror()
+    found, mirror = locate(name), paths.mirror()
     root, below = (mirror, DATA) if found.place is Place.MIRROR else (paths.downloads(), DOWNLOADS)
     return {Path(below) / file.relative_to(root or ""): file for file in found.files.values()}
 
 
 def _of_subwords(runs: Sequence[Run]) -> dict[str, dict[Path, Path]]:
     found = {}
-    for text in dict.fromkeys((each.text.corpus, each.text.pairs, each.text.vocabulary)
-                              for each in runs):  # fmt: skip
-        name, pairs, size = text
+    for name, pairs, size in {(x.text.corpus, x.text.pairs, x.text.vocabulary): x for x in runs}:
         there = subwords(corpus_of(name, pairs), size, Store.default())
         below = Path(RUNS) / SUBWORDS.name / there.name
         files = ("source.json", "target.json", RECORD)  # the record comes last, as in the store
@@ -90,17 +80,7 @@ def _of_subwords(runs: Sequence[Run]) -> dict[str, dict[Path, Path]]:
 
 
 def _copied(name: str, files: dict[Path, Path], folder: Path) -> str:
-    """A kill leaves no file that is half written."""
-    new = {below: file for below, file in files.items() if not _is_there(file, folder / below)}
-    for below, file in new.items():
-        to = folder / below
-        to.parent.mkdir(parents=True, exist_ok=True)
-        aside = to.with_name(f"{to.name}.partial")
-        shutil.copyfile(file, aside)
-        aside.replace(to)
-    size = sum(file.stat().st_size for file in files.values()) / 1e6
-    return f"{name}: {size:,.1f} MB, {len(new)} of {len(files)} files copied"
-
-
-def _is_there(file: Path, to: Path) -> bool:
-    return to.is_file() and sha256(to) == sha256(file)
+    for below, file in files.items():
+        (folder / below).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, folder / below)
+    return f"{name}: {sum(file.stat().st_size for file in files.values()) / 1e6:,.1f} MB"

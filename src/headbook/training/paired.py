@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from sacrebleu.metrics import BLEU
 
-from headbook.statistics import draws, percentile_interval
+from headbook.statistics import draws, interval
 from headbook.types import UserError
 
 SAMPLES = 1000
@@ -33,7 +33,7 @@ class Paired:
     p: float
 
 
-def enough(tests: int, level: float, least: int = SAMPLES) -> int:
+def enough(tests: int, level: float, least: int) -> int:
     """Samples for p-values that are corrected for so many tests (Holm) and compared with a level.
 
     p is at least 1 / (samples + 1), and the smallest is multiplied by `tests`: of too few samples
@@ -44,28 +44,22 @@ def enough(tests: int, level: float, least: int = SAMPLES) -> int:
 
 def statistics(translations: Sequence[str], references: Sequence[str]) -> Statistics:
     """Each sentence's sufficient statistics for cased BLEU with the 13a tokeniser."""
-    if not translations:
-        raise UserError("BLEU of no sentence: give at least one translation")
-    rows = _metric()._extract_corpus_statistics(list(translations), [list(references)])
+    rows = BLEU()._extract_corpus_statistics(list(translations), [list(references)])
     return np.array(rows, dtype=np.int64)
 
 
 def corpus_bleu(statistics: Statistics) -> float:
     """Corpus BLEU in percent of the sentences whose statistics these are."""
-    return _score(_metric(), statistics.sum(0))
+    return _score(BLEU(), statistics.sum(0))
 
 
-def resampled(
-    statistics: Statistics, samples: int = SAMPLES, seed: int = SEED
-) -> Float[np.ndarray, " sample"]:
-    """BLEU of test sets drawn from the sentences with replacement: the same draws for one seed."""
-    sums = draws(len(statistics), samples, seed) @ statistics.astype(np.float64)
+def resampled(statistics: Statistics, samples: int = SAMPLES) -> Float[np.ndarray, " sample"]:
+    """BLEU of test sets drawn from the sentences with replacement: always the same draws."""
+    sums = draws(len(statistics), samples, SEED) @ statistics.astype(np.float64)
     return _scores(sums.astype(np.int64))
 
 
-def paired(
-    statistics: Statistics, baseline: Statistics, samples: int = SAMPLES, seed: int = SEED
-) -> Paired:
+def paired(statistics: Statistics, baseline: Statistics, samples: int = SAMPLES) -> Paired:
     """Paired bootstrap of BLEU (Koehn 2004) as sacrebleu does it; the baseline is subtracted.
 
     p is 1 where no sample tells the two apart, whatever it is sacrebleu would say. UserError where
@@ -74,8 +68,8 @@ def paired(
     if not np.array_equal(statistics[:, 1], baseline[:, 1]):
         raise UserError("a paired test needs two translations of the same references")
     difference = corpus_bleu(statistics) - corpus_bleu(baseline)
-    drawn = resampled(statistics, samples, seed) - resampled(baseline, samples, seed)
-    low, high = percentile_interval(drawn)
+    drawn = resampled(statistics, samples) - resampled(baseline, samples)
+    _, low, high = interval(np.append(difference, drawn))
     if not drawn.any():
         return Paired(difference, low, high, 1.0)
     apart = np.abs(drawn)
@@ -89,8 +83,6 @@ def increase(
     sums: Float[np.ndarray, " sentence"],
     baseline: Float[np.ndarray, " sentence"],
     tokens: Int[np.ndarray, " sentence"],
-    samples: int = SAMPLES,
-    seed: int = SEED,
 ) -> Paired:
     """Increase of a loss per token, by paired bootstrap over sentences.
 
@@ -98,16 +90,12 @@ def increase(
     from the share of resamples on the other side of zero.
     """
     added, counted = sums - baseline, tokens.astype(np.float64)
-    drawn = draws(len(tokens), samples, seed)
+    drawn = draws(len(tokens), SAMPLES, SEED)
     found = (drawn @ added) / (drawn @ counted)
-    low, high = percentile_interval(found)
+    value, low, high = interval(np.append(added.sum() / counted.sum(), found))
     beyond = min(np.count_nonzero(found <= 0), np.count_nonzero(found >= 0))
-    p = min(1.0, 2 * (beyond + 1) / (samples + 1))
-    return Paired(float(added.sum() / counted.sum()), low, high, p)
-
-
-def _metric() -> BLEU:
-    return BLEU()
+    p = min(1.0, 2 * (beyond + 1) / (SAMPLES + 1))
+    return Paired(value, low, high, p)
 
 
 def _scores(sums: Int[np.ndarray, "sample 10"]) -> Float[np.ndarray, " sample"]:
@@ -118,7 +106,7 @@ def _scores(sums: Int[np.ndarray, "sample 10"]) -> Float[np.ndarray, " sample"]:
     precisions = sums[plain, 2:6] / sums[plain, 6:]
     brevity = np.minimum(1.0, np.exp(1 - reference / translation))
     scores[plain] = 100 * brevity * np.exp(np.log(precisions).mean(1))
-    metric = _metric()
+    metric = BLEU()
     scores[~plain] = [_score(metric, row) for row in sums[~plain]]
     return scores
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from headbook.models.transformer import Transformer
+from headbook.text.batches import Batch
 from headbook.timing import seconds
+from headbook.training.config import Precision
 from headbook.training.models import Run, run
-from headbook.training.precision import Precision
 from headbook.types import UserError
 
 SENTENCE = 16
@@ -44,23 +45,36 @@ def lines(names: Sequence[str], rate: float | None = None) -> Iterator[str]:
 def cost(wanted: Run) -> tuple[int, float]:
     """Number of parameters, and floating-point operations of the whole training, about.
 
-    6 · parameters · tokens, two forward and four backward, without embeddings, which are looked up;
-    and 12 · width for each pair of query and key that is not masked. Batches are taken for full, of
-    sentences of SENTENCE subwords on either side, and vocabularies as large as was asked for.
+    Batches are taken for full, of sentences of SENTENCE subwords on either side, and vocabularies
+    as large as was asked for.
     """
-    vocabulary = wanted.text.vocabulary
+    vocabulary, training = wanted.text.vocabulary, wanted.training
     with torch.device("meta"):
         network = Transformer(wanted.config(vocabulary, vocabulary))
-    parameters = {
-        name: sum(weight.numel() for weight in part.parameters())
-        for name, part in network.named_children()
+    ids = torch.ones(1, SENTENCE, dtype=torch.long)
+    sentence = operations(network, Batch(ids, ids, ids, torch.arange(1)))
+    parameters = sum(weight.numel() for weight in network.parameters())
+    return parameters, training.updates * training.tokens / SENTENCE * sentence
+
+
+def operations(model: Transformer, batch: Batch) -> float:
+    """Floating-point operations of a training step, about: real tokens only, so padding is waste.
+
+    Six a parameter and token (two forward, four backward), embeddings left out; and 12 · width for
+    each pair of query and key, for scores and their product with the values. The model may be one
+    without storage.
+    """
+    config = model.config
+    sizes = {
+        name: sum(weight.numel() for weight in module.parameters())
+        for name, module in model.named_children()
     }
-    used = sum(parameters.get(name, 0) for name in ("encoder", "decoder", "logits"))
-    config, training = network.config, wanted.training
-    keys = SENTENCE * config.encoder_layers
-    keys += config.decoder_layers * ((SENTENCE + 1) / 2 + SENTENCE)
-    per_token = 6 * used + 12 * config.width * keys
-    return sum(parameters.values()), training.updates * training.tokens * per_token
+    source, target = batch.source_mask.sum(1).double(), batch.target_mask.sum(1).double()
+    dense = source.sum() * sizes["encoder"] + target.sum() * (sizes["decoder"] + sizes["logits"])
+    pairs = config.encoder_layers * source**2 + config.decoder_layers * (
+        target * (target + 1) / 2 + target * source
+    )
+    return float(6 * dense + 12 * config.width * pairs.sum())
 
 
 def measured_rate(precision: Precision) -> float:

@@ -8,14 +8,10 @@ process, and everything here gives back what it was given.
 """
 
 import logging
-import math
 import signal
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,8 +20,7 @@ from torch import Tensor, distributed
 from torch.nn import Parameter
 
 from headbook.machine import leave_out_cudnn_attention
-from headbook.text.batches import Batch
-from headbook.training.precision import Precision
+from headbook.training.config import Precision
 from headbook.types import UserError
 
 if TYPE_CHECKING:
@@ -35,16 +30,8 @@ PATIENCE = timedelta(days=7)
 """How long one waits for the others. A process that is gone is noticed at once; a slow one may be
 translating test sets, or waiting until somebody else has finished the same run."""
 
-Items = TypeVar("Items", list, Tensor)
 Value = TypeVar("Value")
 Work = Callable[[Path], None]
-
-
-class ProcessGoneError(UserError):
-    """Another process is gone, so this one cannot go on; everything saved by then is complete."""
-
-    def __init__(self, then: str = "it goes on from what is kept") -> None:
-        super().__init__(f"another process stopped; start the same command again, {then}")
 
 
 def fabric(precision: Precision) -> "lightning.fabric.Fabric":
@@ -82,10 +69,9 @@ def _places() -> dict:
     here = min(gpus, started.world_size()) or started.world_size()
     # gloo beside NCCL: numbers on the processor need not pass through the GPU.
     backend = "cpu:gloo,cuda:nccl" if gpus else "gloo"
-    strategy = DDPStrategy(timeout=PATIENCE, process_group_backend=backend)
     return {
         "accelerator": "cuda" if gpus else "cpu",
-        "strategy": strategy,
+        "strategy": DDPStrategy(timeout=PATIENCE, process_group_backend=backend),
         "devices": here,
         "num_nodes": started.world_size() // here,
     }
@@ -94,7 +80,8 @@ def _places() -> dict:
 def connect() -> None:
     """Joins the processes that torchrun started, where it started any; a second call does nothing.
 
-    When one has ended torchrun asks the others to (SIGTERM): that becomes ProcessGoneError.
+    When one has ended torchrun asks the others to (SIGTERM): that becomes the UserError of a
+    process that is gone.
     """
     if started_by_torchrun() and not distributed.is_initialized():
         fabric(Precision.FULL)
@@ -105,9 +92,11 @@ def _asked_to_end(*_: object) -> None:
     raise _gone()
 
 
-def _gone() -> ProcessGoneError:
+def _gone() -> UserError:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # so that the line comes out whole
-    return ProcessGoneError()
+    return UserError(
+        "another process stopped; start the same command again, it resumes from its last checkpoint"
+    )
 
 
 def count() -> int:
@@ -130,33 +119,32 @@ def _connected() -> bool:
 
 
 @contextmanager
-def collective() -> Iterator[None]:
-    """Around what all processes do together: ProcessGoneError where one of them is gone."""
+def _collective() -> Iterator[None]:
+    """Around what all processes do together: UserError where one of them is gone."""
     try:
         yield
     except RuntimeError as error:  # gloo's and NCCL's only type for it
-        if count() == 1:
-            raise
         raise _gone() from error
 
 
-def mine(items: Items) -> Items:
-    """Every n-th item: this process's share, which may be empty."""
-    return items if count() == 1 else items[rank() :: count()]
-
-
-def share(batch: Batch) -> Batch:
-    """Every n-th sentence of the batch, padded as before; the first process always has one."""
+def gathered(value: Value) -> list[Value]:
+    """Every process's value, in the order of processes."""
     if count() == 1:
-        return batch
-    return batch.select(slice(rank(), None, count()))
+        return [value]
+    found = [value] * count()
+    with _collective():
+        distributed.all_gather_object(found, value)
+    return found
 
 
-def add(values: Sequence[float]) -> list[float]:
-    """Each value added over the processes, in 64 bits."""
-    if count() == 1:
-        return list(values)
-    return _added(torch.tensor(values, dtype=torch.float64)).tolist()
+def firsts(value: Value) -> Value:
+    """The first process's value, in every process: clocks and folders differ between them."""
+    return gathered(value)[0]
+
+
+def wait() -> None:
+    """Until all processes are here."""
+    gathered(None)
 
 
 def add_gradients(parameters: Iterable[Parameter], *values: Tensor) -> list[float]:
@@ -172,42 +160,13 @@ def add_gradients(parameters: Iterable[Parameter], *values: Tensor) -> list[floa
     present = 1.0 - torch.tensor(absent, dtype=torch.float32, device=values[0].device)
     gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in trained]
     parts = [torch.stack(values).detach(), present, *(each.flatten() for each in gradients)]
-    buffer = _added(torch.cat(parts))
+    buffer = torch.cat(parts)
+    with _collective():
+        distributed.all_reduce(buffer)
     sums, holders, *summed = buffer.split([len(part) for part in parts])
     for parameter, holding, gradient in zip(trained, holders.tolist(), summed, strict=True):
         parameter.grad = gradient.view_as(parameter) if holding else None
     return sums.tolist()
-
-
-def _added(values: Tensor) -> Tensor:
-    with collective():
-        distributed.all_reduce(values)
-    return values
-
-
-def gather(values: Tensor) -> list[Tensor]:
-    """Every process's tensor, in the order of processes; all have one shape and lie in memory."""
-    if count() == 1:
-        return [values]
-    gathered = [torch.empty_like(values) for _ in range(count())]
-    with collective():
-        distributed.all_gather(gathered, values)
-    return gathered
-
-
-def firsts(value: Value) -> Value:
-    """The first process's value, in every process: clocks and folders differ between them."""
-    if count() == 1:
-        return value
-    said = [value]
-    with collective():
-        distributed.broadcast_object_list(said)
-    return said[0]
-
-
-def wait() -> None:
-    """Until all processes are here."""
-    add([0.0])
 
 
 def part() -> None:
@@ -235,47 +194,15 @@ def together(get: Callable[[Work], Path], work: Work) -> Path:
     `get` is the run store's: the first process alone asks it, locks and renames. The others do the
     work in the same folder when the first is told to, and hear at the end where the result is.
     """
-    if count() == 1:
-        return get(work)
 
     def told(folder: Path) -> None:
-        firsts(("work", folder))
+        firsts((folder, True))
         work(folder)
 
     if is_first():
-        return firsts(("done", get(told)))[1]
-    while True:
-        word, folder = firsts(("", Path()))
-        if word == "done":
-            return folder
+        return firsts((get(told), False))[0]
+    folder, working = firsts((Path(), True))
+    while working:
         work(folder)
-
-
-class Due(Enum):
-    """Action due between two updates."""
-
-    NOTHING = "nothing"
-    SAVE = "save"
-    STOP = "save and stop"
-
-
-@dataclass
-class Clock:
-    """When to save and when to stop; the first process's clock is everybody's."""
-
-    save_every: float  # seconds
-    deadline: float = math.inf  # of time.monotonic()
-    longest: float = 0.0  # seconds from one update to the next
-    passed: float = field(default_factory=time.monotonic)
-    saved: float = field(default_factory=time.monotonic)
-
-    def due(self) -> Due:
-        """Asked after every update; STOP where another and saving it might end too late."""
-        now = time.monotonic()
-        self.longest, self.passed = max(self.longest, now - self.passed), now
-        due = Due.NOTHING
-        if now + 2 * self.longest >= self.deadline:
-            due = Due.STOP
-        elif now - self.saved > self.save_every:
-            due, self.saved = Due.SAVE, now
-        return firsts(due)
+        folder, working = firsts((folder, True))
+    return folder

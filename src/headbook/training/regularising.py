@@ -1,6 +1,6 @@
 """Regularisers of diversity: a measure of heads, made small while a model is trained.
 
-Each term is a measure of heads/diversity_*.py taken on the training batch. Li et al. 2018 maximise
+Each term is a measure of heads/diversity.py taken on the training batch. Li et al. 2018 maximise
 a disagreement D, so their terms are -D here; Lee et al. 2019 make two of theirs small and one
 large; the last two are the X-raying article's metrics in their scale-free form.
 """
@@ -14,24 +14,24 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headbook.heads.diversity_grams import grams, sentence_means, unit
-from headbook.heads.diversity_maps import MapOverlap
-from headbook.heads.diversity_pairs import (
-    PairCosine,
-    SentenceCosine,
-    disagreement,
+from headbook.heads.diversity import (
+    alignment,
+    cosines,
+    counted_maps,
     mean_of_pairs,
+    normalised,
+    overlaps,
+    products,
+    sentence_means,
+    tokens_of,
+    unit,
 )
-from headbook.heads.measure import HeadMeasure
 from headbook.heads.recording import Recording
 from headbook.models.capture import Point
 from headbook.models.transformer import Transformer
 from headbook.text.batches import Batch
 from headbook.training.loop import Trainer
 from headbook.types import Kind, UserError
-
-Layers = Float[Tensor, " layer"]
-Formula = Callable[[Recording, Batch, Kind], Layers]
 
 
 class Term(StrEnum):
@@ -57,141 +57,102 @@ class Term(StrEnum):
     """X-raying article, metric 2, scale-free: the same of contexts."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Regulariser:
     """`strength` times the mean of a term over all blocks of these kinds of attention.
 
-    Added to the loss in nats per target token, as λ in Li et al. 2018, where the likelihood is so.
-    UserError for what is no strength, for no kinds, and for a kind named twice.
+    Added to the loss in nats per target token, as λ in Li et al. 2018, where the likelihood is so;
+    the learning curve tells the term without it. UserError for what is no strength.
     """
 
     term: Term
     strength: float
     kinds: tuple[Kind, ...]
+    last: float = math.nan  # the term on the last batch
 
     def __post_init__(self) -> None:
         if not 0 <= self.strength < math.inf:
             raise UserError(f"the strength λ is {self.strength}; give a number of 0 or more")
-        if not self.kinds or len(set(self.kinds)) < len(self.kinds):
-            named = ", ".join(self.kinds) or "no kind of attention"
-            raise UserError(f"{self.term}: {named} is regularised; give each kind once, at least 1")
 
-
-class DiversityPenalty:
-    """The regulariser as an addition to the loss; the curve tells the term without its strength."""
-
-    def __init__(self, regulariser: Regulariser) -> None:
-        self.regulariser = regulariser
-        self.points = frozenset({_POINTS[regulariser.term]})
-        self.value = math.nan  # of the last batch
+    @property
+    def points(self) -> frozenset[Point]:
+        """The point that the term reads."""
+        return frozenset({_TERMS[self.term][0]})
 
     def __call__(self, model: Transformer, batch: Batch, tape: Recording) -> Tensor:
-        found = value(self.regulariser, batch, tape)
-        self.value = float(found.detach())
-        return self.regulariser.strength * found
+        found = value(self, batch, tape)
+        self.last = float(found.detach())
+        return self.strength * found
 
     def row(self, model: Transformer) -> dict[str, float]:
         """The term on the last batch, before λ."""
-        return {"penalty": self.value}
+        return {"penalty": self.last}
 
 
-def regularise(trainer: Trainer, regulariser: Regulariser | None) -> None:
-    """Adds the penalty to what the trainer minimises; None adds nothing.
+def regularise(trainer: Trainer, regulariser: Regulariser) -> None:
+    """Adds the penalty to what the trainer minimises.
 
-    UserError for a kind the model lacks, and for one whose blocks have a single head or unequal
-    numbers of them.
+    UserError for a kind whose blocks have not all the same number of heads, 2 or more.
     """
-    if regulariser is None:
-        return
     for kind in regulariser.kinds:
         counts = {block.heads for other, _, block in trainer.model.attentions() if other is kind}
-        if not counts:
-            raise UserError(f"{regulariser.term}: the model has no {kind} attention; name another")
-        if len(counts) > 1 or max(counts) < 2:
+        if len(counts) != 1 or max(counts) < 2:
             raise UserError(
-                f"{regulariser.term}: {kind} attention has {sorted(counts)} heads a block; "
+                f"{regulariser.term}: {kind} attention has {sorted(counts) or 'no'} heads a block; "
                 "give every block the same number, 2 or more"
             )
-    trainer.addition = DiversityPenalty(regulariser)
+    trainer.addition = regulariser
 
 
 def value(regulariser: Regulariser, batch: Batch, tape: Recording) -> Float[Tensor, ""]:
     """The mean of the term over all blocks of the kinds, part of the tape's graph."""
-    formula = _FORMULAS[regulariser.term]
-    return torch.cat([formula(tape, batch, kind) for kind in regulariser.kinds]).mean().float()
+    point, formula = _TERMS[regulariser.term]
+    found = []
+    for kind in regulariser.kinds:
+        tokens = tokens_of(batch, kind, point)
+        for layer in tape[kind, point]:
+            maps = point is Point.WEIGHTS
+            found.append(formula(counted_maps(layer, batch, kind) if maps else layer, tokens))
+    return torch.stack(found).mean().float()
 
 
-def _subspace(tape: Recording, batch: Batch, kind: Kind) -> Layers:
-    return -disagreement(_ratio(PairCosine(kind, Point.VALUES), tape, batch))
+def _agreement(vectors: Tensor, tokens: Tensor) -> Tensor:
+    return cosines(vectors, tokens).sum(0).mean() / tokens.sum()
 
 
-def _positions(tape: Recording, batch: Batch, kind: Kind) -> Layers:
-    return -disagreement(_ratio(MapOverlap(kind), tape, batch))
+def _overlap(maps: Tensor, tokens: Tensor) -> Tensor:
+    return overlaps(maps).sum(0).mean() / tokens.sum()
 
 
-def _outputs(tape: Recording, batch: Batch, kind: Kind) -> Layers:
-    return -disagreement(_ratio(PairCosine(kind, Point.CONTEXT), tape, batch))
+def _contexts(contexts: Tensor, tokens: Tensor) -> Tensor:
+    means = unit(sentence_means(contexts, tokens))
+    return mean_of_pairs((means @ means.mT).square().mean(0))
 
 
-def _contexts(tape: Recording, batch: Batch, kind: Kind) -> Layers:
-    return mean_of_pairs(_ratio(SentenceCosine(kind), tape, batch))
-
-
-def _scores(tape: Recording, batch: Batch, kind: Kind) -> Layers:
+def _scores(maps: Tensor, tokens: Tensor) -> Tensor:
     """A sentence's overlaps are the products of its maps, flattened."""
-    overlaps, _ = MapOverlap(kind).contributions(tape, batch)
-    return mean_of_pairs(_cosines(overlaps).square().mean(0))
+    return mean_of_pairs(normalised(overlaps(maps)).square().mean(0))
 
 
-def _spread(tape: Recording, batch: Batch, kind: Kind) -> Layers:
-    contexts = [unit(each) for each in sentence_means(tape, batch, kind)]
-    if len(batch) < 2:
-        return torch.stack([each.new_zeros(()) for each in contexts])
-    cosines = torch.stack([torch.einsum("bhd,chd->hbc", each, each) for each in contexts])
-    return -mean_of_pairs(cosines.square()).mean(-1)
+def _spread(contexts: Tensor, tokens: Tensor) -> Tensor:
+    means = unit(sentence_means(contexts, tokens)).transpose(0, 1)
+    if means.shape[1] < 2:
+        return means.new_zeros(())
+    return -mean_of_pairs((means @ means.mT).square()).mean()
 
 
-def _queries(tape: Recording, batch: Batch, kind: Kind) -> Layers:
-    return _alignment(tape, batch, kind, Point.QUERIES)
+def _alignment(vectors: Tensor, tokens: Tensor) -> Tensor:
+    return mean_of_pairs(alignment(products(vectors, tokens)))
 
 
-def _spans(tape: Recording, batch: Batch, kind: Kind) -> Layers:
-    return _alignment(tape, batch, kind, Point.CONTEXT)
-
-
-_FORMULAS: dict[Term, Formula] = {
-    Term.SUBSPACE: _subspace, Term.POSITIONS: _positions, Term.OUTPUTS: _outputs,
-    Term.CONTEXTS: _contexts, Term.SCORES: _scores, Term.SPREAD: _spread,
-    Term.QUERIES: _queries, Term.SPANS: _spans,
-}  # fmt: skip
-_POINTS = {
-    Term.SUBSPACE: Point.VALUES, Term.POSITIONS: Point.WEIGHTS, Term.OUTPUTS: Point.CONTEXT,
-    Term.CONTEXTS: Point.CONTEXT, Term.SCORES: Point.WEIGHTS, Term.SPREAD: Point.CONTEXT,
-    Term.QUERIES: Point.QUERIES, Term.SPANS: Point.CONTEXT,
-}  # fmt: skip
-
-
-def _ratio(
-    measure: HeadMeasure, tape: Recording, batch: Batch
-) -> Float[Tensor, "layer head other"]:
-    """Value of the measure on this batch alone, with its gradient."""
-    numerator, denominator = measure.contributions(tape, batch)
-    return numerator.sum(0) / denominator.sum(0)
-
-
-def _alignment(tape: Recording, batch: Batch, kind: Kind, point: Point) -> Layers:
-    norms = torch.linalg.matrix_norm(grams(tape, batch, kind, point).products)
-    return mean_of_pairs(_cosines(norms))
-
-
-def _cosines(
-    pairs: Float[Tensor, "*shape head other"],
-) -> Float[Tensor, "*shape head other"]:
-    """p_ij / √(p_ii p_jj), and 0 for a head that has nothing.
-
-    Dropout may leave a head nothing where few tokens are seen. The root is of 1 there: at 0 its
-    gradient would be NaN, and a training would stop.
-    """
-    own = pairs.diagonal(dim1=-2, dim2=-1)
-    own = torch.where(own > 0, own, 1.0)
-    return pairs / (own[..., :, None] * own[..., None, :]).sqrt()
+_TERMS: dict[Term, tuple[Point, Callable[[Tensor, Tensor], Tensor]]] = {
+    Term.SUBSPACE: (Point.VALUES, _agreement),
+    Term.POSITIONS: (Point.WEIGHTS, _overlap),
+    Term.OUTPUTS: (Point.CONTEXT, _agreement),
+    Term.CONTEXTS: (Point.CONTEXT, _contexts),
+    Term.SCORES: (Point.WEIGHTS, _scores),
+    Term.SPREAD: (Point.CONTEXT, _spread),
+    Term.QUERIES: (Point.QUERIES, _alignment),
+    Term.SPANS: (Point.CONTEXT, _alignment),
+}
+"""The point that each term reads, and its value in one layer, of the tokens that count."""

@@ -4,7 +4,6 @@ The folder holds subwords, `best.safetensors`, a snapshot at each power of √2,
 and the scores. A training that was killed goes on from its last checkpoint.
 """
 
-import json
 import math
 import re
 import shutil
@@ -13,27 +12,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from headbook import paths
 from headbook.corpora.readers import ParallelCorpus
 from headbook.models import checkpoint
 from headbook.runs.canonical import plain
 from headbook.runs.seeds import derived
-from headbook.runs.store import ELSEWHERE, RECORD, Ingredients, Stage, Store
+from headbook.runs.store import Ingredients, Stage, Store
 from headbook.text.subwords import Subwords
 from headbook.training import processes
-from headbook.training.loop import BEST, SNAPSHOTS, STATE, OutOfTimeError, Start, Trainer
-from headbook.training.models import (
-    TRAINING,
-    Run,
-    corpus_of,
-    ingredients,
-    initial,
-    run,
-)
+from headbook.training.loop import BEST, SNAPSHOTS, STATE, OutOfTimeError, Trainer
+from headbook.training.models import TRAINING, Run, corpus_of, ingredients, initial, run
 from headbook.types import UserError
 
 CURVE = "curve.csv"
@@ -83,8 +73,7 @@ def trained(wanted: Run, store: Store, deadline: float = math.inf) -> Path:
     processes.connect()
     with processes.first_goes_first():
         asked = ingredients(wanted)
-    work = partial(_train, wanted, asked, store, deadline)
-    folder = processes.together(partial(store.get, asked), work)
+    folder = processes.together(partial(store.get, asked), partial(_train, wanted, store, deadline))
     if processes.is_first():
         # Only now: a kill before the folder had its final name would else train everything again.
         (folder / STATE).unlink(missing_ok=True)
@@ -125,7 +114,7 @@ def subwords(corpus: ParallelCorpus, vocabulary: int, store: Store) -> Path:
     return store.get(asked, learn)
 
 
-def _train(wanted: Run, asked: Ingredients, store: Store, deadline: float, folder: Path) -> None:
+def _train(wanted: Run, store: Store, deadline: float, folder: Path) -> None:
     corpus = corpus_of(wanted.text.corpus, wanted.text.pairs)
     with processes.first_goes_first():
         learnt = subwords(corpus, wanted.text.vocabulary, store)
@@ -139,51 +128,9 @@ def _train(wanted: Run, asked: Ingredients, store: Store, deadline: float, folde
     valid = wanted.examples(corpus.valid, sides, "validation")
     # the seed of its own that it draws batches and dropout with
     how = replace(wanted.training, seed=derived(wanted.training.seed, "training"))
-    trainer = Trainer(initial(wanted, folder), how, train, valid, folder,
-                      start=published_start(asked, folder), deadline=deadline)  # fmt: skip
+    trainer = Trainer(initial(wanted, folder), how, train, valid, folder, deadline=deadline)
     progress = trainer.run()
     if processes.is_first():
         pd.DataFrame(progress.curve).to_csv(folder / CURVE, index=False)
         checkpoint.load_model(trainer.model, folder / BEST)
         wanted.score(trainer.model.eval(), corpus.tests, sides, folder)
-
-
-def published_start(asked: Ingredients, folder: Path) -> Start | None:
-    """Where a training begins that has no checkpoint in `folder` and whose weights data/models has,
-    on the way or of the end, with a line that says so. None for any other training.
-
-    Of the end, the record will be that of the machine that trained it.
-    """
-    if (folder / STATE).exists():
-        return None
-    files = (paths.DATA / "models").glob(f"*/{RECORD}")
-    known = [(json.loads(file.read_text()), file.parent) for file in sorted(files)]
-    same = [each for each in known if _anywhere(each[0]["ingredients"]) == _anywhere(plain(asked))]
-    if not same:
-        return None
-    made, there = max(same, key=lambda each: each[0]["updates"])
-    curve = pd.read_csv(there / CURVE) if (there / CURVE).is_file() else pd.DataFrame()
-    if processes.is_first():
-        done = made["updates"] >= made["planned"]
-        how = "taking the trained model of" if done else "going on from"
-        anew = "" if done else f" after update {made['updates']}, with Adam's moments anew"
-        print(f"{how} {there}{anew}; without that folder training starts from the beginning")
-        if done:
-            told = {"commit": made["commit"], "hardware": made["hardware"], "started": made["date"],
-                    "seconds": _seconds(curve)}  # fmt: skip
-            (folder / ELSEWHERE).write_text(json.dumps(told))
-    return Start(there / BEST, made["updates"], curve.to_dict("records"))
-
-
-def _anywhere(asked: dict[str, Any]) -> dict[str, Any]:
-    """The key material without the class of device: published weights stand for it on any."""
-    policy = {name: value for name, value in asked["policy"].items() if name != "device"}
-    return asked | {"policy": policy}
-
-
-def _seconds(curve: pd.DataFrame) -> float | None:
-    """Of a training; one that went on from published weights counts from there."""
-    if curve.empty:
-        return None
-    restarts = curve["restarted"].fillna(0) if "restarted" in curve else 0 * curve["update"]
-    return round(float(curve.groupby(restarts)["seconds"].max().sum()), 1)

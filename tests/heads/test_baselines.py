@@ -1,0 +1,95 @@
+"""Offsets and part-of-speech rules on trees whose answers can be counted by hand."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+
+from headbook.heads.baselines import (
+    REACH,
+    RULES,
+    Side,
+    TagRule,
+    asked,
+    nearest,
+    offset_hits,
+    rule_hits,
+)
+from headbook.text.alignment import NO_WORD, AlignedTree, align_all
+from headbook.text.trees import RELATION_DIRECTIONS, RELATIONS, Direction, Tree
+from headbook.types import UserError
+
+SUBJECT_OF, OBJECT_OF, ADJECTIVE_OF = (
+    RELATION_DIRECTIONS.index((name, Direction.HEAD_TO_DEPENDENT))
+    for name in ("nsubj", "dobj", "amod")
+)
+VERB_OF = OBJECT_OF + 1
+NEXT_NOUN = RULES.index(TagRule(("NOUN",), Side.AFTER))
+PREVIOUS_VERB = RULES.index(TagRule(("VERB",), Side.BEFORE))
+
+
+def tree(text: str, tags: str, arcs: Sequence[tuple[str, int, int]]) -> AlignedTree:
+    """Words between spaces, each cut into two pieces; arcs are (relation, dependent, head)."""
+    spans, edge = [], 0
+    for word in text.split():
+        spans.append((edge, edge + len(word)))
+        edge += len(word) + 1
+    root = next(head for _, _, head in arcs if head not in {dependent for _, dependent, _ in arcs})
+    heads = [-1 if word == root else root for word in range(len(spans))]
+    relations = ["root" if word == root else "dep" for word in range(len(spans))]
+    for relation, dependent, head in arcs:
+        heads[dependent], relations[dependent] = head, relation
+    found = Tree(text, tuple(spans), tuple(heads), tuple(relations), tuple(tags.split()))
+    pieces = [half for start, end in spans for half in ((start, start + 1), (start + 1, end))]
+    return align_all(found, [*pieces, None])
+
+
+# the object is the next noun, two words on; then it is not, for that is the indirect object
+NEAR = tree("she reads old books", "PRON VERB ADJ NOUN",
+            [("nsubj", 0, 1), ("amod", 2, 3), ("dobj", 3, 1)])  # fmt: skip
+FAR = tree("give the dog books", "VERB DET NOUN NOUN", [("iobj", 2, 0), ("dobj", 3, 0)])
+
+
+def test_questions_and_offsets_by_hand() -> None:
+    assert asked([NEAR, FAR]).tolist() == [[1, 1, 1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 0, 0, 0, 0]]
+    found = offset_hits([NEAR, FAR])
+    assert found.shape == (2, 2 * REACH + 1, 8) and found.sum() == asked([NEAR, FAR]).sum()
+    assert found[0, REACH + 2, OBJECT_OF] == found[0, REACH - 2, VERB_OF] == 1
+    assert found[1, REACH + 3, OBJECT_OF] == found[0, REACH - 1, SUBJECT_OF] == 1
+
+
+def test_arcs_beyond_reach_are_asked_and_missed() -> None:
+    arcs = torch.tensor([[RELATIONS.index("nsubj"), 0, REACH + 1]])
+    far = AlignedTree(torch.tensor([*range(REACH + 2), -1]), arcs, 0)
+    assert asked([far]).sum() == 2 and offset_hits([far]).sum() == 0
+
+
+def test_rules_by_hand() -> None:
+    found = rule_hits([NEAR, FAR])
+    assert found.shape == (2, len(RULES), 8)
+    assert found[:, NEXT_NOUN, OBJECT_OF].tolist() == [1, 0]
+    assert found[:, PREVIOUS_VERB, VERB_OF].tolist() == [1, 1]
+    assert not found[:, NEXT_NOUN, VERB_OF].any() and not found[:, PREVIOUS_VERB, OBJECT_OF].any()
+    compound = tree("book shops open", "NOUN NOUN VERB", [("amod", 0, 1), ("nsubj", 1, 2)])
+    # a word is no answer to itself
+    rules = [NEXT_NOUN, RULES.index(TagRule(("NOUN",), Side.EITHER)), PREVIOUS_VERB]
+    assert rule_hits([compound])[0, rules, ADJECTIVE_OF + 1].tolist() == [1, 1, 0]
+
+
+def test_nearest_agrees_with_a_loop() -> None:
+    members = np.random.default_rng(0).random((11, 5)) < 0.3
+    members[:, 4] = False
+    found = nearest(members).reshape(11, 5, len(Side))
+    for word, kind in np.ndindex(11, 5):
+        there = [at for at in range(11) if members[at, kind] and at != word]
+        before = max((at for at in there if at < word), default=NO_WORD)
+        after = min((at for at in there if at > word), default=NO_WORD)
+        either = min(there, key=lambda at: (abs(at - word), at), default=NO_WORD)
+        assert found[word, kind].tolist() == [before, after, either]
+
+
+def test_trees_without_tags_are_refused() -> None:
+    bare = AlignedTree(NEAR.pieces, NEAR.arcs, 0)
+    with pytest.raises(UserError, match="sentence 1 has no parts of speech"):
+        rule_hits([NEAR, bare])

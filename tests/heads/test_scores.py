@@ -1,0 +1,294 @@
+"""Scores of heads that do one thing exactly, loops that count the same, and what each owes."""
+
+from collections.abc import Callable
+from functools import partial
+
+import known_heads as planted
+import pytest
+import torch
+
+from headbook.heads.measure import Measure, sums
+from headbook.heads.random_head import random_heads
+from headbook.heads.recording import Shared
+from headbook.heads.scores import (
+    REACH,
+    confidence,
+    positional,
+    ranks_in,
+    rare,
+    rare_chance,
+    special,
+    syntactic,
+)
+from headbook.models.capture import Point
+from headbook.text.batches import EOS, Batch, collate
+from headbook.text.trees import RELATION_DIRECTIONS, RELATIONS, Direction
+from headbook.types import Kind
+
+LENGTHS = (1, 2, 9, 33, 129)
+RANKS = torch.arange(1000)  # a piece's id is its rank
+
+
+def score(measure: Measure, tape: dict, batch: Batch) -> torch.Tensor:
+    """Of the heads of the first layer."""
+    return sums({"": measure}, [(tape, batch)], 0)[""].ratio()[0]
+
+
+def transposed(tape: dict) -> dict:
+    return {address: [layer.mT for layer in layers] for address, layers in tape.items()}
+
+
+# ------------------------------------------------------------------ confidence, special tokens
+
+
+def test_confidence_of_known_heads(ladder) -> None:
+    """One sentence of each length; after dropout confidence would be another."""
+    batch = ladder.batch([0, 4, 8, 12, 16])
+    heads = [planted.at_offset(batch, 0), planted.uniform(batch), planted.at_eos(batch)]
+    tape = planted.recording(heads)
+    # a uniform head of a sentence of n tokens has 1 / (n + 1) at each of them, EOS included
+    uniform = sum(n / (n + 1) for n in LENGTHS) / sum(LENGTHS)
+    found = score(confidence, tape, batch)
+    assert torch.allclose(found, torch.tensor([1.0, uniform, 0.0]).double())
+    torch.manual_seed(0)
+    (layer,) = tape[Kind.ENCODER, Point.WEIGHTS]
+    dropped = planted.recording(list(torch.nn.functional.dropout(layer, 0.5).unbind(1)))
+    assert (score(confidence, dropped, batch)[:2] - found[:2]).abs().min() > 0.005
+
+
+def test_weight_on_special_tokens_of_known_heads() -> None:
+    batch = collate([([5, 6, 7, EOS], [EOS]), ([5, EOS], [EOS])], [0, 1])
+    first = planted.at_first(batch)
+    heads = [planted.at_eos(batch), first, planted.uniform(batch), 0.5 * first]
+    # of three and one real queries; half of the last head's weight is on no key at all
+    expected = pytest.approx([1, 0, (3 / 4 + 1 / 2) / 4, 0.5])
+    assert score(special, planted.recording(heads), batch).tolist() == expected
+
+
+# ------------------------------------------------------------------ offsets
+
+
+def test_heads_at_an_offset_have_it_and_no_other(ladder) -> None:
+    batch, offsets = ladder.batch(list(range(20)), extra=2), (0, -1, 1, -2, 3)
+    tape = planted.recording([planted.at_offset(batch, offset) for offset in offsets])
+    found = score(positional, tape, batch)
+    assert torch.equal(found, torch.eye(2 * REACH + 1)[[REACH + at for at in offsets]].double())
+    (late,) = score(
+        positional, transposed(planted.recording([planted.at_offset(batch, -1)])), batch
+    )
+    assert late[REACH + 1] > 0.9 and late[REACH - 1] == 0
+
+
+def test_no_token_of_a_short_sentence_counts_at_a_far_offset(ladder) -> None:
+    batch = ladder.batch([4, 5])  # two tokens and EOS
+    found = score(positional, planted.recording([planted.at_offset(batch, -1)]), batch)[0]
+    assert found[REACH - 1 : REACH + 2].tolist() == [1, 0, 0]
+    assert found[: REACH - 1].isnan().all() and found[REACH + 2 :].isnan().all()
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_loops_count_the_same(corpus, attention, kind) -> None:
+    batch, tops = corpus.batch(list(range(8))), []
+    tape = attention(batch, kind, layers=1, heads=2)
+    hits, counted = torch.zeros(2, 2 * REACH + 1), torch.zeros(2 * REACH + 1)
+    for row in range(8):
+        source, target = int(batch.source_mask[row].sum()), int(batch.target_mask[row].sum())
+        first = int(kind is Kind.DECODER)
+        end = target if kind is Kind.DECODER else source - 1
+        stop = {Kind.ENCODER: source - 1, Kind.DECODER: target, Kind.CROSS: target - 1}[kind]
+        for query in range(first, stop):
+            keys = range(first, query + 1 if kind is Kind.DECODER else end)
+            for offset in range(-REACH, REACH + 1):
+                counted[offset + REACH] += query + offset in keys
+            for head in range(2):
+                weights = tape[kind, Point.WEIGHTS][0][row, head, query]
+                key = max(keys, key=lambda key, row=weights: row[key])
+                tops.append(weights[key])
+                if abs(key - query) <= REACH:
+                    hits[head, key - query + REACH] += 1
+    found = score(partial(positional, kind=kind), tape, batch)
+    assert torch.allclose(found, (hits / counted).double(), equal_nan=True)
+    mean = torch.stack(tops).view(-1, 2).double().mean(0)
+    assert torch.allclose(score(partial(confidence, kind=kind), tape, batch), mean)
+
+
+# ------------------------------------------------------------------ rare words
+
+
+@pytest.mark.parametrize("by_sentence", [False, True])
+def test_pointing_at_the_rarest_is_exactly_right(ladder, ranks, by_sentence) -> None:
+    batch = ladder.batch(list(range(20)))
+    measure = partial(rare, ranks=ranks, by_sentence=by_sentence)
+    rarest = planted.at_rarest(batch, ranks)
+    tape = planted.recording([rarest, planted.at_eos(batch)])
+    assert score(measure, tape, batch).tolist() == [[1, 1], [0, 0]]
+    assert score(measure, planted.recording([rarest.mT]), batch)[0, 0] < 0.35
+
+
+def test_places_of_rare_words_by_hand() -> None:
+    """Own token, first token, all tokens. The rarest stands twice, the next once; the second
+    sentence has frequent tokens alone, and EOS is never rare."""
+    ranks = RANKS.clone()
+    ranks[EOS] = 10_000
+    batch = collate([([900, 700, 20, 900, EOS], [3, EOS]), ([499, 7, EOS], [3, EOS])], [0, 1])
+    heads = [planted.at_offset(batch, 0), planted.at_first(batch), planted.uniform(batch)]
+    found = score(partial(rare, ranks=ranks), planted.recording(heads), batch)
+    assert found.tolist() == [[2 / 4, 3 / 4], [1, 1], [0, 0]]
+    _, asked = rare(planted.recording(heads), batch, ranks)
+    assert asked[:, 0, 0].tolist() == [[4, 4], [0, 0]]
+
+
+def test_a_sentence_points_where_its_queries_do_together() -> None:
+    batch = collate([([900, 7, 8, EOS], [3, EOS])], [0])
+    # one query is sure of the rarest, two lean on the second token: 1.0 against 2 * 0.4
+    weights = torch.tensor([[1.0, 0, 0, 0], [0.3, 0.4, 0.3, 0], [0.3, 0.4, 0.3, 0], [0, 0, 0, 1.0]])
+    tape = planted.recording([weights[None]])
+    assert score(partial(rare, ranks=RANKS), tape, batch)[0, 0] == pytest.approx(1 / 3)
+    assert score(partial(rare, ranks=RANKS, by_sentence=True), tape, batch)[0, 0] == 1
+
+
+def test_chance_is_one_over_the_tokens_and_what_random_heads_reach(corpus, ranks) -> None:
+    batch = collate([([900, 7, 8, 9, EOS], [3, EOS]), ([900, 7, EOS], [3, EOS])], [0, 1])
+    for by_sentence, expected in ((False, [2 / 6, 4 / 6]), (True, [0.375, 0.75])):
+        measure = partial(rare_chance, ranks=RANKS, by_sentence=by_sentence)
+        # four queries at 1/4 and two at 1/2; then one sentence each
+        assert score(measure, {}, batch)[0].tolist() == pytest.approx(expected)
+    batch = corpus.batch(list(range(60)))
+    found = score(partial(rare, ranks=ranks), random_heads(batch, Kind.ENCODER, heads=40), batch)
+    chance = score(partial(rare_chance, ranks=ranks), {}, batch)
+    assert torch.allclose(found.mean(0), chance[0], atol=0.02)
+
+
+def test_ranks_are_those_of_the_text_without_special_tokens() -> None:
+    batch = collate([([5, 5, 4, EOS], [EOS]), ([5, EOS], [EOS])], [0, 1])
+    assert ranks_in([batch])[[5, 4]].tolist() == [0, 1]
+
+
+# ------------------------------------------------------------------ syntax
+
+
+def partners(trees, batch) -> dict:
+    return planted.recording([planted.at_partner(batch, trees, column) for column in range(8)])
+
+
+def test_pointing_at_the_partner_is_exactly_right_and_nothing_else_is(ladder) -> None:
+    batch, measure = ladder.batch(list(range(20)), extra=2), partial(syntactic, trees=ladder.trees)
+    tape = partners(ladder.trees, batch)
+    assert torch.equal(score(measure, tape, batch), torch.eye(8).double())
+    assert (score(measure, transposed(tape), batch).diagonal() < 0.5).all()
+    (layer,) = tape[Kind.ENCODER, Point.WEIGHTS]
+    parked = planted.recording(
+        [0.4 * head + 0.6 * planted.at_eos(batch) for head in layer.unbind(1)]
+    )
+    assert (score(measure, parked, batch).diagonal() == 1).all()  # EOS is left out
+    few = ladder.batch([4, 5, 6, 7])
+    found = score(measure, partners(ladder.trees, few), few).diagonal()
+    present = {int(arc[0]) for at in (4, 5, 6, 7) for arc in ladder.trees[at].arcs}
+    assert 0 < len(present) < 4  # a relation that does not occur is NaN
+    assert all(found[2 * at].isnan() == (at not in present) for at in range(4))
+
+
+def by_hand(weights, tree):
+    """(column, hit) of every question of one sentence and head, in loops."""
+    pieces, end = tree.pieces.tolist(), len(tree.pieces) - 1
+    words = range(max(pieces) + 1)
+    belong = {word: [at for at in range(end) if pieces[at] == word] for word in words}
+    for relation, dependent, head in tree.arcs.tolist():
+        for direction in Direction:
+            query, partner = dependent, head
+            if direction is Direction.HEAD_TO_DEPENDENT:
+                query, partner = head, dependent
+            column = RELATION_DIRECTIONS.index((RELATIONS[relation], direction))
+            scores = [
+                sum(float(weights[i, j]) for i in belong[query] for j in belong[word])
+                for word in words
+            ]
+            yield column, max(words, key=scores.__getitem__) == partner
+
+
+def test_loops_find_the_same_partners(corpus, attention) -> None:
+    batch = corpus.batch(list(range(60)))
+    tape = attention(batch, layers=1, heads=1)
+    hits, counted = torch.zeros(8).double(), torch.zeros(8).double()
+    for row in range(60):
+        weights = tape[Kind.ENCODER, Point.WEIGHTS][0][row, 0]
+        for column, hit in by_hand(weights, corpus.trees[row]):
+            hits[column] += hit
+            counted[column] += 1
+    found = score(partial(syntactic, trees=corpus.trees), tape, batch)[0]
+    assert counted.min() > 0 and torch.equal(found, hits / counted)
+    assert 0.02 < found.mean() < 0.6
+
+
+# ------------------------------------------------------------------ what every measure owes
+
+EVERY = {
+    "confidence": (Kind.ENCODER, lambda *_: confidence),
+    "special": (Kind.ENCODER, lambda *_: special),
+    "positional": (Kind.ENCODER, lambda *_: positional),
+    "decoder": (Kind.DECODER, lambda *_: partial(positional, kind=Kind.DECODER)),
+    "cross": (Kind.CROSS, lambda *_: partial(confidence, kind=Kind.CROSS)),
+    "rare": (Kind.ENCODER, lambda _, ranks: partial(rare, ranks=ranks)),
+    "rare by sentence": (
+        Kind.ENCODER,
+        lambda _, ranks: partial(rare, ranks=ranks, by_sentence=True),
+    ),
+    "syntactic": (Kind.ENCODER, lambda trees, _: partial(syntactic, trees=trees)),
+}
+
+
+@pytest.fixture(params=EVERY)
+def measure(request, corpus, ranks) -> tuple[Kind, Measure]:
+    kind, make = EVERY[request.param]
+    return kind, make(corpus.trees, ranks)
+
+
+def same(one: dict, other: dict) -> None:
+    for mine, theirs in zip(vars(one[""]).values(), vars(other[""]).values(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-6)
+
+
+def test_splitting_permuting_padding_and_what_stands_there_change_nothing(
+    measure, corpus, attention
+) -> None:
+    kind, measure = measure
+
+    def found(*groups: list[int], extra: int = 0, change: Callable = lambda tape, _: tape) -> dict:
+        batches = [corpus.batch(group, extra) for group in groups]
+        return sums({"": measure}, ((change(attention(b, kind), b), b) for b in batches), 5)
+
+    def garbled(tape: dict, batch: Batch) -> dict:
+        queries = batch.source_mask if kind is Kind.ENCODER else batch.target_mask
+        layers = tape[kind, Point.WEIGHTS]
+        changed = [torch.where(queries[:, None, :, None], layer, 1.0) for layer in layers]
+        return {(kind, Point.WEIGHTS): changed}
+
+    whole = found(list(range(24)))
+    shuffled = torch.randperm(24, generator=torch.Generator().manual_seed(0)).tolist()
+    same(whole, found(shuffled[:1], shuffled[1:8], shuffled[8:]))
+    same(whole, found(list(range(24)), extra=5, change=garbled))
+
+
+def test_heads_change_places_and_inputs_are_left_alone(measure, corpus, attention) -> None:
+    kind, measure = measure
+    batch, order = corpus.batch(list(range(12))), [2, 0, 1]
+    tape = attention(batch, kind)
+    kept = [layer.clone() for layer in tape[kind, Point.WEIGHTS]]
+    turned = {(kind, Point.WEIGHTS): [layer[:, order] for layer in kept]}
+    plain = sums({"": measure}, [(tape, batch)], 0)[""].ratio()
+    again = sums({"": measure}, [(turned, batch)], 0)[""].ratio()
+    assert torch.equal(again.nan_to_num(), plain[:, order].nan_to_num())
+    assert all(map(torch.equal, tape[kind, Point.WEIGHTS], kept))
+
+
+def test_measures_that_share_a_recording_count_what_each_counts_alone(
+    corpus, ranks, attention
+) -> None:
+    batch = corpus.batch(list(range(12)))
+    shared = Shared(attention(batch))
+    of = {name: make(corpus.trees, ranks) for name, (kind, make) in EVERY.items()
+          if kind is Kind.ENCODER}  # fmt: skip
+    for each in of.values():
+        for together, alone in zip(each(shared, batch), each(attention(batch), batch), strict=True):
+            assert torch.equal(together, alone)
+    assert shared.once("key", lambda: 1) == shared.once("key", lambda: 2) == 1

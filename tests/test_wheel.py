@@ -1,0 +1,71 @@
+"""The installed package in a folder without the repository, with the core dependencies alone."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from headbook import paths
+
+pytestmark = pytest.mark.slow
+
+EXTRAS = {"lightning", "sacrebleu", "sklearn", "spacy", "papermill", "nbformat"}
+EXTRAS |= {"networkx", "captum", "tensorly", "eflomal", "latex2mathml"}
+FIVE_LINES = re.compile(r"```python\n(import headbook as hb\n.*?)```", re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, unpacked; nothing of the repository beside it."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("installed")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(paths.REPOSITORY / name, source)
+    shutil.copytree(paths.REPOSITORY / "src" / "headbook", source / "src" / "headbook")
+    shutil.copytree(paths.DATA / "sample", source / "data" / "sample")
+    for name in ("corpora.toml", "models.toml"):
+        shutil.copy(paths.DATA / name, source / "data")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--target", str(target), str(source)], check=True)
+    absent = f"import sys\nsys.modules.update(dict.fromkeys({EXTRAS!r}))\n"
+    (target / "sitecustomize.py").write_text(absent)
+    return target
+
+
+def run(installed: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PYTHONPATH": str(installed), "HOME": str(folder), "MPLBACKEND": "agg"}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def test_the_five_lines_run_in_another_folder(installed: Path, tmp_path: Path) -> None:
+    """Those of the README, on five sentences."""
+    (code,) = FIVE_LINES.findall((paths.REPOSITORY / "README.md").read_text("utf-8"))
+    code = code.replace('hb.text("ewt-sample")', 'hb.text("ewt-sample", first=5)')
+    done = run(installed, tmp_path, "-c", code + "\nprint(hb.__file__, len(heads))")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(str(installed))
+
+
+def test_a_model_of_the_repository_says_where_it_is(installed: Path, tmp_path: Path) -> None:
+    code = "import headbook as hb; hb.load('mixture-fr-256')"
+    done = run(installed, tmp_path, "-c", code)
+    assert "clone" in done.stderr.splitlines()[-1]
+
+
+def test_look_writes_its_page_there(installed: Path, tmp_path: Path) -> None:
+    done = run(installed, tmp_path, "-m", "headbook", "look", "minilm", "--first", "20")
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.rglob("*.html"))
+
+
+def test_the_wheel_names_every_package() -> None:
+    """Packages are listed, because the catalogue lies beside `src`."""
+    setup = tomllib.loads((paths.REPOSITORY / "pyproject.toml").read_text("utf-8"))["tool"]
+    package = paths.REPOSITORY / "src" / "headbook"
+    found = [path.parent.relative_to(package.parent) for path in package.rglob("__init__.py")]
+    listed = setup["setuptools"]["packages"]
+    assert sorted(listed) == sorted([".".join(path.parts) for path in found] + ["headbook.data"])
