@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,7 @@ SIZE = {
     "intermediate_size": 32, "max_position_embeddings": 160, **IDS,
 }  # fmt: skip
 GROUPED = {**SIZE, "num_key_value_heads": 2, "head_dim": 4, "sliding_window": 4}
+RELATIVE = {**SIZE, "relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
 LENGTHS = (1, 2, 9, 33)
 CLOSE = {"rtol": 0, "atol": 1e-6}
 
@@ -95,9 +97,27 @@ FAMILIES = {
          "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}},
         "{}.o_proj",
     ),
+    "mpnet": Family("MPNetForMaskedLM", SIZE, "{}"),
+    "deberta": Family("DebertaForMaskedLM", RELATIVE, "{}"),
+    "deberta-v2": Family("DebertaV2ForMaskedLM", RELATIVE, "{}"),
+    "bloom": Family(
+        "BloomForCausalLM", {"hidden_size": 16, "n_layer": 2, "n_head": 4, **IDS}, "{}"
+    ),
+    "gpt_neo": Family(
+        "GPTNeoForCausalLM",
+        {"hidden_size": 16, "num_layers": 2, "num_heads": 4, "window_size": 4,
+         "attention_types": [[["global", "local"], 1]], "max_position_embeddings": 160, **IDS},
+        "{}",
+    ),
+    "gptj": Family(
+        "GPTJForCausalLM",
+        {"n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 160, "rotary_dim": 4, **IDS}, "{}",
+    ),
+    "falcon": Family("FalconForCausalLM", SIZE, "{}"),
 }  # fmt: skip
 PAIRED = {"marian", "t5"}
-CAUSAL = {"gpt2", "llama", "gemma2", "gpt-oss"}
+HOOKED = {"mpnet", "deberta", "deberta-v2", "bloom", "gpt_neo", "gptj", "falcon"}
+CAUSAL = {"gpt2", "llama", "gemma2", "gpt-oss", "bloom", "gpt_neo", "gptj", "falcon"}
 Folders = Callable[[str], Path]
 
 
@@ -251,11 +271,11 @@ def without_first(given: Tensor) -> Tensor:
     return torch.cat([torch.zeros_like(given[:, :1]), given[:, 1:]], dim=1)
 
 
-@pytest.mark.parametrize("family", ["bert", "t5", "llama"])
+@pytest.mark.parametrize("family", ["bert", "t5", "llama", "falcon", "mpnet"])
 def test_an_edit_of_a_head_s_weights_or_context_to_zero_is_the_closed_head(
     family: str, folders: Folders
 ) -> None:
-    """Llama's heads share values in groups."""
+    """Llama's heads share values in groups; hooks reach contexts alone."""
     model = load(folders(family))
     (batch,) = everything(model)
     place = next(iter(model.network.attentions()))[:2]
@@ -264,12 +284,16 @@ def test_an_edit_of_a_head_s_weights_or_context_to_zero_is_the_closed_head(
         with closed(model.network, [HeadId(*place, 0)]):
             without = model.network(batch)
         for point in (Point.WEIGHTS, Point.CONTEXT):
-            with edited(model.network, {place: {point: without_first}}):
+            refused = family in HOOKED and point is Point.WEIGHTS
+            with (
+                pytest.raises(UserError) if refused else nullcontext(),
+                edited(model.network, {place: {point: without_first}}),
+            ):
                 torch.testing.assert_close(model.network(batch), without, **CLOSE)
         assert (without - whole).abs().max() > 1e-4
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [each for each in FAMILIES if each not in HOOKED])
 def test_scores_and_values_give_weights_and_contexts(family: str, folders: Folders) -> None:
     model = load(folders(family))
     (batch,) = everything(model)
@@ -287,6 +311,20 @@ def test_scores_and_values_give_weights_and_contexts(family: str, folders: Folde
             given_by_scores = (scores.softmax(-1) * share)[seen]
             torch.testing.assert_close(given_by_scores, weights[seen], rtol=0, atol=1e-5)
             assert (scores.isneginf() == (weights == 0))[seen].all()
+
+
+def test_a_hook_records_what_w_o_reads_and_a_copy_has_hooks_of_its_own(folders: Folders) -> None:
+    model = load(folders("mpnet"))
+    (batch,) = everything(model)
+    whole, other, seen = model.network(batch), copy.deepcopy(model.network), []
+    block = next(iter(model.network.attentions()))[2]
+    reader = model.network.model.get_submodule(block.name)
+    reader.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    contexts = recorded(model, batch, Point.CONTEXT)[0][Kind.ENCODER, Point.CONTEXT][0]
+    torch.testing.assert_close(contexts.transpose(1, 2).flatten(-2), seen[0])
+    next(iter(other.attentions()))[2].gate = FixedGate(torch.zeros(4))
+    assert (other(batch) - whole).abs().max() > 1e-4
+    torch.testing.assert_close(model.network(batch), whole)
 
 
 def test_tied_layers_are_blocks_of_their_own_and_so_are_copies(folders: Folders) -> None:
@@ -361,9 +399,10 @@ def test_what_cannot_be_done_is_one_line(folders: Folders, tmp_path: Path) -> No
     with pytest.raises(UserError, match="xlnet: this architecture does not use"):
         load(tmp_path)
     (batch,) = everything(bert)
-    bert.network.train()
-    with pytest.raises(RuntimeError, match=r"call eval\(\)"):
-        recorded(bert, batch)
+    for each in (bert, load(folders("mpnet"))):
+        each.network.train()
+        with pytest.raises(RuntimeError, match=r"call eval\(\)"):
+            recorded(each, batch)
     encoder = bert.network.eval().model.bert.encoder
     encoder.layer = encoder.layer[:1]
     with pytest.raises(RuntimeError, match="called 0 times"):

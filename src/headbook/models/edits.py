@@ -22,14 +22,15 @@ def edited(
 
     Weights are [batch head query key] after the softmax, contexts [batch head query dim] before
     the gate. Meanwhile the edited values are recorded. UserError for a block that the model
-    lacks and for a point that cannot be edited.
+    lacks and for a point that cannot be edited in it.
     """
     blocks = {(kind, layer): block for kind, layer, block in model.attentions()}
     for place, own in edits.items():
         if place not in blocks:
             raise UserError(f"the model has no {place[0]} attention in layer {place[1] + 1}")
-        if refused := [point for point in own if point not in EDITABLE]:
-            raise UserError(f"{refused[0]} of this model cannot be edited")
+        editable = getattr(blocks[place], "editable", EDITABLE)
+        if refused := [point for point in own if point not in editable]:
+            raise UserError(f"{refused[0]} of this model cannot be edited, only {editable[-1]}")
     before = {place: blocks[place].edits for place in edits}
     try:
         for place, own in edits.items():

@@ -8,7 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from headbook.models.capture import Point
 from headbook.released import tap
+from headbook.released.hooked import HookedBlock, projections
 from headbook.released.tap import Call, TappedBlock
 from headbook.text.batches import Batch
 from headbook.types import Kind, UserError
@@ -30,9 +32,9 @@ class HuggingNetwork(nn.Module):
     """Any model of `transformers` in evaluation mode, its attention tapped.
 
     The blocks are found by running the model once and listing its attention calls: no architecture
-    is known by name, and a layer used several times (ALBERT) is several blocks. Kind follows from
-    the shapes of that pass, and a lone stack is a decoder if no token saw a later one. UserError
-    for an architecture in which not every layer's attention can be reached.
+    is known by name but those of hooked.py, and a layer used several times (ALBERT) is several
+    blocks. Kind follows from the shapes of that pass, and a lone stack is a decoder if no token saw
+    a later one. UserError for an architecture in which not every layer's attention can be reached.
 
     Called with a batch it gives logits [batch token vocabulary] of the target, or of the source for
     a masked language model, or the last states [batch token model] where it has no such head.
@@ -43,11 +45,8 @@ class HuggingNetwork(nn.Module):
         self.model = model.eval()
         model.config.use_cache = False
         model.set_attn_implementation(tap.NAME)
-        if model.config._attn_implementation != tap.NAME:
-            raise UserError(
-                f"{model.config.model_type}: this architecture does not use the attention "
-                "interface of transformers, so its heads cannot be reached"
-            )
+        tapped = model.config._attn_implementation == tap.NAME
+        self._options = {} if tapped else {"output_attentions": True}
         found = self._found()
         self.blocks = nn.ModuleList(block for _, block in found)
         self._kinds = [kind for kind, _ in found]
@@ -104,7 +103,11 @@ class HuggingNetwork(nn.Module):
         for block in self.blocks:
             block.calls = 0
         with tap.listening(self._hear):
-            output = model(**inputs)
+            output = model(**inputs, **self._options)
+        if self._options:
+            for block, weights in zip(self.blocks, output.attentions, strict=True):
+                if block.record is not None:
+                    block.record(Point.WEIGHTS, weights)
         for kind, block in zip(self._kinds, self.blocks, strict=True):
             if kind in kinds and block.calls != 1:
                 raise RuntimeError(f"{block.name} was called {block.calls} times in a pass, not 1")
@@ -118,7 +121,8 @@ class HuggingNetwork(nn.Module):
     def _found(self) -> list[tuple[Kind, TappedBlock]]:
         """The blocks with their kinds, from a pass over a few tokens."""
         calls: list[Call] = []
-        projections: dict[int, nn.Module] = {}
+        readers: dict[int, nn.Module] = {}
+        hooked = projections(self.model) if self._options else []
 
         def note(call: Call) -> Tensor:
             calls.append(call)
@@ -130,23 +134,25 @@ class HuggingNetwork(nn.Module):
         for side, length in zip(sides, PROBE, strict=False):
             ids = torch.arange(length, device=next(self.model.parameters()).device)[None]
             inputs |= {f"{side}input_ids": ids, f"{side}attention_mask": torch.ones_like(ids)}
-        with tap.listening(note), tap.readers(self.model, calls, projections):
-            self.model(**inputs)
-        if len(calls) != _expected(config):
+        with tap.listening(note), tap.readers(self.model, calls, readers):
+            output = self.model(**inputs, **self._options)
+        names = {module: name for name, module in self.model.named_modules()}
+        found: list[tuple[Tensor, TappedBlock]] = []
+        for at, call in enumerate(calls):
+            name, heads = names[call.module], call.query.shape[1]
+            found.append((call.weights, TappedBlock(name, heads, call.module, readers.get(at))))
+        for name, weights in zip(hooked, output.attentions if hooked else (), strict=True):
+            found.append((weights, HookedBlock(name, weights.shape[1], self.model)))
+        if len(found) != _expected(config):
             raise UserError(
-                f"{config.model_type}: {len(calls)} of {_expected(config)} attention blocks can be "
+                f"{config.model_type}: {len(found)} of {_expected(config)} attention blocks can be "
                 "reached through transformers, so its heads would not be complete"
             )
         lone = None
         if not config.is_encoder_decoder:
-            causal = all((call.weights.triu(1) == 0).all() for call in calls)
+            causal = all((weights.triu(1) == 0).all() for weights, _ in found)
             lone = Kind.DECODER if causal else Kind.ENCODER
-        names = {module: name for name, module in self.model.named_modules()}
-        return [
-            (lone or _kind(call.weights),
-             TappedBlock(names[call.module], call, projections.get(at)))
-            for at, call in enumerate(calls)
-        ]  # fmt: skip
+        return [(lone or _kind(weights), block) for weights, block in found]
 
 
 def _kind(weights: Float[Tensor, "batch head query key"]) -> Kind:

@@ -89,15 +89,15 @@ class TappedBlock(nn.Module):
     [batch head key dim], as our own are.
     """
 
-    def __init__(self, name: str, call: Call, projection: nn.Module | None) -> None:
+    def __init__(self, name: str, heads: int, module: nn.Module, projection: nn.Module | None):
         super().__init__()
         self.name = name
-        self.heads = call.query.shape[1]
+        self.heads = heads
         self.gate: nn.Module | None = None
         self.record: Recorder | None = None
         self.edits: Mapping[Point, Edit] = {}
         self.calls = 0
-        self._places = (call.module, projection)  # a tuple: the model's, not parts of this
+        self._places = (module, projection)  # a tuple: the model's, not parts of this
 
     @property
     def module(self) -> nn.Module:
@@ -123,7 +123,11 @@ class TappedBlock(nn.Module):
             call = replace(call, context=edit(call.context))
         if self.record is not None:
             self._show(call)
-        return call.context if self.gate is None else call.context * self.gate()[..., None, None]
+        return self.gated(call.context)
+
+    def gated(self, context: Tensor) -> Float[Tensor, "batch head query dim"]:
+        """The context times its heads' multipliers."""
+        return context if self.gate is None else context * self.gate()[..., None, None]
 
     def _show(self, call: Call) -> None:
         if call.module.training and call.options.get("dropout"):
