@@ -52,12 +52,14 @@ def expression(depth: int, noise: random.Random) -> str:
 
 def values(text: str) -> list[int | None]:
     """The value of each closing bracket, at its place; None elsewhere."""
-    found, opened = [], []
-    for at, character in enumerate(text):
-        if character == "(":
-            opened.append(at)
-        inside = text[opened.pop() : at + 1] if character == ")" else None
-        found.append(inside and eval(inside) % MODULUS)
+    found, stack = [], []
+    for character in text:
+        stack.append(int(character) if character.isdigit() else character)
+        if character == ")":
+            _, left, how, right, _ = stack[-5:]
+            result = {"+": left + right, "-": left - right, "*": left * right}[how]
+            stack[-5:] = [result % MODULUS]
+        found.append(stack[-1] if character == ")" else None)
     return found
 
 
