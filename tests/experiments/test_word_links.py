@@ -55,7 +55,7 @@ def pud(monkeypatch: pytest.MonkeyPatch) -> list[word_links.Pair]:
     sure = [" ".join(f"{at}-{at}" for at in range(len(each.split()))) for each in SENTENCES["en"]]
     first = pd.DataFrame({"sentence": range(2), "sure": sure, "possible": ""})
     fewer = first["sure"].map(lambda cell: " ".join(cell.split()[::2]))
-    monkeypatch.setattr(word_links.hb, "text", text)
+    monkeypatch.setattr("headbook.looking.text.text", text)
     monkeypatch.setattr(word_links, "published", lambda *_: first)
     monkeypatch.setattr(word_links, "aligned", lambda language: first.assign(sure=fewer))
     return word_links.pairs(hb.load("firefox-en-pt"), "ud-pud", 3)
