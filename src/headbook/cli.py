@@ -270,7 +270,7 @@ def corpora_pack(
     folder: Path,
     names: Annotated[list[str], typer.Argument(help="Models by name, see `headbook models`.")],
 ) -> None:
-    """Copies what trainings of these models read, for a machine without network."""
+    """Copies corpora and subwords, for a machine without network."""
     from headbook.training.pack import pack
 
     for line in pack(folder, names):
