@@ -123,7 +123,7 @@ class _Run:
         kinds = list(shape_of(network))
         first = first_kind(kinds)
         self.counts["all"] = len(self.text.sentences)
-        batches = self.model.batches(self.text.sentences, self.text.targets, TOKENS)
+        batches = self.model.batches(self.text.sentences, None, TOKENS)
         own, largest_of_nulls = self._first_pass(batches, first, nulls)
         sums, spread = {first: own}, []
         if diverse:

@@ -25,7 +25,7 @@ INSTALLED, MIRRORED = "en_core_web_sm", Path("spacy/en_ud_ewt")
 
 @dataclass(frozen=True)
 class Text:
-    """Sentences with their dependency trees, and their translations where the text is parallel.
+    """Sentences with their dependency trees.
 
     `trees` has one tree per sentence, or none at all where the text is not parsed. Of a tree, with
     words counted from zero: `text`, `forms` (the words), `words` (their spans of characters), and
@@ -35,7 +35,6 @@ class Text:
 
     name: str
     sentences: tuple[str, ...]
-    targets: tuple[str, ...] | None
     trees: tuple[Tree, ...]
     parser: str  # "gold", or the pipeline's name and version
 
@@ -122,7 +121,7 @@ def _lines(path: Path) -> list[str]:
 def _gold(name: str, trees: Sequence[Tree]) -> Text:
     if not trees:
         raise UserError(f"{name} holds no sentence; use a text with at least one")
-    return Text(name, tuple(tree.text for tree in trees), None, tuple(trees), "gold")
+    return Text(name, tuple(tree.text for tree in trees), tuple(trees), "gold")
 
 
 def _sentences(name: str, sentences: list[str]) -> Text:
@@ -136,7 +135,7 @@ def _sentences(name: str, sentences: list[str]) -> Text:
     except UserError as error:
         warnings.warn(f"sentences are not parsed, so no syntax is measured: {error}", stacklevel=3)
         trees, parser = (), "none"
-    return Text(name, tuple(sentences), None, trees, parser)
+    return Text(name, tuple(sentences), trees, parser)
 
 
 def _parsed(sentences: Sequence[str]) -> tuple[tuple[Tree, ...], str]:

@@ -25,7 +25,7 @@ from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvision
 from headbook import paths
 
 LOADED = [
-    "papermill", "ipykernel.kernelapp", "myst_nb", "torch", "pandas", "seaborn", "scipy.stats",
+    "papermill", "ipykernel.kernelapp", "myst_nb", "torch", "pandas", "scipy.stats",
     "headbook.plots", "headbook.results", "headbook.looking.measure", "headbook.looking.view",
     "headbook.released.hugging_text",
 ]  # fmt: skip
