@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from headbook.heads.bootstrap import mixed
-from headbook.heads.measure import largest
+from headbook.heads.measure import Measure, largest
 from headbook.heads.nulls import NULLS
+from headbook.heads.repeats import LENGTH, copies, repeated
 from headbook.heads.scores import ranks_in
 from headbook.looking.close import nulls as null_networks
 from headbook.looking.diversity import diversity
@@ -18,8 +19,8 @@ from headbook.looking.effects import NATS, VECTORS, predicts
 from headbook.looking.importance import affordable, by_ablation, by_gradient
 from headbook.looking.measured import KEY, Measured
 from headbook.looking.naming import first_kind, shape_of
-from headbook.looking.passes import Sums, aligned, bar, encoder_sums, measured, measures
-from headbook.looking.table import columns, frame
+from headbook.looking.passes import Sums, aligned, bar, measured, measures, text_sums
+from headbook.looking.table import REPEATS, SHUFFLED, columns, frame
 from headbook.looking.text import Text
 from headbook.models.gates import all_heads
 from headbook.models.loaded import Loaded
@@ -36,7 +37,9 @@ DIVERSE_SENTENCES = 200
 """Sentences that diversity is measured on."""
 ENGLISH = ("en", "und")
 """Languages that an English parser is used for; und is a language that is not known."""
-NOT_NULL = ("special", "entropy")
+NULL_DRAWS = 4
+"""Sequences of repeated random tokens that null networks read."""
+NOT_NULL = ("special", "entropy", "confidences", "positional_chance")
 """Measures that are not compared with null networks."""
 
 
@@ -98,12 +101,6 @@ def _check(model: Loaded, text: Text, ablated: int | None, nulls: int) -> None:
         raise UserError(f"{text.name} has no sentence to measure on")
     if nulls < 0 or (ablated is not None and ablated < 1):
         raise UserError("nulls is 0 or more, and ablated 1 or more")
-    for kind, heads in shape_of(model.network).items():
-        if len(set(heads)) > 1:
-            raise UserError(
-                f"{model.name}: {kind} layers have {sorted(set(heads))} heads; layers with "
-                "unequal numbers cannot be measured together"
-            )
 
 
 @dataclass
@@ -134,11 +131,17 @@ class _Run:
             targeted = self._targeted(translates)
             others = [kind for kind in kinds if kind is not first] if decoder else []
             for kind in others:
-                sums[kind] = measured(network, targeted, measures(kind), shown=self.shown)
+                sums[kind] = measured(
+                    network, targeted, measures(kind), shown=self.shown, kind=kind
+                )
             if diverse and others:
                 spread.append(diversity(network, others, targeted))
         frames = [
-            frame(kind, columns(each, largest_of_nulls if kind is first else {}))
+            frame(
+                kind,
+                columns(each, largest_of_nulls if kind is first else {}),
+                each["confidence"].there,
+            )
             for kind, each in sums.items()
         ]
         table, unit = pd.concat(frames, ignore_index=True), ""
@@ -165,26 +168,41 @@ class _Run:
     ) -> tuple[Sums, dict[str, Tensor]]:
         """All sentences, through the encoder, or through a model that has no encoder; and by
         measure the largest value of any head of the null networks, on some of them."""
-        if kind is Kind.ENCODER:
-            trees, ranks = self._trees(), ranks_in(batches)
-            sums = encoder_sums(self.model, batches, trees, self.shown)
-            of = measures(kind, trees, ranks)
-        else:
-            self.notes.append("Syntax and rare words are measured for encoders only.")
-            of = measures(kind)
-            sums = measured(self.model.network, batches, of, shown=self.shown)
+        trees = self._trees()
+        sums = text_sums(self.model, batches, trees, self.shown, kind)
+        given = self._repeats(batches[0]) if kind is Kind.DECODER else {}
+        for name, (batch, of) in given.items():
+            sums[name] = measured(self.model.network, [batch], {name: of}, kind=kind)[name]
         if not nulls:
             return sums, {}
         rows = chosen(len(self.text.sentences), NULL_SENTENCES)
         self.counts["nulls"], some = len(rows), batches_of(batches, rows)
-        of = {name: measure for name, measure in of.items() if name not in NOT_NULL}
-        found: dict[str, list[Tensor]] = {name: [] for name in of}
+        of = measures(kind, trees, ranks_in(batches, kind))
+        passes = [(some, {name: each for name, each in of.items() if name not in NOT_NULL})]
+        if REPEATS in given:
+            batch, of = given[REPEATS]
+            passes.append(([batch.select(slice(NULL_DRAWS))], {REPEATS: of}))
+        found: dict[str, list[Tensor]] = {}
         with bar(range(nulls), "null networks", "network", self.shown) as progress:
             for null in null_networks(self.model, nulls):
-                for name, each in measured(null.network, some, of, 0).items():
-                    found[name].append(largest(each.ratio().flatten(0, 1), 0))
+                for read, of in passes:
+                    for name, each in measured(null.network, read, of, 0, kind=kind).items():
+                        best = largest(each.ratio().flatten(0, 1), 0)
+                        found.setdefault(name, []).append(best)
                 progress.update()
         return sums, {name: torch.stack(each).amax(0) for name, each in found.items()}
+
+    def _repeats(self, batch: Batch) -> dict[str, tuple[Batch, Measure]]:
+        """Random tokens repeated and, by the name of their measure, shuffled."""
+        vocabulary, limit = self.model.vocabulary, self.model.text.limit or LENGTH**2
+        special = batch.input_boundary[0].tolist()
+        start = batch.target_in[0, : special.index(False)].tolist() if False in special else []
+        length = min(LENGTH, len(vocabulary), (limit - len(start)) // 2)
+        of = partial(copies, start=len(start))
+        return {
+            name: (repeated(vocabulary, start, length, shuffled=name == SHUFFLED), of)
+            for name in (REPEATS, SHUFFLED)
+        }
 
     def _trees(self) -> list:
         """The aligned trees; none, with a note, where there are none or of another language."""
