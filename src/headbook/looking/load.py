@@ -1,6 +1,7 @@
 """`hb.load`: a model by its name, folder or Hugging Face id."""
 
 import difflib
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from headbook.models.loaded import Loaded
 from headbook.released import hugging_face
 from headbook.released.catalogue import catalogue
 from headbook.released.firefox import load_firefox
+from headbook.released.hugging_files import gguf_in
 from headbook.runs.store import Store
 from headbook.types import UserError
 
@@ -19,34 +21,50 @@ _READERS = {"firefox": load_firefox, "hugging-face": hugging_face.load}
 def load(name: str | Path) -> Loaded:
     """A model whose heads can be measured, with its tokens; see `Loaded` for what it can do.
 
-    `name` is a name of the catalogue data/models.toml ("firefox-en-pt", "minilm",
+    `name` is a name of the catalogue data/models.toml ("firefox-en-pt", "minilm", "smollm2",
     "multi30k-de-128", …; `headbook models` lists them), a snapshot of a model trained here
     ("mixture-fr-256@2048" after 2,048 updates, "@0" untrained), a folder (a finished run of this
-    package, a Firefox translation model, a saved Hugging Face model), an installed Python package
-    with such a model, or an id of the Hugging Face hub.
+    package, a Firefox translation model, a saved Hugging Face model, one GGUF file) or that file
+    itself, an installed Python package with such a model, or an id of the Hugging Face hub. A
+    `Path`, "./minilm" and whatever else is a path with a separator name that folder alone; without
+    one, "minilm", the catalogue comes first.
 
     UserError, in one line, for an unknown name, a model that is not trained yet, a snapshot that
     was not kept, a folder without configuration or weights, damaged files, an architecture that
     cannot be read, and a package or network that is missing.
     """
+    if (path := as_path(name)) is not None:
+        return _at(path)
     known = catalogue()
-    if str(name) in known:
-        return _READERS[known[str(name)].reader](str(name))
-    if recipes.is_named(str(name).partition("@")[0]):
-        return _trained_here(str(name))
-    path = Path(name).expanduser()
-    if path.is_dir():
-        return _in_folder(path)
-    if path.is_file():
-        raise UserError(f"{name} is a file; name the folder that holds the model's files")
+    if name in known:
+        return _READERS[known[name].reader](name)
+    if recipes.is_named(name.partition("@")[0]):
+        return _trained_here(name)
+    if os.path.exists(name):
+        return _at(Path(name))
     try:
         return hugging_face.load(name)
     except UserError as error:
         names = [*known, *recipes.catalogue()]
-        near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.6)
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
         if not near:
             raise
         raise UserError(f"{error} (did you mean {' or '.join(near)}?)") from None
+
+
+def as_path(name: str | Path) -> Path | None:
+    """The path that is meant: a Path, or a text that begins as one or holds a separator and is
+    there (an id of the Hugging Face hub holds one too); None for any other name.
+
+    UserError for a path that is not there.
+    """
+    text = os.path.expanduser(name)
+    if isinstance(name, Path) or text.startswith((".", "/", "~", os.sep)):
+        if not os.path.exists(text):
+            raise UserError(f"{name}: there is no such folder")
+    elif not ({"/", os.sep} & set(text) and os.path.exists(text)):
+        return None
+    return Path(text)
 
 
 def _trained_here(name: str) -> Loaded:
@@ -73,14 +91,16 @@ def _trained_here(name: str) -> Loaded:
     return replace(found, network=initial(wanted, folder)) if update == "0" else found
 
 
-def _in_folder(folder: Path) -> Loaded:
-    if (folder / WEIGHTS).is_file() or (folder / "run.json").is_file():
-        return trained(folder)
-    if (folder / "config.json").is_file():
-        return hugging_face.load(folder)
-    if any(folder.glob("model*.bin*")):
-        return load_firefox(str(folder))
+def _at(path: Path) -> Loaded:
+    if path.is_file() and path.suffix != ".gguf":
+        raise UserError(f"{path} is a file; name the folder that holds the model's files")
+    if (path / WEIGHTS).is_file() or (path / "run.json").is_file():
+        return trained(path)
+    if path.is_file() or (path / "config.json").is_file() or gguf_in(path):
+        return hugging_face.load(path)
+    if any(path.glob("model*.bin*")):
+        return load_firefox(str(path))
     raise UserError(
-        f"{folder} holds no model: neither {WEIGHTS} (a run of headbook), config.json (Hugging "
-        "Face) nor model*.bin (Firefox)"
+        f"{path} holds no model: neither {WEIGHTS} (a run of headbook), config.json (Hugging "
+        "Face), one .gguf file nor model*.bin (Firefox)"
     )

@@ -28,7 +28,7 @@ class Loaded(Protocol):
     `name` is the name it was loaded by; `origin` says in a phrase where the weights come from (with
     licence and digest, where known); `languages` are those of source and target, UNDETERMINED where
     not known (target None where nothing is translated). `unknown` is the source token for a word
-    that is hidden or not known; UserError where there is none.
+    that is hidden or not known, None where there is none.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Loaded(Protocol):
     network: Capturable
 
     @property
-    def unknown(self) -> int: ...
+    def unknown(self) -> int | None: ...
 
     def batches(
         self, sentences: Sequence[str], targets: Sequence[str] | None = None, tokens: int = 4096

@@ -13,14 +13,7 @@ from torch.nn.functional import cross_entropy, pad
 from tqdm import tqdm
 
 from headbook.models.loaded import UNDETERMINED, Span
-from headbook.released.hugging_files import (
-    entry_of,
-    folder_at,
-    only_cached,
-    quiet,
-    read,
-    read_model,
-)
+from headbook.released.hugging_files import located, quiet, read, read_model
 from headbook.text.batches import Batch
 from headbook.types import UserError
 
@@ -42,12 +35,10 @@ class HuggingModel:
     text: Any  # HuggingText
 
     @property
-    def unknown(self) -> int:
+    def unknown(self) -> int | None:
         tokenizer = self.text.tokenizer
-        for each in (tokenizer.mask_token_id, tokenizer.unk_token_id):
-            if each is not None:
-                return each
-        raise UserError(f"{self.name}: its tokenizer has neither a mask nor an unknown token")
+        known = (tokenizer.mask_token_id, tokenizer.unk_token_id)
+        return next((each for each in known if each is not None), None)
 
     def batches(
         self, sentences: Sequence[str], targets: Sequence[str] | None = None, tokens: int = 4096
@@ -111,8 +102,8 @@ class HuggingModel:
         return found
 
 
-def load(place: str | Path, name: str | None = None) -> HuggingModel:
-    """The model of this catalogue name, in a folder or installed package, or with this hub id.
+def load(given: str | Path) -> HuggingModel:
+    """The model in a folder or GGUF file, of a catalogue name, installed package or hub id.
 
     UserError, one line each, where nothing can be found or fetched, files are missing, damaged or
     others than the catalogue's, or the architecture is out of reach.
@@ -120,14 +111,12 @@ def load(place: str | Path, name: str | None = None) -> HuggingModel:
     from headbook.released.hugging_text import HuggingText
     from headbook.released.network import HuggingNetwork, Stacks
 
-    entry = entry_of(str(place))
-    folder = folder_at(str(place), entry)
-    where = str(folder or (entry.id if entry else place))
-    name = name or (entry.name if entry else str(place))
-    offline = folder is not None or only_cached(name, where)
-    config = read(name, "AutoConfig", where, offline)
-    tokenizer = read(name, "AutoTokenizer", where, offline)
-    model = read_model(name, where, offline, config)
+    place = located(given)
+    config = read(place, "AutoConfig")
+    # The other class would read a GGUF file's whole vocabulary twice, which takes seconds.
+    gguf = "gguf_file" in place.options
+    tokenizer = read(place, "PreTrainedTokenizerFast" if gguf else "AutoTokenizer")
+    model = read_model(place, config)
     with quiet():
         network = HuggingNetwork(model)
     paddings = (tokenizer.pad_token_id, config.pad_token_id, 0)  # some configurations list several
@@ -138,12 +127,12 @@ def load(place: str | Path, name: str | None = None) -> HuggingModel:
         padding=next(each for each in paddings if isinstance(each, int)),
         start=getattr(config, "decoder_start_token_id", None),
     )
-    languages = _languages(where, tokenizer, network.stacks is Stacks.BOTH)
-    origin = f"the folder {folder}" if folder else f"huggingface.co/{where}"
-    if entry is not None:
+    languages = _languages(place.where, tokenizer, network.stacks is Stacks.BOTH)
+    origin = f"the folder {place.folder}" if place.folder else f"huggingface.co/{place.where}"
+    if (entry := place.entry) is not None:
         languages = (entry.languages[0], entry.languages[1] if len(entry.languages) > 1 else None)
         origin = f"{entry.title}; {entry.licence}; SHA-256 {entry.sha256}"
-    return HuggingModel(name, origin, languages, network, text)
+    return HuggingModel(place.name, origin, languages, network, text)
 
 
 def _limit(tokenizer: Any, model: torch.nn.Module) -> int | None:
