@@ -2,10 +2,12 @@
 
 import hashlib
 import importlib.util
+import json
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ VOCABULARIES = ("tokenizer.json", "vocab*", "*.spm", "*.model", "*.vocab")
 PATIENCE = 10
 """Seconds that huggingface.co may take to say whether it has a model."""
 
+ADAPTER = "adapter_config.json"
+
 UNUSED = "pooler"
 """Weights that may be missing: the pooler follows the last layer and is never run here."""
 
@@ -29,7 +33,8 @@ UNUSED = "pooler"
 class Place:
     """Where a model lies, as `transformers` reads it: a folder, or an id of the hub (no `folder`).
 
-    `options` say which file of the folder is read, and whether the library's cache is enough.
+    `options` say which file of the folder is read, which revision, and whether the library's cache
+    is enough; `adapter` is a folder with an adapter (LoRA) of the model.
     """
 
     name: str
@@ -37,19 +42,32 @@ class Place:
     folder: Path | None = None
     entry: Entry | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    adapter: Path | None = None
 
 
-def located(place: str | Path) -> Place:
+def located(place: str | Path, revision: str | None = None) -> Place:
     """The place of a model: a path as such, else a catalogue name, an installed package or an id.
 
-    UserError where it holds no model, or another than the catalogue says.
+    UserError where it holds no model, or another than the catalogue says, for an adapter without
+    `peft`, and for a revision of what is not on the hub.
     """
+    found = _located(place, revision)
+    if revision is not None and found.folder is not None:
+        raise UserError(f"{found.name} is a folder and has no revision {revision}: leave it out")
+    return found
+
+
+def _located(place: str | Path, revision: str | None) -> Place:
     entry = None if isinstance(place, Path) else entry_of(place)
     folder = folder_of(entry) if entry and not entry.id else _path(place)
     name = entry.name if entry else str(place)
     if folder is None:
         where = entry.id if entry else name
-        return Place(name, where, None, entry, {"local_files_only": only_cached(name, where)})
+        options = {"local_files_only": only_cached(name, where)}
+        options |= {"revision": revision} if revision else {}
+        return Place(name, where, None, entry, options)
+    if (folder / ADAPTER).is_file():
+        return _adapted(folder)
     options: dict[str, Any] = {"local_files_only": True}
     weights = file = folder if folder.is_file() else gguf_in(folder)
     if file is not None:
@@ -64,6 +82,25 @@ def located(place: str | Path) -> Place:
         if not weights.is_file() or _digest(weights) != entry.sha256:
             raise UserError(f"{weights} is not the file of data/models.toml; run {entry.install}")
     return Place(name, str(folder), folder, entry, options)
+
+
+def _adapted(folder: Path) -> Place:
+    """The model that a folder's adapter belongs to: the one that is saved with it, or its base."""
+    if importlib.util.find_spec("peft") is None:
+        raise UserError(
+            f"{folder} is an adapter (LoRA) and would need peft: `python -m pip install peft`, or "
+            "merge it (merge_and_unload) and save the whole model"
+        )
+    try:
+        base = str(json.loads((folder / ADAPTER).read_text("utf-8"))["base_model_name_or_path"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{folder / ADAPTER} does not name its model ({said(error)})") from None
+    whole = any(any(folder.glob(each)) for each in ("model*.safetensors", "pytorch_model*.bin"))
+    if whole:
+        found = Place(str(folder), str(folder), folder, None, {"local_files_only": True})
+    else:
+        found = located(Path(base) if os.path.isdir(base) else base)
+    return replace(found, name=str(folder), adapter=folder, entry=None)
 
 
 def entry_of(place: str) -> Entry | None:
@@ -135,8 +172,7 @@ def read(place: Place, reader: str, **options: Any) -> Any:
     except Exception as error:
         missing = isinstance(error, ImportError) or "accelerate" in str(error)
         mend = f"run {paths.install('models')}" if missing else "fetch it again"
-        said = " ".join(str(error).split())[:160]
-        raise UserError(f"{place.name}: {reader} cannot read it ({said}); {mend}") from None
+        raise UserError(f"{place.name}: {reader} cannot read it ({said(error)}); {mend}") from None
 
 
 def read_model(place: Place, config: Any) -> torch.nn.Module:
@@ -156,7 +192,22 @@ def read_model(place: Place, config: Any) -> torch.nn.Module:
             f"{place.name}: {len(missing)} of its weights are missing or of another shape, the "
             f"first {missing[0]}; fetch the folder again"
         )
-    return unquantised(model)
+    model = unquantised(model)
+    if place.adapter is None:
+        return model
+    from peft import PeftModel
+
+    try:
+        return PeftModel.from_pretrained(model, place.adapter).merge_and_unload()
+    except Exception as error:
+        raise UserError(
+            f"{place.name}: its adapter cannot be merged into {place.where} ({said(error)})"
+        ) from None
+
+
+def said(error: Exception) -> str:
+    """What an error says, on one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}".removesuffix(": ")
 
 
 def unquantised(model: torch.nn.Module) -> torch.nn.Module:
