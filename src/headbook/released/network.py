@@ -60,6 +60,11 @@ class HuggingNetwork(nn.Module):
         self.eval()  # itself too: measuring restores the mode that it finds
 
     @property
+    def device(self) -> torch.device:
+        """Where the weights are; batches are moved there."""
+        return next(self.parameters()).device
+
+    @property
     def predicts(self) -> bool:
         """Whether the model has a head that predicts tokens."""
         return self.model.get_output_embeddings() is not None
@@ -72,6 +77,7 @@ class HuggingNetwork(nn.Module):
             layers[kind] += 1
 
     def forward(self, batch: Batch) -> Float[Tensor, "batch token width"]:
+        batch = batch.to(self.device)
         read, real = batch.source, batch.source_mask
         if self.stacks is Stacks.DECODER:
             read, real = batch.target_in, batch.target_mask
@@ -86,6 +92,7 @@ class HuggingNetwork(nn.Module):
         """The encoder's last states; UserError where there is no encoder."""
         if self.stacks is Stacks.DECODER:
             raise UserError("this model has a decoder only; states of sentences need an encoder")
+        batch = batch.to(self.device)
         encoder = self.model.get_encoder() if self.stacks is Stacks.BOTH else self.model.base_model
         inputs = {"input_ids": batch.source, "attention_mask": batch.source_mask.long()}
         return self._run(encoder, {Kind.ENCODER}, **inputs).last_hidden_state
@@ -93,6 +100,7 @@ class HuggingNetwork(nn.Module):
     @torch.no_grad()
     def generate(self, batch: Batch, **options: Any) -> Tensor:
         """Greedy output ids for the batch's sources, gates applied."""
+        batch = batch.to(self.device)
         options |= {"num_beams": 1, "do_sample": False, "use_cache": True}
         with tap.listening(self._hear):
             mask = batch.source_mask.long()
@@ -107,7 +115,9 @@ class HuggingNetwork(nn.Module):
         if self._options:
             for block, weights in zip(self.blocks, output.attentions, strict=True):
                 if block.record is not None:
-                    block.record(Point.WEIGHTS, weights)
+                    block.record(
+                        Point.WEIGHTS, weights.float() if weights.dtype in tap.HALF else weights
+                    )
         for kind, block in zip(self._kinds, self.blocks, strict=True):
             if kind in kinds and block.calls != 1:
                 raise RuntimeError(f"{block.name} was called {block.calls} times in a pass, not 1")
@@ -132,7 +142,7 @@ class HuggingNetwork(nn.Module):
         sides = ("", "decoder_") if config.is_encoder_decoder else ("",)
         inputs = {}
         for side, length in zip(sides, PROBE, strict=False):
-            ids = torch.arange(length, device=next(self.model.parameters()).device)[None]
+            ids = torch.arange(length, device=self.device)[None]
             inputs |= {f"{side}input_ids": ids, f"{side}attention_mask": torch.ones_like(ids)}
         with tap.listening(note), tap.readers(self.model, calls, readers):
             output = self.model(**inputs, **self._options)
