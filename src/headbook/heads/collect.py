@@ -21,9 +21,10 @@ def recordings(
     points: Collection[Point] = (Point.WEIGHTS,),
     progress: Progress = iter,
     training: bool = False,
+    kinds: Collection[Kind] = tuple(Kind),
     keep: Callable[[Batch], Keep] | None = None,
 ) -> Iterator[tuple[Shared, Batch]]:
-    """What the model does at these points on each batch, without gradients.
+    """What attention of these kinds does at these points on each batch, without gradients.
 
     The model runs in evaluation mode, or in that of `training` with its dropout, and is left in the
     mode it was in; batches are moved to its device. One batch's recording is held at a time, and
@@ -36,7 +37,7 @@ def recordings(
         for batch in progress(batches):
             batch = batch.to(device)
             kept = keep and keep(batch)
-            with torch.inference_mode(), capture(model, set(points), keep=kept) as tape:
+            with torch.inference_mode(), capture(model, set(points), kinds, kept) as tape:
                 model(batch)
             yield Shared(tape), batch
     finally:
@@ -78,14 +79,14 @@ def layer_sums(
                 own = found[name]
                 own[layer] = own[layer] + each if layer in own else each
     layers = sum(own is kind for own, _, _ in model.attentions())
-    return {name: _upon([own.get(at) for at in range(layers)]) for name, own in found.items()}
+    return {name: upon([own.get(at) for at in range(layers)]) for name, own in found.items()}
 
 
-def _upon(layers: Sequence[RatioSums | None]) -> RatioSums:
+def upon(layers: Sequence[RatioSums | None]) -> RatioSums:
     """Sums of single layers as those of all of them, on the CPU; None is a layer of no head."""
     sides = []
     for side in ("numerator", "denominator"):
-        given = [each and getattr(each, side) for each in layers]
+        given = [None if each is None else getattr(each, side) for each in layers]
         half, replicate, _, *rest = next(each for each in given if each is not None).shape
         rest[0] = max(each.shape[3] for each in given if each is not None)
         joined = torch.full((half, replicate, len(layers), *rest), torch.nan, dtype=torch.float64)

@@ -32,6 +32,9 @@ class Shared:
     def __getitem__(self, key: tuple[Kind, Point], /) -> list[Any]:
         return self._tape[key]
 
+    def __contains__(self, key: tuple[Kind, Point]) -> bool:
+        return key in self._tape
+
     def once(self, key: Hashable, make: Callable[[], Result], batch: bool = False) -> Result:
         """Result of the first call of `make` under this key."""
         made = self._common if batch else self._made

@@ -22,6 +22,9 @@ DRAWS = 16
 """Sequences; intervals are over them."""
 DUPLICATE, INDUCTION = 0, 1
 """Cells of `copies`."""
+REPEATS, SHUFFLED, COPYING = "repeats", "repeats_shuffled", "copying"
+"""Names of their sums: of `copies` with the second half as the first and shuffled, and of what a
+head does to the logit of the token that it looks at."""
 
 
 def repeated(
@@ -30,19 +33,21 @@ def repeated(
     length: int = LENGTH,
     draws: int = DRAWS,
     shuffled: bool = False,
+    halves: int = 2,
 ) -> Batch:
     """Sequences of `start`, then `length` tokens without repetition, then the same once more.
 
     What a decoder reads, as `Batch.target_in`; `start` is special. `shuffled`, the second half is
-    in another order: a head that looks back so many places whatever stands there gives these
-    places as much weight.
+    in another order: a head that looks back so many places whatever stands there gives these places
+    as much weight. With one of the `halves` they are not repeated.
     """
     rows, ids = [], torch.tensor(vocabulary)
     for draw in range(draws):
         generator = torch.Generator().manual_seed(draw)
         tokens = ids[torch.randperm(len(ids), generator=generator)[:length]]
         order = torch.randperm(length, generator=generator) if shuffled else slice(None)
-        rows.append(torch.cat([torch.tensor(start, dtype=torch.long), tokens, tokens[order]]))
+        parts = [torch.tensor(start, dtype=torch.long), tokens, tokens[order]]
+        rows.append(torch.cat(parts[: 1 + halves]))
     read = torch.stack(rows)
     real, none = torch.ones_like(read, dtype=torch.bool), read[:, :0]
     special = real & (torch.arange(read.shape[1]) < len(start))

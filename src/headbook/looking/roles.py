@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from headbook.heads.measure import RatioSums, largest
-from headbook.heads.repeats import DUPLICATE, INDUCTION
+from headbook.heads.repeats import DUPLICATE, INDUCTION, REPEATS, SHUFFLED
 from headbook.heads.scores import REACH
 from headbook.looking.measured import Measured, measured
-from headbook.looking.table import ONE_OF_TWO, RELATIONS, REPEATS, SHUFFLED
+from headbook.looking.table import ONE_OF_TWO, RELATIONS
 from headbook.types import Kind
 
 PREVIOUS, NEXT = "previous token", "next token"

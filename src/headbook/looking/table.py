@@ -8,7 +8,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from headbook.heads.measure import RatioSums, largest
-from headbook.heads.repeats import DUPLICATE, INDUCTION
+from headbook.heads.repeats import COPYING, DUPLICATE, INDUCTION, REPEATS, SHUFFLED
 from headbook.heads.scores import REACH
 from headbook.looking.passes import OF_ANY_KIND
 from headbook.text.trees import RELATION_DIRECTIONS
@@ -18,8 +18,6 @@ RELATIONS = tuple(f"{relation}_{direction}" for relation, direction in RELATION_
 """Names of the relation columns, in the order of RELATION_DIRECTIONS."""
 ONE_OF_TWO = 1
 """Of the two rare-word shares, pointing at the rarest or at one of the two rarest, the second."""
-REPEATS, SHUFFLED = "repeats", "repeats_shuffled"
-"""Sums of `heads/repeats.copies`."""
 CHANCE = "syntactic_chance"
 NEIGHBOURS = (-1, 1)
 OTHERS = tuple(offset for offset in range(-REACH, REACH + 1) if abs(offset) > 1)
@@ -49,6 +47,8 @@ def columns(sums: Mapping[str, RatioSums], nulls: Mapping[str, Tensor]) -> Colum
         if REPEATS in sums:
             found |= cell(name, REPEATS, at)
             found[f"{name}_shuffled"] = sums[SHUFFLED][at].ratio()
+    if COPYING in sums:
+        found |= _interval(COPYING, sums[COPYING], nulls.get(COPYING))
     found |= _best("neighbour", NEIGHBOURS, sums["positional"])
     found |= _best("other", OTHERS, sums["positional"])
     plain = {name: sums[name].ratio() for name in OF_ANY_KIND if name not in found}
