@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -37,20 +36,6 @@ def test_rollout_and_flow_of_three_tokens_by_hand():
     assert through.flow([LOW, HIGH], np.eye(3)[0], WORDS) == pytest.approx([0.5, 0.9, 0.0])
     assert through.flow([LOW, HIGH], np.eye(3)[2], WORDS) == pytest.approx([0.7, 0.4, 0.5])
     assert through.flow([LOW], np.eye(3)[2], WORDS) == pytest.approx(LOW[2])
-
-
-def test_flow_is_that_of_networkx():
-    noise = np.random.default_rng(0)
-    layers = [each / each.sum(1, keepdims=True) for each in noise.random((4, 5, 5)) ** 4]
-    asks = noise.dirichlet(np.ones(5))
-    pipes = nx.DiGraph()
-    for at, layer in enumerate(layers):
-        for (top, low), width in np.ndenumerate(layer):
-            pipes.add_edge((at + 1, top), (at, low), capacity=width)
-    for top, width in enumerate(asks):
-        pipes.add_edge("asks", (4, top), capacity=width)
-    expected = [nx.maximum_flow_value(pipes, "asks", (0, word)) for word in range(5)]
-    assert through.flow(layers, asks, np.arange(5)) == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_translation_reads_half_of_the_encoders_top():

@@ -9,7 +9,7 @@ from headbook.experiments.costs import peak_bytes
 from headbook.models.attention import Attention, AttentionPath
 from headbook.models.capture import Point
 from headbook.models.mixing import Mixing, Sizes, mix
-from headbook.models.sparse import NONE, Pattern, Sparse, pairs
+from headbook.models.sparse import Pattern, Sparse, pairs
 from headbook.types import UserError
 
 WIDTH, HEADS = 12, 3
@@ -72,15 +72,6 @@ def test_blocks_are_the_dense_mask_there_and_back(length, pattern):
     torch.testing.assert_close(block(states, states, mask)[real], wanted[real])
     assert (tape[Point.WEIGHTS][0] > 0).eq(seen[0]).all()
     assert torch.equal(pairs(pattern, length) | torch.eye(length).bool(), seen[0, 0])
-
-
-@pytest.mark.parametrize("count", [1, 3, 4, 40])
-def test_no_block_is_seen_twice(count):
-    for drawn in (0, 1, 3):
-        for row in Pattern(2, drawn=drawn).blocks(count).tolist():
-            known = [each for each in row if each != NONE]
-            assert len({*known}) == len(known) and {*known} <= {*range(count)}
-            assert len(known) >= min(count, 2 + min(drawn, max(0, count - 3)))
 
 
 @pytest.mark.parametrize("kind", Mixing)
