@@ -2,29 +2,15 @@
 
 import pytest
 import torch
+from blocks import HEADS, WIDTH, attention, ragged
 from torch import nn
 
-from headbook.models.attention import Attention, AttentionPath
+from headbook.models.attention import AttentionPath
 from headbook.models.binding import Bound, ConstantRole
-
-WIDTH, HEADS = 12, 3
-
-
-def attention(path: AttentionPath = AttentionPath.EXPLICIT) -> Attention:
-    torch.manual_seed(0)
-    return Attention(WIDTH, HEADS, 0.0, path).double()
 
 
 def bound(path: AttentionPath = AttentionPath.EXPLICIT) -> Bound:
     return Bound(attention(path), nn.Linear(WIDTH, WIDTH).double())
-
-
-def ragged(length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Three rows, of which two are shorter, and the mask of the padding."""
-    generator = torch.Generator().manual_seed(length)
-    states = torch.randn(3, length, WIDTH, generator=generator, dtype=torch.float64)
-    sizes = torch.tensor([length, max(1, length // 2), 1])
-    return states, (torch.arange(length) < sizes[:, None])[:, None, None]
 
 
 def test_with_roles_of_one_it_is_plain_attention_and_constant_roles_scale_its_output_map():

@@ -2,30 +2,19 @@
 
 import pytest
 import torch
+from blocks import HEADS, WIDTH, attention, ragged
 
-from headbook.models.attention import Attention, AttentionPath
+from headbook.models.attention import AttentionPath
 from headbook.models.fewer_keys import Mixed, Sharing, look_at_fewer, means
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.text.batches import PAD
 from headbook.types import UserError
 
-LONGEST, KEYS, WIDTH, HEADS = 33, 5, 12, 3
-
-
-def attention(path: AttentionPath = AttentionPath.EXPLICIT) -> Attention:
-    torch.manual_seed(0)
-    return Attention(WIDTH, HEADS, 0.0, path).double()
+LONGEST, KEYS = 33, 5
 
 
 def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def ragged(length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Three rows, of which two are shorter, and the mask of the padding."""
-    states = drawn(3, length, WIDTH)
-    sizes = torch.tensor([length, max(1, length // 2), 1])
-    return states, (torch.arange(length) < sizes[:, None])[:, None, None]
 
 
 @pytest.mark.parametrize("path", [AttentionPath.EXPLICIT, AttentionPath.FUSED])

@@ -26,8 +26,9 @@ def tied(model: Transformer, tiny) -> Transformer:
     return full.eval()
 
 
-@pytest.mark.parametrize("path", [AttentionPath.EXPLICIT, AttentionPath.FUSED])
-@pytest.mark.parametrize("shared", [1, 2])
+@pytest.mark.parametrize(
+    ("shared", "path"), [(1, AttentionPath.EXPLICIT), (2, AttentionPath.FUSED)]
+)
 def test_it_is_full_attention_with_tied_heads(tiny, ragged, path, shared):
     """Which neighbours share; and pooled again it is what it was. With a cache too."""
     grouped = tiny(key_value_heads=shared, path=path).eval()
