@@ -1,12 +1,14 @@
 """The run store: what takes long is computed once for all that decides it, and kept."""
 
+import itertools
 import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +60,16 @@ class Store:
         return self.root / ingredients.stage.name / ingredients.key
 
     def has(self, ingredients: Ingredients) -> bool:
-        """Whether the run is finished and kept; a folder without its record is not."""
-        return (self.folder(ingredients) / RECORD).exists()
+        """Whether the run is finished and kept; a folder without its record is not.
+
+        UserError where the record is damaged.
+        """
+        file = self.folder(ingredients) / RECORD
+        if not file.exists():
+            return False
+        if _ingredients(file) is None:
+            raise UserError(f"{file} is damaged: restore it, or remove its folder")
+        return True
 
     def under_way(self, ingredients: Ingredients) -> Path | None:
         """The folder of a run that was begun and not finished; None where none is near."""
@@ -82,11 +92,16 @@ class Store:
         return final
 
     def finished(self, stage: Stage) -> Iterator[tuple[Path, dict[str, Any]]]:
-        """Folder and ingredients of every finished run of a stage, the newest first."""
+        """Folder and ingredients of every finished run of a stage, the newest first.
+
+        A run with a damaged record is left out, with a line that names it.
+        """
         files = (self.root / stage.name).glob(f"*/{RECORD}")
         for file in sorted(files, key=lambda each: each.stat().st_mtime, reverse=True):
-            made = json.loads(file.read_text())["ingredients"]
-            if made["stage"] == plain(stage):
+            made = _ingredients(file)
+            if made is None:
+                _say_once(f"{file} is damaged: its run is left out until it is restored")
+            elif made["stage"] == plain(stage):
                 yield file.parent, made
 
     def _require_writable(self, folder: Path) -> None:
@@ -100,6 +115,19 @@ class Store:
                 f"the run store {self.root} cannot be written ({reason}): "
                 "name another folder in HEADBOOK_RUNS"
             )
+
+
+def _ingredients(file: Path) -> dict[str, Any] | None:
+    """The ingredients in a record; None where it is damaged."""
+    with suppress(ValueError, KeyError, TypeError):
+        made = json.loads(file.read_bytes())["ingredients"]
+        return made if {"stage", "config"} <= set(made) else None
+    return None
+
+
+@cache
+def _say_once(line: str) -> None:
+    print(f"headbook: {line}", file=sys.stderr, flush=True)
 
 
 def _make(ingredients: Ingredients, make: Callable[[Path], None], final: Path) -> None:
@@ -117,7 +145,27 @@ def _make(ingredients: Ingredients, make: Callable[[Path], None], final: Path) -
         "seconds": round(time.monotonic() - began, 1),
     }
     (aside / RECORD).write_text(json.dumps(kept, indent=1))
+    synced(aside)
+    _clear(final)
     aside.rename(final)
+
+
+def synced(folder: Path) -> None:
+    """Returns when all files of the folder are on the disk, as a rename of it may be at once."""
+    for path in (*folder.iterdir(), folder):
+        opened = os.open(path, os.O_RDONLY)
+        os.fsync(opened)
+        os.close(opened)
+
+
+def _clear(final: Path) -> None:
+    """A folder that lost its record keeps what it holds, under another name."""
+    if not final.exists():
+        return
+    names = (final.with_suffix(f".unrecorded{number}") for number in itertools.count(1))
+    kept = next(name for name in names if not name.exists())
+    final.rename(kept)
+    _say_once(f"{final} had no {RECORD}: what it holds is in {kept.name} now")
 
 
 def _aside(final: Path) -> Path:
