@@ -74,6 +74,11 @@ BROKEN = gzip.compress(lines(*EINS[:4]))[:-9]
         ({"test_2.en": lines("seven")}, r"test_2\.de is missing"),
         ({"train.de.gz": None}, "0 target languages"),
         ({"train.en.gz": gzip.compress(lines(*WORDS))}, r"train\.en is there plain and packed"),
+        ({"train.tsv": lines("one\teins")}, r"holds train\.tsv and train\.en: remove one"),
+        *(
+            ({"train.en": "\n".join(WORDS).encode(code)}, rf"train\.en, line 1:(?!.*{other})")
+            for code, other in (("utf-16", "UTF-32"), ("utf-32", "UTF-16"))
+        ),
         ({"train.en": None, "train.en/x": b""}, r"train\.en.*cannot be read"),
         ({"valid.en": b"\n", "valid.de.gz": gzip.compress(b"\n")}, "no pair of valid is left"),
         ({"train.en": b"", "train.de.gz": gzip.compress(b"")}, "no training pair is left"),

@@ -1,5 +1,6 @@
 """The run store: what takes long is computed once for all that decides it, and kept."""
 
+import hashlib
 import itertools
 import json
 import os
@@ -130,6 +131,32 @@ def _say_once(line: str) -> None:
     print(f"headbook: {line}", file=sys.stderr, flush=True)
 
 
+def checked(folder: Path, name: str) -> Path:
+    """A file in the folder of a run; UserError where it is missing or not as the record says.
+
+    A file without a recorded digest is taken as it is.
+    """
+    file, recorded = folder / name, {}
+    with suppress(OSError, ValueError, AttributeError):
+        recorded = json.loads((folder / RECORD).read_bytes()).get("files", {})
+    if not file.is_file() or (name in recorded and _sha256(file) != recorded[name]):
+        raise UserError(
+            f"{file} is missing or not the file that {RECORD} records (SHA-256): restore it, or "
+            f"delete {folder} to make it again"
+        )
+    return file
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file in a folder, for its record."""
+    return {file.name: _sha256(file) for file in sorted(folder.iterdir())}
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
 def _make(ingredients: Ingredients, make: Callable[[Path], None], final: Path) -> None:
     aside = _aside(final)
     aside.mkdir(exist_ok=True)
@@ -143,6 +170,7 @@ def _make(ingredients: Ingredients, make: Callable[[Path], None], final: Path) -
         "hardware": record.hardware(),
         "started": started,
         "seconds": round(time.monotonic() - began, 1),
+        "files": digests(aside),
     }
     (aside / RECORD).write_text(json.dumps(kept, indent=1))
     synced(aside)
