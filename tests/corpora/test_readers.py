@@ -108,6 +108,8 @@ def test_a_byte_order_mark_is_no_text_and_only_a_newline_ends_a_line(folder):
 def test_pairs_that_cannot_be_used_are_dropped_on_both_sides_and_counted(folder):
     long = " ".join(["very"] * 201)
     (folder / "train.en").write_bytes(lines("one", "", long, " ".join(["word"] * 200)))
+    for name in ("test.en", "test.de.gz"):
+        (folder / name).unlink()
     (folder / "test.tsv").write_bytes(lines("six\tsechs", "seven sieben", "eight\t\u00a0 "))
     corpus = load(str(folder))
     assert list(corpus.train.target) == ["eins", "vier"]

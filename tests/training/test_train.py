@@ -29,7 +29,7 @@ from headbook.publishing.weights import publish_weights
 from headbook.runs.store import Store, digests
 from headbook.training import train as trainings
 from headbook.training.loop import Clock
-from headbook.training.models import Run, initial
+from headbook.training.models import Run, initial, run
 from headbook.training.train import folder_of, snapshot, train_missing
 from headbook.types import UserError
 
@@ -127,10 +127,10 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_generated: None) -
 
 
 @pytest.mark.usefixtures("data")
-def test_what_is_published_on_the_way_is_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_is_published_on_the_way_is_loaded_and_gone_on_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    """A snapshot, and the checkpoint of a training under way."""
+    """A snapshot, and the checkpoint of a training under way; then another machine ends it."""
     name, here = "controlled-sov-16", Store(tmp_path / "here")
     with pytest.raises(UserError, match=f"`headbook train {name}`"):
         publish_weights(name, here)
@@ -144,8 +144,16 @@ def test_what_is_published_on_the_way_is_loaded(
     loaded = [hb.load(each) for each in (name, f"{name}@8", f"{name}@0")]
     assert [each.name for each in loaded] == [name, f"{name}@8", f"{name}@0"]
     assert len({each.network.logits.weight.sum().item() for each in loaded}) == 3
-    monkeypatch.setenv("HEADBOOK_RUNS", str(here.root))
-    assert train_missing([name], here, str)
+    there = Store(tmp_path / "there")
+    with monkeypatch.context() as patch:
+        stop_after(patch, 2)
+        assert not train_missing([name], there, str)
+    assert "after update 13" in capsys.readouterr().out
+    publish_weights(name, there)
+    assert train_missing([name], there, str)  # with its own checkpoint, not what is published
+    assert "going on from" not in capsys.readouterr().out
+    curve = pd.read_csv(folder_of(run(name), there) / "curve.csv")
+    assert curve["update"].tolist() == [10, 20] and curve["restarted"].tolist()[1] == 13
     assert hb.load(f"{name}@16").network.config.width == 16
     with pytest.raises(UserError, match="no model was kept at update 9"):
         hb.load(f"{name}@9")
