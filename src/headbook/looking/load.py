@@ -34,7 +34,7 @@ def load(name: str | Path) -> Loaded:
         return _READERS[known[str(name)].reader](str(name))
     if recipes.is_named(str(name).partition("@")[0]):
         return _trained_here(str(name))
-    path = Path(name).expanduser()
+    path = paths.expanded(name)
     if path.is_dir():
         return _in_folder(path)
     if path.is_file():

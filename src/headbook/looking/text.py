@@ -65,7 +65,7 @@ def text(
         return _gold(name, read_conllu(paths.DATA / "sample" / "ewt-test-500.conllu")[:first])
     if name in registry():
         return _gold(name, _treebank(name, parts)[:first])
-    path = Path(source).expanduser()
+    path = paths.expanded(source)
     if not path.is_file():
         raise UserError(_unknown(name, path))
     if path.name.endswith((".conllu", ".conllu.gz")):
