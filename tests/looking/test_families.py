@@ -35,8 +35,11 @@ def test_a_family_is_measured_and_shown(
     torch.testing.assert_close(
         by_gradient(model, batches), by_gates(model, batches), rtol=1e-4, atol=1e-8
     )
-    encoder = heads["kind"] == "encoder"
-    assert encoder.any() == ("nsubj_head_to_dependent" in heads)
+    first = heads["kind"] == kinds[0]
+    assert heads.loc[first, "nsubj_head_to_dependent"].notna().all()
+    causal = heads[heads["kind"] == "decoder"]
+    assert causal.get("first", causal["confidence"]).notna().all()
+    assert ("induction" in heads) == (kinds == ["decoder"])
     assert not measured(heads).diversity.drop(columns=["kind", "layer"]).isna().all(axis=None)
     assert len(hb.roles(heads, held=False)) > 0
     if "cross" in kinds:

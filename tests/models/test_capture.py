@@ -112,7 +112,7 @@ def test_captures_do_not_nest_and_the_outer_one_goes_on(tiny: Callable, ragged: 
 def test_what_is_kept_is_of_the_kinds_asked_for(tiny: Callable, ragged: Callable) -> None:
     model, batch = tiny(), ragged([5, 3], [7, 2])
     every = run(model, batch)
-    with capture(model, {Point.WEIGHTS}, {Kind.CROSS}, lambda value: value.sum(-2)) as tape:
+    with capture(model, {Point.WEIGHTS}, {Kind.CROSS}, lambda *at: at[-1].sum(-2)) as tape:
         model(batch)
     kept = [(kind, point) for kind in Kind for point in Point if (kind, point) in tape]
     assert kept == [(Kind.CROSS, Point.WEIGHTS)]

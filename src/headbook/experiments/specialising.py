@@ -16,7 +16,7 @@ from headbook.corpora.readers import ParallelCorpus, load
 from headbook.heads.scores import REACH
 from headbook.looking.answers import QUESTIONS
 from headbook.looking.ours import OurEncoder, OurModel
-from headbook.looking.passes import aligned, encoder_sums
+from headbook.looking.passes import aligned, text_sums
 from headbook.looking.relevance import relevance
 from headbook.looking.text import Text, text
 from headbook.models import checkpoint
@@ -41,7 +41,7 @@ def scores(model: Loaded, text: Text) -> pd.DataFrame:
     trees, are in accuracy above the best fixed offset's."""
     batches = model.batches(text.sentences, None, 2048)
     trees = aligned(model, text)
-    sums = encoder_sums(model, batches, trees)
+    sums = text_sums(model, batches, trees)
     halves = {name: (found.ratio(0), found.replicates(1)) for name, found in sums.items()}
     at, asked, cells = halves["positional"], {}, {}
     for name, offsets in PLACES.items():

@@ -12,10 +12,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from headbook.heads.tokens import counted_keys
 from headbook.text.alignment import NO_WORD, AlignedTree
 from headbook.text.batches import Batch
 from headbook.text.trees import RELATION_DIRECTIONS, RELATIONS, Direction
-from headbook.types import UserError
+from headbook.types import Kind, UserError
 
 
 class Questions(NamedTuple):
@@ -30,9 +31,10 @@ class Questions(NamedTuple):
         return Questions(*(each.to(device) for each in self))
 
 
-def questions(trees: Sequence[AlignedTree]) -> Questions:
+def questions(trees: Sequence[AlignedTree], causal: bool = False) -> Questions:
     """Both directions of every arc. Each arc is a question of its own: a noun with two adjectives
-    asks twice, and its head can answer only once."""
+    asks twice, and its head can answer only once. `causal`, the end that comes later asks alone.
+    """
     sizes = torch.tensor([len(tree.arcs) for tree in trees], dtype=torch.long)
     row = torch.arange(len(trees)).repeat_interleave(sizes)
     relation, dependent, head = torch.cat([tree.arcs for tree in trees]).T
@@ -40,6 +42,8 @@ def questions(trees: Sequence[AlignedTree]) -> Questions:
     for column, (name, direction) in enumerate(RELATION_DIRECTIONS):
         ends = (head, dependent) if direction is Direction.HEAD_TO_DEPENDENT else (dependent, head)
         here = relation == RELATIONS.index(name)
+        if causal:
+            here = here & (ends[0] > ends[1])
         asked.append(torch.stack([row, *ends, torch.full_like(row, column)])[:, here])
     return Questions(*torch.cat(asked, dim=1))
 
@@ -54,12 +58,15 @@ def tally(
     return sums.unflatten(0, (sentences, columns))
 
 
-def pieces_of(trees: Sequence[AlignedTree], batch: Batch) -> Int[Tensor, "batch piece"]:
-    """The word of every source token, NO_WORD at EOS and padding.
+def pieces_of(
+    trees: Sequence[AlignedTree], batch: Batch, kind: Kind = Kind.ENCODER
+) -> Int[Tensor, "batch piece"]:
+    """The word of every token that is looked at, NO_WORD at special tokens and padding.
 
     UserError where a tree has another number of pieces than its sentence.
     """
-    numbers, lengths = batch.sentences.tolist(), batch.source_mask.sum(1).tolist()
+    keys = counted_keys(batch, kind, boundary=True)
+    numbers, lengths = batch.sentences.tolist(), keys.sum(1).tolist()
     rows = [trees[number].pieces for number in numbers]
     for number, row, length in zip(numbers, rows, lengths, strict=True):
         if len(row) != length:
@@ -67,7 +74,7 @@ def pieces_of(trees: Sequence[AlignedTree], batch: Batch) -> Int[Tensor, "batch 
                 f"parse of sentence {number}: {len(row)} pieces where the corpus has {length}; "
                 "align the parses with the subwords of this run"
             )
-    return beside(rows, batch.source.shape[1]).to(batch.source.device)
+    return beside(rows, keys.shape[1]).to(keys.device)
 
 
 def beside(rows: Sequence[Int[Tensor, " _"]], width: int) -> Int[Tensor, "batch width"]:

@@ -65,32 +65,44 @@ RULES = tuple(TagRule(tags, side) for tags, side in product(CLASSES, Side))
 Hits = Float[np.ndarray, "sentence candidate question"]
 
 
-def asked(trees: Sequence[AlignedTree]) -> Float[np.ndarray, "sentence question"]:
-    """Number of questions of each tree, by RELATION_DIRECTIONS."""
-    every = questions(trees)
+def asked(
+    trees: Sequence[AlignedTree], causal: bool = False
+) -> Float[np.ndarray, "sentence question"]:
+    """Number of questions of each tree, by RELATION_DIRECTIONS; `causal` as in `questions`."""
+    every = questions(trees, causal)
     return _counted(every, torch.ones(len(every.row), dtype=torch.float64), trees)
 
 
-def offset_hits(trees: Sequence[AlignedTree]) -> Hits:
+def chance_hits(trees: Sequence[AlignedTree]) -> Hits:
+    """Causal questions that are answered by pointing at every earlier word equally often."""
+    every = questions(trees, causal=True)
+    return _counted(every, 1 / every.word.double(), trees)[:, None]
+
+
+def offset_hits(trees: Sequence[AlignedTree], causal: bool = False) -> Hits:
     """Questions whose partner stands -REACH to REACH words from the asking word.
 
     This is also the histogram of the partners' positions (Voita et al. 2019, Figure 3).
     """
-    every = questions(trees)
+    every = questions(trees, causal)
     offsets = torch.arange(-REACH, REACH + 1)
     right = (every.partner - every.word)[:, None] == offsets
     return _counted(every, right.double(), trees).swapaxes(1, 2)
 
 
-def rule_hits(trees: Sequence[AlignedTree]) -> Hits:
-    """Questions that each of RULES answers right; UserError for a tree without parts of speech."""
+def rule_hits(trees: Sequence[AlignedTree], causal: bool = False) -> Hits:
+    """Questions that each of RULES answers right; UserError for a tree without parts of speech.
+
+    Where the questions are causal, rules that look at later words are never right.
+    """
     bare = [number for number, tree in enumerate(trees) if not tree.tags]
     if bare:
         raise UserError(
             f"parse of sentence {bare[0]} has no parts of speech; use a gold treebank, or a "
             "pipeline with a tagger"
         )
-    every, first = questions(trees), np.cumsum([0, *(len(tree.tags) for tree in trees[:-1])])
+    every = questions(trees, causal)
+    first = np.cumsum([0, *(len(tree.tags) for tree in trees[:-1])])
     members = [np.array([[tag in each for each in CLASSES] for tag in tree.tags]) for tree in trees]
     answers = torch.from_numpy(np.concatenate([nearest(each) for each in members]))
     right = answers[torch.from_numpy(first)[every.row] + every.word] == every.partner[:, None]

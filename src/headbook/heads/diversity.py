@@ -102,9 +102,9 @@ def variance(maps: Maps, tokens: Tokens) -> tuple[Tensor, Tensor]:
 
 
 def mean_of_pairs(pairs: Pairs) -> Float[Tensor, "*shape"]:
-    """The mean over i ≠ j; NaN for a single head."""
+    """The mean over i ≠ j, without NaN; NaN for a single head."""
     others = ~torch.eye(pairs.shape[-1], dtype=torch.bool, device=pairs.device)
-    return pairs[..., others].mean(-1)
+    return pairs[..., others].nanmean(-1)
 
 
 def without_diagonal(pairs: Pairs) -> Pairs:

@@ -5,11 +5,13 @@ the raw variance of weights falls with the square of the length. The scale-free 
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headbook.heads.collect import recordings
 from headbook.heads.diversity import (
     EPSILON,
     alignment,
@@ -22,7 +24,7 @@ from headbook.heads.diversity import (
 )
 from headbook.heads.outputs import Parts, output_parts
 from headbook.heads.tokens import counted_keys
-from headbook.models.capture import Capturable, Point, Tape, capture
+from headbook.models.capture import Capturable, Keep, Point
 from headbook.text.batches import Batch
 from headbook.types import Kind, UserError
 
@@ -56,24 +58,33 @@ def four_metrics(
 ) -> Found:
     """The four on these batches, in evaluation mode or in that of `training`.
 
-    Metrics whose vectors the model does not record are left out, as are true outputs where there is
-    no output projection to compute them with. UserError where there is no batch.
+    One layer's vectors are held at a time. Layers may differ in the number and width of their
+    heads: NaN stands for heads that a layer lacks. Metrics whose vectors the model does not record
+    are left out, as are true outputs where there is no output projection to compute them with.
+    UserError where there is no batch.
     """
     if not batches:
         raise UserError("no text to measure diversity on: give at least one segment")
-    device, before = next(model.parameters()).device, model.training
-    outputs, sums = _outputs(model, kind) if FREE in forms else None, {}
-    model.train(training)
-    try:
-        for batch in batches:
-            moved = batch.to(device)
-            with torch.inference_mode(), capture(model, POINTS, [kind]) as tape:
-                model(moved)
-                for name, each in _sums(tape, moved, kind, outputs):
-                    sums[name] = sums[name] + each if name in sums else each
-    finally:
-        model.train(before)
-    return {name: each for name, each in _metrics(sums) if name[1] in forms}
+    heads = [block.heads for own, _, block in model.attentions() if own is kind]
+    outputs = (_outputs(model, kind) if FREE in forms else None) or [None] * len(heads)
+    sums: list[dict[str, Tensor]] = [{} for _ in heads]
+
+    def keep(batch: Batch) -> Keep:
+        def add(_: Kind, layer: int, point: Point, value: Tensor) -> None:
+            found = _sums(point, value, batch, kind, heads[layer], outputs[layer])
+            for name, each in found:
+                sums[layer][name] = sums[layer].get(name, 0) + each
+
+        return add
+
+    read = recordings(model, batches, POINTS, training=training, kinds=[kind], keep=keep)
+    tokens, sentences = 0, 0
+    for _, batch in read:
+        real = tokens_of(batch, kind, Point.CONTEXT).sum(1)
+        tokens, sentences = tokens + real.double().sum(), sentences + (real > 1).double().sum()
+    layers = [dict(_metrics(own, tokens, sentences)) for own in sums]
+    names = [name for name in dict.fromkeys(chain(*layers)) if name[1] in forms]
+    return {name: _stacked([own.get(name) for own in layers]) for name in names}
 
 
 def _outputs(model: Capturable, kind: Kind) -> Parts | None:
@@ -85,36 +96,31 @@ def _outputs(model: Capturable, kind: Kind) -> Parts | None:
 
 
 def _sums(
-    tape: Tape, batch: Batch, kind: Kind, outputs: Parts | None
+    point: Point, value: Tensor, batch: Batch, kind: Kind, heads: int, output: Tensor | None
 ) -> Iterator[tuple[str, Tensor]]:
-    """What a batch adds to the sums of every layer, by name, and the tokens and sentences."""
+    """What a batch adds to the sums of one layer, by name, from what stands at one point of it."""
     tokens = tokens_of(batch, kind, Point.CONTEXT)
-    layers = {point: tape[kind, point] for point in POINTS if (kind, point) in tape}
-    yield "tokens", tokens.double().sum()
-    for point in layers.keys() & {Point.QUERIES, Point.CONTEXT}:
-        yield point, torch.stack([products(each, tokens) for each in layers[point]])
-    if outputs is not None and Point.CONTEXT in layers:
-        pairs = zip(layers[Point.CONTEXT], outputs, strict=True)
-        true = (torch.einsum("bhtd,hdm->bhtm", each, part.to(each)) for each, part in pairs)
-        yield "outputs", torch.stack([cosines(each, tokens).sum(0) for each in true])
-    if Point.WEIGHTS not in layers:
-        return
-    heads = layers[Point.WEIGHTS][0].shape[1]
-    if Point.OUTPUT in layers:
-        slices = (each.unflatten(-1, (heads, -1)).transpose(1, 2) for each in layers[Point.OUTPUT])
-        yield "slices", torch.stack([cosines(each, tokens).sum(0) for each in slices])
-    several = tokens.sum(1) > 1
-    keys = counted_keys(batch, kind, boundary=True)[several].double().sum(1)[:, None]
-    maps = (counted_maps(each, batch, kind)[several] for each in layers[Point.WEIGHTS])
-    found = [variance(each, tokens[several]) for each in maps]
-    shares = [torch.where(most > EPSILON, spread / most.clamp(min=EPSILON), 0.0)
-              for spread, most in found]  # fmt: skip
-    yield "variance", torch.stack([(spread / keys).sum(0) for spread, _ in found])
-    yield "dependence", torch.stack([share.sum(0) for share in shares])
-    yield "sentences", several.double().sum()
+    if point in (Point.QUERIES, Point.CONTEXT):
+        yield point, products(value, tokens)
+    if point is Point.CONTEXT and output is not None:
+        true = torch.einsum("bhtd,hdm->bhtm", value, output.to(value))
+        yield "outputs", cosines(true, tokens).sum(0)
+    if point is Point.OUTPUT:
+        slices = value.unflatten(-1, (heads, -1)).transpose(1, 2)
+        yield "slices", cosines(slices, tokens).sum(0)
+    if point is Point.WEIGHTS:
+        several = tokens.sum(1) > 1
+        keys = counted_keys(batch, kind, boundary=True)[several].double().sum(1)[:, None]
+        spread, most = variance(counted_maps(value, batch, kind)[several], tokens[several])
+        share = torch.where(most > EPSILON, spread / most.clamp(min=EPSILON), 0.0)
+        yield "variance", (spread / keys).sum(0)
+        yield "dependence", share.sum(0)
 
 
-def _metrics(sums: Mapping[str, Tensor]) -> Iterator[tuple[tuple[str, str], Tensor]]:
+def _metrics(
+    sums: Mapping[str, Tensor], tokens: Tensor, sentences: Tensor
+) -> Iterator[tuple[tuple[str, str], Tensor]]:
+    """Of one layer."""
     if Point.QUERIES in sums:
         entries = sums[Point.QUERIES].abs().sum((-2, -1))
         yield (ORTHOGONALITY, RAW), without_diagonal(entries)
@@ -125,7 +131,17 @@ def _metrics(sums: Mapping[str, Tensor]) -> Iterator[tuple[tuple[str, str], Tens
         yield (NON_ORTHOGONALITY, FREE), alignment(sums[Point.CONTEXT])
     for name, form in (("slices", RAW), ("outputs", FREE)):
         if name in sums:
-            yield (DISSIMILARITY, form), -without_diagonal(sums[name] / sums["tokens"])
+            yield (DISSIMILARITY, form), -without_diagonal(sums[name] / tokens)
     for name, form in (("variance", RAW), ("dependence", FREE)):
         if name in sums:
-            yield (ATTENTION, form), sums[name] / sums["sentences"]
+            yield (ATTENTION, form), sums[name] / sentences
+
+
+def _stacked(layers: Sequence[Tensor | None]) -> Float[Tensor, "layer head ..."]:
+    """One layer upon the other, NaN where one has fewer heads or lacks the metric."""
+    widest = max((each for each in layers if each is not None), key=len)
+    found = widest.new_full((len(layers), *widest.shape), torch.nan)
+    for own, each in zip(found, layers, strict=True):
+        if each is not None:
+            own[tuple(slice(size) for size in each.shape)] = each
+    return found

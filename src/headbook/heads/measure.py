@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headbook.heads.bootstrap import Resamples
@@ -50,6 +50,12 @@ class RatioSums:
     def __add__(self, other: "RatioSums") -> "RatioSums":
         """The sums over the sentences of both."""
         return RatioSums(self.numerator + other.numerator, self.denominator + other.denominator)
+
+    @property
+    def there(self) -> Bool[Tensor, "layer head"]:
+        """The heads that there are: layers may differ in their number, see `layer_sums`."""
+        found = ~self.numerator[0, 0].isnan()
+        return found.flatten(2).any(-1) if found.ndim > 2 else found
 
     def __getitem__(self, cell: int) -> "RatioSums":
         """The sums of one cell of the last axis."""

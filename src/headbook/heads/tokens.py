@@ -24,6 +24,11 @@ TIE = 1e-6
 """Weights this close, relative to the larger, are tied: sums over pieces differ by rounding."""
 
 
+def tokens_read(batch: Batch, kind: Kind) -> Int[Tensor, "batch key"]:
+    """The tokens that this kind of attention looks at, padding among them."""
+    return batch.target_in if kind is Kind.DECODER else batch.source
+
+
 def counted_keys(batch: Batch, kind: Kind, boundary: bool = False) -> Bool[Tensor, "batch key"]:
     """The tokens that may be pointed at; with `boundary` boundary tokens among them.
 

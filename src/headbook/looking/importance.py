@@ -1,5 +1,6 @@
 """Importance of every head of any loaded model: by gradient, and with the head removed."""
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
@@ -7,34 +8,62 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from headbook.heads.bootstrap import mixed
 from headbook.heads.measure import REPLICATES, RatioSums
-from headbook.looking.effects import Progress, effects
+from headbook.looking.effects import Effects, Progress, effects, joined
 from headbook.models.capture import Capturable, Point, capture
 from headbook.models.gates import all_heads, closed
 from headbook.models.loaded import Loaded
 from headbook.text.batches import Batch
-from headbook.types import Kind
+from headbook.types import HeadId, Kind
 
 Losses = Callable[[Batch], Float[Tensor, "..."]]
 """Nats of a batch's target tokens."""
-OPERATIONS = 1e12
-"""Budget of all ablations together: multiplications and additions, some 15 seconds on two cores."""
+OPERATIONS, RESOLVING = 1e12, 5e12
+"""Budgets of multiplications and additions: of removing every head in turn, and the first alone."""
 FEWEST, MOST = 8, 100
-"""Sentences that ablation uses at least and at most."""
+"""Sentences that ablation uses at least, and at most where every head is removed."""
+SHARE, AT_LEAST = 0.1, 16
+"""Of all heads these are removed by default, those that the gradient puts first."""
 
 
-def affordable(network: Capturable, tokens_per_sentence: float, loss: bool) -> int:
-    """The number of sentences on which the budget allows every head to be removed in turn.
+def operations(network: Capturable, loss: bool) -> float:
+    """Operations of a forward pass per token: two for each weight.
 
-    A forward pass costs two operations per token and weight; embeddings cost nothing where nothing
-    is predicted with them. The number depends on the model and the text, not on the machine.
+    Embeddings cost nothing where nothing is predicted with them. The number depends on the model,
+    not on the machine.
     """
     weights = sum(each.numel() for each in network.parameters())
     if not loss:
         modules = network.modules()
         weights -= sum(each.weight.numel() for each in modules if isinstance(each, nn.Embedding))
-    cost = 2 * max(weights, 1) * tokens_per_sentence * len(all_heads(network))
-    return min(max(int(OPERATIONS / cost), FEWEST), MOST)
+    return 2.0 * max(weights, 1)
+
+
+def chosen(sentences: int, count: int) -> list[int]:
+    """Numbers of `count` sentences in ascending order, drawn by a hash: the same every time.
+
+    Those of a smaller count are among those of a larger.
+    """
+    order = mixed(torch.arange(sentences) + _DRAWN).argsort()
+    return sorted(order[:count].tolist())
+
+
+_DRAWN = 1 << 41
+"""Keeps these draws apart from the bootstrap's and the random heads'."""
+
+
+def batches_of(batches: Sequence[Batch], rows: Sequence[int]) -> list[Batch]:
+    """The batches with these sentences only."""
+    wanted = torch.tensor(rows, dtype=torch.long)
+    kept = [(batch, torch.isin(batch.sentences, wanted)) for batch in batches]
+    return [batch.select(rows_kept) for batch, rows_kept in kept if bool(rows_kept.any())]
+
+
+def first_by(gradient: Float[Tensor, " head"]) -> list[int]:
+    """Places of the heads that a default ablation removes, in the order of `all_heads`."""
+    count = max(AT_LEAST, math.ceil(SHARE * len(gradient)))
+    return sorted(gradient.argsort(descending=True, stable=True)[:count].tolist())
 
 
 def by_gradient(
@@ -74,8 +103,10 @@ def _products(
     """
     with torch.enable_grad(), capture(network, {Point.CONTEXT}) as tape:
         loss = losses(batch).sum()
-        blocks = [(kind, tape[kind, Point.CONTEXT][at]) for kind, at, _ in network.attentions()
-                  if kind in kinds]  # fmt: skip
+        made = {kind: iter(tape[kind, Point.CONTEXT])
+                for kind in kinds if (kind, Point.CONTEXT) in tape}  # fmt: skip
+        blocks = [(kind, next(made[kind])) for kind, _, block in network.attentions()
+                  if kind in made and block.heads]  # fmt: skip
         gradients = torch.autograd.grad(loss, [context for _, context in blocks])
     found = []
     for (kind, context), gradient in zip(blocks, gradients, strict=True):
@@ -85,13 +116,47 @@ def _products(
     return found
 
 
-def by_ablation(model: Loaded, batches: Sequence[Batch], progress: Progress = iter) -> RatioSums:
-    """Increase without each single head, shape [head] in the order of `all_heads`.
+def by_ablation(
+    model: Loaded,
+    batches: Sequence[Batch],
+    progress: Progress = iter,
+    heads: Sequence[HeadId] | None = None,
+) -> RatioSums:
+    """Increase without each single head, shape [head], by default in the order of `all_heads`.
 
     In nats per predicted token where the model has a loss. An encoder without a head has none:
     there it is 1 minus the cosine between the mean-pooled sentence vectors with and without the
-    head. Bootstrap over sentences.
+    head. Bootstrap over sentences; all heads are compared with the model on the same tokens.
     """
-    heads = [partial(closed, model.network, [head]) for head in all_heads(model.network)]
-    found = effects(model, batches, heads, progress)
+    return _increase(_removed(model, batches, progress, heads or all_heads(model.network)))
+
+
+def resolved(
+    model: Loaded, batches: Sequence[Batch], most: int, progress: Progress, heads: Sequence[HeadId]
+) -> tuple[RatioSums, int]:
+    """As `by_ablation`, on as many sentences as resolve these heads, and their number.
+
+    They are twice as many again until no interval holds zero, or `most`.
+    """
+    sentences, parts, done = sum(map(len, batches)), [], 0
+    most = min(most, sentences)
+    while done < most:
+        wanted = min(max(2 * done, FEWEST), most)
+        new = sorted(set(chosen(sentences, wanted)) - set(chosen(sentences, done)))
+        parts.append(_removed(model, batches_of(batches, new), progress, heads))
+        found, done = _increase(joined(parts)), wanted
+        low, high = found.interval()
+        if bool(((low > 0) | (high < 0)).all()):
+            break
+    return found, done
+
+
+def _removed(
+    model: Loaded, batches: Sequence[Batch], progress: Progress, heads: Sequence[HeadId]
+) -> Effects:
+    without = [partial(closed, model.network, [head]) for head in heads]
+    return effects(model, batches, without, progress)
+
+
+def _increase(found: Effects) -> RatioSums:
     return RatioSums.over(found.added.T, found.weights[:, None], found.sentences, REPLICATES)

@@ -1,24 +1,42 @@
 """`hb.measure`: every head of a model on a text, as one table."""
 
+import math
+import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Literal
 
 import pandas as pd
 import torch
 from torch import Tensor
 
-from headbook.heads.bootstrap import mixed
 from headbook.heads.measure import largest
 from headbook.heads.nulls import NULLS
 from headbook.heads.scores import ranks_in
 from headbook.looking.close import nulls as null_networks
 from headbook.looking.diversity import diversity
 from headbook.looking.effects import NATS, VECTORS, predicts
-from headbook.looking.importance import affordable, by_ablation, by_gradient
+from headbook.looking.importance import (
+    AT_LEAST,
+    FEWEST,
+    MOST,
+    OPERATIONS,
+    RESOLVING,
+    SHARE,
+    batches_of,
+    by_ablation,
+    by_gradient,
+    chosen,
+    first_by,
+    operations,
+    resolved,
+)
 from headbook.looking.measured import KEY, Measured
 from headbook.looking.naming import first_kind, shape_of
-from headbook.looking.passes import Sums, aligned, bar, encoder_sums, measured, measures
+from headbook.looking.passes import Sums, aligned, bar, measured, measures, text_sums
+from headbook.looking.random_tokens import random_sums
 from headbook.looking.table import columns, frame
 from headbook.looking.text import Text
 from headbook.models.gates import all_heads
@@ -31,12 +49,16 @@ TOKENS, PREDICTED_TOKENS = 2048, 1024
 TRANSLATED = 200
 """Sentences that importance is measured on; a translation model translates these."""
 NULL_SENTENCES = 100
-"""Sentences that null networks are measured on."""
+"""Sentences that null networks are measured on at most."""
+NULL_OPERATIONS = 3e12
+"""Budget of all null networks: of large models they are measured on fewer sentences."""
 DIVERSE_SENTENCES = 200
 """Sentences that diversity is measured on."""
 ENGLISH = ("en", "und")
 """Languages that an English parser is used for; und is a language that is not known."""
-NOT_NULL = ("special", "entropy")
+NULL_DRAWS = 4
+"""Sequences of repeated random tokens that null networks read."""
+NOT_NULL = ("special", "entropy", "confidences", "positional_chance")
 """Measures that are not compared with null networks."""
 
 
@@ -45,7 +67,7 @@ def measure(
     text: Text,
     *,
     importance: bool = True,
-    ablated: int | None = None,
+    ablated: int | Literal["all"] | None = None,
     nulls: int = NULLS,
     diverse: bool = True,
     decoder: bool = True,
@@ -67,43 +89,53 @@ def measure(
     rare, rare_sentences: share of tokens, or of whole sentences, that point at one of the
         sentence's two rarest tokens; ranks are of counts in this text
     nsubj_head_to_dependent, …: share of dependency arcs found, over four relations and two
-        directions; attention to a word is summed over its pieces
+        directions; attention to a word is summed over its pieces, and the mean over those of the
+        word that asks
     importance_gradient: mean of |∂L/∂ξ|, nats per sentence (Michel et al. 2019, equation 2)
     importance_ablation: increase in loss without the head, nats per target token; without a loss,
         1 - cosine of the mean-pooled sentence vector
 
-    Suffixes: `_low`, `_high` bound a 95 % bootstrap interval over sentences; `_null` is the
-    largest value of any head over `nulls` networks with permuted or redrawn weights; `_chance`
-    a head that points at all tokens equally often; `_offset` the best fixed offset, `_tags` the
-    best part-of-speech rule, both chosen on the same sentences (`hb.roles` uses halves).
+    Of causal self-attention there is no `next`; of an arc the word that comes later asks, and rare
+    tokens, rivals and chance are among earlier ones. Beside these:
+
+    first: weight on token 1, special or not, of the tokens after it (the attention sink)
+    confidence_with_first, confidence_without_first: confidence of the same tokens
+    induction, duplicate: random tokens, repeated: weight on the token behind the earlier copy, and
+        on the copy (Olsson et al. 2022); `_shuffled` is the weight on the same places where the
+        second half is shuffled. Of decoders alone, as is
+    copying: share of random tokens whose own logit the head raises most, if it looks at them
+
+    Suffixes: `_low`, `_high` bound a 95 % bootstrap interval over sentences, or over sequences of
+    random tokens; `_null` is the largest value of any head over `nulls` networks with permuted or
+    redrawn weights; `_chance` a head that points at all tokens equally often; `_offset` the best
+    fixed offset, `_tags` the best part-of-speech rule, both chosen on the same sentences
+    (`hb.roles` uses halves).
 
     Translation models translate a subset of the sentences greedily; decoder and cross-attention
-    and importance by gradient are measured on these. Importance by ablation is measured on
-    `ablated` of them; by default as many as a fixed budget of operations allows, which may be
-    fewer than ten. `importance=False`, `nulls=0` and
-    `diverse=False` leave out the slowest parts; `decoder=False` measures the encoder alone of a
-    translation model, and without importance it then translates nothing. `attrs["headbook"]` holds
-    diversity per layer, counts and notes. Memory does not grow with the number of sentences, apart
-    from the text itself.
+    and importance by gradient are measured on these. By default importance by ablation is that of
+    the heads which the gradient puts first, one in ten and at least 16, and NaN of the others: on
+    twice as many sentences again until no interval holds zero, as far as a budget of operations
+    goes. `ablated="all"` is every head, on as many sentences as a budget allows (8 to 100), a
+    number every head on so many; without a loss it is every head too. `importance=False`,
+    `nulls=0` and `diverse=False` leave out the slowest parts; `decoder=False` measures the encoder
+    alone of a translation model, and without importance it then translates nothing. The time that
+    all of it takes is said before it begins. `attrs["headbook"]` holds diversity per layer, counts
+    and notes. Memory does not grow with the number of sentences, apart from the text itself, and
+    one layer's weights are held at a time.
 
-    UserError for a text that the model cannot take, for heads that differ in number between layers,
+    Layers may differ in the number of their heads. UserError for a text that the model cannot take,
     and for trees of another text.
     """
     _check(model, text, ablated, nulls)
     return _Run(model, text, progress).table(importance, ablated, nulls, diverse, decoder)
 
 
-def _check(model: Loaded, text: Text, ablated: int | None, nulls: int) -> None:
+def _check(model: Loaded, text: Text, ablated: int | Literal["all"] | None, nulls: int) -> None:
     if not text.sentences:
         raise UserError(f"{text.name} has no sentence to measure on")
-    if nulls < 0 or (ablated is not None and ablated < 1):
-        raise UserError("nulls is 0 or more, and ablated 1 or more")
-    for kind, heads in shape_of(model.network).items():
-        if len(set(heads)) > 1:
-            raise UserError(
-                f"{model.name}: {kind} layers have {sorted(set(heads))} heads; layers with "
-                "unequal numbers cannot be measured together"
-            )
+    number = isinstance(ablated, int) and ablated >= 1
+    if nulls < 0 or not (number or ablated in (None, "all")):
+        raise UserError("nulls is 0 or more, and ablated 1 or more, or 'all'")
 
 
 @dataclass
@@ -115,15 +147,24 @@ class _Run:
     shown: bool
     notes: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
+    loss: bool = False
 
     def table(
-        self, importance: bool, ablated: int | None, nulls: int, diverse: bool, decoder: bool
+        self,
+        importance: bool,
+        ablated: int | Literal["all"] | None,
+        nulls: int,
+        diverse: bool,
+        decoder: bool,
     ) -> pd.DataFrame:
         network = self.model.network.eval()  # dropout would move importance
         kinds = list(shape_of(network))
         first = first_kind(kinds)
         self.counts["all"] = len(self.text.sentences)
         batches = self.model.batches(self.text.sentences, None, TOKENS)
+        self.loss = predicts(self.model, batches[0])
+        if self.shown:
+            self._say(batches, importance, ablated, nulls, diverse)
         own, largest_of_nulls = self._first_pass(batches, first, nulls)
         sums, spread = {first: own}, []
         if diverse:
@@ -134,11 +175,17 @@ class _Run:
             targeted = self._targeted(translates)
             others = [kind for kind in kinds if kind is not first] if decoder else []
             for kind in others:
-                sums[kind] = measured(network, targeted, measures(kind), shown=self.shown)
+                sums[kind] = measured(
+                    network, targeted, measures(kind), shown=self.shown, kind=kind
+                )
             if diverse and others:
                 spread.append(diversity(network, others, targeted))
         frames = [
-            frame(kind, columns(each, largest_of_nulls if kind is first else {}))
+            frame(
+                kind,
+                columns(each, largest_of_nulls if kind is first else {}),
+                each["confidence"].there,
+            )
             for kind, each in sums.items()
         ]
         table, unit = pd.concat(frames, ignore_index=True), ""
@@ -165,26 +212,34 @@ class _Run:
     ) -> tuple[Sums, dict[str, Tensor]]:
         """All sentences, through the encoder, or through a model that has no encoder; and by
         measure the largest value of any head of the null networks, on some of them."""
-        if kind is Kind.ENCODER:
-            trees, ranks = self._trees(), ranks_in(batches)
-            sums = encoder_sums(self.model, batches, trees, self.shown)
-            of = measures(kind, trees, ranks)
-        else:
-            self.notes.append("Syntax and rare words are measured for encoders only.")
-            of = measures(kind)
-            sums = measured(self.model.network, batches, of, shown=self.shown)
+        trees = self._trees()
+        sums = text_sums(self.model, batches, trees, self.shown, kind)
+        special = batches[0].input_boundary[0].tolist()
+        start = batches[0].target_in[0, : special.index(False) if False in special else 0].tolist()
+        if kind is Kind.DECODER:
+            found, reason = random_sums(self.model, start)
+            sums |= found
+            if reason:
+                self.notes.append(f"Copying is not measured: {reason}.")
         if not nulls:
             return sums, {}
-        rows = chosen(len(self.text.sentences), NULL_SENTENCES)
+        most = min(self._affordable(batches, nulls, NULL_OPERATIONS), NULL_SENTENCES)
+        rows = chosen(len(self.text.sentences), most)
+        if len(rows) == most < NULL_SENTENCES:
+            self.notes.append(f"The model is large: null networks read {most} sentences.")
         self.counts["nulls"], some = len(rows), batches_of(batches, rows)
-        of = {name: measure for name, measure in of.items() if name not in NOT_NULL}
-        found: dict[str, list[Tensor]] = {name: [] for name in of}
+        of = measures(kind, trees, ranks_in(batches, kind))
+        of = {name: each for name, each in of.items() if name not in NOT_NULL}
+        best: dict[str, list[Tensor]] = {}
         with bar(range(nulls), "null networks", "network", self.shown) as progress:
             for null in null_networks(self.model, nulls):
-                for name, each in measured(null.network, some, of, 0).items():
-                    found[name].append(largest(each.ratio().flatten(0, 1), 0))
+                found = measured(null.network, some, of, 0, kind=kind)
+                if kind is Kind.DECODER:
+                    found |= random_sums(null, start, NULL_DRAWS, 0)[0]
+                for name, each in found.items():
+                    best.setdefault(name, []).append(largest(each.ratio().flatten(0, 1), 0))
                 progress.update()
-        return sums, {name: torch.stack(each).amax(0) for name, each in found.items()}
+        return sums, {name: torch.stack(each).amax(0) for name, each in best.items()}
 
     def _trees(self) -> list:
         """The aligned trees; none, with a note, where there are none or of another language."""
@@ -214,45 +269,89 @@ class _Run:
         return self.model.batches(sentences, targets, PREDICTED_TOKENS)
 
     def _importance(
-        self, batches: Sequence[Batch], ablated: int | None
+        self, batches: Sequence[Batch], ablated: int | Literal["all"] | None
     ) -> tuple[pd.DataFrame, str]:
         """One row per head, and the unit of importance by ablation."""
-        network, sentences = self.model.network, sum(map(len, batches))
-        loss = predicts(self.model, batches[0])
-        tokens = sum(int(b.source_mask.sum()) + int(b.target_mask.sum()) for b in batches)
-        count = min(ablated or affordable(network, tokens / sentences, loss), sentences)
-        self.counts["ablated"] = count
-        self.notes.append(f"Importance by ablation is measured on {count} sentences.")
-        found = {}
-        if loss:
+        sentences, heads = sum(map(len, batches)), all_heads(self.model.network)
+        found, places = {}, list(range(len(heads)))
+        if self.loss:
             show = partial(bar, what="gradients", unit="batch", shown=self.shown)
-            found["importance_gradient"] = by_gradient(self.model, batches, show)
+            gradient = by_gradient(self.model, batches, show)
+            found["importance_gradient"] = gradient
+            if ablated is None:
+                places = first_by(gradient)
         show = partial(bar, what="removing heads", unit="head", shown=self.shown)
-        some = batches_of(batches, chosen(sentences, count))
-        removed = by_ablation(self.model, some, show)
-        low, high = removed.interval()
-        found |= {"importance_ablation": removed.ratio(), "importance_ablation_low": low,
-                  "importance_ablation_high": high}  # fmt: skip
-        heads = all_heads(network)
+        removed = [heads[at] for at in places]
+        if ablated is None and self.loss:
+            most = self._affordable(batches, len(removed), RESOLVING)
+            increase, count = resolved(self.model, batches, most, show, removed)
+        else:
+            most = min(self._affordable(batches, len(removed), OPERATIONS), MOST)
+            count = min(ablated if isinstance(ablated, int) else most, sentences)
+            some = batches_of(batches, chosen(sentences, count))
+            increase = by_ablation(self.model, some, show)
+        self.counts["ablated"] = count
+        which = "all heads"
+        if len(removed) < len(heads):
+            which = f"the {len(removed)} heads that the gradient puts first (ablated='all': of all)"
+        self.notes.append(f"Importance by ablation is of {which}, on {count} sentences.")
+        low, high = increase.interval()
+        for end, values in (("", increase.ratio()), ("_low", low), ("_high", high)):
+            every = values.new_full((len(heads),), torch.nan)
+            every[places] = values
+            found[f"importance_ablation{end}"] = every
         place = {"kind": [str(head.kind) for head in heads]}
         place |= {"layer": [head.layer + 1 for head in heads]}
         place |= {"head": [head.head + 1 for head in heads]}
         values = {name: value.numpy() for name, value in found.items()}
-        return pd.DataFrame(place | values), NATS if loss else VECTORS
+        return pd.DataFrame(place | values), NATS if self.loss else VECTORS
+
+    def _affordable(self, batches: Sequence[Batch], passes: int, budget: float) -> int:
+        """The number of sentences, FEWEST at least, on which a budget allows so many passes."""
+        tokens = sum(int(each.source_mask.sum()) + int(each.target_mask.sum()) for each in batches)
+        cost = operations(self.model.network, self.loss) * passes
+        return max(int(budget / cost * sum(map(len, batches)) / max(tokens, 1)), FEWEST)
+
+    def _say(
+        self,
+        batches: Sequence[Batch],
+        importance: bool,
+        ablated: int | Literal["all"] | None,
+        nulls: int,
+        diverse: bool,
+    ) -> None:
+        """One line on standard error: how long it will take, from the time of a few sentences."""
+        heads, sentences = len(all_heads(self.model.network)), len(self.text.sentences)
+        some = batches[len(batches) // 2].select(slice(8))
+        with torch.inference_mode():
+            began = time.perf_counter()
+            self.model.network(some)
+            each = (time.perf_counter() - began) / len(some)  # seconds a sentence
+        parts = {"": sentences}
+        if nulls:
+            parts["null networks (nulls=0 is without)"] = nulls * min(
+                self._affordable(batches, nulls, NULL_OPERATIONS), NULL_SENTENCES, sentences
+            )
+        if diverse:
+            parts[""] += min(DIVERSE_SENTENCES, sentences)
+        if importance:
+            count = heads
+            parts[""] += 3 * min(TRANSLATED, sentences) * self.loss
+            most = min(self._affordable(batches, heads, OPERATIONS), MOST)
+            if ablated is None and self.loss:
+                count = min(heads, max(AT_LEAST, math.ceil(SHARE * heads)))
+                most = self._affordable(batches, count, RESOLVING)
+            most = min(ablated if isinstance(ablated, int) else most, sentences)
+            what = f"removing {count} of {heads} heads in turn (importance=False is without)"
+            parts[what] = count * most
+        whole = sum(parts.values()) * each
+        said = [f"{_time(count * each)} for {name}" for name, count in parts.items() if name]
+        print(
+            f"{self.model.name}: {heads} heads, {sentences} sentences, about {_time(whole)}"
+            + (f"; of these up to {' and '.join(said)}" if said else ""),
+            file=sys.stderr,
+        )
 
 
-def chosen(sentences: int, count: int) -> list[int]:
-    """Numbers of `count` sentences in ascending order, drawn by a hash: the same every time."""
-    order = mixed(torch.arange(sentences) + _DRAWN).argsort()
-    return sorted(order[:count].tolist())
-
-
-_DRAWN = 1 << 41
-"""Keeps these draws apart from the bootstrap's and the random heads'."""
-
-
-def batches_of(batches: Sequence[Batch], rows: Sequence[int]) -> list[Batch]:
-    """The batches with these sentences only."""
-    wanted = torch.tensor(rows)
-    kept = [(batch, torch.isin(batch.sentences, wanted)) for batch in batches]
-    return [batch.select(rows_kept) for batch, rows_kept in kept if bool(rows_kept.any())]
+def _time(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

@@ -8,7 +8,16 @@ from markupsafe import Markup
 
 from headbook.formats import formatted
 from headbook.looking.measured import Measured, measured
-from headbook.looking.roles import NEXT, PREVIOUS, RARE, SYNTACTIC, roles
+from headbook.looking.roles import (
+    DUPLICATES,
+    INDUCES,
+    NEXT,
+    PREVIOUS,
+    RARE,
+    SINK,
+    SYNTACTIC,
+    roles,
+)
 from headbook.looking.table import RELATIONS
 from headbook.looking.text import Text
 from headbook.looking.view import view
@@ -29,7 +38,15 @@ ENDS = {
     "advmod": ("verb", "adverb"),
 }
 """Head and dependent of each relation, as the papers call them."""
-LETTERS = {PREVIOUS: "P", NEXT: "N", SYNTACTIC: "S", RARE: "R"}
+LETTERS = {
+    PREVIOUS: "P",
+    NEXT: "N",
+    SINK: "1",
+    INDUCES: "I",
+    DUPLICATES: "D",
+    SYNTACTIC: "S",
+    RARE: "R",
+}
 MEASURES = {
     "confidence": "%",
     "previous": "%",

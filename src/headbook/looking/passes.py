@@ -1,6 +1,6 @@
 """The measuring pass over one text: every measure's sums, for one kind of attention."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import torch
@@ -8,12 +8,15 @@ from torch import Tensor
 from tqdm import tqdm
 
 from headbook.heads import baselines
-from headbook.heads.collect import recordings
-from headbook.heads.measure import REPLICATES, Measure, RatioSums, sums
+from headbook.heads.collect import layer_sums
+from headbook.heads.measure import REPLICATES, Measure, RatioSums
 from headbook.heads.scores import (
     confidence,
+    confidences,
     entropy,
+    first,
     positional,
+    positional_chance,
     ranks_in,
     rare,
     rare_chance,
@@ -27,13 +30,19 @@ from headbook.text.alignment import AlignedTree, align_all
 from headbook.text.batches import Batch
 from headbook.types import Kind
 
-OF_ANY_KIND = {
+OF_ANY_KIND: dict[str, Callable[[Kind], Measure]] = {
     "confidence": lambda kind: partial(confidence, kind=kind),
     "positional": lambda kind: partial(positional, kind=kind),
     "special": lambda kind: partial(special, kind=kind),
     "entropy": lambda kind: partial(entropy, kind=kind),
 }
 """Measures of any kind of attention; they need neither trees nor frequencies."""
+OF_CAUSAL: dict[str, Callable[[Kind], Measure]] = {
+    "first": lambda kind: partial(first, kind=kind),
+    "confidences": lambda kind: partial(confidences, kind=kind),
+    "positional_chance": lambda kind: partial(positional_chance, kind=kind),
+}
+"""Measures of causal self-attention beside these."""
 
 Sums = dict[str, RatioSums]
 """By name of the measure: confidence, positional, special, entropy, rare, syntactic, …"""
@@ -52,14 +61,16 @@ def aligned(model: Loaded, text: Text) -> list[AlignedTree]:
 def measures(
     kind: Kind, trees: Sequence[AlignedTree] = (), ranks: Tensor | None = None
 ) -> dict[str, Measure]:
-    """The measures of a kind of attention, with `ranks` also those of encoders: rare words, and
-    syntax where there are trees."""
-    found: dict[str, Measure] = {name: make(kind) for name, make in OF_ANY_KIND.items()}
+    """The measures of a kind of attention, with `ranks` also those of a text that is read: rare
+    words, and syntax where there are trees."""
+    causal = OF_CAUSAL if kind is Kind.DECODER else {}
+    found: dict[str, Measure] = {name: make(kind) for name, make in (OF_ANY_KIND | causal).items()}
     if ranks is not None:
-        found["rare"] = partial(rare, ranks=ranks)
-        found["rare_sentences"] = partial(rare, ranks=ranks, by_sentence=True)
+        found["rare"] = partial(rare, ranks=ranks, kind=kind)
+        if kind is Kind.ENCODER:
+            found["rare_sentences"] = partial(rare, ranks=ranks, by_sentence=True)
     if trees:
-        found["syntactic"] = partial(syntactic, trees=trees)
+        found["syntactic"] = partial(syntactic, trees=trees, kind=kind)
     return found
 
 
@@ -69,30 +80,34 @@ def measured(
     of: dict[str, Measure],
     replicates: int = REPLICATES,
     shown: bool = False,
+    kind: Kind = Kind.ENCODER,
 ) -> Sums:
-    """The measures' sums over the batches, one forward pass for all of them."""
+    """The measures' sums over the batches, one forward pass for all of them, layer by layer."""
     show = partial(bar, what="measuring", unit="batch", shown=shown)
-    return sums(of, recordings(network, batches, progress=show), replicates)
+    return layer_sums(network, batches, kind, of, replicates, show)
 
 
-def encoder_sums(
+def text_sums(
     model: Loaded,
     batches: Sequence[Batch],
     trees: Sequence[AlignedTree],
     shown: bool = False,
+    kind: Kind = Kind.ENCODER,
 ) -> Sums:
-    """All that is measured of an encoder, and its baselines, from the text without any model:
-    chance, fixed offsets, parts of speech."""
-    ranks = ranks_in(batches)
-    of = measures(Kind.ENCODER, trees, ranks)
-    of["rare_chance"] = partial(rare_chance, ranks=ranks)
-    of["rare_sentences_chance"] = partial(rare_chance, ranks=ranks, by_sentence=True)
-    found = measured(model.network, batches, of, shown=shown)
+    """All that is measured of the attention of the text itself, and its baselines, from the text
+    without any model: chance, fixed offsets, parts of speech."""
+    ranks, causal = ranks_in(batches, kind), kind is Kind.DECODER
+    of = measures(kind, trees, ranks)
+    for name in {"rare", "rare_sentences"} & of.keys():
+        of[f"{name}_chance"] = partial(rare_chance, **of[name].keywords)
+    found = measured(model.network, batches, of, shown=shown, kind=kind)
     if trees:
-        rivals = {"offsets": baselines.offset_hits(trees)}
+        rivals = {"offsets": baselines.offset_hits(trees, causal)}
         if all(tree.tags for tree in trees):
-            rivals["tags"] = baselines.rule_hits(trees)
-        asked = torch.from_numpy(baselines.asked(trees))[:, None]
+            rivals["tags"] = baselines.rule_hits(trees, causal)
+        if causal:
+            rivals["syntactic_chance"] = baselines.chance_hits(trees)
+        asked = torch.from_numpy(baselines.asked(trees, causal))[:, None]
         numbers = torch.arange(len(trees))
         for name, hits in rivals.items():
             found[name] = RatioSums.over(torch.from_numpy(hits), asked, numbers, REPLICATES)

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from headbook.heads.measure import RatioSums, largest
+from headbook.heads.repeats import DUPLICATE, INDUCTION, REPEATS, SHUFFLED
 from headbook.heads.scores import REACH
 from headbook.looking.measured import Measured, measured
 from headbook.looking.table import ONE_OF_TWO, RELATIONS
@@ -18,6 +20,11 @@ POSITIONAL_AT = 0.90
 """Voita et al. 2019, section 5.1: at least 90 % of the time; of one neighbour, -1 or +1."""
 SYNTACTIC_MARGIN = 0.10
 """Section 5.2: 10 % above the positional baseline; that these are percentage points is ours."""
+SINK, INDUCES, DUPLICATES = "first token (sink)", "induction", "duplicate token"
+SINK_AT = 0.30
+"""Gu et al. 2025, "When attention sink emerges in language models": ε of their sink metric."""
+COPIES_AT = 0.50
+"""Ours: most of a token's weight. Olsson et al. 2022 show scores and set no threshold."""
 RARE_AT = 0.50
 """Ours, of one of the two rarest tokens: the paper has no threshold, but reports over 50 %."""
 CHOSEN_ON, SCORED_ON = 0, 1
@@ -33,11 +40,13 @@ def roles(heads: pd.DataFrame, held: bool = True) -> pd.DataFrame:
     the same halves. A head may have several roles. `held=False` returns every head and candidate.
 
     kind, layer, head: encoder, decoder or cross; layer and head from 1
-    role: "previous token", "next token", "syntactic" or "rare words"
-    detail: the offset, the relation and direction, or "one of two rarest"
+    role: "previous token", "next token", "syntactic" or "rare words"; of causal self-attention not
+        "next token", but "first token (sink)", "induction" and "duplicate token"
+    detail: the offset, the relation and direction, or what is looked at
     score, low, high: on the second half, with a 95 % bootstrap interval over its sentences
     threshold: the score required on both halves
-    baseline: best fixed offset (syntactic), or a uniform head (rare words)
+    baseline: best fixed offset (syntactic), a uniform head (rare words), or the head's own score
+        where repeats are shuffled (induction, duplicate token)
     tag_rule: best part-of-speech rule, which no threshold uses
     null: largest score of any head of null networks with permuted or redrawn weights
     chosen: the score on the first half
@@ -57,7 +66,7 @@ def _candidates(of: Measured) -> Iterator[pd.DataFrame]:
     for kind, sums in of.sums.items():
         if kind is not Kind.CROSS:  # a neighbour is one of the same sentence
             source = f"{PAPER}, section 5.1: 90 %"
-            for role, offset in ((PREVIOUS, -1), (NEXT, 1)):
+            for role, offset in ((PREVIOUS, -1), (NEXT, 1))[: 1 if "first" in sums else 2]:
                 yield _heads(of, kind, "positional", REACH + offset, role, f"{offset:+d}",
                              [POSITIONAL_AT] * 2, source)  # fmt: skip
         if "syntactic" in sums:
@@ -69,9 +78,19 @@ def _candidates(of: Measured) -> Iterator[pd.DataFrame]:
                              baseline=offsets[1, at], tag_rule=rules[1, at])  # fmt: skip
         if "rare" in sums:
             source = f"ours: 50 %; {PAPER}, section 5.3, has no threshold"
-            chance = float(sums["rare_chance"][ONE_OF_TWO].ratio(SCORED_ON))
+            chance = sums["rare_chance"][ONE_OF_TWO].ratio(SCORED_ON).flatten()[0].item()
             yield _heads(of, kind, "rare", ONE_OF_TWO, RARE, "one of two rarest", [RARE_AT] * 2,
                          source, baseline=chance)  # fmt: skip
+        if "first" in sums:
+            source = "Gu et al. 2025: 30 %"
+            yield _heads(of, kind, "first", None, SINK, "token 1", [SINK_AT] * 2, source)
+        if REPEATS in sums:
+            source = "ours: 50 %; Olsson et al. 2022 have no threshold"
+            for role, at, detail in ((INDUCES, INDUCTION, "behind the earlier copy"),
+                                     (DUPLICATES, DUPLICATE, "the earlier copy")):  # fmt: skip
+                shuffled = sums[SHUFFLED][at].ratio(SCORED_ON)
+                yield _heads(of, kind, REPEATS, at, role, detail, [COPIES_AT] * 2, source,
+                             baseline=shuffled)  # fmt: skip
 
 
 def _rivals(sums: RatioSums | None) -> np.ndarray:
@@ -87,21 +106,26 @@ def _heads(
     of: Measured,
     kind: Kind,
     measure: str,
-    cell: int,
+    cell: int | None,
     role: str,
     detail: str,
     marks: np.ndarray | list[float],
     source: str,
-    baseline: float = np.nan,
+    baseline: float | Tensor = np.nan,
     tag_rule: float = np.nan,
 ) -> pd.DataFrame:
     """One row per head, tried for a role; `marks` are the thresholds on both halves."""
-    sums = of.sums[kind][measure][cell]
-    chosen, score = (sums.ratio(half).flatten().numpy() for half in (CHOSEN_ON, SCORED_ON))
-    low, high = (each.flatten().numpy() for each in sums.interval(half=SCORED_ON))
-    layer, head = np.indices(sums.ratio().shape).reshape(2, -1) + 1
+    sums, nulls = of.sums[kind][measure], of.nulls.get(measure)
+    if cell is not None:
+        sums, nulls = sums[cell], nulls if nulls is None else nulls[cell]
+    there = sums.there
+    chosen, score = (sums.ratio(half)[there].numpy() for half in (CHOSEN_ON, SCORED_ON))
+    low, high = (each[there].numpy() for each in sums.interval(half=SCORED_ON))
+    layer, head = (each.numpy() + 1 for each in there.nonzero(as_tuple=True))
+    if isinstance(baseline, Tensor):
+        baseline = baseline[there].numpy()
     first = kind is next(iter(of.sums))  # null networks were measured
-    null = float(of.nulls[measure][cell]) if first and measure in of.nulls else np.nan
+    null = float(nulls) if first and nulls is not None else np.nan
     row = {"kind": str(kind), "layer": layer, "head": head, "role": role, "detail": detail}
     row |= {"score": score, "low": low, "high": high, "threshold": marks[1]}
     row |= {"baseline": baseline, "tag_rule": tag_rule, "null": null, "chosen": chosen}

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -25,6 +25,8 @@ class Point(StrEnum):
 
 
 Recorder = Callable[[Point, Tensor], None]
+Keep = Callable[[Kind, int, Point, Tensor], Any]
+"""What is kept of a value, by kind, layer (from zero) and point."""
 
 
 @runtime_checkable
@@ -58,20 +60,21 @@ class Capturable(Protocol):
 
 
 class Tape:
-    """Recording of one forward pass: `tape[kind, point]` is a list of tensors, one per layer.
+    """Recording of one forward pass: `tape[kind, point]` is a list of tensors, one per layer, or of
+    what was kept of them.
 
     Tensors are those of the forward pass itself: part of its graph when gradients are on, and never
     to be changed in place.
     """
 
     def __init__(self) -> None:
-        self._records: dict[tuple[Kind, Point], dict[int, Tensor]] = {}
+        self._records: dict[tuple[Kind, Point], dict[int, Any]] = {}
 
-    def record(self, kind: Kind, layer: int, point: Point, value: Tensor) -> None:
+    def record(self, kind: Kind, layer: int, point: Point, value: Any) -> None:
         """Keeps a value; a second forward pass over the same tape replaces the first."""
         self._records.setdefault((kind, point), {})[layer] = value
 
-    def __getitem__(self, address: tuple[Kind, Point]) -> list[Tensor]:
+    def __getitem__(self, address: tuple[Kind, Point]) -> list[Any]:
         if address not in self._records:
             known = ", ".join(f"{kind}/{point}" for kind, point in self._records) or "nothing"
             raise KeyError(f"{address[0]}/{address[1]} was not captured; the tape holds {known}")
@@ -86,18 +89,19 @@ class Tape:
 class TapeRecorder:
     """Puts one block's `points` on the tape; a block may ask for these to spare itself others.
 
-    `keep` is what is kept of a value, made as soon as the layer has computed it.
+    What `keep` makes of a value is made as soon as the layer has computed it.
     """
 
     tape: Tape
     kind: Kind
     layer: int
     points: frozenset[Point]
-    keep: Callable[[Tensor], Tensor] | None = None
+    keep: Keep | None = None
 
     def __call__(self, point: Point, value: Tensor) -> None:
         if point in self.points:
-            value = self.keep(value) if self.keep else value
+            if self.keep is not None:
+                value = self.keep(self.kind, self.layer, point, value)
             self.tape.record(self.kind, self.layer, point, value)
 
 
@@ -106,7 +110,7 @@ def capture(
     model: Capturable,
     points: set[Point] | frozenset[Point],
     kinds: Collection[Kind] = tuple(Kind),
-    keep: Callable[[Tensor], Tensor] | None = None,
+    keep: Keep | None = None,
 ) -> Iterator[Tape]:
     """Records `points` of the attention blocks of these kinds during the block, on a fresh tape.
 

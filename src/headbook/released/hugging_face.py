@@ -49,6 +49,17 @@ class HuggingModel:
                 return each
         raise UserError(f"{self.name}: its tokenizer has neither a mask nor an unknown token")
 
+    @property
+    def vocabulary(self) -> list[int]:
+        """The ids that stand for text and have an embedding."""
+        tokenizer = self.text.tokenizer
+        added = tokenizer.added_tokens_decoder.items()
+        special = {*tokenizer.all_special_ids, *(id_ for id_, token in added if token.special)}
+        rows = len(self.network.model.get_input_embeddings().weight)
+        return sorted(
+            each for each in tokenizer.get_vocab().values() if each < rows and each not in special
+        )
+
     def batches(
         self, sentences: Sequence[str], targets: Sequence[str] | None = None, tokens: int = 4096
     ) -> list[Batch]:

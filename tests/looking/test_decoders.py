@@ -1,0 +1,247 @@
+"""Decoders: their measures against numpy on a ragged batch, planted heads, and what is ablated."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import transformers
+from tiny_hugging import save
+
+import headbook as hb
+from headbook.heads.repeats import DUPLICATE, INDUCTION, REPEATS, SHUFFLED, repeated
+from headbook.looking.importance import by_ablation, by_gradient
+from headbook.looking.measured import measured
+from headbook.looking.random_tokens import unembedding
+from headbook.looking.roles import DUPLICATES, INDUCES, SINK
+from headbook.looking.text import Text
+from headbook.models.capture import Point, capture
+from headbook.models.gates import all_heads
+from headbook.models.loaded import Loaded
+from headbook.types import Kind
+
+LENGTHS = (1, 2, 9, 33)
+HEADS, GROUPS, WIDTH, LAYERS = 4, 2, 16, 2
+
+
+def llama(**changes: object) -> transformers.PreTrainedModel:
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=90, hidden_size=WIDTH, intermediate_size=24, num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS, num_key_value_heads=GROUPS, max_position_embeddings=80,
+        bos_token_id=1, eos_token_id=1, pad_token_id=0, **changes,
+    )  # fmt: skip
+    model = transformers.LlamaForCausalLM(config)
+    with torch.no_grad():
+        for name, each in model.named_parameters():
+            scale = 0.5 if "norm" in name else 1.0
+            each.copy_(scale * torch.randn_like(each) + (0.0 if scale == 1 else 1.0))
+    return model
+
+
+@pytest.fixture(scope="module")
+def sentences() -> tuple[str, ...]:
+    generator = np.random.default_rng(0)
+    return tuple(
+        " ".join(f"w{each}" for each in generator.integers(0, 80, size)) for size in LENGTHS
+    )
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory, sentences: tuple[str, ...]) -> Loaded:
+    folder = tmp_path_factory.mktemp("llama")
+    save(llama(), [f"w{each}" for each in range(80)], folder)
+    return hb.load(folder)
+
+
+@pytest.fixture(scope="module")
+def table(tiny: Loaded, sentences: tuple[str, ...]) -> pd.DataFrame:
+    text = Text("ragged", sentences, (), "none")
+    return hb.measure(tiny, text, nulls=2, progress=False)
+
+
+def maps(tiny: Loaded, sentences: tuple[str, ...]) -> Iterator[np.ndarray]:
+    """[layer, head, query, key] of each sentence alone, by the library's own eager attention; the
+    last token is special."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        tiny.origin.removeprefix("the folder "), attn_implementation="eager"
+    )
+    for sentence in sentences:
+        ids = torch.tensor([tiny.text.encoded(sentence).ids])
+        with torch.no_grad():
+            found = model(input_ids=ids, output_attentions=True).attentions
+        yield torch.stack(found)[:, 0].numpy()
+
+
+def test_measures_of_causal_attention_are_numpy_s(
+    table: pd.DataFrame, tiny: Loaded, sentences: tuple[str, ...]
+):
+    first, sides, queries = 0, np.zeros((2, LAYERS, HEADS)), 0
+    hits, chance = np.zeros((2, LAYERS, HEADS)), np.zeros(2)
+    tokens = np.zeros(2)
+    for weights in maps(tiny, sentences):
+        own = weights[:, :, :-1, :-1]
+        size = own.shape[-1]
+        for query in range(size):
+            points = own[:, :, query, : query + 1].argmax(-1)
+            for at, key in enumerate((query, query - 1)):
+                if key >= 0:
+                    hits[at] += points == key
+                    tokens[at] += 1
+                    chance[at] += 1 / (query + 1)
+            if query:
+                first = first + own[:, :, query, 0]
+                sides[0] += own[:, :, query, : query + 1].max(-1)
+                sides[1] += own[:, :, query, 1 : query + 1].max(-1)
+                queries += 1
+    expected = {
+        "first": first / queries,
+        "confidence_with_first": sides[0] / queries,
+        "confidence_without_first": sides[1] / queries,
+        "own": hits[0] / tokens[0],
+        "previous": hits[1] / tokens[1],
+        "own_chance": np.full((LAYERS, HEADS), chance[0] / tokens[0]),
+        "previous_chance": np.full((LAYERS, HEADS), chance[1] / tokens[1]),
+    }
+    for name, values in expected.items():
+        np.testing.assert_allclose(table[name], values.ravel(), rtol=1e-4, err_msg=name)
+    assert "next" not in table and table["first_null"].between(0, 1).all()
+
+
+def test_induction_and_duplicates_are_the_weights_at_their_places(
+    table: pd.DataFrame, tiny: Loaded
+):
+    """No start token here: 25 random tokens, and again."""
+    draws = repeated(tiny.vocabulary)
+    assert draws.target_in.shape == (16, 50)
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        tiny.origin.removeprefix("the folder "), attn_implementation="eager"
+    )
+    with torch.no_grad():
+        found = model(input_ids=draws.target_in, output_attentions=True).attentions
+    weights = torch.stack(found, 1).numpy()
+    sums = np.zeros((2, LAYERS, HEADS))
+    for query in range(25, 50):
+        sums[DUPLICATE] += weights[..., query, query - 25].mean(0) / 25
+        sums[INDUCTION] += weights[..., query, query - 24].mean(0) / 25
+    np.testing.assert_allclose(table["duplicate"], sums[DUPLICATE].ravel(), rtol=1e-4)
+    np.testing.assert_allclose(table["induction"], sums[INDUCTION].ravel(), rtol=1e-4)
+    assert (table["induction_low"] < table["induction"]).all()
+    assert (table["induction"] < table["induction_high"]).all()
+
+
+def test_random_tokens_are_no_special_ones_and_repeat(tiny: Loaded):
+    plain, shuffled = (
+        repeated(tiny.vocabulary, [1], 9, 5, shuffled=each) for each in (False, True)
+    )
+    assert plain.input_special[:, 0].all() and not plain.input_special[:, 1:].any()
+    special = set(tiny.text.tokenizer.all_special_ids)
+    assert special and not special & set(plain.target_in[:, 1:].flatten().tolist())
+    first, second = plain.target_in[:, 1:].chunk(2, 1)
+    assert torch.equal(first, second) and all(len(set(row)) == 9 for row in first.tolist())
+    other, turned = shuffled.target_in[:, 1:].chunk(2, 1)
+    assert torch.equal(other, first) and not torch.equal(turned, first)
+    assert torch.equal(turned.sort().values, first.sort().values)
+
+
+def test_copying_is_the_logit_of_what_is_looked_at(tiny: Loaded, table: pd.DataFrame):
+    """By a forward pass of the parts: value, W_O, last norm without its length, unembedding."""
+    batch = repeated(tiny.vocabulary, halves=1)
+    model = tiny.network.model
+    with torch.no_grad(), capture(tiny.network, {Point.VALUES}) as tape:
+        tiny.network(batch)
+    rows = model.lm_head.weight * model.model.norm.weight
+    expected = np.zeros((LAYERS, HEADS))
+    for layer, values in enumerate(tape[Kind.DECODER, Point.VALUES]):
+        out = model.model.layers[layer].self_attn.o_proj.weight
+        for head in range(HEADS):
+            part = out[:, head * (WIDTH // HEADS) : (head + 1) * (WIDTH // HEADS)]
+            for row, ids in zip(values[:, head], batch.target_in, strict=True):
+                logits = row @ part.T @ rows[ids].T
+                expected[layer, head] += float((logits.argmax(1) == torch.arange(25)).sum())
+    np.testing.assert_allclose(table["copying"], expected.ravel() / (16 * 25))
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_the_unembedding_is_what_moves_a_logit(centred: bool, tiny: Loaded):
+    """Against the gradient of a logit, along directions that leave the state's length alone."""
+    model = tiny.network.model
+    if centred:
+        torch.manual_seed(1)
+        model = transformers.GPT2LMHeadModel(
+            transformers.GPT2Config(vocab_size=90, n_embd=16, n_layer=1, n_head=2)
+        )
+        torch.nn.init.normal_(model.transformer.ln_f.weight)
+    norm = model.transformer.ln_f if centred else model.model.norm
+    token = torch.tensor([[7]])
+    (rows,) = unembedding(model, token)
+    state = torch.randn(WIDTH)
+    state = (state - state.mean() if centred else state).requires_grad_()
+    logit = model.get_output_embeddings()(norm(state))[7]
+    (gradient,) = torch.autograd.grad(logit, state)
+    state = state.detach()
+    along = rows[0] - state * (rows[0] @ state) / (state @ state)
+    assert torch.cosine_similarity(along, gradient, dim=0) == pytest.approx(1, abs=1e-4)
+
+
+def test_planted_heads_of_random_tokens_have_their_roles(table: pd.DataFrame):
+    """The table's own sums with one head that looks behind the copy, one at it, one at token 1."""
+    own = measured(table)
+    sums = dict(own.sums[Kind.DECODER])
+    for name, cell in ((REPEATS, INDUCTION), (REPEATS, DUPLICATE), ("first", None)):
+        numerator = sums[name].numerator.clone()
+        place = (slice(None), slice(None), 0, 2 if cell is None else cell)
+        at = place if cell is None else (*place, cell)
+        whole = sums[name].denominator.expand_as(numerator)
+        numerator[at] = whole[at]
+        sums[name] = replace(sums[name], numerator=numerator)
+    planted = table.copy()
+    planted.attrs["headbook"] = replace(own, sums={Kind.DECODER: sums})
+    found = hb.roles(planted)
+    held = {(row.role, row.layer, row.head) for row in found.itertuples() if row.score == 1}
+    assert {(INDUCES, 1, 2), (DUPLICATES, 1, 1), (SINK, 1, 3)} <= held
+    every = hb.roles(table, held=False)
+    shuffled = sums[SHUFFLED][INDUCTION].ratio(1).flatten().numpy()
+    rows = every[every["role"] == INDUCES].sort_values(["layer", "head"])
+    np.testing.assert_allclose(rows["baseline"], shuffled)
+    assert rows["null"].notna().all()
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory, sentences: tuple[str, ...]) -> Loaded:
+    """24 heads, of which a tenth is less than 16."""
+    folder = tmp_path_factory.mktemp("wide")
+    torch.manual_seed(2)
+    config = transformers.GPT2Config(
+        vocab_size=90, n_positions=80, n_embd=24, n_layer=2, n_head=12, bos_token_id=1,
+        eos_token_id=1, pad_token_id=0,
+    )  # fmt: skip
+    save(transformers.GPT2LMHeadModel(config), [f"w{each}" for each in range(80)], folder)
+    return hb.load(folder)
+
+
+def test_the_heads_that_the_gradient_puts_first_are_removed(
+    wide: Loaded, sentences: tuple[str, ...]
+):
+    text = Text("ragged", sentences[1:], (), "none")
+    quick = {"nulls": 0, "diverse": False, "progress": False}
+    found = hb.measure(wide, text, **quick)
+    removed = found["importance_ablation"].notna()
+    assert removed.sum() == 16
+    gradient = found["importance_gradient"]
+    assert gradient[removed].min() >= gradient[~removed].max()
+    every = hb.measure(wide, text, ablated="all", **quick)
+    assert every["importance_ablation"].notna().all()
+    columns = ["importance_ablation", "importance_ablation_low", "importance_ablation_high"]
+    pd.testing.assert_frame_equal(found[removed][columns], every[removed][columns])
+    number = hb.measure(wide, text, ablated=2, **quick)
+    assert number["importance_ablation"].notna().all()
+    assert measured(number).sentences["ablated"] == 2
+    some = wide.batches(text.sentences)
+    alone = by_ablation(wide, some, heads=all_heads(wide.network)[3:5]).ratio()
+    torch.testing.assert_close(alone, by_ablation(wide, some).ratio()[3:5])
+    assert len(by_gradient(wide, some)) == 24
+    assert math.isfinite(float(alone.sum()))
