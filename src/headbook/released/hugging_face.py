@@ -165,6 +165,8 @@ def of(
         padding=next(each for each in paddings if isinstance(each, int)),
         start=getattr(config, "decoder_start_token_id", None),
     )
+    if network.without:
+        origin = f"{origin}; no attention in layers {', '.join(network.without)}"
     spoken = _languages(name, tokenizer, network.stacks is Stacks.BOTH)
     return HuggingModel(name, origin, spoken, network, text)
 

@@ -25,6 +25,9 @@ PATIENCE = 10
 
 ADAPTER = "adapter_config.json"
 
+SENSES = {"image_size", "patch_size", "num_mel_bins", "conv_dim"}
+"""Settings of models that read images or sound."""
+
 UNUSED = "pooler"
 """Weights that may be missing: the pooler follows the last layer and is never run here."""
 
@@ -76,12 +79,22 @@ def _located(place: str | Path, revision: str | None) -> Place:
         raise UserError(f"{place}: no config.json in {folder}; it holds no Hugging Face model")
     # The library would go on with a tokenizer that knows no words.
     elif not any(any(folder.glob(each)) for each in VOCABULARIES):
+        if SENSES & _keys(folder / "config.json"):
+            raise UserError(f"{place} reads images or sound, and only models of text are looked at")
         raise UserError(f"{place}: no tokenizer in {folder}; copy the model's tokenizer there")
     if entry is not None and entry.sha256 != UNKNOWN:
         weights = weights or folder / "model.safetensors"
         if not weights.is_file() or _digest(weights) != entry.sha256:
             raise UserError(f"{weights} is not the file of data/models.toml; run {entry.install}")
     return Place(name, str(folder), folder, entry, options)
+
+
+def _keys(file: Path) -> set[str]:
+    """The settings that a configuration has; none where it is damaged."""
+    try:
+        return set(json.loads(file.read_text("utf-8")))
+    except (ValueError, TypeError):
+        return set()
 
 
 def _adapted(folder: Path) -> Place:
@@ -229,14 +242,22 @@ def _reader(config: Any, gguf: bool) -> str:
     from transformers.models.auto import modeling_auto as known
 
     architecture = (getattr(config, "architectures", None) or ["none"])[0]
+    if architecture.endswith("EncoderModel"):
+        return "AutoModelForTextEncoding"
     if config.is_encoder_decoder:
         return "AutoModelForSeq2SeqLM"
     if gguf and architecture == "none":
         architecture = known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
     if architecture == known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type):
         return "AutoModelForCausalLM"
+    if architecture == known.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.get(config.model_type):
+        return "AutoModelForImageTextToText"
     masked = known.MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
-    if architecture == masked or architecture.endswith("ForPreTraining"):
+    # ELECTRA's discriminator is trained to tell replaced tokens and predicts none.
+    if architecture == masked or architecture.removesuffix("ForPreTraining") not in (
+        architecture,
+        "Electra",
+    ):
         return "AutoModelForMaskedLM"
     return "AutoModel"
 
