@@ -40,6 +40,12 @@ def _kept() -> Path:
     return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "headbook"
 
 
+def install(extra: str) -> str:
+    """The command that installs one of the package's extras, in a clone or elsewhere."""
+    where = f"-c constraints.txt -e '.[{extra}]'" if CLONE else f"'headbook[{extra}]'"
+    return f"python -m pip install {where}"
+
+
 def repository_address() -> str:
     """HEADBOOK_REPOSITORY, the address of a published fork; empty where it is not set."""
     return os.environ.get("HEADBOOK_REPOSITORY", "")

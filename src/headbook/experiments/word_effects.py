@@ -11,6 +11,7 @@ from torch.nn import functional
 from headbook.looking.embeddings import embedding
 from headbook.models.loaded import Loaded
 from headbook.text.batches import Batch
+from headbook.types import UserError
 
 WORD, VECTOR, TRANSLATION = "each word", "sentence vector", "translation"
 """Outputs: the states of words, the mean of all states, the probabilities of target tokens."""
@@ -29,6 +30,8 @@ def _read(model: Loaded, batch: Batch, output: str, ids: Tensor) -> Tensor:
 @torch.no_grad()
 def blank_out(model: Loaded, batch: Batch, output: str, words: Words) -> Tensor:
     """1 − cosine or total variation [output, word] when a word is masked or made unknown."""
+    if model.unknown is None:
+        raise UserError(f"{model.name}: its tokenizer has neither a mask nor an unknown token")
     ids = batch.source.repeat(len(words), 1)
     ids[range(len(words)), words] = model.unknown
     whole, other = (_read(model, batch, output, each) for each in (batch.source, ids))

@@ -95,14 +95,16 @@ def sums(
     recordings: Iterable[tuple[Recording, Batch]],
     replicates: int = REPLICATES,
 ) -> dict[str, RatioSums]:
-    """The measures over a text; memory does not grow with its sentences. See `recordings`."""
+    """The measures over a text, on the CPU wherever the model runs; memory does not grow with its
+    sentences. See `recordings`."""
     found: dict[str, RatioSums] = {}
     for tape, batch in recordings:
         drawn = Resamples.of(batch.sentences, replicates)
         for name, measure in measures.items():
             seen = RatioSums(*map(drawn.sums, measure(tape, batch)))
             found[name] = found[name] + seen if name in found else seen
-    return found
+    return {name: RatioSums(one.numerator.cpu(), one.denominator.cpu())
+            for name, one in found.items()}  # fmt: skip
 
 
 @torch.inference_mode()

@@ -1,8 +1,13 @@
 """`hb.load`: a model by its name, folder or Hugging Face id."""
 
 import difflib
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from headbook import paths, recipes
 from headbook.looking.ours import WEIGHTS, trained
@@ -10,43 +15,116 @@ from headbook.models.loaded import Loaded
 from headbook.released import hugging_face
 from headbook.released.catalogue import catalogue
 from headbook.released.firefox import load_firefox
+from headbook.released.hugging_files import ADAPTER, gguf_in, said
 from headbook.runs.store import Store
 from headbook.types import UserError
 
+TYPES = (torch.float32, torch.bfloat16, torch.float16)
+"""Types of weights that a Hugging Face model is run in."""
 _READERS = {"firefox": load_firefox, "hugging-face": hugging_face.load}
 
 
-def load(name: str | Path) -> Loaded:
+def load(
+    given: Any,
+    tokenizer: Any = None,
+    *,
+    device: Any = None,
+    dtype: Any = None,
+    revision: str | None = None,
+    languages: tuple[str, str] | None = None,
+) -> Loaded:
     """A model whose heads can be measured, with its tokens; see `Loaded` for what it can do.
 
-    `name` is a name of the catalogue data/models.toml ("firefox-en-pt", "minilm",
+    `given` is a name of the catalogue data/models.toml ("firefox-en-pt", "minilm", "smollm2",
     "multi30k-de-128", …; `headbook models` lists them), a snapshot of a model trained here
     ("mixture-fr-256@2048" after 2,048 updates, "@0" untrained), a folder (a finished run of this
-    package, a Firefox translation model, a saved Hugging Face model), an installed Python package
-    with such a model, or an id of the Hugging Face hub.
+    package, a Firefox translation model, a saved Hugging Face model, an adapter, one GGUF file) or
+    that file itself, an installed Python package with such a model, or an id of the Hugging Face
+    hub. A `Path`, "./minilm" and whatever else is a path with a separator name that folder alone;
+    of "minilm", the catalogue comes first. Or it is a model of `transformers`, with its
+    `tokenizer`; that object itself is used.
+
+    `device`, such as "cuda", is where the model runs, and every batch with it; tables come back as
+    pandas. `dtype` ("bfloat16", "float16" or torch's own) is that of a Hugging Face model's
+    weights; attention and measures are computed in float32 all the same. `revision` is that of an
+    id of the hub. `languages` are source and target of a model of many (NLLB, M2M, mBART), in its
+    own codes.
 
     UserError, in one line, for an unknown name, a model that is not trained yet, a snapshot that
     was not kept, a folder without configuration or weights, damaged files, an architecture that
-    cannot be read, and a package or network that is missing.
+    cannot be read, a package or network that is missing, and an option that the model cannot take.
     """
+    named = isinstance(given, str | Path)
+    if named and tokenizer is not None:
+        raise UserError(f"{given} brings its own tokenizer: leave it out, or give a model object")
+    options = {"languages": languages, "revision": revision}
+    if not named:
+        if revision is not None:
+            raise UserError(f"a model in memory has no revision {revision}: leave it out")
+        found = hugging_face.of(given, tokenizer, languages)
+    else:
+        found = _named(given, {name: each for name, each in options.items() if each is not None})
+    return _moved(found, device, dtype)
+
+
+def _named(name: str | Path, options: dict[str, Any]) -> Loaded:
+    if (path := as_path(name)) is not None:
+        return _at(path, options)
     known = catalogue()
-    if str(name) in known:
-        return _READERS[known[str(name)].reader](str(name))
-    if recipes.is_named(str(name).partition("@")[0]):
-        return _trained_here(str(name))
-    path = paths.expanded(name)
-    if path.is_dir():
-        return _in_folder(path)
-    if path.is_file():
-        raise UserError(f"{name} is a file; name the folder that holds the model's files")
+    if name in known:
+        return _with(_READERS[known[name].reader], name, options)
+    if recipes.is_named(name.partition("@")[0]):
+        return _with(_trained_here, name, options)
+    if os.path.exists(name):
+        return _at(Path(name), options)
     try:
-        return hugging_face.load(name)
+        return hugging_face.load(name, **options)
     except UserError as error:
         names = [*known, *recipes.catalogue()]
-        near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.6)
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
         if not near:
             raise
         raise UserError(f"{error} (did you mean {' or '.join(near)}?)") from None
+
+
+def _with(read: Callable[..., Loaded], place: str | Path, options: dict[str, Any]) -> Loaded:
+    """What a reader finds there; only Hugging Face's has options."""
+    if options and read is not hugging_face.load:
+        raise UserError(f"{place} is no Hugging Face model: leave out {' and '.join(options)}")
+    return read(place, **options)
+
+
+def _moved(model: Loaded, device: Any, dtype: Any) -> Loaded:
+    """The model there, its weights in that type; UserError where it cannot be."""
+    if dtype is not None:
+        wanted = dtype if isinstance(dtype, torch.dtype) else getattr(torch, str(dtype), None)
+        if wanted not in TYPES or not isinstance(model, hugging_face.HuggingModel):
+            raise UserError(
+                f"{model.name} is not run in {dtype}: Hugging Face models are, in "
+                f"{', '.join(str(each).removeprefix('torch.') for each in TYPES)}"
+            )
+        model.network.to(wanted)
+    if device is not None:
+        try:
+            model.network.to(torch.device(device))
+        except (RuntimeError, AssertionError, TypeError) as error:
+            raise UserError(f"there is no device {device} here ({said(error)})") from None
+    return model
+
+
+def as_path(name: str | Path) -> Path | None:
+    """The path that is meant: a Path, or a text that begins as one or holds a separator and is
+    there (an id of the Hugging Face hub holds one too); None for any other name.
+
+    UserError for a path that is not there.
+    """
+    text = str(paths.expanded(name)) if str(name).startswith("~") else str(name)
+    if isinstance(name, Path) or text.startswith((".", "/", "~", os.sep)):
+        if not os.path.exists(text):
+            raise UserError(f"{name}: there is no such folder")
+    elif not ({"/", os.sep} & set(text) and os.path.exists(text)):
+        return None
+    return Path(text)
 
 
 def _trained_here(name: str) -> Loaded:
@@ -73,14 +151,17 @@ def _trained_here(name: str) -> Loaded:
     return replace(found, network=initial(wanted, folder)) if update == "0" else found
 
 
-def _in_folder(folder: Path) -> Loaded:
-    if (folder / WEIGHTS).is_file() or (folder / "run.json").is_file():
-        return trained(folder)
-    if (folder / "config.json").is_file():
-        return hugging_face.load(folder)
-    if any(folder.glob("model*.bin*")):
-        return load_firefox(str(folder))
+def _at(path: Path, options: dict[str, Any]) -> Loaded:
+    if path.is_file() and path.suffix != ".gguf":
+        raise UserError(f"{path} is a file; name the folder that holds the model's files")
+    if (path / WEIGHTS).is_file() or (path / "run.json").is_file():
+        return _with(trained, path, options)
+    configured = any((path / name).is_file() for name in ("config.json", ADAPTER))
+    if path.is_file() or configured or gguf_in(path):
+        return hugging_face.load(path, **options)
+    if any(path.glob("model*.bin*")):
+        return _with(load_firefox, str(path), options)
     raise UserError(
-        f"{folder} holds no model: neither {WEIGHTS} (a run of headbook), config.json (Hugging "
-        "Face) nor model*.bin (Firefox)"
+        f"{path} holds no model: neither {WEIGHTS} (a run of headbook), config.json (Hugging "
+        "Face), one .gguf file nor model*.bin (Firefox)"
     )

@@ -14,7 +14,7 @@ from headbook.models import checkpoint
 from headbook.models.attention import MemoryMask
 from headbook.models.decoding import GREEDY, translate_corpus
 from headbook.models.greedy import greedily
-from headbook.models.loaded import Candidates, Ids, Span
+from headbook.models.loaded import Candidates, Ids, Span, there
 from headbook.models.transformer import Transformer
 from headbook.runs.store import checked
 from headbook.text.batches import EOS, PAD, UNK, Batch, collate, in_order
@@ -58,7 +58,7 @@ class _Ours:
         return self.source
 
     def encoded(self, batch: Batch) -> Float[Tensor, "batch source model"]:
-        return self.network.encode(batch.source)[0]
+        return self.network.encode(there(self.network, batch).source)[0]
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,7 @@ class OurModel(_Ours):
         return self.target if target else self.source
 
     def losses(self, batch: Batch, shortlist: bool = False) -> Float[Tensor, " token"]:
+        batch = there(self.network, batch)
         logits = self.network(batch)[batch.target_mask]
         return cross_entropy(logits.float(), batch.target_out[batch.target_mask], reduction="none")
 
@@ -124,6 +125,7 @@ class OurEncoder(_Ours):
         return real & (rank % HIDDEN == first)
 
     def losses(self, batch: Batch, shortlist: bool = False) -> Float[Tensor, " token"]:
+        batch = there(self.network, batch)
         hidden = self.predicted(batch)
         shown = replace(batch, source=batch.source.masked_fill(hidden, self.unknown))
         return cross_entropy(

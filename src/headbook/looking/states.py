@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headbook.looking.sublayers import encoder
-from headbook.models.loaded import Loaded
+from headbook.models.loaded import Loaded, there
 from headbook.text.alignment import NO_WORD, align_all
 from headbook.text.trees import Tree
 
@@ -43,7 +43,7 @@ def token_states(
     found: dict[int, tuple[Tensor, Tensor]] = {}
     for numbers in by_length.values():
         for batch in model.batches([sentences[number] for number in numbers]):
-            states = torch.stack(layers.states(batch), dim=1)
+            states = torch.stack(layers.states(there(model.network, batch)), dim=1).cpu()
             of_text = batch.source_mask & ~batch.source_boundary
             for row, place in enumerate(batch.sentences.tolist()):
                 found[numbers[place]] = states[row], of_text[row]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -28,7 +29,7 @@ class Loaded(Protocol):
     `name` is the name it was loaded by; `origin` says in a phrase where the weights come from (with
     licence and digest, where known); `languages` are those of source and target, UNDETERMINED where
     not known (target None where nothing is translated). `unknown` is the source token for a word
-    that is hidden or not known; UserError where there is none.
+    that is hidden or not known, None where there is none.
     """
 
     name: str
@@ -37,7 +38,7 @@ class Loaded(Protocol):
     network: Capturable
 
     @property
-    def unknown(self) -> int: ...
+    def unknown(self) -> int | None: ...
 
     def batches(
         self, sentences: Sequence[str], targets: Sequence[str] | None = None, tokens: int = 4096
@@ -147,10 +148,16 @@ def pooled(
     return states.masked_fill(~real[..., None], 0.0).sum(1) / real.sum(1, keepdim=True)
 
 
+def there(network: Capturable, batch: Batch) -> Batch:
+    """The batch on the device of the network's weights."""
+    return batch.to(next(network.parameters()).device)
+
+
 def digest(network: nn.Module) -> str:
     """SHA-256 of all weights by name, as they are in memory, wherever they were read from."""
     total = hashlib.sha256()
     for name, tensor in sorted(network.state_dict().items()):
         total.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
-        total.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        bytes_of = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
+        total.update(bytes_of.numpy().tobytes())
     return total.hexdigest()

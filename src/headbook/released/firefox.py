@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from headbook.models.attention import MemoryMask
 from headbook.models.greedy import START, greedily
-from headbook.models.loaded import Candidates, Ids, Span
+from headbook.models.loaded import Candidates, Ids, Span, there
 from headbook.released.catalogue import UNKNOWN, entry, folder_of
 from headbook.released.marian_binary import read_marian
 from headbook.released.marian_student import read_student
@@ -82,6 +82,7 @@ class FirefoxModel:
     def losses(self, batch: Batch, shortlist: bool = False) -> Float[Tensor, " token"]:
         """See `Loaded`. With the shortlist the choices are the batch's candidates and its targets,
         which takes a tenth of the time."""
+        batch = there(self.network, batch)
         real = batch.target_mask
         wanted, states = batch.target_out[real], self.network.states(batch)[real]
         if not shortlist or self.shortlist is None:
@@ -91,6 +92,7 @@ class FirefoxModel:
         return cross_entropy(logits, torch.searchsorted(among, wanted), reduction="none")
 
     def encoded(self, batch: Batch) -> Float[Tensor, "batch source model"]:
+        batch = there(self.network, batch)
         return self.network.encode(batch.source, batch.source_mask)[0]
 
     def candidates(self, batch: Batch) -> Candidates:
@@ -113,6 +115,7 @@ class FirefoxModel:
         found = [""] * len(sentences)
         with tqdm(total=len(sentences), desc="translating", unit="sentence", mininterval=2) as bar:
             for batch in self.batches(sentences, tokens=2048):
+                batch = there(self.network, batch)
                 encoded = self.network.encode(batch.source, batch.source_mask)
                 rows = self.greedy(batch, *encoded, self.candidates(batch))
                 for index, ids in zip(batch.sentences.tolist(), rows, strict=True):

@@ -8,7 +8,7 @@ nothing else tells W_O from other layers.
 from torch import Tensor, nn
 
 from headbook.models.capture import Point
-from headbook.released.tap import TappedBlock
+from headbook.released.tap import TappedBlock, single
 from headbook.types import UserError
 
 OUTPUT_PROJECTION = {
@@ -35,14 +35,14 @@ class HookedBlock(TappedBlock):
 
     def _before(self, projection: nn.Module, inputs: tuple[Tensor]) -> Tensor:
         self.calls += 1
-        context = inputs[0].unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        context = single(inputs[0]).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         if (edit := self.edits.get(Point.CONTEXT)) is not None:
             context = edit(context)
         if self.record is not None:
             if projection.training:
                 raise RuntimeError(f"{self.name} may drop weights in training; call eval()")
             self.record(Point.CONTEXT, context)
-        return self.gated(context).transpose(1, 2).flatten(-2)
+        return self.gated(context).transpose(1, 2).flatten(-2).to(inputs[0].dtype)
 
 
 def projections(model: nn.Module) -> list[str]:

@@ -13,14 +13,7 @@ from torch.nn.functional import cross_entropy, pad
 from tqdm import tqdm
 
 from headbook.models.loaded import UNDETERMINED, Span
-from headbook.released.hugging_files import (
-    entry_of,
-    folder_at,
-    only_cached,
-    quiet,
-    read,
-    read_model,
-)
+from headbook.released.hugging_files import located, quiet, read, read_model, unquantised
 from headbook.text.batches import Batch
 from headbook.types import UserError
 
@@ -42,12 +35,10 @@ class HuggingModel:
     text: Any  # HuggingText
 
     @property
-    def unknown(self) -> int:
+    def unknown(self) -> int | None:
         tokenizer = self.text.tokenizer
-        for each in (tokenizer.mask_token_id, tokenizer.unk_token_id):
-            if each is not None:
-                return each
-        raise UserError(f"{self.name}: its tokenizer has neither a mask nor an unknown token")
+        known = (tokenizer.mask_token_id, tokenizer.unk_token_id)
+        return next((each for each in known if each is not None), None)
 
     @property
     def vocabulary(self) -> list[int]:
@@ -81,6 +72,7 @@ class HuggingModel:
         """
         if not self.network.predicts:
             raise UserError(f"{self.name} has no head that predicts tokens; it has no loss")
+        batch = batch.to(self.network.device)
         hidden, wanted = self.predicted(batch), batch.target_out
         if self.network.stacks == "encoder":
             if (mask := self.text.tokenizer.mask_token_id) is None:
@@ -98,23 +90,20 @@ class HuggingModel:
         return pad(real[:, 1:], (0, 1), value=False) if self.network.stacks == "decoder" else real
 
     def encoded(self, batch: Batch) -> Float[Tensor, "batch source model"]:
-        return self.network.encode(batch)
+        return self.network.encode(batch).float()
 
     def translate(self, sentences: Sequence[str]) -> list[str]:
         """Greedy translations in the order of the sentences, gates applied."""
         if self.network.stacks != "encoder-decoder":
             raise UserError(f"{self.name} does not translate: it is no encoder-decoder")
         tokenizer, found = self.text.tokenizer, [""] * len(sentences)
-        device = next(self.network.parameters()).device
         options, language = {}, getattr(tokenizer, "tgt_lang", None)
-        forced = self.network.model.generation_config.forced_bos_token_id
-        if language is not None and forced is None:
-            known = getattr(tokenizer, "get_lang_id", tokenizer.convert_tokens_to_ids)
-            options["forced_bos_token_id"] = known(language)
+        if language is not None:
+            options["forced_bos_token_id"] = language_id(tokenizer, language)
         with tqdm(total=len(sentences), desc=f"Translating with {self.name}") as progress:
             for batch in self.batches(sentences):
                 longest = SHORT + GROWTH * batch.source.shape[1]
-                ids = self.network.generate(batch.to(device), max_new_tokens=longest, **options)
+                ids = self.network.generate(batch, max_new_tokens=longest, **options)
                 texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
                 for row, text in zip(batch.sentences.tolist(), texts, strict=True):
                     found[row] = text
@@ -122,39 +111,104 @@ class HuggingModel:
         return found
 
 
-def load(place: str | Path, name: str | None = None) -> HuggingModel:
-    """The model of this catalogue name, in a folder or installed package, or with this hub id.
+def load(
+    given: str | Path,
+    languages: tuple[str, str] | None = None,
+    revision: str | None = None,
+) -> HuggingModel:
+    """The model in a folder or GGUF file, of a catalogue name, installed package or hub id.
 
     UserError, one line each, where nothing can be found or fetched, files are missing, damaged or
     others than the catalogue's, or the architecture is out of reach.
     """
+    place = located(given, revision)
+    config = read(place, "AutoConfig")
+    # The other class would read a GGUF file's whole vocabulary twice, which takes seconds.
+    gguf = "gguf_file" in place.options
+    tokenizer = read(place, "PreTrainedTokenizerFast" if gguf else "AutoTokenizer")
+    origin = f"the folder {place.folder}" if place.folder else f"huggingface.co/{place.where}"
+    if place.adapter is not None:
+        origin = f"{origin} with the adapter {place.adapter}"
+    if (entry := place.entry) is not None:
+        origin = f"{entry.title}; {entry.licence}; SHA-256 {entry.sha256}"
+    found = of(read_model(place, config), tokenizer, languages, place.name, origin)
+    if entry is None:
+        return found
+    source, *target = entry.languages
+    return replace(found, languages=(source, target[0] if target else None))
+
+
+def of(
+    model: Any,
+    tokenizer: Any,
+    languages: tuple[str, str] | None = None,
+    name: str = "",
+    origin: str = "an object in memory",
+) -> HuggingModel:
+    """A model of `transformers` with its tokenizer; the same objects, from now on in evaluation
+    mode and with their attention tapped.
+
+    UserError for other objects, an adapter that is not merged, and as of `load`.
+    """
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
     from headbook.released.hugging_text import HuggingText
     from headbook.released.network import HuggingNetwork, Stacks
 
-    entry = entry_of(str(place))
-    folder = folder_at(str(place), entry)
-    where = str(folder or (entry.id if entry else place))
-    name = name or (entry.name if entry else str(place))
-    offline = folder is not None or only_cached(name, where)
-    config = read(name, "AutoConfig", where, offline)
-    tokenizer = read(name, "AutoTokenizer", where, offline)
-    model = read_model(name, where, offline, config)
+    name = name or getattr(model, "name_or_path", "") or type(model).__name__
+    if hasattr(model, "merge_and_unload") or getattr(model, "_hf_peft_config_loaded", False):
+        raise UserError(f"{name} has an adapter beside its weights: give model.merge_and_unload()")
+    if not isinstance(model, PreTrainedModel) or not isinstance(tokenizer, PreTrainedTokenizerBase):
+        raise UserError(
+            f"{name}: give a model of transformers with its tokenizer, as in hb.load(model, "
+            f"tokenizer), not {type(model).__name__} and {type(tokenizer).__name__}"
+        )
+    _speak(name, tokenizer, languages)
     with quiet():
-        network = HuggingNetwork(model)
-    paddings = (tokenizer.pad_token_id, config.pad_token_id, 0)  # some configurations list several
+        network = HuggingNetwork(unquantised(model))
+    config = model.config
+    paddings = (tokenizer.pad_token_id, config.get_text_config().pad_token_id, 0)
     text = HuggingText(
         tokenizer=tokenizer,
         stacks=network.stacks,
         limit=_limit(tokenizer, model),
+        # Some configurations list several.
         padding=next(each for each in paddings if isinstance(each, int)),
         start=getattr(config, "decoder_start_token_id", None),
     )
-    languages = _languages(where, tokenizer, network.stacks is Stacks.BOTH)
-    origin = f"the folder {folder}" if folder else f"huggingface.co/{where}"
-    if entry is not None:
-        languages = (entry.languages[0], entry.languages[1] if len(entry.languages) > 1 else None)
-        origin = f"{entry.title}; {entry.licence}; SHA-256 {entry.sha256}"
-    return HuggingModel(name, origin, languages, network, text)
+    if network.without:
+        origin = f"{origin}; no attention in layers {', '.join(network.without)}"
+    spoken = _languages(name, tokenizer, network.stacks is Stacks.BOTH)
+    return HuggingModel(name, origin, spoken, network, text)
+
+
+def _speak(name: str, tokenizer: Any, languages: tuple[str, str] | None) -> None:
+    """Sets source and target of a tokenizer that has languages to choose from (NLLB, M2M, mBART).
+
+    UserError where it has none, or not these, or where the target is not chosen.
+    """
+    if not hasattr(tokenizer, "src_lang"):
+        if languages is not None:
+            raise UserError(f"{name}: its tokenizer has no languages to choose; leave them out")
+        return
+    if languages is None and tokenizer.tgt_lang is None:
+        raise UserError(
+            f"{name} translates between many languages: name source and target in its own codes, "
+            'as in hb.load(…, languages=("eng_Latn", "deu_Latn"))'
+        )
+    for side, code in zip(("src_lang", "tgt_lang"), languages or (), strict=False):
+        try:
+            number = language_id(tokenizer, code)
+        except KeyError:
+            number = None
+        if number in (None, tokenizer.unk_token_id):
+            raise UserError(f"{name} has no language {code!r}; its codes are of its own tokenizer")
+        setattr(tokenizer, side, code)
+
+
+def language_id(tokenizer: Any, code: str) -> int:
+    """The token of a language; M2M's are written otherwise than its codes."""
+    return getattr(tokenizer, "get_lang_id", tokenizer.convert_tokens_to_ids)(code)
 
 
 def _limit(tokenizer: Any, model: torch.nn.Module) -> int | None:

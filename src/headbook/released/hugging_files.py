@@ -2,15 +2,19 @@
 
 import hashlib
 import importlib.util
+import json
 import logging
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from headbook.released.catalogue import INSTALL, UNKNOWN, Entry, catalogue, folder_of
+from headbook import paths
+from headbook.released.catalogue import UNKNOWN, Entry, catalogue, folder_of
 from headbook.types import UserError
 
 VOCABULARIES = ("tokenizer.json", "vocab*", "*.spm", "*.model", "*.vocab")
@@ -19,8 +23,97 @@ VOCABULARIES = ("tokenizer.json", "vocab*", "*.spm", "*.model", "*.vocab")
 PATIENCE = 10
 """Seconds that huggingface.co may take to say whether it has a model."""
 
+ADAPTER = "adapter_config.json"
+
+SENSES = {"image_size", "patch_size", "num_mel_bins", "conv_dim"}
+"""Settings of models that read images or sound."""
+
 UNUSED = "pooler"
 """Weights that may be missing: the pooler follows the last layer and is never run here."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a model lies, as `transformers` reads it: a folder, or an id of the hub (no `folder`).
+
+    `options` say which file of the folder is read, which revision, and whether the library's cache
+    is enough; `adapter` is a folder with an adapter (LoRA) of the model.
+    """
+
+    name: str
+    where: str
+    folder: Path | None = None
+    entry: Entry | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    adapter: Path | None = None
+
+
+def located(place: str | Path, revision: str | None = None) -> Place:
+    """The place of a model: a path as such, else a catalogue name, an installed package or an id.
+
+    UserError where it holds no model, or another than the catalogue says, for an adapter without
+    `peft`, and for a revision of what is not on the hub.
+    """
+    found = _located(place, revision)
+    if revision is not None and found.folder is not None:
+        raise UserError(f"{found.name} is a folder and has no revision {revision}: leave it out")
+    return found
+
+
+def _located(place: str | Path, revision: str | None) -> Place:
+    entry = None if isinstance(place, Path) else entry_of(place)
+    folder = folder_of(entry) if entry and not entry.id else _path(place)
+    name = entry.name if entry else str(place)
+    if folder is None:
+        where = entry.id if entry else name
+        options = {"local_files_only": only_cached(name, where)}
+        options |= {"revision": revision} if revision else {}
+        return Place(name, where, None, entry, options)
+    if (folder / ADAPTER).is_file():
+        return _adapted(folder)
+    options: dict[str, Any] = {"local_files_only": True}
+    weights = file = folder if folder.is_file() else gguf_in(folder)
+    if file is not None:
+        folder, options = file.parent, options | {"gguf_file": file.name}
+    elif not (folder / "config.json").is_file():
+        raise UserError(f"{place}: no config.json in {folder}; it holds no Hugging Face model")
+    # The library would go on with a tokenizer that knows no words.
+    elif not any(any(folder.glob(each)) for each in VOCABULARIES):
+        if SENSES & _keys(folder / "config.json"):
+            raise UserError(f"{place} reads images or sound, and only models of text are looked at")
+        raise UserError(f"{place}: no tokenizer in {folder}; copy the model's tokenizer there")
+    if entry is not None and entry.sha256 != UNKNOWN:
+        weights = weights or folder / "model.safetensors"
+        if not weights.is_file() or _digest(weights) != entry.sha256:
+            raise UserError(f"{weights} is not the file of data/models.toml; run {entry.install}")
+    return Place(name, str(folder), folder, entry, options)
+
+
+def _keys(file: Path) -> set[str]:
+    """The settings that a configuration has; none where it is damaged."""
+    try:
+        return set(json.loads(file.read_text("utf-8")))
+    except (ValueError, TypeError):
+        return set()
+
+
+def _adapted(folder: Path) -> Place:
+    """The model that a folder's adapter belongs to: the one that is saved with it, or its base."""
+    if importlib.util.find_spec("peft") is None:
+        raise UserError(
+            f"{folder} is an adapter (LoRA) and would need peft: `python -m pip install peft`, or "
+            "merge it (merge_and_unload) and save the whole model"
+        )
+    try:
+        base = str(json.loads((folder / ADAPTER).read_text("utf-8"))["base_model_name_or_path"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{folder / ADAPTER} does not name its model ({said(error)})") from None
+    whole = any(any(folder.glob(each)) for each in ("model*.safetensors", "pytorch_model*.bin"))
+    if whole:
+        found = Place(str(folder), str(folder), folder, None, {"local_files_only": True})
+    else:
+        found = located(Path(base) if os.path.isdir(base) else base)
+    return replace(found, name=str(folder), adapter=folder, entry=None)
 
 
 def entry_of(place: str) -> Entry | None:
@@ -29,29 +122,24 @@ def entry_of(place: str) -> Entry | None:
     return next((each for each in entries if place in (each.name, each.id)), None)
 
 
-def folder_at(place: str, entry: Entry | None) -> Path | None:
-    """The folder that a place names; None for an id. UserError where it holds no model."""
-    folder = folder_of(entry) if entry and not entry.id else _path(place)
-    if folder is None:
+def gguf_in(folder: Path) -> Path | None:
+    """The one GGUF file of a folder without other weights; UserError where there are several."""
+    found = sorted(folder.glob("*.gguf"))
+    if not found or any(any(folder.glob(each)) for each in ("*.safetensors", "*.bin")):
         return None
-    if not (folder / "config.json").is_file():
-        raise UserError(f"{place}: no config.json in {folder}; it holds no Hugging Face model")
-    # The library would go on with a tokenizer that knows no words.
-    if not any(any(folder.glob(each)) for each in VOCABULARIES):
-        raise UserError(f"{place}: no tokenizer in {folder}; copy the model's tokenizer there")
-    if entry is not None and entry.sha256 != UNKNOWN:
-        weights = folder / "model.safetensors"
-        if not weights.is_file() or _digest(weights) != entry.sha256:
-            raise UserError(f"{weights} is not the file of data/models.toml; run {INSTALL}")
-    return folder
+    if len(found) > 1:
+        raise UserError(
+            f"{folder} has {len(found)} GGUF files: name one of them, such as {found[0]}"
+        )
+    return found[0]
 
 
-def _path(place: str) -> Path | None:
-    """A folder that is there, or an installed package's with a configuration."""
-    if Path(place).is_dir():
-        return Path(place)
-    if place.startswith((".", "/", "~")):
-        raise UserError(f"{place}: there is no such folder")
+def _path(place: str | Path) -> Path | None:
+    """A path that is there, or the folder with a configuration in an installed package."""
+    if isinstance(place, Path):
+        if not place.exists():
+            raise UserError(f"{place}: there is no such folder")
+        return place
     spec = importlib.util.find_spec(place) if place.isidentifier() else None
     for root in (spec.submodule_search_locations or ()) if spec else ():
         configured = [path.parent for path in Path(root).glob("**/config.json")]
@@ -86,45 +174,90 @@ def only_cached(name: str, identity: str) -> bool:
     return False
 
 
-def read(name: str, reader: str, where: str, offline: bool, **options: Any) -> Any:
+def read(place: Place, reader: str, **options: Any) -> Any:
     """The object that this class of transformers loads from there, its errors in one line."""
     import transformers
 
     try:
         with quiet():
             known = getattr(transformers, reader)
-            return known.from_pretrained(where, local_files_only=offline, **options)
+            return known.from_pretrained(place.where, **place.options, **options)
     except Exception as error:
-        mend = f"run {INSTALL}" if isinstance(error, ImportError) else "fetch it again"
-        said = " ".join(str(error).split())[:160]
-        raise UserError(f"{name}: {reader} cannot read it ({said}); {mend}") from None
+        missing = isinstance(error, ImportError) or "accelerate" in str(error)
+        mend = f"run {paths.install('models')}" if missing else "fetch it again"
+        raise UserError(f"{place.name}: {reader} cannot read it ({said(error)}); {mend}") from None
 
 
-def read_model(name: str, where: str, offline: bool, config: Any) -> torch.nn.Module:
+def read_model(place: Place, config: Any) -> torch.nn.Module:
     """The model with the head that its configuration names; UserError where weights are missing."""
-    options = {"dtype": torch.float32, "attn_implementation": "eager", "output_loading_info": True}
-    model, report = read(name, _reader(config), where, offline, **options)
+    model, report = read(
+        place,
+        _reader(config, "gguf_file" in place.options),
+        config=config,
+        dtype=torch.float32,
+        attn_implementation="eager",
+        output_loading_info=True,
+    )
     missing = sorted(key for key in report["missing_keys"] if UNUSED not in key)
     missing += sorted(str(key) for key in report["mismatched_keys"])
     if missing:
         raise UserError(
-            f"{name}: {len(missing)} of its weights are missing or of another shape, the first "
-            f"{missing[0]}; fetch the folder again"
+            f"{place.name}: {len(missing)} of its weights are missing or of another shape, the "
+            f"first {missing[0]}; fetch the folder again"
         )
+    model = unquantised(model)
+    if place.adapter is None:
+        return model
+    from peft import PeftModel
+
+    try:
+        return PeftModel.from_pretrained(model, place.adapter).merge_and_unload()
+    except Exception as error:
+        raise UserError(
+            f"{place.name}: its adapter cannot be merged into {place.where} ({said(error)})"
+        ) from None
+
+
+def said(error: Exception) -> str:
+    """What an error says, on one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}".removesuffix(": ")
+
+
+def unquantised(model: torch.nn.Module) -> torch.nn.Module:
+    """The same model, no longer marked as quantised where all its weights are plain numbers.
+
+    The library unpacks a GGUF file and leaves the mark, which forbids `.to` and `save_pretrained`.
+    """
+    if "Gguf" in type(getattr(model, "hf_quantizer", None)).__name__:
+        model.is_quantized, model.hf_quantizer = False, None
+        model.config.__dict__.pop("quantization_config", None)
     return model
 
 
-def _reader(config: Any) -> str:
-    """The class of transformers that reads the weights together with their language head."""
+def _reader(config: Any, gguf: bool) -> str:
+    """The class of transformers that reads the weights together with their language head.
+
+    A GGUF file names no class: it is a language model.
+    """
     from transformers.models.auto import modeling_auto as known
 
     architecture = (getattr(config, "architectures", None) or ["none"])[0]
+    if architecture.endswith("EncoderModel"):
+        return "AutoModelForTextEncoding"
     if config.is_encoder_decoder:
         return "AutoModelForSeq2SeqLM"
+    if gguf and architecture == "none":
+        architecture = known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
     if architecture == known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type):
         return "AutoModelForCausalLM"
+    if architecture == known.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.get(config.model_type):
+        return "AutoModelForImageTextToText"
     masked = known.MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
-    if architecture == masked or architecture.endswith("ForPreTraining"):
+    # ELECTRA's discriminator is trained to tell replaced tokens and predicts none.
+    if architecture == masked or architecture.removesuffix("ForPreTraining") not in (
+        architecture,
+        "Electra",
+    ):
         return "AutoModelForMaskedLM"
     return "AutoModel"
 

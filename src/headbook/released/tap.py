@@ -29,6 +29,9 @@ from headbook.types import UserError
 NAME = "headbook"
 """The tap's name among the attention functions of `transformers`."""
 
+HALF = (torch.bfloat16, torch.float16)
+"""Types in which a model may run; its attention is computed in float32 all the same."""
+
 SAME = 1e-4
 """Largest difference between recorded weights and the softmax of recomputed scores."""
 
@@ -154,7 +157,7 @@ def readers(model: nn.Module, calls: list[Call], found: dict[int, nn.Module]) ->
         at = len(calls) - 1
         if at >= 0 and at not in found:
             beside = calls[at].context.transpose(1, 2).flatten()
-            if torch.equal(beside, inputs[0].flatten()):
+            if torch.equal(beside.to(inputs[0].dtype), inputs[0].flatten()):
                 found[at] = module
 
     layers = [each for each in model.modules() if isinstance(each, nn.Linear | Conv1D)]
@@ -201,14 +204,25 @@ def attend(
             f"{type(module).__name__} has no eager attention function; "
             "models of this architecture cannot be looked at"
         )
-    eager = written["eager_attention_forward"]
+    eager, own = written["eager_attention_forward"], query.dtype
+    if own in HALF:
+        query, key, value, attention_mask = map(single, (query, key, value, attention_mask))
+        options = {name: single(each) for name, each in options.items()}
     context, weights = eager(module, query, key, value, attention_mask, **options)
     listener = _listener.get()
     if listener is None:
-        return context, weights
+        return context.to(own), weights
     # The listener's tensor is the one that the model goes on with: gradients are taken by it.
     given = (query, key, value, attention_mask, options, weights, context.transpose(1, 2))
-    return listener(Call(module, *given)).transpose(1, 2), weights
+    return listener(Call(module, *given)).transpose(1, 2).to(own), weights
+
+
+def single(given: Any) -> Any:
+    """A tensor of half precision in float32, a mask's smallest number as the smallest there."""
+    if not isinstance(given, Tensor) or given.dtype not in HALF:
+        return given
+    blocked = given <= torch.finfo(given.dtype).min / 2
+    return given.float().masked_fill(blocked, torch.finfo(torch.float32).min)
 
 
 AttentionInterface.register(NAME, attend)
