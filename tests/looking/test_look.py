@@ -81,6 +81,17 @@ def test_what_sentences_and_names_hold_is_text(planted, sample: Text, planted_ta
     assert read.xpath("//a/@href")[0] == f'{NASTY}" onclick="x'
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_few_sentences_make_a_page_without_intervals(planted, sample: Text, count: int):
+    text = replace(sample, sentences=sample.sentences[:count], trees=sample.trees[:count])
+    table = hb.measure(planted, text, nulls=1, ablated=1, progress=False)
+    ends = [name for name in table if name.endswith(("_low", "_high"))]
+    every = hb.roles(table, held=False)
+    assert len(table) == 8 and table["confidence"].notna().all() and len(ends) > 20
+    assert table[ends].isna().all(axis=None) and every[["low", "high"]].isna().all(axis=None)
+    assert "encoder L1H1" in page(planted, text, table, "heads.csv")
+
+
 def test_without_any_role_the_nearest_head_is_named(planted_table: pd.DataFrame):
     every = made._named(hb.roles(planted_table, held=False)).assign(held=False)
     every = every[every["chosen"] < 0.6]
@@ -93,6 +104,36 @@ def test_the_best_candidate_is_chosen_on_the_first_half():
     rows = [("r", "d", 1, 0.9, 0.1), ("r", "d", 2, 0.5, 0.8)]
     table = pd.DataFrame(rows, columns=["role", "detail", "head", "chosen", "score"])
     assert made.best(table)["head"].tolist() == [1]
+
+
+@pytest.mark.slow
+def test_in_a_browser_nothing_of_a_text_or_name_runs(planted, sample, planted_table, tmp_path):
+    """Placeholders of the template, its syntax, ends of attributes, elements and scripts."""
+    if looking.executable() is None:
+        pytest.skip("no Chromium: install it")
+    run = "document.body.dataset.ran=1"
+    hostile = (
+        f"__DATA__ onload={run} onmouseover={run} a b c x=",
+        f"{{{{body}}}} {{{{ answer }}}} {{% raw %}} ${{{run}}} a b",
+        f"\"><img/src=x/onerror={run}> '><svg/onload={run}> a b c",
+        f"</title></script><script>{run}</script> </style><script>{run}</script> a b c",
+    )
+    text = replace(sample, sentences=(*hostile, *sample.sentences[len(hostile) :]))
+    for name in hostile:
+        table = planted_table.copy()
+        names = dict.fromkeys(("model", "origin", "text", "parser"), name)
+        table.attrs[KEY] = replace(planted_table.attrs[KEY], **names, notes=(name,))
+        (tmp_path / "page.html").write_text(page(planted, text, table, f"{name}.csv"), "utf-8")
+        with looking.chromium() as running:
+            opened = running.new_page()
+            opened.goto((tmp_path / "page.html").as_uri())
+            for label in opened.query_selector_all(".hb-tabs > label"):
+                label.click()
+            told = (opened.title(), opened.inner_text("h1"), opened.inner_text("main"))
+            assert opened.evaluate("document.body.dataset.ran") is None
+            assert opened.evaluate("document.querySelectorAll('img[src=x], [onload]').length") == 0
+        assert all(name in each for each in told)
+        assert all(each in told[2] for each in hostile)
 
 
 @pytest.mark.slow

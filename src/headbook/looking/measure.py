@@ -16,7 +16,7 @@ from headbook.looking.close import nulls as null_networks
 from headbook.looking.diversity import diversity
 from headbook.looking.effects import NATS, VECTORS, predicts
 from headbook.looking.importance import affordable, by_ablation, by_gradient
-from headbook.looking.measured import KEY, Measured
+from headbook.looking.measured import KEY, Measured, without_intervals
 from headbook.looking.naming import first_kind, shape_of
 from headbook.looking.passes import Sums, aligned, bar, encoder_sums, measured, measures
 from headbook.looking.table import columns, frame
@@ -72,10 +72,11 @@ def measure(
     importance_ablation: increase in loss without the head, nats per target token; without a loss,
         1 - cosine of the mean-pooled sentence vector
 
-    Suffixes: `_low`, `_high` bound a 95 % bootstrap interval over sentences; `_null` is the
-    largest value of any head over `nulls` networks with permuted or redrawn weights; `_chance`
-    a head that points at all tokens equally often; `_offset` the best fixed offset, `_tags` the
-    best part-of-speech rule, both chosen on the same sentences (`hb.roles` uses halves).
+    Suffixes: `_low`, `_high` bound a 95 % bootstrap interval over sentences, of fewer than four
+    empty; `_null` is the largest value of any head over `nulls` networks with permuted or redrawn
+    weights; `_chance` a head that points at all tokens equally often; `_offset` the best fixed
+    offset, `_tags` the best part-of-speech rule, both chosen on the same sentences (`hb.roles` uses
+    halves).
 
     Translation models translate a subset of the sentences greedily; decoder and cross-attention
     and importance by gradient are measured on these. Importance by ablation is measured on
@@ -145,6 +146,7 @@ class _Run:
         if importance:
             by_head, unit = self._importance(targeted, ablated)
             table = table.merge(by_head, on=["kind", "layer", "head"], how="left")
+        table = without_intervals(table, len(self.text.sentences))
         table.attrs[KEY] = Measured(
             model=self.model.name,
             origin=self.model.origin,

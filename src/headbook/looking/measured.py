@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 from torch import Tensor
 
@@ -11,6 +12,8 @@ from headbook.types import Kind, UserError
 
 KEY = "headbook"
 """Where a table's `attrs` hold it."""
+ENOUGH = 4
+"""Sentences from which an interval over sentences says something."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,3 +48,10 @@ def measured(heads: pd.DataFrame) -> Measured:
     if KEY not in heads.attrs:
         raise UserError("this table is not one that hb.measure returned: measure again")
     return heads.attrs[KEY]
+
+
+def without_intervals(table: pd.DataFrame, sentences: int) -> pd.DataFrame:
+    """The table itself, or with empty intervals where so few sentences were drawn again and again
+    that an interval would be a point."""
+    ends = [name for name in table if name.split("_")[-1] in ("low", "high")]
+    return table if sentences >= ENOUGH else table.assign(**dict.fromkeys(ends, np.nan))

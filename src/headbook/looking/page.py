@@ -106,7 +106,7 @@ def _answer(every: pd.DataFrame) -> str:
                  for at in named.itertuples(index=False)]  # fmt: skip
         reach = "1 head reaches" if count == 1 else f"{count} heads reach"
         return f"{reach} a published threshold. The best of each role: {'; '.join(named)}."
-    near = best(every).dropna(subset="score")
+    near = best(every).dropna(subset=["score", "threshold"])
     if near.empty:
         return "No role could be measured."
     at = near.loc[(near["threshold"] - near["score"]).idxmin()]

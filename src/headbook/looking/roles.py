@@ -8,7 +8,7 @@ import torch
 
 from headbook.heads.measure import RatioSums, largest
 from headbook.heads.scores import REACH
-from headbook.looking.measured import Measured, measured
+from headbook.looking.measured import Measured, measured, without_intervals
 from headbook.looking.table import ONE_OF_TWO, RELATIONS
 from headbook.types import Kind
 
@@ -46,7 +46,9 @@ def roles(heads: pd.DataFrame, held: bool = True) -> pd.DataFrame:
 
     UserError for a table that `hb.measure` did not return.
     """
-    table = pd.concat(_candidates(measured(heads)), ignore_index=True)
+    of = measured(heads)
+    table = pd.concat(_candidates(of), ignore_index=True)
+    table = without_intervals(table, of.sentences["all"])
     order = ["role", "detail", "score"]
     table = table.sort_values(order, ascending=[True, True, False], na_position="last")
     return (table[table["held"]] if held else table).reset_index(drop=True)
