@@ -25,6 +25,7 @@ _HOMES = {
     "attention": "looking.attention",
     "close": "looking.close",
     "nulls": "looking.close",
+    "prune": "looking.prune",
     "answers": "looking.answers",
     "loss": "looking.effects",
     "source": "looking.source",

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from headbook.released import pruned
 from headbook.released.catalogue import INSTALL, UNKNOWN, Entry, catalogue, folder_of
 from headbook.types import UserError
 
@@ -102,6 +103,8 @@ def read(name: str, reader: str, where: str, offline: bool, **options: Any) -> A
 
 def read_model(name: str, where: str, offline: bool, config: Any) -> torch.nn.Module:
     """The model with the head that its configuration names; UserError where weights are missing."""
+    if (Path(where) / pruned.NOTE).is_file():
+        return pruned.restored(_reader(config), config, Path(where))
     options = {"dtype": torch.float32, "attn_implementation": "eager", "output_loading_info": True}
     model, report = read(name, _reader(config), where, offline, **options)
     missing = sorted(key for key in report["missing_keys"] if UNUSED not in key)
