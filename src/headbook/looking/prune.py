@@ -26,6 +26,7 @@ from headbook.models.loaded import Loaded
 from headbook.models.transformer import HeadCounts, Transformer
 from headbook.released import pruned
 from headbook.released.hugging_face import HuggingModel
+from headbook.released.hugging_files import quiet
 from headbook.types import HeadId, Kind, UserError
 
 SMALL, FULL = "small", "full"
@@ -128,13 +129,13 @@ class Pruned:
             raise UserError(f"{whole.name}: its format cannot be written; hb.close silences heads")
         model = self.model if shape == SMALL else replace(whole, network=self._silent())
         folder.mkdir(parents=True, exist_ok=True)
+        plain = False
         if isinstance(whole, HuggingModel):
-            plain = pruned.save(
-                model.network.model, folder, self._left() if shape == SMALL else None
-            )
+            left = self._left() if shape == SMALL else None
+            with quiet():
+                plain = pruned.save(model.network.model, folder, left)
             whole.text.tokenizer.save_pretrained(folder)
         else:
-            plain = False
             _save_ours(model, folder)
         if shape == FULL:
             return f"{folder}: zeros in place of {len(self.without)} heads; it is not smaller"

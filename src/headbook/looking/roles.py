@@ -8,7 +8,7 @@ import torch
 
 from headbook.heads.measure import RatioSums, largest
 from headbook.heads.scores import REACH
-from headbook.looking.measured import Measured, measured, without_intervals
+from headbook.looking.measured import Measured, measured, of_rows, without_intervals
 from headbook.looking.table import ONE_OF_TWO, RELATIONS
 from headbook.types import Kind
 
@@ -26,7 +26,7 @@ PAPER = "Voita et al. 2019"
 
 
 def roles(heads: pd.DataFrame, held: bool = True) -> pd.DataFrame:
-    """The roles of a table from `hb.measure`, one row per head and role, best scores first.
+    """The roles of the heads in a table from `hb.measure`, one row per head and role, best first.
 
     A head has a role when it reaches the threshold on one half of the sentences, on which it is
     chosen, and again on the other half, on which it is scored; baselines are chosen and scored on
@@ -48,7 +48,7 @@ def roles(heads: pd.DataFrame, held: bool = True) -> pd.DataFrame:
     """
     of = measured(heads)
     table = pd.concat(_candidates(of), ignore_index=True)
-    table = without_intervals(table, of.sentences["all"])
+    table = of_rows(without_intervals(table, of.sentences["all"]), heads)
     order = ["role", "detail", "score"]
     table = table.sort_values(order, ascending=[True, True, False], na_position="last")
     return (table[table["held"]] if held else table).reset_index(drop=True)
