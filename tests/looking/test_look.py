@@ -158,8 +158,54 @@ def quick(monkeypatch: pytest.MonkeyPatch, planted, sample: Text, planted_table)
     """`look` without its minutes."""
     monkeypatch.setattr(module, "load", lambda name: planted)
     monkeypatch.setattr(module, "text", lambda source, first: sample)
-    monkeypatch.setattr(module, "measure", lambda model, text: planted_table)
+    monkeypatch.setattr(module, "measure", lambda model, text, **_: planted_table)
     monkeypatch.setattr(module, "page", lambda *_: "<!DOCTYPE html>")
+
+
+def test_flags_leave_out_what_is_slow_and_the_cost_is_said_first(
+    planted, sample: Text, planted_table, tmp_path, monkeypatch
+):
+    asked = []
+
+    def measure(model: object, text: Text, **options: object) -> pd.DataFrame:
+        print("measured", file=sys.stderr)
+        asked.append(options)
+        table = planted_table.copy()
+        if len(asked) == 2:  # the other model: L1H1 looks ahead
+            of = table.attrs[KEY]
+            sums = {kind: dict(own) for kind, own in of.sums.items()}
+            old = sums["encoder"]["positional"]
+            turned = [each.flip(-1) for each in (old.numerator, old.denominator)]
+            sums["encoder"]["positional"] = type(old)(*turned)
+            table.attrs[KEY] = replace(of, sums=sums)
+        return table
+
+    monkeypatch.setattr(module, "load", lambda name: planted)
+    monkeypatch.setattr(module, "text", lambda source, first: sample)
+    monkeypatch.setattr(module, "measure", measure)
+    given = ["look", "planted", "--out", str(tmp_path), "--sentence", "a <b> sat", "--sentence"]
+    given += ["here too", "--beside", "other", "--no-importance", "--nulls", "0", "--no-diverse"]
+    result = CliRunner().invoke(app, given)
+    assert result.exit_code == 0, result.output
+    assert asked == [{"importance": False, "diverse": False, "nulls": 0}] * 2
+    first, *_ = result.stderr.split("\n")
+    assert first.startswith("headbook: planted: 8 heads on 200 sentences take about")
+    html, _, compared = map(Path, result.stdout.split())
+    table = pd.read_csv(compared, keep_default_na=False).set_index(["layer", "head"])
+    assert table.loc[(1, 1), ["gained", "lost"]].tolist() == ["next token", "previous token"]
+    read = fromstring(html.read_text("utf-8"))
+    labels = read.xpath("//div[@class='hb-tabs']//div[@class='hb-tabs']/label/text()")
+    assert labels == ["a <b> sat", "here too"] and "Beside other" in read.text_content()
+    slow = module.cost(planted, sample, nulls=10)
+    assert "--nulls 0 saves" in slow and "--no-importance saves" in slow
+
+
+def test_of_many_heads_with_a_role_the_best_are_listed(planted_table):
+    every = made._named(hb.roles(planted_table, held=False))
+    many = pd.concat([every.assign(name=f"L{n}H1", score=n / 100) for n in range(90, 100)])
+    shown = made._roles(many.assign(held=True)).cells
+    assert (shown.groupby("looks at").size() == made.LISTED).all()
+    assert shown["score"].str.startswith("99").any()
 
 
 def test_the_command_writes_a_page_and_a_table_or_nothing(quick, tmp_path, monkeypatch):
