@@ -21,7 +21,7 @@ from headbook.looking.measured import KEY, Measured, without_intervals
 from headbook.looking.naming import first_kind, shape_of
 from headbook.looking.passes import Sums, aligned, bar, encoder_sums, measured, measures
 from headbook.looking.table import columns, frame
-from headbook.looking.text import Text
+from headbook.looking.text import Text, fitting, readable
 from headbook.models.gates import all_heads
 from headbook.models.loaded import Loaded
 from headbook.text.batches import Batch
@@ -88,11 +88,14 @@ def measure(
     diversity per layer, counts and notes. Memory does not grow with the number of sentences, apart
     from the text itself.
 
-    UserError for a text that the model cannot take, for heads that differ in number between layers,
+    Sentences that the model cannot take, mostly too long, are left out, which a note counts.
+    UserError where it can take none, for heads that differ in number between layers,
     and for trees of another text.
     """
     _check(model, text, ablated, nulls)
-    return _Run(model, text, progress).table(importance, ablated, nulls, diverse, decoder)
+    text, refused = readable(model, text)
+    notes = [f"{refused} sentences that the model cannot take are left out."] * bool(refused)
+    return _Run(model, text, progress, notes).table(importance, ablated, nulls, diverse, decoder)
 
 
 def _check(model: Loaded, text: Text, ablated: int | None, nulls: int) -> None:
@@ -215,6 +218,12 @@ class _Run:
                 f"{len(rows)} sentences with the model's own greedy translations as targets."
             )
             targets = self.model.translate(sentences)
+            if empty := sum(not each.strip() for each in targets):
+                self.notes.append(f"{empty} of these translations are empty.")
+            taken = fitting(self.model, sentences, targets)
+            if refused := len(sentences) - len(taken):
+                self.notes.append(f"{refused} of them the model cannot read; they are left out.")
+            sentences, targets = ([each[at] for at in taken] for each in (sentences, targets))
         return self.model.batches(sentences, targets, PREDICTED_TOKENS)
 
     def _importance(
