@@ -202,14 +202,29 @@ def look(
     text: Annotated[str, typer.Option(help="Treebank, CoNLL-U file or text.")] = "ewt-sample",
     out: Annotated[Path | None, typer.Option(help="Folder; look/MODEL by default.")] = None,
     first: Annotated[int | None, typer.Option(help="Only so many sentences.")] = None,
+    sentence: Annotated[
+        list[str] | None, typer.Option(help="Show attention in this sentence; several times.")
+    ] = None,
+    beside: Annotated[
+        str | None, typer.Option(help="Another model of as many heads, compared head by head.")
+    ] = None,
+    importance: Annotated[bool, typer.Option(help="Also importance, which is slow.")] = True,
+    nulls: Annotated[
+        int | None, typer.Option(help="Only so many null networks; 0 saves their time.")
+    ] = None,
+    diverse: Annotated[bool, typer.Option(help="Also how heads of a layer differ.")] = True,
 ) -> None:
-    """Measures every head of a model.
+    """Measures every head of a model; says first how long it takes.
 
-    Writes one HTML page, which works offline, and a CSV table.
+    Writes one HTML page, which works offline, and CSV tables.
     """
     from headbook.looking.look import look as looked
 
-    for path in looked(model, text, out, first):
+    slow = {"importance": importance, "diverse": diverse}
+    slow |= {} if nulls is None else {"nulls": nulls}
+    for path in looked(
+        model, text, out, first, sentences=sentence or (), beside=beside or "", **slow
+    ):
         typer.echo(str(path))
 
 

@@ -83,6 +83,22 @@ class RatioSums:
         return low, high
 
 
+@dataclass(frozen=True)
+class Difference(RatioSums):
+    """A ratio less another of the same sentences: their resamples are shared, so that its interval
+    is a paired one."""
+
+    less: RatioSums
+
+    def __getitem__(self, cell: int) -> "Difference":
+        own = super().__getitem__(cell)
+        return Difference(own.numerator, own.denominator, self.less[cell])
+
+    def replicates(self, half: int | None = None) -> Float[Tensor, "replicate ..."]:
+        """The difference in every replicate; NaN where nothing counted for either."""
+        return super().replicates(half) - self.less.replicates(half)
+
+
 def largest(values: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
     """The largest along an axis, NaN left out; NaN where there is nothing else."""
     found = values.nan_to_num(nan=-torch.inf).amax(dim)

@@ -1,43 +1,109 @@
-"""`headbook look`: a model's heads as one HTML page and one CSV file."""
+"""`headbook look`: a model's heads as one HTML page and tables in CSV."""
 
 import os
 import re
 import sys
 import warnings
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import torch
+
+from headbook.heads.nulls import NULLS
+from headbook.looking.compare import compare
+from headbook.looking.effects import predicts
+from headbook.looking.importance import affordable
 from headbook.looking.load import load
-from headbook.looking.measure import measure
+from headbook.looking.measure import NULL_SENTENCES, TOKENS, TRANSLATED, measure
 from headbook.looking.page import page
-from headbook.looking.text import SAMPLE, Text, text
+from headbook.looking.text import SAMPLE, Text, readable, text
+from headbook.models.gates import all_heads
+from headbook.models.loaded import Loaded
+from headbook.timing import seconds
 from headbook.types import UserError
 
-PAGE, TABLE = "heads.html", "heads.csv"
+PAGE, TABLE, BESIDE = "heads.html", "heads.csv", "beside.csv"
+MEASURING, GRADIENTS = 1.3, 3.0
+"""What measuring and gradients cost, in forward passes over the same sentences."""
 
 
 def look(
-    name: str, source: str = SAMPLE, out: Path | None = None, first: int | None = None
-) -> tuple[Path, Path]:
-    """Measures the model on the text and writes page and table; returns where they are.
+    name: str,
+    source: str = SAMPLE,
+    out: Path | None = None,
+    first: int | None = None,
+    *,
+    sentences: Sequence[str] = (),
+    beside: str = "",
+    **measuring: Any,
+) -> list[Path]:
+    """Measures the model on the text and writes page and tables; returns where they are.
 
     `out` is a folder, by default look/<model> in the current one; files in it are replaced at the
-    end, whole. UserError as `load`, `text` and `measure` raise it, and for a folder that cannot be
-    written to.
+    end, whole. `sentences` are shown with their attention, some short ones of the text without.
+    `beside` is another model, or another state of this one, that is compared head by head; further
+    options are those of `measure`. UserError as `load`, `text`, `measure` and `compare` raise it,
+    and for a folder that cannot be written to.
     """
     folder = out or Path("look") / _plain(name)
     _require_writable(folder)
-    model, sentences = load(name), _text(source, first)
-    heads = measure(model, sentences)
-    written = {
-        TABLE: heads.to_csv(index=False, float_format="%.6g"),
-        PAGE: page(model, sentences, heads, TABLE),
-    }
+    model, read = load(name), _text(source, first)
+    other = load(beside) if beside else None
+    shown, _ = readable(model, read)
+    if other is not None:  # both measure what both can read
+        read = shown = readable(other, shown)[0]
+    for each in filter(None, (model, other)):
+        print(f"headbook: {cost(each, shown, **measuring)}", file=sys.stderr)
+    heads = measure(model, read, **measuring)
+    written = {TABLE: heads.to_csv(index=False, float_format="%.6g")}
+    changes = None
+    if other is not None:
+        changes = compare(heads, measure(other, read, **measuring))
+        written[BESIDE] = changes.to_csv(index=False, float_format="%.6g")
+    written[PAGE] = page(model, shown, heads, TABLE, sentences, (beside, changes))
     folder.mkdir(parents=True, exist_ok=True)
     for file, content in written.items():
         aside = folder / f".{file}.aside"
         aside.write_text(content, "utf-8")
         aside.replace(folder / file)
-    return folder / PAGE, folder / TABLE
+    return [folder / file for file in (PAGE, TABLE, BESIDE) if file in written]
+
+
+def cost(
+    model: Loaded,
+    text: Text,
+    *,
+    importance: bool = True,
+    ablated: int | None = None,
+    nulls: int = NULLS,
+    **_: Any,
+) -> str:
+    """About how long measuring takes, by one timed batch, and which options leave parts out."""
+    batches = model.batches(text.sentences, None, TOKENS)
+    sizes = [int(each.source_mask.sum()) + int(each.target_mask.sum()) for each in batches]
+    timed = batches[len(batches) // 2]
+    with torch.inference_mode():
+        taken = min(seconds(partial(model.network, timed)) for _ in range(2))
+    per_sentence = taken / len(timed) * sum(sizes) / len(text.sentences)
+    per_sentence /= sizes[len(batches) // 2] / len(timed)
+    heads, count = len(all_heads(model.network)), len(text.sentences)
+    parts = {"": MEASURING * count}
+    parts["--nulls 0"] = MEASURING * nulls * min(count, NULL_SENTENCES)
+    if importance:
+        loss = predicts(model, timed)
+        removed = ablated or affordable(model.network, sum(sizes) / count, loss)
+        parts["--no-importance"] = heads * min(removed, count)
+        parts["--no-importance"] += GRADIENTS * min(count, TRANSLATED) * loss
+    named = [f"{option} saves {_minutes(each * per_sentence)}"
+             for option, each in parts.items() if option and each]  # fmt: skip
+    whole = f"{model.name}: {heads} heads on {count} sentences take about "
+    return whole + "; ".join([_minutes(sum(parts.values()) * per_sentence), *named])
+
+
+def _minutes(taken: float) -> str:
+    return f"{taken / 60:.0f} minutes" if taken > 90 else f"{taken:.0f} seconds"
 
 
 def _text(source: str, first: int | None) -> Text:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from typing import Literal
 
 import pandas as pd
@@ -33,12 +34,12 @@ from headbook.looking.importance import (
     operations,
     resolved,
 )
-from headbook.looking.measured import KEY, Measured
+from headbook.looking.measured import KEY, Measured, without_intervals
 from headbook.looking.naming import first_kind, shape_of
 from headbook.looking.passes import Sums, aligned, bar, measured, measures, text_sums
 from headbook.looking.random_tokens import random_sums
 from headbook.looking.table import columns, frame
-from headbook.looking.text import Text
+from headbook.looking.text import Text, fitting, readable
 from headbook.models.gates import all_heads
 from headbook.models.loaded import Loaded
 from headbook.text.batches import Batch
@@ -106,10 +107,10 @@ def measure(
     copying: share of random tokens whose own logit the head raises most, if it looks at them
 
     Suffixes: `_low`, `_high` bound a 95 % bootstrap interval over sentences, or over sequences of
-    random tokens; `_null` is the largest value of any head over `nulls` networks with permuted or
-    redrawn weights; `_chance` a head that points at all tokens equally often; `_offset` the best
-    fixed offset, `_tags` the best part-of-speech rule, both chosen on the same sentences
-    (`hb.roles` uses halves).
+    random tokens, and are empty for fewer than four; `_null` is the largest value of any head over
+    `nulls` networks with permuted or redrawn weights; `_chance` a head that points at all tokens
+    equally often; `_offset` the best fixed offset, `_tags` the best part-of-speech rule, both
+    chosen on the same sentences (`hb.roles` uses halves).
 
     Translation models translate a subset of the sentences greedily; decoder and cross-attention
     and importance by gradient are measured on these. By default importance by ablation is that of
@@ -123,11 +124,14 @@ def measure(
     and notes. Memory does not grow with the number of sentences, apart from the text itself, and
     one layer's weights are held at a time.
 
-    Layers may differ in the number of their heads. UserError for a text that the model cannot take,
+    Layers may differ in the number of their heads. Sentences that the model cannot take, mostly
+    too long, are left out, which a note counts. UserError where it can take none,
     and for trees of another text.
     """
     _check(model, text, ablated, nulls)
-    return _Run(model, text, progress).table(importance, ablated, nulls, diverse, decoder)
+    text, refused = readable(model, text)
+    notes = [f"{refused} sentences that the model cannot take are left out."] * bool(refused)
+    return _Run(model, text, progress, notes).table(importance, ablated, nulls, diverse, decoder)
 
 
 def _check(model: Loaded, text: Text, ablated: int | Literal["all"] | None, nulls: int) -> None:
@@ -192,6 +196,7 @@ class _Run:
         if importance:
             by_head, unit = self._importance(targeted, ablated)
             table = table.merge(by_head, on=["kind", "layer", "head"], how="left")
+        table = without_intervals(table, len(self.text.sentences))
         table.attrs[KEY] = Measured(
             model=self.model.name,
             origin=self.model.origin,
@@ -204,6 +209,7 @@ class _Run:
             importance=unit,
             diversity=pd.concat(spread, ignore_index=True) if spread else pd.DataFrame(),
             notes=tuple(self.notes),
+            digest=digest(self.text.sentences),
         )
         return table
 
@@ -266,6 +272,12 @@ class _Run:
                 f"{len(rows)} sentences with the model's own greedy translations as targets."
             )
             targets = self.model.translate(sentences)
+            if empty := sum(not each.strip() for each in targets):
+                self.notes.append(f"{empty} of these translations are empty.")
+            taken = fitting(self.model, sentences, targets)
+            if refused := len(sentences) - len(taken):
+                self.notes.append(f"{refused} of them the model cannot read; they are left out.")
+            sentences, targets = ([each[at] for at in taken] for each in (sentences, targets))
         return self.model.batches(sentences, targets, PREDICTED_TOKENS)
 
     def _importance(
@@ -355,3 +367,8 @@ class _Run:
 
 def _time(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def digest(sentences: Sequence[str]) -> str:
+    """Tells sentences, in their order, from others."""
+    return sha256("\n".join(sentences).encode()).hexdigest()[:16]

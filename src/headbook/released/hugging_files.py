@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from headbook import paths
+from headbook.released import pruned
 from headbook.released.catalogue import UNKNOWN, Entry, catalogue, folder_of
 from headbook.types import UserError
 
@@ -190,6 +191,8 @@ def read(place: Place, reader: str, **options: Any) -> Any:
 
 def read_model(place: Place, config: Any) -> torch.nn.Module:
     """The model with the head that its configuration names; UserError where weights are missing."""
+    if (Path(place.where) / pruned.NOTE).is_file():
+        return pruned.restored(_reader(config, gguf=False), config, Path(place.where))
     model, report = read(
         place,
         _reader(config, "gguf_file" in place.options),
