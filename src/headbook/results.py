@@ -211,7 +211,7 @@ class Agreement:
 
     def __str__(self) -> str:
         if not self.rows:
-            return f"{self.table}: no published rows of these keys"
+            return f"{self.table}: nothing to compare, as there are no published rows of these keys"
         line = f"{self.table}: {self.rows - self.differ:,} of {self.rows:,} rows as published"
         if self.new:
             line += f", {self.new:,} others are not published"
