@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import headbook as hb
-from headbook.looking.importance import affordable, by_ablation, by_gradient
+from headbook.looking.importance import by_ablation, by_gradient
 from headbook.looking.measured import measured
 from headbook.looking.ours import OurModel
 from headbook.looking.passes import measured as measured_on
@@ -183,12 +183,6 @@ def test_ablation_is_the_loss_without_the_head(ours: OurModel, sample: Text):
         with closed(ours.network, [head]):
             without = nats(ours.network, pairs, 500)
         assert value == pytest.approx(without - whole, abs=1e-6)
-
-
-def test_larger_models_are_ablated_on_fewer_sentences(ours: OurModel):
-    assert affordable(ours.network, 30.0, loss=True) == 100
-    assert affordable(ours.network, 1e9, loss=True) == 8
-    assert affordable(ours.network, 5e5, True) <= affordable(ours.network, 5e5, False)
 
 
 def test_a_text_without_trees_or_in_another_language_has_no_syntax(ours: OurModel, few: Text):

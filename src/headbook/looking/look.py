@@ -5,28 +5,17 @@ import re
 import sys
 import warnings
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from headbook.heads.nulls import NULLS
 from headbook.looking.compare import compare
-from headbook.looking.effects import predicts
-from headbook.looking.importance import affordable
 from headbook.looking.load import load
-from headbook.looking.measure import NULL_SENTENCES, TOKENS, TRANSLATED, measure
+from headbook.looking.measure import measure
 from headbook.looking.page import page
 from headbook.looking.text import SAMPLE, Text, readable, text
-from headbook.models.gates import all_heads
-from headbook.models.loaded import Loaded
-from headbook.timing import seconds
 from headbook.types import UserError
 
 PAGE, TABLE, BESIDE = "heads.html", "heads.csv", "beside.csv"
-MEASURING, GRADIENTS = 1.3, 3.0
-"""What measuring and gradients cost, in forward passes over the same sentences."""
 
 
 def look(
@@ -54,8 +43,6 @@ def look(
     shown, _ = readable(model, read)
     if other is not None:  # both measure what both can read
         read = shown = readable(other, shown)[0]
-    for each in filter(None, (model, other)):
-        print(f"headbook: {cost(each, shown, **measuring)}", file=sys.stderr)
     heads = measure(model, read, **measuring)
     written = {TABLE: heads.to_csv(index=False, float_format="%.6g")}
     changes = None
@@ -69,41 +56,6 @@ def look(
         aside.write_text(content, "utf-8")
         aside.replace(folder / file)
     return [folder / file for file in (PAGE, TABLE, BESIDE) if file in written]
-
-
-def cost(
-    model: Loaded,
-    text: Text,
-    *,
-    importance: bool = True,
-    ablated: int | None = None,
-    nulls: int = NULLS,
-    **_: Any,
-) -> str:
-    """About how long measuring takes, by one timed batch, and which options leave parts out."""
-    batches = model.batches(text.sentences, None, TOKENS)
-    sizes = [int(each.source_mask.sum()) + int(each.target_mask.sum()) for each in batches]
-    timed = batches[len(batches) // 2]
-    with torch.inference_mode():
-        taken = min(seconds(partial(model.network, timed)) for _ in range(2))
-    per_sentence = taken / len(timed) * sum(sizes) / len(text.sentences)
-    per_sentence /= sizes[len(batches) // 2] / len(timed)
-    heads, count = len(all_heads(model.network)), len(text.sentences)
-    parts = {"": MEASURING * count}
-    parts["--nulls 0"] = MEASURING * nulls * min(count, NULL_SENTENCES)
-    if importance:
-        loss = predicts(model, timed)
-        removed = ablated or affordable(model.network, sum(sizes) / count, loss)
-        parts["--no-importance"] = heads * min(removed, count)
-        parts["--no-importance"] += GRADIENTS * min(count, TRANSLATED) * loss
-    named = [f"{option} saves {_minutes(each * per_sentence)}"
-             for option, each in parts.items() if option and each]  # fmt: skip
-    whole = f"{model.name}: {heads} heads on {count} sentences take about "
-    return whole + "; ".join([_minutes(sum(parts.values()) * per_sentence), *named])
-
-
-def _minutes(taken: float) -> str:
-    return f"{taken / 60:.0f} minutes" if taken > 90 else f"{taken:.0f} seconds"
 
 
 def _text(source: str, first: int | None) -> Text:
