@@ -222,9 +222,7 @@ def look(
 
     slow = {"importance": importance, "diverse": diverse}
     slow |= {} if nulls is None else {"nulls": nulls}
-    for path in looked(
-        model, text, out, first, sentences=sentence or (), beside=beside or "", **slow
-    ):
+    for path in looked(model, text, out, first, sentences=sentence or (), beside=beside, **slow):
         typer.echo(str(path))
 
 

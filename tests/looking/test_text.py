@@ -55,7 +55,7 @@ def test_a_sentence_that_is_too_long_is_left_out_and_counted(translator):
         found, hb.measure(translator, few, nulls=0, ablated=1, progress=False)
     )
     notes = found.attrs["headbook"].notes
-    assert sum(note.startswith("1 sentences that the model cannot") for note in notes) == 1
+    assert sum("left out" in note and "1" in note for note in notes) == 1
     with pytest.raises(UserError, match="tokens"):
         hb.measure(translator, replace(read, sentences=read.sentences[1:2]), progress=False)
 
@@ -69,7 +69,7 @@ def test_a_translation_ends_at_the_last_position_and_empty_ones_are_said(transla
     assert found["confidence"].notna().all() and set(found["kind"]) == {*Kind}
     monkeypatch.setattr(type(translator), "translate", lambda self, given: ["", "a"][: len(given)])
     notes = hb.measure(translator, read, **quick).attrs["headbook"].notes
-    assert "1 of these translations are empty." in notes
+    assert sum("mpty translations" in note and "1" in note for note in notes) == 1
 
 
 def test_a_conllu_file_by_its_path(tmp_path: Path):

@@ -25,7 +25,7 @@ def look(
     first: int | None = None,
     *,
     sentences: Sequence[str] = (),
-    beside: str = "",
+    beside: str | None = None,
     **measuring: Any,
 ) -> list[Path]:
     """Measures the model on the text and writes page and tables; returns where they are.
@@ -39,7 +39,7 @@ def look(
     folder = out or Path("look") / _plain(name)
     _require_writable(folder)
     model, read = load(name), _text(source, first)
-    other = load(beside) if beside else None
+    other = load(beside) if beside is not None else None
     shown, _ = readable(model, read)
     if other is not None:  # both measure what both can read
         read = shown = readable(other, shown)[0]
@@ -49,7 +49,7 @@ def look(
     if other is not None:
         changes = compare(heads, measure(other, read, **measuring))
         written[BESIDE] = changes.to_csv(index=False, float_format="%.6g")
-    written[PAGE] = page(model, shown, heads, TABLE, sentences, (beside, changes))
+    written[PAGE] = page(model, shown, heads, TABLE, sentences, (beside or "", changes))
     folder.mkdir(parents=True, exist_ok=True)
     for file, content in written.items():
         aside = folder / f".{file}.aside"

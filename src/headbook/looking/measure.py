@@ -130,7 +130,7 @@ def measure(
     """
     _check(model, text, ablated, nulls)
     text, refused = readable(model, text)
-    notes = [f"{refused} sentences that the model cannot take are left out."] * bool(refused)
+    notes = [f"Sentences left out, since the model cannot take them: {refused}."] * bool(refused)
     return _Run(model, text, progress, notes).table(importance, ablated, nulls, diverse, decoder)
 
 
@@ -273,10 +273,12 @@ class _Run:
             )
             targets = self.model.translate(sentences)
             if empty := sum(not each.strip() for each in targets):
-                self.notes.append(f"{empty} of these translations are empty.")
+                self.notes.append(f"Empty translations among these: {empty}.")
             taken = fitting(self.model, sentences, targets)
             if refused := len(sentences) - len(taken):
-                self.notes.append(f"{refused} of them the model cannot read; they are left out.")
+                self.notes.append(
+                    f"Left out of these, since the model cannot read them: {refused}."
+                )
             sentences, targets = ([each[at] for at in taken] for each in (sentences, targets))
         return self.model.batches(sentences, targets, PREDICTED_TOKENS)
 

@@ -159,7 +159,7 @@ def _gold(name: str, trees: Sequence[Tree]) -> Text:
     return Text(name, tuple(tree.text for tree in trees), tuple(trees), "gold")
 
 
-def _sentences(name: str, sentences: list[str]) -> Text:
+def _sentences(name: str, sentences: list) -> Text:
     if not sentences:
         raise UserError(f"{name}: no sentence is left; use a text with at least one")
     for number, sentence in enumerate(sentences, start=1):
