@@ -11,6 +11,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -149,9 +150,10 @@ def _published(wanted: Run, digest: str) -> tuple[Path, int] | None:
     """The latest weights of this training that data/models has on the way, and their update."""
     found = []
     for file in recipes.weights_folder("").glob(f"*/{RECORD}"):
-        made = json.loads(file.read_text())
-        asked, updates = made["ingredients"], made["updates"]
-        same = asked["config"] == plain(wanted) and asked["inputs"]["corpus"] == digest
-        if same and updates < made["planned"]:
-            found.append((updates, file.parent))
+        with suppress(ValueError, KeyError, TypeError):  # a damaged record is of no training
+            made = json.loads(file.read_bytes())
+            asked, updates = made["ingredients"], made["updates"]
+            same = asked["config"] == plain(wanted) and asked["inputs"]["corpus"] == digest
+            if same and updates < made["planned"]:
+                found.append((updates, file.parent))
     return max(found)[::-1] if found else None
