@@ -15,6 +15,7 @@ from torch import Tensor
 
 from headbook.heads.measure import largest
 from headbook.heads.nulls import NULLS
+from headbook.heads.repeats import REPEATS
 from headbook.heads.scores import ranks_in
 from headbook.looking.close import nulls as null_networks
 from headbook.looking.diversity import diversity
@@ -51,8 +52,11 @@ TRANSLATED = 200
 """Sentences that importance is measured on; a translation model translates these."""
 NULL_SENTENCES = 100
 """Sentences that null networks are measured on at most."""
-NULL_OPERATIONS = 3e12
-"""Budget of all null networks: of large models they are measured on fewer sentences."""
+NULL_OPERATIONS, LARGE = 3e12, 2e12
+"""Budgets of multiplications and additions, of all null networks and of diversity or gradients: for
+large models they are measured on fewer sentences."""
+PASSES = 4
+"""Forward passes that diversity or a gradient costs as much as, about."""
 DIVERSE_SENTENCES = 200
 """Sentences that diversity is measured on."""
 ENGLISH = ("en", "und")
@@ -172,11 +176,15 @@ class _Run:
         own, largest_of_nulls = self._first_pass(batches, first, nulls)
         sums, spread = {first: own}, []
         if diverse:
-            some = batches_of(batches, chosen(len(self.text.sentences), DIVERSE_SENTENCES))
+            count = min(self._affordable(batches, PASSES, LARGE), DIVERSE_SENTENCES)
+            some = batches_of(batches, chosen(len(self.text.sentences), count))
             spread.append(diversity(network, [first], some))
         translates, targeted = Kind.CROSS in kinds, []
         if importance or (translates and decoder):
-            targeted = self._targeted(translates)
+            most = TRANSLATED
+            if not translates:
+                most = min(self._affordable(batches, PASSES, LARGE), TRANSLATED)
+            targeted = self._targeted(translates, most)
             others = [kind for kind in kinds if kind is not first] if decoder else []
             for kind in others:
                 sums[kind] = measured(
@@ -241,7 +249,7 @@ class _Run:
             for null in null_networks(self.model, nulls):
                 found = measured(null.network, some, of, 0, kind=kind)
                 if kind is Kind.DECODER:
-                    found |= random_sums(null, start, NULL_DRAWS, 0)[0]
+                    found |= random_sums(null, start, NULL_DRAWS, 0, [REPEATS])[0]
                 for name, each in found.items():
                     best.setdefault(name, []).append(largest(each.ratio().flatten(0, 1), 0))
                 progress.update()
@@ -260,10 +268,12 @@ class _Run:
             return aligned(self.model, self.text)
         return []
 
-    def _targeted(self, translates: bool) -> list[Batch]:
+    def _targeted(self, translates: bool, most: int) -> list[Batch]:
         """A subset of the sentences; with the model's own greedy translations as targets if it
         translates."""
-        rows = chosen(len(self.text.sentences), TRANSLATED)
+        rows = chosen(len(self.text.sentences), most)
+        if most < TRANSLATED:
+            self.notes.append(f"The model is large: gradients are of {len(rows)} sentences.")
         sentences, targets = [self.text.sentences[row] for row in rows], None
         if translates:
             self.counts["translated"] = len(rows)
@@ -346,11 +356,12 @@ class _Run:
             parts["null networks (nulls=0 is without)"] = nulls * min(
                 self._affordable(batches, nulls, NULL_OPERATIONS), NULL_SENTENCES, sentences
             )
+        large = self._affordable(batches, PASSES, LARGE)
         if diverse:
-            parts[""] += min(DIVERSE_SENTENCES, sentences)
+            parts[""] += PASSES * min(large, DIVERSE_SENTENCES, sentences)
         if importance:
             count = heads
-            parts[""] += 3 * min(TRANSLATED, sentences) * self.loss
+            parts[""] += PASSES * min(large, TRANSLATED, sentences) * self.loss
             most = min(self._affordable(batches, heads, OPERATIONS), MOST)
             if ablated is None and self.loss:
                 count = min(heads, max(AT_LEAST, math.ceil(SHARE * heads)))
