@@ -7,6 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from headbook.extras import extras
 from headbook.types import UserError
 
 
@@ -14,7 +15,8 @@ from headbook.types import UserError
 def one_line_errors() -> Iterator[None]:
     """Reports user errors on one line and exits with status 2."""
     try:
-        yield
+        with extras():
+            yield
     except UserError as error:
         line = " ".join(str(error).splitlines())
         typer.secho(f"headbook: {line}", err=True, fg="red")
