@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from headbook import paths
+from headbook.extras import extras
 from headbook.types import UserError
 
 
@@ -22,7 +23,8 @@ def one_line_errors() -> Iterator[None]:
     A stop by SIGINT or SIGTERM is a line that says how to go on, and has its shell's status.
     """
     try:
-        yield
+        with extras():
+            yield
         sys.stdout.flush()
     except UserError as error:
         _end(str(error), 2)

@@ -10,7 +10,7 @@ from headbook.types import UserError
 
 CHOSEN = ("neighbour", "other")
 """Columns of the best of several offsets, which differ between two tables."""
-OF_THE_TEXT = ("_offset", "_chance", "_tags")
+OF_THE_TEXT = ("_offset", "_chance", "_tags", "_shuffled")
 IMPORTANCE = ("importance_gradient", "importance_ablation")
 
 
@@ -35,7 +35,8 @@ def compare(heads: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
         differences = {name: Difference(new.numerator, new.denominator, old)
                        for name, (old, new) in pairs.items()}  # fmt: skip
         if differences:
-            frames.append(frame(kind, columns(differences, {})))
+            there = sums["confidence"].there
+            frames.append(frame(kind, columns(differences, {}), there))
     if not frames:
         raise UserError(f"{one.model} and {two.model} share no kind of attention to compare")
     table = of_rows(of_rows(pd.concat(frames, ignore_index=True), heads), others)

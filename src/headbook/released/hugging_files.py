@@ -24,6 +24,9 @@ VOCABULARIES = ("tokenizer.json", "vocab*", "*.spm", "*.model", "*.vocab")
 PATIENCE = 10
 """Seconds that huggingface.co may take to say whether it has a model."""
 
+EXTRA = ("accelerate", "gguf>", "protobuf")
+"""What a reader of `transformers` says where it lacks a package of the extra."""
+
 ADAPTER = "adapter_config.json"
 
 SENSES = {"image_size", "patch_size", "num_mel_bins", "conv_dim"}
@@ -184,7 +187,7 @@ def read(place: Place, reader: str, **options: Any) -> Any:
             known = getattr(transformers, reader)
             return known.from_pretrained(place.where, **place.options, **options)
     except Exception as error:
-        missing = isinstance(error, ImportError) or "accelerate" in str(error)
+        missing = isinstance(error, ImportError) or any(each in str(error) for each in EXTRA)
         mend = f"run {paths.install('models')}" if missing else "fetch it again"
         raise UserError(f"{place.name}: {reader} cannot read it ({said(error)}); {mend}") from None
 
