@@ -167,9 +167,9 @@ def only_cached(name: str, identity: str) -> bool:
     try:
         HfApi().model_info(identity, timeout=PATIENCE)
     except Exception as error:
-        if "NotFound" not in type(error).__name__ and isinstance(
-            try_to_load_from_cache(identity, "config.json"), str
-        ):
+        wrong = ("NotFound", "Validation")
+        kept = not any(each in type(error).__name__ for each in wrong)
+        if kept and isinstance(try_to_load_from_cache(identity, "config.json"), str):
             return True
         raise UserError(
             f"{name}: no such folder, package or catalogue name here, and huggingface.co does not "
