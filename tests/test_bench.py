@@ -79,6 +79,6 @@ def test_rounds_alternate_and_the_first_is_left_out():
 
 def test_a_row_per_ratio_and_width():
     table = bench(2, (16,), TINY)
-    assert len(table) == 3 and set(table["width"]) == {16}
+    assert len(table) == 4 and set(table["width"]) == {16}
     ordered = (table["lowest"] <= table["median"]) & (table["median"] <= table["highest"])
     assert ordered.all() and (table["lowest"] > 0).all()

@@ -1,13 +1,21 @@
 """The command line: what it prints, and that a user's mistake is one line and status 2."""
 
+import errno
 import hashlib
+import os
+import resource
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner, Result
 
 from headbook import paths
 from headbook.cli import app
+from headbook.models import checkpoint
 from headbook.publishing import notebooks
 from headbook.text.registry import registry
 from headbook.types import UserError
@@ -22,6 +30,9 @@ pairs = 2
 bytes = 3
 mirror = [{{ part = "train.tsv", path = "toy/train.tsv", sha256 = "{digest}" }}]
 """
+
+
+LONG = "x" * 256
 
 
 def headbook(*arguments: str) -> Result:
@@ -75,6 +86,27 @@ def test_a_corpus_of_the_mirror_has_its_place(tmp_path: Path, monkeypatch: pytes
         (("run", "13", "--given", "lists=1"), "has no parameter 'lists'"),
         (("publish", "99"), "11_confidence_and_roles"),
         (("publish", "--weights", "mixture-fr-257"), "mixture-fr-256"),
+        *(
+            ((*command, ""), f"{command[-1]} is empty")
+            for command in (
+                ("look",),
+                ("look", "minilm", "--text"),
+                ("look", "minilm", "--out"),
+                ("train",),
+                ("publish", "--weights"),
+                ("run", "--given"),
+                ("corpora", "fetch"),
+            )
+        ),
+        (("look", "minilm", "--text="), "--text is empty"),
+        (("publish", "40", "--given", "models="), "gives an empty text"),
+        (("publish", "40", "--given", 'models=["minilm", ""]'), "gives an empty text"),
+        (("look", "~nobody/x"), "~nobody/x"),
+        (("look", "minilm", "--text", "~nobody/x"), "~nobody/x"),
+        (("look", LONG), LONG),
+        (("look", "minilm", "--text", LONG), LONG),
+        (("look", "minilm", "--out", LONG), LONG),
+        (("numbers", "nowhere.md"), "nowhere.md: No such file"),
     ],
 )
 def test_a_mistake_is_one_line(arguments: tuple[str, ...], said: str):
@@ -82,7 +114,8 @@ def test_a_mistake_is_one_line(arguments: tuple[str, ...], said: str):
 
 
 def test_what_typer_refuses_has_status_2_and_one_plain_line():
-    for arguments, named in ((("run", "--workers", "one"), "--workers"), (("rum",), "rum")):
+    workers = ((("run", "--workers", value), "--workers") for value in ("one", "0"))
+    for arguments, named in (*workers, (("rum",), "rum")):
         result = headbook(*arguments)
         assert result.exit_code == 2 and "Traceback" not in result.output
         last = result.stderr.splitlines()[-1]
@@ -97,6 +130,67 @@ def test_errors_of_several_lines_are_told_in_one_and_faults_of_ours_are_not(monk
     assert_one_line(headbook("run"), "not YAML near line 3")
     monkeypatch.setattr(notebooks, "execute", lambda *given: 1 / 0)
     assert isinstance(headbook("run").exception, ZeroDivisionError)
+
+
+STOPPED = """
+import sys, time
+from headbook import cli
+from headbook.text import registry
+
+def wait():
+    print("waiting", file=sys.stderr, flush=True)
+    time.sleep(600)
+
+if {waits}:
+    registry.registry = wait
+cli.app(["corpora", "list"])
+"""
+
+
+def started(waits: bool, out: str = os.devnull, **more: str) -> subprocess.Popen:
+    """`headbook corpora list`, which waits."""
+    with open(out, "w") as stdout:
+        return subprocess.Popen(
+            [sys.executable, "-c", STOPPED.format(waits=waits)], stdout=stdout,
+            stderr=subprocess.PIPE, text=True, env={**os.environ, **more},
+        )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_stops_a_command_is_told_how_to_go_on(number: signal.Signals):
+    command = started(waits=True)
+    assert command.stderr.readline() == "waiting\n"
+    command.send_signal(number)
+    said = command.communicate(timeout=60)[1]
+    assert command.returncode == 128 + number
+    assert said.count("\n") == 1 and f"({number.name}): give the same command again" in said
+
+
+@pytest.mark.slow
+def test_a_full_disk_behind_stdout_is_one_line_and_a_wrong_backend_none():
+    command = started(waits=False, out="/dev/full")
+    said = command.communicate(timeout=60)[1]
+    assert (command.returncode, said) == (2, "headbook: No space left on device\n")
+    command = started(waits=False, MPLBACKEND="nonsense")
+    assert (command.communicate(timeout=60)[1], command.returncode) == ("", 0)
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Said by the system, or by safetensors, to which a limit is as good as a full disk."""
+
+    def full(*given: object, **more: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/where/x")
+
+    monkeypatch.setattr(notebooks, "execute", full)
+    assert_one_line(headbook("run"), "/where/x: No space left on device")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, before[1]))
+        with pytest.raises(UserError, match=r"cannot be written \(.*large"):
+            checkpoint.write(tmp_path / "x.safetensors", {"x": torch.zeros(1 << 20)}, {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_run_hands_on_what_was_given_and_nothing_else(monkeypatch: pytest.MonkeyPatch):

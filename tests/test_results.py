@@ -106,7 +106,7 @@ def test_rows_of_the_same_keys_are_compared(root: Path, capsys: pytest.CaptureFi
     hb.publish(frame(), TABLE)
     assert "2 of 2 rows as published" in capsys.readouterr().out
     hb.publish(frame().assign(sentences=20), TABLE)
-    assert "no published rows of these keys" in capsys.readouterr().out
+    assert "nothing to compare" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -315,14 +315,20 @@ def test_arrays_keep_shape_type_and_bits(store: Store) -> None:
         assert found["a"].tolist() == [0, 1, 2] and found["b"].tolist() == np.eye(2).tolist()
 
 
-def test_a_damaged_result_is_refused(store: Store) -> None:
-    hb.cached(arrays, size=3)
-    (file,) = store.root.rglob("*.safetensors")
+@pytest.mark.parametrize("given", [(arrays, {"size": 3}), (measured, {"scale": 1.0})])
+def test_a_damaged_result_is_refused(store: Store, given: tuple) -> None:
+    function, settings = given
+    hb.cached(function, **settings)
+    (record,) = store.root.rglob("run.json")
+    (file,) = set(record.parent.iterdir()) - {record}
     data = bytearray(file.read_bytes())
-    data[-1] ^= 1
+    data[len(data) // 2] ^= 1
     file.write_bytes(data)
     with pytest.raises(UserError, match="delete"):
-        hb.cached(arrays, size=3)
+        hb.cached(function, **settings)
+    file.unlink()
+    with pytest.raises(UserError, match="delete"):
+        hb.cached(function, **settings)
 
 
 def test_another_kind_of_result_is_refused_and_not_kept(store: Store) -> None:

@@ -25,6 +25,10 @@ _HOMES = {
     "attention": "looking.attention",
     "close": "looking.close",
     "nulls": "looking.close",
+    "prune": "looking.prune",
+    "compare": "looking.compare",
+    "save": "looking.measured",
+    "read": "looking.measured",
     "answers": "looking.answers",
     "loss": "looking.effects",
     "source": "looking.source",
@@ -48,10 +52,13 @@ warnings.filterwarnings("ignore", message="IProgress not found")
 
 def __getattr__(name: str) -> object:
     """The public names, imported when first used: importing headbook alone loads no torch."""
-    if name == "plots":
-        return import_module("headbook.plots")
-    if name in _HOMES:
-        return getattr(import_module(f"headbook.{_HOMES[name]}"), name)
+    if name in __all__:
+        from headbook.extras import extras
+
+        with extras():
+            if name == "plots":
+                return import_module("headbook.plots")
+            return getattr(import_module(f"headbook.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'headbook' has no attribute {name!r}")
 
 

@@ -1,4 +1,5 @@
-"""The benchmark: training against `torch.nn.Transformer`, measuring against a forward pass.
+"""The benchmark: training against `torch.nn.Transformer`, measuring against a forward pass, a whole
+model against a pruned one.
 
 All are ratios of one run, taken in interleaved rounds.
 """
@@ -17,7 +18,9 @@ from torch.nn.functional import cross_entropy
 from headbook.heads.collect import recordings
 from headbook.heads.measure import sums
 from headbook.heads.scores import confidence, positional, syntactic
+from headbook.looking.prune import smaller
 from headbook.machine import keep_freed_memory, leave_out_cudnn_attention
+from headbook.models.gates import all_heads
 from headbook.models.transformer import Embedding, Transformer, TransformerConfig
 from headbook.text.alignment import AlignedTree
 from headbook.text.batches import EOS, PAD, UNK, Batch, EncodedPair, collate, epoch, in_order
@@ -183,13 +186,33 @@ def measuring(sizes: Sizes, width: int, rounds: int) -> dict[str, np.ndarray]:
     return {"measuring over a forward pass": ratios}
 
 
+def pruning(sizes: Sizes, width: int, rounds: int) -> dict[str, np.ndarray]:
+    """Ratio per round: a forward pass of a model over that without every second of its heads."""
+    torch.manual_seed(0)
+    whole = Transformer(sizes.model(width)).eval().to(device())
+    fewer = smaller(whole, [head for head in all_heads(whole) if head.head % 2])
+    batches = [each.to(device()) for each in in_order(random_pairs(sizes, sizes.sentences // 2),
+                                                      sizes.tokens)]  # fmt: skip
+
+    @torch.inference_mode()
+    def forward(model: nn.Module) -> None:
+        for batch in batches:
+            model(batch)
+
+    works = {model: lambda _, model=model: seconds(partial(forward, model))
+             for model in (whole, fewer)}  # fmt: skip
+    taken = interleaved(works, rounds, f"pruning, width {width}")
+    ratios = np.array(taken[whole]) / np.array(taken[fewer])
+    return {"forward pass: whole over half of the heads": ratios}
+
+
 def bench(
     rounds: int = 5, widths: tuple[int, ...] = (128, 256), sizes: Sizes | None = None
 ) -> pd.DataFrame:
     """One row per quantity and width: median over the rounds, lowest and highest."""
     sizes, rows = sizes or Sizes(), []
     for width in widths:
-        for work in (training, measuring):
+        for work in (training, measuring, pruning):
             for quantity, found in work(sizes, width, rounds).items():
                 rows.append((quantity, width, np.median(found), found.min(), found.max()))
     return pd.DataFrame(rows, columns=["quantity", "width", "median", "lowest", "highest"])

@@ -50,6 +50,8 @@ def parameters(given: list[str] | None) -> dict[str, Any]:
             found[name] = json.loads(value)
         except json.JSONDecodeError:
             found[name] = value
+        if found[name] == "" or (isinstance(found[name], list) and "" in found[name]):
+            raise UserError(f"--given {each!r} gives an empty text: leave {name} out, or name one")
     return found
 
 
@@ -58,7 +60,7 @@ def run(
     names: Names = None,
     given: Given = None,
     smoke: Annotated[bool, typer.Option("--smoke", help="On next to nothing.")] = False,
-    workers: Annotated[int, typer.Option(help="Notebooks at a time.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, help="Notebooks at a time.")] = 2,
 ) -> None:
     """Executes notebooks with papermill.
 
@@ -147,6 +149,7 @@ def numbers(
     """
     from functools import cache
 
+    from headbook import paths
     from headbook.book.numbers import sources, update
 
     @cache
@@ -156,7 +159,7 @@ def numbers(
         return stated()
 
     faults, stale = [], 0
-    for path in files or sources():
+    for path in map(paths.expanded, files or sources()):
         try:
             found = update(path, verdicts, write=not check)
         except UserError as fault:
@@ -199,14 +202,27 @@ def look(
     text: Annotated[str, typer.Option(help="Treebank, CoNLL-U file or text.")] = "ewt-sample",
     out: Annotated[Path | None, typer.Option(help="Folder; look/MODEL by default.")] = None,
     first: Annotated[int | None, typer.Option(help="Only so many sentences.")] = None,
+    sentence: Annotated[
+        list[str] | None, typer.Option(help="Show attention in this sentence; several times.")
+    ] = None,
+    beside: Annotated[
+        str | None, typer.Option(help="Another model of as many heads, compared head by head.")
+    ] = None,
+    importance: Annotated[bool, typer.Option(help="Also importance, which is slow.")] = True,
+    nulls: Annotated[
+        int | None, typer.Option(help="Only so many null networks; 0 saves their time.")
+    ] = None,
+    diverse: Annotated[bool, typer.Option(help="Also how heads of a layer differ.")] = True,
 ) -> None:
-    """Measures every head of a model.
+    """Measures every head of a model; says first how long it takes.
 
-    Writes one HTML page, which works offline, and a CSV table.
+    Writes one HTML page, which works offline, and CSV tables.
     """
     from headbook.looking.look import look as looked
 
-    for path in looked(model, text, out, first):
+    slow = {"importance": importance, "diverse": diverse}
+    slow |= {} if nulls is None else {"nulls": nulls}
+    for path in looked(model, text, out, first, sentences=sentence or (), beside=beside, **slow):
         typer.echo(str(path))
 
 
@@ -228,7 +244,7 @@ def book() -> None:
 
 @app.command()
 def bench(
-    rounds: Annotated[int, typer.Option(help="Interleaved rounds; the median is printed.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds, for the median.")] = 5,
 ) -> None:
     """Speed of training and of measuring, as ratios of one run."""
     from headbook.bench import bench as measured

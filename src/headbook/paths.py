@@ -20,24 +20,24 @@ RESULTS = DATA / "results"
 def mirror() -> Path | None:
     """The folder named by HEADBOOK_DATA, looked in before any download; None when it is not set."""
     named = os.environ.get("HEADBOOK_DATA")
-    return Path(named).expanduser() if named else None
+    return expanded(named) if named else None
 
 
 def downloads() -> Path:
     """Where fetched corpora are kept: HEADBOOK_DOWNLOADS, or data/raw; without a clone a cache."""
     kept = DATA / "raw" if CLONE else _kept() / "downloads"
-    return Path(os.environ.get("HEADBOOK_DOWNLOADS") or kept).expanduser()
+    return expanded(os.environ.get("HEADBOOK_DOWNLOADS") or kept)
 
 
 def runs() -> Path:
     """The run store: HEADBOOK_RUNS, or runs/ in the repository; without a clone in a cache."""
     kept = (REPOSITORY if CLONE else _kept()) / "runs"
-    return Path(os.environ.get("HEADBOOK_RUNS") or kept).expanduser()
+    return expanded(os.environ.get("HEADBOOK_RUNS") or kept)
 
 
 def _kept() -> Path:
     """The user's folder for files that programs fetch and compute."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "headbook"
+    return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "headbook"
 
 
 def install(extra: str) -> str:
@@ -68,6 +68,16 @@ def to_publish(page: str, parameters: Mapping[str, Any]) -> dict[str, str]:
 def variables() -> dict[str, str]:
     """All of the environment, for a process that is started."""
     return dict(os.environ)
+
+
+def choose_no_window() -> None:
+    """Figures are drawn to files and pages: MPLBACKEND, be it right or wrong, decides nothing."""
+    os.environ.pop("MPLBACKEND", None)
+
+
+def expanded(given: str | Path) -> Path:
+    """A path with the user's folder for `~`; that of a user whom nobody knows stays as it is."""
+    return Path(os.path.expanduser(given))
 
 
 def silence_profiler() -> None:

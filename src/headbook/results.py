@@ -1,11 +1,9 @@
 """Tidy tables of results: made from replicates, shown, compared with published ones, published."""
 
 import inspect
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +14,7 @@ from headbook import paths, tables
 from headbook.formats import formatted
 from headbook.runs import record
 from headbook.runs.canonical import plain
-from headbook.runs.store import Ingredients, Stage, Store
+from headbook.runs.store import Ingredients, Stage, Store, checked
 from headbook.tolerances import as_key, is_compared, same, tolerance
 from headbook.types import COMPARED, UserError
 
@@ -213,7 +211,7 @@ class Agreement:
 
     def __str__(self) -> str:
         if not self.rows:
-            return f"{self.table}: no published rows of these keys"
+            return f"{self.table}: nothing to compare, as there are no published rows of these keys"
         line = f"{self.table}: {self.rows - self.differ:,} of {self.rows:,} rows as published"
         if self.new:
             line += f", {self.new:,} others are not published"
@@ -314,7 +312,7 @@ def _say(line: str, compared: Mapping[str, Any] | None) -> None:
 Made = TypeVar("Made", pd.DataFrame, dict[str, np.ndarray])
 CACHED = 1
 """Version of the files in which cached results are kept."""
-FRAME, ARRAYS, DIGESTS = "frame.parquet", "arrays.safetensors", "digests.json"
+FRAME, ARRAYS = "frame.parquet", "arrays.safetensors"
 
 
 def cached(function: Callable[..., Made], **settings: Any) -> Made:
@@ -339,21 +337,17 @@ def _keep(made: object, folder: Path) -> None:
     from safetensors.numpy import save_file
 
     if isinstance(made, pd.DataFrame):
-        file = folder / FRAME
-        made.to_parquet(file)
+        made.to_parquet(folder / FRAME)
     elif isinstance(made, Mapping) and all(isinstance(each, np.ndarray) for each in made.values()):
-        file = folder / ARRAYS
-        save_file({name: np.ascontiguousarray(each) for name, each in made.items()}, file)
+        arrays = {name: np.ascontiguousarray(each) for name, each in made.items()}
+        save_file(arrays, folder / ARRAYS)
     else:
         raise TypeError(f"cached results are a DataFrame or arrays by name, not {type(made)}")
-    (folder / DIGESTS).write_text(json.dumps({file.name: tables.digest(file.read_bytes())}))
 
 
 def _kept(folder: Path) -> Any:
-    from safetensors.numpy import load
+    from safetensors.numpy import load_file
 
-    ((name, digest),) = json.loads((folder / DIGESTS).read_text()).items()
-    data = (folder / name).read_bytes() if (folder / name).exists() else b""
-    if tables.digest(data) != digest:
-        raise UserError(f"{folder / name} was changed after it was written: delete {folder}")
-    return pd.read_parquet(BytesIO(data)) if name == FRAME else load(data)
+    if (folder / ARRAYS).exists():
+        return load_file(checked(folder, ARRAYS))
+    return pd.read_parquet(checked(folder, FRAME))

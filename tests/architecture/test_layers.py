@@ -11,6 +11,7 @@ from headbook import paths
 PACKAGE = paths.REPOSITORY / "src" / "headbook"
 FLOORS = (
     ("machine", "paths", "types"),
+    ("extras",),
     ("formats", "one_line", "tables", "timing", "runs"),
     ("cells", "tolerances", "statistics", "text"),
     ("models", "recipes"),

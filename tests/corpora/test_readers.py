@@ -74,6 +74,11 @@ BROKEN = gzip.compress(lines(*EINS[:4]))[:-9]
         ({"test_2.en": lines("seven")}, r"test_2\.de is missing"),
         ({"train.de.gz": None}, "0 target languages"),
         ({"train.en.gz": gzip.compress(lines(*WORDS))}, r"train\.en is there plain and packed"),
+        ({"train.tsv": lines("one\teins")}, r"holds train\.tsv and train\.en: remove one"),
+        *(
+            ({"train.en": "\n".join(WORDS).encode(code)}, rf"train\.en.* {code.upper()}:")
+            for code in ("utf-16", "utf-32")
+        ),
         ({"train.en": None, "train.en/x": b""}, r"train\.en.*cannot be read"),
         ({"valid.en": b"\n", "valid.de.gz": gzip.compress(b"\n")}, "no pair of valid is left"),
         ({"train.en": b"", "train.de.gz": gzip.compress(b"")}, "no training pair is left"),
@@ -103,6 +108,8 @@ def test_a_byte_order_mark_is_no_text_and_only_a_newline_ends_a_line(folder):
 def test_pairs_that_cannot_be_used_are_dropped_on_both_sides_and_counted(folder):
     long = " ".join(["very"] * 201)
     (folder / "train.en").write_bytes(lines("one", "", long, " ".join(["word"] * 200)))
+    for name in ("test.en", "test.de.gz"):
+        (folder / name).unlink()
     (folder / "test.tsv").write_bytes(lines("six\tsechs", "seven sieben", "eight\t\u00a0 "))
     corpus = load(str(folder))
     assert list(corpus.train.target) == ["eins", "vier"]

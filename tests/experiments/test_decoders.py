@@ -4,15 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from small import write_corpus
 
 from headbook.experiments.decoders import DESCRIBED, Setting
-from headbook.experiments.watched import first_batches, pairs, watched
-from headbook.models.capture import Point, capture
-from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.text.batches import EOS, collate
-from headbook.types import Kind
+from headbook.experiments.watched import first_batches, watched
 
 
 @pytest.fixture(scope="module")
@@ -53,15 +48,3 @@ def test_the_first_batches_are_those_of_the_training(setting: Setting) -> None:
     described = first_batches(replace(four, setting=DESCRIBED, scale=5.0), updates=8)
     assert (described["padding"] == 0).all() and (described["variance"] > 0).all()
     assert described["loss"].iloc[-1] < described["loss"].iloc[0]
-
-
-def test_pairs_are_minus_the_mean_cosine_of_slices() -> None:
-    torch.manual_seed(0)
-    network = Transformer(TransformerConfig(12, 12, 0, 1, 16, 32, 4)).eval()
-    batch = collate([([EOS], [3, 4, 5, 6]), ([EOS], [7, 8, 9, 10])], range(2))
-    found = pairs(network, batch, Setting(DESCRIBED, heads=4))
-    with capture(network.eval(), {Point.OUTPUT}) as tape, torch.no_grad():
-        network(batch)
-    slices = tape[Kind.DECODER, Point.OUTPUT][0].double().unflatten(-1, (4, 4))
-    cosine = torch.nn.functional.cosine_similarity(slices[:, :, 0], slices[:, :, 1], dim=-1)
-    assert float(found[0, 0]) == pytest.approx(-float(cosine.mean()), abs=1e-6)

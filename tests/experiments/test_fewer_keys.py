@@ -21,7 +21,7 @@ from headbook.experiments.fewer_keys import (
     mixing,
 )
 from headbook.experiments.hidden_words import hidden_nats, joined_texts
-from headbook.models.fewer_keys import Fewer, FewerKeys, Sharing, means
+from headbook.models.fewer_keys import Sharing, means
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.recipes import weights_folder
 from headbook.text.batches import EOS, PAD, EncodedPair, collate
@@ -45,36 +45,25 @@ def pairs(count: int) -> list[EncodedPair]:
     return masked_copies(rows, VOCABULARY, 1, 0)
 
 
-def fewer(kind: Fewer, keys: int, sharing: Sharing = Sharing.LAYERS) -> FewerKeys:
-    return FewerKeys(kind, keys, LENGTH, sharing)
-
-
 def gone(
-    net: Transformer, chosen: FewerKeys | None, updates: int = 30, count: int = 120
+    net: Transformer, chosen: tuple | None, updates: int = 30, count: int = 120
 ) -> dict[str, torch.Tensor]:
     setting = Setting(LENGTH, updates, batch=4, tested=10, rate=3e-3, mixing_rate=0.1)
     return learn(net, chosen, pairs(count), pairs(10), setting)
 
 
 def test_as_many_means_as_tokens_are_all_keys():
-    same = fewer(Fewer.POOLED, LENGTH)
-    found = [gone(model(), each) for each in (None, same)]
+    found = [gone(model(), each) for each in (None, (LENGTH, None))]
     for name in ("before", "half", "end"):
         torch.testing.assert_close(found[0][name], found[1][name], atol=1e-4, rtol=0)
     assert found[0]["end"].mean() < found[0]["half"].mean() < found[0]["before"].mean()
-
-
-def test_one_key_is_not_all_keys():
-    kinds = (None, fewer(Fewer.POOLED, 1))
-    whole, one = (gone(model(), each, updates=1)["before"] for each in kinds)
-    assert (whole - one).abs().min() > 1e-4
 
 
 @pytest.mark.parametrize(
     ("sharing", "count"), [("layers", 1), ("keys and values", 2), ("nothing", 4)]
 )
 def test_learned_mixtures_start_as_means_and_are_trained_once_each(sharing, count):
-    chosen = fewer(Fewer.LINFORMER, 2, Sharing(sharing))
+    chosen = 2, Sharing(sharing)
     net = model()
     gone(net, chosen, updates=1)  # one small step away from where they start
     assert len(mixing(net)) == count
@@ -83,7 +72,7 @@ def test_learned_mixtures_start_as_means_and_are_trained_once_each(sharing, coun
     net = model()
     gone(net, chosen, updates=25)
     assert all((each - means(2, LENGTH)).abs().max() > 0.1 for each in mixing(net))
-    heads = 2 if chosen.sharing is Sharing.NOTHING else 1
+    heads = 2 if sharing == Sharing.NOTHING else 1
     assert sum(each.numel() for each in mixing(net)) == heads * count * 2 * LENGTH
 
 

@@ -7,8 +7,8 @@ import torch
 
 from headbook.corpora.rated import Rated, planted
 from headbook.experiments import removed_first
-from headbook.experiments.fine_tuning import Sentences, fitted, importance, reviews, tuned
-from headbook.experiments.removed_first import AFTER, BEFORE, DRAWN, NONE, scored, thirds
+from headbook.experiments.fine_tuning import Sentences, fitted, importance, tuned
+from headbook.experiments.removed_first import DRAWN, NONE, scored, thirds
 from headbook.looking.load import load
 from headbook.models.gates import FixedGate, all_heads
 
@@ -80,12 +80,6 @@ def test_labels_belong_to_their_sentences(before):
     assert torch.allclose(losses[0], losses[1].flip(0), atol=1e-5)
 
 
-def test_reviews_of_a_seed_are_tested_on_the_same_sentences():
-    (one, test), (other, same) = (reviews("templates", 30, 10, seed) for seed in (0, 1))
-    assert test.texts == same.texts and one.texts != other.texts
-    assert not {*one.texts, *other.texts} & {*test.texts}
-
-
 def test_thirds_hold_every_head_once():
     model = load("minilm")
     parts = thirds(model, 0)
@@ -111,17 +105,3 @@ def test_what_learnt_nothing_is_asked_only_how_far_heads_moved():
     learnt = seeds.assign(**{}) + 0.2 * (seeds.columns.get_level_values(0) == "accuracy")
     assert removed_first.unjudged("polar", learnt, held, 6) == ""
     assert removed_first.unjudged("specialised later", learnt, held[1:], 6).startswith("present")
-
-
-def test_an_encoder_whose_heads_were_removed_first_is_scored_without_them(monkeypatch):
-    asked = []
-    monkeypatch.setattr(removed_first, "tuned", lambda model, *_: model)
-    monkeypatch.setattr(
-        removed_first, "scored", lambda model, test, heads: asked.append(len(heads)) or (1.0, 0.0)
-    )
-    found = list(removed_first.scores("minilm", Sentences([]), Sentences([]), 0))
-    assert [row[:2] for row in found] == [
-        *((AFTER, name) for name in (NONE, "early", "middle", "late", DRAWN)),
-        *((BEFORE, name) for name in ("early", "middle", "late", DRAWN)),
-    ]
-    assert asked == [0, *[24] * 8]

@@ -3,18 +3,14 @@
 import math
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
-import nbformat
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy.stats import rankdata, spearmanr
 from small import untrained_model
 
-import headbook as hb
-from headbook import paths, statistics, tables
+from headbook import tables
 from headbook.experiments import head_information
 from headbook.experiments.head_information import information, published, reading, told
 from headbook.heads.collect import recordings
@@ -90,34 +86,3 @@ def heads(redrawn: float = -1.0, shuffled: bool = False) -> pd.DataFrame:
     parts = [pd.DataFrame(rows | {"information": sign * added}).assign(weights=weights)
              for weights, sign in (("released", 1), ("drawn anew", redrawn))]  # fmt: skip
     return pd.concat(parts).assign(model="toy", kind="encoder")
-
-
-def information_summary(told: pd.DataFrame) -> pd.DataFrame:
-    """What the cells of page 25 make of such a table."""
-    page = nbformat.read(paths.NOTEBOOKS / "25_do_measures_agree.ipynb", as_version=4)
-    code = [each for each in page.cells if each.cell_type == "code"]
-    first, start = (
-        next(at for at, each in enumerate(code) if said in each.source)
-        for said in ("def agree(", "named, drawn = ")
-    )
-    end = next(at for at, each in enumerate(code) if "summary" in each.metadata.get("tags", []))
-    live = pd.DataFrame({"importance": [1.0, 3.0, 2.0], "own translations": [2.0, 3.0, 1.0]})
-    found = {"told": told, "live": live, "OWN": "own translations", "np": np, "pd": pd}
-    found |= {"rankdata": rankdata, "statistics": statistics, "spearmanr": spearmanr}
-    found["hb"] = SimpleNamespace(table=hb.table, publish=lambda frame, *_: frame)
-    for cell in (code[first], *code[start : end + 1]):
-        exec(compile(cell.source, "page 25", "exec"), found)
-    return found["summary"]
-
-
-@pytest.mark.parametrize(
-    ("given", "closed"),
-    [({}, False), ({"redrawn": 1.0}, True), ({"shuffled": True}, True)],
-)
-def test_what_luck_shows_as_well_closes_the_gate(given: dict, closed: bool) -> None:
-    rows = information_summary(heads(**given)).set_index("question")
-    for question in ("agrees", "within layers"):
-        assert rows.loc[question, "value"] == pytest.approx(1)
-        assert rows.loc[question, "closed"].startswith("diagnostic") == closed
-    assert rows.loc["beyond confidence", "closed"] == "none"
-    assert rows.loc["agrees", "baseline"] == pytest.approx(given.get("redrawn", -1.0))

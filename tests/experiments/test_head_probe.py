@@ -42,15 +42,6 @@ def planted(count: int, length: int = 6) -> tuple[list[torch.Tensor], list[Tree]
     return maps, trees
 
 
-def test_a_pair_holds_weights_both_ways_and_no_word_chooses_itself():
-    weights = torch.arange(9.0).reshape(1, 3, 3)
-    found = questions([head_probe.both_ways(weights)], [tree([1, -1, 0])])
-    assert found.features.tolist() == [[1, 3], [2, 6], [6, 2], [7, 5]]
-    assert found.place.tolist() == [1, 2, 0, 1]
-    assert found.question.tolist() == [0, 0, 1, 1]
-    assert found.table(found.features[:, 0]).tolist()[1] == [6, 7, -math.inf]
-
-
 def test_the_probe_joins_heads_that_each_find_half():
     parts = [questions(*planted(count)) for count in (60, 40, 40)]
     single = parts[2].by_feature().mean(0)

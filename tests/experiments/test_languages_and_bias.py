@@ -4,7 +4,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-import torch
 
 from headbook.corpora.winobias import FEMALE, MALE, Case, Version, cases
 from headbook.experiments.gender_heads import Choices
@@ -61,7 +60,7 @@ def test_heads_without_common_profiles_stay_within_chance():
 def test_weights_between_parts_of_a_sentence():
     spans = [(0, 3), (4, 6), (6, 9), None]
     assert tokens_of(spans, (4, 9)) == [1, 2]
-    weights = torch.arange(16.0).reshape(1, 4, 4)
+    weights = np.arange(16.0).reshape(1, 4, 4)
     assert between(weights, [1, 2], [0, 3]).tolist() == [(4 + 7 + 8 + 11) / 2]
     with pytest.raises(UserError, match="characters 20 to 22"):
         tokens_of(spans, (20, 22))

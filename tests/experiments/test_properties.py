@@ -6,7 +6,7 @@ import torch
 from sklearn.metrics import mutual_info_score
 
 from headbook.experiments import meaning, properties
-from headbook.experiments.properties import identity, nearest, probed
+from headbook.experiments.properties import identity, probed
 from headbook.text.registry import Place
 from headbook.types import UserError
 
@@ -38,13 +38,6 @@ def test_identity_is_mutual_information_over_entropy(monkeypatch):
     assert found.found[0] == pytest.approx([1, by_hand])
     assert found.control[0].max() < 0.1
     assert found.found[1:].mean(0) == pytest.approx(found.found[0])
-
-
-def test_the_nearest_sentence_is_the_pairs_own_where_it_was_planted():
-    one = torch.from_numpy(CHANCE.normal(size=(50, 20)))
-    other = one + 0.1 * torch.from_numpy(CHANCE.normal(size=(50, 20)))
-    assert nearest(one + 100, other - 100).mean() == 1  # what all share says nothing
-    assert nearest(one, torch.from_numpy(CHANCE.normal(size=(50, 20)))).mean() < 0.2
 
 
 def test_paraphrases_share_few_words_and_one_translation(tmp_path, monkeypatch):

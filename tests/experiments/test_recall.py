@@ -37,12 +37,6 @@ def test_the_value_of_a_repeated_key_is_its_last_by_loops() -> None:
             assert drawn.last[row, key] == (places[-1] if places else -1)
 
 
-def test_no_memory_of_so_many_features_is_better_than_its_rank_allows() -> None:
-    drawn = each_once(20, 3, generator())
-    for setting, features in ({}, 4), ({"memory": "DPFP-1"}, 8), ({"heads": 2}, 4):
-        assert score(recaller(keys=20, **setting), drawn) >= (1 - features / 20) / 2
-
-
 @pytest.mark.parametrize("rule", ["sum", "softmax"])
 def test_the_loss_by_loops(rule: str) -> None:
     model, drawn, queries = recaller(rule=rule), each_once(6, 2, generator()), [[0, 3], [5, 1]]

@@ -67,18 +67,6 @@ def sentences() -> list[str]:
     return ["The cat sat on the mat .", "Where did all of the heads go ?"]
 
 
-def test_heads_alone_in_their_groups_change_nothing_and_others_something(
-    sentences: list[str],
-) -> None:
-    model = load("minilm")
-    heads = [head for head in all_heads(model.network) if head.kind is Kind.ENCODER]
-    alone, paired = [[at] for at in range(len(heads))], [[0, 1], *([at] for at in range(2, 9))]
-    ways: list[Callable] = [lambda: sharing(model.network, alone, heads),
-                            lambda: sharing(model.network, paired, heads)]  # fmt: skip
-    nothing, something = effects(model, model.batches(sentences), ways).added.abs().amax(1)
-    assert nothing < 1e-5 < something
-
-
 def test_twins_share_their_map_at_no_cost(sentences: list[str]) -> None:
     """Two heads with the same queries and keys have one map; sharing it is no change."""
     model = load("firefox-en-pt")

@@ -7,20 +7,11 @@ from headbook.experiments.short_paths import (
     answers,
     convex_hull,
     following,
-    memorising,
-    sorting,
 )
 
 
 def drawn(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
-
-
-def test_labels_of_sorting_are_the_sorted_digits():
-    inputs, labels = sorting(20, drawn())
-    digits = inputs.argmax(-1)
-    assert labels.tolist() == [sorted(each) for each in digits.tolist()]
-    assert (inputs.sum(-1) == 1).all()
 
 
 def test_a_point_is_on_the_hull_where_all_others_lie_on_one_side_of_a_line_through_it():
@@ -31,16 +22,6 @@ def test_a_point_is_on_the_hull_where_all_others_lie_on_one_side_of_a_line_throu
             turns = others[:, :1] * others[None, :, 1] - others[:, 1:] * others[None, :, 0]
             outside = (turns >= -1e-9).all(1).any()
             assert bool(outside) is bool(own)
-
-
-def test_what_is_memorised_is_always_the_same():
-    first, second = memorising(500, drawn(1)), memorising(500, drawn(2))
-    known = {str(row.argmax(-1).tolist()): labels.tolist()
-             for row, labels in zip(*first, strict=True)}  # fmt: skip
-    again = [(known.get(str(row.argmax(-1).tolist())), labels.tolist())
-             for row, labels in zip(*second, strict=True)]  # fmt: skip
-    met = [(one, other) for one, other in again if one is not None]
-    assert len(met) > 450 and all(one == other for one, other in met)
 
 
 def test_pointers_are_followed_three_times():

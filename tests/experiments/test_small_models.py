@@ -42,7 +42,7 @@ def test_heads_are_dropped_on_schedule(
 ):
     """A V turns in the middle of a training that ends in its warm-up."""
     seen = []
-    monkeypatch.setattr(drop_head, "set_rate", lambda _, rate: seen.append(rate))
+    monkeypatch.setattr(drop_head, "drop_heads", lambda _, rate: seen.append(rate))
     short = replace(tiny, updates=5, warmup=4, width=16)
     train(short, 0, lambda each: dropping(variant, 0.3, each))
     assert seen == pytest.approx(rates)

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 import headbook as hb
-from headbook import statistics
 from headbook.experiments import composing, together
 from headbook.types import HeadId, Kind
 
@@ -86,14 +85,6 @@ def test_a_head_that_reads_what_another_writes_composes_that_way_alone(at: int) 
     assert scores[torch.arange(3) != at].abs().max() < 1e-12
 
 
-def test_heads_compose_beyond_chance() -> None:
-    model = hb.load("mixture-fr-256-masked")
-    found, heads = composing.over_redrawn(model, draws=1), together.heads(model)
-    layers = np.array([head.layer for head in heads])
-    assert (np.isfinite(found) == (layers[:, None] < layers)).all()
-    assert composing.projections(model)[2] and np.nanmean(found) > 1.03
-
-
 @pytest.mark.parametrize(("strength", "noise", "beyond"), [(1.0, 0.1, True), (0.0, 1.0, False)])
 def test_composition_that_goes_with_interactions_is_told_from_shared_layers(
     strength: float, noise: float, beyond: bool
@@ -110,16 +101,3 @@ def test_composition_that_goes_with_interactions_is_told_from_shared_layers(
     plain, apart = composing.agreement(LAYERS, pairs, table).T
     assert np.nanquantile(plain, 0.025) > 0.2
     assert (np.nanquantile(apart, 0.025) > 0) == beyond
-
-
-def test_partial_spearman_is_what_a_third_measure_leaves() -> None:
-    noise = np.random.default_rng(0)
-    shared, own = noise.random((2, 400))
-    first, second = shared + 0.1 * noise.random(400), shared + 0.1 * noise.random(400)
-    assert statistics.spearman(np.stack([first, second]))[0, 1] > 0.9
-    assert abs(composing.partial_spearman(first, second, shared[None])) < 0.15
-    assert composing.partial_spearman(shared + own, own, shared[None]) > 0.9
-    nothing = np.zeros((1, 400))
-    plain = statistics.spearman(np.stack([first, own]))[0, 1]
-    assert composing.partial_spearman(first, own, nothing) == pytest.approx(plain)
-    assert np.isnan(composing.partial_spearman(shared, own, shared[None]))

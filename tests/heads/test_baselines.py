@@ -12,6 +12,7 @@ from headbook.heads.baselines import (
     Side,
     TagRule,
     asked,
+    chance_hits,
     nearest,
     offset_hits,
     rule_hits,
@@ -75,6 +76,23 @@ def test_rules_by_hand() -> None:
     # a word is no answer to itself
     rules = [NEXT_NOUN, RULES.index(TagRule(("NOUN",), Side.EITHER)), PREVIOUS_VERB]
     assert rule_hits([compound])[0, rules, ADJECTIVE_OF + 1].tolist() == [1, 1, 0]
+
+
+def test_where_attention_is_causal_the_later_word_asks() -> None:
+    """reads asks for she, books for old and for reads; books asks for give."""
+    trees = [NEAR, FAR]
+    expected = np.zeros((2, 8))
+    expected[0, [SUBJECT_OF, ADJECTIVE_OF, VERB_OF]] = expected[1, VERB_OF] = 1
+    assert np.array_equal(asked(trees, causal=True), expected)
+    offsets = offset_hits(trees, causal=True)
+    assert offsets.sum() == 4 and not offsets[:, REACH:].any()
+    assert offsets[1, REACH - 3, VERB_OF] == offsets[0, REACH - 1, ADJECTIVE_OF] == 1
+    rules = rule_hits(trees, causal=True)
+    assert rules[:, PREVIOUS_VERB, VERB_OF].tolist() == [1, 1] and not rules[:, NEXT_NOUN].any()
+    # one, three and three words come before the words that ask; then three again
+    expected[0] *= np.where(np.arange(8) == SUBJECT_OF, 1, 1 / 3)
+    expected[1] /= 3
+    np.testing.assert_allclose(chance_hits(trees)[:, 0], expected)
 
 
 def test_nearest_agrees_with_a_loop() -> None:

@@ -3,10 +3,14 @@
 The notebook measures in training, of a whole batch: padding and dropout are in its numbers.
 """
 
+from collections.abc import Iterator
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch.nn.functional import cosine_similarity
 
+from headbook.heads.diversity import mean_of_pairs
 from headbook.heads.diversity_in_training import diversity_in_training
 from headbook.heads.four_metrics import (
     ARTICLE,
@@ -123,6 +127,43 @@ def test_identical_heads_are_as_alike_as_can_be():
 def test_maps_that_look_forward_are_not_taken_for_empty():
     found = four_metrics(published(0.0).eval(), Kind.DECODER, [segments(12)])
     assert (found[ATTENTION, RAW] > 1e-4).all() and (found[ATTENTION, FREE] > 1e-2).all()
+
+
+class Given(torch.nn.Module):
+    """Layers that record what they are given."""
+
+    def __init__(self, *layers: dict[Point, torch.Tensor]) -> None:
+        super().__init__()
+        self.layers, self.none = layers, torch.nn.Parameter(torch.zeros(1))
+        heads = [each[Point.QUERIES].shape[1] for each in layers]
+        self.blocks = [SimpleNamespace(heads=each, record=None) for each in heads]
+
+    def attentions(self) -> Iterator[tuple[Kind, int, SimpleNamespace]]:
+        for layer, block in enumerate(self.blocks):
+            yield Kind.DECODER, layer, block
+
+    def forward(self, batch: Batch) -> None:
+        for block, points in zip(self.blocks, self.layers, strict=True):
+            for point, value in points.items():
+                block.record(point, value)
+
+
+def test_layers_may_differ_in_the_number_and_width_of_their_heads():
+    def layer(heads: int, width: int) -> dict[Point, torch.Tensor]:
+        vectors = torch.randn(2, SEGMENTS, heads, 12, width)
+        weights = torch.randn(SEGMENTS, heads, 12, 12).softmax(-1)
+        return dict(zip((Point.QUERIES, Point.CONTEXT), vectors, strict=True)) | {
+            Point.WEIGHTS: weights
+        }
+
+    small, large, batches = layer(2, 3), layer(4, 5), [segments(12)]
+    found = four_metrics(Given(small, large), Kind.DECODER, batches)
+    for at, heads, alone in ((0, 2, small), (1, 4, large)):
+        for name, values in four_metrics(Given(alone), Kind.DECODER, batches).items():
+            own = found[name][at][tuple(slice(heads) for _ in values[0].shape)]
+            assert torch.equal(own, values[0]), name
+            assert found[name][at].isnan().sum() == found[name][at].numel() - own.numel()
+    assert mean_of_pairs(found[ORTHOGONALITY, FREE]).isfinite().all()
 
 
 def test_no_text_is_refused():

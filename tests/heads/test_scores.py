@@ -21,6 +21,7 @@ from headbook.heads.scores import (
     syntactic,
 )
 from headbook.models.capture import Point
+from headbook.text.alignment import AlignedTree
 from headbook.text.batches import EOS, Batch, collate
 from headbook.text.trees import RELATION_DIRECTIONS, RELATIONS, Direction
 from headbook.types import Kind
@@ -164,7 +165,34 @@ def test_ranks_are_those_of_the_text_without_special_tokens() -> None:
     assert ranks_in([batch])[[5, 4]].tolist() == [0, 1]
 
 
+def test_rare_words_of_a_decoder_are_among_those_it_has_read() -> None:
+    """900, 20, 700 and 8 behind the start token; each looks at itself."""
+    batch = collate([([EOS], [900, 20, 700, 8, EOS])], [0])
+    tape = {(Kind.DECODER, Point.WEIGHTS): [torch.eye(5)[None, None]]}
+    found = score(partial(rare, ranks=RANKS, kind=Kind.DECODER), tape, batch)
+    assert found.tolist() == [[1 / 4, 3 / 4]]
+    chance = score(partial(rare_chance, ranks=RANKS, kind=Kind.DECODER), tape, batch)[0]
+    expected = [(1 + 1 / 2 + 1 / 3 + 1 / 4) / 4, (1 + 1 + 2 / 3 + 2 / 4) / 4]
+    assert chance.tolist() == pytest.approx(expected)
+
+
 # ------------------------------------------------------------------ syntax
+
+
+def test_in_a_decoder_the_later_end_of_an_arc_asks() -> None:
+    """big dogs bark, dogs in two pieces, behind the start token."""
+    batch = collate([([EOS], [3, 4, 5, 6, EOS])], [0])
+    tree = AlignedTree(torch.tensor([-1, 0, 1, 1, 2]), torch.tensor([[2, 0, 1], [0, 1, 2]]), 0)
+    weights = torch.eye(5)
+    weights[2:4] = torch.tensor([0.3, 0.7, 0, 0, 0])
+    weights[4] = torch.tensor([0, 0.3, 0.2, 0.2, 0.3])
+    tape = {(Kind.DECODER, Point.WEIGHTS): [torch.stack([weights, torch.eye(5)])[None]]}
+    right, asked = syntactic(tape, batch, [tree], Kind.DECODER)
+    expected = torch.zeros(8)
+    for name in ("amod", "nsubj"):
+        expected[RELATION_DIRECTIONS.index((name, Direction.HEAD_TO_DEPENDENT))] = 1
+    assert torch.equal(asked[0, 0, 0].float(), expected)
+    assert torch.equal(right[0, 0].float(), torch.stack([expected, torch.zeros(8)]))
 
 
 def partners(trees, batch) -> dict:

@@ -50,17 +50,6 @@ def test_the_three_parts_share_no_item_and_leave_none_out():
     assert split.of(groups).scored.tolist() == [3, 4, 5]
 
 
-def test_the_control_task_can_be_learnt_from_the_type_alone():
-    types = CHANCE.choice([f"w{n}" for n in range(20)], 600)
-    labels = CHANCE.choice(["a", "b"], 600, p=[0.7, 0.3])
-    drawn = control(types.tolist(), labels)
-    assert all(len(set(drawn[types == each])) == 1 for each in set(types))
-    one_hot = (types[:, None] == np.array(sorted(set(types)))).astype(float)
-    split = divided(600, 200)
-    assert hits(one_hot, drawn, split).mean() > 0.95
-    assert hits(CHANCE.normal(size=(600, 4)), drawn, split).mean() < 0.9
-
-
 def test_labels_of_many_types_come_as_often_as_labels_occur():
     labels = np.array(["a"] * 3000 + ["b"] * 1000)
     drawn = control([f"w{n}" for n in range(4000)], labels)

@@ -5,8 +5,7 @@ import torch
 from torch import Tensor
 
 from headbook.layers import states as layers
-from headbook.layers.occurrences import frequent, occurrences
-from headbook.layers.states import flat, token_states
+from headbook.layers.states import flat, frequent, occurrences, token_states
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.text.batches import EOS, PAD, UNK
 

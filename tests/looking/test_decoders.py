@@ -1,6 +1,7 @@
 """Decoders: their measures against numpy on a ragged batch, planted heads, and what is ablated."""
 
 import math
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -12,7 +13,10 @@ import transformers
 from tiny_hugging import save
 
 import headbook as hb
+from headbook.heads.collect import layer_sums
+from headbook.heads.recording import Recording
 from headbook.heads.repeats import DUPLICATE, INDUCTION, REPEATS, SHUFFLED, repeated
+from headbook.heads.scores import first
 from headbook.looking.importance import by_ablation, by_gradient
 from headbook.looking.measured import measured
 from headbook.looking.random_tokens import unembedding
@@ -21,6 +25,7 @@ from headbook.looking.text import Text
 from headbook.models.capture import Point, capture
 from headbook.models.gates import all_heads
 from headbook.models.loaded import Loaded
+from headbook.text.batches import Batch
 from headbook.types import Kind
 
 LENGTHS = (1, 2, 9, 33)
@@ -133,6 +138,19 @@ def test_induction_and_duplicates_are_the_weights_at_their_places(
     assert (table["induction"] < table["induction_high"]).all()
 
 
+def test_one_layers_weights_are_held_at_a_time(tiny: Loaded, sentences: tuple[str, ...]):
+    seen, most = [], []
+
+    def watch(tape: Recording, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        (weights,) = tape[Kind.DECODER, Point.WEIGHTS]
+        seen.append(weakref.ref(weights))
+        most.append(sum(each() is not None for each in seen))
+        return first(tape, batch)
+
+    layer_sums(tiny.network, tiny.batches(sentences, None, 1), Kind.DECODER, {"": watch})
+    assert len(seen) == LAYERS * len(LENGTHS) and max(most) == 1
+
+
 def test_random_tokens_are_no_special_ones_and_repeat(tiny: Loaded):
     plain, shuffled = (
         repeated(tiny.vocabulary, [1], 9, 5, shuffled=each) for each in (False, True)
@@ -224,11 +242,13 @@ def wide(tmp_path_factory: pytest.TempPathFactory, sentences: tuple[str, ...]) -
 
 
 def test_the_heads_that_the_gradient_puts_first_are_removed(
-    wide: Loaded, sentences: tuple[str, ...]
+    wide: Loaded, sentences: tuple[str, ...], capsys: pytest.CaptureFixture
 ):
     text = Text("ragged", sentences[1:], (), "none")
     quick = {"nulls": 0, "diverse": False, "progress": False}
-    found = hb.measure(wide, text, **quick)
+    found = hb.measure(wide, text, **quick | {"progress": True})
+    said = capsys.readouterr().err.splitlines()
+    assert [line for line in said if "16 of 24" in line and wide.name in line]
     removed = found["importance_ablation"].notna()
     assert removed.sum() == 16
     gradient = found["importance_gradient"]

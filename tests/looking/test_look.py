@@ -81,6 +81,17 @@ def test_what_sentences_and_names_hold_is_text(planted, sample: Text, planted_ta
     assert read.xpath("//a/@href")[0] == f'{NASTY}" onclick="x'
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_few_sentences_make_a_page_without_intervals(planted, sample: Text, count: int):
+    text = replace(sample, sentences=sample.sentences[:count], trees=sample.trees[:count])
+    table = hb.measure(planted, text, nulls=1, ablated=1, progress=False)
+    ends = [name for name in table if name.endswith(("_low", "_high"))]
+    every = hb.roles(table, held=False)
+    assert len(table) == 8 and table["confidence"].notna().all() and len(ends) > 20
+    assert table[ends].isna().all(axis=None) and every[["low", "high"]].isna().all(axis=None)
+    assert "encoder L1H1" in page(planted, text, table, "heads.csv")
+
+
 def test_without_any_role_the_nearest_head_is_named(planted_table: pd.DataFrame):
     every = made._named(hb.roles(planted_table, held=False)).assign(held=False)
     every = every[every["chosen"] < 0.6]
@@ -93,6 +104,36 @@ def test_the_best_candidate_is_chosen_on_the_first_half():
     rows = [("r", "d", 1, 0.9, 0.1), ("r", "d", 2, 0.5, 0.8)]
     table = pd.DataFrame(rows, columns=["role", "detail", "head", "chosen", "score"])
     assert made.best(table)["head"].tolist() == [1]
+
+
+@pytest.mark.slow
+def test_in_a_browser_nothing_of_a_text_or_name_runs(planted, sample, planted_table, tmp_path):
+    """Placeholders of the template, its syntax, ends of attributes, elements and scripts."""
+    if looking.executable() is None:
+        pytest.skip("no Chromium: install it")
+    run = "document.body.dataset.ran=1"
+    hostile = (
+        f"__DATA__ onload={run} onmouseover={run} a b c x=",
+        f"{{{{body}}}} {{{{ answer }}}} {{% raw %}} ${{{run}}} a b",
+        f"\"><img/src=x/onerror={run}> '><svg/onload={run}> a b c",
+        f"</title></script><script>{run}</script> </style><script>{run}</script> a b c",
+    )
+    text = replace(sample, sentences=(*hostile, *sample.sentences[len(hostile) :]))
+    for name in hostile:
+        table = planted_table.copy()
+        names = dict.fromkeys(("model", "origin", "text", "parser"), name)
+        table.attrs[KEY] = replace(planted_table.attrs[KEY], **names, notes=(name,))
+        (tmp_path / "page.html").write_text(page(planted, text, table, f"{name}.csv"), "utf-8")
+        with looking.chromium() as running:
+            opened = running.new_page()
+            opened.goto((tmp_path / "page.html").as_uri())
+            for label in opened.query_selector_all(".hb-tabs > label"):
+                label.click()
+            told = (opened.title(), opened.inner_text("h1"), opened.inner_text("main"))
+            assert opened.evaluate("document.body.dataset.ran") is None
+            assert opened.evaluate("document.querySelectorAll('img[src=x], [onload]').length") == 0
+        assert all(name in each for each in told)
+        assert all(each in told[2] for each in hostile)
 
 
 @pytest.mark.slow
@@ -117,8 +158,50 @@ def quick(monkeypatch: pytest.MonkeyPatch, planted, sample: Text, planted_table)
     """`look` without its minutes."""
     monkeypatch.setattr(module, "load", lambda name: planted)
     monkeypatch.setattr(module, "text", lambda source, first: sample)
-    monkeypatch.setattr(module, "measure", lambda model, text: planted_table)
+    monkeypatch.setattr(module, "measure", lambda model, text, **_: planted_table)
     monkeypatch.setattr(module, "page", lambda *_: "<!DOCTYPE html>")
+
+
+def test_flags_leave_out_what_is_slow_and_another_model_is_beside(
+    planted, sample: Text, planted_table, tmp_path, monkeypatch
+):
+    asked = []
+
+    def measure(model: object, text: Text, **options: object) -> pd.DataFrame:
+        print("measured", file=sys.stderr)
+        asked.append(options)
+        table = planted_table.copy()
+        if len(asked) == 2:  # the other model: L1H1 looks ahead
+            of = table.attrs[KEY]
+            sums = {kind: dict(own) for kind, own in of.sums.items()}
+            old = sums["encoder"]["positional"]
+            turned = [each.flip(-1) for each in (old.numerator, old.denominator)]
+            sums["encoder"]["positional"] = type(old)(*turned)
+            table.attrs[KEY] = replace(of, sums=sums)
+        return table
+
+    monkeypatch.setattr(module, "load", lambda name: planted)
+    monkeypatch.setattr(module, "text", lambda source, first: sample)
+    monkeypatch.setattr(module, "measure", measure)
+    given = ["look", "planted", "--out", str(tmp_path), "--sentence", "a <b> sat", "--sentence"]
+    given += ["here too", "--beside", "other", "--no-importance", "--nulls", "0", "--no-diverse"]
+    result = CliRunner().invoke(app, given)
+    assert result.exit_code == 0, result.output
+    assert asked == [{"importance": False, "diverse": False, "nulls": 0}] * 2
+    html, _, compared = map(Path, result.stdout.split())
+    table = pd.read_csv(compared, keep_default_na=False).set_index(["layer", "head"])
+    assert table.loc[(1, 1), ["gained", "lost"]].tolist() == ["next token", "previous token"]
+    read = fromstring(html.read_text("utf-8"))
+    labels = read.xpath("//div[@class='hb-tabs']//div[@class='hb-tabs']/label/text()")
+    assert labels == ["a <b> sat", "here too"] and "Beside other" in read.text_content()
+
+
+def test_of_many_heads_with_a_role_the_best_are_listed(planted_table):
+    every = made._named(hb.roles(planted_table, held=False))
+    many = pd.concat([every.assign(name=f"L{n}H1", score=n / 100) for n in range(90, 100)])
+    shown = made._roles(many.assign(held=True)).cells
+    assert (shown.groupby("looks at").size() == made.LISTED).all()
+    assert shown["score"].str.startswith("99").any()
 
 
 def test_the_command_writes_a_page_and_a_table_or_nothing(quick, tmp_path, monkeypatch):

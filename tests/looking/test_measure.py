@@ -10,14 +10,15 @@ import pytest
 import torch
 
 import headbook as hb
-from headbook.looking.importance import affordable, by_ablation, by_gradient
+from headbook.looking.importance import by_ablation, by_gradient, first_by, operations, resolved
 from headbook.looking.measured import measured
 from headbook.looking.ours import OurModel
 from headbook.looking.passes import measured as measured_on
 from headbook.looking.passes import measures
-from headbook.looking.roles import NEXT, PREVIOUS, RARE, SYNTACTIC
+from headbook.looking.roles import NEXT, PREVIOUS, RARE, SINK, SYNTACTIC
 from headbook.looking.text import Text
 from headbook.models.gates import all_heads, closed
+from headbook.models.loaded import Loaded
 from headbook.text.batches import Batch
 from headbook.training.scoring import nats
 from headbook.types import Kind, UserError
@@ -185,10 +186,47 @@ def test_ablation_is_the_loss_without_the_head(ours: OurModel, sample: Text):
         assert value == pytest.approx(without - whole, abs=1e-6)
 
 
-def test_larger_models_are_ablated_on_fewer_sentences(ours: OurModel):
-    assert affordable(ours.network, 30.0, loss=True) == 100
-    assert affordable(ours.network, 1e9, loss=True) == 8
-    assert affordable(ours.network, 5e5, True) <= affordable(ours.network, 5e5, False)
+def test_one_head_in_ten_and_at_least_sixteen_is_removed(ours: OurModel):
+    gradient = torch.arange(270.0).roll(100)
+    assert first_by(gradient) == list(range(73, 100))
+    assert len(first_by(gradient[:40])) == 16 and first_by(gradient[:9]) == list(range(9))
+    weights = sum(each.numel() for each in ours.network.parameters())
+    assert operations(ours.network, loss=False) < operations(ours.network, loss=True) == 2 * weights
+
+
+def test_sentences_are_added_until_the_heads_are_resolved(ours: OurModel, sample: Text):
+    """As on all of them at once; a head whose interval holds no zero needs fewer."""
+    few, heads = sample.sentences[:20], all_heads(ours.network)
+    batches = ours.batches(few, few[::-1])
+    found, count = resolved(ours, batches, 20, iter, heads)
+    low, high = found.interval()
+    whole = by_ablation(ours, batches)
+    assert count == 20 and ((low <= 0) & (high >= 0)).any()
+    torch.testing.assert_close(found.ratio(), whole.ratio())
+    for own, theirs in zip(found.interval(), whole.interval(), strict=True):
+        torch.testing.assert_close(own, theirs)
+    clear = [head for head, one, two in zip(heads, low, high, strict=True) if one > 0 or two < 0]
+    counts = {resolved(ours, batches, 20, iter, [head])[1] for head in clear}
+    assert counts and max(counts) < 20
+
+
+def test_layers_may_have_unequal_numbers_of_heads(
+    planted: Loaded, planted_table: pd.DataFrame, sample: Text
+):
+    plants = [block.plants for block in planted.network.blocks]
+    vocabulary = planted.network.values.num_embeddings
+    network = type(planted.network)([plants[0], plants[1][:2]], vocabulary)
+    model = replace(planted, network=network)
+    table = hb.measure(model, sample, nulls=1, ablated=2, progress=False)
+    assert list(zip(table["layer"], table["head"], strict=True)) == [
+        (1, 1), (1, 2), (1, 3), (1, 4), (2, 1), (2, 2),
+    ]  # fmt: skip
+    same = [name for name in planted_table if not name.startswith("importance")]
+    pd.testing.assert_frame_equal(table[same], planted_table[same].head(6))
+    known = hb.roles(planted_table)
+    columns = ["layer", "head", "role", "score", "low", "high"]
+    pd.testing.assert_frame_equal(hb.roles(table)[columns], known[columns])
+    assert measured(table).diversity["context non-orthogonality, scale-free"].notna().all()
 
 
 def test_a_text_without_trees_or_in_another_language_has_no_syntax(ours: OurModel, few: Text):
@@ -197,7 +235,7 @@ def test_a_text_without_trees_or_in_another_language_has_no_syntax(ours: OurMode
     table = hb.measure(ours, bare, importance=False, nulls=0, progress=False)
     assert not [name for name in table if name.startswith("nsubj")]
     assert "no trees" in measured(table).notes[0] and "rare" in table
-    assert set(hb.roles(table, held=False)["role"]) == {PREVIOUS, NEXT, RARE}
+    assert set(hb.roles(table, held=False)["role"]) == {PREVIOUS, NEXT, RARE, SINK}
     same = hb.measure(ours, bare, importance=False, nulls=0, diverse=False, progress=False)
     assert same.equals(table) and measured(same).diversity.empty
     assert measured(same).diversity.empty and not measured(table).diversity.empty

@@ -1,14 +1,21 @@
 """Texts by name, file or list, and one line for what is none."""
 
+import gzip
+import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
+import torch
 
 import headbook as hb
-from headbook.looking.text import SAMPLE, reads
+from headbook.looking.text import SAMPLE, Text, reads
 from headbook.models.loaded import UNDETERMINED
-from headbook.types import UserError
+from headbook.types import Kind, UserError
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import tiny_hugging as tiny
 
 TREE = "# text = a\n1\ta\t_\tX\t_\t_\t0\troot\t_\t_\n\n"
 
@@ -29,10 +36,64 @@ def test_a_model_reads_its_own_language_and_what_is_in_an_unknown_one(language, 
     assert {each for each in (SAMPLE, "ud-pud-pt", "mine.txt") if reads(model, each)} == read
 
 
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> object:
+    """Says "a" again and again, to the last of its 80 positions."""
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("bart")
+    model = tiny.bart()
+    model.final_logits_bias[0, 4] = 100
+    tiny.save(model, ["a b c d"], folder)
+    return hb.load(folder)
+
+
+def test_a_sentence_that_is_too_long_is_left_out_and_counted(translator):
+    read = Text("mine", ("a b", "c " * 100, "c d a"), (), "none")
+    found = hb.measure(translator, read, nulls=0, ablated=1, progress=False)
+    few = Text("mine", ("a b", "c d a"), (), "none")
+    pd.testing.assert_frame_equal(
+        found, hb.measure(translator, few, nulls=0, ablated=1, progress=False)
+    )
+    notes = found.attrs["headbook"].notes
+    assert sum("left out" in note and "1" in note for note in notes) == 1
+    with pytest.raises(UserError, match="tokens"):
+        hb.measure(translator, replace(read, sentences=read.sentences[1:2]), progress=False)
+
+
+def test_a_translation_ends_at_the_last_position_and_empty_ones_are_said(translator, monkeypatch):
+    read = Text("mine", ("a b c d " * 15, "a b"), (), "none")
+    quick = {"nulls": 0, "ablated": 1, "progress": False, "diverse": False}
+    said = translator.translate(read.sentences)
+    assert set("".join(said)) == {"a", " "} and 70 < len(said[0].split()) < 80
+    found = hb.measure(translator, read, **quick)
+    assert found["confidence"].notna().all() and set(found["kind"]) == {*Kind}
+    monkeypatch.setattr(type(translator), "translate", lambda self, given: ["", "a"][: len(given)])
+    notes = hb.measure(translator, read, **quick).attrs["headbook"].notes
+    assert sum("mpty translations" in note and "1" in note for note in notes) == 1
+
+
 def test_a_conllu_file_by_its_path(tmp_path: Path):
     (path := tmp_path / "mine.conllu").write_text(TREE)
     text = hb.text(path)
     assert text == hb.text(str(path)) and (text.sentences, text.name) == (("a",), "mine.conllu")
+
+
+@pytest.mark.parametrize("name", ["mine.conll", "MINE.CONLLU", "mine.conll.gz", "mine.CoNLLU.GZ"])
+def test_a_conllu_file_by_any_of_its_names(tmp_path: Path, name: str):
+    packed = name.lower().endswith(".gz")
+    (tmp_path / name).write_bytes(gzip.compress(TREE.encode()) if packed else TREE.encode())
+    assert hb.text(tmp_path / name).parser == "gold"
+
+
+def test_plain_text_may_be_packed_and_marked_and_a_column_is_sentences(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("headbook.looking.text._parsed", lambda sentences: ((), "none"))
+    lines = "\ufeffOne sentence.\r\nAnother one.\n"
+    (tmp_path / "mine.txt").write_text(lines, "utf-8", newline="")
+    (tmp_path / "mine.txt.gz").write_bytes(gzip.compress(lines.encode()))
+    column = pd.DataFrame({"text": ["One sentence.", "Another one."]})["text"]
+    for given in (tmp_path / "mine.txt", tmp_path / "mine.txt.gz", column, iter(column)):
+        assert hb.text(given).sentences == ("One sentence.", "Another one.")
+    assert hb.text(column[1:]).sentences == ("Another one.",)
 
 
 def test_plain_sentences_without_a_parser_have_no_trees(tmp_path: Path, monkeypatch):
@@ -55,8 +116,15 @@ def test_plain_sentences_without_a_parser_have_no_trees(tmp_path: Path, monkeypa
         ("ud-ewtt", "did you mean ud-ewt"),
         ("multi30k-de", "is no treebank"),
         (b"\n \n", "no sentence is left"),
-        ("é".encode("latin-1"), "no plain text in UTF-8"),
+        ("é".encode("latin-1"), "Latin-1"),
         (Path(), "is a folder"),
+        ("two words\n".encode("utf-16"), "is in UTF-16"),
+        ("two words\n".encode("utf-16-be"), "is in UTF-16"),
+        ("two words\n".encode("utf-32"), "is in UTF-32"),
+        ("two words\n".encode("utf-32-le"), "is in UTF-32"),
+        ({"text": ["one"]}, "one column"),
+        (pd.DataFrame({"text": ["one"]}), "one column"),
+        (pd.Series(["one", None]), "sentence 2 is"),
     ],
 )
 def test_what_is_no_text_is_said_in_one_line(given: object, said: str, tmp_path: Path):
@@ -64,5 +132,5 @@ def test_what_is_no_text_is_said_in_one_line(given: object, said: str, tmp_path:
         (tmp_path / "mine.txt").write_bytes(given)
         given = tmp_path / "mine.txt"
     with pytest.raises(UserError) as caught:
-        hb.text(given)
+        hb.text(given)  # type: ignore[arg-type]
     assert said in str(caught.value) and "\n" not in str(caught.value)

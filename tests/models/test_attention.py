@@ -87,16 +87,6 @@ def test_fused_path_equals_explicit_path(masked: str) -> None:
         torch.testing.assert_close(value, results[1][name], **CLOSE, msg=name)
 
 
-def test_auto_path_is_explicit_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise AssertionError("the fused kernel was called")
-
-    monkeypatch.setattr("torch.nn.functional.scaled_dot_product_attention", refuse)
-    build(AttentionPath.AUTO)(*inputs(3, 4))
-    with pytest.raises(AssertionError, match="the fused kernel was called"):
-        build(AttentionPath.FUSED)(*inputs(3, 4))
-
-
 def test_cached_self_attention_appends_and_cross_attention_keeps() -> None:
     attention, (states, memory) = build(), inputs(4, 5)
     causal = torch.ones(4, 4, dtype=torch.bool).tril()[None, None]

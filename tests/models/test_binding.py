@@ -2,29 +2,15 @@
 
 import pytest
 import torch
+from blocks import HEADS, WIDTH, attention, ragged
 from torch import nn
 
-from headbook.models.attention import Attention, AttentionPath, KeyValues
-from headbook.models.binding import Bound, ConstantRole, Roles, bind
-
-WIDTH, HEADS = 12, 3
-
-
-def attention(path: AttentionPath = AttentionPath.EXPLICIT) -> Attention:
-    torch.manual_seed(0)
-    return Attention(WIDTH, HEADS, 0.0, path).double()
+from headbook.models.attention import AttentionPath
+from headbook.models.binding import Bound, ConstantRole
 
 
 def bound(path: AttentionPath = AttentionPath.EXPLICIT) -> Bound:
     return Bound(attention(path), nn.Linear(WIDTH, WIDTH).double())
-
-
-def ragged(length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Three rows, of which two are shorter, and the mask of the padding."""
-    generator = torch.Generator().manual_seed(length)
-    states = torch.randn(3, length, WIDTH, generator=generator, dtype=torch.float64)
-    sizes = torch.tensor([length, max(1, length // 2), 1])
-    return states, (torch.arange(length) < sizes[:, None])[:, None, None]
 
 
 def test_with_roles_of_one_it_is_plain_attention_and_constant_roles_scale_its_output_map():
@@ -54,23 +40,3 @@ def test_it_is_the_slow_formula(path):
                 value = sum(w * block.value(x)[own] for w, x in zip(weights, real, strict=True))
                 parts.append(value * (block.role.weight[own] @ state + block.role.bias[own]))
             torch.testing.assert_close(found[row, place], block.output(torch.cat(parts)))
-
-
-@pytest.mark.parametrize("roles", list(Roles))
-def test_a_causal_model_with_roles_does_not_see_what_comes_later(tiny, roles):
-    model = bind(tiny(encoder_layers=0), roles).double().eval()
-    ids = torch.randint(3, 13, (2, 9), generator=torch.Generator().manual_seed(0))
-    changed = ids.clone()
-    changed[:, 6:] = 3 + (changed[:, 6:] - 2) % 10
-    before, after = model.decode(ids, None, None), model.decode(changed, None, None)
-    torch.testing.assert_close(before[:, :6], after[:, :6], rtol=0, atol=1e-12)
-    assert not torch.allclose(before[:, 6:], after[:, 6:])
-
-
-def test_step_by_step_with_a_cache_gives_the_same():
-    block, (states, _) = bound(), ragged(9)
-    cache = KeyValues()
-    # self-attention is where memory and queries are one tensor
-    steps = [block(each, each, None, cache) for each in states.split(1, dim=1)]
-    causal = torch.ones(9, 9, dtype=torch.bool).tril()[None, None]
-    torch.testing.assert_close(torch.cat(steps, 1), block(states, states, causal))

@@ -92,18 +92,6 @@ def test_another_models_training_is_said_in_one_line(tmp_path: Path):
         checkpoint.load_state(path, made, torch.optim.Adam(made.parameters()))
 
 
-def test_nothing_in_the_package_pickles():
-    package = Path(checkpoint.__file__).parents[1]
-    pickling = ("import pickle", "torch.save(", "torch.load(", "to_pickle", "read_pickle", "joblib")
-    found = [
-        f"{path.name}: {word}"
-        for path in package.rglob("*.py")
-        for word in pickling
-        if word in path.read_text()
-    ]
-    assert not found
-
-
 def transformer(**options: object) -> Transformer:
     torch.manual_seed(0)
     shape = {"width": 16, "feed_forward": 24, "heads": 4, "dropout": 0.25}

@@ -1,6 +1,5 @@
 """Decoding: cached against uncached, and every search against a plain one written here."""
 
-import itertools
 from collections.abc import Callable
 
 import pytest
@@ -81,18 +80,6 @@ def test_cached_decoding_equals_uncached(
     assert cache.length == 9
 
 
-def test_a_reordered_cache_goes_on_from_the_chosen_rows(tiny: Callable, ragged: Callable) -> None:
-    model, batch, rows = tiny(), ragged([4, 4, 4], [6, 6, 6]), torch.tensor([2, 0, 2])
-    memory, mask = model.encode(batch.source)
-    first, rest = batch.target_in.split([4, 2], dim=1)
-    cache = model.empty_cache()
-    model.decode(first, memory, mask, cache)
-    cache.select(rows)
-    continued = model.decode(rest, memory[rows], mask, cache)
-    whole = model.decode(torch.cat([first[rows], rest], dim=1), memory[rows], mask)
-    torch.testing.assert_close(continued, whole[:, 4:], **CLOSE)
-
-
 @pytest.mark.parametrize(
     "search",
     [Search(), Search(beam=1), Search(beam=3, spread=0.5), Search(3, 0.0, torch.inf, 0.0)],
@@ -110,30 +97,6 @@ def test_beam_search_equals_a_plain_one(search: Search, tiny: Callable, ragged: 
         greedy.append(expected == translate(model, stack(rows), Search(beam=1)))
     if search == Search():
         assert cut == {True, False} and not all(greedy), "else nothing is compared here"
-
-
-@pytest.mark.parametrize("exponent", [0.0, 0.6])
-def test_a_beam_wide_enough_finds_the_best_of_all(
-    exponent: float, tiny: Callable, ragged: Callable
-) -> None:
-    """Two words and EOS, at most ten tokens: 1,023 finished translations, all of them scored."""
-    words = range(2, 4)
-    model = tiny(2, **(SMALL | {"target_vocabulary": 4})).eval()
-    source = ragged([3], [1], vocabulary=6).source
-    search = Search(beam=2048, length_exponent=exponent, spread=torch.inf, longest=0.0)
-    all_of_them = [list(one) for n in range(10) for one in itertools.product(words, repeat=n)]
-    assert len(all_of_them) == 1023
-    targets = pad([[*one, EOS] for one in all_of_them])
-    with torch.no_grad():
-        memory, _ = model.encode(source)
-        start = torch.full((len(targets), 1), PAD)
-        inputs = torch.cat([start, targets[:, :-1]], dim=1)
-        logits = model.logits(model.decode(inputs, memory.expand(len(targets), -1, -1), None))
-    logits[..., PAD] = -torch.inf
-    each = logits.log_softmax(-1).gather(2, targets[..., None]).squeeze(2)
-    real = targets != PAD
-    scores = each.masked_fill(~real, 0).sum(1) / ((5 + real.sum(1)) / 6) ** exponent
-    assert translate(model, source, search) == [all_of_them[int(scores.argmax())]]
 
 
 @pytest.mark.parametrize(

@@ -40,13 +40,3 @@ def test_evaluation_and_rate_zero_change_nothing_and_draw_nothing(training: bool
     values, before = torch.randn(5), torch.get_rng_state()
     assert Dropout(0.0 if training else 0.5).train(training)(values) is values
     assert torch.equal(torch.get_rng_state(), before)
-
-
-@pytest.mark.parametrize("shape", [(0,), (7,), (2, 3, 5)])
-def test_the_same_seed_draws_the_same_mask_and_another_another(shape: tuple[int, ...]) -> None:
-    masks = []
-    for seed in (6, 6, 7):
-        torch.manual_seed(seed)
-        masks.append((byte_mask(torch.Size(shape), 0.5), byte_mask(torch.Size([500]), 0.5)))
-    assert masks[0][0].shape == shape
-    assert torch.equal(masks[0][1], masks[1][1]) and not torch.equal(masks[0][1], masks[2][1])

@@ -2,30 +2,19 @@
 
 import pytest
 import torch
+from blocks import HEADS, WIDTH, attention, ragged
 
-from headbook.models.attention import Attention, AttentionPath
-from headbook.models.fewer_keys import Fewer, FewerKeys, Mixed, Sharing, look_at_fewer, means
+from headbook.models.attention import AttentionPath
+from headbook.models.fewer_keys import Mixed, Sharing, look_at_fewer, means
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.text.batches import PAD
 from headbook.types import UserError
 
-LONGEST, KEYS, WIDTH, HEADS = 33, 5, 12, 3
-
-
-def attention(path: AttentionPath = AttentionPath.EXPLICIT) -> Attention:
-    torch.manual_seed(0)
-    return Attention(WIDTH, HEADS, 0.0, path).double()
+LONGEST, KEYS = 33, 5
 
 
 def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def ragged(length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Three rows, of which two are shorter, and the mask of the padding."""
-    states = drawn(3, length, WIDTH)
-    sizes = torch.tensor([length, max(1, length // 2), 1])
-    return states, (torch.arange(length) < sizes[:, None])[:, None, None]
 
 
 @pytest.mark.parametrize("path", [AttentionPath.EXPLICIT, AttentionPath.FUSED])
@@ -62,31 +51,31 @@ def test_means_are_of_equal_parts():
     assert sorted((found > 0).sum(1).tolist()) == [2, 2, 3] and ((found > 0).sum(0) == 1).all()
 
 
-def encoder(fewer: FewerKeys) -> Transformer:
+def encoder(keys: int, sharing: Sharing | None) -> Transformer:
     config = TransformerConfig(20, 20, 2, 0, 8, 16, 2, 0.0)
-    return look_at_fewer(Transformer(config), fewer).eval()
+    return look_at_fewer(Transformer(config), keys, 9, sharing).eval()
 
 
 def test_projections_are_shared_as_the_paper_counts_them():
     counts = {Sharing.HEADS: 4, Sharing.KEY_VALUE: 2, Sharing.LAYERS: 1}
     for sharing, count in counts.items():
-        model = encoder(FewerKeys(Fewer.LINFORMER, 3, 9, sharing))
+        model = encoder(3, sharing)
         matrices = {id(each) for each in model.parameters() if each.shape == (3, 9)}
         assert len(matrices) == count
-    own = encoder(FewerKeys(Fewer.LINFORMER, 3, 9, Sharing.NOTHING)).parameters()
+    own = encoder(3, Sharing.NOTHING).parameters()
     assert len({id(each) for each in own if each.shape == (2, 3, 9)}) == 4  # 2 heads, 2 layers
-    pooled = encoder(FewerKeys(Fewer.POOLED, 3, 9))
+    pooled = encoder(3, None)
     assert not any(each.requires_grad for each in pooled.parameters() if each.shape == (3, 9))
 
 
-@pytest.mark.parametrize("kind", Fewer)
-def test_a_whole_encoder_reads_ragged_texts(kind):
+@pytest.mark.parametrize("sharing", [Sharing.NOTHING, None])
+def test_a_whole_encoder_reads_ragged_texts(sharing):
     source = torch.tensor([[5, 6, 7, 8], [5, 6, PAD, PAD]])
-    model = encoder(FewerKeys(kind, 2, 9))
+    model = encoder(2, sharing)
     states, _ = model.encode(source)
     alone, _ = model.encode(source[1:, :2])
     torch.testing.assert_close(states[1:, :2], alone)
     with pytest.raises(UserError, match="for 9 tokens cannot read 10"):
         model.encode(torch.full((1, 10), 5))
     with pytest.raises(UserError, match="10 keys for texts of 9 tokens: give 1 to 9"):
-        FewerKeys(kind, 10, 9)
+        encoder(10, sharing)

@@ -48,16 +48,6 @@ def test_a_gate_weighs_each_heads_share_of_the_output(path: str) -> None:
     assert torch.equal(seen[0][Point.CONTEXT], seen[1][Point.CONTEXT])
 
 
-def test_the_gate_comes_behind_the_dropout_of_weights() -> None:
-    """With the same dropout masks a gate of 3 gives three times what the block adds to its bias."""
-    outputs = []
-    for gate in (None, FixedGate(torch.full((4,), 3.0, dtype=torch.float64))):
-        block = block_of(gate, dropout=0.5).train()
-        torch.manual_seed(7)
-        outputs.append(block(states(), states()) - block.output.bias)
-    torch.testing.assert_close(outputs[1], 3 * outputs[0], **CLOSE)
-
-
 def test_heads_are_listed_block_by_block(tiny: Build) -> None:
     counts = HeadCounts((1, 0), (0, 2), (3, 1))
     listed = all_heads(tiny(head_counts=counts))

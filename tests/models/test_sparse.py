@@ -4,15 +4,15 @@ it: linear attention and a recurrent network."""
 import numpy as np
 import pytest
 import torch
+from blocks import HEADS, WIDTH, attention, ragged
 
 from headbook.experiments.costs import peak_bytes
 from headbook.models.attention import Attention, AttentionPath
 from headbook.models.capture import Point
 from headbook.models.mixing import Mixing, Sizes, mix
-from headbook.models.sparse import NONE, Pattern, Sparse, pairs
+from headbook.models.sparse import Pattern, Sparse, pairs
 from headbook.types import UserError
 
-WIDTH, HEADS = 12, 3
 PATTERNS = (
     Pattern(1, window=True),
     Pattern(3, window=True, step=3),
@@ -20,19 +20,6 @@ PATTERNS = (
     Pattern(4, tokens=2, drawn=2, seed=5),
     Pattern(3, tokens=5, drawn=40),
 )
-
-
-def attention() -> Attention:
-    torch.manual_seed(0)
-    return Attention(WIDTH, HEADS, 0.0, AttentionPath.EXPLICIT).double()
-
-
-def ragged(length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Three rows, of which two are shorter, and the mask of the padding."""
-    chance = torch.Generator().manual_seed(0)
-    states = torch.randn(3, length, WIDTH, generator=chance, dtype=torch.float64)
-    sizes = torch.tensor([length, max(1, length // 2), 1])
-    return states, (torch.arange(length) < sizes[:, None])[:, None, None]
 
 
 def dense(pattern: Pattern, length: int) -> torch.Tensor:
@@ -51,7 +38,7 @@ def dense(pattern: Pattern, length: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=str)
-@pytest.mark.parametrize("length", [1, 2, 9, 33])
+@pytest.mark.parametrize("length", [1, 9, 33])
 def test_blocks_are_the_dense_mask_there_and_back(length, pattern):
     """softmax(QKᵀ/√d + mask) V with a full mask of pairs; recorded weights are those."""
     plain, (states, mask), tape = attention(), ragged(length), {}
@@ -74,16 +61,7 @@ def test_blocks_are_the_dense_mask_there_and_back(length, pattern):
     assert torch.equal(pairs(pattern, length) | torch.eye(length).bool(), seen[0, 0])
 
 
-@pytest.mark.parametrize("count", [1, 3, 4, 40])
-def test_no_block_is_seen_twice(count):
-    for drawn in (0, 1, 3):
-        for row in Pattern(2, drawn=drawn).blocks(count).tolist():
-            known = [each for each in row if each != NONE]
-            assert len({*known}) == len(known) and {*known} <= {*range(count)}
-            assert len(known) >= min(count, 2 + min(drawn, max(0, count - 3)))
-
-
-@pytest.mark.parametrize("kind", Mixing)
+@pytest.mark.parametrize("kind", [Mixing.FULL, Mixing.LINEAR, Mixing.LINFORMER, Mixing.BIGBIRD])
 def test_memory_grows_with_the_length(kind):
     """But for the full matrix, with its square."""
     found = []

@@ -9,7 +9,6 @@ from headbook.models.attention import AttentionPath
 from headbook.models.transformer import (
     NormPlacement,
     Transformer,
-    TransformerConfig,
     sinusoids,
 )
 from headbook.text.batches import EOS, PAD, Batch
@@ -39,12 +38,6 @@ def test_no_target_word_is_seen_before_its_time(
     assert (found[:position] < 1e-9).all() and (found[position:] > 1e-6).all()
 
 
-def test_every_source_word_is_seen_by_every_position(tiny: Callable, ragged: Callable) -> None:
-    encoder = tiny(decoder_layers=0, source_vocabulary=11)
-    assert (moved(tiny(), ragged([5], [4]), "source", 4) > 1e-6).all()
-    assert (moved(encoder, ragged([9], [1], vocabulary=11), "source", 4) > 1e-6).all()
-
-
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("shape", [{}, {"decoder_layers": 0}])
 def test_a_sentence_gets_the_same_logits_alone_and_in_a_padded_batch(
@@ -61,21 +54,6 @@ def test_a_sentence_gets_the_same_logits_alone_and_in_a_padded_batch(
             sentences=batch.sentences[row : row + 1],
         ))[0]  # fmt: skip
         torch.testing.assert_close(alone, together[row, : len(alone)], **CLOSE)
-
-
-@pytest.mark.parametrize("norm", NormPlacement)
-def test_both_paths_give_the_same_logits_and_gradients(
-    norm: NormPlacement, tiny: Callable, ragged: Callable
-) -> None:
-    batch, results = ragged([33, 9, 1], [1, 7, 2]), []
-    for path in PATHS:
-        model = tiny(norm=norm, path=path)
-        logits = model(batch)
-        logits[batch.target_mask].square().sum().backward()
-        results.append({name: value.grad for name, value in model.named_parameters()})
-        results[-1]["logits"] = logits
-    for name, value in results[0].items():
-        torch.testing.assert_close(value, results[1][name], rtol=1e-8, atol=1e-9)
 
 
 @pytest.mark.parametrize("norm", NormPlacement)
@@ -127,21 +105,3 @@ def test_position_signal_at_known_places(tiny: Callable) -> None:
 def test_impossible_configuration_is_refused(options: dict, message: str, tiny: Callable) -> None:
     with pytest.raises(UserError, match=message):
         tiny(**options)
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_dropout_acts_in_training_and_not_in_evaluation(
-    path: AttentionPath, tiny: Callable, ragged: Callable
-) -> None:
-    model, batch = tiny(dropout=0.2, path=path), ragged([4], [4])
-    assert not torch.equal(model.train()(batch), model(batch))
-    assert torch.equal(model.eval()(batch), model(batch))
-
-
-def test_size_of_the_base_model() -> None:
-    """Without embeddings and logits, 44,140,544 parameters: those of `torch.nn.Transformer()`."""
-    with torch.device("meta"):
-        model = Transformer(TransformerConfig(10, 10))
-    outside = {"source", "target", "logits"}
-    layers = [v for k, v in model.named_parameters() if k.split(".")[0] not in outside]
-    assert sum(value.numel() for value in layers) == 44_140_544

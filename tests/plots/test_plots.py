@@ -9,7 +9,6 @@ import pytest
 
 import headbook as hb
 from headbook import plots
-from headbook.plots.palette import colour
 from headbook.plots.svg import INK, Drawing
 from headbook.types import UserError
 
@@ -82,13 +81,16 @@ def test_an_estimate_stands_in_its_row_beside_the_papers() -> None:
 
 def test_a_line_per_hue_has_its_band_and_the_papers_values_in_its_colour() -> None:
     rows = pd.DataFrame(
-        {"x": [1, 0, 0, 1], "value": range(4), "kind": ["mine"] * 2 + ["cross"] * 2}
+        {"x": [1, 0, 0, 1], "value": range(4), "kind": ["mine"] * 2 + ["theirs"] * 2}
     )
     rows = rows.assign(low=rows["value"] - 1, high=rows["value"] + 2)
-    axis = plots.curves(rows, "x", hue="kind", marks=rows.iloc[[2]]).figure.axes[0]
-    first, second, mark, _ = axis.lines
-    assert [line.get_ydata().tolist() for line in (first, second, mark)] == [[1, 0], [2, 3], [2]]
-    assert first.get_color() != second.get_color() == mark.get_color() == colour("cross")
+    marks = rows.iloc[[2, 0]]  # in another order than the lines
+    axis = plots.curves(rows, "x", hue="kind", marks=marks).figure.axes[0]
+    first, second, *diamonds, _ = axis.lines
+    found = [line.get_ydata().tolist() for line in (first, second, *diamonds)]
+    assert found == [[1, 0], [2, 3], [2], [0]]
+    colours = [line.get_color() for line in (second, first)]
+    assert len({*colours}) == 2 and [line.get_color() for line in diamonds] == colours
     band = axis.collections[1].get_paths()[0].vertices
     assert (band[:, 1].min(), band[:, 1].max()) == (1, 5)
 

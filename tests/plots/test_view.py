@@ -115,6 +115,8 @@ def test_heads_have_colours_of_their_own_that_stay() -> None:
     first, second = re.findall(r"background:(#\w+)", both)
     assert first != second
     assert re.findall(r"background:(#\w+)", draw(WORDS, {"L6H5": WEIGHTS}).body) == [second]
+    through = draw(WORDS, {f"L6H5, update {update}": WEIGHTS for update in (0, 8)}).body
+    assert re.findall(r"background:(#\w+)", through) == [second] * 2
 
 
 def test_what_cannot_be_drawn_is_named() -> None:

@@ -69,22 +69,6 @@ def test_a_sample_by_hand() -> None:
     assert at_e.tolist() == pytest.approx([1.2 / (1 + math.exp(-2)) - 0.1], abs=1e-6)
 
 
-def test_gradients_flow_between_the_ends_and_stop_at_them() -> None:
-    gate = gates(0.0, 3.0, -3.0)
-    gate.at(torch.full((3,), 0.5)).sum().backward()
-    inner, at_one, at_zero = gate.log_alpha.grad.tolist()
-    assert inner == pytest.approx(1.2 * 0.25 / 0.33, rel=1e-5) and at_one == at_zero == 0
-
-
-def test_likelier_is_the_sign_of_log_alpha() -> None:
-    log_alphas = (-3.0, -1e-6, 0.0, 1e-6, 3.0)
-    for source in Source:
-        gate = gates(*log_alphas, source=source)
-        assert gate.decided().tolist() == [0, 0, 0, 1, 1]
-        likelier = (gate.one_probability() > gate.closed_probability()).float()
-        assert likelier[[0, 4]].tolist() == [0, 1]
-
-
 def test_saturated_is_where_the_code_clips() -> None:
     """At 0 iff σ(log α) ≤ 1/12, that is log α ≤ -ln 11 = -2.3979; at 1 by symmetry."""
     edge = math.log(11)

@@ -10,7 +10,7 @@ def test_every_public_name_and_every_figure_has_its_place() -> None:
         assert f"\n## hb.{name}\n" in text
     for name in ("heads", "intervals", "curves", "film", "sentence"):
         assert f"\n### hb.plots.{name}\n" in text
-    assert "hb.load(name: str | Path) -> Loaded" in text
+    assert "hb.roles(heads: DataFrame, held: bool = True) -> DataFrame" in text
     assert "translate(sentences: Sequence[str]) -> list[str]" in text
     assert "`confidence`\n: mean largest weight of a query" in text
 

@@ -1,7 +1,7 @@
 """Weights of our own models that come with the book."""
 
-import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,9 @@ import headbook as hb
 from headbook import paths
 from headbook.models import checkpoint
 from headbook.runs.canonical import plain
+from headbook.runs.store import digests
 from headbook.training.models import run
+from headbook.types import UserError
 
 LARGEST, ALL = 40e6, 100e6
 FOLDERS = sorted((paths.DATA / "models").glob("*/"))
@@ -25,10 +27,21 @@ def test_weights_come_with_the_book_and_are_small():
 def test_the_record_is_of_these_weights_and_of_the_catalogue(folder: Path):
     made = json.loads((folder / "run.json").read_text())
     weights = folder / "best.safetensors"
-    assert made["sha256"] == hashlib.sha256(weights.read_bytes()).hexdigest()
+    assert made["files"] == {
+        name: each for name, each in digests(folder).items() if name != "run.json"
+    }
     assert made["ingredients"]["config"] == plain(run(folder.name.partition("@")[0]))
     assert 0 < made["updates"] <= made["planned"]
     assert {str(each.dtype) for each in checkpoint.read(weights)[0].values()} == {"torch.bfloat16"}
+
+
+def test_changed_weights_are_refused_in_one_line(tmp_path: Path):
+    copy = Path(shutil.copytree(FOLDERS[0], tmp_path / "copy"))
+    weights = bytearray((copy / "best.safetensors").read_bytes())
+    weights[-2] ^= 1
+    (copy / "best.safetensors").write_bytes(weights)
+    with pytest.raises(UserError, match=r"best\.safetensors is .* restore it"):
+        hb.load(copy)
 
 
 @pytest.mark.slow  # whole models are loaded

@@ -73,6 +73,29 @@ def test_a_run_is_made_once_and_a_crash_leaves_what_was_made_so_far(tmp_path: Pa
     assert not [*store.finished(Stage("model", 2))]
 
 
+def test_a_folder_that_lost_its_record_is_kept_and_the_run_made_again(tmp_path: Path, capsys):
+    store = Store(tmp_path)
+    for text in ("first", "second", "third"):
+        folder = store.get(ASKED, lambda at, text=text: (at / "made.txt").write_text(text))
+        assert (folder / "made.txt").read_text() == text
+        (folder / "run.json").unlink()
+        assert not store.has(ASKED)
+    kept = {(each / "made.txt").read_text() for each in folder.parent.iterdir() if each.is_dir()}
+    assert kept == {"first", "second", "third"} and "run.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[]", "{}", '{"ingredients": 3}', "\0\0"])
+def test_a_damaged_record_is_named_and_left_out(tmp_path: Path, capsys, damaged: str):
+    store, other = Store(tmp_path), replace(ASKED, config=Config(limit=3))
+    whole, folder = (store.get(each, lambda folder: None) for each in (ASKED, other))
+    (folder / "run.json").write_text(damaged)
+    assert [path for path, _ in store.finished(ASKED.stage)] == [whole]
+    assert capsys.readouterr().err.count(str(folder / "run.json")) == 1
+    for ask in (store.has, lambda asked: store.get(asked, lambda folder: None)):
+        with pytest.raises(UserError, match="is damaged: restore it"):
+            ask(other)
+
+
 SCRIPT = Path(__file__).with_name("asking.py")
 
 

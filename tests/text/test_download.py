@@ -9,7 +9,7 @@ import pytest
 
 from headbook import paths
 from headbook.text import download
-from headbook.text.registry import Place
+from headbook.text.registry import Place, registry
 from headbook.types import UserError
 
 TEXT = b"one\teins\n"
@@ -80,9 +80,12 @@ def test_a_wrong_digest_is_named_and_nothing_is_kept(located, tmp_path):
     assert not (tmp_path / "raw" / "toy" / "train.tsv").exists()
 
 
-def test_an_unknown_digest_is_recorded_and_the_next_download_is_held_to_it(located, site, tmp_path):
+def test_an_unknown_digest_is_recorded_and_the_next_download_is_held_to_it(
+    located, site, tmp_path, capsys
+):
     file = located(public="unknown").files["train.tsv"]
     lock = tmp_path / "raw" / "toy" / "digests.json"
+    assert f"no digest of {site[1]}/train.tsv was known" in capsys.readouterr().err
     assert json.loads(lock.read_text()) == {"train.tsv": DIGEST}
     file.unlink()
     (site[0] / "train.tsv").write_bytes(b"one\tzwei\n")
@@ -98,6 +101,17 @@ def test_a_file_changed_after_its_download_is_noticed(located):
     os.utime(file, ns=(1, 1))
     with pytest.raises(UserError, match="not " + DIGEST):
         located()
+
+
+def test_a_folder_of_downloads_that_is_a_file_is_named(located, tmp_path):
+    (tmp_path / "raw").write_text("")
+    with pytest.raises(UserError, match=r"raw/toy/train\.tsv cannot be written .*DOWNLOADS"):
+        located()
+
+
+def test_addresses_are_https():
+    files = [file for entry in registry().values() for file in entry.public]
+    assert files and not [each for each in files if not each.address.startswith("https://")]
 
 
 BY_HAND = ', by_hand = true, note = "needs registration", name = "all.zip"'

@@ -80,9 +80,7 @@ def test_packed_files_and_windows_line_ends_change_nothing(tmp_path: Path):
     [
         (2, "1\tShe\t4", "3 columns"),
         (2, row("2", "She", "4", "nsubj"), "not numbered one by one"),
-        (2, row("1", "She", "12", "nsubj"), "a head lies outside"),
         (2, row("1", "He", "4", "nsubj"), "'He' does not follow in `# text` at character 0"),
-        (1, "# no text here", "no `# text`"),
         (3, row("3-4", "didn't"), "the words of 3-4 do not follow"),
         (3, row("2-x", "didn't"), "'x'"),
     ],
@@ -104,3 +102,58 @@ def test_an_unreadable_file_is_named_and_an_empty_one_has_no_trees(tmp_path: Pat
     with pytest.raises(UserError, match=r"cut\.conllu\.gz"):
         read_conllu(cut)
     assert read_conllu(write(tmp_path, [], ["# a comment alone", ""])) == []
+
+
+@pytest.mark.parametrize(
+    ("heads", "why"),
+    [
+        (["2", "2", "0"], "outside"),
+        (["2", "1", "0"], "cycle"),
+        (["_", "_", "_"], "a head is '_'"),
+        (["2", "9", "0"], "outside"),
+    ],
+    ids=str,
+)
+def test_a_sentence_whose_heads_make_no_tree_is_left_out_and_counted(tmp_path, heads, why):
+    words = [row(str(at), form, head, "dep") for at, (form, head) in
+             enumerate(zip(("one", "two", "three"), heads, strict=True), start=1)]  # fmt: skip
+    path = write(tmp_path, CONTRACTION, [*words, ""], FUSED)
+    with pytest.warns(UserWarning, match=rf"1 of 3 sentences .* \(line 15: .*{why}"):
+        trees = read_conllu(path)
+    assert [len(tree) for tree in trees] == [9, 6]
+
+
+def test_without_its_text_a_sentence_is_that_of_its_words(tmp_path: Path):
+    closed = row("5", "apples", "4", "obj", "NOUN")[:-1] + "SpaceAfter=No"
+    lines = [closed if line.startswith("5\t") else line for line in CONTRACTION]
+    closed = row("8", "pears", "7", "orphan", "NOUN")[:-1] + "Gloss=a|SpaceAfter=No"
+    lines = [closed if line.startswith("8\t") else line for line in lines]
+    (tree,) = read_conllu(write(tmp_path, CONTRACTION))
+    for comment in ("# no text here", "# sent_id = 7"):
+        (rebuilt,) = read_conllu(write(tmp_path, [comment, *lines[2:]]))
+        assert rebuilt == tree
+
+
+@pytest.mark.parametrize("comment", ["#text={}", "#  text =   {}", "# text = {} "])
+def test_the_text_is_found_however_its_comment_is_spaced(tmp_path: Path, comment: str):
+    (tree,) = read_conllu(write(tmp_path, CONTRACTION))
+    lines = [comment.format(tree.text) if "# text" in line else line for line in CONTRACTION]
+    assert read_conllu(write(tmp_path, lines)) == [tree]
+
+
+def test_blank_lines_with_spaces_trailing_tabs_and_a_mark_change_nothing(tmp_path: Path):
+    path = write(tmp_path, CONTRACTION, FUSED)
+    trees = read_conllu(path)
+    lines = path.read_text("utf-8").split("\n")
+    messy = [f"{line}\t\t" if "\t" in line else line or " \t" for line in lines]
+    path.write_text("\ufeff" + "\n".join(messy), "utf-8")
+    assert read_conllu(path) == trees
+
+
+def test_composed_letters_and_kinds_of_spaces_are_alike(tmp_path: Path):
+    forms = ("Caf\u00e9s", "10\u00a0000", "cost", "e\u0301t\u00e9")
+    text = "Cafe\u0301s 10 000\u00a0cost \u00e9te\u0301"
+    rows = [row(str(at), form, "0" if at == 1 else "1", "dep")
+            for at, form in enumerate(forms, start=1)]  # fmt: skip
+    (tree,) = read_conllu(write(tmp_path, [f"# text = {text}", *rows, ""]))
+    assert tree.forms == ("Cafe\u0301s", "10 000", "cost", "\u00e9te\u0301")

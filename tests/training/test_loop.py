@@ -7,12 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from headbook.models import checkpoint
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.text.batches import EOS, collate
 from headbook.training import config as configuring
 from headbook.training import loop, processes
 from headbook.training.config import Precision, TrainingConfig, learning_rate
-from headbook.training.loop import Clock, Trainer
+from headbook.training.loop import Clock, Trainer, snapshot_name
 from headbook.types import UserError
 
 VOCABULARY = 12
@@ -82,6 +83,23 @@ def test_a_copy_task_is_learnt_and_the_curve_tells(tmp_path: Path):
     assert progress.best == min(losses)
     # Forty sentences of three pieces, eight a batch: five updates an epoch.
     assert progress.curve[-1]["target_tokens"] == 150 * 8 * 3 and progress.curve[1]["epoch"] == 19
+
+
+def test_it_goes_on_from_weights_with_the_batches_that_follow(tmp_path: Path):
+    """Five updates an epoch: twelve end within the third; the rate rises anew behind them."""
+    whole, later = (trainer(tmp_path / name, updates=15, validate_every=4) for name in "ab")
+    whole.run()
+    weights = tmp_path / "a" / snapshot_name(12)
+    checkpoint.save_model(whole.model, weights)
+    later.go_on_from(weights, 12, [{"update": 12}])
+    assert torch.equal(later.model.logits.weight, whole.model.logits.weight)
+    assert (later.progress.epoch, later.progress.batch) == (2, 2)
+    curve = later.run().curve
+    ends = [(made.progress.epoch, made.progress.batch) for made in (later, whole)]
+    assert ends[0] == ends[1]
+    assert [(row["update"], row.get("restarted")) for row in curve] == [(12, None), (15, 12)]
+    rates = [made.optimiser.param_groups[0]["lr"] for made in (later, whole)]
+    assert rates[0] == pytest.approx(rates[1] * 3 / loop.RISE)
 
 
 def test_snapshots_are_at_powers_of_the_root_of_two_and_at_the_end(tmp_path: Path):

@@ -113,6 +113,16 @@ def test_what_is_kept_is_here_and_no_longer_missing(store: Store) -> None:
     assert missing([family])[0] == "tatoeba-de-64"
 
 
+def test_a_damaged_record_of_another_run_stops_no_command(store: Store) -> None:
+    damaged = store.root / run(NAME).stage.name / "0123456789abcdef" / "run.json"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_text('{"ingredients": ')
+    assert headbook("models", NAME).exit_code == headbook("train", NAME, "--plan").exit_code == 0
+    assert missing([NAME]) == [NAME]
+    result = headbook("look", NAME)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1) and "trains it" in result.stderr
+
+
 # ------------------------------------------------------------------ the pack
 
 HEAD = """

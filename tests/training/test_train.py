@@ -3,14 +3,20 @@
 The models are those of tests/small.py, under names of a test's own.
 """
 
-import hashlib
+import itertools
 import json
+import os
+import shutil
 import signal
+import threading
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pandas as pd
 import pytest
+from filelock import FileLock
 from forking import Program
 from small import masked_run, results, translation_run, write_corpus
 from typer.testing import CliRunner, Result
@@ -20,10 +26,10 @@ from headbook import paths
 from headbook.cli import app
 from headbook.models import checkpoint
 from headbook.publishing.weights import publish_weights
-from headbook.runs.store import Store
+from headbook.runs.store import Store, digests
 from headbook.training import train as trainings
 from headbook.training.loop import Clock
-from headbook.training.models import Run, initial
+from headbook.training.models import Run, initial, run
 from headbook.training.train import folder_of, snapshot, train_missing
 from headbook.types import UserError
 
@@ -109,17 +115,23 @@ def test_a_run_holds_what_is_read_of_it(tmp_path: Path, named: dict[str, Run]) -
     assert (masked / "source.json").read_bytes() == (folder / "source.json").read_bytes()
 
 
-@pytest.mark.usefixtures("few_generated")
-def test_what_is_published_on_the_way_is_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A snapshot, and the checkpoint of a training under way."""
-    name, data = "controlled-sov-16", tmp_path / "data"
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_generated: None) -> Path:
+    """A folder for data/, without weights."""
+    data = tmp_path / "data"
     data.mkdir()
     for file in ("models.toml", "corpora.toml"):
         (data / file).write_bytes((paths.DATA / file).read_bytes())
     monkeypatch.setattr(paths, "DATA", data)
-    here = Store(tmp_path / "here")
+    return data
+
+
+@pytest.mark.usefixtures("data")
+def test_what_is_published_on_the_way_is_loaded_and_gone_on_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    """A snapshot, and the checkpoint of a training under way; then another machine ends it."""
+    name, here = "controlled-sov-16", Store(tmp_path / "here")
     with pytest.raises(UserError, match=f"`headbook train {name}`"):
         publish_weights(name, here)
     with monkeypatch.context() as patch:
@@ -128,17 +140,71 @@ def test_what_is_published_on_the_way_is_loaded(
     early, late = (publish_weights(each, here) for each in (f"{name}@8", name))
     records = [json.loads((each / "run.json").read_text()) for each in (early, late)]
     assert [(each["updates"], each["planned"]) for each in records] == [(8, 20), (13, 20)]
-    weights = (late / "best.safetensors").read_bytes()
-    assert records[1]["sha256"] == hashlib.sha256(weights).hexdigest()
     monkeypatch.setenv("HEADBOOK_RUNS", str(tmp_path / "there"))
     loaded = [hb.load(each) for each in (name, f"{name}@8", f"{name}@0")]
     assert [each.name for each in loaded] == [name, f"{name}@8", f"{name}@0"]
     assert len({each.network.logits.weight.sum().item() for each in loaded}) == 3
-    monkeypatch.setenv("HEADBOOK_RUNS", str(here.root))
-    assert train_missing([name], here, str)
+    there = Store(tmp_path / "there")
+    with monkeypatch.context() as patch:
+        stop_after(patch, 2)
+        assert not train_missing([name], there, str)
+    assert "after update 13" in capsys.readouterr().out
+    publish_weights(name, there)
+    assert train_missing([name], there, str)  # with its own checkpoint, not what is published
+    assert "going on from" not in capsys.readouterr().out
+    curve = pd.read_csv(folder_of(run(name), there) / "curve.csv")
+    assert curve["update"].tolist() == [10, 20] and curve["restarted"].tolist()[1] == 13
     assert hb.load(f"{name}@16").network.config.width == 16
     with pytest.raises(UserError, match="no model was kept at update 9"):
         hb.load(f"{name}@9")
+
+
+@pytest.mark.parametrize(
+    ("of", "function", "call", "left"),
+    [(shutil, "copy", 1, 8), (os, "fsync", 2, 8), (shutil, "rmtree", 2, 9)],
+    ids=["writing", "written", "renamed"],
+)
+def test_a_kill_leaves_the_old_weights_or_the_new(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch,
+    of: ModuleType, function: str, call: int, left: int,
+) -> None:  # fmt: skip
+    name, store, there = "controlled-sov-16", Store(tmp_path / "runs"), data / "models"
+    stop_after(monkeypatch, 9)
+    assert not train_missing([name], store, str)
+    publish_weights(f"{name}@8", store).rename(there / name)  # older weights of the same name
+    if not (child := os.fork()):
+        real, calls = getattr(of, function), itertools.count(1)
+
+        def struck(*given: Any, **more: Any) -> Any:
+            if next(calls) == call:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*given, **more)
+
+        setattr(of, function, struck)
+        publish_weights(name, store)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    for updates in (left, 9):
+        record = json.loads((there / name / "run.json").read_text())
+        found = digests(there / name)
+        assert record["updates"] == updates
+        assert record["files"] == {each: found[each] for each in found if each != "run.json"}
+        publish_weights(name, store)
+    assert [each.name for each in there.iterdir() if each.is_dir()] == [name]
+
+
+def test_two_that_publish_weights_wait_for_each_other(tmp_path: Path, data: Path, monkeypatch):
+    name, store = "controlled-sov-16", Store(tmp_path / "runs")
+    stop_after(monkeypatch, 9)
+    assert not train_missing([name], store, str)
+    (data / "models").mkdir()
+    other = threading.Thread(target=publish_weights, args=(name, store))
+    with FileLock(data / "models" / f".{name}.lock", thread_local=False):
+        other.start()
+        other.join(timeout=1)
+        assert other.is_alive() and not (data / "models" / name).exists()
+    other.join()
+    assert (data / "models" / name / "run.json").is_file()
 
 
 def headbook(*arguments: str) -> Result:

@@ -1,5 +1,6 @@
 """Snakemake trains what the store lacks, and goes on where a training was killed."""
 
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -39,18 +40,24 @@ def said(done: subprocess.CompletedProcess[str]) -> str:
     return done.stdout + done.stderr
 
 
-def kill_training(started: int, name: str) -> bool:
-    """kill -9 to the process that trains this model, as soon as there is one; whether there was."""
+def strike(started: int, name: str, whom: str = "job") -> psutil.Process | None:
+    """kill -9 to Snakemake ("main"), the process that trains this model ("job") or both of them.
+
+    As soon as there is such a job, which is returned; None where there was none.
+    """
     with suppress(psutil.NoSuchProcess):  # snakemake has ended
         snakemake = psutil.Process(started)
         while snakemake.status() != psutil.STATUS_ZOMBIE:
             for each in snakemake.children(recursive=True):
                 with suppress(psutil.NoSuchProcess):  # just ended, waited for or not yet
                     if [*each.cmdline()[-4:-2]] == ["train", name]:
-                        each.kill()
-                        return True
+                        if whom != "job":
+                            snakemake.kill()
+                        if whom != "main":
+                            each.kill()
+                        return each
             time.sleep(0.05)
-    return False
+    return None
 
 
 def test_a_killed_training_is_trained_by_the_same_command(
@@ -59,9 +66,7 @@ def test_a_killed_training_is_trained_by_the_same_command(
     store = tmp_path / "runs of two"
     store.mkdir()
     both = f"{SHORT} {KILLED}"
-    struck = kill_training(
-        snakemake.start(arguments(both), store, HEADBOOK_RUNS=str(store)), KILLED
-    )
+    struck = strike(snakemake.start(arguments(both), store, HEADBOOK_RUNS=str(store)), KILLED)
     first = snakemake.wait()
     assert struck and first.returncode == 1, said(first)
     assert has(store, SHORT) and not has(store, KILLED)
@@ -76,6 +81,23 @@ def test_a_killed_training_is_trained_by_the_same_command(
     (store / "away").rename(store / "model" / "away")
     planned = snakemake.run(dry, store, HEADBOOK_RUNS=str(store))
     assert planned.returncode == 0 and "rule train_" not in said(planned)
+
+
+@pytest.mark.parametrize("whom", ["main", "both"])
+def test_a_record_outlives_a_killed_snakemake(
+    tmp_path: Path, snakemake: Program, whom: str
+) -> None:
+    asked = arguments(SHORT)
+    job = strike(snakemake.start(asked, tmp_path, HEADBOOK_RUNS=str(tmp_path)), SHORT, whom)
+    assert job is not None and snakemake.wait().returncode == -signal.SIGKILL
+    with suppress(psutil.NoSuchProcess):  # without its main process the job goes on to its end
+        job.wait()
+    assert has(tmp_path, SHORT) == (whom == "main")
+    for _ in range(2):
+        again = snakemake.run(asked, tmp_path, HEADBOOK_RUNS=str(tmp_path))
+        assert again.returncode == 0 and has(tmp_path, SHORT), said(again)
+    assert len([*(tmp_path / "model").glob("*/run.json")]) == 1
+    assert not [*(tmp_path / "model").glob("*.unrecorded*")]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 from headbook import tables
 from headbook.claims import board
 from headbook.claims.verdict import Result
+from headbook.paths import REPOSITORY
 
 RESULTS = "../_static/results"
 """Where the published tables are, from a page of the book."""
@@ -56,7 +57,8 @@ def _made(run: Mapping[str, Any]) -> str:
     given = escape(json.dumps(run.get("parameters", {}), ensure_ascii=False))
     changed = run.get("changed") or []
     commit, uncommitted, _ = str(run.get("commit", "unknown")).partition("+")
-    named = ", ".join(map(escape, changed)) or "files that were not recorded"
+    there = (escape(x) + " (since removed)" * (not (REPOSITORY / x).exists()) for x in changed)
+    named = ", ".join(there) or "files that were not recorded"
     beside = f" with changes to {named}" if changed or uncommitted else ""
     date = str(run.get("date", ""))[:10]
     return f"commit {commit}{beside}, {date}, {machine}, <code>{given}</code>"

@@ -72,7 +72,7 @@ UNITS = {
     "ratio": "ratio",
     "bleu": "BLEU points",
     "correlation": "correlation",
-    "log": "natural logarithm, or nats",
+    "log": "logarithm (natural, if no other base is named), or nats",
 }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from headbook import paths
 from headbook.corpora import archives, controlled, splits
 from headbook.corpora.pairs import Dropped, Pair, Pairs, Reason, read_splits, usable
 from headbook.text import download
@@ -50,7 +51,7 @@ def load(name: str, limit: int | None = None) -> ParallelCorpus:
     if limit is not None and limit < 1:
         raise UserError(f"limit {limit} leaves no training pair: give a limit of 1 or more")
     if name not in registry() and is_path(name):
-        return _folder(Path(name).expanduser(), limit)
+        return _folder(paths.expanded(name), limit)
     entry = corpus(name)
     if entry.kind in ALONE:
         raise UserError(
@@ -155,6 +156,8 @@ def _folder(folder: Path, limit: int | None) -> ParallelCorpus:
     tests = sorted(splits_there - {"train", "valid"}) or ["test"]
     for split in ("train", "valid", *tests):
         if f"{split}.tsv" in files:
+            if f"{split}.en" in files:
+                raise UserError(f"{folder} holds {split}.tsv and {split}.en: remove one of them")
             continue
         for side in (f"{split}.en", f"{split}.{target}"):
             if side not in files:

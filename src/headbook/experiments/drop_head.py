@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 
 from headbook.experiments.small_models import Setting, each_kept, texts, train
-from headbook.models.drop_head import DropHeadSchedule, drop_heads, set_rate
+from headbook.models.drop_head import drop_heads, rate_at
 from headbook.models.gates import all_heads, closed
 from headbook.models.transformer import Transformer
 from headbook.runs.seeds import derived
@@ -29,10 +29,8 @@ def dropping(variant: str, rate: float, trainer: Trainer) -> None:
         return
     config = trainer.config
     turn = min(config.warmup / config.updates, 0.5) if variant == V else None
-    schedule = DropHeadSchedule(rate, rate, turn)
-    drop_heads(trainer.model)
     trainer.before.append(
-        lambda model, done: set_rate(model, schedule.rate(done + 1, config.updates))
+        lambda model, done: drop_heads(model, rate_at(rate, turn, done + 1, config.updates))
     )
 
 

@@ -19,7 +19,7 @@ from headbook.experiments.hidden_words import hidden_nats, joined_texts
 from headbook.experiments.learning import descent
 from headbook.formats import formatted
 from headbook.models import checkpoint
-from headbook.models.fewer_keys import Fewer, FewerKeys, Sharing, look_at_fewer, means
+from headbook.models.fewer_keys import Sharing, look_at_fewer, means
 from headbook.models.transformer import Transformer
 from headbook.recipes import weights_folder
 from headbook.results import cached
@@ -33,7 +33,7 @@ MODEL = "mixture-fr-256-masked"
 ALL, MEANS = "all keys", "means of neighbours"
 HEAD, LAYER = "Linformer, two per head", "Linformer, two per layer"
 ONE_BY_LAYER, ONE = "Linformer, one per layer", "Linformer, one matrix"
-SHARED = dict(zip((HEAD, LAYER, ONE_BY_LAYER, ONE), Sharing, strict=True))
+SHARED = dict(zip((HEAD, LAYER, ONE_BY_LAYER, ONE, MEANS), (*Sharing, None), strict=True))
 SEEDS = 3
 TRAININGS = dict.fromkeys([(ALL, 1), (LAYER, 4), (HEAD, 4), (ONE, 4), (MEANS, 4)], SEEDS)
 TRAININGS |= dict.fromkeys([(LAYER, 2), (LAYER, 8), (LAYER, 16), (ONE_BY_LAYER, 4)], 1)
@@ -59,7 +59,7 @@ class Setting:
 
 def learn(
     model: Transformer,
-    fewer: FewerKeys | None,
+    fewer: tuple[int, Sharing | None] | None,
     train: Sequence[EncodedPair],
     tested: Sequence[EncodedPair],
     setting: Setting,
@@ -67,16 +67,17 @@ def learn(
 ) -> dict[str, Tensor]:
     """Adam after a warm-up; nats per hidden token of held-out texts before, halfway and at the end.
 
-    Changes the model. Mixtures start as means of neighbours, as heads know what to do with these.
+    Changes the model, which looks at so many keys, mixed so, or at all of them. Mixtures start as
+    means of neighbours, as heads know what to do with these.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived(seed, "mixtures and dropout"))
         if fewer is not None:
-            look_at_fewer(model, fewer)
+            look_at_fewer(model, fewer[0], setting.length, fewer[1])
         matrices = mixing(model)
         for each in matrices:
             noise = setting.noise * torch.randn(each.shape)
-            each.data.copy_(means(fewer.keys, fewer.length) + noise)
+            each.data.copy_(means(*each.shape[-2:]) + noise)
         found, known = {"before": _scored(model, tested)}, {id(each) for each in matrices}
         own = [each for each in model.parameters() if id(each) not in known and each.requires_grad]
         groups = [{"params": [each], "lr": setting.mixing_rate} for each in matrices]
@@ -109,9 +110,7 @@ def gone_on(keys: str, parts: int, seed: int, setting: Setting) -> pd.DataFrame:
     size = setting.updates * setting.batch
     train = joined_texts(subwords, corpus.train.source, length, size, seed)
     tested = joined_texts(subwords, corpus.valid.source, length, setting.tested, 0)
-    kind = Fewer.POOLED if keys == MEANS else Fewer.LINFORMER
-    sharing = SHARED.get(keys, Sharing.LAYERS)
-    fewer = None if keys == ALL else FewerKeys(kind, length // parts, length, sharing)
+    fewer = None if keys == ALL else (length // parts, SHARED[keys])
     model = checkpoint.load_transformer(folder / "best.safetensors")
     return pd.DataFrame(learn(model, fewer, train, tested, setting, seed))
 

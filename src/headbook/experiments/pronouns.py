@@ -9,18 +9,17 @@ from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Float
 
 from headbook.corpora.winobias import FEMALE, MALE, Case
 from headbook.heads.nulls import Null, without_knowledge
+from headbook.looking.attention import attention
 from headbook.looking.load import load
 from headbook.looking.word_weights import between, tokens_of
-from headbook.models.capture import Point, capture
 from headbook.models.loaded import Loaded
 from headbook.results import table
 from headbook.statistics import REPLICATES, draws, holm, p_value
-from headbook.types import Kind, UserError
+from headbook.types import Kind
 
 AS_IS, REDRAWN = "released", "drawn anew"
 Shares = Float[np.ndarray, "case version=2 layer head"]
@@ -99,27 +98,17 @@ def resolved(shares: Shares) -> Float[np.ndarray, "case layer head"]:
     return shares.mean(1) - 0.5
 
 
-@torch.no_grad()
 def referent_shares(model: Loaded, cases: Sequence[Case]) -> Shares:
-    """From one pass over all versions, a half where neither occupation has weight.
-
-    UserError for a model without an encoder.
-    """
+    """A half where neither occupation has weight; UserError for a model without an encoder."""
     versions = [case.versions[gender] for case in cases for gender in (MALE, FEMALE)]
-    rows: list[np.ndarray] = [np.empty(0)] * len(versions)
-    for batch in model.batches([each.text for each in versions]):
-        with capture(model.network, {Point.WEIGHTS}) as tape:
-            model.network(batch)
-        if (Kind.ENCODER, Point.WEIGHTS) not in tape:
-            raise UserError(f"{model.name} has no encoder; name a model with encoder attention")
-        layers = torch.stack(tape[Kind.ENCODER, Point.WEIGHTS], dim=1)
-        for weights, number in zip(layers, batch.sentences.tolist(), strict=True):
-            version, spans = versions[number], model.spans(versions[number].text)
-            named = (version.pronoun, version.referent, version.other)
-            pronoun, *parts = (tokens_of(spans, part) for part in named)
-            own = torch.stack([between(weights, pronoun, part) for part in parts])
-            rows[number] = own.double().cpu().numpy()
-    found = np.stack(rows)
-    total = found.sum(1)
-    shares = np.divide(found[:, 0], total, out=np.full_like(total, 0.5), where=total > 0)
+    seen = attention(model, [each.text for each in versions], "tokens", Kind.ENCODER)
+    found = []
+    for version, own in zip(versions, seen, strict=True):
+        spans, weights = model.spans(version.text), own.weights.astype(float)
+        named = (version.pronoun, version.referent, version.other)
+        pronoun, *parts = (tokens_of(spans, part) for part in named)
+        found.append([between(weights, pronoun, part) for part in parts])
+    referent, other = np.moveaxis(found, 1, 0)
+    total = referent + other
+    shares = np.divide(referent, total, out=np.full_like(total, 0.5), where=total > 0)
     return shares.reshape(len(cases), 2, *shares.shape[1:])

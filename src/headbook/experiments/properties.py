@@ -6,7 +6,7 @@ encoders of `pixels.py` included.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -43,8 +43,13 @@ class Property(NamedTuple):
     chance: Float[np.ndarray, " replicate"]
 
 
-def measured(model: Loaded, trees: Sequence[Tree], *, meaning: bool) -> Iterator[Property]:
-    """Properties of words, and sentiment and paraphrases where `meaning`, which are downloaded."""
+def measured(
+    model: Loaded, trees: Sequence[Tree], nearest: Callable | None = None
+) -> Iterator[Property]:
+    """Properties of words, and of sentences, which are downloaded, sentiment and paraphrases.
+
+    These where `nearest` says of two sides [pair, model] which pairs are nearest to each other.
+    """
     forms = [form.lower() for tree in trees for form in tree.forms]
     sentence = np.repeat(np.arange(len(trees)), [len(tree) for tree in trees])
     states = torch.cat(word_states(model, trees), dim=1)
@@ -55,7 +60,7 @@ def measured(model: Loaded, trees: Sequence[Tree], *, meaning: bool) -> Iterator
         "relation": np.array([r.partition(":")[0] for tree in trees for r in tree.relations]),
     }
     yield from probed(states, labels, forms, sentence)
-    if not meaning:
+    if nearest is None:
         return
     said, positive = zip(*rated(), strict=True)
     states = sentence_states(model, said).transpose(0, 1)
@@ -133,11 +138,3 @@ def information(
     found = (of_own + of_words - entr(joint).sum((1, 2))) / of_words
     found[1:] += found[0] - found[1:].mean()
     return found
-
-
-def nearest(
-    one: Float[Tensor, "pair model"], other: Float[Tensor, "pair model"]
-) -> Float[np.ndarray, " pair"]:
-    """1 where the other sentence of a pair has the largest cosine, states less their mean."""
-    first, second = (torch.nn.functional.normalize(x - x.mean(0), dim=1) for x in (one, other))
-    return (first @ second.T).argmax(1).eq(torch.arange(len(one))).double().numpy()

@@ -18,9 +18,8 @@ from headbook.experiments.objectives import LANGUAGE, MASKED, TASKS, Setting, st
 from headbook.experiments.small_models import texts
 from headbook.heads.four_metrics import DISSIMILARITY, FREE, four_metrics
 from headbook.layers.mutual_information import information_by_layer
-from headbook.layers.occurrences import frequent, occurrences
 from headbook.layers.pwcca import Basis, basis, distance, shuffled_distance
-from headbook.layers.states import flat, token_states
+from headbook.layers.states import flat, frequent, occurrences, token_states
 from headbook.models.transformer import Transformer
 from headbook.runs.seeds import derived
 from headbook.text.batches import PAD, in_order

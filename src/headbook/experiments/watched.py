@@ -7,7 +7,6 @@ one core, 17 of them four hours.
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -91,7 +90,7 @@ def watched(setting: Setting) -> pd.DataFrame:
     context = collate(valid[:4], range(4)).target_in
     for version, network in (("untrained", untrained), ("trained", kept)):
         sight = moved(network.eval(), context, context.shape[1] // 2)
-        scores |= {f"{version}_{place}": change for place, change in asdict(sight).items()}
+        scores |= {f"{version}_{place}": change for place, change in sight.items()}
     named = {name: getattr(setting, name) for name in ("setting", "text", "seed", "updates")}
     return pd.DataFrame(rows).assign(**named, **scores)
 

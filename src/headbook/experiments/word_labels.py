@@ -15,7 +15,7 @@ from headbook.experiments.head_probe import asking, both_ways
 from headbook.experiments.read_off import Found, Sample, over, reduced
 from headbook.experiments.word_maps import WordMaps, word_features
 from headbook.layers import probe as linear
-from headbook.statistics import interval
+from headbook.results import table
 
 RELATIONS = "all det dobj nsubj nmod:poss aux aux:pass amod advmod mark ccomp compound case flat"
 
@@ -29,7 +29,7 @@ def relations(
         of.parts([each.weights for each in every]) for every in (maps, drawn)
     )
     of_fitted, of_scored = of.relations("fitted"), of.relations("scored")
-    hits_of, lots_of, rows = fitted.by_feature(), lots.by_feature(), []
+    hits_of, lots_of, rows, shares = fitted.by_feature(), lots.by_feature(), [], []
     for relation in RELATIONS.split():
         here, there = (each == relation for each in (of_fitted, of_scored))
         if relation == "all":
@@ -43,17 +43,12 @@ def relations(
             scored.at(step),
             drawn_scored.hits(drawn_scored.features[:, lot]),
         )
-        value, baseline, null = (
-            over(scored.sentence, each, torch.from_numpy(there)) for each in sides
-        )
-        row = {"relation": relation, "head": "L{}H{}".format(*np.add(divmod(best, per_layer), 1))}
-        row |= {"offset": step, "arcs": int(there.sum())}
-        row |= dict(zip(("value", "value_low", "value_high"), interval(value), strict=True))
-        row["baseline"] = float(baseline[0])
-        ends = interval(value - baseline)
-        row |= dict(zip(("margin", "margin_low", "margin_high"), ends, strict=True))
-        rows.append(row | {"redrawn": float(null[0])})
-    return pd.DataFrame(rows)
+        shares.append([over(scored.sentence, each, torch.from_numpy(there)) for each in sides])
+        head = "L{}H{}".format(*np.add(divmod(best, per_layer), 1))
+        rows.append({"relation": relation, "head": head, "offset": step, "arcs": int(there.sum())})
+    value, baseline, redrawn = np.moveaxis(shares, 0, -1)
+    ours = {"value": value, "baseline": baseline[0], "margin": value - baseline}
+    return table(pd.DataFrame(rows).to_dict("list"), **ours, redrawn=redrawn[0])
 
 
 def labels(of: Sample, maps: Sequence[WordMaps], weights: str) -> Iterator[Found]:

@@ -83,6 +83,22 @@ class RatioSums:
         return low, high
 
 
+@dataclass(frozen=True)
+class Difference(RatioSums):
+    """A ratio less another of the same sentences: their resamples are shared, so that its interval
+    is a paired one."""
+
+    less: RatioSums
+
+    def __getitem__(self, cell: int) -> "Difference":
+        own = super().__getitem__(cell)
+        return Difference(own.numerator, own.denominator, self.less[cell])
+
+    def replicates(self, half: int | None = None) -> Float[Tensor, "replicate ..."]:
+        """The difference in every replicate; NaN where nothing counted for either."""
+        return super().replicates(half) - self.less.replicates(half)
+
+
 def largest(values: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
     """The largest along an axis, NaN left out; NaN where there is nothing else."""
     found = values.nan_to_num(nan=-torch.inf).amax(dim)
@@ -95,14 +111,16 @@ def sums(
     recordings: Iterable[tuple[Recording, Batch]],
     replicates: int = REPLICATES,
 ) -> dict[str, RatioSums]:
-    """The measures over a text; memory does not grow with its sentences. See `recordings`."""
+    """The measures over a text, on the CPU wherever the model runs; memory does not grow with its
+    sentences. See `recordings`."""
     found: dict[str, RatioSums] = {}
     for tape, batch in recordings:
         drawn = Resamples.of(batch.sentences, replicates)
         for name, measure in measures.items():
             seen = RatioSums(*map(drawn.sums, measure(tape, batch)))
             found[name] = found[name] + seen if name in found else seen
-    return found
+    return {name: RatioSums(one.numerator.cpu(), one.denominator.cpu())
+            for name, one in found.items()}  # fmt: skip
 
 
 @torch.inference_mode()

@@ -7,6 +7,7 @@ alone.
 """
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from enum import StrEnum
 
@@ -38,10 +39,11 @@ def without_knowledge(network: Capturable | nn.Module, null: Null, seed: int) ->
     """
     own = [parameter.data for parameter in network.parameters()]
     try:
-        for number, parameter in enumerate(network.parameters()):
-            if parameter.ndim > 1:
-                generator = torch.Generator().manual_seed(seed * 10_007 + number)
-                parameter.data = _replaced(parameter.data, null, generator)
+        # Each has a generator of its own, so that they may be made side by side.
+        with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+            made = pool.map(lambda each: _replaced(each[1], null, seed, each[0]), enumerate(own))
+            for parameter, values in zip(network.parameters(), made, strict=True):
+                parameter.data = values
         yield
     finally:
         # The model's own tensors were set aside, not written to: nothing is rounded.
@@ -49,7 +51,10 @@ def without_knowledge(network: Capturable | nn.Module, null: Null, seed: int) ->
             parameter.data = values
 
 
-def _replaced(values: Tensor, null: Null, generator: torch.Generator) -> Tensor:
+def _replaced(values: Tensor, null: Null, seed: int, number: int) -> Tensor:
+    if values.ndim < 2:
+        return values
+    generator = torch.Generator().manual_seed(seed * 10_007 + number)
     if null is Null.PERMUTED:
         order = torch.randperm(values.numel(), generator=generator).to(values.device)
         return values.flatten()[order].reshape(values.shape)

@@ -1,14 +1,15 @@
-"""Representations of tokens: the residual stream below the first layer and above every layer."""
+"""Representations of tokens: the residual stream below the first layer and above every layer; and
+sampled occurrences of tokens, as many of each."""
 
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from tqdm import tqdm
 
 from headbook.models.transformer import Transformer
-from headbook.text.batches import EOS, PAD, Batch, in_order
+from headbook.text.batches import PAD, UNK, Batch, in_order
 
 States = Float[Tensor, "layer token model"]
 BATCH_TOKENS = 4096
@@ -17,6 +18,40 @@ BATCH_TOKENS = 4096
 def flat(sentences: Sequence[Sequence[int]]) -> Int[Tensor, " token"]:
     """The ids of all sentences one after the other, each without its EOS."""
     return torch.tensor([identity for row in sentences for identity in row[:-1]], dtype=torch.long)
+
+
+def frequent(tokens: Int[Tensor, " token"], count: int) -> Int[Tensor, " kind"]:
+    """The `count` most frequent ids of a text, the most frequent first; the reserved ids are none.
+
+    Fewer where the text has fewer kinds of tokens.
+    """
+    counts = torch.bincount(tokens, minlength=UNK + 2)
+    counts[: UNK + 1] = 0
+    order = counts.argsort(descending=True, stable=True)
+    return order[: min(count, int((counts > 0).sum()))]
+
+
+def occurrences(
+    tokens: Int[Tensor, " token"],
+    among: Int[Tensor, " kind"],
+    most: int,
+    seed: int,
+    allowed: Bool[Tensor, " token"] | None = None,
+) -> Int[Tensor, " chosen"]:
+    """Places of these tokens in a text, in order: at most so many of each, drawn by the seed.
+
+    Only places that are `allowed`; all where None.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    places = torch.randperm(len(tokens), generator=generator)
+    usable = torch.isin(tokens[places], among)
+    if allowed is not None:
+        usable &= allowed[places]
+    places = places[usable]
+    order = tokens[places].argsort(stable=True)
+    kinds = tokens[places][order].contiguous()
+    rank = torch.arange(len(kinds)) - torch.searchsorted(kinds, kinds)
+    return places[order][rank < most].sort().values
 
 
 @torch.inference_mode()
@@ -31,32 +66,24 @@ def token_states(
     device, given back on the processor.
     """
     once, back = places.unique(return_inverse=True)
-    slots = torch.full((len(flat(sentences)),), -1)
-    slots[once] = torch.arange(len(once))
-    starts = torch.tensor([0, *(len(row) - 1 for row in sentences)]).cumsum(0)
-    asked = [n for n in range(len(sentences)) if (slots[starts[n] : starts[n + 1]] >= 0).any()]
+    ends = torch.tensor([len(row) - 1 for row in sentences]).cumsum(0)
+    owner = torch.searchsorted(ends, once, right=True)  # the sentence of each place
+    at = once - torch.cat([ends.new_zeros(1), ends])[owner]
+    asked, owner = owner.unique(return_inverse=True)
     layers = max(len(model.encoder), len(model.decoder)) + 1
     found = torch.empty(layers, len(once), model.config.width)
-    pairs = [(sentences[n], sentences[n]) for n in asked]
+    pairs = [(sentences[n], sentences[n]) for n in asked.tolist()]
     device = next(model.parameters()).device
     model.eval()
     with tqdm(total=len(asked), desc="states", unit="sentence", delay=2, leave=False) as bar:
         for batch in in_order(pairs, BATCH_TOKENS):
-            own = starts[torch.tensor(asked)[batch.sentences]]
-            slot = _slots(slots, own, batch)
+            rows = torch.full((len(asked),), -1)
+            rows[batch.sentences] = torch.arange(len(batch))
+            here = (rows[owner] >= 0).nonzero()[:, 0]
             states = _stream(model, batch.to(device)).cpu()
-            found[:, slot[slot >= 0]] = states[:, slot >= 0]
+            found[:, here] = states[:, rows[owner[here]], at[here]]
             bar.update(len(batch))
     return found[:, back]
-
-
-def _slots(
-    slots: Int[Tensor, " all"], starts: Int[Tensor, " batch"], batch: Batch
-) -> Int[Tensor, "batch token"]:
-    """Row for each token's state; -1 for tokens not requested, EOS and padding."""
-    inner = batch.source_mask & (batch.source != EOS)
-    places = starts[:, None] + torch.arange(batch.source.shape[1])
-    return slots[places.where(inner, torch.tensor(0))].where(inner, torch.tensor(-1))
 
 
 def _stream(model: Transformer, batch: Batch) -> Float[Tensor, "layer batch token model"]:

@@ -125,13 +125,13 @@ class Nats:
         return self._predicted(batch).double().sum(1)
 
     def _placed(self, batch: Batch) -> Float[Tensor, "batch token"]:
-        nats, mask = self.model.losses(batch, self.shortlist).double(), self._predicted(batch)
+        nats, mask = self.model.losses(batch, self.shortlist).cpu().double(), self._predicted(batch)
         return nats.new_zeros(mask.shape).masked_scatter(mask, nats)
 
     def _predicted(self, batch: Batch) -> Bool[Tensor, "batch token"]:
         """The places of the losses, row by row: all target tokens, or as the model says."""
         predicted = getattr(self.model, "predicted", None)
-        return batch.target_mask if predicted is None else predicted(batch)
+        return (batch.target_mask if predicted is None else predicted(batch)).cpu()
 
 
 @dataclass(frozen=True)
@@ -142,11 +142,11 @@ class Vectors:
     unit: str = VECTORS
 
     def read(self, batch: Batch) -> Float[Tensor, "batch model"]:
-        return pooled(self.model.encoded(batch).double(), batch.source_mask)
+        return pooled(self.model.encoded(batch).cpu().double(), batch.source_mask.cpu())
 
     def halves(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The mean over every other token, from the first and from the second on."""
-        states, real = self.model.encoded(batch).double(), batch.source_mask
+        states, real = self.model.encoded(batch).cpu().double(), batch.source_mask.cpu()
         first, second = (pooled(states, every_other(real, half)) for half in (0, 1))
         return first, second
 

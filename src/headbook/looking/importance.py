@@ -13,7 +13,7 @@ from headbook.heads.measure import REPLICATES, RatioSums
 from headbook.looking.effects import Effects, Progress, effects, joined
 from headbook.models.capture import Capturable, Point, capture
 from headbook.models.gates import all_heads, closed
-from headbook.models.loaded import Loaded
+from headbook.models.loaded import Loaded, there
 from headbook.text.batches import Batch
 from headbook.types import HeadId, Kind
 
@@ -101,6 +101,7 @@ def _products(
     0 at padding, whatever stands there; and where queries are real. Blocks may differ in their
     number of heads. L is summed over sentences: each one's gradient is its own then.
     """
+    batch = there(network, batch)
     with torch.enable_grad(), capture(network, {Point.CONTEXT}) as tape:
         loss = losses(batch).sum()
         made = {kind: iter(tape[kind, Point.CONTEXT])

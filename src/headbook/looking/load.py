@@ -118,7 +118,7 @@ def as_path(name: str | Path) -> Path | None:
 
     UserError for a path that is not there.
     """
-    text = os.path.expanduser(name)
+    text = str(paths.expanded(name)) if str(name).startswith("~") else str(name)
     if isinstance(name, Path) or text.startswith((".", "/", "~", os.sep)):
         if not os.path.exists(text):
             raise UserError(f"{name}: there is no such folder")

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from typing import Literal
 
 import pandas as pd
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from headbook.heads.measure import largest
 from headbook.heads.nulls import NULLS
+from headbook.heads.repeats import REPEATS
 from headbook.heads.scores import ranks_in
 from headbook.looking.close import nulls as null_networks
 from headbook.looking.diversity import diversity
@@ -33,12 +35,12 @@ from headbook.looking.importance import (
     operations,
     resolved,
 )
-from headbook.looking.measured import KEY, Measured
+from headbook.looking.measured import KEY, Measured, without_intervals
 from headbook.looking.naming import first_kind, shape_of
 from headbook.looking.passes import Sums, aligned, bar, measured, measures, text_sums
 from headbook.looking.random_tokens import random_sums
 from headbook.looking.table import columns, frame
-from headbook.looking.text import Text
+from headbook.looking.text import Text, fitting, readable
 from headbook.models.gates import all_heads
 from headbook.models.loaded import Loaded
 from headbook.text.batches import Batch
@@ -50,8 +52,11 @@ TRANSLATED = 200
 """Sentences that importance is measured on; a translation model translates these."""
 NULL_SENTENCES = 100
 """Sentences that null networks are measured on at most."""
-NULL_OPERATIONS = 3e12
-"""Budget of all null networks: of large models they are measured on fewer sentences."""
+NULL_OPERATIONS, LARGE = 3e12, 2e12
+"""Budgets of multiplications and additions, of all null networks and of diversity or gradients: for
+large models they are measured on fewer sentences."""
+PASSES = 4
+"""Forward passes that diversity or a gradient costs as much as, about."""
 DIVERSE_SENTENCES = 200
 """Sentences that diversity is measured on."""
 ENGLISH = ("en", "und")
@@ -106,10 +111,10 @@ def measure(
     copying: share of random tokens whose own logit the head raises most, if it looks at them
 
     Suffixes: `_low`, `_high` bound a 95 % bootstrap interval over sentences, or over sequences of
-    random tokens; `_null` is the largest value of any head over `nulls` networks with permuted or
-    redrawn weights; `_chance` a head that points at all tokens equally often; `_offset` the best
-    fixed offset, `_tags` the best part-of-speech rule, both chosen on the same sentences
-    (`hb.roles` uses halves).
+    random tokens, and are empty for fewer than four; `_null` is the largest value of any head over
+    `nulls` networks with permuted or redrawn weights; `_chance` a head that points at all tokens
+    equally often; `_offset` the best fixed offset, `_tags` the best part-of-speech rule, both
+    chosen on the same sentences (`hb.roles` uses halves).
 
     Translation models translate a subset of the sentences greedily; decoder and cross-attention
     and importance by gradient are measured on these. By default importance by ablation is that of
@@ -123,11 +128,14 @@ def measure(
     and notes. Memory does not grow with the number of sentences, apart from the text itself, and
     one layer's weights are held at a time.
 
-    Layers may differ in the number of their heads. UserError for a text that the model cannot take,
+    Layers may differ in the number of their heads. Sentences that the model cannot take, mostly
+    too long, are left out, which a note counts. UserError where it can take none,
     and for trees of another text.
     """
     _check(model, text, ablated, nulls)
-    return _Run(model, text, progress).table(importance, ablated, nulls, diverse, decoder)
+    text, refused = readable(model, text)
+    notes = [f"Sentences left out, since the model cannot take them: {refused}."] * bool(refused)
+    return _Run(model, text, progress, notes).table(importance, ablated, nulls, diverse, decoder)
 
 
 def _check(model: Loaded, text: Text, ablated: int | Literal["all"] | None, nulls: int) -> None:
@@ -168,11 +176,15 @@ class _Run:
         own, largest_of_nulls = self._first_pass(batches, first, nulls)
         sums, spread = {first: own}, []
         if diverse:
-            some = batches_of(batches, chosen(len(self.text.sentences), DIVERSE_SENTENCES))
+            count = min(self._affordable(batches, PASSES, LARGE), DIVERSE_SENTENCES)
+            some = batches_of(batches, chosen(len(self.text.sentences), count))
             spread.append(diversity(network, [first], some))
         translates, targeted = Kind.CROSS in kinds, []
         if importance or (translates and decoder):
-            targeted = self._targeted(translates)
+            most = TRANSLATED
+            if not translates:
+                most = min(self._affordable(batches, PASSES, LARGE), TRANSLATED)
+            targeted = self._targeted(translates, most)
             others = [kind for kind in kinds if kind is not first] if decoder else []
             for kind in others:
                 sums[kind] = measured(
@@ -192,6 +204,7 @@ class _Run:
         if importance:
             by_head, unit = self._importance(targeted, ablated)
             table = table.merge(by_head, on=["kind", "layer", "head"], how="left")
+        table = without_intervals(table, len(self.text.sentences))
         table.attrs[KEY] = Measured(
             model=self.model.name,
             origin=self.model.origin,
@@ -204,6 +217,7 @@ class _Run:
             importance=unit,
             diversity=pd.concat(spread, ignore_index=True) if spread else pd.DataFrame(),
             notes=tuple(self.notes),
+            digest=digest(self.text.sentences),
         )
         return table
 
@@ -235,7 +249,7 @@ class _Run:
             for null in null_networks(self.model, nulls):
                 found = measured(null.network, some, of, 0, kind=kind)
                 if kind is Kind.DECODER:
-                    found |= random_sums(null, start, NULL_DRAWS, 0)[0]
+                    found |= random_sums(null, start, NULL_DRAWS, 0, [REPEATS])[0]
                 for name, each in found.items():
                     best.setdefault(name, []).append(largest(each.ratio().flatten(0, 1), 0))
                 progress.update()
@@ -254,10 +268,12 @@ class _Run:
             return aligned(self.model, self.text)
         return []
 
-    def _targeted(self, translates: bool) -> list[Batch]:
+    def _targeted(self, translates: bool, most: int) -> list[Batch]:
         """A subset of the sentences; with the model's own greedy translations as targets if it
         translates."""
-        rows = chosen(len(self.text.sentences), TRANSLATED)
+        rows = chosen(len(self.text.sentences), most)
+        if most < TRANSLATED:
+            self.notes.append(f"The model is large: gradients are of {len(rows)} sentences.")
         sentences, targets = [self.text.sentences[row] for row in rows], None
         if translates:
             self.counts["translated"] = len(rows)
@@ -266,6 +282,14 @@ class _Run:
                 f"{len(rows)} sentences with the model's own greedy translations as targets."
             )
             targets = self.model.translate(sentences)
+            if empty := sum(not each.strip() for each in targets):
+                self.notes.append(f"Empty translations among these: {empty}.")
+            taken = fitting(self.model, sentences, targets)
+            if refused := len(sentences) - len(taken):
+                self.notes.append(
+                    f"Left out of these, since the model cannot read them: {refused}."
+                )
+            sentences, targets = ([each[at] for at in taken] for each in (sentences, targets))
         return self.model.batches(sentences, targets, PREDICTED_TOKENS)
 
     def _importance(
@@ -332,11 +356,12 @@ class _Run:
             parts["null networks (nulls=0 is without)"] = nulls * min(
                 self._affordable(batches, nulls, NULL_OPERATIONS), NULL_SENTENCES, sentences
             )
+        large = self._affordable(batches, PASSES, LARGE)
         if diverse:
-            parts[""] += min(DIVERSE_SENTENCES, sentences)
+            parts[""] += PASSES * min(large, DIVERSE_SENTENCES, sentences)
         if importance:
             count = heads
-            parts[""] += 3 * min(TRANSLATED, sentences) * self.loss
+            parts[""] += PASSES * min(large, TRANSLATED, sentences) * self.loss
             most = min(self._affordable(batches, heads, OPERATIONS), MOST)
             if ablated is None and self.loss:
                 count = min(heads, max(AT_LEAST, math.ceil(SHARE * heads)))
@@ -355,3 +380,8 @@ class _Run:
 
 def _time(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def digest(sentences: Sequence[str]) -> str:
+    """Tells sentences, in their order, from others."""
+    return sha256("\n".join(sentences).encode()).hexdigest()[:16]

@@ -16,6 +16,7 @@ from headbook.models.decoding import GREEDY, translate_corpus
 from headbook.models.greedy import greedily
 from headbook.models.loaded import Candidates, Ids, Span, there
 from headbook.models.transformer import Transformer
+from headbook.runs.store import checked
 from headbook.text.batches import EOS, PAD, UNK, Batch, collate, in_order
 from headbook.text.registry import registry
 from headbook.text.subwords import Subwords, mask_id
@@ -155,7 +156,7 @@ def trained(folder: Path, weights: str = WEIGHTS) -> OurModel | OurEncoder:
 def _file(folder: Path, name: str) -> Path:
     if not (folder / name).is_file():
         raise UserError(f"{folder} has no {name}: name the folder of a finished run")
-    return folder / name
+    return checked(folder, name)
 
 
 def _corpus(folder: Path) -> str:

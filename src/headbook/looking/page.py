@@ -1,5 +1,6 @@
 """The page of `headbook look`: a table of heads as one HTML file that needs nothing else."""
 
+from collections.abc import Sequence
 from importlib.resources import files
 
 import pandas as pd
@@ -29,6 +30,10 @@ from headbook.results import Shown, show
 from headbook.runs import record
 from headbook.text.trees import Direction
 
+LISTED = 8
+"""Heads of a role that are listed; all of them are in the table of every head."""
+CHANGES = 20
+"""Differences from another model that are listed."""
 VIEWED, SHORTEST, LONGEST = 4, 6, 26
 """Sentences of the attention view, and their lengths in tokens."""
 ENDS = {
@@ -63,8 +68,18 @@ SCALE_FREE = ", scale-free"
 MAPPED = ("confidence", "special", "importance_gradient", "importance_ablation")
 
 
-def page(model: Loaded, text: Text, heads: pd.DataFrame, csv: str) -> str:
+def page(
+    model: Loaded,
+    text: Text,
+    heads: pd.DataFrame,
+    csv: str,
+    sentences: Sequence[str] = (),
+    beside: tuple[str, pd.DataFrame | None] = ("", None),
+) -> str:
     """The whole page as HTML; `csv` is the name of the table's file beside it.
+
+    Attention is shown in the `sentences`, or in some of the text; `beside` is another model's name
+    and what `compare` says of it.
 
     Whatever comes from the model or the text is escaped here, once, by the template, and in tables,
     figures and views by these themselves.
@@ -83,7 +98,9 @@ def page(model: Loaded, text: Text, heads: pd.DataFrame, csv: str) -> str:
         sources="; ".join(dict.fromkeys(every["source"])),
         maps=_maps(heads, every),
         relations=_relations(every),
-        attention=_attention(model, text, heads),
+        attention=_attention(model, sentences or _short(model, text), heads),
+        other=beside[0],
+        changes=_changes(beside[1]),
         layers=_layers(heads, of),
         table=_table(heads, every),
         version=record.versions()["headbook"],
@@ -123,7 +140,7 @@ def _answer(every: pd.DataFrame) -> str:
                  for at in named.itertuples(index=False)]  # fmt: skip
         reach = "1 head reaches" if count == 1 else f"{count} heads reach"
         return f"{reach} a published threshold. The best of each role: {'; '.join(named)}."
-    near = best(every).dropna(subset="score")
+    near = best(every).dropna(subset=["score", "threshold"])
     if near.empty:
         return "No role could be measured."
     at = near.loc[(near["threshold"] - near["score"]).idxmin()]
@@ -135,8 +152,9 @@ def _answer(every: pd.DataFrame) -> str:
 
 
 def _roles(every: pd.DataFrame) -> Shown:
-    """Every head with a role, and of a role that none has the nearest."""
+    """The best heads of every role, and of a role that none has the nearest."""
     held, nearest = every[every["held"]], best(every)
+    held = held.sort_values("score", ascending=False).groupby("words").head(LISTED)
     shown = pd.concat([held, nearest[~nearest["words"].isin(held["words"])]])
     shown["order"] = shown["role"].map([*LETTERS].index)
     shown["reached"] = shown["held"].map({True: "yes", False: "no"})
@@ -176,13 +194,40 @@ def _relations(every: pd.DataFrame) -> object | None:
     )
 
 
-def _attention(model: Loaded, text: Text, heads: pd.DataFrame) -> Tabs:
-    """All heads in a few short sentences, one kind of attention at a time."""
+def _changes(compared: pd.DataFrame | None) -> dict[str, Shown | int]:
+    """Heads that gained or lost a role, and the largest differences that are no chance."""
+    if compared is None:
+        return {}
+    named = _named(compared)
+    turned = named[(named["gained"] != "") | (named["lost"] != "")]
+    measures = [name for name in MEASURES if f"{name}_low" in named]
+    parts = []
+    for name in measures:
+        ends = {f"difference{end}": named[f"{name}{end}"] for end in ("", "_low", "_high")}
+        parts.append(pd.DataFrame({"head": named["name"], "measure": name} | ends))
+    rows = pd.concat(parts, ignore_index=True)
+    sure = rows[(rows["difference_low"] > 0) | (rows["difference_high"] < 0)]
+    most = sure.loc[sure["difference"].abs().sort_values(ascending=False, kind="stable").index]
+    return {
+        "turned": len(turned),
+        "roles": show(turned[["name", "gained", "lost"]].rename(columns={"name": "head"}),
+                      {"head": "", "gained": "", "lost": ""}),
+        "sure": len(sure),
+        "most": show(most.head(CHANGES), {"head": "", "measure": "", "difference": "+ptsci"}),
+    }  # fmt: skip
+
+
+def _short(model: Loaded, text: Text) -> list[str]:
+    """A few short sentences of the text."""
     sizes = {each: len(model.pieces(each)) for each in text.sentences}
     fitting = [each for each, size in sizes.items() if SHORTEST <= size <= LONGEST]
-    sentences = fitting[:VIEWED] or [min(sizes, key=sizes.get)]
+    return fitting[:VIEWED] or [min(sizes, key=sizes.get)]
+
+
+def _attention(model: Loaded, sentences: Sequence[str], heads: pd.DataFrame) -> Tabs:
+    """All heads in these sentences, one kind of attention at a time."""
     kinds = heads["kind"].unique()
-    return Tabs({kind: view(model, sentences, kind=kind, units="tokens") for kind in kinds})
+    return Tabs({kind: view(model, [*sentences], kind=kind, units="tokens") for kind in kinds})
 
 
 def _layers(heads: pd.DataFrame, of: Measured) -> Shown:

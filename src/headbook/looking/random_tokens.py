@@ -26,13 +26,17 @@ from headbook.types import Kind, UserError
 
 
 def random_sums(
-    model: Loaded, start: Sequence[int], draws: int = DRAWS, replicates: int = REPLICATES
+    model: Loaded,
+    start: Sequence[int],
+    draws: int = DRAWS,
+    replicates: int = REPLICATES,
+    orders: Sequence[str] = (REPEATS, SHUFFLED),
 ) -> tuple[dict[str, RatioSums], str]:
     """Sums of `copies` of repeated and shuffled random tokens and of `copying`, by their name; and
     why copying is left out, where it is. `start` are the model's special tokens before a text."""
     limit, vocabulary = model.text.limit or LENGTH**2, model.vocabulary
     length, found = min(LENGTH, len(vocabulary), (limit - len(start)) // 2), {}
-    for name in (REPEATS, SHUFFLED):
+    for name in orders:
         batch = repeated(vocabulary, start, length, draws, name == SHUFFLED)
         of = {name: partial(copies, start=len(start))}
         found |= layer_sums(model.network, [batch], Kind.DECODER, of, replicates)

@@ -10,7 +10,7 @@ from torch import Tensor
 from headbook.heads.measure import RatioSums, largest
 from headbook.heads.repeats import DUPLICATE, INDUCTION, REPEATS, SHUFFLED
 from headbook.heads.scores import REACH
-from headbook.looking.measured import Measured, measured
+from headbook.looking.measured import Measured, measured, of_rows, without_intervals
 from headbook.looking.table import ONE_OF_TWO, RELATIONS
 from headbook.types import Kind
 
@@ -33,7 +33,7 @@ PAPER = "Voita et al. 2019"
 
 
 def roles(heads: pd.DataFrame, held: bool = True) -> pd.DataFrame:
-    """The roles of a table from `hb.measure`, one row per head and role, best scores first.
+    """The roles of the heads in a table from `hb.measure`, one row per head and role, best first.
 
     A head has a role when it reaches the threshold on one half of the sentences, on which it is
     chosen, and again on the other half, on which it is scored; baselines are chosen and scored on
@@ -55,7 +55,9 @@ def roles(heads: pd.DataFrame, held: bool = True) -> pd.DataFrame:
 
     UserError for a table that `hb.measure` did not return.
     """
-    table = pd.concat(_candidates(measured(heads)), ignore_index=True)
+    of = measured(heads)
+    table = pd.concat(_candidates(of), ignore_index=True)
+    table = of_rows(without_intervals(table, of.sentences["all"]), heads)
     order = ["role", "detail", "score"]
     table = table.sort_values(order, ascending=[True, True, False], na_position="last")
     return (table[table["held"]] if held else table).reset_index(drop=True)

@@ -1,8 +1,8 @@
 """Sentences to measure on, parsed where possible: a treebank by name, a file, or a list."""
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +10,7 @@ from pathlib import Path
 from headbook import paths
 from headbook.models.loaded import UNDETERMINED, Loaded
 from headbook.text import download
+from headbook.text.files import text_lines
 from headbook.text.registry import CorpusKind, nearest, registry
 from headbook.text.treebank import read_conllu
 from headbook.text.trees import Tree
@@ -40,7 +41,7 @@ class Text:
 
 
 def text(
-    source: str | Path | Sequence[str],
+    source: str | Path | Iterable[str],
     *,
     parts: Sequence[str] | None = None,
     first: int | None = None,
@@ -48,10 +49,11 @@ def text(
     """Sentences with their dependency trees, to measure heads on; `Text` says what they hold.
 
     `source` is the name of a treebank ("ewt-sample", which is always there; "ud-ewt", "ud-pud-en",
-    …), a CoNLL-U file (.conllu, .conllu.gz), a plain text file with one sentence per line, or a
-    list of sentences. `parts` of a treebank are dev and test by default, where they exist; `first`
-    limits the number of sentences.
+    …), a CoNLL-U file (.conllu, .conll, packed or not), a plain text file with one sentence per
+    line (or .gz), or sentences: a list, a column of a DataFrame. `parts` of a treebank are dev and
+    test by default, where they exist; `first` limits the number of sentences.
 
+    Trees that are none (a cycle, heads that are missing) are left out, and a warning counts them.
     Plain sentences are parsed with an English spaCy pipeline; without one a warning says so, and
     the text has no trees. UserError, in one line, for a name or file that does not exist, a
     malformed treebank, and a text without sentences.
@@ -59,16 +61,19 @@ def text(
     if first is not None and first < 1:
         raise UserError(f"first is {first}; use at least 1 sentence")
     if not isinstance(source, str | Path):
+        if isinstance(source, Mapping) or hasattr(source, "columns"):
+            kind = type(source).__name__
+            raise UserError(f"a {kind} is no list of sentences; give one column, frame['text']")
         return _sentences("sentences", list(source)[:first])
     name = str(source)
     if name == SAMPLE:
         return _gold(name, read_conllu(paths.DATA / "sample" / "ewt-test-500.conllu")[:first])
     if name in registry():
         return _gold(name, _treebank(name, parts)[:first])
-    path = Path(source).expanduser()
+    path = paths.expanded(source)
     if not path.is_file():
         raise UserError(_unknown(name, path))
-    if path.name.endswith((".conllu", ".conllu.gz")):
+    if path.name.lower().removesuffix(".gz").endswith((".conllu", ".conll")):
         return _gold(path.name, read_conllu(path)[:first])
     return _sentences(path.name, _lines(path)[:first])
 
@@ -111,11 +116,41 @@ def _unknown(name: str, path: Path) -> str:
 
 
 def _lines(path: Path) -> list[str]:
-    try:
-        lines = path.read_text("utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is no plain text in UTF-8 ({error})") from None
-    return [line.strip() for line in lines if line.strip()]
+    return [line.strip() for line in text_lines(path) if line.strip()]
+
+
+def readable(model: Loaded, read: Text) -> tuple[Text, int]:
+    """The text without sentences that the model cannot take, mostly too long, and how many these
+    are; UserError where none is left."""
+    taken = fitting(model, read.sentences)
+    if len(taken) == len(read.sentences):
+        return read, 0
+    sentences, trees = (tuple(each[at] for at in taken) if each else ()
+                        for each in (read.sentences, read.trees))  # fmt: skip
+    return replace(read, sentences=sentences, trees=trees), len(read.sentences) - len(taken)
+
+
+def fitting(
+    model: Loaded, sentences: Sequence[str], targets: Sequence[str] | None = None
+) -> list[int]:
+    """The places of sentences that the model takes, with their translations if there are any;
+    UserError where it takes none."""
+
+    def refusal(places: Sequence[int]) -> UserError | None:
+        own = None if targets is None else [targets[at] for at in places]
+        try:
+            model.batches([sentences[at] for at in places], own)
+        except UserError as error:
+            return error
+        return None
+
+    every = list(range(len(sentences)))
+    if (why := refusal(every)) is None:
+        return every
+    found = [at for at in every if refusal([at]) is None]
+    if not found:
+        raise why
+    return found
 
 
 def _gold(name: str, trees: Sequence[Tree]) -> Text:
@@ -124,7 +159,7 @@ def _gold(name: str, trees: Sequence[Tree]) -> Text:
     return Text(name, tuple(tree.text for tree in trees), tuple(trees), "gold")
 
 
-def _sentences(name: str, sentences: list[str]) -> Text:
+def _sentences(name: str, sentences: list) -> Text:
     if not sentences:
         raise UserError(f"{name}: no sentence is left; use a text with at least one")
     for number, sentence in enumerate(sentences, start=1):

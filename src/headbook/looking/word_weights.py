@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 from jaxtyping import Float
-from torch import Tensor
 
 from headbook.models.loaded import Span
 from headbook.types import UserError
@@ -19,7 +19,7 @@ def tokens_of(spans: Sequence[Span | None], part: Span) -> list[int]:
 
 
 def between(
-    weights: Float[Tensor, "*head query key"], queries: Sequence[int], keys: Sequence[int]
-) -> Float[Tensor, "*head"]:
+    weights: Float[np.ndarray, "*head query key"], queries: Sequence[int], keys: Sequence[int]
+) -> Float[np.ndarray, "*head"]:
     """Mean over the query's tokens of the sum over the key's (Clark et al. 2019, section 4.1)."""
     return weights[..., list(queries), :][..., list(keys)].sum(-1).mean(-1)

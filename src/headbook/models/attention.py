@@ -176,19 +176,8 @@ class Attention(nn.Module):
         if Point.CONTEXT in self.edits:
             context = self.edits[Point.CONTEXT](context)
         if self.record is not None:
-            seen = zip(
-                (
-                    Point.QUERIES,
-                    Point.KEYS,
-                    Point.VALUES,
-                    Point.SCORES,
-                    Point.WEIGHTS,
-                    Point.CONTEXT,
-                ),
-                (query, key, value, scores, weights, context),
-                strict=True,
-            )
-            for point, tensor in seen:
+            computed = (query, key, value, scores, weights, context)
+            for point, tensor in zip(list(Point)[: len(computed)], computed, strict=True):
                 self.record(point, tensor)
         return context
 

@@ -12,6 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+Inputs, States = Float[Tensor, "batch time feature"], Float[Tensor, "batch time width"]
+Weights = Float[Tensor, "batch head query key"]
 SKIP = -1
 """In a path: the layer's skip instead of one of its heads."""
 
@@ -27,20 +29,13 @@ class Layer(nn.Module):
         self.value = nn.Linear(width, width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
 
-    def weights(
-        self, states: Float[Tensor, "batch time width"]
-    ) -> Float[Tensor, "batch head query key"]:
+    def weights(self, states: States) -> Weights:
         """Attention weights of the normed states."""
         normed = functional.layer_norm(states, states.shape[-1:])
         queries, keys = (self._split(each(normed)) for each in (self.query, self.key))
         return (queries @ keys.mT / queries.shape[-1] ** 0.5).softmax(-1)
 
-    def apply_weights(
-        self,
-        weights: Float[Tensor, "batch head query key"],
-        states: Float[Tensor, "batch time width"],
-        head: int | None = None,
-    ) -> Float[Tensor, "batch time width"]:
+    def apply_weights(self, weights: Weights, states: States, head: int | None = None) -> States:
         """Σ_h A_h X W_h, or the term of one head."""
         mixed = weights @ self._split(self.value(states))
         if head is not None:
@@ -64,24 +59,18 @@ class AttentionOnly(nn.Module):
         self.positions = nn.Parameter(torch.randn(time, width) / width**0.5)
         self.layers = nn.ModuleList(Layer(width, heads) for _ in range(layers))
 
-    def embedded(
-        self, inputs: Float[Tensor, "batch time feature"]
-    ) -> Float[Tensor, "batch time width"]:
+    def embedded(self, inputs: Inputs) -> States:
         """States before the first layer."""
         return self.input(inputs) + self.positions
 
-    def states(
-        self, inputs: Float[Tensor, "batch time feature"]
-    ) -> Float[Tensor, "batch time width"]:
+    def states(self, inputs: Inputs) -> States:
         """States after the last layer."""
         states = self.embedded(inputs)
         for layer in self.layers:
             states = states + layer.apply_weights(layer.weights(states), states)
         return states
 
-    def by_length(
-        self, inputs: Float[Tensor, "batch time feature"]
-    ) -> Float[Tensor, "length batch time width"]:
+    def by_length(self, inputs: Inputs) -> Float[Tensor, "length batch time width"]:
         """States after the last layer, split by the number of heads that a path takes: 0 … L.
 
         Every layer's weights are those of the whole network, so the parts add up to `states`.
@@ -96,9 +85,7 @@ class AttentionOnly(nn.Module):
             states = parts.sum(0)
         return parts
 
-    def along(
-        self, inputs: Float[Tensor, "batch time feature"], path: Sequence[int]
-    ) -> Float[Tensor, "batch time width"]:
+    def along(self, inputs: Inputs, path: Sequence[int]) -> States:
         """States at the end of one path: a head, or SKIP, per layer.
 
         As in the authors' code, weights are computed from what arrives on the path itself.
@@ -109,11 +96,9 @@ class AttentionOnly(nn.Module):
                 states = layer.apply_weights(layer.weights(states), states, head)
         return states
 
-    def read(self, states: Float[Tensor, "batch time width"]) -> Float[Tensor, "batch time class"]:
+    def read(self, states: States) -> Float[Tensor, "batch time class"]:
         """Logits of states after the last layer, or of a part of them."""
         return self.output(functional.layer_norm(states, states.shape[-1:]))
 
-    def forward(
-        self, inputs: Float[Tensor, "batch time feature"]
-    ) -> Float[Tensor, "batch time class"]:
+    def forward(self, inputs: Inputs) -> Float[Tensor, "batch time class"]:
         return self.read(self.states(inputs))

@@ -20,7 +20,10 @@ MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 def write(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
-    """Writes aside and renames: an interrupted write leaves the previous file whole."""
+    """Writes aside and renames: an interrupted write leaves the previous file whole.
+
+    UserError where the disk is full.
+    """
     aside = path.with_suffix(".aside")
     kept, seen = {}, set()
     for name, tensor in tensors.items():
@@ -28,7 +31,10 @@ def write(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
         # safetensors refuses a matrix that two names share, such as tied embeddings
         kept[name] = whole.clone() if whole.data_ptr() in seen else whole
         seen.add(whole.data_ptr())
-    save_file(kept, aside, metadata={"note": json.dumps(note)})
+    try:
+        save_file(kept, aside, metadata={"note": json.dumps(note)})
+    except SafetensorError as error:
+        raise UserError(f"{aside} cannot be written ({error})") from None
     aside.replace(path)
 
 

@@ -33,16 +33,13 @@ GROUPS = 8
 """At most, in a layer."""
 
 
-def block_shape(
-    block: int, blocks: int, shallowest: int = 4, deepest: int = 8, multiplier: float = 2.0
-) -> tuple[int, float]:
+def block_shape(block: int, blocks: int) -> tuple[int, float]:
     """Layers of a block's transformation, counted from 0, and its widest over its input.
 
-    Layers go from the shallowest to the deepest; the widest grows as they do: multiplier +
-    (layers / shallowest - 1), section 3.2.
+    Layers go from 4 to 8; the widest grows as they do: 2 + (layers / 4 - 1), section 3.2.
     """
-    grown = (deepest - shallowest) * block / max(blocks - 1, 1)
-    return round(shallowest + grown), multiplier + grown / shallowest
+    grown = 4 * block / max(blocks - 1, 1)
+    return round(4 + grown), 2.0 + grown / 4
 
 
 class GroupLinear(nn.Module):

@@ -1,39 +1,22 @@
 """DropHead: whole heads are left out at random in training (Zhou et al. 2020)."""
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from headbook.models.transformer import Transformer
-from headbook.types import UserError
 
 
-@dataclass(frozen=True)
-class DropHeadSchedule:
-    """The rate from `start` to 0 at the share `turn` of the updates, and from there to `end`: a V.
+def rate_at(rate: float, turn: float | None, update: int, updates: int) -> float:
+    """The rate at an update, counted from one, of so many.
 
-    Without a turn it goes from `start` to `end` in a line: two equal numbers are one rate.
+    It is the same all along; or with a turn a V, which falls to 0 at that share of the updates and
+    rises again.
     """
-
-    start: float
-    end: float
-    turn: float | None = None
-
-    def __post_init__(self) -> None:
-        for rate in (self.start, self.end):
-            if not 0 <= rate < 1:
-                raise UserError(f"heads are dropped at a rate of 0 or more and below 1, not {rate}")
-
-    def rate(self, update: int, updates: int) -> float:
-        """At an update, counted from one, of so many."""
-        done = (update - 1) / max(updates - 1, 1)
-        if self.turn is None:
-            return self.start + (self.end - self.start) * done
-        if done <= self.turn:
-            return self.start * (1 - done / self.turn)
-        return self.end * (done - self.turn) / (1 - self.turn)
+    done = (update - 1) / max(updates - 1, 1)
+    if turn is None:
+        return rate
+    return rate * (1 - done / turn) if done <= turn else rate * (done - turn) / (1 - turn)
 
 
 class DropHead(nn.Module):
@@ -43,9 +26,9 @@ class DropHead(nn.Module):
     left out the block adds its output bias alone: nothing is divided by zero.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rate: float) -> None:
         super().__init__()
-        self.rate = 0.0
+        self.rate = rate
 
     def forward(
         self, context: Float[Tensor, "batch head query dim"]
@@ -58,13 +41,7 @@ class DropHead(nn.Module):
         return context * (stays * scale).to(context.dtype)[:, :, None, None]
 
 
-def drop_heads(model: Transformer) -> None:
-    """Lets every block drop heads, at rate 0 until `set_rate` says otherwise."""
+def drop_heads(model: Transformer, rate: float) -> None:
+    """Lets every block drop heads at this rate from now on."""
     for _, _, block in model.attentions():
-        block.drop_head = DropHead()
-
-
-def set_rate(model: Transformer, rate: float) -> None:
-    """The rate of every block of a model that drops heads."""
-    for _, _, block in model.attentions():
-        block.drop_head.rate = rate
+        block.drop_head = DropHead(rate).train(block.training)

@@ -4,7 +4,6 @@ Linformer (Wang et al. 2020) mixes n keys into k by a learned matrix, and values
 control looks at as many means of neighbours.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 import torch
@@ -23,29 +22,6 @@ class Sharing(StrEnum):
     HEADS = "heads"  # of a layer: one for keys and one for values
     KEY_VALUE = "keys and values"  # one per layer
     LAYERS = "layers"  # one in all
-
-
-class Fewer(StrEnum):
-    """Reduction of the number of keys."""
-
-    LINFORMER = "Linformer"
-    POOLED = "means of neighbours"
-
-
-@dataclass(frozen=True)
-class FewerKeys:
-    """Attention to `keys` keys in texts of at most `length` tokens; UserError for more keys."""
-
-    kind: Fewer
-    keys: int
-    length: int
-    sharing: Sharing = Sharing.LAYERS
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.keys <= self.length:
-            raise UserError(
-                f"{self.keys} keys for texts of {self.length} tokens: give 1 to {self.length}"
-            )
 
 
 class Mixed(Reprojected):
@@ -80,32 +56,36 @@ class Mixed(Reprojected):
         return self.of_keys[..., :length] @ key, self.of_values[..., :length] @ value, None
 
 
-def look_at_fewer(model: Transformer, fewer: FewerKeys) -> Transformer:
-    """The encoder itself, with every attention looking at fewer keys."""
-    shared = mixtures(fewer) if fewer.sharing is Sharing.LAYERS else None
+def look_at_fewer(
+    model: Transformer, keys: int, length: int, sharing: Sharing | None
+) -> Transformer:
+    """The encoder itself, with every attention looking at so many keys; errors as of `mixtures`."""
+    shared = sharing in (Sharing.LAYERS, None) and mixtures(keys, length, sharing)
     for layer in model.encoder:
-        own = shared or mixtures(fewer, layer.attention.heads)
+        own = shared or mixtures(keys, length, sharing, layer.attention.heads)
         layer.attention = Mixed(layer.attention, *own)
     return model
 
 
-def mixtures(fewer: FewerKeys, heads: int = 1) -> tuple[nn.Parameter, nn.Parameter]:
-    """The matrices of keys and of values of one layer, the same one where these share it."""
-    own = (heads,) if fewer.sharing is Sharing.NOTHING else ()
-    keys = _new(fewer, *own)
-    apart = fewer.sharing in (Sharing.NOTHING, Sharing.HEADS)
-    return keys, _new(fewer, *own) if apart else keys
+def mixtures(
+    keys: int, length: int, sharing: Sharing | None = Sharing.LAYERS, heads: int = 1
+) -> tuple[nn.Parameter, nn.Parameter]:
+    """The matrices of keys and of values of one layer, for texts of at most `length` tokens.
 
-
-def _new(fewer: FewerKeys, *heads: int) -> nn.Parameter:
-    shape = (*heads, fewer.keys, fewer.length)
-    if fewer.kind is Fewer.POOLED:
-        return nn.Parameter(means(*shape[-2:]).expand(shape).clone(), requires_grad=False)
-    drawn = torch.empty(shape)
-    for each in drawn.view(-1, *shape[-2:]):
+    They are the same one where keys and values share it, and means of neighbours that are never
+    trained where `sharing` is None. UserError for more keys than tokens.
+    """
+    if not 1 <= keys <= length:
+        raise UserError(f"{keys} keys for texts of {length} tokens: give 1 to {length}")
+    if sharing is None:
+        return (nn.Parameter(means(keys, length), requires_grad=False),) * 2
+    own = (heads,) if sharing is Sharing.NOTHING else ()
+    drawn = torch.empty(1 + (sharing in (Sharing.NOTHING, Sharing.HEADS)), *own, keys, length)
+    for each in drawn.view(-1, keys, length):
         # as the authors' code in fairseq starts them
         nn.init.xavier_uniform_(each, gain=2**-0.5)
-    return nn.Parameter(drawn)
+    made = [nn.Parameter(each.clone()) for each in drawn]
+    return made[0], made[-1]
 
 
 def means(keys: int, length: int) -> Float[Tensor, "mixture length"]:

@@ -8,7 +8,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from headbook.models.attention import Attention, AttentionPath, KeyValues, Mask, Reprojected
 from headbook.models.fast_weights import elu_plus_one
-from headbook.models.fewer_keys import Fewer, FewerKeys, Mixed, mixtures
+from headbook.models.fewer_keys import Mixed, mixtures
 from headbook.models.sparse import Pattern, Sparse
 from headbook.types import UserError
 
@@ -55,8 +55,7 @@ def mix(kind: Mixing, attention: Attention, sizes: Sizes) -> nn.Module:
         case Mixing.LINEAR:
             return Linear(attention)
         case Mixing.LINFORMER:
-            keys = FewerKeys(Fewer.LINFORMER, min(sizes.keys, sizes.length), sizes.length)
-            return Mixed(attention, *mixtures(keys))
+            return Mixed(attention, *mixtures(min(sizes.keys, sizes.length), sizes.length))
         case Mixing.WINDOW:
             return Sparse(attention, Pattern(half, window=True))
         case Mixing.DILATED:

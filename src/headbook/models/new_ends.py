@@ -10,6 +10,8 @@ from headbook.models.loaded import pooled
 from headbook.models.transformer import Transformer
 from headbook.types import UserError
 
+Vectors, Real = Float[Tensor, "row time width"], Bool[Tensor, "row time"]
+States = Float[Tensor, "row position width"]
 GAIN = 1.41
 """Of the input layer's orthogonal matrix, as the authors' code has it."""
 
@@ -38,9 +40,7 @@ class NewEnds(nn.Module):
         self.input, self.output = nn.Linear(features, width), nn.Linear(width, each * classes)
         nn.init.orthogonal_(self.input.weight, gain=GAIN)
 
-    def read(
-        self, inputs: Float[Tensor, "row time feature"], real: Bool[Tensor, "row time"]
-    ) -> Float[Tensor, "row position width"]:
+    def read(self, inputs: Float[Tensor, "row time feature"], real: Real) -> States:
         """States after the body that answers are read from, in float32."""
         longest = len(self.body.positions)
         if inputs.shape[1] > longest:
@@ -52,14 +52,12 @@ class NewEnds(nn.Module):
             return states[:, -self.positions :]
         return pooled(states, real)[:, None]
 
-    def answer(
-        self, states: Float[Tensor, "row position width"]
-    ) -> Float[Tensor, "row answer class"]:
+    def answer(self, states: States) -> Float[Tensor, "row answer class"]:
         """Logits of all answers, those of one position beside each other."""
         return self.output(states).reshape(len(states), -1, self.classes)
 
     def forward(
-        self, inputs: Float[Tensor, "row time feature"], real: Bool[Tensor, "row time"]
+        self, inputs: Float[Tensor, "row time feature"], real: Real
     ) -> Float[Tensor, "row answer class"]:
         return self.answer(self.read(inputs, real))
 
@@ -90,9 +88,7 @@ class BertBody(nn.Module):
     def positions(self) -> nn.Parameter:
         return self.bert.embeddings.position_embeddings.weight
 
-    def forward(
-        self, vectors: Float[Tensor, "row time width"], real: Bool[Tensor, "row time"]
-    ) -> Float[Tensor, "row time width"]:
+    def forward(self, vectors: Vectors, real: Real) -> Vectors:
         return self.bert(inputs_embeds=vectors, attention_mask=real.long()).last_hidden_state
 
 
@@ -108,9 +104,7 @@ class EncoderBody(nn.Module):
         self.bias = network.source.bias
         self.positions = nn.Parameter(network.source.positions.clone())
 
-    def forward(
-        self, vectors: Float[Tensor, "row time width"], real: Bool[Tensor, "row time"]
-    ) -> Float[Tensor, "row time width"]:
+    def forward(self, vectors: Vectors, real: Real) -> Vectors:
         time, width = vectors.shape[1:]
         states = vectors * width**0.5 + self.bias + self.positions[:time]
         for layer in self.layers:

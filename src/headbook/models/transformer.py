@@ -57,17 +57,14 @@ class TransformerConfig:
             raise UserError(f"width {self.width} is not a multiple of heads {self.heads}")
         if self.encoder_layers == self.decoder_layers == 0:
             raise UserError("a transformer needs encoder_layers or decoder_layers above 0")
-        if self.key_value_heads is not None:
-            self._require_groups(self.key_value_heads)
         if not 0 <= self.dropout < 1:
             raise UserError(f"dropout {self.dropout} is not in [0, 1)")
-
-    def _require_groups(self, shared: int) -> None:
+        shared = self.heads if self.key_value_heads is None else self.key_value_heads
         if shared < 1 or self.heads % shared:
             raise UserError(
                 f"{self.heads} heads cannot share {shared} key-value heads: give a divisor"
             )
-        if self.head_counts is not None:
+        if shared != self.heads and self.head_counts is not None:
             raise UserError("heads that share keys and values cannot be unequal in number as well")
 
 

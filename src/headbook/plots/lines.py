@@ -37,16 +37,18 @@ def curves(
     with matplotlib.rc_context(STYLE):
         figure, grid = canvas(300)
         axis = grid[0, 0]
-        for place, (name, rows) in enumerate(_groups(frame, hue)):
-            rows, shade = rows.sort_values(x), colour(name, place)
+        lines = _groups(frame, hue)
+        shades = {name: colour(name, place) for place, (name, _) in enumerate(lines)}
+        for place, (name, rows) in enumerate(lines):
+            rows, shade = rows.sort_values(x), shades[name]
             style = {"color": shade, "linestyle": DASHES[place // 8 % 4], "label": name}
             axis.plot(rows[x], rows[y], marker="o" if markers else None, markersize=4, **style)
             if low in rows and high in rows:
                 band = {"color": shade, "alpha": 0.2, "linewidth": 0}
                 axis.fill_between(rows[x], rows[low], rows[high], **band)
         if marks is not None:
-            for place, (name, rows) in enumerate(_groups(marks, hue if hue in marks else None)):
-                shade = INK if name is None else colour(name, place)
+            for name, rows in _groups(marks, hue if hue in marks else None):
+                shade = INK if name is None else shades.get(name) or colour(name, len(shades))
                 axis.plot(rows[x], rows[y], color=shade, **DIAMOND)
             axis.plot([], [], color=INK, label=marks_label, **DIAMOND)
         axis.grid(color=INK, alpha=0.15, linewidth=0.7)

@@ -8,6 +8,8 @@ from headbook.plots.palette import SEQUENCE
 from headbook.plots.svg import STYLE, Drawing, Limits, canvas
 from headbook.types import UserError
 
+MANY = 12
+"""Layers of a map whose rows are high."""
 ON_DARK, ON_LIGHT = "#ffffff", "#1d1d1d"
 
 
@@ -28,6 +30,8 @@ def heads(
     needed = ["layer", "head", column, *([label] if label else [])]
     if missing := [name for name in needed if name not in frame]:
         raise UserError(f"no column {', '.join(missing)} to draw; there are {', '.join(frame)}")
+    if frame.empty:
+        raise UserError("no head is in the table, so there is none to draw")
     if frame.duplicated([name for name in ("kind", "layer", "head") if name in frame]).any():
         raise UserError("several rows for one head: choose the rows of one model and text to draw")
     if kind is not None:
@@ -37,7 +41,8 @@ def heads(
     heights = [int(rows["layer"].max()) for _, rows in panels]
     limits = limits or (float(frame[column].min()), float(frame[column].max()))
     with matplotlib.rc_context(STYLE):
-        figure, grid = canvas(34 * sum(heights) + 62 + 40 * len(panels), len(panels), 1,
+        row = 34 if max(heights) <= MANY else 22
+        figure, grid = canvas(row * sum(heights) + 62 + 40 * len(panels), len(panels), 1,
                               gridspec_kw={"height_ratios": heights})  # fmt: skip
         for axis, (name, rows) in zip(grid[:, 0], panels, strict=True):
             drawn = _panel(axis, rows, column, label, limits)

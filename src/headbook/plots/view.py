@@ -154,15 +154,17 @@ def every(attention: object, least: Number = LEAST) -> View:
 
 def _colours(labels: Sequence[str]) -> list[str]:
     """The same colour for a head in every view, as long as no other head of this one has it."""
-    free, found = list(SERIES[:-1]), []
-    for number, label in enumerate(labels):
-        named = HEAD.search(label)
+    free, found = list(SERIES[:-1]), {}
+    ends = [named.end() if (named := HEAD.search(label)) else None for label in labels]
+    heads = [label[:end] for label, end in zip(labels, ends, strict=True)]
+    for number, head in enumerate(dict.fromkeys(heads)):
+        named = HEAD.search(head)
         at = int(named[1]) - int(named[2]) if named else number
         fixed = SERIES[at % (len(SERIES) - 1)]
-        found.append(fixed if fixed in free else free[0])
-        free.remove(found[-1])
+        found[head] = fixed if fixed in free else free[0]
+        free.remove(found[head])
         free = free or list(SERIES[:-1])
-    return found
+    return [found[head] for head in heads]
 
 
 def _file(name: str) -> str:

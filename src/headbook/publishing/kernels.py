@@ -9,6 +9,7 @@ kernels start as usual.
 """
 
 import asyncio
+import atexit
 import os
 import signal
 import sys
@@ -85,6 +86,7 @@ def _be_kernel(arguments: list[str], variables: Mapping[str, str], folder: str) 
         try:
             kernelapp.launch_new_instance()
         finally:
+            atexit._run_exitfuncs()  # as Python ends: semaphores that it leaves would be told of
             os._exit(0)
 
 

@@ -1,6 +1,5 @@
 """Weights of a model trained here, in 16 bits under data/models, for others to load by its name."""
 
-import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -8,14 +7,16 @@ from typing import Any
 
 import pandas as pd
 import torch
+from filelock import FileLock
 from torch import Tensor
 
 from headbook.looking.ours import SOURCE, TARGET
+from headbook.machine import exchange
 from headbook.models import checkpoint
 from headbook.recipes import weights_folder
 from headbook.runs import record
 from headbook.runs.canonical import plain
-from headbook.runs.store import RECORD, Store
+from headbook.runs.store import RECORD, Store, checked, digests, synced
 from headbook.training.loop import BEST, SNAPSHOTS, STATE
 from headbook.training.models import ingredients, run
 from headbook.training.train import CURVE, snapshot
@@ -27,8 +28,8 @@ def publish_weights(name: str, store: Store) -> Path:
 
     The snapshot of `NAME@UPDATE`; of a plain name the best model of a finished training, and of one
     under way the checkpoint that it would resume from. The record says which, after how many
-    updates of those planned, and holds the SHA-256 of the weights. UserError for a model that is
-    not begun, or an update that it did not save.
+    updates of those planned, and holds the files' digests. A kill leaves the old folder or the new
+    one. UserError for a model that is not begun, or an update that it did not save.
     """
     base, _, update = name.partition("@")
     wanted = run(base)
@@ -38,38 +39,41 @@ def publish_weights(name: str, store: Store) -> Path:
     if folder is None:
         raise UserError(f"{base} is not trained here yet: `headbook train {base}` trains it")
     if update:
-        tensors, note = checkpoint.read(folder / snapshot(folder, update))
+        tensors, note = checkpoint.read(checked(folder, snapshot(folder, update)))
         updates = int(update)
     elif done:
-        tensors, note = checkpoint.read(folder / BEST)
+        tensors, note = checkpoint.read(checked(folder, BEST))
         updates = planned
     else:
         tensors, note, updates = _checkpoint(folder)
     final = weights_folder(name)
-    aside = final.with_suffix(".partial")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    halves = {each: tensor.to(torch.bfloat16) for each, tensor in tensors.items()}
-    checkpoint.write(aside / BEST, halves, note)
-    for subwords in (SOURCE, TARGET):
-        if (folder / subwords).is_file():
-            shutil.copy(folder / subwords, aside)
-    if not (curve := _curve(folder, updates)).empty:
-        curve.to_csv(aside / CURVE, index=False)
-    made = json.loads((folder / RECORD).read_text()) if done else {}
-    about = {
-        "ingredients": plain(asked),
-        "updates": updates,
-        "planned": planned,
-        "precision": "bfloat16",
-        "sha256": hashlib.sha256((aside / BEST).read_bytes()).hexdigest(),
-        "commit": made.get("commit", record.commit()),
-        "hardware": made.get("hardware", record.hardware()),
-        "date": made.get("started", record.now()),
-    }
-    (aside / RECORD).write_text(json.dumps(about, indent=1) + "\n")
-    shutil.rmtree(final, ignore_errors=True)
-    aside.rename(final)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(final.parent / f".{final.name}.lock"):
+        aside = final.with_name(f".{final.name}.partial")
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir()
+        halves = {each: tensor.to(torch.bfloat16) for each, tensor in tensors.items()}
+        checkpoint.write(aside / BEST, halves, note)
+        for subwords in (SOURCE, TARGET):
+            if (folder / subwords).is_file():
+                shutil.copy(folder / subwords, aside)
+        if not (curve := _curve(folder, updates)).empty:
+            curve.to_csv(aside / CURVE, index=False)
+        made = json.loads((folder / RECORD).read_text()) if done else {}
+        about = {
+            "ingredients": plain(asked),
+            "updates": updates,
+            "planned": planned,
+            "precision": "bfloat16",
+            "files": digests(aside),
+            "commit": made.get("commit", record.commit()),
+            "hardware": made.get("hardware", record.hardware()),
+            "date": made.get("started", record.now()),
+        }
+        (aside / RECORD).write_text(json.dumps(about, indent=1) + "\n")
+        synced(aside)
+        exchange(aside, final)
+        shutil.rmtree(aside, ignore_errors=True)
     return final
 
 

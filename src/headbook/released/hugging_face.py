@@ -103,6 +103,8 @@ class HuggingModel:
         with tqdm(total=len(sentences), desc=f"Translating with {self.name}") as progress:
             for batch in self.batches(sentences):
                 longest = SHORT + GROWTH * batch.source.shape[1]
+                # a start and an end have positions, too
+                longest = min(longest, (self.text.limit or longest + 2) - 2)
                 ids = self.network.generate(batch, max_new_tokens=longest, **options)
                 texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
                 for row, text in zip(batch.sentences.tolist(), texts, strict=True):
@@ -176,6 +178,8 @@ def of(
         padding=next(each for each in paddings if isinstance(each, int)),
         start=getattr(config, "decoder_start_token_id", None),
     )
+    if network.without:
+        origin = f"{origin}; no attention in layers {', '.join(network.without)}"
     spoken = _languages(name, tokenizer, network.stacks is Stacks.BOTH)
     return HuggingModel(name, origin, spoken, network, text)
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from headbook import paths
+from headbook.released import pruned
 from headbook.released.catalogue import UNKNOWN, Entry, catalogue, folder_of
 from headbook.types import UserError
 
@@ -23,7 +24,13 @@ VOCABULARIES = ("tokenizer.json", "vocab*", "*.spm", "*.model", "*.vocab")
 PATIENCE = 10
 """Seconds that huggingface.co may take to say whether it has a model."""
 
+EXTRA = ("accelerate", "gguf>", "protobuf")
+"""What a reader of `transformers` says where it lacks a package of the extra."""
+
 ADAPTER = "adapter_config.json"
+
+SENSES = {"image_size", "patch_size", "num_mel_bins", "conv_dim"}
+"""Settings of models that read images or sound."""
 
 UNUSED = "pooler"
 """Weights that may be missing: the pooler follows the last layer and is never run here."""
@@ -76,12 +83,22 @@ def _located(place: str | Path, revision: str | None) -> Place:
         raise UserError(f"{place}: no config.json in {folder}; it holds no Hugging Face model")
     # The library would go on with a tokenizer that knows no words.
     elif not any(any(folder.glob(each)) for each in VOCABULARIES):
+        if SENSES & _keys(folder / "config.json"):
+            raise UserError(f"{place} reads images or sound, and only models of text are looked at")
         raise UserError(f"{place}: no tokenizer in {folder}; copy the model's tokenizer there")
     if entry is not None and entry.sha256 != UNKNOWN:
         weights = weights or folder / "model.safetensors"
         if not weights.is_file() or _digest(weights) != entry.sha256:
             raise UserError(f"{weights} is not the file of data/models.toml; run {entry.install}")
     return Place(name, str(folder), folder, entry, options)
+
+
+def _keys(file: Path) -> set[str]:
+    """The settings that a configuration has; none where it is damaged."""
+    try:
+        return set(json.loads(file.read_text("utf-8")))
+    except (ValueError, TypeError):
+        return set()
 
 
 def _adapted(folder: Path) -> Place:
@@ -150,9 +167,9 @@ def only_cached(name: str, identity: str) -> bool:
     try:
         HfApi().model_info(identity, timeout=PATIENCE)
     except Exception as error:
-        if "NotFound" not in type(error).__name__ and isinstance(
-            try_to_load_from_cache(identity, "config.json"), str
-        ):
+        wrong = ("NotFound", "Validation")
+        kept = not any(each in type(error).__name__ for each in wrong)
+        if kept and isinstance(try_to_load_from_cache(identity, "config.json"), str):
             return True
         raise UserError(
             f"{name}: no such folder, package or catalogue name here, and huggingface.co does not "
@@ -170,13 +187,15 @@ def read(place: Place, reader: str, **options: Any) -> Any:
             known = getattr(transformers, reader)
             return known.from_pretrained(place.where, **place.options, **options)
     except Exception as error:
-        missing = isinstance(error, ImportError) or "accelerate" in str(error)
+        missing = isinstance(error, ImportError) or any(each in str(error) for each in EXTRA)
         mend = f"run {paths.install('models')}" if missing else "fetch it again"
         raise UserError(f"{place.name}: {reader} cannot read it ({said(error)}); {mend}") from None
 
 
 def read_model(place: Place, config: Any) -> torch.nn.Module:
     """The model with the head that its configuration names; UserError where weights are missing."""
+    if (Path(place.where) / pruned.NOTE).is_file():
+        return pruned.restored(_reader(config, gguf=False), config, Path(place.where))
     model, report = read(
         place,
         _reader(config, "gguf_file" in place.options),
@@ -229,14 +248,22 @@ def _reader(config: Any, gguf: bool) -> str:
     from transformers.models.auto import modeling_auto as known
 
     architecture = (getattr(config, "architectures", None) or ["none"])[0]
+    if architecture.endswith("EncoderModel"):
+        return "AutoModelForTextEncoding"
     if config.is_encoder_decoder:
         return "AutoModelForSeq2SeqLM"
     if gguf and architecture == "none":
         architecture = known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
     if architecture == known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type):
         return "AutoModelForCausalLM"
+    if architecture == known.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.get(config.model_type):
+        return "AutoModelForImageTextToText"
     masked = known.MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
-    if architecture == masked or architecture.endswith("ForPreTraining"):
+    # ELECTRA's discriminator is trained to tell replaced tokens and predicts none.
+    if architecture == masked or architecture.removesuffix("ForPreTraining") not in (
+        architecture,
+        "Electra",
+    ):
         return "AutoModelForMaskedLM"
     return "AutoModel"
 

@@ -19,6 +19,9 @@ PROBE = (5, 3)
 """Tokens of source and target in the pass that finds the blocks: unequal, so that each kind of
 attention has a shape of its own."""
 
+RECURRENT = ("rwkv", "xlstm")
+"""Families that call something else attention, by `model_type`."""
+
 
 class Stacks(StrEnum):
     """The parts of a model."""
@@ -34,7 +37,10 @@ class HuggingNetwork(nn.Module):
     The blocks are found by running the model once and listing its attention calls: no architecture
     is known by name but those of hooked.py, and a layer used several times (ALBERT) is several
     blocks. Kind follows from the shapes of that pass, and a lone stack is a decoder if no token saw
-    a later one. UserError for an architecture in which not every layer's attention can be reached.
+    a later one. Of a hybrid, layers without attention keep their number and are blocks of no head,
+    which are never recorded; `without` holds their numbers. UserError for an architecture without
+    attention, for one in which not every layer's can be reached, and for whatever its first pass
+    raises.
 
     Called with a batch it gives logits [batch token vocabulary] of the target, or of the source for
     a masked language model, or the last states [batch token model] where it has no such head.
@@ -51,6 +57,7 @@ class HuggingNetwork(nn.Module):
         self.blocks = nn.ModuleList(block for _, block in found)
         self._kinds = [kind for kind, _ in found]
         self._uses: dict[nn.Module, list[TappedBlock]] = {}
+        self.without = [block.name for _, block in found if not block.heads]
         for _, block in found:
             self._uses.setdefault(block.module, []).append(block)
         if model.config.is_encoder_decoder:
@@ -119,7 +126,7 @@ class HuggingNetwork(nn.Module):
                         Point.WEIGHTS, weights.float() if weights.dtype in tap.HALF else weights
                     )
         for kind, block in zip(self._kinds, self.blocks, strict=True):
-            if kind in kinds and block.calls != 1:
+            if kind in kinds and block.heads and block.calls != 1:
                 raise RuntimeError(f"{block.name} was called {block.calls} times in a pass, not 1")
         return output
 
@@ -132,6 +139,15 @@ class HuggingNetwork(nn.Module):
         """The blocks with their kinds, from a pass over a few tokens."""
         calls: list[Call] = []
         readers: dict[int, nn.Module] = {}
+        family = self.model.config.model_type
+        if family in RECURRENT or not any(
+            "Attention" in type(each).__name__ for each in self.model.modules()
+        ):
+            raise UserError(f"{family} has no attention, so there are no heads to look at")
+        if hasattr(self.model, "text_model") and hasattr(self.model, "vision_model"):
+            raise UserError(f"{family} compares images with text: give its text model alone")
+        if (reads := self.model.main_input_name) != "input_ids":
+            raise UserError(f"{family} reads {reads}, no text; only models of text are looked at")
         hooked = projections(self.model) if self._options else []
 
         def note(call: Call) -> Tensor:
@@ -144,8 +160,16 @@ class HuggingNetwork(nn.Module):
         for side, length in zip(sides, PROBE, strict=False):
             ids = torch.arange(length, device=self.device)[None]
             inputs |= {f"{side}input_ids": ids, f"{side}attention_mask": torch.ones_like(ids)}
-        with tap.listening(note), tap.readers(self.model, calls, readers):
-            output = self.model(**inputs, **self._options)
+        try:
+            with tap.listening(note), tap.readers(self.model, calls, readers):
+                output = self.model(**inputs, **self._options)
+        except UserError:
+            raise
+        except Exception as error:  # whatever somebody else's code raises
+            raise UserError(
+                f"{type(self.model).__name__} cannot be run on a few tokens of text "
+                f"({type(error).__name__}: {' '.join(str(error).split())[:160]})"
+            ) from None
         names = {module: name for name, module in self.model.named_modules()}
         found: list[tuple[Tensor, TappedBlock]] = []
         for at, call in enumerate(calls):
@@ -153,16 +177,29 @@ class HuggingNetwork(nn.Module):
             found.append((call.weights, TappedBlock(name, heads, call.module, readers.get(at))))
         for name, weights in zip(hooked, output.attentions if hooked else (), strict=True):
             found.append((weights, HookedBlock(name, weights.shape[1], self.model)))
-        if len(found) != _expected(config):
+        expected, attends = _expected(config), _attending(config)
+        if len(found) > expected:
             raise UserError(
-                f"{config.model_type}: {len(found)} of {_expected(config)} attention blocks can be "
-                "reached through transformers, so its heads would not be complete"
+                f"{family}: attention is computed {len(found)} times in {expected} layers (as in "
+                "differential attention), so a head has no weights of its own to be measured"
+            )
+        if len(found) < expected and len(found) != sum(attends):
+            raise UserError(
+                f"{family}: {len(found)} of {expected} attention blocks can be reached through "
+                "transformers, so its heads would not be complete"
             )
         lone = None
         if not config.is_encoder_decoder:
             causal = all((weights.triu(1) == 0).all() for weights, _ in found)
             lone = Kind.DECODER if causal else Kind.ENCODER
-        return [(lone or _kind(weights), block) for weights, block in found]
+        blocks = [(lone or _kind(weights), block) for weights, block in found]
+        if len(blocks) == expected:
+            return blocks
+        each = iter(blocks)
+        return [
+            next(each) if attending else (lone, TappedBlock(str(at), 0, nn.Identity(), None))
+            for at, attending in enumerate(attends, start=1)
+        ]
 
 
 def _kind(weights: Float[Tensor, "batch head query key"]) -> Kind:
@@ -173,6 +210,14 @@ def _kind(weights: Float[Tensor, "batch head query key"]) -> Kind:
         (target, source): Kind.CROSS,
     }
     return shapes[tuple(weights.shape[-2:])]
+
+
+def _attending(config: Any) -> list[bool]:
+    """Which layers of a hybrid have attention whose weights are a softmax's; empty where its
+    configuration does not say."""
+    config = config.get_text_config()
+    types = getattr(config, "layer_types", None) or getattr(config, "layers_block_type", None) or ()
+    return [each == "hybrid" or ("attention" in each and "linear" not in each) for each in types]
 
 
 def _expected(config: Any) -> int:

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from unicodedata import combining, normalize
+from unicodedata import normalize
 
 from headbook.models.loaded import Span
+from headbook.text.alignment import visible
 from headbook.types import UserError
 
 MARK = "▁"
@@ -38,10 +39,7 @@ def cover(sentence: str, spans: Sequence[Span]) -> bool:
             return False
         left.append(sentence[edge:start])
         before, edge = start, max(edge, end)
-    return not any(
-        letter.isprintable() and not letter.isspace() and not combining(letter)
-        for letter in "".join(left)
-    )
+    return not visible("".join(left))
 
 
 def matched(sentence: str, pieces: Sequence[str]) -> list[Span]:

@@ -108,9 +108,14 @@ class TappedBlock(nn.Module):
         return self._places[0]
 
     @property
+    def projection(self) -> nn.Module | None:
+        """The model's own layer of W_O, where there is one."""
+        return self._places[1]
+
+    @property
     def output_weight(self) -> Float[Tensor, "model inner"]:
         """W_O, see `Block`; UserError where no linear layer reads the contexts."""
-        projection = self._places[1]
+        projection = self.projection
         if projection is None:
             raise UserError(f"{self.name}: its output projection cannot be told from other layers")
         # GPT-2's layers lie the other way round.

@@ -1,12 +1,15 @@
 """The run store: what takes long is computed once for all that decides it, and kept."""
 
+import hashlib
+import itertools
 import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +61,16 @@ class Store:
         return self.root / ingredients.stage.name / ingredients.key
 
     def has(self, ingredients: Ingredients) -> bool:
-        """Whether the run is finished and kept; a folder without its record is not."""
-        return (self.folder(ingredients) / RECORD).exists()
+        """Whether the run is finished and kept; a folder without its record is not.
+
+        UserError where the record is damaged.
+        """
+        file = self.folder(ingredients) / RECORD
+        if not file.exists():
+            return False
+        if _ingredients(file) is None:
+            raise UserError(f"{file} is damaged: restore it, or remove its folder")
+        return True
 
     def under_way(self, ingredients: Ingredients) -> Path | None:
         """The folder of a run that was begun and not finished; None where none is near."""
@@ -82,11 +93,16 @@ class Store:
         return final
 
     def finished(self, stage: Stage) -> Iterator[tuple[Path, dict[str, Any]]]:
-        """Folder and ingredients of every finished run of a stage, the newest first."""
+        """Folder and ingredients of every finished run of a stage, the newest first.
+
+        A run with a damaged record is left out, with a line that names it.
+        """
         files = (self.root / stage.name).glob(f"*/{RECORD}")
         for file in sorted(files, key=lambda each: each.stat().st_mtime, reverse=True):
-            made = json.loads(file.read_text())["ingredients"]
-            if made["stage"] == plain(stage):
+            made = _ingredients(file)
+            if made is None:
+                _say_once(f"{file} is damaged: its run is left out until it is restored")
+            elif made["stage"] == plain(stage):
                 yield file.parent, made
 
     def _require_writable(self, folder: Path) -> None:
@@ -102,6 +118,45 @@ class Store:
             )
 
 
+def _ingredients(file: Path) -> dict[str, Any] | None:
+    """The ingredients in a record; None where it is damaged."""
+    with suppress(ValueError, KeyError, TypeError):
+        made = json.loads(file.read_bytes())["ingredients"]
+        return made if {"stage", "config"} <= set(made) else None
+    return None
+
+
+@cache
+def _say_once(line: str) -> None:
+    print(f"headbook: {line}", file=sys.stderr, flush=True)
+
+
+def checked(folder: Path, name: str) -> Path:
+    """A file in the folder of a run; UserError where it is missing or not as the record says.
+
+    A file without a recorded digest is taken as it is.
+    """
+    file, recorded = folder / name, {}
+    with suppress(OSError, ValueError, AttributeError):
+        recorded = json.loads((folder / RECORD).read_bytes()).get("files", {})
+    if not file.is_file() or (name in recorded and _sha256(file) != recorded[name]):
+        raise UserError(
+            f"{file} is missing or not the file that {RECORD} records (SHA-256): restore it, or "
+            f"delete {folder} to make it again"
+        )
+    return file
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file in a folder, for its record."""
+    return {file.name: _sha256(file) for file in sorted(folder.iterdir())}
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
 def _make(ingredients: Ingredients, make: Callable[[Path], None], final: Path) -> None:
     aside = _aside(final)
     aside.mkdir(exist_ok=True)
@@ -115,9 +170,30 @@ def _make(ingredients: Ingredients, make: Callable[[Path], None], final: Path) -
         "hardware": record.hardware(),
         "started": started,
         "seconds": round(time.monotonic() - began, 1),
+        "files": digests(aside),
     }
     (aside / RECORD).write_text(json.dumps(kept, indent=1))
+    synced(aside)
+    _clear(final)
     aside.rename(final)
+
+
+def synced(folder: Path) -> None:
+    """Returns when all files of the folder are on the disk, as a rename of it may be at once."""
+    for path in (*folder.iterdir(), folder):
+        opened = os.open(path, os.O_RDONLY)
+        os.fsync(opened)
+        os.close(opened)
+
+
+def _clear(final: Path) -> None:
+    """A folder that lost its record keeps what it holds, under another name."""
+    if not final.exists():
+        return
+    names = (final.with_suffix(f".unrecorded{number}") for number in itertools.count(1))
+    kept = next(name for name in names if not name.exists())
+    final.rename(kept)
+    _say_once(f"{final} had no {RECORD}: what it holds is in {kept.name} now")
 
 
 def _aside(final: Path) -> Path:

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from unicodedata import combining
+from unicodedata import category
 
 import torch
 from jaxtyping import Int
@@ -83,7 +83,7 @@ def _check(text: str, spans: Sequence[Span]) -> None:
     else:
         ends = [0, *(end for _, end in spans)]
         starts = [*(start for start, _ in spans), len(text)]
-        if any(_visible(text[end:start]) for end, start in zip(ends, starts, strict=True)):
+        if any(visible(text[end:start]) for end, start in zip(ends, starts, strict=True)):
             wrong = "leave part of it out"
     if wrong:
         raise UserError(
@@ -91,11 +91,13 @@ def _check(text: str, spans: Sequence[Span]) -> None:
         )
 
 
-def _visible(gap: str) -> bool:
-    """Whether more was left out than spaces, unprintable marks and accents set on a letter.
+def visible(gap: str) -> bool:
+    """Whether more was left out than spaces, unprintable marks and signs set on a letter.
 
-    A tokeniser that composes letters (NFC) covers the letter of `e` + accent, not the accent.
+    A tokeniser that composes letters (NFC) covers the letter of `e` + accent, not the accent; one
+    that strips accents takes vowel signs of Hindi and Thai, and the emoji sign U+FE0F, for such.
     """
     return any(
-        not letter.isspace() and letter.isprintable() and not combining(letter) for letter in gap
+        not letter.isspace() and letter.isprintable() and not category(letter).startswith("M")
+        for letter in gap
     )

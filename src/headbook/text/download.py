@@ -5,6 +5,7 @@ Every file's digest is checked before it is read, once a process for a file that
 
 import hashlib
 import json
+import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -107,14 +108,21 @@ def _fetch(file: File, path: Path) -> Path:
                 f"{file.address} now has another digest than {known}, which was recorded for "
                 f"{path}: correct data/corpora.toml or {_lock(path)} if the publisher changed it"
             ) from None
-        except (requests.RequestException, OSError) as error:
+        except requests.RequestException as error:
             raise UserError(
                 f"{file.address} could not be fetched ({type(error).__name__}): check the "
                 "network, or set HEADBOOK_DATA to a folder that has the corpus"
             ) from None
+        except OSError as error:
+            raise UserError(
+                f"{path} cannot be written ({error.strerror}): name another folder in "
+                "HEADBOOK_DOWNLOADS, or make room"
+            ) from None
     if known is None:
         recorded = {**_recorded(path), path.name: sha256(path)}
         _lock(path).write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n", "utf-8")
+        print(f"headbook: no digest of {file.address} was known; its own is in {_lock(path)} now",
+              file=sys.stderr)  # fmt: skip
     elif sha256(path) != known:
         raise UserError(f"{path} has sha256 {sha256(path)}, not {known} as recorded: delete it")
     return path

@@ -27,6 +27,8 @@ STATE, BEST = "state.safetensors", "best.safetensors"
 validation loss."""
 SNAPSHOTS = "snapshot-*.safetensors"
 """The files of models kept on the way, see `snapshot_name`."""
+RISE = 100
+"""Updates over which the learning rate rises where Adam's moments begin anew."""
 
 
 @runtime_checkable
@@ -57,6 +59,7 @@ class Progress:
     loss_tokens: int = 0
     best: float = math.inf
     curve: list[dict[str, int | float]] = field(default_factory=list)
+    restarted: int = 0  # the update that was gone on from without Adam's moments
 
 
 @dataclass
@@ -159,13 +162,30 @@ class Trainer:
         self._save()
         return self.progress
 
+    def go_on_from(self, weights: Path, update: int, curve: list[dict[str, int | float]]) -> None:
+        """Begins behind so many updates of another machine, of which `weights` are what is left.
+
+        Batches are those that come next. Adam's moments are new, for which the learning rate rises
+        over RISE updates; the curve's further rows name the update as `restarted`.
+        """
+        checkpoint.load_model(self.model, weights)
+        self.progress = Progress(update, curve=curve, restarted=update)
+        left = update
+        while left > (length := len(self._plan(self.progress.epoch))):
+            self.progress.epoch, left = self.progress.epoch + 1, left - length
+        self.progress.batch = left
+        self._save_model(snapshot_name(update))
+
+    def _plan(self, number: int) -> list[list[int]]:
+        return epoch(self.train, self.config.tokens, self.config.seed, number)
+
     def _start(self) -> None:
         if self.addition is not None and self.addition.points and processes.count() > 1:
             raise UserError(
                 "a penalty on what attention computes needs the whole batch in one process: "
                 "train this model without torchrun"
             )
-        torch.manual_seed(self.config.seed + processes.rank())
+        torch.manual_seed(self.config.seed + processes.rank() + self.progress.update)
         if self.state_file.exists():
             process = processes.rank()
             note = checkpoint.load_state(self.state_file, self.model, self.optimiser, process)
@@ -179,9 +199,7 @@ class Trainer:
 
     def _batches(self) -> Iterator[Batch]:
         while self.progress.update < self.config.updates:
-            number = self.progress.epoch
-            plan = epoch(self.train, self.config.tokens, self.config.seed, number)
-            for indices in plan[self.progress.batch :]:
+            for indices in self._plan(self.progress.epoch)[self.progress.batch :]:
                 if self.progress.update == self.config.updates:
                     return
                 # Counted before the batch is used: a checkpoint after its update goes on behind it.
@@ -223,8 +241,9 @@ class Trainer:
     def _rate(self, update: int) -> float:
         if self.rate is not None:
             return self.rate(update)
-        width = self.model.config.width
-        return learning_rate(update, width, self.config.scale, self.config.warmup)
+        width, since = self.model.config.width, update - self.progress.restarted
+        rate = learning_rate(update, width, self.config.scale, self.config.warmup)
+        return rate * min(since / RISE, 1.0) if self.progress.restarted else rate
 
     def _share(self, batch: Batch) -> Batch:
         """Every n-th sentence, padded as before; the first process always has one."""
@@ -279,6 +298,8 @@ class Trainer:
             "valid_loss_nats": valid_loss,
             "seconds": progress.seconds,
         }
+        if progress.restarted:
+            row["restarted"] = progress.restarted
         if self.addition is not None:
             row |= self.addition.row(self.model)
         progress.curve.append(row)

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, distributed
 from torch.nn import Parameter
 
+from headbook.extras import extras
 from headbook.machine import leave_out_cudnn_attention
 from headbook.training.config import Precision
 from headbook.types import UserError
@@ -41,7 +42,8 @@ def fabric(precision: Precision) -> "lightning.fabric.Fabric":
 
     Silences its notice of the precision, which a notebook would show as a fault.
     """
-    from lightning.fabric import Fabric  # takes seconds, and only training needs it
+    with extras():
+        from lightning.fabric import Fabric  # takes seconds, and only training needs it
 
     for name in ("lightning", "lightning.fabric", "lightning.pytorch"):  # any may be the one
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -1,25 +1,29 @@
 """Training a model by its name: recipe, subwords, updates, and a folder in the run store.
 
 The folder holds subwords, `best.safetensors`, a snapshot at each power of √2, the learning curve
-and the scores. A training that was killed goes on from its last checkpoint.
+and the scores. A training that was killed goes on from its last checkpoint, and one that another
+machine began from the weights that it published.
 """
 
+import json
 import math
 import re
 import shutil
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
+from headbook import recipes
 from headbook.corpora.readers import ParallelCorpus
 from headbook.models import checkpoint
 from headbook.runs.canonical import plain
 from headbook.runs.seeds import derived
-from headbook.runs.store import Ingredients, Stage, Store
+from headbook.runs.store import RECORD, Ingredients, Stage, Store, checked
 from headbook.text.subwords import Subwords
 from headbook.training import processes
 from headbook.training.loop import BEST, SNAPSHOTS, STATE, OutOfTimeError, Trainer
@@ -129,8 +133,27 @@ def _train(wanted: Run, store: Store, deadline: float, folder: Path) -> None:
     # the seed of its own that it draws batches and dropout with
     how = replace(wanted.training, seed=derived(wanted.training.seed, "training"))
     trainer = Trainer(initial(wanted, folder), how, train, valid, folder, deadline=deadline)
+    if not (folder / STATE).exists() and (begun := _published(wanted, corpus.digest)):
+        there, update = begun
+        if processes.is_first():
+            print(f"going on from {there} after update {update}, with Adam's moments anew")
+        curve = pd.read_csv(there / CURVE) if (there / CURVE).is_file() else pd.DataFrame()
+        trainer.go_on_from(checked(there, BEST), update, curve.to_dict("records"))
     progress = trainer.run()
     if processes.is_first():
         pd.DataFrame(progress.curve).to_csv(folder / CURVE, index=False)
         checkpoint.load_model(trainer.model, folder / BEST)
         wanted.score(trainer.model.eval(), corpus.tests, sides, folder)
+
+
+def _published(wanted: Run, digest: str) -> tuple[Path, int] | None:
+    """The latest weights of this training that data/models has on the way, and their update."""
+    found = []
+    for file in recipes.weights_folder("").glob(f"*/{RECORD}"):
+        with suppress(ValueError, KeyError, TypeError):  # a damaged record is of no training
+            made = json.loads(file.read_bytes())
+            asked, updates = made["ingredients"], made["updates"]
+            same = asked["config"] == plain(wanted) and asked["inputs"]["corpus"] == digest
+            if same and updates < made["planned"]:
+                found.append((updates, file.parent))
+    return max(found)[::-1] if found else None

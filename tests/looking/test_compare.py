@@ -1,0 +1,105 @@
+"""Two tables head by head, and tables that are kept in files."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import headbook as hb
+from headbook.looking.measured import KEY
+from headbook.types import UserError
+
+QUICK = {"nulls": 0, "ablated": 2, "progress": False, "diverse": False}
+
+
+def test_a_difference_is_paired_and_roles_are_gained_and_lost(planted, sample, planted_table):
+    """Two heads change places: each loses the other's role, and the rest stays to the bit."""
+    layers = planted.network.blocks
+    layers[0].plants[0], layers[0].plants[1] = layers[0].plants[1], layers[0].plants[0]
+    try:
+        after = hb.measure(planted, sample, **QUICK)
+    finally:
+        layers[0].plants[0], layers[0].plants[1] = layers[0].plants[1], layers[0].plants[0]
+    found = hb.compare(planted_table, after)
+    first, second, *others = found.itertuples(index=False)
+    assert (first.gained, first.lost) == ("next token", "previous token")
+    assert (second.gained, second.lost) == ("previous token", "next token")
+    assert not any(each.gained or each.lost for each in others)
+    assert (first.previous, first.previous_low, first.previous_high) == (-1, -1, -1)
+    same = found.iloc[2:]
+    for name in ("confidence", "previous", "rare", "dobj_head_to_dependent"):
+        assert (same[[name, f"{name}_low", f"{name}_high"]] == 0).all(axis=None), name
+    assert first.importance_ablation == pytest.approx(
+        after["importance_ablation"][0] - planted_table["importance_ablation"][0]
+    )
+    few = hb.compare(planted_table[planted_table["layer"] == 1], after)
+    pd.testing.assert_frame_equal(few, found.iloc[:4])
+
+
+def test_an_interval_of_a_difference_is_that_of_its_replicates(ours, sample):
+    """Narrower than that of independent measurements: both are drawn with the same sentences."""
+    text = replace(sample, sentences=sample.sentences[:40], trees=sample.trees[:40])
+    before = hb.measure(ours, text, decoder=False, **QUICK)
+    with hb.close(ours, ["L1H1"]):
+        after = hb.measure(ours, text, decoder=False, **QUICK)
+    found = hb.compare(before, after)
+    one, two = (each.attrs[KEY].sums["encoder"]["confidence"] for each in (before, after))
+    drawn = (two.replicates() - one.replicates())[1:].flatten(1).numpy()
+    ends = np.nanquantile(drawn, [0.025, 0.975], axis=0)
+    np.testing.assert_allclose(found[["confidence_low", "confidence_high"]].T, ends)
+    assert (found["confidence"][:2] == 0).all() and (found["confidence"][2:] != 0).all()
+    np.testing.assert_allclose(found["confidence"], after["confidence"] - before["confidence"])
+
+
+def test_tables_that_cannot_be_compared(planted, sample, planted_table, ours):
+    other = replace(sample, sentences=sample.sentences[:50], trees=sample.trees[:50])
+    few = hb.measure(planted, other, importance=False, nulls=0, progress=False, diverse=False)
+    models = hb.measure(ours, sample, importance=False, decoder=False, nulls=0, progress=False)
+    for wrong in (few, models, planted_table.assign(x=1).reset_index().copy(deep=False)[["x"]]):
+        wrong = wrong if "kind" in wrong else pd.DataFrame(wrong.to_dict())
+        with pytest.raises(UserError) as caught:
+            hb.compare(planted_table, wrong)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_table_that_was_kept_answers_as_before(planted_table, tmp_path: Path):
+    file = hb.save(planted_table, tmp_path / "kept" / "heads.safetensors")
+    read = hb.read(file)
+    pd.testing.assert_frame_equal(read, planted_table)
+    for held in (True, False):
+        pd.testing.assert_frame_equal(hb.roles(read, held=held), hb.roles(planted_table, held=held))
+    of, was = read.attrs[KEY], planted_table.attrs[KEY]
+    assert (of.model, of.notes, of.sentences) == (was.model, was.notes, was.sentences)
+    pd.testing.assert_frame_equal(of.diversity, was.diversity)
+
+
+def test_other_files_keep_the_columns_and_say_what_they_lack(planted_table, tmp_path: Path):
+    planted_table.to_parquet(tmp_path / "heads.parquet")
+    planted_table.to_csv(tmp_path / "heads.csv", index=False)
+    for read in (pd.read_parquet(tmp_path / "heads.parquet"), pd.read_csv(tmp_path / "heads.csv")):
+        assert (read["confidence"] - planted_table["confidence"]).abs().max() < 1e-12
+        for asked in (hb.roles, lambda table: hb.save(table, tmp_path / "x")):
+            with pytest.raises(UserError, match=r"hb\.save"):
+                asked(read)
+    for file in ("heads.csv", "nothing"):
+        with pytest.raises(UserError):
+            hb.read(tmp_path / file)
+    two = planted_table.copy()
+    two.attrs[KEY] = replace(planted_table.attrs[KEY], model="other")
+    assert not pd.concat([planted_table, two]).attrs, "of two tables neither's remains"
+
+
+def test_roles_of_some_rows_are_of_these_heads(planted_table):
+    every = hb.roles(planted_table)
+    for rows in (
+        planted_table["layer"] == 1,
+        planted_table["head"] == 2,
+        planted_table["head"] > 9,
+    ):
+        found, wanted = hb.roles(planted_table[rows]), planted_table[rows]
+        own = every.merge(wanted[["kind", "layer", "head"]])
+        assert len(found) == len(own) and set(found["role"]) == set(own["role"])
+    with pytest.raises(UserError, match="no head"):
+        hb.plots.heads(found, "score")

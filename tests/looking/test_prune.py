@@ -1,0 +1,146 @@
+"""A pruned model computes what the whole one does with these heads silent, in memory and read."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+import headbook as hb
+from headbook.looking.ours import OurModel
+from headbook.looking.prune import Pruned
+from headbook.types import UserError
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import tiny_hugging as tiny
+
+SENTENCES = ["I saw two dogs in the park .", "She reads ."]
+SIZE = {"vocab_size": 400, "hidden_size": 24, "num_hidden_layers": 2, "intermediate_size": 16}
+SIZE |= {"max_position_embeddings": 80, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 1}
+GROUPED = SIZE | {"num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 4}
+T5 = {"vocab_size": 400, "d_model": 16, "d_kv": 4, "d_ff": 8, "num_layers": 2, "num_heads": 4,
+      "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}  # fmt: skip
+MODELS = {
+    "llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**GROUPED)),
+    "qwen3": lambda: transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**GROUPED)),
+    "mistral": lambda: transformers.MistralForCausalLM(transformers.MistralConfig(**GROUPED)),
+    "t5": lambda: transformers.T5ForConditionalGeneration(transformers.T5Config(**T5)),
+    "neox": lambda: transformers.GPTNeoXForCausalLM(
+        transformers.GPTNeoXConfig(**SIZE, num_attention_heads=6)
+    ),
+    "phi3": lambda: transformers.Phi3ForCausalLM(
+        transformers.Phi3Config(**SIZE, num_attention_heads=6, num_key_value_heads=3)
+    ),
+    "bert": tiny.bert,
+    "gpt2": tiny.gpt2,
+    "bart": tiny.bart,
+}
+WHOLE_GROUPS = ("L1H1", "L1H2", "L2H5", "L2H6")
+EVERYWHERE = [f"{kind}L{layer}H2" for kind in ("", "decoder ", "cross ") for layer in (1, 2)]
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory):
+    """A model of a family, in double precision, so that what is equal is equal to 1e-6."""
+
+    def make(family: str) -> object:
+        torch.manual_seed(0)
+        folder = tmp_path_factory.mktemp(family)
+        model = MODELS[family]()
+        for each in model.parameters():  # biases start at zero, and norms at one
+            each.data += 0.1 * torch.randn_like(each)
+        tiny.save(model, SENTENCES, folder)
+        return hb.load(folder)
+
+    return make
+
+
+def logits(model: object) -> torch.Tensor:
+    (batch,) = model.batches(SENTENCES, SENTENCES if model.languages[1] else None)
+    with torch.no_grad():
+        return model.network(batch)
+
+
+@pytest.mark.parametrize(
+    ("family", "heads", "plain"),
+    [
+        ("llama", WHOLE_GROUPS, True),
+        ("qwen3", ("L1H1", "L1H3", "L1H5", "L2H2", "L2H4", "L2H6"), True),
+        ("mistral", WHOLE_GROUPS, True),
+        ("llama", (*WHOLE_GROUPS, "L2H1", "L2H2"), False),
+        ("t5", EVERYWHERE, True),
+        ("neox", ("L1H2", "L2H6"), False),
+        ("bert", ("L1H2",), False),
+        ("bert", ("L1H1", "L1H2"), False),
+        ("gpt2", ("L1H1", "L2H2"), False),
+        ("bart", ("L1H1", "cross L1H2"), False),
+    ],
+)
+def test_it_is_the_model_with_these_heads_silent_and_smaller(
+    family: str, heads: tuple[str, ...], plain: bool, loaded, tmp_path: Path
+):
+    model, folder = loaded(family), tmp_path / "pruned"
+    with hb.close(model, heads):
+        wanted = logits(model)
+    assert (wanted - logits(model)).abs().max() > 1e-4, "the heads do something"
+    pruned = hb.prune(model, heads)
+    said = pruned.save(folder)
+    read = hb.load(folder)
+    for each in (pruned, read):
+        torch.testing.assert_close(logits(each), wanted, rtol=1e-6, atol=1e-6)
+    assert len(hb.attention(read, SENTENCES)) == 2
+    sizes = [sum(each.numel() for each in one.network.parameters()) for one in (read, model)]
+    assert sizes[0] < sizes[1]
+    assert plain == ("and transformers" in said)
+    kind = type(model.network.model)
+    if plain:
+        again = kind.from_pretrained(folder, attn_implementation="eager").state_dict()
+        own = read.network.model.state_dict()
+        assert again.keys() == own.keys() and all(torch.equal(again[k], own[k]) for k in own)
+    else:
+        with pytest.raises(Exception, match=r"size|mismatch|shape"):
+            kind.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "bart", "llama"])
+def test_in_the_full_shape_transformers_reads_it_and_it_is_not_smaller(family, loaded, tmp_path):
+    model = loaded(family)
+    with hb.close(model, ["L1H1"]):
+        wanted = logits(model)
+    said = hb.prune(model, "L1H1").save(tmp_path / "full", shape="full")
+    assert "not smaller" in said
+    torch.testing.assert_close(logits(hb.load(tmp_path / "full")), wanted, rtol=1e-6, atol=1e-6)
+    type(model.network.model).from_pretrained(tmp_path / "full")
+    assert (logits(model) - wanted).abs().max() > 1e-4, "the model itself stays"
+
+
+def test_a_model_of_ours(ours: OurModel, tmp_path: Path):
+    heads = ["L1H2", "decoder L2H1", "cross L2H1", "cross L2H2"]
+    with hb.close(ours, heads):
+        wanted = logits(ours)
+    for shape in ("small", "full"):
+        hb.prune(ours, heads).save(tmp_path / shape, shape=shape)
+        torch.testing.assert_close(logits(hb.load(tmp_path / shape)), wanted, rtol=1e-6, atol=1e-6)
+    sizes = [(tmp_path / shape / "best.safetensors").stat().st_size for shape in ("small", "full")]
+    assert sizes[0] < sizes[1]
+
+
+def test_what_cannot_be_done_is_one_line(loaded, planted, tmp_path: Path):
+    llama, t5, phi3 = map(loaded, ("llama", "t5", "phi3"))
+    refused = [
+        lambda: hb.prune(llama, ["L9H1"]),
+        lambda: hb.prune(llama, ["L1H1"]).save(tmp_path / "uneven"),
+        lambda: hb.prune(t5, ["L1H1", "L2H2"]).model,
+        lambda: hb.prune(t5, ["L1H1"]).model,
+        lambda: hb.prune(phi3, ["L1H1", "L1H2"]).model,
+        lambda: hb.prune(llama, []).save(tmp_path / "x", shape="tiny"),
+        lambda: hb.prune(llama, ["L1H1"]).save(Path(__file__).parent, shape="full"),
+        lambda: hb.prune(planted, ["L1H1"]).save(tmp_path / "planted"),
+    ]
+    for each in refused:
+        with pytest.raises(UserError) as caught:
+            each()
+        assert "\n" not in str(caught.value)
+    assert not any(tmp_path.iterdir())
+    assert isinstance(hb.prune(planted, ["L1H1"]), Pruned)
