@@ -110,6 +110,7 @@ CHANGES = (
     ("60", "np.arange(len(points)) - 1", "np.arange(len(points)) + 1"),
     ("61", ".abs().sum(-1) / 2", ".abs().sum(-1)"),
     ("61", "marked.sum(1) / real.sum(1) * asks", "asks"),
+    ("70", "diagonal(1 - n, -2, -1)[..., 1:]", "diagonal(-n, -2, -1)"),
 )
 
 
