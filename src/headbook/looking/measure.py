@@ -63,6 +63,8 @@ ENGLISH = ("en", "und")
 """Languages that an English parser is used for; und is a language that is not known."""
 NULL_DRAWS = 4
 """Sequences of repeated random tokens that null networks read."""
+SHORT = 60
+"""Seconds that are not announced."""
 NOT_NULL = ("special", "entropy", "confidences", "positional_chance")
 """Measures that are not compared with null networks."""
 
@@ -124,9 +126,9 @@ def measure(
     number every head on so many; without a loss it is every head too. `importance=False`,
     `nulls=0` and `diverse=False` leave out the slowest parts; `decoder=False` measures the encoder
     alone of a translation model, and without importance it then translates nothing. The time that
-    all of it takes is said before it begins. `attrs["headbook"]` holds diversity per layer, counts
-    and notes. Memory does not grow with the number of sentences, apart from the text itself, and
-    one layer's weights are held at a time.
+    all of it takes is said before it begins, if it is over a minute. `attrs["headbook"]` holds
+    diversity per layer, counts and notes. Memory does not grow with the number of sentences, apart
+    from the text itself, and one layer's weights are held at a time.
 
     Layers may differ in the number of their heads. Sentences that the model cannot take, mostly
     too long, are left out, which a note counts. UserError where it can take none,
@@ -370,6 +372,8 @@ class _Run:
             what = f"removing {count} of {heads} heads in turn (importance=False is without)"
             parts[what] = count * most
         whole = sum(parts.values()) * each
+        if whole < SHORT:
+            return
         said = [f"{_time(count * each)} for {name}" for name, count in parts.items() if name]
         print(
             f"{self.model.name}: {heads} heads, {sentences} sentences, about {_time(whole)}"
