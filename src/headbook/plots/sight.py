@@ -152,7 +152,7 @@ class Sight:
         """Arcs above the words of a line, or beside the words of a column."""
         labels, widths, count = self.labels(), self.widths(), len(self.words)
         if upright:
-            base = max(widths) + 16 + (36 if labels else 0)
+            base = max(widths) + 16 + (44 if labels else 0)
             row = Row([PITCH * (n + 0.5) for n in range(count)], base, True)
         else:
             gap = min(30.0, (WIDEST - sum(widths)) / count)
@@ -188,7 +188,7 @@ class Sight:
         bold = self.few and asks in self.asking
         if row.upright:
             ground = box(x - width - 14, y - 11, width + 10, self.colour, bold)
-            word, beside = written(x - 9, y + 5, self.words[asks], "end", bold), (34, y + 5, label)
+            word, beside = written(x - 9, y + 5, self.words[asks], "end", bold), (42, y + 5, label)
         else:
             ground = box(x - width / 2 - 6, y + 3, width + 12, self.colour, bold)
             word, beside = written(x, y + 20, self.words[asks], "middle", bold), (x, y + 42, label)

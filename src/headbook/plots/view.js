@@ -1,7 +1,7 @@
 (() => {
   const root = document.currentScript.closest(".headbook-view");
   const draw = (maps) => {
-    const row = maps.closest(".row"), input = maps.querySelector("input:checked"), least = +maps.dataset.least;
+    const row = maps.closest(".beside"), input = maps.querySelector("input:checked"), least = +maps.dataset.least;
     const roots = Uint8Array.from(atob(input.dataset.roots), (each) => each.charCodeAt(0));
     const groups = [...row.querySelectorAll("svg g[tabindex]")];
     const keys = [...row.querySelectorAll("svg text[text-anchor=start]")].map((each) => each.textContent);

@@ -92,7 +92,7 @@ def draw(
         sight = Sight(words, keys, matrix, asking, answers, least, colour)
         parts.append(_one(label, sight, layout == "arcs" and words == keys))
         told.append(f"{label}: {said}" if (said := sight.said()) else label)
-    body = f'<div class="row">{"".join(parts)}</div>'
+    body = f'<div class="beside">{"".join(parts)}</div>'
     if wrong:  # elsewhere the head's own arc covers it
         body += '<p class="said"><small>dotted: the correct answer</small></p>'
     return View(f"Attention in “{' '.join(words)}”. {'; '.join(told)}", body)
@@ -143,7 +143,7 @@ def every(attention: object, least: Number = LEAST) -> View:
     alt = f"Attention of {first} in: {' '.join(words)}"
     return View(
         f"{alt}; {layers} layers of {heads} heads to choose from.",
-        f'<div class="row"><div class="one"><p class="said" aria-live="polite"><i '
+        f'<div class="beside"><div class="one"><p class="said" aria-live="polite"><i '
         f'style="background:{colour}"></i><b>{first}</b></p><div class="box">'
         f'{scene.svg(alt, "wide")}</div></div><fieldset class="maps" data-least="{least}" '
         f'aria-label="Head: a row per layer" style="flex-basis:{33 * heads + 20}px;'
