@@ -17,6 +17,7 @@ from headbook.heads.collect import layer_sums
 from headbook.heads.recording import Recording
 from headbook.heads.repeats import DUPLICATE, INDUCTION, REPEATS, SHUFFLED, repeated
 from headbook.heads.scores import first
+from headbook.looking import measure as measuring
 from headbook.looking.importance import by_ablation, by_gradient
 from headbook.looking.measured import measured
 from headbook.looking.random_tokens import unembedding
@@ -242,8 +243,13 @@ def wide(tmp_path_factory: pytest.TempPathFactory, sentences: tuple[str, ...]) -
 
 
 def test_the_heads_that_the_gradient_puts_first_are_removed(
-    wide: Loaded, sentences: tuple[str, ...], capsys: pytest.CaptureFixture
+    wide: Loaded,
+    sentences: tuple[str, ...],
+    capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ):
+    """However short it takes, what it costs is said here."""
+    monkeypatch.setattr(measuring, "SHORT", 0)
     text = Text("ragged", sentences[1:], (), "none")
     quick = {"nulls": 0, "diverse": False, "progress": False}
     found = hb.measure(wide, text, **quick | {"progress": True})
