@@ -97,7 +97,7 @@ def test_what_cannot_be_loaded_is_one_line(
     refused(folder, "16 of its weights are missing")
     (folder / "tokenizer.json").unlink()
     refused(folder, "no tokenizer")
-    monkeypatch.setattr(hugging_files, "_digest", lambda file: "another")
+    monkeypatch.setattr(hugging_files, "sha256", lambda file: "another")
     refused("minilm", r"is not the file of data/models.toml")
 
 

@@ -230,9 +230,11 @@ class _Run:
         measure the largest value of any head of the null networks, on some of them."""
         trees = self._trees()
         sums = text_sums(self.model, batches, trees, self.shown, kind)
-        special = batches[0].input_boundary[0].tolist()
-        start = batches[0].target_in[0, : special.index(False) if False in special else 0].tolist()
+        start: list[int] = []
         if kind is Kind.DECODER:
+            special = batches[0].input_boundary[0].tolist()
+            count = special.index(False) if False in special else 0
+            start = batches[0].target_in[0, :count].tolist()
             found, reason = random_sums(self.model, start)
             sums |= found
             if reason:

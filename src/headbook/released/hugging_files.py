@@ -1,6 +1,5 @@
 """Where a Hugging Face model lies, and its parts read with every failure in one line."""
 
-import hashlib
 import importlib.util
 import json
 import logging
@@ -14,6 +13,7 @@ from typing import Any
 import torch
 
 from headbook import paths
+from headbook.machine import sha256
 from headbook.released import pruned
 from headbook.released.catalogue import UNKNOWN, Entry, catalogue, folder_of
 from headbook.types import UserError
@@ -88,7 +88,7 @@ def _located(place: str | Path, revision: str | None) -> Place:
         raise UserError(f"{place}: no tokenizer in {folder}; copy the model's tokenizer there")
     if entry is not None and entry.sha256 != UNKNOWN:
         weights = weights or folder / "model.safetensors"
-        if not weights.is_file() or _digest(weights) != entry.sha256:
+        if not weights.is_file() or sha256(weights) != entry.sha256:
             raise UserError(f"{weights} is not the file of data/models.toml; run {entry.install}")
     return Place(name, str(folder), folder, entry, options)
 
@@ -150,11 +150,6 @@ def _path(place: str | Path) -> Path | None:
         if configured:
             return min(configured, key=lambda folder: len(folder.parts))
     return None
-
-
-def _digest(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def only_cached(name: str, identity: str) -> bool:

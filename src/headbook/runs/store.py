@@ -1,6 +1,5 @@
 """The run store: what takes long is computed once for all that decides it, and kept."""
 
-import hashlib
 import itertools
 import json
 import os
@@ -16,6 +15,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from headbook import paths
+from headbook.machine import sha256
 from headbook.runs import record
 from headbook.runs.canonical import digest, plain
 from headbook.types import UserError
@@ -139,7 +139,7 @@ def checked(folder: Path, name: str) -> Path:
     file, recorded = folder / name, {}
     with suppress(OSError, ValueError, AttributeError):
         recorded = json.loads((folder / RECORD).read_bytes()).get("files", {})
-    if not file.is_file() or (name in recorded and _sha256(file) != recorded[name]):
+    if not file.is_file() or (name in recorded and sha256(file) != recorded[name]):
         raise UserError(
             f"{file} is missing or not the file that {RECORD} records (SHA-256): restore it, or "
             f"delete {folder} to make it again"
@@ -149,12 +149,7 @@ def checked(folder: Path, name: str) -> Path:
 
 def digests(folder: Path) -> dict[str, str]:
     """SHA-256 of every file in a folder, for its record."""
-    return {file.name: _sha256(file) for file in sorted(folder.iterdir())}
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return {file.name: sha256(file) for file in sorted(folder.iterdir())}
 
 
 def _make(ingredients: Ingredients, make: Callable[[Path], None], final: Path) -> None:

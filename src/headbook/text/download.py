@@ -3,17 +3,16 @@
 Every file's digest is checked before it is read, once a process for a file that does not change.
 """
 
-import hashlib
 import json
 import sys
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import pooch
 import requests
 
 from headbook import paths
+from headbook.machine import sha256
 from headbook.text.registry import (
     UNKNOWN,
     Corpus,
@@ -33,18 +32,6 @@ class Located:
 
     place: Place
     files: dict[str, Path]
-
-
-def sha256(path: Path) -> str:
-    """The SHA-256 of a file's bytes, read once a process while size and time stay the same."""
-    status = path.stat()
-    return _sha256(path, status.st_size, status.st_mtime_ns)
-
-
-@cache
-def _sha256(path: Path, _size: int, _changed: int) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def locate(name: str) -> Located:
