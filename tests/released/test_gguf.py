@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import tiny_gguf
 import torch
 
 import headbook as hb
-from headbook.released import catalogue
+from headbook.machine import sha256
+from headbook.released import catalogue, hugging_files
 from headbook.types import UserError
 
 
@@ -33,6 +35,22 @@ def test_a_gguf_file_is_the_model_that_was_written(file: Path, tmp_path: Path):
     assert model.spans("a cat")[-1] == (3, 5)
     model.network.model.float().save_pretrained(tmp_path)  # refused to a model marked as quantised
     assert (tmp_path / "model.safetensors").is_file()
+
+
+def test_a_model_of_the_catalogue_is_unpacked_once(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    entry = replace(catalogue.entry("smollm2"), sha256=sha256(file))
+    monkeypatch.setattr(hugging_files, "entry_of", lambda place: entry)
+    monkeypatch.setattr(hugging_files, "folder_of", lambda entry: file.parent)
+    monkeypatch.setenv("HEADBOOK_DOWNLOADS", str(tmp_path / "none yet"))
+    first = hb.load("smollm2")
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    second = hb.load("smollm2")
+    for batch in first.batches(["the dog barks", "a cat"]):
+        assert torch.equal(first.losses(batch), second.losses(batch))
+    assert first.pieces("a cat") == second.pieces("a cat")
+    assert (first.name, first.origin) == (second.name, second.origin)
 
 
 def test_what_is_wrong_with_a_gguf_file_is_one_line(

@@ -13,7 +13,15 @@ from torch.nn.functional import cross_entropy, pad
 from tqdm import tqdm
 
 from headbook.models.loaded import UNDETERMINED, Span
-from headbook.released.hugging_files import located, quiet, read, read_model, unquantised
+from headbook.released.hugging_files import (
+    keep,
+    located,
+    quiet,
+    read,
+    read_model,
+    unpacked,
+    unquantised,
+)
 from headbook.text.batches import Batch
 from headbook.types import UserError
 
@@ -124,6 +132,9 @@ def load(
     others than the catalogue's, or the architecture is out of reach.
     """
     place = located(given, revision)
+    kept = unpacked(place)
+    if kept is not None and kept.is_dir():
+        place = replace(place, where=str(kept), options={"local_files_only": True})
     config = read(place, "AutoConfig")
     # The other class would read a GGUF file's whole vocabulary twice, which takes seconds.
     gguf = "gguf_file" in place.options
@@ -133,7 +144,10 @@ def load(
         origin = f"{origin} with the adapter {place.adapter}"
     if (entry := place.entry) is not None:
         origin = f"{entry.title}; {entry.licence}; SHA-256 {entry.sha256}"
-    found = of(read_model(place, config), tokenizer, languages, place.name, origin)
+    model = read_model(place, config)
+    if kept is not None and gguf:
+        keep(kept, model, tokenizer)
+    found = of(model, tokenizer, languages, place.name, origin)
     if entry is None:
         return found
     source, *target = entry.languages

@@ -4,13 +4,15 @@ import importlib.util
 import json
 import logging
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 
 from headbook import paths
 from headbook.machine import sha256
@@ -136,6 +138,27 @@ def gguf_in(folder: Path) -> Path | None:
             f"{folder} has {len(found)} GGUF files: name one of them, such as {found[0]}"
         )
     return found[0]
+
+
+def unpacked(place: Place) -> Path | None:
+    """Where the plain weights of a catalogue's GGUF file are kept, beside the downloads; else None.
+
+    Unpacking takes a quarter of a minute, reading what is kept a second.
+    """
+    if place.entry is None or "gguf_file" not in place.options:
+        return None
+    return paths.downloads() / f"{place.entry.name}-{place.entry.sha256[:12]}"
+
+
+def keep(folder: Path, *parts: Any) -> None:
+    """Saves a model and its tokenizer there, whole or not at all: without room it is left out."""
+    with quiet(), suppress(OSError, SafetensorError):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as made:
+            for part in parts:
+                part.save_pretrained(made)
+            os.rename(made, folder)
+            os.mkdir(made)  # for the context to remove
 
 
 def _path(place: str | Path) -> Path | None:
