@@ -36,8 +36,9 @@ def roles(heads: pd.DataFrame, held: bool = True) -> pd.DataFrame:
     """The roles of the heads in a table from `hb.measure`, one row per head and role, best first.
 
     A head has a role when it reaches the threshold on one half of the sentences, on which it is
-    chosen, and again on the other half, on which it is scored; baselines are chosen and scored on
-    the same halves. A head may have several roles. `held=False` returns every head and candidate.
+    chosen, and again on the other half, on which it is scored, and does better than any head of the
+    null networks, if they were measured; baselines are chosen and scored on the same halves. A head
+    may have several roles. `held=False` returns every head and candidate.
 
     kind, layer, head: encoder, decoder or cross; layer and head from 1
     role: "previous token", "next token", "syntactic" or "rare words"; of causal self-attention not
@@ -50,7 +51,7 @@ def roles(heads: pd.DataFrame, held: bool = True) -> pd.DataFrame:
     tag_rule: best part-of-speech rule, which no threshold uses
     null: largest score of any head of null networks with permuted or redrawn weights
     chosen: the score on the first half
-    held: whether both scores reach their thresholds
+    held: whether both scores reach their thresholds, and the second is above `null`
     source: where the threshold comes from
 
     UserError for a table that `hb.measure` did not return.
@@ -131,5 +132,6 @@ def _heads(
     row = {"kind": str(kind), "layer": layer, "head": head, "role": role, "detail": detail}
     row |= {"score": score, "low": low, "high": high, "threshold": marks[1]}
     row |= {"baseline": baseline, "tag_rule": tag_rule, "null": null, "chosen": chosen}
-    row |= {"held": (chosen >= marks[0]) & (score >= marks[1]), "source": source}
+    held = (chosen >= marks[0]) & (score >= marks[1]) & ~(score <= null)
+    row |= {"held": held, "source": source}
     return pd.DataFrame(row)
