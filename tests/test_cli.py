@@ -133,7 +133,8 @@ def test_errors_of_several_lines_are_told_in_one_and_faults_of_ours_are_not(monk
 
 
 STOPPED = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 from headbook import cli
 from headbook.text import registry
 
