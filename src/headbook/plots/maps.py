@@ -1,8 +1,8 @@
 """Heads by layer: a value as colour."""
 
 import matplotlib
-import numpy as np
 import pandas as pd
+import seaborn as sns
 
 from headbook.plots.palette import SEQUENCE
 from headbook.plots.svg import STYLE, Drawing, Limits, canvas
@@ -58,19 +58,18 @@ def _panel(axis, rows: pd.DataFrame, column: str, label: str | None, limits: Lim
     layers, count = int(rows["layer"].max()), int(rows["head"].max())
     values = rows.pivot(index="layer", columns="head", values=column)
     values = values.reindex(index=range(1, layers + 1), columns=range(1, count + 1))
-    edges = np.arange(count + 1) + 0.5, np.arange(layers + 1) + 0.5
-    drawn = axis.pcolormesh(*edges, values, cmap=SEQUENCE, vmin=limits[0], vmax=limits[1])
+    options = {"vmin": limits[0], "vmax": limits[1], "cbar": False}
+    sns.heatmap(values, ax=axis, cmap=SEQUENCE, xticklabels=1, yticklabels=1, **options)
     for row in rows.to_dict("records") if label else ():
         if pd.notna(row[label]) and row[label]:
             shade = ON_LIGHT if row[column] > sum(limits) / 2 else ON_DARK
             middle = {"color": shade, "ha": "center", "va": "center"}
-            axis.text(row["head"], row["layer"], row[label], fontsize=10.5, **middle)
-    axis.set_xticks(range(1, count + 1))
-    axis.set_yticks(range(1, layers + 1))
+            axis.text(row["head"] - 0.5, row["layer"] - 0.5, row[label], fontsize=10.5, **middle)
+    axis.invert_yaxis()
+    axis.tick_params(axis="y", rotation=0)
     axis.set(xlabel="head", ylabel="layer")
     axis.tick_params(length=0)
-    axis.spines[:].set_visible(False)
-    return drawn
+    return axis.collections[0]
 
 
 def _described(frame: pd.DataFrame, column: str) -> str:
