@@ -2,7 +2,7 @@
 
 import matplotlib
 import pandas as pd
-from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter, StrMethodFormatter
 
 from headbook.plots.palette import colour
 from headbook.plots.svg import INK, STYLE, Drawing, canvas
@@ -25,6 +25,7 @@ def curves(
     marks: pd.DataFrame | None = None,
     marks_label: str = "paper",
     markers: bool = True,
+    percent: bool = False,
     alt: str = "",
 ) -> Drawing:
     """One line per value of `hue`, with its interval as a band where the table has one.
@@ -33,6 +34,7 @@ def curves(
     says, in the same columns, as open diamonds, in the colours of the lines where they have the
     column `hue`. With `log` the horizontal axis is logarithmic from the smallest positive value on,
     linear below. With `log_y` the vertical one is logarithmic; its values are above zero.
+    With `percent` it says shares in per cent.
     """
     with matplotlib.rc_context(STYLE):
         figure, grid = canvas(300)
@@ -62,6 +64,8 @@ def curves(
         if log_y:
             axis.set_yscale("log")
             axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+        if percent:
+            axis.yaxis.set_major_formatter(PercentFormatter(1))
         if hue:
             figure.legend(*axis.get_legend_handles_labels(), loc="outside upper left", ncols=2)
     return Drawing(figure, alt or f"{ylabel or y} over {xlabel or x}")

@@ -3,6 +3,7 @@
 import matplotlib
 import pandas as pd
 import seaborn as sns
+from matplotlib.ticker import PercentFormatter
 
 from headbook.plots.palette import SEQUENCE
 from headbook.plots.svg import STYLE, Drawing, Limits, canvas
@@ -19,13 +20,15 @@ def heads(
     kind: str | None = None,
     label: str | None = None,
     limits: Limits | None = None,
+    percent: bool = False,
     alt: str = "",
 ) -> Drawing:
     """A value of every head, layers from bottom to top, one panel per kind of attention.
 
     `frame` has one row per head: `layer` and `head` counted from one, the value, and `kind` where
-    there are several. `label` names a column of short texts written into the cells. UserError for a
-    table without these columns or with two rows for a head.
+    there are several. `label` names a column of short texts written into the cells; with `percent`
+    the colour bar says shares in per cent. UserError for a table without these columns or with two
+    rows for a head.
     """
     needed = ["layer", "head", column, *([label] if label else [])]
     if missing := [name for name in needed if name not in frame]:
@@ -48,7 +51,9 @@ def heads(
             drawn = _panel(axis, rows, column, label, limits)
             if len(panels) > 1:
                 axis.set_title(f"{name} heads", loc="left")
-        bar = figure.colorbar(drawn, ax=list(grid[:, 0]), location="bottom", aspect=40, pad=0.02)
+        form = {"location": "bottom", "aspect": 40, "pad": 0.02}
+        form["format"] = PercentFormatter(1) if percent else None
+        bar = figure.colorbar(drawn, ax=list(grid[:, 0]), **form)
         bar.set_label(column.replace("_", " "))
         bar.outline.set_visible(False)
     return Drawing(figure, alt or _described(frame, column))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import matplotlib
 import numpy as np
 import pandas as pd
+from matplotlib.ticker import PercentFormatter
 
 from headbook.plots.palette import colour
 from headbook.plots.svg import INK, STYLE, Drawing, Limits, canvas
@@ -31,13 +32,14 @@ def intervals(
     labels: Mapping[str, str] | None = None,
     xlabel: str = "",
     limits: Limits | None = None,
+    percent: bool = False,
     alt: str = "",
 ) -> Drawing:
     """One row per value of `rows`, in the table's order; in it one interval per value of `hue`.
 
     Where no row has several, all stand in the middle of their rows.
     `marks` maps columns to a key of MARKS, drawn beside each estimate; `labels` names them in the
-    legend. A cell that is empty draws nothing.
+    legend. A cell that is empty draws nothing. With `percent` the axis says shares in per cent.
     """
     names = list(dict.fromkeys(frame[rows]))
     groups = list(dict.fromkeys(frame[hue])) if hue else [None]
@@ -70,6 +72,8 @@ def intervals(
         for line in range(1, len(names)):
             axis.axhline(line - 0.5, color=INK, alpha=0.12, linewidth=0.6)
         axis.set(xlabel=xlabel, xlim=limits)
+        if percent:
+            axis.xaxis.set_major_formatter(PercentFormatter(1))
         if hue or marks:
             figure.legend(loc="outside upper left", ncols=2, columnspacing=1.2, handletextpad=0.5)
     return Drawing(figure, alt or f"{xlabel or value} by {rows}, with intervals")
