@@ -7,6 +7,7 @@ import nbformat
 import pytest
 from page_contract import NUMBER, digits
 
+import headbook
 from headbook import paths
 from headbook.book.numbers import sources
 
@@ -62,3 +63,9 @@ def test_a_retired_phrase_is_found(text: str, count: int) -> None:
 @pytest.mark.parametrize("path", sorted(paths.BOOK.rglob("*.md")), ids=lambda path: path.name)
 def test_no_number_is_typed_into_a_text_of_the_book(path: Path) -> None:
     assert digits(path.read_text("utf-8")) == []
+
+
+def test_the_tutorial_names_every_public_function() -> None:
+    (tutorial,) = paths.NOTEBOOKS.glob("60_*.ipynb")
+    text = prose(tutorial)
+    assert [name for name in headbook.__all__ if f"`hb.{name}" not in text] == []
