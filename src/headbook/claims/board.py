@@ -207,8 +207,9 @@ def _ruled(claim: Claim) -> Iterator[str]:
 
 def _judged(result: Result) -> Iterator[str]:
     """The verdict with the number of models of each outcome, then one line per model."""
+    if not result.models or result.claim.unmeasured:
+        yield f"Not run: {result.claim.unmeasured or 'no model was measured.'}"
     if not result.models:
-        yield f"Not run: {result.claim.unmeasured}" if result.claim.unmeasured else "Not run."
         return
     why = f" ({result.uncounted}, not counted)" if result.uncounted else ""
     found = Counter(model.outcome for model in result.models)
