@@ -228,21 +228,22 @@ def _compared(frame: pd.DataFrame, known: pd.DataFrame, keys: list[str], at: str
     page, short = at.split("/")
     there = dict(zip(_named(known, keys), known.to_dict("records"), strict=True))
     columns = [each for each in dict.fromkeys([*frame, *known]) if each not in keys]
-    quantities = [each for each in columns if is_compared(page, short, each)]
-    rows, differ, differing = 0, 0, []
+    rows, cells, differ, differing = 0, 0, 0, []
     for key, row in zip(_named(frame, keys), frame.to_dict("records"), strict=True):
         if key not in there:
             continue
-        rows += 1
+        allowed = {each: tolerance(page, short, each, row.get("question")) for each in columns}
+        quantities = [each for each in columns if is_compared(allowed[each])]
+        rows, cells = rows + 1, cells + len(quantities)
         wrong = [
             f"{at}, {'; '.join(key)}: {each} is {_cell(row, each)} now, "
             f"{_cell(there[key], each)} published"
             for each in quantities
-            if not same(row.get(each), there[key].get(each), tolerance(page, short, each))
+            if not same(row.get(each), there[key].get(each), allowed[each])
         ]
         differ += bool(wrong)
         differing += wrong
-    return Agreement(at, rows, rows * len(quantities), tuple(differing), differ, len(frame) - rows)
+    return Agreement(at, rows, cells, tuple(differing), differ, len(frame) - rows)
 
 
 def _cell(row: Mapping[str, Any], name: str) -> str:

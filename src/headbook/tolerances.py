@@ -42,10 +42,11 @@ LITTLE = Tolerance(1e-4, 2e-5, "a small difference of means of five published di
 SILENT = Tolerance(0.02, 1e-4, "updates amplify rounding, which alone moves logits in the end")
 ODDS = Tolerance(1e-4, 1e-5, "changes of log-odds by thousandths, from scores of 32 bits")
 
-TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
+TOLERANCES: dict[tuple[str, ...], dict[str, Tolerance]] = {
     ("11", "heads"): dict.fromkeys(("previous", "next", "own", "rare"), TIES),
     ("24", "speed"): {"gain": TIMES},
-    ("24", "summary"): dict.fromkeys(("value", "baseline"), TIMES),
+    ("24", "summary", "gain in the largest batches"): {"value": TIMES},
+    ("24", "summary", "gain beyond one at a time"): dict.fromkeys(("value", "baseline"), TIMES),
     ("25", "information"): dict.fromkeys(("information", "shuffled"), CLUSTERS),
     ("25", "summary"): dict.fromkeys(("value", "baseline"), CLUSTERS),
     ("34", "fits"): dict.fromkeys(("r2", "mean_alone", "later", "held_out"), DIGIT),
@@ -82,7 +83,7 @@ TOLERANCES: dict[tuple[str, str], dict[str, Tolerance]] = {
     ("47", "trainings"): dict.fromkeys(("loss", "validation", "test", "last"), TRAINED),
     ("47", "summary"): {"value": GAINS},
 }
-"""Tolerances other than the usual one, by page and table, then by column.
+"""Tolerances other than the usual one, by page and table (and question), then by column.
 
 Each was needed on one of three processors, where a value of the column or, on page 25, of the
 table was not as published; page 25's summary is computed from that table. The ends of an interval,
@@ -91,17 +92,17 @@ table was not as published; page 25's summary is computed from that table. The e
 SECONDS = "seconds"
 
 
-def tolerance(page: str, table: str, column: str) -> Tolerance:
-    """The tolerance of a column, of a table of a page ("13")."""
+def tolerance(page: str, table: str, column: str, question: object = None) -> Tolerance:
+    """The tolerance of a column, of a table of a page ("13"), in rows of this question."""
     if column == SECONDS:
         return TIMES
-    known = TOLERANCES.get((page, table), {})
+    known = TOLERANCES.get((page, table), {}) | TOLERANCES.get((page, table, str(question)), {})
     return next((known[name] for name in _names(column) if name in known), USUAL)
 
 
-def is_compared(page: str, table: str, column: str) -> bool:
-    """Whether a column's values say anything: times do not."""
-    return tolerance(page, table, column).relative < inf
+def is_compared(allowed: Tolerance) -> bool:
+    """Whether values of this tolerance say anything: times do not."""
+    return allowed.relative < inf
 
 
 def _names(column: str) -> Iterator[str]:

@@ -32,7 +32,8 @@ def page(root: Path, *rows: str) -> str:
     put(root, "13/planted", "\n".join([HEAD, *rows, ""]))
     asked = {row.partition(",")[0] for row in rows}
     claims = tuple(
-        replace(each, value=f"13/planted[claim={each.id}].value", baseline="baseline")
+        replace(each, value=f"13/planted[claim={each.id}].value", baseline="baseline", role=None,
+                settled=None if each.unconverged else "Planted.")
         if each.id in asked else replace(each, value=None, baseline=None)
         for each in load().claims
     )  # fmt: skip
@@ -72,6 +73,14 @@ def test_what_does_not_count_says_why(tmp_path: Path) -> None:
     long = "voita-f5-two-rarest-long"
     outside = line(page(tmp_path / "far", measured(long)), long)
     assert "outside the claim's domain" in outside and 'data-mark="not run"' in outside
+    assert load().claim(long).unmeasured in outside
+    assert "Not run: No converged model" in line(
+        page(tmp_path / "none", measured()), "voita-t1-nsubj-easier-in-short"
+    )
+    rows = measured("explain-consistent", closed="none")
+    assert "Models that have not converged count: " in line(
+        page(tmp_path / "x", rows), "explain-consistent"
+    )
 
 
 def test_the_figure_has_one_linked_mark_per_claim_and_the_book_s_own_apart(tmp_path: Path) -> None:

@@ -36,8 +36,15 @@ def publish(root, name, **columns):
         ("present: no such head; power", {Gate.PRESENT: "no such head", Gate.POWER: ""}),
     ],
 )
-def test_a_study_is_taken_at_its_word(tmp_path, named, gates):
-    assert closed(gated(Gate.CONVERGED), row(closed=named), tmp_path) == gates
+def test_named_gates_are_closed_and_converged_is_asked_beside_them(tmp_path, named, gates):
+    """Unless the page tests it itself, or the model is a released one."""
+    unknown = {Gate.CONVERGED: "not shown to have converged"}
+    asked = gated(Gate.CONVERGED)
+    assert closed(asked, row(closed=named), tmp_path) == unknown | gates
+    assert closed(asked, row(closed=named, corpus="released"), tmp_path) == gates
+    settled = gated(Gate.CONVERGED, settled="Nine of ten are right.")
+    assert closed(settled, row(closed=named), tmp_path) == gates
+    assert closed(settled, row(closed=""), tmp_path) == unknown
 
 
 @pytest.mark.parametrize("cell", ["", NAN, None])
@@ -45,6 +52,7 @@ def test_an_empty_cell_leaves_it_to_the_published_tables(tmp_path, cell):
     told = closed(gated(Gate.CONVERGED), row(closed=cell), tmp_path)
     assert told == {Gate.CONVERGED: "not shown to have converged"}
     assert closed(gated(), row(NAN, closed=cell), tmp_path) == {}
+    assert Gate.PRESENT in closed(gated(Gate.PRESENT), row(NAN, closed="none"), tmp_path)
 
 
 def test_an_unknown_gate_in_a_table_is_refused():

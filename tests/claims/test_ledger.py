@@ -100,6 +100,7 @@ def test_every_finding_in_force_asks_for_converged_models_or_says_why_not(tmp_pa
         (changed(gates=["power"]), "power and the field effect"),
         (changed(role="rare"), "gate present"),
         (changed(gates=["converged"], unconverged="x"), "remove one"),
+        (changed(settled="x", unconverged="x"), "settled is for the gate converged"),
         (changed(history=[CHANGE, CHANGE | {"until": "2026-11-01"}]), "oldest change first"),
         (changed(value="13/best"), "value: "),
         (changed(value="max(13/best[a].b)"), "needs no aggregate"),

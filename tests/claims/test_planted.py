@@ -207,7 +207,8 @@ def test_what_is_planted_is_replicated_and_its_opposite_is_not(
         put(tmp_path / str(so), "99/planted", tables.csv(frame))
         claim = load().claim(FORMS[form])
         baseline = "baseline" if "baseline" in frame else None
-        claim = replace(claim, value="99/planted[].value", baseline=baseline)
+        given = {"value": "99/planted[].value", "settled": "planted", "role": None}
+        claim = replace(claim, baseline=baseline, **given)
         ledger = replace(load(), claims=(claim,))
         verdicts.append(scorecard.current(tmp_path / str(so), ledger)[claim.id].verdict)
     assert verdicts[0] is Verdict.REPLICATED

@@ -30,7 +30,7 @@ CHANGES = (
     ("17", "beta * logit", "beta / logit"),
     ("18", "w_o[:, :size] = 0", "w_o[:, size : 2 * size] = 0"),
     ("18", "- nearness[~row]", "- nearness[row]"),
-    ("19", "np.mean([decoder, cross])", "np.mean([encoder, cross])"),
+    ("19", "> np.arange(8)", ">= np.arange(8)"),
     ("19", "cross[high].mean()", "cross[low].mean()"),
     ("20", "w_o[:, :size] = 0", "w_o[:, size : 2 * size] = 0"),
     ("20", "(np.array(nats[1:]) - nats[0])", "(np.array(nats[1:]) + nats[0])"),

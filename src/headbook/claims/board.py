@@ -197,14 +197,19 @@ def _ruled(claim: Claim) -> Iterator[str]:
     yield f"Unit: {UNITS[claim.unit]}. Counts when {claim.rule.in_words()}. {claim.because}"
     if claim.gates:
         yield f"Gates: {', '.join(sorted(claim.gates))}."
+    if claim.settled:
+        yield f"Converged: {claim.settled}"
+    if claim.unconverged:
+        yield f"Models that have not converged count: {claim.unconverged}"
     for change in claim.history:
         yield f"Until {change.until}: {change.was} Changed because: {change.because}"
 
 
 def _judged(result: Result) -> Iterator[str]:
     """The verdict with the number of models of each outcome, then one line per model."""
+    if not result.models or result.claim.unmeasured:
+        yield f"Not run: {result.claim.unmeasured or 'no model was measured.'}"
     if not result.models:
-        yield "Not run."
         return
     why = f" ({result.uncounted}, not counted)" if result.uncounted else ""
     found = Counter(model.outcome for model in result.models)

@@ -1,7 +1,7 @@
 """Closed gates of a claim for a model, with reasons.
 
-A study may name them itself. For a row that does not, tables published beside it tell: how BLEU
-moved at the end of a training, what a language model has learnt, which heads have a role.
+A study may name some itself. Tables published beside it tell of others: how BLEU moved at the end
+of a training, what a language model has learnt, which heads have a role.
 """
 
 from collections.abc import Mapping
@@ -31,20 +31,21 @@ VERSUS = " minus "
 def closed(claim: Claim, row: Mapping, root: Path | None = None) -> dict[Gate, str]:
     """The closed gates of a row of a claims table and the reason for each, in the ledger's words.
 
-    A row that names its closed gates in a column `closed`, or `none`, is taken at its word; for one
-    that does not, the published tables in `root` (data/results) tell. `power` is not among them: it
-    is of the interval (`weak`).
+    Those that the row names in a column `closed` (`none` is none), and those that the published
+    tables in `root` (data/results) tell of. Whether a model has converged they are not asked where
+    the page tests it itself: the row says so much, and the claim has `settled`. `power` is not
+    among them: it is of the interval (`weak`).
     """
-    if isinstance(named := row.get("closed"), str) and named.strip():
-        return parsed(named)
-    found = {}
-    if Gate.CONVERGED in claim.gates and row.get("corpus") != RELEASED:
+    said = isinstance(named := row.get("closed"), str) and named.strip()
+    found = parsed(named) if said else {}
+    trusted = row.get("corpus") == RELEASED or (said and claim.settled)
+    if Gate.CONVERGED in claim.gates - set(found) and not trusted:
         published = [each for page in ("26", "31") for each in tables.entries(page, root).values()]
         digests = tuple(each["sha256"] for each in published)
         found[Gate.CONVERGED] = _not_converged(row["model"], root, digests)
-    if Gate.PRESENT in claim.gates:
+    if Gate.PRESENT in claim.gates - set(found):
         found[Gate.PRESENT] = _lacking(claim, row, root)
-    return {gate: reason for gate, reason in found.items() if reason}
+    return {gate: reason for gate, reason in found.items() if reason is not None}
 
 
 def parsed(named: str) -> dict[Gate, str]:
@@ -78,7 +79,7 @@ def over_last_sixth(values: pd.Series) -> float | None:
 
 
 @cache
-def _not_converged(model: str, root: Path | None, digests: tuple[str, ...]) -> str:
+def _not_converged(model: str, root: Path | None, digests: tuple[str, ...]) -> str | None:
     """Of a language model by its loss, from page 31; of a translator by its BLEU, from page 26.
 
     Asked once for each model, as long as the digests of these pages' tables stay.
@@ -87,25 +88,25 @@ def _not_converged(model: str, root: Path | None, digests: tuple[str, ...]) -> s
     if len(losses):
         share = (losses["test_nats"] / losses["frequency_nats"]).iloc[-1]
         told = f"has not learnt its text: {share:.0%} of the cross-entropy of token frequencies"
-        return told if share > LEARNT else ""
+        return told if share > LEARNT else None
     known = [rows for name in ("young", "quality") if len(rows := _of(model, "26", name, root))]
     bleu = known[0].dropna(subset=["bleu"]).set_index("update")["bleu"] if known else pd.Series()
     change = over_last_sixth(bleu.sort_index())
     if change is None:
         return "not shown to have converged"
     told = f"not converged: its last updates still moved BLEU by {abs(change):.1f}"
-    return told if abs(change) >= SMALL_BLEU else ""
+    return told if abs(change) >= SMALL_BLEU else None
 
 
-def _lacking(claim: Claim, row: Mapping, root: Path | None) -> str:
+def _lacking(claim: Claim, row: Mapping, root: Path | None) -> str | None:
     if np.isnan(row["value"]):
         return "no number, as it has nothing of the kind"
     if claim.id == "michel-f5-early-heads-equal":
         bleu = _of(row["model"], "23", "checkpoints", root).sort_values("update")["bleu"]
         nothing = len(bleu) and bleu.iloc[0] / bleu.iloc[-1] < EARLY
-        return "its first snapshot has learnt nothing" if nothing else ""
+        return "its first snapshot has learnt nothing" if nothing else None
     if claim.role is None:
-        return ""
+        return None
     head = {"any": "head with a role", "rare": "rare-word head"}.get(
         claim.role, f"{claim.role} head"
     )
@@ -114,7 +115,7 @@ def _lacking(claim: Claim, row: Mapping, root: Path | None) -> str:
         counts = counts[counts["role"] == claim.role]["count"]
         if not (counts > 0).any():
             return f"no {head}" if len(counts) else f"not known to have a {head}"
-    return ""
+    return None
 
 
 _COLUMNS = {

@@ -91,12 +91,14 @@ class Claim:
     """One claim; see the head of data/claims.yml for what the fields mean.
 
     A finding in force has the gate `converged`, unless `unconverged` says why models that have not
-    converged count. `role` is what a head must have for the gate `present`, None where the value
-    alone tells. `effect` is the size that the work reports, in the unit of the value, for `power`.
-    `seeds` is the number of seeds behind each published interval, None for an interval within one
-    model. `history` is in the order of the dates. `superseded` is the id of the claim that now asks
-    the question in its place: it is shown and not counted. `value` refers to cells of a published
-    table, one row per model, and `baseline` names another column of it, see claims/cells.py.
+    converged count. `settled` says how its page tests that models trained there have converged; the
+    others are asked of published tables. `unmeasured` says why no model was measured. `role` is
+    what a head must have for the gate `present`, None where the value alone tells. `effect` is the
+    size that the work reports, in the unit of the value, for `power`. `seeds` is the number of
+    seeds behind each published interval, None for an interval within one model. `history` is in the
+    order of the dates. `superseded` is the id of the claim that now asks the question in its place:
+    it is shown and not counted. `value` refers to cells of a published table, one row per model,
+    and `baseline` names another column of it, see claims/cells.py.
     """
 
     id: Text
@@ -119,6 +121,8 @@ class Claim:
     history: tuple[Change, ...] = ()
     superseded: Text | None = None
     unconverged: Text | None = None
+    settled: Text | None = None
+    unmeasured: Text | None = None
     value: Text | None = None
     baseline: Text | None = None
 
@@ -127,6 +131,8 @@ class Claim:
         """Fields that need or exclude each other."""
         if self.unconverged and Gate.CONVERGED in self.gates:
             raise ValueError("has the gate converged and says why it has none; remove one")
+        if self.unconverged and self.settled:
+            raise ValueError("settled is for the gate converged, which unconverged leaves out")
         if (Gate.POWER in self.gates) != (self.effect is not None):
             raise ValueError("the gate power and the field effect need each other")
         if self.role and Gate.PRESENT not in self.gates:
