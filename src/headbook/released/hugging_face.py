@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy, pad
 from tqdm import tqdm
 
 from headbook.models.loaded import UNDETERMINED, Span
+from headbook.released import smiles
 from headbook.released.hugging_files import (
     keep,
     located,
@@ -138,7 +139,9 @@ def load(
     config = read(place, "AutoConfig")
     # The other class would read a GGUF file's whole vocabulary twice, which takes seconds.
     gguf = "gguf_file" in place.options
-    tokenizer = read(place, "PreTrainedTokenizerFast" if gguf else "AutoTokenizer")
+    tokenizer = smiles.tokenizer(place.folder) or read(
+        place, "PreTrainedTokenizerFast" if gguf else "AutoTokenizer"
+    )
     origin = f"the folder {place.folder}" if place.folder else f"huggingface.co/{place.where}"
     if place.adapter is not None:
         origin = f"{origin} with the adapter {place.adapter}"

@@ -23,6 +23,9 @@ from headbook.types import UserError
 VOCABULARIES = ("tokenizer.json", "vocab*", "*.spm", "*.model", "*.vocab")
 """The files of which a tokenizer has one at least."""
 
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+"""Files with a model's weights, in the order in which the library looks for them."""
+
 PATIENCE = 10
 """Seconds that huggingface.co may take to say whether it has a model."""
 
@@ -89,7 +92,8 @@ def _located(place: str | Path, revision: str | None) -> Place:
             raise UserError(f"{place} reads images or sound, and only models of text are looked at")
         raise UserError(f"{place}: no tokenizer in {folder}; copy the model's tokenizer there")
     if entry is not None and entry.sha256 != UNKNOWN:
-        weights = weights or folder / "model.safetensors"
+        there = (folder / name for name in WEIGHTS if (folder / name).is_file())
+        weights = weights or next(there, folder / WEIGHTS[0])
         if not weights.is_file() or sha256(weights) != entry.sha256:
             raise UserError(f"{weights} is not the file of data/models.toml; run {entry.install}")
     return Place(name, str(folder), folder, entry, options)
@@ -221,6 +225,7 @@ def read_model(place: Place, config: Any) -> torch.nn.Module:
         dtype=torch.float32,
         attn_implementation="eager",
         output_loading_info=True,
+        weights_only=True,  # a .bin file is a pickle, which may hold any code
     )
     missing = sorted(key for key in report["missing_keys"] if UNUSED not in key)
     missing += sorted(str(key) for key in report["mismatched_keys"])

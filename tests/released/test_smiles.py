@@ -1,0 +1,83 @@
+"""Reactions in SMILES: their tokens, and a model saved as RXNMapper is."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+import headbook as hb
+from headbook.released import catalogue, smiles
+from headbook.released.hugging_files import located
+from headbook.types import UserError
+
+ATOMS = ["C", "c", "O", "N", "Br", "Cl", "[Na+]", "[C@@H]", "%12", "(", ")", "=", "#", ".", "1"]
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+REACTION = "CC(=O)Cl.[Na+]>>[C@@H]C%12Br"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny ALBERT, its weights a pickle of a state dictionary, its tokenizer vocab.txt alone."""
+    folder = tmp_path_factory.mktemp("smiles")
+    names = [*SPECIAL, *ATOMS, ">>"]
+    (folder / "vocab.txt").write_text("\n".join(names) + "\n")
+    config = transformers.AlbertConfig(
+        vocab_size=len(names), embedding_size=4, hidden_size=8, num_hidden_layers=3,
+        num_attention_heads=2, intermediate_size=8, max_position_embeddings=40, pad_token_id=0,
+        initializer_range=0.5,
+        architectures=["AlbertForMaskedLM"],
+    )  # fmt: skip
+    config.save_pretrained(folder)
+    model = transformers.AlbertForMaskedLM(config)
+    torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    return folder
+
+
+def test_tokens_are_atoms_bonds_and_the_arrow(folder: Path):
+    model = hb.load(folder)
+    tokens = ["C", "C", "(", "=", "O", ")", "Cl", ".", "[Na+]", ">>", "[C@@H]", "C", "%12", "Br"]
+    assert model.pieces(REACTION) == ["[CLS]", *tokens, "[SEP]"]
+    assert [REACTION[a:b] for a, b in model.spans(REACTION)[1:-1]] == tokens
+    assert model.pieces(" CC Br?")[1:-1] == ["C", "C", "Br", "[UNK]"]
+    with pytest.raises(UserError, match="the model takes 1 to 40"):
+        model.pieces("C" * 39)
+
+
+def test_a_vocabulary_of_words_has_its_own_tokenizer(folder: Path, tmp_path: Path):
+    (tmp_path / "vocab.txt").write_text("\n".join([*SPECIAL, "a", ">"]))
+    assert smiles.tokenizer(tmp_path) is smiles.tokenizer(None) is None
+    assert smiles.tokenizer(folder).mask_token == "[MASK]"
+
+
+def test_attention_losses_and_silent_heads_are_those_of_the_library(folder: Path):
+    model, names = hb.load(folder), (folder / "vocab.txt").read_text().splitlines()
+    plain = transformers.AlbertForMaskedLM.from_pretrained(folder, attn_implementation="eager")
+    ids = torch.tensor([[names.index(each) for each in model.pieces(REACTION)]])
+    with torch.no_grad():
+        expected = plain.eval()(ids, output_attentions=True).attentions
+    (seen,) = hb.attention(model, [REACTION], units="tokens")
+    assert np.allclose(seen.weights, torch.cat(expected), atol=1e-6)
+    batches = model.batches([REACTION, "CC>>CO"])
+    whole = model.losses(batches[0])
+    with hb.close(model, "L2H1"):  # layers share their weights; those below are as they were
+        (less,) = hb.attention(model, [REACTION], units="tokens")
+        assert not torch.allclose(whole, model.losses(batches[0]))
+    changed = np.abs(less.weights - seen.weights).max((1, 2, 3))
+    assert changed[:2].max() == 0 and changed[2] > 0
+
+
+def test_a_pickle_is_checked_by_its_digest_and_may_hold_weights_alone(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    known = catalogue.entry("rxnmapper")
+    assert known.install == f"python -m pip install --no-deps {known.package}"
+    monkeypatch.setattr("headbook.released.hugging_files.folder_of", lambda entry: folder)
+    with pytest.raises(UserError, match=r"_model.bin is not the file .* --no-deps rxnmapper"):
+        located("rxnmapper")
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    torch.save({"bias": pytest.raises}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(UserError, match="cannot read it"):
+        hb.load(tmp_path)
