@@ -14,7 +14,7 @@ from headbook.heads.arcs import beside, word_attention
 from headbook.heads.collect import recordings
 from headbook.looking.naming import first_kind, place, shape_of
 from headbook.looking.text import Text
-from headbook.models.capture import Capturable, Point
+from headbook.models.capture import Capturable, Point, capture
 from headbook.models.loaded import Loaded
 from headbook.text.alignment import NO_WORD, align_all
 from headbook.text.trees import ROOT, Tree
@@ -26,6 +26,7 @@ LETTERS = r"[\w&&[^\p{Han}]]+"
 WORDS = Regex(rf"\p{{Han}}|{LETTERS}(?:(?:['’]|(?<=\d)[.,](?=\d)){LETTERS})*|(?!\s)\X")
 """Words of a sentence without a tree: don't, 1,000.5, one Chinese character, one sign or emoji."""
 SPLIT = pre_tokenizers.Split(WORDS, "removed", invert=True)
+PATCHES = "patches"
 START = "▸"
 """The symbol that a translator's decoder reads before its first token."""
 
@@ -64,7 +65,7 @@ class Attentions(Sequence):
     """
 
     model: Loaded
-    sentences: tuple[Tree, ...]
+    sentences: tuple[Tree | np.ndarray, ...]
     kind: Kind
     units: str
     _asked: list = field(repr=False)  # the model's state when attention was asked for
@@ -78,21 +79,23 @@ class Attentions(Sequence):
         return self._of([self.sentences[number]])[0]
 
     def __iter__(self) -> Iterator[Attention]:
-        parts = range(0, len(self), AT_ONCE)
+        parts = range(0, len(self), 1 if self.units == PATCHES else AT_ONCE)
         for at in tqdm(parts, "attention", leave=False, delay=5):
             yield from self._of(self.sentences[at : at + AT_ONCE])
 
-    def _of(self, some: Sequence[Tree]) -> list[Attention]:
+    def _of(self, some: Sequence[Tree | np.ndarray]) -> list[Attention]:
         if self._asked != _state(self.model.network):
             raise UserError(
                 f"{self.model.name} has changed since; ask for attention and read it in one block"
             )
+        if self.units == PATCHES:
+            return [_seen(self.model, picture) for picture in some]
         return _read(self.model, some, self.kind, self.units)
 
 
 def attention(
     model: Loaded,
-    text: Text | str | Tree | Sequence[str | Tree],
+    text: Text | str | Tree | np.ndarray | Sequence[str | Tree | np.ndarray],
     units: str = "words",
     kind: Kind | str | None = None,
 ) -> Attention | Attentions:
@@ -109,8 +112,18 @@ def attention(
     the decoder a token asks when it is read (the first is ▸, the start), in cross-attention when it
     is predicted.
 
+    Of a vision transformer `text` is a picture, uint8 [height, width, 3], or several. Its special
+    tokens and patches take the place of words, row by row; rows sum to 1.
+
     UserError for a kind that the model lacks, other units, and a text without words.
     """
+    if hasattr(model, "grid"):
+        single = isinstance(text, np.ndarray | str)
+        pictures = (text,) if single else tuple(getattr(text, "sentences", text))
+        for each in pictures:
+            model.grid(each)
+        found = Attentions(model, pictures, Kind.ENCODER, PATCHES, _state(model.network))
+        return found[0] if single else found
     if units not in ("words", "tokens"):
         raise UserError(f"units is {units!r}; use words or tokens")
     kinds = list(shape_of(model.network))
@@ -187,6 +200,21 @@ def _read(model: Loaded, trees: Sequence[Tree], kind: Kind, units: str) -> list[
             own = [layer[at] for layer in layers]
             found[row] = _attention(kind, asks[row], keys[row], shape[kind], own)
     return [found[row] for row in range(len(trees))]
+
+
+@torch.inference_mode()
+def _seen(model: Loaded, picture: np.ndarray) -> Attention:
+    """Attention in a picture, patches named by row and column."""
+    rows, columns = model.grid(picture)
+    with capture(model.network, {Point.WEIGHTS}) as tape:
+        model.network(model.batch([picture]))
+    layers = [each[0].cpu().numpy() for each in tape[Kind.ENCODER, Point.WEIGHTS]]
+    first = layers[0].shape[-1] - rows * columns
+    special = np.arange(first + rows * columns) < first
+    names = [f"special {at}" for at in range(1, first + 1)]
+    names += [f"{row}, {column}" for row in range(1, rows + 1) for column in range(1, columns + 1)]
+    side = _Side(tuple(names), torch.arange(len(names)), special)
+    return _attention(Kind.ENCODER, side, side, shape_of(model.network)[Kind.ENCODER], layers)
 
 
 def _attention(
