@@ -1,6 +1,6 @@
-"""What `hb.measure` says of a vision transformer's heads, from pictures."""
+"""What `hb.measure` and `hb.view` say of a vision transformer's heads, from pictures."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,18 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headbook.heads.halves import shares
+from headbook.looking.attention import attention
 from headbook.looking.measured import without_intervals
 from headbook.models.capture import Point, capture
+from headbook.plots.svg import WIDTH, Drawing, canvas
 from headbook.results import table
 from headbook.types import Kind, UserError
 
 HIGH = 3
 """A patch has a high norm if its last state is so many times as long as the median of its picture;
 those that Darcet et al. (2024) found in large models are about ten times as long."""
+DARK, FULL = 0.12, 0.97
+"""Light on a patch that a head does not look at, and the quantile of weights with all of it."""
 
 
 def seen(model: Any, pictures: Iterable[np.ndarray]) -> pd.DataFrame:
@@ -57,3 +61,32 @@ def _of_picture(model: Any, picture: np.ndarray) -> Float[Tensor, "head 4"]:
     special = weights[:, first:, :first].sum(-1)
     high = own[..., norms > HIGH * norms.median()].sum(-1)
     return torch.stack([apart, special, own.amax(-1), high], -1).mean(1).cpu()
+
+
+def view(model: Any, pictures: Any, heads: Sequence[str] | Mapping[str, str]) -> Drawing:
+    """Each picture beside itself as each head sees it, bright where the class token looks.
+
+    `heads` are names, or names with a note on each; a head is as in `Attention`.
+    """
+    pictures = [pictures] if isinstance(pictures, np.ndarray) else list(pictures)
+    notes = heads if isinstance(heads, Mapping) else dict.fromkeys(heads, "")
+    shape = len(pictures), 1 + len(notes)
+    grids = [model.grid(picture) for picture in pictures]
+    heights = [rows / columns for rows, columns in grids]
+    height = sum(heights) * WIDTH / shape[1] + 14 * (1 + any(notes.values()))
+    figure, axes = canvas(height, *shape, gridspec_kw={"height_ratios": heights})
+    for line, picture, grid in zip(axes, pictures, grids, strict=True):
+        seen = attention(model, picture)
+        lights = [seen[head][0, ~seen.special].reshape(grid) for head in notes]
+        side = model.network.model.config.patch_size
+        cut = picture[: grid[0] * side, : grid[1] * side]
+        step = -(-cut.shape[1] // 260)  # a panel is no wider
+        for axis, light in zip(line, [np.ones(grid), *lights], strict=True):
+            light = DARK + (1 - DARK) * (light / np.quantile(light, FULL)).clip(max=1)
+            bright = np.kron(light, np.ones((side, side)))
+            drawn = (cut * bright[..., None]).astype("uint8")[::step, ::step]
+            axis.imshow(drawn, interpolation="none")
+            axis.axis("off")
+    for axis, (head, note) in zip(axes[0, 1:], notes.items(), strict=True):
+        axis.set_title(f"{head}\n{note}".strip())
+    return Drawing(figure, f"What the class token looks at in heads {', '.join(notes)}")
