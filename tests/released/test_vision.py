@@ -45,7 +45,7 @@ def test_an_onnx_file_is_the_model_that_was_written(file: Path):
         weights = original(pixels[:1], output_attentions=True).attentions
     seen = hb.attention(model, PICTURE)
     np.testing.assert_allclose(seen["L3H2"], weights[2][0, 1], atol=1e-6)
-    assert seen.words[:3] == ("special 1", "1, 1", "1, 2") and seen.words[-1] == "2, 4"
+    assert seen.words[:3] == ("<|class|>", "1, 1", "1, 2") and seen.words[-1] == "2, 4"
     assert seen.special.tolist() == [True] + [False] * 8
 
 
@@ -84,6 +84,23 @@ def test_measures_of_a_vision_model_are_what_they_say(file: Path):
     row = heads[(heads["layer"] == 2) & (heads["head"] == 1)].iloc[0]
     measured = row[["distance", "special", "confidence", "high_norm"]].astype(float)
     np.testing.assert_allclose(measured, np.mean(expected, 0), rtol=1e-4)
+
+
+def test_a_picture_is_bright_where_the_class_token_looks(file: Path):
+    model = hb.load(file)
+    white = np.full((28, 56, 3), 255, "uint8")
+    drawing = hb.view(model, [white, white], {"L2H1": "a note", "L3H2": ""})
+    panels = drawing.figure.axes
+    titles = [axis.get_title() for axis in panels]
+    assert len(panels) == 6 and titles[:3] == ["", "L2H1\na note", "L3H2"]
+    light = panels[1].images[0].get_array()[::14, ::14, 0].ravel()
+    looked = hb.attention(model, white)["L2H1"][0, 1:]
+    full = np.quantile(looked, 0.97)
+    expected = 255 * (0.12 + 0.88 * (looked / full).clip(max=1))
+    np.testing.assert_allclose(light, np.floor(expected), atol=1)
+    assert hb.view(model, white, "L1H1").figure.axes[1].get_title() == "L1H1"
+    with pytest.raises(UserError, match="name the heads"):
+        hb.view(model, white)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +27,6 @@ LETTERS = r"[\w&&[^\p{Han}]]+"
 WORDS = Regex(rf"\p{{Han}}|{LETTERS}(?:(?:['’]|(?<=\d)[.,](?=\d)){LETTERS})*|(?!\s)\X")
 """Words of a sentence without a tree: don't, 1,000.5, one Chinese character, one sign or emoji."""
 SPLIT = pre_tokenizers.Split(WORDS, "removed", invert=True)
-PATCHES = "patches"
 START = "▸"
 """The symbol that a translator's decoder reads before its first token."""
 
@@ -65,7 +65,7 @@ class Attentions(Sequence):
     """
 
     model: Loaded
-    sentences: tuple[Tree | np.ndarray, ...]
+    sentences: tuple[Tree, ...]
     kind: Kind
     units: str
     _asked: list = field(repr=False)  # the model's state when attention was asked for
@@ -79,17 +79,15 @@ class Attentions(Sequence):
         return self._of([self.sentences[number]])[0]
 
     def __iter__(self) -> Iterator[Attention]:
-        parts = range(0, len(self), 1 if self.units == PATCHES else AT_ONCE)
+        parts = range(0, len(self), AT_ONCE)
         for at in tqdm(parts, "attention", leave=False, delay=5):
             yield from self._of(self.sentences[at : at + AT_ONCE])
 
-    def _of(self, some: Sequence[Tree | np.ndarray]) -> list[Attention]:
+    def _of(self, some: Sequence[Tree]) -> list[Attention]:
         if self._asked != _state(self.model.network):
             raise UserError(
                 f"{self.model.name} has changed since; ask for attention and read it in one block"
             )
-        if self.units == PATCHES:
-            return [_seen(self.model, picture) for picture in some]
         return _read(self.model, some, self.kind, self.units)
 
 
@@ -98,7 +96,7 @@ def attention(
     text: Text | str | Tree | np.ndarray | Sequence[str | Tree | np.ndarray],
     units: str = "words",
     kind: Kind | str | None = None,
-) -> Attention | Attentions:
+) -> Attention | Sequence[Attention]:
     """Attention of every head in a sentence, or in each sentence of a text.
 
     `text` is a sentence or a tree, which gives one `Attention`; or several of them, or what
@@ -107,29 +105,26 @@ def attention(
     `units="tokens"` the model's own tokens take the place of words, special ones among them, and
     rows sum to 1. A sentence without a tree is split at spaces and punctuation.
 
+    Of a model that sees, `text` is a picture, uint8 [height, width, 3], or a list of them, and its
+    special tokens and patches take the place of words, row by row.
+
     `kind` is encoder, decoder or cross; by default the encoder, or the decoder where there is none.
     Decoder and cross-attention of a translation model are those of its own greedy translation: in
     the decoder a token asks when it is read (the first is ▸, the start), in cross-attention when it
     is predicted.
 
-    Of a vision transformer `text` is a picture, uint8 [height, width, 3], or several. Its special
-    tokens and patches take the place of words, row by row; rows sum to 1.
-
     UserError for a kind that the model lacks, other units, and a text without words.
     """
-    if hasattr(model, "grid"):
-        single = isinstance(text, np.ndarray | str)
-        pictures = (text,) if single else tuple(getattr(text, "sentences", text))
-        for each in pictures:
-            model.grid(each)
-        found = Attentions(model, pictures, Kind.ENCODER, PATCHES, _state(model.network))
-        return found[0] if single else found
     if units not in ("words", "tokens"):
         raise UserError(f"units is {units!r}; use words or tokens")
     kinds = list(shape_of(model.network))
     kind = first_kind(kinds) if kind is None else kind
     if kind not in kinds:
         raise UserError(f"{model.name} has no {kind} attention; it has {', '.join(kinds)}")
+    if hasattr(model, "units"):
+        several = isinstance(text, list)
+        found = [_sensed(model, each, Kind(kind)) for each in (text if several else [text])]
+        return found if several else found[0]
     single = isinstance(text, str | Tree)
     if isinstance(text, Text):
         text = text.trees or text.sentences
@@ -138,6 +133,18 @@ def attention(
         raise UserError("no words to attend to: give sentences that are not empty")
     found = Attentions(model, trees, Kind(kind), units, _state(model.network))
     return found[0] if single else found
+
+
+@torch.inference_mode()
+def _sensed(model: Any, given: Any, kind: Kind) -> Attention:
+    """Attention between the units of one input that is no text."""
+    batch, (asks, keys) = model.batch([given]), model.units(given, kind)
+    with capture(model.network, {Point.WEIGHTS}, [kind]) as tape:
+        model.network(batch)
+    weights = torch.cat(tape[kind, Point.WEIGHTS])[:, :, : len(asks), : len(keys)]
+    special = np.array([each.startswith("<|") for each in asks])
+    pieces = np.ones(len(asks), int)
+    return Attention(tuple(asks), tuple(keys), weights.cpu().numpy(), kind, pieces, special)
 
 
 def _tree(sentence: str | Tree) -> Tree:
@@ -200,21 +207,6 @@ def _read(model: Loaded, trees: Sequence[Tree], kind: Kind, units: str) -> list[
             own = [layer[at] for layer in layers]
             found[row] = _attention(kind, asks[row], keys[row], shape[kind], own)
     return [found[row] for row in range(len(trees))]
-
-
-@torch.inference_mode()
-def _seen(model: Loaded, picture: np.ndarray) -> Attention:
-    """Attention in a picture, patches named by row and column."""
-    rows, columns = model.grid(picture)
-    with capture(model.network, {Point.WEIGHTS}) as tape:
-        model.network(model.batch([picture]))
-    layers = [each[0].cpu().numpy() for each in tape[Kind.ENCODER, Point.WEIGHTS]]
-    first = layers[0].shape[-1] - rows * columns
-    special = np.arange(first + rows * columns) < first
-    names = [f"special {at}" for at in range(1, first + 1)]
-    names += [f"{row}, {column}" for row in range(1, rows + 1) for column in range(1, columns + 1)]
-    side = _Side(tuple(names), torch.arange(len(names)), special)
-    return _attention(Kind.ENCODER, side, side, shape_of(model.network)[Kind.ENCODER], layers)
 
 
 def _attention(

@@ -91,7 +91,15 @@ class VisionModel:
             )
         return rows, columns
 
-    def batch(self, pictures: Sequence[np.ndarray]) -> Float[Tensor, "picture 3 height width"]:
+    def units(self, picture: Any, kind: Kind) -> tuple[list[str], list[str]]:
+        """Names of special tokens and patches, which ask and are looked at."""
+        config, (rows, columns) = self.network.model.config, self.grid(picture)
+        special = 1 + (config.model_type == "deit") + getattr(config, "num_register_tokens", 0)
+        names = ["<|class|>", *(f"<|special {at}|>" for at in range(2, special + 1))]
+        names += [f"{row}, {at}" for row in range(1, rows + 1) for at in range(1, columns + 1)]
+        return names, names
+
+    def batch(self, pictures: Sequence[Any]) -> Float[Tensor, "picture 3 height width"]:
         """Pixels of pictures of one size, as the network takes them."""
         grids = {self.grid(each) for each in pictures}
         if len(grids) != 1:
