@@ -113,6 +113,7 @@ CHANGES = (
     ("70", "diagonal(1 - n, -2, -1)[..., 1:]", "diagonal(-n, -2, -1)"),
     ("77", "across(seen).argmax(-1)", "across(seen).argmin(-1)"),
     ("77", "return -scores[hidden]", "return scores[hidden]"),
+    ("76", "/ own.sum(-1)).mean(-1)", ").mean(-1)"),
 )
 
 

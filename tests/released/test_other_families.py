@@ -101,7 +101,7 @@ def test_whatever_a_model_raises_is_one_line():
 
 
 def test_a_folder_of_a_model_that_sees_is_said_to_be_one(tmp_path: Path):
-    built("ViT", "Model", **SEEING).save_pretrained(tmp_path)
+    built("Beit", "Model", **SEEING).save_pretrained(tmp_path)
     with pytest.raises(UserError, match="images or sound"):
         hb.load(tmp_path)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from headbook.heads.arcs import beside, word_attention
 from headbook.heads.collect import recordings
 from headbook.looking.naming import first_kind, place, shape_of
 from headbook.looking.text import Text
-from headbook.models.capture import Capturable, Point
+from headbook.models.capture import Capturable, Point, capture
 from headbook.models.loaded import Loaded
 from headbook.text.alignment import NO_WORD, align_all
 from headbook.text.trees import ROOT, Tree
@@ -92,10 +93,10 @@ class Attentions(Sequence):
 
 def attention(
     model: Loaded,
-    text: Text | str | Tree | Sequence[str | Tree],
+    text: Text | str | Tree | np.ndarray | Sequence[str | Tree | np.ndarray],
     units: str = "words",
     kind: Kind | str | None = None,
-) -> Attention | Attentions:
+) -> Attention | Sequence[Attention]:
     """Attention of every head in a sentence, or in each sentence of a text.
 
     `text` is a sentence or a tree, which gives one `Attention`; or several of them, or what
@@ -103,6 +104,9 @@ def attention(
     inside the block of `hb.close` or the loop over `hb.nulls` where it was asked for. With
     `units="tokens"` the model's own tokens take the place of words, special ones among them, and
     rows sum to 1. A sentence without a tree is split at spaces and punctuation.
+
+    Of a model that sees, `text` is a picture, uint8 [height, width, 3], or a list of them, and its
+    special tokens and patches take the place of words, row by row.
 
     `kind` is encoder, decoder or cross; by default the encoder, or the decoder where there is none.
     Decoder and cross-attention of a translation model are those of its own greedy translation: in
@@ -117,6 +121,10 @@ def attention(
     kind = first_kind(kinds) if kind is None else kind
     if kind not in kinds:
         raise UserError(f"{model.name} has no {kind} attention; it has {', '.join(kinds)}")
+    if hasattr(model, "units"):
+        several = isinstance(text, list)
+        found = [_sensed(model, each, Kind(kind)) for each in (text if several else [text])]
+        return found if several else found[0]
     single = isinstance(text, str | Tree)
     if isinstance(text, Text):
         text = text.trees or text.sentences
@@ -125,6 +133,18 @@ def attention(
         raise UserError("no words to attend to: give sentences that are not empty")
     found = Attentions(model, trees, Kind(kind), units, _state(model.network))
     return found[0] if single else found
+
+
+@torch.inference_mode()
+def _sensed(model: Any, given: Any, kind: Kind) -> Attention:
+    """Attention between the units of one input that is no text."""
+    batch, (asks, keys) = model.batch([given]), model.units(given, kind)
+    with capture(model.network, {Point.WEIGHTS}, [kind]) as tape:
+        model.network(batch)
+    weights = torch.cat(tape[kind, Point.WEIGHTS])[:, :, : len(asks), : len(keys)]
+    special = np.array([each.startswith("<|") for each in asks])
+    pieces = np.ones(len(asks), int)
+    return Attention(tuple(asks), tuple(keys), weights.cpu().numpy(), kind, pieces, special)
 
 
 def _tree(sentence: str | Tree) -> Tree:

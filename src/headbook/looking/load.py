@@ -21,7 +21,15 @@ from headbook.types import UserError
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 """Types of weights that a Hugging Face model is run in."""
-_READERS = {"firefox": load_firefox, "hugging-face": hugging_face.load}
+
+
+def _onnx(given: str | Path) -> Loaded:
+    from headbook.released.vision import load_onnx  # its library takes a second to import
+
+    return load_onnx(given)
+
+
+_READERS = {"firefox": load_firefox, "hugging-face": hugging_face.load, "onnx": _onnx}
 
 
 def load(
@@ -36,13 +44,13 @@ def load(
     """A model whose heads can be measured, with its tokens; see `Loaded` for what it can do.
 
     `given` is a name of the catalogue data/models.toml ("firefox-en-pt", "minilm", "smollm2",
-    "multi30k-de-128", …; `headbook models` lists them), a snapshot of a model trained here
-    ("mixture-fr-256@2048" after 2,048 updates, "@0" untrained), a folder (a finished run of this
-    package, a Firefox translation model, a saved Hugging Face model, an adapter, one GGUF file) or
-    that file itself, an installed Python package with such a model, or an id of the Hugging Face
-    hub. A `Path`, "./minilm" and whatever else is a path with a separator name that folder alone;
-    of "minilm", the catalogue comes first. Or it is a model of `transformers`, with its
-    `tokenizer`; that object itself is used.
+    "dinov2-small", "multi30k-de-128", …; `headbook models` lists them), a snapshot of a model
+    trained here ("mixture-fr-256@2048" after 2,048 updates, "@0" untrained), a folder (a finished
+    run of this package, a Firefox translation model, a saved Hugging Face model, an adapter, one
+    GGUF file) or that file itself, a DINOv2 in an ONNX file, an installed Python package with such
+    a model, or an id of the Hugging Face hub. A `Path`, "./minilm" and whatever else is a path with
+    a separator name that folder alone; of "minilm", the catalogue comes first. Or it is a model of
+    `transformers`, with its `tokenizer` (or image processor); that object itself is used.
 
     `device`, such as "cuda", is where the model runs, and every batch with it; tables come back as
     pandas. `dtype` ("bfloat16", "float16" or torch's own) is that of a Hugging Face model's
@@ -152,6 +160,8 @@ def _trained_here(name: str) -> Loaded:
 
 
 def _at(path: Path, options: dict[str, Any]) -> Loaded:
+    if path.suffix == ".onnx":
+        return _with(_onnx, path, options)
     if path.is_file() and path.suffix != ".gguf":
         raise UserError(f"{path} is a file; name the folder that holds the model's files")
     if (path / WEIGHTS).is_file() or (path / "run.json").is_file():

@@ -9,6 +9,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
@@ -38,6 +39,7 @@ from headbook.looking.importance import (
 from headbook.looking.measured import KEY, Measured, without_intervals
 from headbook.looking.naming import first_kind, shape_of
 from headbook.looking.passes import Sums, aligned, bar, measured, measures, text_sums
+from headbook.looking.pictures import seen
 from headbook.looking.random_tokens import random_sums
 from headbook.looking.table import columns, frame
 from headbook.looking.text import Text, fitting, readable
@@ -71,7 +73,7 @@ NOT_NULL = ("special", "entropy", "confidences", "positional_chance")
 
 def measure(
     model: Loaded,
-    text: Text,
+    text: Text | Sequence[np.ndarray],
     *,
     importance: bool = True,
     ablated: int | Literal["all"] | None = None,
@@ -133,7 +135,11 @@ def measure(
     Layers may differ in the number of their heads. Sentences that the model cannot take, mostly
     too long, are left out, which a note counts. UserError where it can take none,
     and for trees of another text.
+
+    Of a vision transformer `text` is a list of pictures, and the table that of `seen`.
     """
+    if hasattr(model, "grid"):
+        return seen(model, text)
     _check(model, text, ablated, nulls)
     text, refused = readable(model, text)
     notes = [f"Sentences left out, since the model cannot take them: {refused}."] * bool(refused)

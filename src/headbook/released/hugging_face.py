@@ -12,9 +12,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, pad
 from tqdm import tqdm
 
-from headbook.models.loaded import UNDETERMINED, Span
+from headbook.models.loaded import UNDETERMINED, Loaded, Span
 from headbook.released import smiles
 from headbook.released.hugging_files import (
+    SEEING,
     keep,
     located,
     quiet,
@@ -126,7 +127,7 @@ def load(
     given: str | Path,
     languages: tuple[str, str] | None = None,
     revision: str | None = None,
-) -> HuggingModel:
+) -> Loaded:
     """The model in a folder or GGUF file, of a catalogue name, installed package or hub id.
 
     UserError, one line each, where nothing can be found or fetched, files are missing, damaged or
@@ -139,8 +140,9 @@ def load(
     config = read(place, "AutoConfig")
     # The other class would read a GGUF file's whole vocabulary twice, which takes seconds.
     gguf = "gguf_file" in place.options
+    own = "AutoImageProcessor" if config.model_type in SEEING else "AutoTokenizer"
     tokenizer = smiles.tokenizer(place.folder) or read(
-        place, "PreTrainedTokenizerFast" if gguf else "AutoTokenizer"
+        place, "PreTrainedTokenizerFast" if gguf else own
     )
     origin = f"the folder {place.folder}" if place.folder else f"huggingface.co/{place.where}"
     if place.adapter is not None:
@@ -163,9 +165,9 @@ def of(
     languages: tuple[str, str] | None = None,
     name: str = "",
     origin: str = "an object in memory",
-) -> HuggingModel:
-    """A model of `transformers` with its tokenizer; the same objects, from now on in evaluation
-    mode and with their attention tapped.
+) -> Loaded:
+    """A model of `transformers` with its tokenizer or image processor; the same objects, from now
+    on in evaluation mode and with their attention tapped.
 
     UserError for other objects, an adapter that is not merged, and as of `load`.
     """
@@ -175,6 +177,10 @@ def of(
     from headbook.released.network import HuggingNetwork, Stacks
 
     name = name or getattr(model, "name_or_path", "") or type(model).__name__
+    if getattr(getattr(model, "config", None), "model_type", None) in SEEING:
+        from headbook.released import vision
+
+        return vision.of(model, tokenizer, name, origin)
     if hasattr(model, "merge_and_unload") or getattr(model, "_hf_peft_config_loaded", False):
         raise UserError(f"{name} has an adapter beside its weights: give model.merge_and_unload()")
     if not isinstance(model, PreTrainedModel) or not isinstance(tokenizer, PreTrainedTokenizerBase):

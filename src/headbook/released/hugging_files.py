@@ -37,6 +37,9 @@ ADAPTER = "adapter_config.json"
 SENSES = {"image_size", "patch_size", "num_mel_bins", "conv_dim"}
 """Settings of models that read images or sound."""
 
+SEEING = ("vit", "deit", "dinov2", "dinov2_with_registers")
+"""Families that are read by released/vision.py, by `model_type`."""
+
 UNUSED = "pooler"
 """Weights that may be missing: the pooler follows the last layer and is never run here."""
 
@@ -88,9 +91,13 @@ def _located(place: str | Path, revision: str | None) -> Place:
         raise UserError(f"{place}: no config.json in {folder}; it holds no Hugging Face model")
     # The library would go on with a tokenizer that knows no words.
     elif not any(any(folder.glob(each)) for each in VOCABULARIES):
-        if SENSES & _keys(folder / "config.json"):
-            raise UserError(f"{place} reads images or sound, and only models of text are looked at")
-        raise UserError(f"{place}: no tokenizer in {folder}; copy the model's tokenizer there")
+        settings = _settings(folder / "config.json")
+        if SENSES & set(settings) and settings.get("model_type") not in SEEING:
+            raise UserError(
+                f"{place} reads images or sound; of such models {', '.join(SEEING)} are looked at"
+            )
+        if not SENSES & set(settings):
+            raise UserError(f"{place}: no tokenizer in {folder}; copy the model's tokenizer there")
     if entry is not None and entry.sha256 != UNKNOWN:
         there = (folder / name for name in WEIGHTS if (folder / name).is_file())
         weights = weights or next(there, folder / WEIGHTS[0])
@@ -99,12 +106,12 @@ def _located(place: str | Path, revision: str | None) -> Place:
     return Place(name, str(folder), folder, entry, options)
 
 
-def _keys(file: Path) -> set[str]:
-    """The settings that a configuration has; none where it is damaged."""
+def _settings(file: Path) -> dict[str, Any]:
+    """The settings of a configuration; none where it is damaged."""
     try:
-        return set(json.loads(file.read_text("utf-8")))
+        return dict(json.loads(file.read_text("utf-8")))
     except (ValueError, TypeError):
-        return set()
+        return {}
 
 
 def _adapted(folder: Path) -> Place:

