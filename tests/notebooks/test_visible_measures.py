@@ -111,6 +111,8 @@ CHANGES = (
     ("61", ".abs().sum(-1) / 2", ".abs().sum(-1)"),
     ("61", "marked.sum(1) / real.sum(1) * asks", "asks"),
     ("70", "diagonal(1 - n, -2, -1)[..., 1:]", "diagonal(-n, -2, -1)"),
+    ("78", "g.split(counts)", "g.flip(0).split(counts)"),
+    ("78", "else 0 :].mean(1)", "else 1 :].mean(1)"),
 )
 
 
