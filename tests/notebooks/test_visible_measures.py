@@ -114,6 +114,8 @@ CHANGES = (
     ("76", "/ own.sum(-1)).mean(-1)", ").mean(-1)"),
     ("77", "across(seen).argmax(-1)", "across(seen).argmin(-1)"),
     ("77", "return -scores[hidden]", "return scores[hidden]"),
+    ("78", "g.split(counts)", "g.flip(0).split(counts)"),
+    ("78", "else 0 :].mean(1)", "else 1 :].mean(1)"),
 )
 
 
