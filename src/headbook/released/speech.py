@@ -79,6 +79,7 @@ class SpeechModel:
     network: SpeechNetwork
     tokenizer: Tokenizer  # puts its own special tokens around a text
     features: Any  # WhisperFeatureExtractor
+    unknown = None
 
     def batch(self, inputs: Sequence[Heard]) -> dict[str, Tensor]:
         """What the network reads: spectrograms of 30 seconds, and texts, filled up on the right.
