@@ -44,7 +44,8 @@ def write(model: transformers.WhisperForConditionalGeneration, folder: Path, kin
     arrays = _arrays(model)
     if kind == "int8":
         for name in [each for each in arrays if each.endswith("weight") and arrays[each].ndim == 2]:
-            scale = 127 / np.abs(arrays[name]).max(1)
+            largest = np.abs(arrays[name]).max(1)
+            scale = 127 / np.where(largest == 0, 127, largest)
             arrays[f"{name}_scale"] = scale.astype("f4")
             arrays[name] = np.rint(arrays[name] * scale[:, None]).astype("i1")
     types = {"f4": 0, "i1": 1, "i2": 2, "f2": 4}

@@ -111,6 +111,8 @@ CHANGES = (
     ("61", ".abs().sum(-1) / 2", ".abs().sum(-1)"),
     ("61", "marked.sum(1) / real.sum(1) * asks", "asks"),
     ("70", "diagonal(1 - n, -2, -1)[..., 1:]", "diagonal(-n, -2, -1)"),
+    ("75", "- row.cumsum(-1) + row", "- row.cumsum(-1)"),
+    ("75", "both > best", "both < best"),
     ("77", "across(seen).argmax(-1)", "across(seen).argmin(-1)"),
     ("77", "return -scores[hidden]", "return scores[hidden]"),
     ("76", "/ own.sum(-1)).mean(-1)", ").mean(-1)"),

@@ -45,9 +45,6 @@ RENAMED = (
 JOINED = {"self_attn.linear_0": "qkv", "encoder_attn.linear_0": "q", "encoder_attn.linear_1": "kv"}
 """Projections that lie in one array, one below the other."""
 
-Heard = tuple[Float[np.ndarray, " sample"], str]
-"""Sound at 16 kHz, between -1 and 1, and the text that is spoken in it."""
-
 
 class SpeechNetwork(HuggingNetwork):
     """Whisper with its three kinds of attention; a batch gives the logits of its text."""
@@ -67,7 +64,8 @@ class SpeechNetwork(HuggingNetwork):
 
 @dataclass(frozen=True)
 class SpeechModel:
-    """A loaded Whisper. It hears sound and writes text, so its inputs are pairs, see `Heard`.
+    """A loaded Whisper, which hears and writes: its inputs are pairs (samples, sentence), one
+    channel at 16 kHz between -1 and 1 with the text that is spoken in it.
 
     `hb.close`, `hb.nulls` and `hb.attention` take it; `network.model.generation_config` lists its
     alignment heads, layer and head from zero. What needs a text alone is refused: UserError.
@@ -81,7 +79,7 @@ class SpeechModel:
     features: Any  # WhisperFeatureExtractor
     unknown = None
 
-    def batch(self, inputs: Sequence[Heard]) -> dict[str, Tensor]:
+    def batch(self, inputs: Sequence[Any]) -> dict[str, Tensor]:
         """What the network reads: spectrograms of 30 seconds, and texts, filled up on the right.
 
         UserError for other inputs, and for sound that is longer or has several channels.
@@ -97,7 +95,7 @@ class SpeechModel:
         given = self.features(sounds, sampling_rate=RATE, return_tensors="pt")
         return {"input_features": given.input_features, "decoder_input_ids": ids}
 
-    def units(self, given: Heard, kind: Kind) -> tuple[list[str], list[str]]:
+    def units(self, given: Any, kind: Kind) -> tuple[list[str], list[str]]:
         """What asks and what is looked at: tokens, and frames by the second that they begin at.
 
         In the decoder a token asks when it is read, in cross-attention when it is predicted.
@@ -168,11 +166,11 @@ def _arrays(content: bytes) -> dict[str, np.ndarray]:
         key, shape = name(), [number("I") for _ in range(number("B"))]
         form, size = TYPES[number("B")], number("I")
         arrays[key] = np.frombuffer(file.read(size), form).reshape(shape).astype("float32")
-    arrays |= {name(): arrays[name()] for _ in range(number("I"))}
+    same = [(name(), name()) for _ in range(number("I"))]
     for key in [each for each in arrays if each.endswith("_scale")]:
         whole, scale = arrays[key.removesuffix("_scale")], arrays.pop(key)
         arrays[key.removesuffix("_scale")] = whole / scale.reshape(-1, *[1] * (whole.ndim - 1))
-    return arrays
+    return arrays | {alias: arrays[key] for alias, key in same if key in arrays}
 
 
 def _model(arrays: dict[str, np.ndarray], tokenizer: Tokenizer, settings: dict) -> Any:
