@@ -65,12 +65,12 @@ def speak(
     """Sound at 16 kHz, and the second in which each word, between spaces, begins.
 
     NaN for a word that is run into the one before it ("of the"). `voice` is a name of espeak-ng, as
-    "en-gb+f3", `speed` in words a minute. UserError for an unknown voice.
+    "en+f3", `speed` in words a minute. UserError for an unknown voice.
     """
     engine, said = _engine(), text.encode()
     engine.wave.clear(), engine.begins.clear()
     if engine.espeak_SetVoiceByName(voice.encode()):
-        raise UserError(f"espeak-ng has no voice {voice!r}; names are as en-us, en-gb+f3")
+        raise UserError(f"espeak-ng has no voice {voice!r}; names are as en-us, en+f3")
     engine.espeak_SetParameter(SPEED, speed, 0)
     engine.espeak_Synth(said, len(said) + 1, 0, 1, 0, UTF8, None, None)
     places = [word.start() for word in re.finditer(r"\S+", text)]
