@@ -111,6 +111,8 @@ CHANGES = (
     ("61", ".abs().sum(-1) / 2", ".abs().sum(-1)"),
     ("61", "marked.sum(1) / real.sum(1) * asks", "asks"),
     ("70", "diagonal(1 - n, -2, -1)[..., 1:]", "diagonal(-n, -2, -1)"),
+    ("72", ".sum((2, 3)) / 2", ".sum((2, 3))"),
+    ("72", "up = up.repeat_interleave(size, 0)", "up = up.repeat(size, 1, 1)"),
 )
 
 
