@@ -41,6 +41,7 @@ FALLS = Tolerance(1e-4, 1e-4, "a difference of nats of five published digits")
 LITTLE = Tolerance(1e-4, 2e-5, "a small difference of means of five published digits")
 SILENT = Tolerance(0.02, 1e-4, "updates amplify rounding, which alone moves logits in the end")
 ODDS = Tolerance(1e-4, 1e-5, "changes of log-odds by thousandths, from scores of 32 bits")
+GATES = Tolerance(0.02, 0.02, "of gates from 0 to 1, after updates that amplify rounding")
 
 TOLERANCES: dict[tuple[str, ...], dict[str, Tolerance]] = {
     ("11", "heads"): dict.fromkeys(("previous", "next", "own", "rare"), TIES),
@@ -82,6 +83,7 @@ TOLERANCES: dict[tuple[str, ...], dict[str, Tolerance]] = {
     ("61", "summary"): {"value": LITTLE},
     ("47", "trainings"): dict.fromkeys(("loss", "validation", "test", "last"), TRAINED),
     ("47", "summary"): {"value": GAINS},
+    ("78", "gates"): dict.fromkeys(("opened", "shut"), GATES),
 }
 """Tolerances other than the usual one, by page and table (and question), then by column.
 
