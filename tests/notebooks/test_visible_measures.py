@@ -111,6 +111,8 @@ CHANGES = (
     ("61", ".abs().sum(-1) / 2", ".abs().sum(-1)"),
     ("61", "marked.sum(1) / real.sum(1) * asks", "asks"),
     ("70", "diagonal(1 - n, -2, -1)[..., 1:]", "diagonal(-n, -2, -1)"),
+    ("71", "[a[..., 1:, 0], norm", "[a[..., 1:, 1], norm"),
+    ("71", "back < window - kept", "back <= window - kept"),
 )
 
 
