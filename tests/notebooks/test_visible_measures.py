@@ -113,7 +113,7 @@ CHANGES = (
     ("70", "diagonal(1 - n, -2, -1)[..., 1:]", "diagonal(-n, -2, -1)"),
     ("76", "/ own.sum(-1)).mean(-1)", ").mean(-1)"),
     ("75", "- row.cumsum(-1) + row", "- row.cumsum(-1)"),
-    ("75", "both > best", "both < best"),
+    ("75", "best = most + row.cumsum(-1)", "best = most"),
     ("77", "across(seen).argmax(-1)", "across(seen).argmin(-1)"),
     ("77", "return -scores[hidden]", "return scores[hidden]"),
     ("78", "g.split(counts)", "g.flip(0).split(counts)"),
