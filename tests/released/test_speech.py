@@ -10,6 +10,7 @@ import torch
 
 import headbook as hb
 from headbook.experiments.speaking import speak
+from headbook.machine import sha256
 from headbook.released import catalogue, speech
 from headbook.types import UserError
 
@@ -112,7 +113,7 @@ def test_the_catalogues_file_is_checked(folder: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(speech, "folder_of", lambda entry: folder)
     with pytest.raises(UserError, match="is not the file"):
         hb.load("whisper-tiny-en")
-    right = replace(known, sha256=speech.sha256(folder / "model.bin"))
+    right = replace(known, sha256=sha256(folder / "model.bin"))
     monkeypatch.setattr(speech, "catalogue", lambda: {known.name: right})
     model = hb.load("whisper-tiny-en")
     assert model.languages == ("en", None) and known.licence in model.origin

@@ -12,7 +12,7 @@ import torch
 from headbook import paths, recipes
 from headbook.looking.ours import WEIGHTS, trained
 from headbook.models.loaded import Loaded
-from headbook.released import hugging_face, speech
+from headbook.released import hugging_face, speech, vision
 from headbook.released.catalogue import catalogue
 from headbook.released.firefox import load_firefox
 from headbook.released.hugging_files import ADAPTER, gguf_in, said
@@ -21,18 +21,10 @@ from headbook.types import UserError
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 """Types of weights that a Hugging Face model is run in."""
-
-
-def _onnx(given: str | Path) -> Loaded:
-    from headbook.released.vision import load_onnx  # its library takes a second to import
-
-    return load_onnx(given)
-
-
 _READERS = {
     "firefox": load_firefox,
     "hugging-face": hugging_face.load,
-    "onnx": _onnx,
+    "onnx": vision.load_onnx,
     "whisper": speech.load,
 }
 
@@ -167,7 +159,7 @@ def _trained_here(name: str) -> Loaded:
 
 def _at(path: Path, options: dict[str, Any]) -> Loaded:
     if path.suffix == ".onnx":
-        return _with(_onnx, path, options)
+        return _with(vision.load_onnx, path, options)
     if path.is_file() and path.suffix != ".gguf":
         raise UserError(f"{path} is a file; name the folder that holds the model's files")
     if (path / WEIGHTS).is_file() or (path / "run.json").is_file():

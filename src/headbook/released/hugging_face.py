@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy, pad
 from tqdm import tqdm
 
 from headbook.models.loaded import UNDETERMINED, Loaded, Span
-from headbook.released import smiles
+from headbook.released import smiles, vision
 from headbook.released.hugging_files import (
     SEEING,
     keep,
@@ -148,7 +148,7 @@ def load(
     if place.adapter is not None:
         origin = f"{origin} with the adapter {place.adapter}"
     if (entry := place.entry) is not None:
-        origin = f"{entry.title}; {entry.licence}; SHA-256 {entry.sha256}"
+        origin = entry.origin
     model = read_model(place, config)
     if kept is not None and gguf:
         keep(kept, model, tokenizer)
@@ -178,8 +178,6 @@ def of(
 
     name = name or getattr(model, "name_or_path", "") or type(model).__name__
     if getattr(getattr(model, "config", None), "model_type", None) in SEEING:
-        from headbook.released import vision
-
         return vision.of(model, tokenizer, name, origin)
     if hasattr(model, "merge_and_unload") or getattr(model, "_hf_peft_config_loaded", False):
         raise UserError(f"{name} has an adapter beside its weights: give model.merge_and_unload()")

@@ -15,9 +15,8 @@ import torch
 from safetensors import SafetensorError
 
 from headbook import paths
-from headbook.machine import sha256
 from headbook.released import pruned
-from headbook.released.catalogue import UNKNOWN, Entry, catalogue, folder_of
+from headbook.released.catalogue import Entry, catalogue, folder_of
 from headbook.types import UserError
 
 VOCABULARIES = ("tokenizer.json", "vocab*", "*.spm", "*.model", "*.vocab")
@@ -98,11 +97,9 @@ def _located(place: str | Path, revision: str | None) -> Place:
             )
         if not SENSES & set(settings):
             raise UserError(f"{place}: no tokenizer in {folder}; copy the model's tokenizer there")
-    if entry is not None and entry.sha256 != UNKNOWN:
+    if entry is not None:
         there = (folder / name for name in WEIGHTS if (folder / name).is_file())
-        weights = weights or next(there, folder / WEIGHTS[0])
-        if not weights.is_file() or sha256(weights) != entry.sha256:
-            raise UserError(f"{weights} is not the file of data/models.toml; run {entry.install}")
+        entry.check(weights or next(there, folder / WEIGHTS[0]))
     return Place(name, str(folder), folder, entry, options)
 
 

@@ -19,7 +19,6 @@ from jaxtyping import Float
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from headbook.machine import sha256
 from headbook.models.loaded import UNDETERMINED
 from headbook.released import tap
 from headbook.released.catalogue import catalogue, folder_of
@@ -133,9 +132,8 @@ def load(place: str | Path) -> SpeechModel:
     folder = folder_of(entry) if entry else Path(place)
     file, origin = folder / "model.bin", f"the folder {folder}"
     if entry is not None:
-        if not file.is_file() or sha256(file) != entry.sha256:
-            raise UserError(f"{file} is not the file of data/models.toml; run {entry.install}")
-        origin = f"{entry.title}; {entry.licence}; SHA-256 {entry.sha256}"
+        entry.check(file)
+        origin = entry.origin
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         settings = json.loads((folder / "config.json").read_text("utf-8"))

@@ -17,7 +17,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headbook.extras import extras
-from headbook.machine import sha256
 from headbook.released.catalogue import catalogue, folder_of
 from headbook.released.hugging_files import quiet, said
 from headbook.released.network import HuggingNetwork
@@ -141,9 +140,8 @@ def load_onnx(given: str | Path) -> VisionModel:
     file, origin = Path(given), f"the file {given}"
     if entry is not None:
         file = next(folder_of(entry).glob("*.onnx"), folder_of(entry) / "the .onnx file")
-        origin = f"{entry.title}; {entry.licence}; SHA-256 {entry.sha256}"
-        if not file.is_file() or sha256(file) != entry.sha256:
-            raise UserError(f"{file} is not the file of data/models.toml; run {entry.install}")
+        entry.check(file)
+        origin = entry.origin
     try:
         state = weights(file)
         width, _, side, _ = state["embeddings.patch_embeddings.projection.weight"].shape
