@@ -111,6 +111,8 @@ CHANGES = (
     ("61", ".abs().sum(-1) / 2", ".abs().sum(-1)"),
     ("61", "marked.sum(1) / real.sum(1) * asks", "asks"),
     ("70", "diagonal(1 - n, -2, -1)[..., 1:]", "diagonal(-n, -2, -1)"),
+    ("74", "np.arange(len(answer)), places", "np.arange(len(answer)) - 1, places"),
+    ("74", "WEIGHTS], 1)[0].argmax(-1)", "WEIGHTS], 1)[0].argmin(-1)"),
     ("76", "/ own.sum(-1)).mean(-1)", ").mean(-1)"),
     ("75", "- row.cumsum(-1) + row", "- row.cumsum(-1)"),
     ("75", "best = most + row.cumsum(-1)", "best = most"),
