@@ -118,6 +118,8 @@ CHANGES = (
     ("77", "return -scores[hidden]", "return scores[hidden]"),
     ("78", "g.split(counts)", "g.flip(0).split(counts)"),
     ("78", "else 0 :].mean(1)", "else 1 :].mean(1)"),
+    ("72", ".sum((2, 3)) / 2", ".sum((2, 3))"),
+    ("72", "up = up.repeat_interleave(size, 0)", "up = up.repeat(size, 1, 1)"),
 )
 
 
