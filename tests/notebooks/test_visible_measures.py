@@ -118,6 +118,8 @@ CHANGES = (
     ("77", "return -scores[hidden]", "return scores[hidden]"),
     ("78", "g.split(counts)", "g.flip(0).split(counts)"),
     ("78", "else 0 :].mean(1)", "else 1 :].mean(1)"),
+    ("71", "[a[..., 1:, 0], norm", "[a[..., 1:, 1], norm"),
+    ("71", "back < window - kept", "back <= window - kept"),
 )
 
 
