@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from blocks import HEADS, WIDTH, attention, ragged
+from blocks import HEADS, WIDTH, attention, rows_of
 from torch import nn
 
 from headbook.models.attention import AttentionPath
@@ -14,7 +14,7 @@ def bound(path: AttentionPath = AttentionPath.EXPLICIT) -> Bound:
 
 
 def test_with_roles_of_one_it_is_plain_attention_and_constant_roles_scale_its_output_map():
-    states, mask = ragged(9)
+    states, mask = rows_of(9)
     plain, constant = attention(), ConstantRole(WIDTH).double()
     assert torch.equal(Bound(plain, constant)(states, states, mask), plain(states, states, mask))
     nn.init.normal_(constant.role)
@@ -26,7 +26,7 @@ def test_with_roles_of_one_it_is_plain_attention_and_constant_roles_scale_its_ou
 @pytest.mark.parametrize("path", [AttentionPath.EXPLICIT, AttentionPath.FUSED])
 def test_it_is_the_slow_formula(path):
     """One query of one head at a time: the attended value times the role of the query's state."""
-    block, (states, mask) = bound(path), ragged(9)
+    block, (states, mask) = bound(path), rows_of(9)
     size = WIDTH // HEADS
     found = block(states, states, mask)
     for row in range(3):

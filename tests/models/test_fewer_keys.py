@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from blocks import HEADS, WIDTH, attention, ragged
+from blocks import HEADS, WIDTH, attention, rows_of
 
 from headbook.models.attention import AttentionPath
 from headbook.models.fewer_keys import Mixed, Sharing, look_at_fewer, means
@@ -22,7 +22,7 @@ def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
 def test_linformer_by_its_formula_one_query_at_a_time(length, path):
     """Matrices of every head, which mix its own keys."""
     of_keys, of_values = (drawn(HEADS, KEYS, LONGEST, seed=seed) for seed in (1, 2))
-    block, (states, mask) = Mixed(attention(path), of_keys, of_values), ragged(length)
+    block, (states, mask) = Mixed(attention(path), of_keys, of_values), rows_of(length)
     query, key, value = (each(states) for each in (block.query, block.key, block.value))
     size, context = WIDTH // HEADS, torch.zeros_like(states)
     for row in range(3):

@@ -4,7 +4,7 @@ it: linear attention and a recurrent network."""
 import numpy as np
 import pytest
 import torch
-from blocks import HEADS, WIDTH, attention, ragged
+from blocks import HEADS, WIDTH, attention, rows_of
 
 from headbook.experiments.costs import peak_bytes
 from headbook.models.attention import Attention, AttentionPath
@@ -41,7 +41,7 @@ def dense(pattern: Pattern, length: int) -> torch.Tensor:
 @pytest.mark.parametrize("length", [1, 9, 33])
 def test_blocks_are_the_dense_mask_there_and_back(length, pattern):
     """softmax(QKᵀ/√d + mask) V with a full mask of pairs; recorded weights are those."""
-    plain, (states, mask), tape = attention(), ragged(length), {}
+    plain, (states, mask), tape = attention(), rows_of(length), {}
     states.requires_grad_()
     seen = (dense(pattern, length) & mask) | torch.eye(length, dtype=torch.bool)
     query, key, value = (each(states).unflatten(-1, (HEADS, -1)).transpose(1, 2)
@@ -77,7 +77,7 @@ def test_memory_grows_with_the_length(kind):
 
 
 def test_linear_attention_by_its_sums_one_query_at_a_time():
-    plain, (states, mask) = attention(), ragged(9)
+    plain, (states, mask) = attention(), rows_of(9)
     block = mix(Mixing.LINEAR, plain, Sizes(9))
     found = block(states, states, mask).detach()
     query, key, value = (each(states).detach().unflatten(-1, (HEADS, -1))
@@ -96,7 +96,7 @@ def test_linear_attention_by_its_sums_one_query_at_a_time():
 
 
 def test_a_recurrent_network_reads_each_text_to_its_end():
-    block, (states, mask) = mix(Mixing.LSTM, attention(), Sizes(9)).double(), ragged(9)
+    block, (states, mask) = mix(Mixing.LSTM, attention(), Sizes(9)).double(), rows_of(9)
     found = block(states, states, mask)
     for row, real in enumerate(mask[:, 0, 0]):
         alone = states[row : row + 1, real]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from blocks import wider
 from torch import Tensor
-from torch.nn import functional
 
 from headbook.models.capture import Point, Tape, capture
 from headbook.models.transformer import Transformer, TransformerConfig
@@ -43,12 +43,7 @@ def pairs(*lengths: int) -> list[EncodedPair]:
 
 def batch_of(*lengths: int, extra: int = 0) -> Batch:
     """One batch, padded by `extra` columns more than needed."""
-    made = collate(pairs(*lengths), range(len(lengths)))
-    padded = {
-        name: functional.pad(getattr(made, name), (0, extra))
-        for name in ("source", "target_in", "target_out")
-    }
-    return Batch(**padded, sentences=made.sentences)
+    return wider(collate(pairs(*lengths), range(len(lengths))), extra)
 
 
 def taped(model: Transformer, batch: Batch) -> Tape:
