@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
 from headbook.models import checkpoint
 from headbook.models.transformer import Transformer, TransformerConfig
@@ -38,16 +37,6 @@ def trainer(folder: Path, updates: int = 4, dropout: float = 0.0, **options: obj
     config = TrainingConfig(updates, **chosen)
     folder.mkdir(exist_ok=True)
     return Trainer(tiny(dropout), config, copies(40), copies(8), folder)
-
-
-def gradients(made: Trainer) -> dict[str, Tensor]:
-    """Those of the first update, which is not made."""
-    found = {}
-    made.optimiser.step = lambda: found.update(
-        {name: value.grad.clone() for name, value in made.model.named_parameters()}
-    )
-    made.run()
-    return found
 
 
 def test_smoothed_loss_by_hand(tmp_path: Path):
@@ -147,31 +136,6 @@ def test_nan_stops_the_training_before_its_step(tmp_path: Path):
     with pytest.raises(UserError, match="loss is nan at update 3: lower"):
         made.run()
     assert made.progress.update == 2
-
-
-class Squares:
-    """Half the squared size of the source embeddings, whose gradient is the embeddings."""
-
-    points = frozenset()
-
-    def __call__(self, model: Transformer, *_: object) -> Tensor:
-        return 0.5 * model.source.tokens.weight.square().sum()
-
-    def row(self, model: Transformer) -> dict[str, float]:
-        return {"squares": float(self(model).detach())}
-
-
-def test_an_addition_is_part_of_what_is_minimised_and_not_of_the_loss(tmp_path: Path):
-    made, plain = (trainer(tmp_path / x, updates=1, validate_every=1) for x in ("with", "without"))
-    made.addition = Squares()
-    found, bare = gradients(made), gradients(plain)
-    weight = plain.model.source.tokens.weight.detach()
-    bare["source.tokens.weight"] += weight
-    torch.testing.assert_close(found, bare)
-    row, other = made.progress.curve[0], plain.progress.curve[0]
-    assert row["train_loss_nats"] == other["train_loss_nats"]
-    assert row["squares"] == pytest.approx(0.5 * float(weight.square().sum()), rel=ROUNDING)
-    assert row.keys() - other.keys() == {"squares"}
 
 
 @pytest.mark.parametrize("emulated", [False, True])

@@ -12,7 +12,6 @@ from headbook import paths, recipes
 from headbook.corpora.pairs import Pairs
 from headbook.recipes import catalogue, recipe, select
 from headbook.runs.canonical import plain
-from headbook.runs.store import Ingredients
 from headbook.text.batches import EOS, PAD
 from headbook.text.subwords import Subwords
 from headbook.training import models
@@ -38,18 +37,6 @@ def test_published_weights_are_of_the_training_that_their_name_stands_for() -> N
         made = json.loads(record.read_text())["ingredients"]
         wanted = run(record.parent.name.partition("@")[0])
         assert made["config"] == plain(wanted) and made["stage"] == plain(wanted.stage)
-
-
-@pytest.mark.parametrize(("name", "device", "key"), [
-    ("mixture-fr-256-small-batches", "cpu", "61b57e55d436401b"),
-    ("mixture-fr-256", "cuda", "9b3883f80f0fc53b"),
-    ("mixture-fr-256-masked", "cpu", "80ddd0caa040bd4e"),
-])  # fmt: skip
-def test_a_long_training_keeps_its_key(name: str, device: str, key: str) -> None:
-    text = "72f3b60fc2f2acd25560af9b3ea2889cfc6a4fe84d7b07a00711281906fb30b3"
-    policy = {"precision": "bf16-mixed", "device": device}
-    wanted = run(name)
-    assert Ingredients(wanted.stage, wanted, {"corpus": text}, policy).key == key
 
 
 def test_every_recipe_can_be_trained() -> None:
