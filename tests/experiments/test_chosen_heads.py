@@ -9,32 +9,12 @@ from headbook.experiments.chosen_heads import cost, sweep, trained
 from headbook.looking.effects import own_batches
 from headbook.models.gates import close_heads
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.pruning.hard_concrete import CONSTANTS, Source, open_probability
 from headbook.text.batches import collate
 from headbook.types import HeadId, Kind
 
 
 def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-X = drawn(5, 4)
-
-
-def chooser(reads: bool = True) -> Chooser:
-    made = Chooser(8, 4, 3, reads)
-    made.bias.data, made.weight.data = 3 * drawn(8, seed=1), 3 * reads * drawn(8, 4, seed=2)
-    return made
-
-
-def test_as_many_gates_are_expected_open_for_every_sentence() -> None:
-    made = chooser()
-    logits = shifted(made.bias + X @ made.weight.T, 3)
-    chance = open_probability(logits, CONSTANTS[Source.CODE]).detach()
-    torch.testing.assert_close(chance.sum(1), torch.full((5,), 3.0), rtol=1e-4, atol=1e-4)
-    torch.manual_seed(0)
-    gates = made.train()(X.repeat(4000, 1)).view(4000, *chance.shape)
-    torch.testing.assert_close((gates > 0).float().mean(0), chance, rtol=0, atol=0.05)
 
 
 def test_the_shift_is_part_of_the_gradient() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from headbook.experiments import head_probe, read_off, word_labels
-from headbook.experiments.head_probe import Questions, distances, fit, hits, questions
+from headbook.experiments.head_probe import Questions, fit, hits, questions
 from headbook.experiments.read_off import Sample
 from headbook.experiments.word_maps import WordMaps
 from headbook.text.trees import Tree
@@ -131,12 +131,3 @@ def test_labels_that_weights_say_are_read(of: Sample, maps: list[WordMaps]):
     assert found["relation", "weights", "released", "task"] > 0.9
     assert found["relation", "weights", "released", "control task"] < 0.5
     assert found["relation", "words", "none", "task"] < 0.3
-
-
-def test_a_sample_is_scored_on_sentences_that_no_probe_saw(of: Sample):
-    parts = [set(each.tolist()) for each in vars(of.split).values()]
-    assert len(of.trees) == 90 and sum(map(len, parts)) == 90 == len(set.union(*parts))
-    assert len({each.text for each in of.trees}) == 90
-    asked = of.parts([distances(len(each)) for each in of.trees])
-    assert len(of.relations("scored")) == len(asked[2].right) == len(asked[2].sentence)
-    assert not {"punct", "root"} & set(of.relations("fitted"))

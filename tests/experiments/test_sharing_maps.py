@@ -7,13 +7,8 @@ import pytest
 import torch
 
 from headbook.experiments.sharing_maps import (
-    ALIKE,
-    ANY,
-    RANDOM,
-    REDUNDANT,
     alike,
     at_random,
-    compared,
     mixing,
     redundant,
     sharing,
@@ -81,12 +76,3 @@ def test_twins_share_their_map_at_no_cost(sentences: list[str]) -> None:
                             lambda: closed(model.network, [heads[1]])]  # fmt: skip
     shared, removed = effects(model, model.batches(sentences), ways).added.abs().amax(1)
     assert shared < 1e-4 < removed
-
-
-def test_a_table_has_a_row_for_every_way_and_draw(sentences: list[str]) -> None:
-    """Grouping by a distance of 1 between all heads saves as many maps as asked, at a cost."""
-    model = load("firefox-en-pt")
-    found = compared(model, sentences, 1 - np.eye(48), [24], draws=2)
-    ways = found["way"].value_counts().to_dict()
-    assert ways == {ALIKE: 1, REDUNDANT: 1, RANDOM: 2, ANY: 2}
-    assert (found["share"] == 0.5).all() and (found["value"] > 0).all()
