@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
+import blocks
 import pytest
 import torch
-from blocks import wider
 from torch import Tensor
 
 from headbook.models.capture import Point, Tape, capture
-from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.models.transformer import Transformer
 from headbook.text.batches import EOS, Batch, EncodedPair, collate
 from headbook.training import processes
 from headbook.training.config import Precision, TrainingConfig
@@ -18,32 +18,28 @@ from headbook.training.loop import Trainer
 from headbook.training.regularising import Regulariser, Term, regularise, value
 from headbook.types import Kind, UserError
 
-VOCABULARY, HEADS, DIM = 12, 3, 4
+HEADS, DIM = 3, 4
 with_terms = pytest.mark.parametrize("term", list(Term), ids=lambda term: term.name)
 
 
 def tiny(layers: int = 1, heads: int = HEADS, encoder: bool = True) -> Transformer:
-    """With random biases too, so that nothing is zero by accident."""
-    torch.manual_seed(3)
-    counts = (layers if encoder else 0, layers)
-    shape = TransformerConfig(VOCABULARY, VOCABULARY, *counts, HEADS * DIM, 16, heads, 0.0)
-    model = Transformer(shape)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.2)
-    return model
+    sizes = {"encoder_layers": layers if encoder else 0, "decoder_layers": layers}
+    sizes |= {"width": HEADS * DIM, "feed_forward": 16, "heads": heads}
+    return blocks.tiny(3, torch.float32, **sizes)
 
 
 def pairs(*lengths: int) -> list[EncodedPair]:
     """Sentences of so many tokens, EOS among them; the target is as long."""
     chance = torch.Generator().manual_seed(1)
-    rows = [torch.randint(3, VOCABULARY, (2, n - 1), generator=chance).tolist() for n in lengths]
+    rows = [
+        torch.randint(3, blocks.VOCABULARY, (2, n - 1), generator=chance).tolist() for n in lengths
+    ]
     return [([*source, EOS], [*target, EOS]) for source, target in rows]
 
 
 def batch_of(*lengths: int, extra: int = 0) -> Batch:
     """One batch, padded by `extra` columns more than needed."""
-    return wider(collate(pairs(*lengths), range(len(lengths))), extra)
+    return blocks.wider(collate(pairs(*lengths), range(len(lengths))), extra)
 
 
 def taped(model: Transformer, batch: Batch) -> Tape:
