@@ -23,6 +23,11 @@ TINY = {
 WIDTH, HEADS = 12, 3
 
 
+def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, dtype=torch.float64, generator=generator)
+
+
 def tiny(seed: int = 0, dtype: torch.dtype = torch.float64, **options: object) -> Transformer:
     """A tiny transformer; every parameter is random, also biases and layer norms."""
     torch.manual_seed(seed)
@@ -66,7 +71,5 @@ def attention(path: AttentionPath = AttentionPath.EXPLICIT) -> Attention:
 
 def rows_of(length: int) -> tuple[torch.Tensor, torch.Tensor]:
     """States of three rows, of which two are shorter, and the mask of the padding."""
-    generator = torch.Generator().manual_seed(0)
-    states = torch.randn(3, length, WIDTH, generator=generator, dtype=torch.float64)
     sizes = torch.tensor([length, max(1, length // 2), 1])
-    return states, (torch.arange(length) < sizes[:, None])[:, None, None]
+    return drawn(3, length, WIDTH), (torch.arange(length) < sizes[:, None])[:, None, None]

@@ -39,18 +39,15 @@ def at_offset(batch: Batch, offset: int) -> Weights:
 
 
 def uniform(batch: Batch) -> Weights:
-    """Every token looks at all tokens alike."""
     real = batch.source_mask.float()
     return (real / real.sum(1, keepdim=True))[:, None].expand(-1, real.shape[1], -1).clone()
 
 
 def at_first(batch: Batch) -> Weights:
-    """Every token points at the first."""
     return _pointing(batch, torch.zeros_like(batch.source))
 
 
 def at_eos(batch: Batch) -> Weights:
-    """Every token points at EOS."""
     return _pointing(batch, torch.full_like(batch.source, NOWHERE))
 
 
@@ -108,5 +105,4 @@ def _pointing(batch: Batch, keys: Int[Tensor, "batch query"]) -> Weights:
 
 
 def _eos(batch: Batch) -> Int[Tensor, " batch"]:
-    """Position of each sentence's EOS."""
     return batch.source_mask.sum(1) - 1

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from blocks import drawn
 
 import headbook as hb
 from headbook.experiments.chooser import Chooser, given_gates, permuted, shifted, vectors
@@ -13,13 +14,9 @@ from headbook.text.batches import collate
 from headbook.types import HeadId, Kind
 
 
-def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
 def test_the_shift_is_part_of_the_gradient() -> None:
     """Raising all logits alike changes nothing; one of them, what finite differences say."""
-    logits, direction = 3 * drawn(5, 8, seed=3).double(), drawn(5, 8, seed=4).double()
+    logits, direction = 3 * drawn(5, 8, seed=3), drawn(5, 8, seed=4)
     logits.requires_grad_()
     (shifted(logits, 3) * direction).sum().backward()
     torch.testing.assert_close(logits.grad.sum(1), torch.zeros(5).double(), atol=1e-4, rtol=0)

@@ -45,8 +45,7 @@ def test_a_head_that_passes_on_something_else_has_none(read: torch.Tensor, outpu
 
 @pytest.fixture
 def model(tmp_path: Path) -> OurModel:
-    made = untrained_model(tmp_path / "model")
-    return OurModel("tiny", "here", ("en", "de"), made.untrained(), made.source, made.target)
+    return untrained_model(tmp_path / "model")
 
 
 def test_heads_are_read_as_the_measures_read_them(model: OurModel) -> None:

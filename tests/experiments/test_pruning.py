@@ -1,5 +1,6 @@
 """Pruning a tiny translator: the ends of λ, controls of the same size, and surgery."""
 
+import copy
 from collections.abc import Callable
 
 import pytest
@@ -23,8 +24,7 @@ SETTING = Setting(
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], OurModel]:
     made = untrained_model(tmp_path_factory.mktemp("model"))
-    sides = made.source, made.target
-    return lambda: OurModel("tiny", "here", ("en", "de"), made.untrained(), *sides)
+    return lambda: copy.deepcopy(made)
 
 
 def test_without_a_price_all_heads_stay_and_at_a_high_one_none(loaded: Callable) -> None:

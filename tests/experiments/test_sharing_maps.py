@@ -63,7 +63,6 @@ def sentences() -> list[str]:
 
 
 def test_twins_share_their_map_at_no_cost(sentences: list[str]) -> None:
-    """Two heads with the same queries and keys have one map; sharing it is no change."""
     model = load("firefox-en-pt")
     block = next(block for _, layer, block in model.network.attentions() if layer == 0)
     for part in (block.query, block.key):

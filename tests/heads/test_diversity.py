@@ -3,6 +3,7 @@ training/test_regularising.py, the terms of which they are."""
 
 import pytest
 import torch
+from blocks import drawn
 from torch import Tensor
 from torch.nn import functional
 
@@ -18,10 +19,6 @@ from headbook.models.capture import Point
 from headbook.types import Kind
 
 DIM = 4
-
-
-def drawn(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 def pair(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:

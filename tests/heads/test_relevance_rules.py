@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from blocks import drawn
 from torch import Tensor
 
 from headbook.heads.relevance_rules import (
@@ -16,10 +17,6 @@ from headbook.heads.relevance_rules import (
 NIL = 1e-12
 EXACT = [SignedRules(NIL), PositiveRules(), ConstantAttentionRules(NIL)]
 rules_with_all = pytest.mark.parametrize("rules", EXACT, ids=lambda rules: type(rules).__name__)
-
-
-def drawn(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def tensor(*rows: object) -> Tensor:

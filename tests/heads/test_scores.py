@@ -43,7 +43,6 @@ def transposed(tape: dict) -> dict:
 
 
 def test_confidence_of_known_heads(ladder) -> None:
-    """One sentence of each length."""
     batch = ladder.batch([0, 4, 8, 12, 16])
     heads = [planted.at_offset(batch, 0), planted.uniform(batch), planted.at_eos(batch)]
     # a uniform head of a sentence of n tokens has 1 / (n + 1) at each of them, EOS included

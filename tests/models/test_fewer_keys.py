@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from blocks import HEADS, WIDTH, attention, rows_of
+from blocks import HEADS, WIDTH, attention, drawn, rows_of
 
 from headbook.models.attention import AttentionPath
 from headbook.models.fewer_keys import Mixed, Sharing, look_at_fewer, means
@@ -11,10 +11,6 @@ from headbook.text.batches import PAD
 from headbook.types import UserError
 
 LONGEST, KEYS = 33, 5
-
-
-def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 @pytest.mark.parametrize("path", [AttentionPath.EXPLICIT, AttentionPath.FUSED])
