@@ -6,7 +6,7 @@ from blocks import drawn
 
 import headbook as hb
 from headbook.experiments.chooser import Chooser, given_gates, permuted, shifted, vectors
-from headbook.experiments.chosen_heads import cost, sweep, trained
+from headbook.experiments.chosen_heads import cost, trained
 from headbook.looking.effects import own_batches
 from headbook.models.gates import close_heads
 from headbook.models.transformer import Transformer, TransformerConfig
@@ -59,8 +59,8 @@ def test_every_sentence_gets_the_gates_of_another_and_none_is_lost() -> None:
 
 def test_training_lowers_the_cost_and_leaves_the_model_as_it_was() -> None:
     model = hb.load("minilm")
-    text = list(hb.text("ewt-sample", first=7).sentences)
-    batches = own_batches(model, text[:4], 256)
+    text = list(hb.text("ewt-sample", first=4).sentences)
+    batches = own_batches(model, text, 256)
     x = vectors(model, batches)
     start = Chooser(72, x[0].shape[1], 24, reads=False)
     before = cost(model, batches, [start.eval()(each) for each in x])
@@ -71,6 +71,3 @@ def test_training_lowers_the_cost_and_leaves_the_model_as_it_was() -> None:
     whole = cost(model, batches, [torch.ones(len(each), 72) for each in batches])
     assert whole["value"] == pytest.approx(0, abs=1e-6)
     assert all(each.requires_grad for each in model.network.parameters())
-    found = sweep(model, batches, text[4:], updates=2, seeds=(0,))
-    assert len(found) == found["gate"].nunique() == 6 and (found["open"] == 24).all()
-    assert (found[found["gate"].str.startswith("fixed")]["different"] == 1).all()

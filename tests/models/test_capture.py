@@ -4,9 +4,9 @@ import pytest
 import torch
 from blocks import ragged, tiny
 from einops import rearrange
-from torch import Tensor
 
 from headbook.models.capture import Point, Tape, capture
+from headbook.models.edits import edited
 from headbook.models.transformer import Transformer
 from headbook.text.batches import Batch
 from headbook.types import Kind
@@ -53,21 +53,15 @@ def test_gradient_of_a_weight_is_its_effect() -> None:
     model, batch = tiny(), ragged([3], [2])
     with capture(model, {Point.WEIGHTS}) as tape:
         loss = model(batch).square().sum()
-    gradient = torch.autograd.grad(loss, tape[Kind.CROSS, Point.WEIGHTS][1])[0][0, 2, 1, 0]
-    step, moved = 1e-6, []
-    for sign in (1, -1):
-
-        def nudge(_module: torch.nn.Module, weights: tuple[Tensor], sign: int = sign) -> Tensor:
-            weights[0][0, 2, 1, 0] += sign * step
-            return weights[0]
-
-        with torch.no_grad():
-            hook = model.decoder[1].cross.dropout.register_forward_pre_hook(nudge)
+    (gradient,) = torch.autograd.grad(loss, tape[Kind.CROSS, Point.WEIGHTS][1])
+    step, moved = torch.zeros_like(gradient), []
+    step[0, 2, 1, 0] = 1e-6
+    for change in (step, -step):
+        with torch.no_grad(), edited(model, {(Kind.CROSS, 1): {Point.WEIGHTS: change.add}}):
             moved.append(model(batch).square().sum())
-            hook.remove()
-    difference = (moved[0] - moved[1]) / (2 * step)
     # Central differences in double precision are good to about six digits at this step.
-    torch.testing.assert_close(gradient, difference, rtol=1e-5, atol=1e-7)
+    difference = (moved[0] - moved[1]) / 2e-6
+    torch.testing.assert_close(gradient[0, 2, 1, 0], difference, rtol=1e-5, atol=1e-7)
 
 
 def test_capture_changes_no_result_and_nothing_stays() -> None:
