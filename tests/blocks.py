@@ -73,3 +73,13 @@ def rows_of(length: int) -> tuple[torch.Tensor, torch.Tensor]:
     """States of three rows, of which two are shorter, and the mask of the padding."""
     sizes = torch.tensor([length, max(1, length // 2), 1])
     return drawn(3, length, WIDTH), (torch.arange(length) < sizes[:, None])[:, None, None]
+
+
+def in_heads(block: Attention, states: torch.Tensor) -> list[torch.Tensor]:
+    """Queries, keys and values [row, head, token, dim]."""
+    parts = (each(states) for each in (block.query, block.key, block.value))
+    return [each.unflatten(-1, (HEADS, -1)).transpose(1, 2) for each in parts]
+
+
+def joined(contexts: torch.Tensor) -> torch.Tensor:
+    return contexts.transpose(1, 2).flatten(2)

@@ -6,14 +6,7 @@ import torch
 from headbook.corpora.nested_lists import NestedLists, nested_lists
 from headbook.corpora.retrieval import KEYS, VALUES, VOCABULARY, retrieval
 from headbook.corpora.small_tasks import value as evaluated
-from headbook.experiments.far_values import (
-    FAR,
-    Setting,
-    asked,
-    learn,
-    right,
-    start,
-)
+from headbook.experiments.far_values import FAR, Setting, asked, learn, right, start
 from headbook.models.mixing import Mixing
 from headbook.text.batches import PAD
 

@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from headbook.experiments.sharing_maps import (
-    alike,
-    at_random,
-    mixing,
-    redundant,
-    sharing,
-)
+from headbook.experiments.sharing_maps import alike, at_random, mixing, redundant, sharing
 from headbook.looking.effects import effects
 from headbook.looking.load import load
 from headbook.models.gates import all_heads, closed

@@ -7,13 +7,7 @@ from blocks import drawn
 from torch import Tensor
 from torch.nn import functional
 
-from headbook.heads.diversity import (
-    alignment,
-    cosines,
-    counted_maps,
-    products,
-    variance,
-)
+from headbook.heads.diversity import alignment, cosines, counted_maps, products, variance
 from headbook.heads.scores import entropy
 from headbook.models.capture import Point
 from headbook.types import Kind

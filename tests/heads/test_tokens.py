@@ -2,12 +2,7 @@
 
 import torch
 
-from headbook.heads.tokens import (
-    NOWHERE,
-    counted_keys,
-    counted_queries,
-    pointed,
-)
+from headbook.heads.tokens import NOWHERE, counted_keys, counted_queries, pointed
 from headbook.text.batches import Batch
 from headbook.types import Kind
 

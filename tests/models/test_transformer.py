@@ -5,11 +5,7 @@ import torch
 from blocks import ragged, tiny
 
 from headbook.models.attention import AttentionPath
-from headbook.models.transformer import (
-    NormPlacement,
-    Transformer,
-    sinusoids,
-)
+from headbook.models.transformer import NormPlacement, Transformer, sinusoids
 from headbook.text.batches import EOS, PAD, Batch
 from headbook.types import UserError
 
