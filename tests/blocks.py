@@ -64,9 +64,9 @@ def wider(batch: Batch, extra: int) -> Batch:
     return Batch(**padded, sentences=batch.sentences)
 
 
-def attention(path: AttentionPath = AttentionPath.EXPLICIT) -> Attention:
+def attention(path: AttentionPath = AttentionPath.EXPLICIT, dropout: float = 0.0) -> Attention:
     torch.manual_seed(0)
-    return Attention(WIDTH, HEADS, 0.0, path).double()
+    return Attention(WIDTH, HEADS, dropout, path).double().eval()
 
 
 def rows_of(length: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -10,12 +10,12 @@ from headbook.models.attention import AttentionPath
 
 @pytest.mark.parametrize("masked", ["no mask", "padding", "causal and padding"])
 def test_fused_path_equals_explicit_path(masked: str) -> None:
-    """Outputs, and the gradients of a loss that weighs each of them differently."""
+    """In evaluation: outputs, and the gradients of a loss that weighs each of them differently."""
     (states, padded), found = rows_of(33), []
     causal = torch.ones(33, 33, dtype=torch.bool).tril()[None, None]
     mask = {"no mask": None, "padding": padded}.get(masked, causal & padded)
     for path in (AttentionPath.EXPLICIT, AttentionPath.FUSED):
-        block, given = attention(path), states.clone().requires_grad_()
+        block, given = attention(path, 0.5), states.clone().requires_grad_()
         output = block(given, given, mask)
         (output * torch.arange(output.numel()).sin().view_as(output)).sum().backward()
         found.append([output, given.grad, *(each.grad for each in block.parameters())])
