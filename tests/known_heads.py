@@ -82,11 +82,8 @@ def at_partner(batch: Batch, trees: Sequence[AlignedTree], column: int) -> Weigh
 def with_noise(batch: Batch, weights: Weights, share: float, seed: int = 0) -> Weights:
     """The head with a share of its queries pointing at a random token instead; a new tensor.
 
-    A query, EOS among them, is hit with probability `share` and then gives all its weight to one of
-    the sentence's tokens, EOS left out, each as likely: the answer itself too. So a head that is
-    right in a share s of cases is right in (1 - share) s + share / n of sentences of n tokens. Both
-    draws are a hash of seed, sentence and query: the same whatever the batch, and queries hit at
-    one share are hit at every larger one.
+    EOS is among the queries that are hit, and not among the tokens. Both draws are a hash of seed,
+    sentence and query: the same whatever the batch, and those hit at one share are at larger ones.
     """
     query = torch.arange(weights.shape[1], device=weights.device)
     sentence = bootstrap.mixed(bootstrap.mixed(batch.sentences + _STREAM) + seed)
