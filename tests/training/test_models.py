@@ -56,12 +56,6 @@ def test_a_seed_of_ones_own_is_a_name() -> None:
             recipe(wrong)
 
 
-def test_hidden_words_are_learnt_without_smoothing_beside_the_translation_model() -> None:
-    masked = run("multi30k-de-128-masked-source-language-seed3")
-    assert masked.text == run("multi30k-de-128")
-    assert (masked.training.seed, masked.training.label_smoothing) == (3, 0.0)
-
-
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Makes a text the catalogue."""
