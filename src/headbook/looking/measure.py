@@ -9,7 +9,6 @@ from functools import partial
 from hashlib import sha256
 from typing import Literal
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
