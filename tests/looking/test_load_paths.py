@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+import refusing
 import torch
 import transformers
 from tiny_hugging import bert, gpt2, save
@@ -19,9 +20,8 @@ SENTENCES = ["the dog sees a cat", "a cat"]
 
 
 def refused(said: str, *given: object, **options: object) -> None:
-    with pytest.raises(UserError, match=said) as caught:
+    with refusing.refused(said):
         hb.load(*given, **options)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.fixture(scope="module")
@@ -109,8 +109,7 @@ def test_a_model_in_memory_is_what_its_folder_is(decoder: Path, sample):
     refused("has no revision", original, tokenizer, revision="main")
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", torch.float16])
-@pytest.mark.parametrize("made", [gpt2, bert])
+@pytest.mark.parametrize(("made", "dtype"), [(gpt2, "bfloat16"), (bert, torch.float16)])
 def test_attention_of_half_a_precision_is_computed_in_float32(made, dtype, tmp_path: Path):
     torch.manual_seed(2)
     save(made(), SENTENCES, tmp_path)

@@ -196,14 +196,6 @@ def test_flags_leave_out_what_is_slow_and_another_model_is_beside(
     assert labels == ["a <b> sat", "here too"] and "Beside other" in read.text_content()
 
 
-def test_of_many_heads_with_a_role_the_best_are_listed(planted_table):
-    every = made._named(hb.roles(planted_table, held=False))
-    many = pd.concat([every.assign(name=f"L{n}H1", score=n / 100) for n in range(90, 100)])
-    shown = made._roles(many.assign(held=True)).cells
-    assert (shown.groupby("looks at").size() == made.LISTED).all()
-    assert shown["score"].str.startswith("99").any()
-
-
 def test_the_command_writes_a_page_and_a_table_or_nothing(quick, tmp_path, monkeypatch):
     result = CliRunner().invoke(app, ["look", "planted", "--out", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output

@@ -1,19 +1,16 @@
 """A pruned model computes what the whole one does with these heads silent, in memory and read."""
 
-import sys
 from pathlib import Path
 
 import pytest
+import tiny_hugging as tiny
 import torch
 import transformers
+from refusing import refused
 
 import headbook as hb
 from headbook.looking.ours import OurModel
 from headbook.looking.prune import Pruned
-from headbook.types import UserError
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-import tiny_hugging as tiny
 
 SENTENCES = ["I saw two dogs in the park .", "She reads ."]
 SIZE = {"vocab_size": 400, "hidden_size": 24, "num_hidden_layers": 2, "intermediate_size": 16}
@@ -128,7 +125,7 @@ def test_a_model_of_ours(ours: OurModel, tmp_path: Path):
 
 def test_what_cannot_be_done_is_one_line(loaded, planted, tmp_path: Path):
     llama, t5, phi3 = map(loaded, ("llama", "t5", "phi3"))
-    refused = [
+    impossible = [
         lambda: hb.prune(llama, ["L9H1"]),
         lambda: hb.prune(llama, ["L1H1"]).save(tmp_path / "uneven"),
         lambda: hb.prune(t5, ["L1H1", "L2H2"]).model,
@@ -138,9 +135,8 @@ def test_what_cannot_be_done_is_one_line(loaded, planted, tmp_path: Path):
         lambda: hb.prune(llama, ["L1H1"]).save(Path(__file__).parent, shape="full"),
         lambda: hb.prune(planted, ["L1H1"]).save(tmp_path / "planted"),
     ]
-    for each in refused:
-        with pytest.raises(UserError) as caught:
+    for each in impossible:
+        with refused():
             each()
-        assert "\n" not in str(caught.value)
     assert not any(tmp_path.iterdir())
     assert isinstance(hb.prune(planted, ["L1H1"]), Pruned)
