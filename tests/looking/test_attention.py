@@ -41,7 +41,6 @@ def ladder(sample: Text) -> list[str]:
 def weights_of(
     model: Loaded, sentence: str, kind: Kind = Kind.ENCODER, target: str | None = None
 ) -> np.ndarray:
-    """Between tokens of one sentence that is read alone, [layer, head, query, key]."""
     (batch,) = model.batches([sentence], None if target is None else [target])
     with torch.inference_mode(), capture(model.network, {Point.WEIGHTS}) as tape:
         model.network(batch)

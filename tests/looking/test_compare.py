@@ -11,7 +11,8 @@ from refusing import refused
 import headbook as hb
 from headbook.looking.measured import KEY
 
-QUICK = {"nulls": 0, "ablated": 2, "progress": False, "diverse": False}
+QUICK = {"nulls": 0, "progress": False, "diverse": False}
+QUICKER = QUICK | {"importance": False, "decoder": False}
 
 
 def test_a_difference_is_paired_and_roles_are_gained_and_lost(planted, sample, planted_table):
@@ -19,7 +20,7 @@ def test_a_difference_is_paired_and_roles_are_gained_and_lost(planted, sample, p
     layers = planted.network.blocks
     layers[0].plants[0], layers[0].plants[1] = layers[0].plants[1], layers[0].plants[0]
     try:
-        after = hb.measure(planted, sample, **QUICK)
+        after = hb.measure(planted, sample, ablated=2, **QUICK)
     finally:
         layers[0].plants[0], layers[0].plants[1] = layers[0].plants[1], layers[0].plants[0]
     found = hb.compare(planted_table, after)
@@ -41,9 +42,9 @@ def test_a_difference_is_paired_and_roles_are_gained_and_lost(planted, sample, p
 def test_an_interval_of_a_difference_is_that_of_its_replicates(ours, sample):
     """Narrower than that of independent measurements: both are drawn with the same sentences."""
     text = replace(sample, sentences=sample.sentences[:40], trees=sample.trees[:40])
-    before = hb.measure(ours, text, decoder=False, **QUICK)
+    before = hb.measure(ours, text, **QUICKER)
     with hb.close(ours, ["L1H1"]):
-        after = hb.measure(ours, text, decoder=False, **QUICK)
+        after = hb.measure(ours, text, **QUICKER)
     found = hb.compare(before, after)
     one, two = (each.attrs[KEY].sums["encoder"]["confidence"] for each in (before, after))
     drawn = (two.replicates() - one.replicates())[1:].flatten(1).numpy()
@@ -55,8 +56,8 @@ def test_an_interval_of_a_difference_is_that_of_its_replicates(ours, sample):
 
 def test_tables_that_cannot_be_compared(planted, sample, planted_table, ours):
     other = replace(sample, sentences=sample.sentences[:50], trees=sample.trees[:50])
-    few = hb.measure(planted, other, importance=False, nulls=0, progress=False, diverse=False)
-    models = hb.measure(ours, sample, importance=False, decoder=False, nulls=0, progress=False)
+    few = hb.measure(planted, other, **QUICKER)
+    models = hb.measure(ours, sample, **QUICKER)
     for wrong in (few, models, pd.DataFrame({"x": [1]})):
         with refused():
             hb.compare(planted_table, wrong)

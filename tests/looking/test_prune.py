@@ -21,7 +21,6 @@ T5 = {"vocab_size": 400, "d_model": 16, "d_kv": 4, "d_ff": 8, "num_layers": 2, "
 MODELS = {
     "llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**GROUPED)),
     "qwen3": lambda: transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**GROUPED)),
-    "mistral": lambda: transformers.MistralForCausalLM(transformers.MistralConfig(**GROUPED)),
     "t5": lambda: transformers.T5ForConditionalGeneration(transformers.T5Config(**T5)),
     "neox": lambda: transformers.GPTNeoXForCausalLM(
         transformers.GPTNeoXConfig(**SIZE, num_attention_heads=6)
@@ -64,7 +63,6 @@ def logits(model: object) -> torch.Tensor:
     [
         ("llama", WHOLE_GROUPS, True),
         ("qwen3", ("L1H1", "L1H3", "L1H5", "L2H2", "L2H4", "L2H6"), True),
-        ("mistral", WHOLE_GROUPS, True),
         ("llama", (*WHOLE_GROUPS, "L2H1", "L2H2"), False),
         ("t5", EVERYWHERE, True),
         ("neox", ("L1H2", "L2H6"), False),

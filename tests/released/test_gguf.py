@@ -32,8 +32,8 @@ def test_a_gguf_file_is_the_model_that_was_written(file: Path, tmp_path: Path):
         with torch.no_grad():
             expected = original(ids, attention_mask=real.long()).logits
         torch.testing.assert_close(model.network(batch)[real], expected[real], rtol=0, atol=1e-5)
-    assert model.pieces("a cat") == ["a", "▁", "c", "at"]
-    assert model.spans("a cat")[-1] == (3, 5)
+    assert model.pieces("a cat é") == ["a", "▁", "c", "at", "▁", "�", "�"]
+    assert model.spans("a cat é")[2:] == [(2, 3), (3, 5), (5, 6), (6, 7), (6, 7)]
     model.network.model.float().save_pretrained(tmp_path)  # refused to a model marked as quantised
     assert (tmp_path / "model.safetensors").is_file()
 

@@ -8,7 +8,7 @@ import pytest
 import refusing
 import torch
 import transformers
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 from headbook.models.capture import Point, capture
 from headbook.models.loaded import Loaded
@@ -16,7 +16,7 @@ from headbook.released.catalogue import entry, folder_of
 from headbook.released.hugging_face import HuggingModel, load
 from headbook.released.hugging_text import HuggingText
 from headbook.released.network import Stacks
-from headbook.released.spans import cover, matched, trimmed
+from headbook.released.spans import cover, matched
 from headbook.types import Kind
 
 SENTENCE = "The naïve dog didn't bark… 日本 twice."
@@ -127,33 +127,6 @@ def test_matched_pieces_stand_at_their_text(
     assert [sentence[slice(*span)] for span in spans] == expected
     assert cover(sentence, spans) and not cover(sentence, spans[:-1])
     assert not cover(sentence, spans[::-1])
-
-
-def test_byte_level_pieces_do_not_count_the_space_before_them() -> None:
-    letters = {letter: at for at, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
-    inner = Tokenizer(models.BPE(vocab=letters, merges=[]))
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    inner.decoder = decoders.ByteLevel()
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner)
-    text = HuggingText(tokenizer, Stacks.DECODER, limit=None, padding=0)
-    assert trimmed("a dog", (1, 5)) == (2, 5)
-    assert trimmed("a dog", (1, 2)) == (1, 2)
-    assert text.pieces("a é") == ["a", "▁", "�", "�"]
-    assert text.spans("a é") == [(0, 1), (1, 2), (2, 3), (2, 3)]
-
-
-def test_a_decoder_s_batch_is_its_target() -> None:
-    inner = Tokenizer(models.WordLevel({"<unk>": 0, "a": 1, "b": 2}, unk_token="<unk>"))
-    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner)
-    text = HuggingText(tokenizer, Stacks.DECODER, limit=None, padding=0)
-    (batch,) = text.batches(["a b", "b"], None, 100)
-    row = batch.sentences.tolist().index(0)
-    assert batch.source.shape == (2, 0)
-    assert batch.target_in[row].tolist() == [1, 2]
-    assert batch.target_out[row].tolist()[0] == 2
-    assert batch.target_mask.sum(-1).sort().values.tolist() == [1, 2]
-    assert not batch.input_boundary.any()
 
 
 def test_marian_s_own_tokenizer_is_read(tmp_path: Path) -> None:

@@ -33,12 +33,6 @@ CLOSE = {"rtol": 0, "atol": 1e-6}
 
 FAMILIES = {
     "bert": ("BertForMaskedLM", SIZE),
-    "roberta": ("RobertaForMaskedLM", {**SIZE, "max_position_embeddings": 140}),
-    "distilbert": (
-        "DistilBertForMaskedLM",
-        {"dim": 16, "n_layers": 2, "n_heads": 4, "hidden_dim": 32, "max_position_embeddings": 160,
-         **IDS},
-    ),
     "albert": ("AlbertForMaskedLM", {**SIZE, "embedding_size": 8}),
     "modernbert": (
         "ModernBertForMaskedLM",
@@ -129,14 +123,12 @@ def recorded(model: HuggingModel, batch: Batch, *points: Point) -> tuple[dict, T
 
 
 def library(folder: Path, family: str) -> nn.Module:
-    """The model as the library reads it, without any tap."""
     known = getattr(transformers, FAMILIES[family][0])
     return known.from_pretrained(folder, attn_implementation="eager").eval()
 
 
 @torch.no_grad()
 def eager(folder: Path, family: str, batch: Batch) -> tuple[dict, Tensor]:
-    """Weights and logits as the library gives them."""
     model, options = library(folder, family), {"output_attentions": True}
     read, real = batch.source, batch.source_mask.long()
     if family in CAUSAL:

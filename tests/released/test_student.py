@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from headbook.models.capture import Point, capture
 from headbook.models.gates import closed
 from headbook.released.firefox import FirefoxModel, batches_of
 from headbook.released.marian_binary import read_marian
@@ -47,7 +46,6 @@ def ragged(vocabulary: int, seed: int = 1) -> Batch:
 
 
 def alone(batch: Batch, row: int) -> Batch:
-    """A row of a batch without padding."""
     source, target = batch.source_mask[row].sum(), batch.target_mask[row].sum()
     one = {name: each[:, : source if name.startswith("source") else target]
            for name, each in vars(batch.select(slice(row, row + 1))).items()
@@ -82,31 +80,6 @@ def test_padding_changes_nothing(en_pt: FirefoxModel) -> None:
             torch.testing.assert_close(
                 states[row, :target], network.states(single)[0], atol=2e-4, rtol=1e-4
             )
-
-
-def test_what_is_recorded(small: Student) -> None:
-    batch = ragged(16)
-    with capture(small, frozenset(Point)) as tape:
-        logits = small(batch)
-    torch.testing.assert_close(logits, small(batch))
-    for kind, layers, mask in (
-        (Kind.ENCODER, 2, batch.source_mask),
-        (Kind.CROSS, 3, batch.target_mask),
-    ):
-        queries = mask.shape[1]
-        assert all(len(tape[kind, point]) == layers for point in Point)
-        for weights, values, context in zip(
-            tape[kind, Point.WEIGHTS],
-            tape[kind, Point.VALUES],
-            tape[kind, Point.CONTEXT],
-            strict=True,
-        ):
-            assert weights.shape == (len(batch), 2, queries, batch.source.shape[1])
-            torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
-            padded = ~batch.source_mask[:, None, None].expand_as(weights)
-            assert not weights[padded].any()
-            torch.testing.assert_close(context, weights @ values)
-    assert (Kind.DECODER, Point.WEIGHTS) not in tape
 
 
 @pytest.mark.parametrize(("kind", "layer"), [(Kind.ENCODER, 5), (Kind.CROSS, 1)])

@@ -9,8 +9,8 @@ import pytest
 from refusing import refused
 
 from headbook import paths
-from headbook.text import download
-from headbook.text.registry import Place, registry
+from headbook.text import download, registry
+from headbook.text.registry import Place
 
 TEXT = b"one\teins\n"
 DIGEST = hashlib.sha256(TEXT).hexdigest()
@@ -46,7 +46,6 @@ def site(tmp_path):
 
 @pytest.fixture
 def located(tmp_path, monkeypatch, site):
-    """Writes a registry of one corpus, and says where that is."""
     monkeypatch.setattr(paths, "DATA", tmp_path)
     monkeypatch.delenv("HEADBOOK_DATA", raising=False)
     monkeypatch.setenv("HEADBOOK_DOWNLOADS", str(tmp_path / "raw"))
@@ -69,9 +68,9 @@ def test_a_file_is_fetched_once_and_then_needs_no_network(located, site, tmp_pat
     assert found.files["train.tsv"].read_bytes() == TEXT
     (site[0] / "train.tsv").unlink()
     assert found == located()
-    assert found == download.Located(
-        Place.DOWNLOADED, {"train.tsv": tmp_path / "raw/toy/train.tsv"}
-    )
+    files = {"train.tsv": tmp_path / "raw/toy/train.tsv"}
+    assert found == download.Located(Place.DOWNLOADED, files)
+    assert registry.place(registry.corpus("toy-de")) is Place.DOWNLOADED
 
 
 def test_a_wrong_digest_is_named_and_nothing_is_kept(located, tmp_path):
@@ -107,11 +106,6 @@ def test_a_folder_of_downloads_that_is_a_file_is_named(located, tmp_path):
     (tmp_path / "raw").write_text("")
     with refused(r"raw/toy/train\.tsv cannot be written .*DOWNLOADS"):
         located()
-
-
-def test_addresses_are_https():
-    files = [file for entry in registry().values() for file in entry.public]
-    assert files and not [each for each in files if not each.address.startswith("https://")]
 
 
 BY_HAND = ', by_hand = true, note = "needs registration", name = "all.zip"'
