@@ -57,7 +57,7 @@ def test_a_run_passes_the_parameters_and_a_rerun_changes_no_byte(
     said, warned, shown, address = nbformat.reads(before.decode(), 4).cells[-1].outputs
     assert (said.text, warned.text) == ("4\n", "Warning: a rare thing\n")
     one, other, again = shown.data["text/html"].split('"')[1::2]
-    assert one == again != other and address.data["text/plain"] == "<object object>"
+    assert one == again != other and address.data["text/plain"] == "<object>"
     notebooks.execute(["10"], {"size": 4})
     assert first.path.read_bytes() == before
     assert first.processor > 0 and 0.01 < first.peak < 3
