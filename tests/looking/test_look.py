@@ -91,6 +91,11 @@ def test_few_sentences_make_a_page_without_intervals(planted, sample: Text, coun
     assert "encoder L1H1" in page(planted, text, table, "heads.csv")
 
 
+def test_without_any_role_the_nearest_head_is_named(planted, sample: Text, planted_table):
+    read = fromstring(page(planted, sample, planted_table[planted_table["head"] == 3], "heads.csv"))
+    assert re.search(r"No head reaches.*Nearest: encoder L\dH3", read.text_content())
+
+
 def test_the_best_candidate_is_chosen_on_the_first_half():
     rows = [("r", "d", 1, 0.9, 0.1), ("r", "d", 2, 0.5, 0.8)]
     table = pd.DataFrame(rows, columns=["role", "detail", "head", "chosen", "score"])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import refusing
+import tiny_whisper
 import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -127,6 +128,12 @@ def test_matched_pieces_stand_at_their_text(
     assert [sentence[slice(*span)] for span in spans] == expected
     assert cover(sentence, spans) and not cover(sentence, spans[:-1])
     assert not cover(sentence, spans[::-1])
+
+
+def test_byte_level_pieces_do_not_count_the_space_before_them() -> None:
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=tiny_whisper.tokenizer())
+    text = HuggingText(tokenizer, Stacks.DECODER, limit=None, padding=0)
+    assert text.spans("at cat é")[2:-1] == [(0, 2), (3, 6), (6, 7), (7, 8), (7, 8)]
 
 
 def test_marian_s_own_tokenizer_is_read(tmp_path: Path) -> None:
