@@ -118,6 +118,9 @@ CHANGES = (
     ("77", "return -scores[hidden]", "return scores[hidden]"),
     ("78", "g.split(counts)", "g.flip(0).split(counts)"),
     ("78", "else 0 :].mean(1)", "else 1 :].mean(1)"),
+    ("73", "first + seen.argmax(-1)", "first + seen.argmin(-1)"),
+    ("73", "offsets[answer - asks + 20, question]", "offsets[answer - asks + 19, question]"),
+    ("73", "of[:asks].T", "of[: asks - 1].T"),
 )
 
 
