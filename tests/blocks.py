@@ -1,20 +1,85 @@
-"""One attention of three heads in double precision, and texts of several lengths for it."""
+"""Tiny transformers with ragged batches for them, and one attention with texts of several lengths;
+in double precision, so that what is left of a difference is the order of summation."""
+
+from collections.abc import Sequence
 
 import torch
 
 from headbook.models.attention import Attention, AttentionPath
+from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.text.batches import EOS, UNK, Batch, collate
 
+VOCABULARY = 13
+TINY = {
+    "source_vocabulary": VOCABULARY,
+    "target_vocabulary": VOCABULARY,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "width": 16,
+    "feed_forward": 24,
+    "heads": 4,
+    "dropout": 0.0,
+}
 WIDTH, HEADS = 12, 3
 
 
-def attention(path: AttentionPath = AttentionPath.EXPLICIT) -> Attention:
+def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, dtype=torch.float64, generator=generator)
+
+
+def tiny(seed: int = 0, dtype: torch.dtype = torch.float64, **options: object) -> Transformer:
+    """A tiny transformer; every parameter is random, also biases and layer norms."""
+    torch.manual_seed(seed)
+    model = Transformer(TransformerConfig(**(TINY | options))).to(dtype)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.2)
+    return model
+
+
+def ragged(
+    source: Sequence[int],
+    target: Sequence[int],
+    seed: int = 0,
+    extra: int = 0,
+    vocabulary: int = VOCABULARY,
+) -> Batch:
+    """A batch of random sentences of these source and target lengths, EOS counted, padded by
+    `extra` columns more than needed."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def sentence(length: int) -> list[int]:
+        words = torch.randint(UNK, vocabulary, (length - 1,), generator=generator)
+        return [*words.tolist(), EOS]
+
+    pairs = [(sentence(one), sentence(other)) for one, other in zip(source, target, strict=True)]
+    return wider(collate(pairs, range(len(pairs))), extra)
+
+
+def wider(batch: Batch, extra: int) -> Batch:
+    """The same sentences with so many more columns of padding."""
+    sides = ("source", "target_in", "target_out")
+    padded = {name: torch.nn.functional.pad(getattr(batch, name), (0, extra)) for name in sides}
+    return Batch(**padded, sentences=batch.sentences)
+
+
+def attention(path: AttentionPath = AttentionPath.EXPLICIT, dropout: float = 0.0) -> Attention:
     torch.manual_seed(0)
-    return Attention(WIDTH, HEADS, 0.0, path).double()
+    return Attention(WIDTH, HEADS, dropout, path).double().eval()
 
 
-def ragged(length: int) -> tuple[torch.Tensor, torch.Tensor]:
+def rows_of(length: int) -> tuple[torch.Tensor, torch.Tensor]:
     """States of three rows, of which two are shorter, and the mask of the padding."""
-    generator = torch.Generator().manual_seed(0)
-    states = torch.randn(3, length, WIDTH, generator=generator, dtype=torch.float64)
     sizes = torch.tensor([length, max(1, length // 2), 1])
-    return states, (torch.arange(length) < sizes[:, None])[:, None, None]
+    return drawn(3, length, WIDTH), (torch.arange(length) < sizes[:, None])[:, None, None]
+
+
+def in_heads(block: Attention, states: torch.Tensor) -> list[torch.Tensor]:
+    """Queries, keys and values [row, head, token, dim]."""
+    parts = (each(states) for each in (block.query, block.key, block.value))
+    return [each.unflatten(-1, (HEADS, -1)).transpose(1, 2) for each in parts]
+
+
+def joined(contexts: torch.Tensor) -> torch.Tensor:
+    return contexts.transpose(1, 2).flatten(2)

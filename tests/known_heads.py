@@ -39,18 +39,15 @@ def at_offset(batch: Batch, offset: int) -> Weights:
 
 
 def uniform(batch: Batch) -> Weights:
-    """Every token looks at all tokens alike."""
     real = batch.source_mask.float()
     return (real / real.sum(1, keepdim=True))[:, None].expand(-1, real.shape[1], -1).clone()
 
 
 def at_first(batch: Batch) -> Weights:
-    """Every token points at the first."""
     return _pointing(batch, torch.zeros_like(batch.source))
 
 
 def at_eos(batch: Batch) -> Weights:
-    """Every token points at EOS."""
     return _pointing(batch, torch.full_like(batch.source, NOWHERE))
 
 
@@ -85,11 +82,8 @@ def at_partner(batch: Batch, trees: Sequence[AlignedTree], column: int) -> Weigh
 def with_noise(batch: Batch, weights: Weights, share: float, seed: int = 0) -> Weights:
     """The head with a share of its queries pointing at a random token instead; a new tensor.
 
-    A query, EOS among them, is hit with probability `share` and then gives all its weight to one of
-    the sentence's tokens, EOS left out, each as likely: the answer itself too. So a head that is
-    right in a share s of cases is right in (1 - share) s + share / n of sentences of n tokens. Both
-    draws are a hash of seed, sentence and query: the same whatever the batch, and queries hit at
-    one share are hit at every larger one.
+    EOS is among the queries that are hit, and not among the tokens. Both draws are a hash of seed,
+    sentence and query: the same whatever the batch, and those hit at one share are at larger ones.
     """
     query = torch.arange(weights.shape[1], device=weights.device)
     sentence = bootstrap.mixed(bootstrap.mixed(batch.sentences + _STREAM) + seed)
@@ -108,5 +102,4 @@ def _pointing(batch: Batch, keys: Int[Tensor, "batch query"]) -> Weights:
 
 
 def _eos(batch: Batch) -> Int[Tensor, " batch"]:
-    """Position of each sentence's EOS."""
     return batch.source_mask.sum(1) - 1

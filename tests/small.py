@@ -2,12 +2,12 @@
 
 import copy
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 from torch import nn
 
+from headbook.looking.ours import OurModel
 from headbook.models.decoding import Search
 from headbook.models.transformer import Transformer
 from headbook.text.subwords import Subwords
@@ -88,23 +88,11 @@ def results(store: Path, stage: str = "model") -> dict[str, object]:
     return files | {"curve.csv": curve.to_csv()}
 
 
-@dataclass(frozen=True)
-class Untrained:
+def untrained_model(folder: Path) -> OurModel:
     """Two heads of width 8 in one layer, with subwords and without an update."""
-
-    run: ModelRun
-    folder: Path
-    source: Subwords
-    target: Subwords
-
-    def untrained(self) -> Transformer:
-        return initial(self.run, self.folder)
-
-
-def untrained_model(folder: Path) -> Untrained:
     run = translation_run(write_corpus(folder / "corpus"), dropout=0.0)
     sides = [Subwords.train([" ".join(row) for row in rows], 60)
              for rows in (sentences(), [row[::-1] for row in sentences()])]  # fmt: skip
     for side, subwords in zip(("source", "target"), sides, strict=True):
         subwords.save(folder / f"{side}.json")
-    return Untrained(run, folder, *sides)
+    return OurModel("tiny", "here", ("en", "de"), initial(run, folder), *sides)

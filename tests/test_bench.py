@@ -37,13 +37,8 @@ def under_our_names(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         for theirs, here in OURS.items():
             name = re.sub(theirs, here, name)
         stem, joined, last = name.partition("in_proj_")
-        parts = ("query", "key", "value") if joined else ()
-        ours |= {
-            f"{stem}{part}.{last}": rows
-            for part, rows in zip(parts, weight.chunk(max(len(parts), 1)), strict=False)
-        }
-        if not joined:
-            ours[name] = weight
+        parts = zip(("query", "key", "value"), weight.chunk(3), strict=True) if joined else ()
+        ours |= {f"{stem}{part}.{last}": rows for part, rows in parts} or {name: weight}
     return ours
 
 

@@ -83,6 +83,9 @@ TOLERANCES: dict[tuple[str, ...], dict[str, Tolerance]] = {
     ("61", "summary"): {"value": LITTLE},
     ("47", "trainings"): dict.fromkeys(("loss", "validation", "test", "last"), TRAINED),
     ("47", "summary"): {"value": GAINS},
+    ("72", "summary"): {"baseline": LITTLE},
+    ("79", "summary", "gain in batches of 32"): {"value": TIMES},
+    ("79", "summary", "gain one at a time"): {"value": TIMES},
     ("78", "gates"): dict.fromkeys(("opened", "shut"), GATES),
 }
 """Tolerances other than the usual one, by page and table (and question), then by column.

@@ -7,7 +7,7 @@ import pytest
 from published_table import put
 
 from headbook import tables
-from headbook.claims.gates import closed, over_last_sixth, parsed, weak
+from headbook.claims.gates import closed, parsed, weak
 from headbook.claims.ledger import Gate, load
 from headbook.types import UserError
 
@@ -72,12 +72,6 @@ def test_a_model_has_converged_when_a_fifth_more_updates_hardly_moved_it(
     assert bool(closed(gated(Gate.CONVERGED), row(), tmp_path)) is shut
     assert closed(gated(Gate.CONVERGED), row(model="other"), tmp_path)
     assert closed(gated(Gate.CONVERGED), row(corpus="released"), tmp_path) == {}
-
-
-def test_the_last_sixth_of_600_updates_begins_at_500():
-    curve = pd.Series([1.0, 3.0, 4.0], index=[500, 501, 600])
-    assert over_last_sixth(curve) == 3.0
-    assert over_last_sixth(curve[1:]) is None
 
 
 @pytest.mark.parametrize(("nats", "shut"), [(5.0, False), (6.5, True), (6.7, True)])

@@ -2,44 +2,21 @@
 
 import pytest
 import torch
+from blocks import drawn
 
 import headbook as hb
 from headbook.experiments.chooser import Chooser, given_gates, permuted, shifted, vectors
-from headbook.experiments.chosen_heads import cost, sweep, trained
+from headbook.experiments.chosen_heads import cost, trained
 from headbook.looking.effects import own_batches
 from headbook.models.gates import close_heads
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.pruning.hard_concrete import CONSTANTS, Source, open_probability
 from headbook.text.batches import collate
 from headbook.types import HeadId, Kind
 
 
-def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-X = drawn(5, 4)
-
-
-def chooser(reads: bool = True) -> Chooser:
-    made = Chooser(8, 4, 3, reads)
-    made.bias.data, made.weight.data = 3 * drawn(8, seed=1), 3 * reads * drawn(8, 4, seed=2)
-    return made
-
-
-def test_as_many_gates_are_expected_open_for_every_sentence() -> None:
-    made = chooser()
-    logits = shifted(made.bias + X @ made.weight.T, 3)
-    chance = open_probability(logits, CONSTANTS[Source.CODE]).detach()
-    torch.testing.assert_close(chance.sum(1), torch.full((5,), 3.0), rtol=1e-4, atol=1e-4)
-    torch.manual_seed(0)
-    gates = made.train()(X.repeat(4000, 1)).view(4000, *chance.shape)
-    torch.testing.assert_close((gates > 0).float().mean(0), chance, rtol=0, atol=0.05)
-
-
 def test_the_shift_is_part_of_the_gradient() -> None:
     """Raising all logits alike changes nothing; one of them, what finite differences say."""
-    logits, direction = 3 * drawn(5, 8, seed=3).double(), drawn(5, 8, seed=4).double()
+    logits, direction = 3 * drawn(5, 8, seed=3), drawn(5, 8, seed=4)
     logits.requires_grad_()
     (shifted(logits, 3) * direction).sum().backward()
     torch.testing.assert_close(logits.grad.sum(1), torch.zeros(5).double(), atol=1e-4, rtol=0)
@@ -82,8 +59,8 @@ def test_every_sentence_gets_the_gates_of_another_and_none_is_lost() -> None:
 
 def test_training_lowers_the_cost_and_leaves_the_model_as_it_was() -> None:
     model = hb.load("minilm")
-    text = list(hb.text("ewt-sample", first=7).sentences)
-    batches = own_batches(model, text[:4], 256)
+    text = list(hb.text("ewt-sample", first=4).sentences)
+    batches = own_batches(model, text, 256)
     x = vectors(model, batches)
     start = Chooser(72, x[0].shape[1], 24, reads=False)
     before = cost(model, batches, [start.eval()(each) for each in x])
@@ -94,6 +71,3 @@ def test_training_lowers_the_cost_and_leaves_the_model_as_it_was() -> None:
     whole = cost(model, batches, [torch.ones(len(each), 72) for each in batches])
     assert whole["value"] == pytest.approx(0, abs=1e-6)
     assert all(each.requires_grad for each in model.network.parameters())
-    found = sweep(model, batches, text[4:], updates=2, seeds=(0,))
-    assert len(found) == found["gate"].nunique() == 6 and (found["open"] == 24).all()
-    assert (found[found["gate"].str.startswith("fixed")]["different"] == 1).all()

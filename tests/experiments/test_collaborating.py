@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from blocks import drawn
 
 import headbook as hb
 from headbook.experiments import collaborating
@@ -13,10 +14,6 @@ from headbook.models.capture import Point
 from headbook.models.edits import edited
 from headbook.models.loaded import pooled
 from headbook.types import Kind
-
-
-def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def test_block_one_hot_mixing_is_ordinary_attention():
@@ -32,7 +29,7 @@ def test_block_one_hot_mixing_is_ordinary_attention():
                 getattr(ordinary, name).bias.zero_()
         # scores are divided by the root of all twelve dimensions, not of a head's four
         shared.mixing.copy_(torch.eye(3).repeat_interleave(4, 1) * 3**0.5)
-    states = drawn(2, 9, 12)
+    states = drawn(2, 9, 12).float()
     torch.testing.assert_close(shared(states, states), ordinary(states, states))
     assert collaborating.Concatenated(12, 3, 6)(states, states).shape == states.shape
 

@@ -6,15 +6,7 @@ import torch
 from headbook.corpora.nested_lists import NestedLists, nested_lists
 from headbook.corpora.retrieval import KEYS, VALUES, VOCABULARY, retrieval
 from headbook.corpora.small_tasks import value as evaluated
-from headbook.experiments.far_values import (
-    FAR,
-    NEAR,
-    Setting,
-    asked,
-    learn,
-    right,
-    start,
-)
+from headbook.experiments.far_values import FAR, Setting, asked, learn, right, start
 from headbook.models.mixing import Mixing
 from headbook.text.batches import PAD
 
@@ -35,17 +27,6 @@ def test_the_value_that_is_asked_for_stands_where_it_says(last):
     # as many within the square root of the length as beyond
     assert 0.4 < (drawn.distances < 33**0.5).float().mean() < 0.7
     assert drawn.texts.max() < VOCABULARY
-
-
-def test_an_untrained_window_does_not_feel_what_is_out_of_reach():
-    model = start(0, Mixing.WINDOW, FAR, VOCABULARY, VALUES).eval()
-    texts = asked(0, False, 20).texts
-    changed = texts.clone()
-    changed[:, NEAR + 1 :] = PAD + 1
-    with torch.no_grad():
-        torch.testing.assert_close(model(texts), model(changed))
-        changed[:, NEAR] = PAD + 1
-        assert not torch.allclose(model(texts), model(changed))
 
 
 def test_nested_lists_come_to_their_values_and_none_is_tested_that_was_learned():

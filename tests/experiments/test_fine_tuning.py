@@ -69,7 +69,6 @@ def test_tuning_lowers_the_loss_and_is_the_same_again(test):
 
 
 def test_labels_belong_to_their_sentences(before):
-    """Batches come in an order of their own; the loss of a sentence does not depend on it."""
     few, turned = Sentences(planted(6, seed=3)), Sentences(planted(6, seed=3)[::-1])
     losses = []
     for own in (few, turned):

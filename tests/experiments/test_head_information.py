@@ -4,8 +4,6 @@ import math
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 import torch
 from small import untrained_model
@@ -47,8 +45,7 @@ def test_a_head_that_passes_on_something_else_has_none(read: torch.Tensor, outpu
 
 @pytest.fixture
 def model(tmp_path: Path) -> OurModel:
-    made = untrained_model(tmp_path / "model")
-    return OurModel("tiny", "here", ("en", "de"), made.untrained(), made.source, made.target)
+    return untrained_model(tmp_path / "model")
 
 
 def test_heads_are_read_as_the_measures_read_them(model: OurModel) -> None:
@@ -74,15 +71,3 @@ def test_removal_as_published_is_that_of_each_head() -> None:
     assert found.loc[("encoder", 6, 6), "added"] == own.loc["L6H6", "own_added"]
     assert found.loc[("cross", 1, 6), "added"] == own.loc["cross L1H6", "own_added"]
     assert (found["added"] != found["elsewhere"]).any() and published("nobody's").empty
-
-
-def heads(redrawn: float = -1.0, shuffled: bool = False) -> pd.DataFrame:
-    """Two layers of eight heads: information follows removal, of null networks as `redrawn` says,
-    and with tokens shuffled where it is said."""
-    noise, added = np.random.default_rng(0), np.arange(16.0)
-    at = {"layer": np.repeat([1, 2], 8), "head": np.tile(np.arange(1, 9), 2), "added": added}
-    rows = at | {name: noise.random(16) for name in ("shuffled", "entropy", "confidence")}
-    rows |= {"shuffled": added} if shuffled else {}
-    parts = [pd.DataFrame(rows | {"information": sign * added}).assign(weights=weights)
-             for weights, sign in (("released", 1), ("drawn anew", redrawn))]  # fmt: skip
-    return pd.concat(parts).assign(model="toy", kind="encoder")

@@ -15,8 +15,7 @@ SOURCES = [f"the {who} sees a red ball" for who in ("dog", "cat", "sister", "dog
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OurModel:
-    made = untrained_model(tmp_path / "model")
-    found = OurModel("tiny", "here", ("en", "de"), made.untrained(), made.source, made.target)
+    found = untrained_model(tmp_path / "model")
     monkeypatch.setenv("HEADBOOK_RUNS", str(tmp_path / "runs"))
     monkeypatch.setattr(heads_out, "load", lambda name: found)
     monkeypatch.setattr(heads_out, "text_of", lambda *_: ("planted", SOURCES, SOURCES))
@@ -59,9 +58,12 @@ def planted(costs: list[float]) -> np.ndarray:
     return np.array(found, dtype=np.int64)
 
 
-def test_however_many_heads_are_tested_one_that_is_missed_is_found(tests: int = 144) -> None:
-    """144 times the smallest p of ten thousand samples is above the level already."""
-    found = heads_out.changes(planted([0, 8, *[0] * (tests - 1)]))
-    assert (found["p_holm"] < heads_out.LEVEL).tolist() == [True, *[False] * (tests - 1)]
-    assert found["p_holm"].min() == pytest.approx(min(tests * found["p"].min(), 1))
+def test_however_many_heads_are_tested_one_that_is_missed_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """24 times the smallest p of a thousand samples is above the level already."""
+    monkeypatch.setattr(heads_out, "SAMPLES", 1000)
+    found = heads_out.changes(planted([0, 8, *[0] * 23]))
+    assert (found["p_holm"] < heads_out.LEVEL).tolist() == [True, *[False] * 23]
+    assert found["p_holm"].min() == pytest.approx(min(24 * found["p"].min(), 1))
     assert (found["p_holm"] >= found["p"]).all()

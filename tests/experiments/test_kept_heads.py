@@ -9,12 +9,6 @@ from headbook.statistics import interval
 LAYERS = np.repeat([1, 2], 6)
 
 
-def test_pairs_by_hand() -> None:
-    """Of three heads the first two are kept: of their pairs with the third one wins, one ties."""
-    kept = np.array([[True, True, False]])
-    assert nearer(np.array([0.9, 0.2, 0.2]), kept)[0] == 0.75
-
-
 def test_gates_that_keep_what_is_near_are_told_from_gates_that_keep_a_layer() -> None:
     near = np.tile(np.linspace(0, 1, 6), 2) + np.repeat([0.0, 0.01], 6)
     best = np.stack([near > bound for bound in (0.3, 0.5, 0.7)])

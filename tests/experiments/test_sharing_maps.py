@@ -6,18 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from headbook.experiments.sharing_maps import (
-    ALIKE,
-    ANY,
-    RANDOM,
-    REDUNDANT,
-    alike,
-    at_random,
-    compared,
-    mixing,
-    redundant,
-    sharing,
-)
+from headbook.experiments.sharing_maps import alike, at_random, mixing, redundant, sharing
 from headbook.looking.effects import effects
 from headbook.looking.load import load
 from headbook.models.gates import all_heads, closed
@@ -68,7 +57,6 @@ def sentences() -> list[str]:
 
 
 def test_twins_share_their_map_at_no_cost(sentences: list[str]) -> None:
-    """Two heads with the same queries and keys have one map; sharing it is no change."""
     model = load("firefox-en-pt")
     block = next(block for _, layer, block in model.network.attentions() if layer == 0)
     for part in (block.query, block.key):
@@ -81,12 +69,3 @@ def test_twins_share_their_map_at_no_cost(sentences: list[str]) -> None:
                             lambda: closed(model.network, [heads[1]])]  # fmt: skip
     shared, removed = effects(model, model.batches(sentences), ways).added.abs().amax(1)
     assert shared < 1e-4 < removed
-
-
-def test_a_table_has_a_row_for_every_way_and_draw(sentences: list[str]) -> None:
-    """Grouping by a distance of 1 between all heads saves as many maps as asked, at a cost."""
-    model = load("firefox-en-pt")
-    found = compared(model, sentences, 1 - np.eye(48), [24], draws=2)
-    ways = found["way"].value_counts().to_dict()
-    assert ways == {ALIKE: 1, REDUNDANT: 1, RANDOM: 2, ANY: 2}
-    assert (found["share"] == 0.5).all() and (found["value"] > 0).all()

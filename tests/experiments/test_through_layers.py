@@ -87,10 +87,3 @@ def test_agreement_is_the_mean_over_outputs_and_zero_where_nothing_is_ranked():
     score, counted = np.array([[1.0, 3.0, 5.0, 0.0], [1.0] * 4]), np.ones((2, 4), bool)
     counted[0, 3] = False
     assert through.agreement(score, effect, counted) == pytest.approx(0.5)
-
-
-def test_a_released_translator_has_its_three_outputs():
-    model, sentences = hb.load("firefox-en-pt"), ["He has a good relationship with them."]
-    for output, layers in ((through.WORD, 6), (through.TRANSLATION, 2)):
-        found = through.in_text(model, sentences, output, "blank-out", "drawn anew")
-        assert found["layer"].max() == layers and found["value"].between(-1, 1).all()

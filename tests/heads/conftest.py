@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from blocks import wider
 
 from headbook.models.capture import Point
 from headbook.text.alignment import AlignedTree
@@ -23,14 +24,7 @@ class Corpus:
 
     def batch(self, sentences: list[int], extra: int = 0) -> Batch:
         """The sentences as one batch, padded by `extra` columns more than needed."""
-        widest = collate([self.pairs[sentence] for sentence in sentences], sentences)
-        if not extra:
-            return widest
-        padded = {
-            name: torch.nn.functional.pad(getattr(widest, name), (0, extra))
-            for name in ("source", "target_in", "target_out")
-        }
-        return Batch(**padded, sentences=widest.sentences)
+        return wider(collate([self.pairs[each] for each in sentences], sentences), extra)
 
     def __len__(self) -> int:
         return len(self.pairs)

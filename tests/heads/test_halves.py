@@ -36,22 +36,3 @@ def test_shares_by_hand():
         assert np.isnan(row[0]) if below == 0 else row[0] == top / below
     many = shares(np.stack([hits, 2 * hits], 1)[:, :, None], asked, replicates=5)
     np.testing.assert_array_equal(many[:, :, 0], np.stack([found[:6], 2 * found[:6]], 1))
-
-
-def test_each_half_by_hand():
-    asked = np.arange(1, 41)[:, None]
-    hits = HALVES[:, None] * asked
-    assert shares(hits, asked, half=0)[0, 0] == 0 and shares(hits, asked, half=1)[0, 0] == 1
-    np.testing.assert_allclose(shares(hits, asked)[0, 0], asked[HALVES == 1].sum() / asked.sum())
-
-
-def test_the_best_of_random_candidates_is_no_better_than_chance():
-    generator = np.random.default_rng(7)
-    asked = np.ones((400, 25))
-    hits = generator.random((400, 200, 25)) < 0.2
-    chosen, share = best(hits, asked)
-    by = shares(hits, asked, half=0, replicates=0)[0, chosen, np.arange(25)]
-    # one question's share has a standard error of .03, the mean of 25 of .006
-    assert abs(share[0].mean() - 0.2) < 0.02 and (by > 0.2 + 0.04).all()
-    low, high = np.percentile(share[1:], [2.5, 97.5], axis=0)
-    assert ((low <= 0.2) & (high >= 0.2)).mean() > 0.7

@@ -36,23 +36,6 @@ def bernoulli(chance: float, count: int, seed: int):
     return (hits & inside).sum(1).double()[:, None, None], trials
 
 
-def test_ratio_is_of_sums_not_a_mean_of_ratios() -> None:
-    successes = torch.tensor([1.0, 0.0]).double()[:, None, None]
-    trials = torch.tensor([1.0, 3.0]).double()[:, None, None]
-    assert measured(successes, trials, [0, 1]).ratio().item() == 0.25
-
-
-def test_splitting_and_permuting_sentences_changes_nothing_and_needs_no_memory() -> None:
-    both = bernoulli(0.3, 40, seed=0)
-    whole = measured(*both, range(40))
-    order = torch.randperm(40, generator=torch.Generator().manual_seed(1))
-    split = measured(*both, order[:1], order[1:17], order[17:])
-    # integers below 2^53: not close but equal
-    assert torch.equal(whole.numerator, split.numerator)
-    assert torch.equal(whole.denominator, split.denominator)
-    assert whole.numerator.shape == measured(*both, range(2)).numerator.shape
-
-
 def test_counts_by_sentence_have_the_shares_of_the_sums() -> None:
     generator = torch.Generator().manual_seed(3)
     trials = torch.randint(0, 3, (50, 1, 1, 4), generator=generator).double()
@@ -71,14 +54,6 @@ def test_counts_by_sentence_have_the_shares_of_the_sums() -> None:
         torch.testing.assert_close(ours, theirs, equal_nan=True)
 
 
-def test_interval_covers_about_as_often_as_it_says() -> None:
-    covered = 0
-    for seed in range(100):
-        low, high = measured(*bernoulli(0.3, 100, seed), range(100)).interval(0.9)
-        covered += int(low.item() <= 0.3 <= high.item())
-    assert 0.8 <= covered / 100 <= 0.97
-
-
 def test_interval_is_as_wide_as_scipys_and_wider_at_a_higher_level() -> None:
     successes, trials = bernoulli(0.3, 400, seed=5)
     found = measured(successes, trials, range(400), replicates=1000)
@@ -92,16 +67,9 @@ def test_interval_is_as_wide_as_scipys_and_wider_at_a_higher_level() -> None:
         rng=np.random.default_rng(0),
     ).confidence_interval
     width = float(high - low)
-    assert abs(width / (theirs.high - theirs.low) - 1) < 0.15
+    assert abs(width / (theirs.high - theirs.low) - 1) < 0.08  # one of 90 % is narrower
     assert abs(float(low) - theirs.low) < 0.2 * width
     assert found.interval(0.99)[0] < low < found.interval(0.5)[0] < found.ratio() < high
-
-
-def test_nothing_counted_is_nan_and_not_zero() -> None:
-    none = torch.zeros(4, 1, 2).double()
-    found = measured(none, none + torch.tensor([0.0, 1.0]), range(4))
-    assert found.ratio()[0, 0].isnan() and found.ratio()[0, 1] == 0
-    assert found.interval()[0][0, 0].isnan()
 
 
 def test_the_largest_leaves_out_what_is_not_known() -> None:

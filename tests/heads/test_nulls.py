@@ -1,14 +1,10 @@
 """Null networks: nothing known, nothing left behind, and far below a head that does something."""
 
-import known_heads as planted
 import pytest
 import torch
 from torch import nn
 
-from headbook.heads.collect import recordings
-from headbook.heads.measure import sums
 from headbook.heads.nulls import Null, without_knowledge
-from headbook.heads.scores import confidence, positional
 from headbook.models.transformer import Transformer, TransformerConfig
 
 
@@ -68,14 +64,3 @@ def test_the_model_is_itself_again_after_an_error_too(model) -> None:
         raise RuntimeError("halfway")
     assert all(map(torch.equal, before, copies(model)))
     assert objects == [id(each) for each in model.parameters()]
-
-
-def test_a_planted_head_is_above_every_null(model, corpus) -> None:
-    batch, of = corpus.batch(list(range(60))), {"at": positional, "sharp": confidence}
-    tape = planted.recording([planted.at_offset(batch, -1)])
-    planted_head = {name: each.ratio() for name, each in sums(of, [(tape, batch)], 0).items()}
-    for seed in range(4):
-        with without_knowledge(model, list(Null)[seed % 2], seed):
-            for name, null in sums(of, recordings(model, [batch]), 0).items():
-                top = null.ratio().nan_to_num().max()
-                assert planted_head[name].nan_to_num().max() > top + 0.2

@@ -1,9 +1,10 @@
 """Relevance of heads through a whole model: conserved, as autograd has it, whatever the batch."""
 
+import blocks
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import linear, pad
+from torch.nn.functional import linear
 
 from headbook.heads.relevance import Translator, relevances
 from headbook.heads.relevance_rules import (
@@ -15,11 +16,11 @@ from headbook.heads.relevance_rules import (
 )
 from headbook.models.attention import Attention
 from headbook.models.gates import close_heads, closed
-from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
+from headbook.models.transformer import NormPlacement, Transformer
 from headbook.text.batches import EOS, UNK, Batch, collate
 from headbook.types import HeadId, Kind
 
-VOCABULARY, HEADS, NIL = 13, 4, 1e-15
+HEADS, NIL = 4, 1e-15
 LENGTHS = ((5, 3), (1, 6), (12, 1))
 EXACT = [SignedRules(NIL), PositiveRules(), ConstantAttentionRules(NIL)]
 rules_with_all = pytest.mark.parametrize("rules", EXACT, ids=lambda rules: type(rules).__name__)
@@ -27,17 +28,11 @@ rules_as_declared = pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
 
 
 def tiny(biases: bool = True, **options: object) -> Transformer:
-    """All parameters random, double precision; without biases those of linear layers are 0."""
-    torch.manual_seed(0)
-    shape = {"encoder_layers": 2, "decoder_layers": 3, "width": 16, "feed_forward": 24}
-    config = TransformerConfig(VOCABULARY, VOCABULARY, heads=HEADS, **(shape | options))
-    model = Transformer(config).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.2)
-        for module in model.modules():
-            if isinstance(module, torch.nn.Linear) and module.bias is not None and not biases:
-                module.bias.zero_()
+    """Without biases those of linear layers are 0."""
+    model = blocks.tiny(**({"decoder_layers": 3} | options)).eval()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Linear) and module.bias is not None and not biases:
+            module.bias.data.zero_()
     return model
 
 
@@ -52,7 +47,10 @@ def pairs() -> list[tuple[list[int], list[int]]]:
     drawn = torch.Generator().manual_seed(1)
 
     def sentence(length: int) -> list[int]:
-        return [*torch.randint(UNK, VOCABULARY, (length - 1,), generator=drawn).tolist(), EOS]
+        return [
+            *torch.randint(UNK, blocks.VOCABULARY, (length - 1,), generator=drawn).tolist(),
+            EOS,
+        ]
 
     return [tuple(map(sentence, both)) for both in LENGTHS]
 
@@ -168,9 +166,7 @@ def test_signed_relevance_is_input_times_gradient(constant: bool):
 @rules_as_declared
 def test_a_ragged_batch_gives_what_single_sentences_give(rules: Rules):
     model, batch = through(tiny()), ragged()
-    sides = ("source", "target_in", "target_out")
-    wider = {name: pad(getattr(batch, name), (0, 2)) for name in sides}
-    together = relevances(model, Batch(**wider, sentences=batch.sentences), rules)
+    together = relevances(model, blocks.wider(batch, 2), rules)
     for row, pair in enumerate(pairs()):
         alone, length = relevances(model, collate([pair], [row]), rules, rows=1), len(pair[1])
         assert together.counted[row].sum() == length

@@ -43,18 +43,12 @@ def transposed(tape: dict) -> dict:
 
 
 def test_confidence_of_known_heads(ladder) -> None:
-    """One sentence of each length; after dropout confidence would be another."""
     batch = ladder.batch([0, 4, 8, 12, 16])
     heads = [planted.at_offset(batch, 0), planted.uniform(batch), planted.at_eos(batch)]
-    tape = planted.recording(heads)
     # a uniform head of a sentence of n tokens has 1 / (n + 1) at each of them, EOS included
     uniform = sum(n / (n + 1) for n in LENGTHS) / sum(LENGTHS)
-    found = score(confidence, tape, batch)
-    assert torch.allclose(found, torch.tensor([1.0, uniform, 0.0]).double())
-    torch.manual_seed(0)
-    (layer,) = tape[Kind.ENCODER, Point.WEIGHTS]
-    dropped = planted.recording(list(torch.nn.functional.dropout(layer, 0.5).unbind(1)))
-    assert (score(confidence, dropped, batch)[:2] - found[:2]).abs().min() > 0.005
+    expected = torch.tensor([1.0, uniform, 0.0]).double()
+    assert torch.allclose(score(confidence, planted.recording(heads), batch), expected)
 
 
 def test_weight_on_special_tokens_of_known_heads() -> None:
@@ -78,13 +72,6 @@ def test_heads_at_an_offset_have_it_and_no_other(ladder) -> None:
         positional, transposed(planted.recording([planted.at_offset(batch, -1)])), batch
     )
     assert late[REACH + 1] > 0.9 and late[REACH - 1] == 0
-
-
-def test_no_token_of_a_short_sentence_counts_at_a_far_offset(ladder) -> None:
-    batch = ladder.batch([4, 5])  # two tokens and EOS
-    found = score(positional, planted.recording([planted.at_offset(batch, -1)]), batch)[0]
-    assert found[REACH - 1 : REACH + 2].tolist() == [1, 0, 0]
-    assert found[: REACH - 1].isnan().all() and found[REACH + 2 :].isnan().all()
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -295,18 +282,6 @@ def test_splitting_permuting_padding_and_what_stands_there_change_nothing(
     shuffled = torch.randperm(24, generator=torch.Generator().manual_seed(0)).tolist()
     same(whole, found(shuffled[:1], shuffled[1:8], shuffled[8:]))
     same(whole, found(list(range(24)), extra=5, change=garbled))
-
-
-def test_heads_change_places_and_inputs_are_left_alone(measure, corpus, attention) -> None:
-    kind, measure = measure
-    batch, order = corpus.batch(list(range(12))), [2, 0, 1]
-    tape = attention(batch, kind)
-    kept = [layer.clone() for layer in tape[kind, Point.WEIGHTS]]
-    turned = {(kind, Point.WEIGHTS): [layer[:, order] for layer in kept]}
-    plain = sums({"": measure}, [(tape, batch)], 0)[""].ratio()
-    again = sums({"": measure}, [(turned, batch)], 0)[""].ratio()
-    assert torch.equal(again.nan_to_num(), plain[:, order].nan_to_num())
-    assert all(map(torch.equal, tape[kind, Point.WEIGHTS], kept))
 
 
 def test_measures_that_share_a_recording_count_what_each_counts_alone(

@@ -2,46 +2,9 @@
 
 import torch
 
-from headbook.heads.tokens import (
-    NOWHERE,
-    counted_keys,
-    counted_pairs,
-    counted_queries,
-    pointed,
-    visible,
-)
-from headbook.text.batches import EOS, Batch, collate
+from headbook.heads.tokens import NOWHERE, counted_keys, counted_queries, pointed, visible
+from headbook.text.batches import Batch
 from headbook.types import Kind
-
-BATCH = collate([([5, 6, EOS], [7, EOS]), ([5, EOS], [7, 8, 9, EOS])], [0, 1])
-
-
-def rows(mask: torch.Tensor) -> list[list[int]]:
-    return mask.long().tolist()
-
-
-def test_encoder_leaves_out_eos_and_padding() -> None:
-    for counted in (counted_keys, counted_queries):
-        assert rows(counted(BATCH, Kind.ENCODER)) == [[1, 1, 0], [1, 0, 0]]
-        assert rows(counted(BATCH, Kind.ENCODER, boundary=True)) == [[1, 1, 1], [1, 1, 0]]
-
-
-def test_decoder_leaves_out_the_start_token() -> None:
-    for counted in (counted_keys, counted_queries):
-        assert rows(counted(BATCH, Kind.DECODER)) == [[0, 1, 0, 0], [0, 1, 1, 1]]
-        assert rows(counted(BATCH, Kind.DECODER, boundary=True)) == [[1, 1, 0, 0], [1, 1, 1, 1]]
-
-
-def test_cross_leaves_out_source_eos_and_the_query_that_predicts_eos() -> None:
-    assert rows(counted_keys(BATCH, Kind.CROSS)) == [[1, 1, 0], [1, 0, 0]]
-    assert rows(counted_queries(BATCH, Kind.CROSS)) == [[1, 0, 0, 0], [1, 1, 1, 0]]
-    assert rows(counted_queries(BATCH, Kind.CROSS, boundary=True)) == [[1, 1, 0, 0], [1, 1, 1, 1]]
-
-
-def test_decoder_queries_see_no_later_key() -> None:
-    pairs = counted_pairs(BATCH, Kind.DECODER)[1]
-    assert rows(pairs) == [[0, 0, 0, 0], [0, 1, 0, 0], [0, 1, 1, 0], [0, 1, 1, 1]]
-    assert counted_pairs(BATCH, Kind.CROSS).shape == (2, 4, 3)
 
 
 def as_heads(rows: list[list[float]]) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from blocks import ragged, tiny
 
 from headbook.models.drop_head import DropHead, drop_heads
 
@@ -20,7 +21,7 @@ def test_whole_heads_go_each_by_itself_and_the_sum_stays(rate: float):
     assert torch.allclose(found[some].sum(1), torch.tensor(8.0)) and (found[~some] == 0).all()
 
 
-def test_nothing_is_dropped_at_test_time_or_at_rate_nought(tiny, ragged):
+def test_nothing_is_dropped_at_test_time_or_at_rate_nought():
     model, batch = tiny(), ragged([5, 3], [4, 6])
     plain = model.eval()(batch)
     drop_heads(model, 0.7)

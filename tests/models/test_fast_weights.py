@@ -2,13 +2,10 @@
 
 import pytest
 import torch
+from blocks import drawn
 
 from headbook.models.fast_weights import dpfp, favor, orthogonal_directions
 from headbook.types import UserError
-
-
-def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def weights(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:

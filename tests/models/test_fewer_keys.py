@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from blocks import HEADS, WIDTH, attention, ragged
+from blocks import HEADS, WIDTH, attention, drawn, in_heads, joined, rows_of
 
 from headbook.models.attention import AttentionPath
 from headbook.models.fewer_keys import Mixed, Sharing, look_at_fewer, means
@@ -13,30 +13,17 @@ from headbook.types import UserError
 LONGEST, KEYS = 33, 5
 
 
-def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
 @pytest.mark.parametrize("path", [AttentionPath.EXPLICIT, AttentionPath.FUSED])
 @pytest.mark.parametrize("length", [1, 9, 33])
-def test_linformer_by_its_formula_one_query_at_a_time(length, path):
+def test_linformer_by_its_formula(length, path):
     """Matrices of every head, which mix its own keys."""
     of_keys, of_values = (drawn(HEADS, KEYS, LONGEST, seed=seed) for seed in (1, 2))
-    block, (states, mask) = Mixed(attention(path), of_keys, of_values), ragged(length)
-    query, key, value = (each(states) for each in (block.query, block.key, block.value))
-    size, context = WIDTH // HEADS, torch.zeros_like(states)
-    for row in range(3):
-        places = mask[row, 0, 0].nonzero()[:, 0].tolist()
-        for head in range(HEADS):
-            part = slice(head * size, (head + 1) * size)
-            mixed, worth = (
-                sum(torch.outer(matrix[head, :, at], given[row, at, part]) for at in places)
-                for matrix, given in ((of_keys, key), (of_values, value))
-            )
-            for place in range(length):
-                scores = torch.stack([query[row, place, part] @ one / size**0.5 for one in mixed])
-                context[row, place, part] = scores.softmax(0) @ worth
-    torch.testing.assert_close(block(states, states, mask), block.output(context))
+    block, (states, mask) = Mixed(attention(path), of_keys, of_values), rows_of(length)
+    query, key, value = in_heads(block, states)
+    key, value = (matrix[..., :length] @ each.masked_fill(~mask.mT, 0)
+                  for matrix, each in ((of_keys, key), (of_values, value)))  # fmt: skip
+    context = (query @ key.mT * (WIDTH / HEADS) ** -0.5).softmax(-1) @ value
+    torch.testing.assert_close(block(states, states, mask), block.output(joined(context)))
 
 
 def test_with_the_identity_it_is_plain_attention():

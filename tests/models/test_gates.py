@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from blocks import ragged, tiny
 from torch import Tensor, nn
 
 from headbook.models.attention import Attention, AttentionPath, KeyValues
@@ -48,7 +49,7 @@ def test_a_gate_weighs_each_heads_share_of_the_output(path: str) -> None:
     assert torch.equal(seen[0][Point.CONTEXT], seen[1][Point.CONTEXT])
 
 
-def test_heads_are_listed_block_by_block(tiny: Build) -> None:
+def test_heads_are_listed_block_by_block() -> None:
     counts = HeadCounts((1, 0), (0, 2), (3, 1))
     listed = all_heads(tiny(head_counts=counts))
     assert [head.label for head in listed] == [
@@ -57,7 +58,7 @@ def test_heads_are_listed_block_by_block(tiny: Build) -> None:
     ]  # fmt: skip
 
 
-def test_closed_heads_change_the_logits_and_come_back(tiny: Build, ragged: Ragged) -> None:
+def test_closed_heads_change_the_logits_and_come_back() -> None:
     """A head is closed where its columns of W_O are nought; after a failure gates come back."""
     model, cut, batch = tiny(), tiny(), ragged([3, 5], [4, 2])
     whole = model(batch)
@@ -80,7 +81,7 @@ def test_closed_heads_change_the_logits_and_come_back(tiny: Build, ragged: Ragge
 
 
 @pytest.mark.parametrize("head", [(Kind.ENCODER, 2, 0), (Kind.DECODER, 0, 4)])
-def test_an_unknown_head_is_said_and_nothing_is_closed(tiny: Build, head: tuple) -> None:
+def test_an_unknown_head_is_said_and_nothing_is_closed(head: tuple) -> None:
     model, wrong = tiny(), HeadId(*head)
     with pytest.raises(UserError, match=f"no head {wrong.label}; it has encoder"):
         close_heads(model, [HeadId(Kind.ENCODER, 0, 0), wrong])

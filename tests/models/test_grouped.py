@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from blocks import ragged, tiny
 from einops import repeat
 
 from headbook.models.attention import AttentionPath
@@ -11,7 +12,7 @@ from headbook.models.transformer import HeadCounts, Transformer
 from headbook.types import Kind, UserError
 
 
-def tied(model: Transformer, tiny) -> Transformer:
+def tied(model: Transformer) -> Transformer:
     """Full attention whose heads are copies of the key-value heads they would share."""
     full = tiny(heads=4)
     parameters = dict(model.state_dict())
@@ -29,10 +30,10 @@ def tied(model: Transformer, tiny) -> Transformer:
 @pytest.mark.parametrize(
     ("shared", "path"), [(1, AttentionPath.EXPLICIT), (2, AttentionPath.FUSED)]
 )
-def test_it_is_full_attention_with_tied_heads(tiny, ragged, path, shared):
+def test_it_is_full_attention_with_tied_heads(path, shared):
     """Which neighbours share; and pooled again it is what it was. With a cache too."""
     grouped = tiny(key_value_heads=shared, path=path).eval()
-    full, batch = tied(grouped, tiny), ragged([33, 1, 9], [9, 33, 1])
+    full, batch = tied(grouped), ragged([33, 1, 9], [9, 33, 1])
     wanted = full(batch)[batch.target_mask]
     assert torch.allclose(grouped(batch)[batch.target_mask], wanted, atol=1e-9)
     assert torch.allclose(pooled(full, shared)(batch)[batch.target_mask], wanted, atol=1e-9)
@@ -41,7 +42,7 @@ def test_it_is_full_attention_with_tied_heads(tiny, ragged, path, shared):
     assert cached == again
 
 
-def test_pooling_is_the_mean_of_each_group(tiny):
+def test_pooling_is_the_mean_of_each_group():
     full = tiny().eval()
     (_, _, before), (_, _, after) = (
         next(found for found in model.attentions() if found[0] is Kind.CROSS)
@@ -52,7 +53,7 @@ def test_pooling_is_the_mean_of_each_group(tiny):
     assert torch.equal(before.query.weight, after.query.weight)
 
 
-def test_numbers_that_do_not_divide_are_refused(tiny):
+def test_numbers_that_do_not_divide_are_refused():
     for shared in (3, 0):
         with pytest.raises(UserError, match=f"cannot share {shared} key-value heads"):
             pooled(tiny(), shared)

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from tiny_hugging import BERT
 from transformers import BertConfig, BertModel
 
 from headbook.models.new_ends import EncoderBody, NewEnds
@@ -12,13 +13,11 @@ from headbook.types import UserError
 
 
 def bert() -> BertModel:
-    config = BertConfig(vocab_size=20, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
-                        intermediate_size=32, max_position_embeddings=12)  # fmt: skip
-    return BertModel(config)
+    return BertModel(BertConfig(**BERT, vocab_size=20, max_position_embeddings=12))
 
 
 def ours() -> Transformer:
-    return Transformer(TransformerConfig(30, 30, 2, 0, 16, 32, 2, norm=NormPlacement.PRE))
+    return Transformer(TransformerConfig(30, 30, 2, 0, 8, 8, 2, norm=NormPlacement.PRE))
 
 
 def network(positions: int | None = None, each: int = 1, make=bert) -> NewEnds:
@@ -56,11 +55,11 @@ def test_answers_stand_at_the_last_positions_or_are_one_without_padding():
     inputs, real = torch.randn(1, 5, 3), torch.ones(1, 5, dtype=torch.bool)
     model = network(positions=2, each=3)
     logits, states = model(inputs, real), model.read(inputs, real)
-    assert states.shape == (1, 2, 16) and logits.shape == (1, 6, 4)
+    assert states.shape == (1, 2, 8) and logits.shape == (1, 6, 4)
     assert torch.allclose(logits[0, 3:5].flatten(), model.output(states)[0, 1, :8])
     one = network().read(inputs[:, :3], real[:, :3])
     padded = network().read(inputs, torch.tensor([[True] * 3 + [False] * 2]))
-    assert one.shape == (1, 1, 16) and torch.allclose(one, padded, atol=1e-6)
+    assert one.shape == (1, 1, 8) and torch.allclose(one, padded, atol=1e-6)
     assert not torch.allclose(one, network().read(inputs, real), atol=1e-3)
 
 

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from headbook.models.capture import Point, capture
-from headbook.models.perturbation import moved
 from headbook.models.published import PublishedTransformer
 from headbook.types import Kind
 
@@ -34,17 +33,3 @@ def test_its_positions_see_what_comes_after_them(published, length):
         assert torch.equal(weights[:, :, :-1], weights[:, :, :-1].triu(1))
         assert torch.allclose(weights[:, :, -1], torch.full_like(weights[:, :, -1], 1 / length))
         assert torch.allclose(weights.sum(-1), torch.ones_like(weights[..., 0]))
-
-
-@pytest.mark.parametrize("length", LENGTHS)
-def test_a_changed_token_moves_what_was_predicted_before_it(published, length):
-    assert moved(published, ids(length), length // 2)["before"] > 1e-3
-
-
-def test_scores_are_divided_by_the_model_s_width(published):
-    with capture(published, {Point.QUERIES, Point.KEYS, Point.SCORES}) as tape:
-        published.decode(ids(9), None, None)
-    query, key, scores = (tape[Kind.DECODER, point][0]
-                          for point in (Point.QUERIES, Point.KEYS, Point.SCORES))  # fmt: skip
-    seen = torch.ones(9, 9, dtype=torch.bool).triu(1)
-    assert torch.allclose(scores[:, :, seen], (query @ key.mT)[:, :, seen] / 16**0.5)

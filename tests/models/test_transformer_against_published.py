@@ -5,10 +5,10 @@ the width, add sinusoids (sines first, then cosines) and start the decoder from 
 """
 
 import re
-from collections.abc import Callable
 
 import pytest
 import torch
+from blocks import ragged, tiny
 from torch import Tensor, nn
 from transformers import (
     MarianConfig,
@@ -151,7 +151,7 @@ def compare(model: Transformer, batch: Batch) -> None:
 @pytest.mark.parametrize("norm", NormPlacement)
 @pytest.mark.parametrize(("source", "target"), [([1], [1]), ([1, 2, 9, 33], [33, 9, 2, 1])])
 def test_equals_marian_and_pegasus(
-    source: list[int], target: list[int], norm: NormPlacement, tiny: Callable, ragged: Callable
+    source: list[int], target: list[int], norm: NormPlacement
 ) -> None:
     """Logits, weights of every head and every gradient; and what greedy search gives."""
     model, batch = tiny(norm=norm), ragged(source, target)

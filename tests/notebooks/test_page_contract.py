@@ -158,37 +158,14 @@ def test_digits_in_prose_are_found_unless_they_name_something(text: str, found: 
     assert digits(text) == found
 
 
-def test_words_of_prose_are_counted() -> None:
-    page = """\
-# A title
-
-Of {n}`66 % <a[b].c:%>` heads, $a_{ij} + b$ is `x + y`.
-
-$$
-a b c
-$$
-
-| a | b |
-
-```python
-code
-```
-
-:::{note}
-:class: tip
-two more
-:::
-
-:::{dropdown} Folded
-not these
-:::
-
-## Limits
-
-Nor these.
-
-## Last
-
-one
-"""
-    assert words(page) == 9
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("# A title\n\nOf {n}`66 % <a[b].c:%>` heads, $a_{ij} + b$ is `x + y`.", 6),
+        ("$$\na b c\n$$\n\n| a | b |\n\n```python\ncode\n```", 0),
+        (":::{note}\n:class: tip\ntwo more\n:::\n\n:::{dropdown} Folded\nnot these\n:::", 2),
+        ("## Limits\n\nNor these.\n\n## Last\n\none", 1),
+    ],
+)
+def test_words_of_prose_are_counted(text: str, count: int) -> None:
+    assert words(text) == count

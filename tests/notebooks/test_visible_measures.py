@@ -116,11 +116,17 @@ CHANGES = (
     ("75", "best = most + row.cumsum(-1)", "best = most"),
     ("77", "across(seen).argmax(-1)", "across(seen).argmin(-1)"),
     ("77", "return -scores[hidden]", "return scores[hidden]"),
+    ("79", "nlargest(12", "nsmallest(12"),
+    ("79", "hb.prune(found, ways[name])", "hb.prune(found, ways[name][1:])"),
     ("78", "g.split(counts)", "g.flip(0).split(counts)"),
     ("78", "else 0 :].mean(1)", "else 1 :].mean(1)"),
     ("73", "first + seen.argmax(-1)", "first + seen.argmin(-1)"),
     ("73", "offsets[answer - asks + 20, question]", "offsets[answer - asks + 19, question]"),
     ("73", "of[:asks].T", "of[: asks - 1].T"),
+    ("72", ".sum((2, 3)) / 2", ".sum((2, 3))"),
+    ("72", "up = up.repeat_interleave(size, 0)", "up = up.repeat(size, 1, 1)"),
+    ("71", "[a[..., 1:, 0], norm", "[a[..., 1:, 1], norm"),
+    ("71", "back < window - kept", "back <= window - kept"),
 )
 
 

@@ -1,15 +1,15 @@
 """Learning which heads to keep: what the penalty reaches, what is frozen, what is kept."""
 
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
+from blocks import tiny
 from torch.nn import functional
 
 from headbook.models.attention import Attention, AttentionPath
 from headbook.models.gates import FixedGate
-from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.models.transformer import Transformer
 from headbook.pruning.gating import (
     HeadPenalty,
     decided_closed,
@@ -22,28 +22,10 @@ from headbook.types import HeadId, Kind, UserError
 
 CODE = CONSTANTS[Source.CODE]
 SOME = ((Kind.CROSS,), (Kind.DECODER, Kind.CROSS))
-Build = Callable[..., Transformer]
 
 
-@pytest.fixture
-def tiny() -> Callable[..., Transformer]:
-    """Builds a transformer of two layers and four heads with random biases, in eval mode."""
-
-    def build(seed: int = 0, **options: object) -> Transformer:
-        torch.manual_seed(seed)
-        shape = {"encoder_layers": 2, "decoder_layers": 2, "width": 16, "feed_forward": 24,
-                 "heads": 4, "dropout": 0.0}  # fmt: skip
-        model = Transformer(TransformerConfig(12, 12, **(shape | options)))
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.add_(torch.randn_like(parameter), alpha=0.2)
-        return model.eval()
-
-    return build
-
-
-def gated(tiny: Build, kinds: tuple[Kind, ...] = tuple(Kind)) -> Transformer:
-    model = tiny()
+def gated(kinds: tuple[Kind, ...] = tuple(Kind)) -> Transformer:
+    model = tiny(dtype=torch.float32).eval()
     gate_heads(model, kinds, CODE, seed=1)
     return model
 
@@ -63,17 +45,15 @@ def assert_reaches_every_gate(penalty: HeadPenalty, model: Transformer) -> None:
 
 
 @pytest.mark.parametrize("kinds", SOME, ids=" ".join)
-def test_the_penalty_reaches_every_gate_of_every_gated_block(
-    tiny: Build, kinds: tuple[Kind, ...]
-) -> None:
-    model = gated(tiny, kinds)
+def test_the_penalty_reaches_every_gate_of_every_gated_block(kinds: tuple[Kind, ...]) -> None:
+    model = gated(kinds)
     where = {(kind, layer) for kind, layer, _ in gates(model)}
     assert where == {(kind, layer) for kind in kinds for layer in range(2)}
     assert_reaches_every_gate(HeadPenalty(0.05), model)
 
 
-def test_what_is_trained_is_in_one_group_and_gates_have_a_rate_of_their_own(tiny: Build) -> None:
-    model = gated(tiny)
+def test_what_is_trained_is_in_one_group_and_gates_have_a_rate_of_their_own() -> None:
+    model = gated()
     weights, of_gates = parameter_groups(model, 7.0)
     assert of_gates["factor"] == 7.0 and len(of_gates["params"]) == 6 and "factor" not in weights
     grouped = [*weights["params"], *of_gates["params"]]
@@ -81,8 +61,8 @@ def test_what_is_trained_is_in_one_group_and_gates_have_a_rate_of_their_own(tiny
     assert len(grouped) == len(list(model.parameters()))
 
 
-def test_the_row_and_the_closed_heads_by_hand(tiny: Build) -> None:
-    model = gated(tiny, (Kind.CROSS,))
+def test_the_row_and_the_closed_heads_by_hand() -> None:
+    model = gated((Kind.CROSS,))
     for layer, values in enumerate([[-3.0, -1.0, 1.0, 3.0], [9.0, 9.0, -9.0, 0.1]]):
         model.decoder[layer].cross.gate.log_alpha.data = torch.tensor(values)
     closed = [HeadId(Kind.CROSS, 0, 0), HeadId(Kind.CROSS, 0, 1), HeadId(Kind.CROSS, 1, 2)]
@@ -117,7 +97,7 @@ def test_gates_saturate_and_keep_the_head_that_is_needed() -> None:
     assert gate.eval()().tolist() == [0, 0, 1, 0]
 
 
-def test_what_is_no_penalty_and_what_cannot_be_gated_is_refused(tiny: Build) -> None:
+def test_what_is_no_penalty_and_what_cannot_be_gated_is_refused() -> None:
     for strength in (-0.1, math.nan):
         with pytest.raises(UserError, match=r"the penalty λ is .*; give a number of 0 or more"):
             HeadPenalty(strength)

@@ -11,6 +11,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
+import headbook as hb
 from headbook.models.capture import Capturable
 from headbook.models.loaded import Loaded
 from headbook.released.catalogue import entry, folder_of
@@ -105,6 +106,32 @@ def test_a_copied_folder_loads_the_same(en_pt: FirefoxModel, sentences, tmp_path
     theirs = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
     for each in [*sentences, "What's  a café™ (x) 日本 – 12.5% ① Ⅷ ok?", "naïve e\u0301 \u200b ½"]:
         assert copied.source.encode([each]) == [theirs.encode(each).ids]
+
+
+def test_a_pruned_student_is_saved_read_and_pruned_again(en_pt, sentences, tmp_path: Path) -> None:
+    """Its folder computes what the whole does with these heads silent; a damaged one says so."""
+    gone, first, second = ["L1H2", "L6H1", "L6H8", "cross L2H3"], tmp_path / "a b", tmp_path / "c"
+    batch = en_pt.batches(sentences[:3], en_pt.translate(sentences[:3]))[0]
+    with torch.no_grad(), hb.close(en_pt, gone):
+        wanted = en_pt.network(batch)
+    for shape, least in (("small", 6), ("full", 8)):
+        folder = first / shape
+        hb.prune(en_pt, gone).save(folder, shape=shape)
+        read = hb.load(folder)
+        assert min(block.heads for *_, block in read.network.attentions()) == least
+        with torch.no_grad():
+            torch.testing.assert_close(read.network(batch), wanted, rtol=1e-4, atol=1e-3)
+    assert read.languages == ("en", "pt") and en_pt.origin == read.origin
+    assert (first / "small/model.safetensors").stat().st_size < (
+        first / "full/model.safetensors"
+    ).stat().st_size
+    small = hb.load(first / "small")
+    heads = hb.measure(small, sentences[:3], importance=False, nulls=0)
+    assert len(heads) == 8 * 8 - len(gone), "layers whose heads are no share of the width"
+    hb.prune(small, ["L6H6"]).save(second)
+    assert [*hb.load(second).network.attentions()][5][2].heads == 5
+    (second / "student.json").write_text("{}")
+    refused(lambda: hb.load(second), "prune and save again")
 
 
 def test_folders_that_hold_no_student(written, tmp_path: Path, en_pt: FirefoxModel) -> None:

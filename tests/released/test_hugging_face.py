@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from headbook.models.capture import Point, capture
 from headbook.models.loaded import Loaded
-from headbook.released import hugging_files
+from headbook.released import catalogue
 from headbook.released.catalogue import entry, folder_of
 from headbook.released.hugging_face import HuggingModel, load
 from headbook.released.hugging_text import HuggingText
@@ -97,7 +97,7 @@ def test_what_cannot_be_loaded_is_one_line(
     refused(folder, "16 of its weights are missing")
     (folder / "tokenizer.json").unlink()
     refused(folder, "no tokenizer")
-    monkeypatch.setattr(hugging_files, "sha256", lambda file: "another")
+    monkeypatch.setattr(catalogue, "sha256", lambda file: "another")
     refused("minilm", r"is not the file of data/models.toml")
 
 

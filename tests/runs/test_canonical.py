@@ -28,15 +28,7 @@ def test_the_text_by_hand():
     assert canonical(Config()) == '{"colour":"red","limit":null,"rate":0.1,"sizes":[1,2]}'
     assert canonical({"ä": [True, None]}) == '{"ä":[true,null]}'
     assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
-    assert digest(Config(Colour.RED, (1, 2))) == digest(Config("red", [1, 2]))
     assert digest(Config(rate=np.float64(0.1))) == digest(Config(rate=0.1))
-
-
-@pytest.mark.parametrize(
-    "other", [Config(Colour.BLUE), Config(sizes=(2, 1)), Config(rate=0.1 + 2**-56), Config(limit=0)]
-)
-def test_what_differs_has_another(other: Config):
-    assert digest(other) != digest(Config())
 
 
 @pytest.mark.parametrize("value", [Path("here"), {1, 2}, b"bytes", Config, np.int64(3)])

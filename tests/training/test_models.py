@@ -12,7 +12,6 @@ from headbook import paths, recipes
 from headbook.corpora.pairs import Pairs
 from headbook.recipes import catalogue, recipe, select
 from headbook.runs.canonical import plain
-from headbook.runs.store import Ingredients
 from headbook.text.batches import EOS, PAD
 from headbook.text.subwords import Subwords
 from headbook.training import models
@@ -40,18 +39,6 @@ def test_published_weights_are_of_the_training_that_their_name_stands_for() -> N
         assert made["config"] == plain(wanted) and made["stage"] == plain(wanted.stage)
 
 
-@pytest.mark.parametrize(("name", "device", "key"), [
-    ("mixture-fr-256-small-batches", "cpu", "61b57e55d436401b"),
-    ("mixture-fr-256", "cuda", "9b3883f80f0fc53b"),
-    ("mixture-fr-256-masked", "cpu", "80ddd0caa040bd4e"),
-])  # fmt: skip
-def test_a_long_training_keeps_its_key(name: str, device: str, key: str) -> None:
-    text = "72f3b60fc2f2acd25560af9b3ea2889cfc6a4fe84d7b07a00711281906fb30b3"
-    policy = {"precision": "bf16-mixed", "device": device}
-    wanted = run(name)
-    assert Ingredients(wanted.stage, wanted, {"corpus": text}, policy).key == key
-
-
 def test_every_recipe_can_be_trained() -> None:
     for each in catalogue().values():
         config = run(each.name).config(100, 90)
@@ -67,12 +54,6 @@ def test_a_seed_of_ones_own_is_a_name() -> None:
     for wrong in ("multi30k-de-182", "multi30k-de-128-seed", "firefox-en-pt"):
         with pytest.raises(UserError, match=wrong):
             recipe(wrong)
-
-
-def test_hidden_words_are_learnt_without_smoothing_beside_the_translation_model() -> None:
-    masked = run("multi30k-de-128-masked-source-language-seed3")
-    assert masked.text == run("multi30k-de-128")
-    assert (masked.training.seed, masked.training.label_smoothing) == (3, 0.0)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
 from headbook.statistics import holm
-from headbook.training import paired as module
 from headbook.training.paired import corpus_bleu, enough, paired, resampled, statistics
 from headbook.training.scoring import Casing, bleu
 from headbook.types import UserError
@@ -28,15 +27,11 @@ def of(translations: list[str]) -> np.ndarray:
     return statistics(translations, REFERENCES)
 
 
-def test_statistics_by_hand():
-    found = statistics(["the cat sat on the mat", ""], ["the cat lay on the mat", "a dog"])
-    assert found.tolist() == [[6, 6, 5, 3, 1, 0, 6, 5, 4, 3], [0, 2, *[0] * 8]]
-
-
-@pytest.mark.parametrize(("share", "seed"), [(0.10, 2), (0.2, 4), (0.5, 5)])
+@pytest.mark.parametrize(("share", "seed"), [(0.10, 2), (0.2, 4), (0.6, 5)])
 def test_scores_and_test_are_sacrebleus(share: float, seed: int):
-    """The other's BLEU less the baseline's, p, and the half-width of the other's interval."""
-    baseline, other = garbled(0.1, 1), garbled(share, seed)
+    """The other's BLEU less the baseline's, p, and the half-width of the other's interval; of the
+    worst, samples without a right n-gram of some order are smoothed."""
+    baseline, other = garbled(0.1, 1), [line[:-2] for line in garbled(share, seed)]  # shorter
     assert corpus_bleu(of(other)) == pytest.approx(bleu(other, REFERENCES, Casing.CASED).score)
     named = [("baseline", baseline), ("other", other)]
     test = PairedTest(named, {"BLEU": BLEU()}, [REFERENCES], test_type="bs", n_samples=1000)
@@ -60,14 +55,3 @@ def test_with_enough_samples_a_corrected_p_can_be_below_the_level(tests: int):
     smallest = 1 / (enough(tests, 0.01, 1000) + 1)
     assert holm([smallest, *[1.0] * (tests - 1)])[0] < 0.01
     assert enough(6, 0.01, 1000) == 1000
-
-
-def test_many_scores_at_once_are_sacrebleus():
-    rng = np.random.default_rng(0)
-    total = rng.integers(40, 60, (50, 1)) - np.arange(4)
-    correct = np.minimum(total, rng.integers(0, 30, (50, 4)))
-    lengths = np.column_stack([total[:, 0], rng.integers(30, 70, 50)])
-    sums = np.column_stack([lengths, correct, total]).astype(np.int64)
-    assert (correct == 0).any()
-    one_by_one = [module._score(BLEU(), row) for row in sums]
-    assert module._scores(sums) == pytest.approx(one_by_one, abs=1e-9)

@@ -1,16 +1,16 @@
 """Regularisers of diversity: known answers, formulas by hand, and what the loop makes of them."""
 
-from collections.abc import Iterator
-from itertools import product
+from collections.abc import Iterable
 from pathlib import Path
 
+import blocks
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from headbook.models.capture import Point, Tape, capture
-from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.models.transformer import Transformer
 from headbook.text.batches import EOS, Batch, EncodedPair, collate
 from headbook.training import processes
 from headbook.training.config import Precision, TrainingConfig
@@ -18,37 +18,28 @@ from headbook.training.loop import Trainer
 from headbook.training.regularising import Regulariser, Term, regularise, value
 from headbook.types import Kind, UserError
 
-VOCABULARY, HEADS, DIM = 12, 3, 4
+HEADS, DIM = 3, 4
 with_terms = pytest.mark.parametrize("term", list(Term), ids=lambda term: term.name)
 
 
 def tiny(layers: int = 1, heads: int = HEADS, encoder: bool = True) -> Transformer:
-    """With random biases too, so that nothing is zero by accident."""
-    torch.manual_seed(3)
-    counts = (layers if encoder else 0, layers)
-    shape = TransformerConfig(VOCABULARY, VOCABULARY, *counts, HEADS * DIM, 16, heads, 0.0)
-    model = Transformer(shape)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.2)
-    return model
+    sizes = {"encoder_layers": layers if encoder else 0, "decoder_layers": layers}
+    sizes |= {"width": HEADS * DIM, "feed_forward": 16, "heads": heads}
+    return blocks.tiny(3, torch.float32, **sizes)
 
 
 def pairs(*lengths: int) -> list[EncodedPair]:
     """Sentences of so many tokens, EOS among them; the target is as long."""
     chance = torch.Generator().manual_seed(1)
-    rows = [torch.randint(3, VOCABULARY, (2, n - 1), generator=chance).tolist() for n in lengths]
+    rows = [
+        torch.randint(3, blocks.VOCABULARY, (2, n - 1), generator=chance).tolist() for n in lengths
+    ]
     return [([*source, EOS], [*target, EOS]) for source, target in rows]
 
 
 def batch_of(*lengths: int, extra: int = 0) -> Batch:
     """One batch, padded by `extra` columns more than needed."""
-    made = collate(pairs(*lengths), range(len(lengths)))
-    padded = {
-        name: functional.pad(getattr(made, name), (0, extra))
-        for name in ("source", "target_in", "target_out")
-    }
-    return Batch(**padded, sentences=made.sentences)
+    return blocks.wider(collate(pairs(*lengths), range(len(lengths))), extra)
 
 
 def taped(model: Transformer, batch: Batch) -> Tape:
@@ -92,59 +83,48 @@ def test_identical_and_orthogonal_heads(heads: list, sentences: list, expected: 
         assert found == pytest.approx(least, abs=1e-6), term
 
 
-def cos(one: Tensor, other: Tensor) -> float:
-    one, other = one.detach(), other.detach()
-    return float(one.flatten().double() @ other.flatten().double() / (one.norm() * other.norm()))
-
-
 def by_hand(term: Term, tape: Tape, batch: Batch, kind: Kind) -> float:
-    """Sentence by sentence, head by head, with loops; padding is cut off."""
+    """Sentence by sentence; padding is cut off."""
     source, target = batch.source_mask.sum(1).tolist(), batch.target_mask.sum(1).tolist()
     queries = source if kind is Kind.ENCODER else target
     keys = target if kind is Kind.DECODER else source
-    blocks = [_block(term, tape, kind, layer, queries, keys) for layer in range(2)]
-    return sum(blocks) / 2
+    return sum(_block(term, tape, kind, layer, queries, keys) for layer in range(2)) / 2
 
 
 def _block(term: Term, tape: Tape, kind: Kind, layer: int, queries: list, keys: list) -> float:
     def cut(point: Point, lengths: list[int]) -> list[Tensor]:
-        return [row[:, :n] for row, n in zip(tape[kind, point][layer], lengths, strict=True)]
+        rows = zip(tape[kind, point][layer].detach().double(), lengths, strict=True)
+        return [row[:, :n] for row, n in rows]
+
+    def squares(of: Iterable[Tensor]) -> Tensor:
+        """Mean square of the cosines of any two of each."""
+        units = [functional.normalize(each.flatten(1), dim=-1) for each in of]
+        return torch.stack([(x @ x.T)[~torch.eye(len(x)).bool()] ** 2 for x in units]).mean()
+
+    def at_tokens(rows: list[Tensor]) -> Tensor:
+        unit = functional.normalize(torch.cat(rows, dim=1), dim=-1)
+        return torch.einsum("itd,jtd->ijt", unit, unit).mean()
+
+    def alignment(rows: list[Tensor]) -> Tensor:
+        x = torch.cat(rows, dim=1)
+        size = torch.stack([torch.stack([(one.T @ other).norm() for other in x]) for one in x])
+        found = size / (size.diagonal()[:, None] * size.diagonal()).sqrt()
+        return found[~torch.eye(HEADS).bool()].mean()
 
     contexts, values = cut(Point.CONTEXT, queries), cut(Point.VALUES, keys)
     maps = [each[..., :n] for each, n in zip(cut(Point.WEIGHTS, queries), keys, strict=True)]
-    means = [each.double().mean(1) for each in contexts]
-    every, others = list(product(range(HEADS), repeat=2)), [
-        (i, j) for i in range(HEADS) for j in range(HEADS) if i != j
-    ]  # fmt: skip
-
-    def mean(found: Iterator[float]) -> float:
-        kept = list(found)
-        return sum(kept) / len(kept)
-
-    def alignment(rows: list[Tensor]) -> float:
-        x = torch.cat(rows, dim=1).double().detach()
-        grams = [[(x[i].T @ x[j]).norm() for j in range(HEADS)] for i in range(HEADS)]
-        return mean(float(grams[i][j] / (grams[i][i] * grams[j][j]).sqrt()) for i, j in others)
-
-    def tokens(rows: list[Tensor]) -> float:
-        return mean(cos(each[i, t], each[j, t])
-                    for each in rows for t in range(each.shape[1]) for i, j in every)  # fmt: skip
-
-    sentences = list(product(range(len(means)), repeat=2))
-    return {
-        Term.SUBSPACE: lambda: tokens(values),
-        Term.OUTPUTS: lambda: tokens(contexts),
-        Term.POSITIONS: lambda: mean(
-            float((each[i, q].double() @ each[j, q].double()).detach())
-            for each in maps for q in range(each.shape[1]) for i, j in every
-        ),
-        Term.CONTEXTS: lambda: mean(cos(c[i], c[j]) ** 2 for c in means for i, j in others),
-        Term.SCORES: lambda: mean(cos(a[i], a[j]) ** 2 for a in maps for i, j in others),
-        Term.SPREAD: lambda: -mean(cos(means[n][h], means[m][h]) ** 2
-                                   for n, m in sentences if n != m for h in range(HEADS)),
+    means = torch.stack([each.mean(1) for each in contexts])
+    alike = [torch.einsum("iqk,jqk->qij", each, each) for each in maps]
+    return float({
+        Term.SUBSPACE: lambda: at_tokens(values),
+        Term.OUTPUTS: lambda: at_tokens(contexts),
+        Term.POSITIONS: lambda: torch.cat(alike).mean(),
+        Term.CONTEXTS: lambda: squares(means),
+        Term.SCORES: lambda: squares(maps),
+        Term.SPREAD: lambda: -squares(means.transpose(0, 1)),
         Term.QUERIES: lambda: alignment(cut(Point.QUERIES, queries)),
         Term.SPANS: lambda: alignment(contexts),
-    }[term]()  # fmt: skip
+    }[term]())  # fmt: skip
 
 
 @with_terms

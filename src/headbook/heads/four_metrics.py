@@ -36,7 +36,8 @@ NON_ORTHOGONALITY = "context non-orthogonality"
 DISSIMILARITY = "output dissimilarity"
 """Minus the mean cosine at the same token, 0 on the diagonal. Scale-free of the heads' outputs
 C_h W_O^h; raw of slices of the block's output, one as wide as a head for each head, which the
-article's notebook takes for these, though the output projection has mixed all heads."""
+article's notebook takes for these, though the output projection has mixed all heads; NaN where a
+layer that lost heads cannot be cut so."""
 ATTENTION = "attention diversity"
 """Variance of a key's weight across the queries, mean over keys and over sentences of several
 queries; scale-free over the most it could be: 0 where every query attends alike, 1 where each
@@ -105,7 +106,7 @@ def _sums(
     if point is Point.CONTEXT and output is not None:
         true = torch.einsum("bhtd,hdm->bhtm", value, output.to(value))
         yield "outputs", cosines(true, tokens).sum(0)
-    if point is Point.OUTPUT:
+    if point is Point.OUTPUT and value.shape[-1] % heads == 0:  # else there are no such slices
         slices = value.unflatten(-1, (heads, -1)).transpose(1, 2)
         yield "slices", cosines(slices, tokens).sum(0)
     if point is Point.WEIGHTS:

@@ -14,7 +14,7 @@ from headbook.looking.ours import WEIGHTS, trained
 from headbook.models.loaded import Loaded
 from headbook.released import hugging_face, speech, vision
 from headbook.released.catalogue import catalogue
-from headbook.released.firefox import load_firefox
+from headbook.released.firefox import STUDENT, load_firefox
 from headbook.released.hugging_files import ADAPTER, gguf_in, said
 from headbook.runs.store import Store
 from headbook.types import UserError
@@ -169,7 +169,7 @@ def _at(path: Path, options: dict[str, Any]) -> Loaded:
     configured = any((path / name).is_file() for name in ("config.json", ADAPTER))
     if path.is_file() or configured or gguf_in(path):
         return hugging_face.load(path, **options)
-    if any(path.glob("model*.bin*")):
+    if (path / STUDENT).is_file() or any(path.glob("model*.bin*")):
         return _with(load_firefox, str(path), options)
     raise UserError(
         f"{path} holds no model: neither {WEIGHTS} (a run of headbook), config.json (Hugging "

@@ -24,7 +24,7 @@ from headbook.models.capture import Capturable, Point
 from headbook.models.gates import closed
 from headbook.models.loaded import Loaded
 from headbook.models.transformer import HeadCounts, Transformer
-from headbook.released import pruned
+from headbook.released import firefox, pruned
 from headbook.released.hugging_face import HuggingModel
 from headbook.released.hugging_files import quiet
 from headbook.types import HeadId, Kind, UserError
@@ -125,7 +125,7 @@ class Pruned:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UserError(f"{folder} is not empty; name a new folder")
         whole = self.whole
-        if not isinstance(whole, HuggingModel | OurModel | OurEncoder):
+        if not isinstance(whole, HuggingModel | OurModel | OurEncoder | firefox.FirefoxModel):
             raise UserError(f"{whole.name}: its format cannot be written; hb.close silences heads")
         model = self.model if shape == SMALL else replace(whole, network=self._silent())
         folder.mkdir(parents=True, exist_ok=True)
@@ -135,6 +135,8 @@ class Pruned:
             with quiet():
                 plain = pruned.save(model.network.model, folder, left)
             whole.text.tokenizer.save_pretrained(folder)
+        elif isinstance(whole, firefox.FirefoxModel):
+            firefox.save(model, folder)
         else:
             _save_ours(model, folder)
         if shape == FULL:

@@ -1,4 +1,4 @@
-"""Attention between words, drawn on the sentence: as arcs, or from line to line.
+"""Attention between words, drawn on the sentence: as arcs, from line to line, or as a matrix.
 
 Inline SVG in the colour of the text around it; a script only where one of all heads is chosen.
 """
@@ -24,6 +24,7 @@ LONGEST = 22
 """Letters of a word that is not cut."""
 PHONE = 330
 """Pixels of a drawing that is right on a phone, too."""
+LAYOUTS = ("arcs", "lines", "matrix")
 HEAD = re.compile(r"[Ll](\d+)\s*[Hh](\d+)")
 
 Gold = Sequence[tuple[int | str, int | str]]
@@ -64,7 +65,8 @@ def draw(
 
     `ask` names the words that ask, by position or as written, all by default; `gold` pairs of an
     asking word and the right answer, drawn dotted, or such pairs by label. Where keys are other
-    words, or the layout is "lines", lines go from words on the left to keys on the right.
+    words, or the layout is "lines", lines go from words on the left to keys on the right; "matrix"
+    has a row per word that asks and a column per key.
 
     UserError for another layout, weights of another shape, and a word that is not there or there
     twice.
@@ -73,8 +75,8 @@ def draw(
     keys = words if keys is None else list(map(_clean, keys))
     if not words:
         raise UserError("the sentence has no words")
-    if layout not in ("arcs", "lines"):
-        raise UserError(f"layout is {layout!r}; use arcs or lines")
+    if layout not in LAYOUTS:
+        raise UserError(f"layout is {layout!r}; use {', '.join(LAYOUTS)}")
     for label, each in weights.items():
         if np.shape(each) != (len(words), len(keys)):
             raise UserError(
@@ -90,7 +92,7 @@ def draw(
             answers.setdefault(_place(words, one), []).append(_place(keys, other))
         wrong |= any(matrix[asks].argmax() not in right for asks, right in answers.items())
         sight = Sight(words, keys, matrix, asking, answers, least, colour)
-        parts.append(_one(label, sight, layout == "arcs" and words == keys))
+        parts.append(_one(label, sight, "lines" if layout == "arcs" and words != keys else layout))
         told.append(f"{label}: {said}" if (said := sight.said()) else label)
     body = f'<div class="beside">{"".join(parts)}</div>'
     if wrong:  # elsewhere the head's own arc covers it
@@ -98,12 +100,13 @@ def draw(
     return View(f"Attention in “{' '.join(words)}”. {'; '.join(told)}", body)
 
 
-def _one(label: str, sight: Sight, arcs: bool) -> str:
+def _one(label: str, sight: Sight, layout: str) -> str:
     """A drawing under its label; arcs above a line of words stand beside a column on a phone."""
     alt = f"Attention of {label} in: {' '.join(sight.words)}"
-    scene = sight.arcs(upright=not sight.fits()) if arcs else sight.lines()
+    forms = {"arcs": lambda: sight.arcs(upright=not sight.fits())}
+    scene = (forms | {"lines": sight.lines, "matrix": sight.matrix})[layout]()
     drawn, name = f'<div class="box">{scene.svg(alt, "wide")}</div>', "one"
-    if arcs and sight.fits() and scene.width > PHONE:
+    if layout == "arcs" and sight.fits() and scene.width > PHONE:
         drawn += sight.arcs(upright=True).svg(alt, "narrow")
         name = "one level"
     named = HEAD.search(label)

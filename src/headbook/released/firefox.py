@@ -2,10 +2,12 @@
 
 import gzip
 import hashlib
+import json
 import re
+import shutil
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -17,18 +19,21 @@ from tqdm import tqdm
 from headbook.models.attention import MemoryMask
 from headbook.models.greedy import START, greedily
 from headbook.models.loaded import Candidates, Ids, Span, there
+from headbook.released import pruned
 from headbook.released.catalogue import UNKNOWN, entry, folder_of
 from headbook.released.marian_binary import read_marian
 from headbook.released.marian_student import read_student
 from headbook.released.pieces import Pieces
 from headbook.released.shortlist import Shortlist, read_shortlist
-from headbook.released.student import EOS, Student
+from headbook.released.student import EOS, Shape, Student
 from headbook.text.batches import Batch, in_order, last
 from headbook.types import UserError
 
 END = "</s>"
 LONGEST = 1_000  # pieces of a sentence, EOS included
 GROWTH = 2.5  # a translation has at most so many times the source's pieces, as in Firefox
+STUDENT = "student.json"
+"""Where a folder that was written here says what its network is."""
 LICENCE = "licence not stated here (Mozilla's own models: MPL-2.0)"
 
 
@@ -43,6 +48,8 @@ class FirefoxModel:
     source: Pieces
     target: Pieces
     shortlist: Shortlist | None
+    folder: Path
+    """Where its vocabularies and its shortlist are."""
 
     end = EOS
     batch_tokens = 512
@@ -197,12 +204,17 @@ def read_folder(
     damaged or of another architecture, where the model's digest is not `sha256`, and where neither
     `languages` nor the model file's name (`model.enpt.….bin`) says them.
     """
-    path = _only(folder, "model*.bin")
-    content = _content(path)
-    digest = hashlib.sha256(content).hexdigest()
-    if sha256 is not None and digest != sha256:
-        raise UserError(f"{path} has sha256 {digest}, not {sha256}: install or fetch it again")
-    network = read_student(read_marian(content, str(path)), str(path))
+    if (folder / STUDENT).is_file():
+        network, origin, languages = _written(folder)
+    else:
+        path = _only(folder, "model*.bin")
+        content = _content(path)
+        digest = hashlib.sha256(content).hexdigest()
+        if sha256 is not None and digest != sha256:
+            raise UserError(f"{path} has sha256 {digest}, not {sha256}: install or fetch it again")
+        network = read_student(read_marian(content, str(path)), str(path))
+        origin = f"{licence}; {path.name}, sha256 {digest}"
+        languages = languages or _languages(path)
     sizes = network.shape.source_vocabulary, network.shape.target_vocabulary
     sides = ("vocab*.spm",) * 2 if network.shape.shared else ("srcvocab*.spm", "trgvocab*.spm")
     source, target = (_vocabulary(_only(folder, side), size)
@@ -212,14 +224,29 @@ def read_folder(
         lexicon = _only(folder, "lex*.bin")
         shortlist = read_shortlist(_content(lexicon), str(lexicon), *sizes)
     return FirefoxModel(
-        name or str(folder),
-        f"{licence}; {path.name}, sha256 {digest}",
-        languages or _languages(path),
-        network,
-        source,
-        target,
-        shortlist,
+        name or str(folder), origin, languages, network, source, target, shortlist, folder
     )
+
+
+def save(model: FirefoxModel, folder: Path) -> None:
+    """Writes a folder that `read_folder` reads, also of a network whose layers are smaller."""
+    pruned.write(model.network, folder)
+    about = {"origin": model.origin, "languages": model.languages}
+    about["shape"] = asdict(model.network.shape)
+    (folder / STUDENT).write_text(json.dumps(about), "utf-8")
+    for pattern in ("*vocab*.spm*", "lex*.bin*"):
+        for file in model.folder.glob(pattern):
+            shutil.copy(file, folder)
+
+
+def _written(folder: Path) -> tuple[Student, str, tuple[str, str]]:
+    """Network, origin and languages of a folder that `save` wrote."""
+    try:
+        about = json.loads((folder / STUDENT).read_text("utf-8"))
+        student, (source, target) = Student(Shape(**about["shape"])), about["languages"]
+        return pruned.fill(student, folder).eval(), about["origin"], (source, target)
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{folder} is damaged ({error}); prune and save again") from None
 
 
 def _only(folder: Path, pattern: str) -> Path:

@@ -68,11 +68,15 @@ def save(model: nn.Module, folder: Path, left: Sequence[tuple[int, int]] | None)
     finally:
         model.config = kept
     if not plain:
-        sizes = {name: found for name, module in model.named_modules()
-                 if (found := _sizes(module))}  # fmt: skip
-        save_model(model, str(folder / WEIGHTS))  # by the names that its modules have here
-        (folder / NOTE).write_text(json.dumps(sizes), "utf-8")
+        write(model, folder)
     return plain
+
+
+def write(model: nn.Module, folder: Path) -> None:
+    """Weights by the names that modules have here, and the sizes that these know of themselves."""
+    sizes = {name: found for name, module in model.named_modules() if (found := _sizes(module))}
+    save_model(model, str(folder / WEIGHTS))
+    (folder / NOTE).write_text(json.dumps(sizes), "utf-8")
 
 
 def _fits(model: nn.Module, config: Any) -> bool:
@@ -94,10 +98,16 @@ def _sizes(module: nn.Module) -> dict[str, int]:
 
 
 def restored(reader: str, config: Any, folder: Path) -> nn.Module:
-    """The model of a folder with a note, by this class of transformers; UserError where the folder
-    is damaged."""
+    """The model of a folder with a note, by this class of transformers; UserError as of `fill`."""
     made = getattr(transformers, reader).from_config
-    model = made(config, dtype=torch.float32, attn_implementation="eager")
+    model = fill(made(config, dtype=torch.float32, attn_implementation="eager"), folder)
+    model.tie_weights()
+    return model
+
+
+def fill(model: nn.Module, folder: Path) -> nn.Module:
+    """A whole model gets the sizes and weights that `write` wrote; UserError where they are
+    damaged."""
     try:
         sizes = json.loads((folder / NOTE).read_text("utf-8"))
         for name, own in sizes.items():
@@ -106,7 +116,6 @@ def restored(reader: str, config: Any, folder: Path) -> nn.Module:
         for name, weight in load_file(folder / WEIGHTS).items():
             owner, _, leaf = name.rpartition(".")
             getattr(model.get_submodule(owner), leaf).data = weight
-        model.tie_weights()
     except (OSError, ValueError, AttributeError, RuntimeError) as error:
         raise UserError(f"{folder} is damaged ({error}); prune and save again") from None
     return model
