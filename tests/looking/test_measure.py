@@ -259,5 +259,7 @@ def test_senseless_numbers_are_refused(ours: OurModel, sample: Text):
     for wrong in ({"nulls": -1}, {"ablated": 0}):
         with pytest.raises(UserError, match="nulls is 0 or more"):
             hb.measure(ours, sample, **wrong)
+    with pytest.raises(UserError, match=r"hb\.text"):
+        hb.measure(ours, ["No."])
     with pytest.raises(UserError, match="no sentence"):
         hb.measure(ours, replace(sample, sentences=(), trees=()))

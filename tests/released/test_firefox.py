@@ -126,7 +126,7 @@ def test_a_pruned_student_is_saved_read_and_pruned_again(en_pt, sentences, tmp_p
         first / "full/model.safetensors"
     ).stat().st_size
     small = hb.load(first / "small")
-    heads = hb.measure(small, sentences[:3], importance=False, nulls=0)
+    heads = hb.measure(small, hb.text(sentences[:3]), importance=False, nulls=0)
     assert len(heads) == 8 * 8 - len(gone), "layers whose heads are no share of the width"
     hb.prune(small, ["L6H6"]).save(second)
     assert [*hb.load(second).network.attentions()][5][2].heads == 5

@@ -97,7 +97,7 @@ def test_a_picture_is_bright_where_the_class_token_looks(file: Path):
     looked = hb.attention(model, white)["L2H1"][0, 1:]
     full = np.quantile(looked, 0.97)
     expected = 255 * (0.12 + 0.88 * (looked / full).clip(max=1))
-    np.testing.assert_allclose(light, np.floor(expected), atol=1)
+    np.testing.assert_allclose(light, np.floor(expected), atol=8)
     assert hb.view(model, white, "L1H1").figure.axes[1].get_title() == "L1H1"
     with pytest.raises(UserError, match="name the heads"):
         hb.view(model, white)
