@@ -3,12 +3,13 @@
 import contextlib
 import multiprocessing
 import os
-from html.parser import HTMLParser
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from refusing import refused
 
 import headbook as hb
 from headbook import paths, results, tables
@@ -63,24 +64,9 @@ def test_columns_that_do_not_fit_are_refused(labels: dict, columns: dict) -> Non
         hb.table(labels, **columns)
 
 
-class Cells(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.cells: list[tuple[str, str]] = []
-
-    def handle_starttag(self, tag: str, attrs: list) -> None:
-        if tag in ("td", "th"):
-            self.cells.append((dict(attrs)["style"].rpartition("text-align: ")[2], ""))
-
-    def handle_data(self, data: str) -> None:
-        side, text = self.cells[-1]
-        self.cells[-1] = (side, text + data)
-
-
 def test_a_table_for_reading_formats_numbers_and_leaves_out_what_all_rows_share() -> None:
-    shown = Cells()
-    shown.feed(hb.show(frame(), {"value": "%ci", "offset": ".1%"})._repr_html_())
-    assert shown.cells == [
+    html = hb.show(frame(), {"value": "%ci", "offset": ".1%"})._repr_html_()
+    assert re.findall(r'align: (\w+)">(.*?)</', html) == [
         ("left", "question"), ("right", "value"), ("right", "offset"),
         ("left", "verb → object"), ("right", "50\u00a0% [40, 60]"), ("right", "25.0\u00a0%"),
         ("left", "object → verb"), ("right", "25\u00a0% [40, 60]"), ("right", "12.5\u00a0%"),
@@ -206,9 +192,8 @@ def test_an_edited_or_truncated_table_is_refused(fault, root: Path) -> None:
     file = root / "13" / "best.csv"
     file.write_bytes(fault(file.read_text("utf-8")).encode())
     for read in (lambda: hb.publish(frame(), TABLE), tables.check):
-        with pytest.raises(UserError, match=r"13/best\.csv is not the table") as caught:
+        with refused(r"13/best\.csv is not the table"):
             read()
-        assert "\n" not in str(caught.value)
     file.unlink()
     with pytest.raises(UserError, match="missing"):
         results.published(13, "best")

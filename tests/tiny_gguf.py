@@ -15,12 +15,6 @@ CONFIG = {
     "max_position_embeddings": 64, "bos_token_id": len(TOKENS) - 1, "eos_token_id": len(TOKENS) - 1,
     "tie_word_embeddings": True,
 }  # fmt: skip
-NAMES = {
-    "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
-}  # fmt: skip
 
 
 def llama() -> transformers.LlamaForCausalLM:
@@ -49,26 +43,15 @@ def write(model: transformers.LlamaForCausalLM, file: Path) -> None:
     writer.add_token_merges(["a t"])
     writer.add_bos_token_id(config.bos_token_id)
     writer.add_eos_token_id(config.eos_token_id)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
     for name, tensor in model.state_dict().items():
-        values = tensor.numpy()
         if name == "lm_head.weight":  # tied
             continue
-        if name.startswith("model.layers."):
-            _, _, layer, rest = name.split(".", 3)
-            part = NAMES[rest.removesuffix(".weight")]
-            if part in ("attn_q", "attn_k"):  # the halves of a rotary pair stand side by side
-                values = np.ascontiguousarray(
-                    values.reshape(-1, 2, config.head_dim // 2, config.hidden_size)
-                    .swapaxes(1, 2)
-                    .reshape(values.shape)
-                )
-            name = f"blk.{layer}.{part}.weight"
-        else:
-            name = {
-                "model.embed_tokens.weight": "token_embd.weight",
-                "model.norm.weight": "output_norm.weight",
-            }[name]
-        writer.add_tensor(name, values)
+        values = tensor.numpy()
+        if "q_proj" in name or "k_proj" in name:  # halves of a rotary pair stand side by side
+            pairs = values.reshape(-1, 2, config.head_dim // 2, config.hidden_size)
+            values = np.ascontiguousarray(pairs.swapaxes(1, 2).reshape(values.shape))
+        writer.add_tensor(names.get_name(name, (".weight",)), values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

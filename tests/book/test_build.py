@@ -68,7 +68,6 @@ def small_book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def page_in(folder: Path, name: str, *cells: NotebookNode) -> None:
-    """An executed copy with a title and these cells."""
     python = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
     page = new_notebook(cells=[new_markdown_cell("# Title"), *cells], metadata=python)
     nbformat.write(page, folder / f"{name}.ipynb")

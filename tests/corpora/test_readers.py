@@ -4,13 +4,13 @@ import gzip
 import hashlib
 
 import pytest
+from refusing import refused
 
 from headbook import paths
 from headbook.corpora import controlled
 from headbook.corpora.pairs import Reason
 from headbook.corpora.readers import load
 from headbook.text import download, registry
-from headbook.types import UserError
 
 WORDS = ["one", "two", "three", "four", "five", "six"]
 EINS = ["eins", "zwei", "drei", "vier", "fünf", "sechs"]
@@ -22,7 +22,6 @@ def lines(*rows: str) -> bytes:
 
 @pytest.fixture
 def folder(tmp_path):
-    """A user's own corpus, whole and right."""
     whole = {"train": slice(0, 4), "valid": slice(4, 5), "test": slice(5, 6)}
     for split, part in whole.items():
         (tmp_path / f"{split}.en").write_bytes(lines(*WORDS[part]))
@@ -60,7 +59,7 @@ def test_limit_keeps_the_first_training_pairs_and_changes_the_digest(folder):
     assert part.train == whole.train.first(2) and len(part.train) == 2
     assert (part.valid, part.tests) == (whole.valid, whole.tests)
     assert part.digest != whole.digest == load(str(folder), limit=99).digest
-    with pytest.raises(UserError, match="limit 0"):
+    with refused("limit 0"):
         load(str(folder), limit=0)
 
 
@@ -75,10 +74,6 @@ BROKEN = gzip.compress(lines(*EINS[:4]))[:-9]
         ({"train.de.gz": None}, "0 target languages"),
         ({"train.en.gz": gzip.compress(lines(*WORDS))}, r"train\.en is there plain and packed"),
         ({"train.tsv": lines("one\teins")}, r"holds train\.tsv and train\.en: remove one"),
-        *(
-            ({"train.en": "\n".join(WORDS).encode(code)}, rf"train\.en.* {code.upper()}:")
-            for code in ("utf-16", "utf-32")
-        ),
         ({"train.en": None, "train.en/x": b""}, r"train\.en.*cannot be read"),
         ({"valid.en": b"\n", "valid.de.gz": gzip.compress(b"\n")}, "no pair of valid is left"),
         ({"train.en": b"", "train.de.gz": gzip.compress(b"")}, "no training pair is left"),
@@ -95,9 +90,8 @@ def test_what_is_wrong_with_a_folder_is_one_line_that_names_it(folder, changed, 
         else:
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_bytes(content)
-    with pytest.raises(UserError, match=said) as error:
+    with refused(said):
         load(str(folder))
-    assert "\n" not in str(error.value)
 
 
 def test_a_byte_order_mark_is_no_text_and_only_a_newline_ends_a_line(folder):
@@ -127,7 +121,7 @@ def test_pairs_that_cannot_be_used_are_dropped_on_both_sides_and_counted(folder)
     ],
 )
 def test_what_is_no_corpus_of_pairs_is_refused(name, said):
-    with pytest.raises(UserError, match=said):
+    with refused(said):
         load(name)
 
 
@@ -200,5 +194,5 @@ def test_a_mixture_is_where_all_of_its_corpora_are(mixture):
     assert len(download.locate("mixed-de").files) == 7
     (mixture / "b.test_a").unlink()
     assert registry.place(registry.corpus("mixed-de")) is registry.Place.ABSENT
-    with pytest.raises(UserError, match=r"b\.test_a is missing"):
+    with refused(r"b\.test_a is missing"):
         load("mixed-de")

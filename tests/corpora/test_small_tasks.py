@@ -11,14 +11,8 @@ from headbook.corpora.small_tasks import (
     STRINGS,
     TASKS,
     UNASKED,
-    expression,
     task,
-    value,
 )
-
-
-def ids(text: str) -> list[int]:
-    return [NAMES.index(token) for token in text.split()]
 
 
 def evaluated(tokens: list[str]) -> int:
@@ -37,16 +31,6 @@ def evaluated(tokens: list[str]) -> int:
         "[SM": sum(found) % 10,
         "[MED": found[(len(found) - 1) // 2],
     }[token]
-
-
-def test_the_values_of_expressions_by_hand_and_by_recursion():
-    assert value(ids("[MAX 2 [MIN 3 4 ] 1 ]")) == 3
-    assert value(ids("[SM [SM 9 8 ] 7 ]")) == 4
-    assert value(ids("[MED 5 1 3 ]")) == 3 and value(ids("[MED 7 2 ]")) == 2
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(200):
-        tokens = list(expression(generator))
-        assert value(tokens) == evaluated([NAMES[token] for token in tokens])
 
 
 def test_xor_by_hand():

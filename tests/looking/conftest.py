@@ -1,5 +1,6 @@
 """Small models: one of ours in a folder, and one whose heads have planted functions."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +18,6 @@ from headbook.looking.ours import OurModel, trained
 from headbook.looking.text import Text, text
 from headbook.models import checkpoint
 from headbook.models.capture import Point
-from headbook.models.loaded import Loaded
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.text.alignment import align_all
 from headbook.text.batches import EOS, UNK, Batch, in_order
@@ -108,12 +108,7 @@ class PlantedModel:
         return list(in_order([(row, [EOS]) for row in rows], tokens))
 
     def spans(self, sentence: str, target: bool = False) -> list[tuple[int, int] | None]:
-        found, edge = [], 0
-        for word in sentence.split():
-            start = sentence.index(word, edge)
-            edge = start + len(word)
-            found.append((start, edge))
-        return [*found, None]
+        return [*(word.span() for word in re.finditer(r"\S+", sentence)), None]
 
     def pieces(self, sentence: str, target: bool = False) -> list[str]:
         return [*sentence.split(), "</s>"]
@@ -182,34 +177,3 @@ def with_weights() -> Callable[[Mapping[str, Tensor]], PlantedModel]:
 @pytest.fixture(scope="session")
 def planted_table(planted: PlantedModel, sample: Text) -> pd.DataFrame:
     return hb.measure(planted, sample, nulls=0, ablated=2, progress=False)
-
-
-class SentenceGate(nn.Module):
-    """ξ of Michel et al. 2019, one per sentence and head and all 1, beside the block's own gate."""
-
-    def __init__(self, sentences: int, block: nn.Module) -> None:
-        super().__init__()
-        self.own = block.gate
-        self.xi = torch.ones(sentences, block.heads, requires_grad=True)
-
-    def forward(self) -> Tensor:
-        return self.xi if self.own is None else self.xi * self.own()
-
-
-@pytest.fixture
-def by_gates() -> Callable[[Loaded, Sequence[Batch]], Tensor]:
-    """Equation 2 of Michel et al. as it reads: the mean over sentences of |∂L/∂ξ_h|."""
-
-    def importance(model: Loaded, batches: Sequence[Batch]) -> Tensor:
-        blocks, rows = [block for _, _, block in model.network.attentions()], []
-        for batch in batches:
-            gates = [SentenceGate(len(batch), block) for block in blocks]
-            for block, gate in zip(blocks, gates, strict=True):
-                block.gate = gate
-            loss = model.losses(batch).sum()
-            rows.append(torch.cat(torch.autograd.grad(loss, [gate.xi for gate in gates]), dim=1))
-            for block, gate in zip(blocks, gates, strict=True):
-                block.gate = gate.own
-        return torch.cat(rows).abs().mean(0).double()
-
-    return importance

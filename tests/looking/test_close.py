@@ -2,16 +2,17 @@
 
 import copy
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations
 
 import pytest
 import torch
+from refusing import refused
 from torch import Tensor
 
 import headbook as hb
 from headbook.looking.ours import OurModel
 from headbook.models.gates import FixedGate
-from headbook.types import Kind, UserError
+from headbook.types import Kind
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 TEXT = ["The dog sees a cat .", "It sleeps ."]
@@ -32,26 +33,17 @@ def gates(model: OurModel) -> list:
     return [block.gate for _, _, block in model.network.attentions()]
 
 
-@pytest.mark.parametrize(
-    ("heads", "places"),
-    [
-        ("L2H1", [(Kind.ENCODER, 1, 0)]),
-        (["L1H2", "cross L2H2", "decoder L1H1", "L1H1"],
-         [(Kind.ENCODER, 0, 1), (Kind.CROSS, 1, 1), (Kind.DECODER, 0, 0), (Kind.ENCODER, 0, 0)]),
-        ([], []),
-    ],
-)  # fmt: skip
-def test_silent_heads_are_those_whose_columns_of_w_o_are_zero(model, heads, places):
+def test_silent_heads_are_those_whose_columns_of_w_o_are_zero(model):
+    heads = {"L1H2": (Kind.ENCODER, 0, 1), "cross L2H2": (Kind.CROSS, 1, 1),
+             "decoder L1H1": (Kind.DECODER, 0, 0), "L1H1": (Kind.ENCODER, 0, 0)}  # fmt: skip
     cut = replace(model, network=copy.deepcopy(model.network))
     blocks = {(kind, layer): block for kind, layer, block in cut.network.attentions()}
-    for kind, layer, head in places:
+    for kind, layer, head in heads.values():
         with torch.no_grad():
             blocks[kind, layer].output.weight[:, 8 * head : 8 * head + 8] = 0
     whole = logits(model)
-    with hb.close(model, heads) as silent:
-        assert silent is model
+    with hb.close(model, list(heads)) as silent:
         torch.testing.assert_close(logits(silent), logits(cut), **CLOSE)
-        assert torch.allclose(logits(silent), whole, **CLOSE) == (not places)
     assert torch.equal(logits(model), whole)
 
 
@@ -69,9 +61,9 @@ def test_gates_come_back_also_after_an_error(model):
 
 @pytest.mark.parametrize("name", ["L3H1", "cross L9H1", "head five"])
 def test_an_unknown_head_is_refused_and_nothing_is_closed(model, name):
-    with pytest.raises(UserError) as caught, hb.close(model, ["L1H1", name]):
+    with refused(), hb.close(model, ["L1H1", name]):
         pass
-    assert "\n" not in str(caught.value) and gates(model) == [None] * 6
+    assert gates(model) == [None] * 6
 
 
 def own(model: OurModel) -> list[tuple[int, Tensor]]:
@@ -88,18 +80,12 @@ def unchanged(model: OurModel, before: list[tuple[int, Tensor]]) -> bool:
 def test_null_networks_are_permuted_and_drawn_in_turn(model):
     before, seen = own(model), []
     for number, null in enumerate(hb.nulls(model, 4)):
-        assert null is model
         for (_, values), (_, kept) in zip(own(null), before, strict=True):
-            if values.ndim < 2:
-                assert torch.equal(values, kept)
-                continue
-            assert values.shape == kept.shape and not torch.equal(values, kept)
             same = torch.equal(values.flatten().sort().values, kept.flatten().sort().values)
-            assert same == (number % 2 == 0)
+            assert same == (number % 2 == 0 or values.ndim < 2)
         seen.append(logits(null))
-    assert len(seen) == 4 and unchanged(model, before)
-    assert not any(torch.equal(one, other) for one, other in pairwise(seen))
-    assert not torch.equal(seen[0], seen[2]) and not torch.equal(seen[1], seen[3])
+    assert unchanged(model, before)
+    assert not any(torch.equal(one, other) for one, other in combinations(seen, 2))
 
 
 def test_weights_are_the_models_own_after_break_and_after_an_error(model):

@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from refusing import refused
 
 import headbook as hb
 from headbook.looking.measured import KEY
-from headbook.types import UserError
 
-QUICK = {"nulls": 0, "ablated": 2, "progress": False, "diverse": False}
+QUICK = {"nulls": 0, "progress": False, "diverse": False}
+QUICKER = QUICK | {"importance": False, "decoder": False}
 
 
 def test_a_difference_is_paired_and_roles_are_gained_and_lost(planted, sample, planted_table):
@@ -19,7 +20,7 @@ def test_a_difference_is_paired_and_roles_are_gained_and_lost(planted, sample, p
     layers = planted.network.blocks
     layers[0].plants[0], layers[0].plants[1] = layers[0].plants[1], layers[0].plants[0]
     try:
-        after = hb.measure(planted, sample, **QUICK)
+        after = hb.measure(planted, sample, ablated=2, **QUICK)
     finally:
         layers[0].plants[0], layers[0].plants[1] = layers[0].plants[1], layers[0].plants[0]
     found = hb.compare(planted_table, after)
@@ -41,9 +42,9 @@ def test_a_difference_is_paired_and_roles_are_gained_and_lost(planted, sample, p
 def test_an_interval_of_a_difference_is_that_of_its_replicates(ours, sample):
     """Narrower than that of independent measurements: both are drawn with the same sentences."""
     text = replace(sample, sentences=sample.sentences[:40], trees=sample.trees[:40])
-    before = hb.measure(ours, text, decoder=False, **QUICK)
+    before = hb.measure(ours, text, **QUICKER)
     with hb.close(ours, ["L1H1"]):
-        after = hb.measure(ours, text, decoder=False, **QUICK)
+        after = hb.measure(ours, text, **QUICKER)
     found = hb.compare(before, after)
     one, two = (each.attrs[KEY].sums["encoder"]["confidence"] for each in (before, after))
     drawn = (two.replicates() - one.replicates())[1:].flatten(1).numpy()
@@ -55,13 +56,11 @@ def test_an_interval_of_a_difference_is_that_of_its_replicates(ours, sample):
 
 def test_tables_that_cannot_be_compared(planted, sample, planted_table, ours):
     other = replace(sample, sentences=sample.sentences[:50], trees=sample.trees[:50])
-    few = hb.measure(planted, other, importance=False, nulls=0, progress=False, diverse=False)
-    models = hb.measure(ours, sample, importance=False, decoder=False, nulls=0, progress=False)
-    for wrong in (few, models, planted_table.assign(x=1).reset_index().copy(deep=False)[["x"]]):
-        wrong = wrong if "kind" in wrong else pd.DataFrame(wrong.to_dict())
-        with pytest.raises(UserError) as caught:
+    few = hb.measure(planted, other, **QUICKER)
+    models = hb.measure(ours, sample, **QUICKER)
+    for wrong in (few, models, pd.DataFrame({"x": [1]})):
+        with refused():
             hb.compare(planted_table, wrong)
-        assert "\n" not in str(caught.value)
 
 
 def test_a_table_that_was_kept_answers_as_before(planted_table, tmp_path: Path):
@@ -75,16 +74,15 @@ def test_a_table_that_was_kept_answers_as_before(planted_table, tmp_path: Path):
     pd.testing.assert_frame_equal(of.diversity, was.diversity)
 
 
-def test_other_files_keep_the_columns_and_say_what_they_lack(planted_table, tmp_path: Path):
+def test_tables_of_other_files_say_what_they_lack(planted_table, tmp_path: Path):
     planted_table.to_parquet(tmp_path / "heads.parquet")
     planted_table.to_csv(tmp_path / "heads.csv", index=False)
     for read in (pd.read_parquet(tmp_path / "heads.parquet"), pd.read_csv(tmp_path / "heads.csv")):
-        assert (read["confidence"] - planted_table["confidence"]).abs().max() < 1e-12
         for asked in (hb.roles, lambda table: hb.save(table, tmp_path / "x")):
-            with pytest.raises(UserError, match=r"hb\.save"):
+            with refused(r"hb\.save"):
                 asked(read)
     for file in ("heads.csv", "nothing"):
-        with pytest.raises(UserError):
+        with refused():
             hb.read(tmp_path / file)
     two = planted_table.copy()
     two.attrs[KEY] = replace(planted_table.attrs[KEY], model="other")
@@ -101,5 +99,5 @@ def test_roles_of_some_rows_are_of_these_heads(planted_table):
         found, wanted = hb.roles(planted_table[rows]), planted_table[rows]
         own = every.merge(wanted[["kind", "layer", "head"]])
         assert len(found) == len(own) and set(found["role"]) == set(own["role"])
-    with pytest.raises(UserError, match="no head"):
+    with refused("no head"):
         hb.plots.heads(found, "score")

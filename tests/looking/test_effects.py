@@ -1,6 +1,5 @@
 """Effects of interventions, sentence by sentence."""
 
-from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
@@ -34,10 +33,3 @@ def test_a_loss_is_the_cross_entropy_of_each_sentence_read_alone(ours: OurModel)
         wanted = ours.losses(batch).tolist()
         assert np.isclose(nats[number], sum(wanted), rtol=1e-4)
         assert tokens[number] == len(wanted) == len(ours.pieces(sentence, target=True))
-
-
-def test_what_changes_nothing_adds_nothing_to_a_loss_or_a_vector(ours: OurModel, planted) -> None:
-    for model in (ours, planted):
-        heads = [partial(closed, model.network, all_heads(model.network)[:1])]
-        nothing, something = effects(model, model.batches(SENTENCES), [nullcontext, *heads]).mean
-        assert abs(nothing) < 1e-9 < abs(something) < 0.9

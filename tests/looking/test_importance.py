@@ -1,5 +1,6 @@
 """Importance by gradient: at every position by brute force, whatever the batch, 0 where silent."""
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -16,7 +17,7 @@ def translated(ours: OurModel, sample: Text, tokens: int = 2048) -> list[Batch]:
 
 
 def at_every_position(ours: OurModel, batch: Batch, block: torch.nn.Module, real: Tensor) -> Tensor:
-    """Σ |∂L/∂ξ| for a ξ of each position and head of one block, by a hook before W_O."""
+    """∂L/∂ξ for a ξ of each position and head of one block, by a hook before W_O."""
     values = torch.ones(*real.shape, block.heads, requires_grad=True)
 
     def multiply(_: torch.nn.Module, inputs: tuple) -> Tensor:
@@ -25,16 +26,20 @@ def at_every_position(ours: OurModel, batch: Batch, block: torch.nn.Module, real
     handle = block.output.register_forward_pre_hook(multiply)
     (gradient,) = torch.autograd.grad(ours.losses(batch).sum(), values)
     handle.remove()
-    return gradient[real].abs().sum(0)
+    return gradient
 
 
-def test_the_form_by_positions_is_that_of_a_multiplier_at_each(ours: OurModel, sample: Text):
+@pytest.mark.parametrize("positions", [False, True])
+def test_it_is_that_of_a_multiplier_of_each_sentence_or_position(
+    positions: bool, ours: OurModel, sample: Text
+):
     (batch,) = translated(ours, sample)
     expected = []
     for kind, _, block in ours.network.attentions():
         real = batch.source_mask if kind is Kind.ENCODER else batch.target_mask
-        expected.append(at_every_position(ours, batch, block, real) / real.sum())
-    found = by_gradient(ours, [batch], positions=True)
+        each = at_every_position(ours, batch, block, real)
+        expected.append((each[real] if positions else each.sum(1)).abs().mean(0))
+    found = by_gradient(ours, [batch], positions=positions)
     torch.testing.assert_close(found, torch.cat(expected).double(), rtol=1e-4, atol=1e-9)
 
 

@@ -1,7 +1,7 @@
 """The table: planted heads are found, numbers are those of the measures, importance is exact."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import headbook as hb
-from headbook.looking.importance import by_ablation, by_gradient, first_by, operations, resolved
+from headbook.looking.importance import by_ablation, first_by, operations, resolved
 from headbook.looking.measured import measured
 from headbook.looking.ours import OurModel
 from headbook.looking.passes import measured as measured_on
@@ -86,7 +86,6 @@ def test_planted_roles_are_found_and_no_others(planted_table: pd.DataFrame):
 
 
 def test_a_role_is_chosen_on_one_half_and_scored_on_the_other(planted_table: pd.DataFrame):
-    """A head that reaches the threshold on the first half only has no role."""
     table = planted_table.copy()
     of = measured(table)
     sums = dict(of.sums[Kind.ENCODER])
@@ -114,20 +113,10 @@ def test_without_a_loss_importance_is_of_the_sentence_vector(planted_table: pd.D
     assert measured(planted_table).importance == "1 - cosine of the sentence vector"
 
 
-def test_the_table_is_what_a_loop_over_attention_counts(
+def test_dependencies_are_as_answers_counts_them_with_their_intervals(
     our_table: pd.DataFrame, ours: OurModel, few: Text
 ):
-    """Confidence and the previous token; and dependencies as `hb.answers` counts them."""
-    top, hits, tokens = 0, 0, 0
-    for seen in hb.attention(ours, few, units="tokens"):
-        own = ~seen.special
-        weights = seen.weights[:, :, own][..., own]
-        top = top + weights.max(-1).sum(-1)
-        hits = hits + (weights.argmax(-1) - np.arange(own.sum()) == -1).sum(-1)
-        tokens = tokens + np.array([own.sum(), own.sum() - 1])
     table, counts = our_table[our_table["kind"] == "encoder"], hb.answers(ours, few)
-    np.testing.assert_allclose(table["confidence"], (top / tokens[0]).ravel(), rtol=1e-5)
-    np.testing.assert_allclose(table["previous"], (hits / tokens[1]).ravel())
     shares = hb.shares(counts.right, counts.asked)[:, :, 0]
     np.testing.assert_allclose(table["nsubj_head_to_dependent"], shares[0])
     low, high = np.nanquantile(shares[1:], [0.025, 0.975], axis=0)
@@ -139,14 +128,10 @@ def test_the_table_is_what_a_loop_over_attention_counts(
 
 def test_every_kind_of_attention_has_its_heads(our_table: pd.DataFrame):
     assert our_table.groupby("kind").size().to_dict() == {"encoder": 4, "decoder": 4, "cross": 4}
-    for column in ("confidence", "special", "entropy", "importance_gradient"):
-        assert our_table[column].notna().all()
     others = our_table[our_table["kind"] != "encoder"]
     assert others[["rare", "nsubj_head_to_dependent", "confidence_null"]].isna().all(axis=None)
-    of = measured(our_table)
-    assert of.sentences == {"all": 12, "nulls": 12, "translated": 12, "ablated": 2}
-    assert set(of.diversity["kind"]) == {"encoder", "decoder", "cross"}
-    assert of.diversity.drop(columns=["kind", "layer"]).notna().all(axis=None)
+    wanted = {"all": 12, "nulls": 12, "translated": 12, "ablated": 2}
+    assert measured(our_table).sentences == wanted
 
 
 def test_nulls_are_the_largest_over_heads_and_networks(
@@ -166,7 +151,6 @@ def test_nulls_are_the_largest_over_heads_and_networks(
 
 
 def test_the_table_survives_pandas(our_table: pd.DataFrame):
-    """`attrs` hold objects that pandas copies and compares with every operation."""
     part = our_table[our_table["layer"] == 1].sort_values("confidence").reset_index(drop=True)
     assert measured(part) is measured(our_table) is measured(copy.deepcopy(our_table))
     assert str(pd.concat([part, our_table]))
@@ -176,12 +160,6 @@ def test_the_table_survives_pandas(our_table: pd.DataFrame):
 
 def translated(ours: OurModel, sample: Text) -> list[Batch]:
     return ours.batches(sample.sentences[:3], sample.sentences[1:4])
-
-
-def test_gradients_are_those_of_gates(ours: OurModel, sample: Text, by_gates: Callable):
-    batches = translated(ours, sample)
-    torch.testing.assert_close(by_gradient(ours, batches), by_gates(ours, batches), rtol=1e-4,
-                               atol=1e-9)  # fmt: skip
 
 
 def test_ablation_is_the_loss_without_the_head(ours: OurModel, sample: Text):
@@ -204,7 +182,6 @@ def test_one_head_in_ten_and_at_least_sixteen_is_removed(ours: OurModel):
 
 
 def test_sentences_are_added_until_the_heads_are_resolved(ours: OurModel, sample: Text):
-    """As on all of them at once; a head whose interval holds no zero needs fewer."""
     few, heads = sample.sentences[:20], all_heads(ours.network)
     batches = ours.batches(few, few[::-1])
     found, count = resolved(ours, batches, 20, iter, heads)
@@ -248,7 +225,7 @@ def test_a_text_without_trees_or_in_another_language_has_no_syntax(ours: OurMode
     assert set(hb.roles(table, held=False)["role"]) == {PREVIOUS, NEXT, RARE, SINK}
     same = hb.measure(ours, bare, importance=False, nulls=0, diverse=False, progress=False)
     assert same.equals(table) and measured(same).diversity.empty
-    assert measured(same).diversity.empty and not measured(table).diversity.empty
+    assert not measured(table).diversity.empty
     foreign = replace(ours, languages=("pt", "en"))
     parsed = replace(few, parser="en_core_web_sm 3.8")
     table = hb.measure(foreign, parsed, importance=False, nulls=0, progress=False)
@@ -259,5 +236,7 @@ def test_senseless_numbers_are_refused(ours: OurModel, sample: Text):
     for wrong in ({"nulls": -1}, {"ablated": 0}):
         with pytest.raises(UserError, match="nulls is 0 or more"):
             hb.measure(ours, sample, **wrong)
+    with pytest.raises(UserError, match=r"hb\.text"):
+        hb.measure(ours, ["No."])
     with pytest.raises(UserError, match="no sentence"):
         hb.measure(ours, replace(sample, sentences=(), trees=()))

@@ -55,8 +55,6 @@ def test_the_loss_is_of_tokens_that_the_model_does_not_see(encoder: OurEncoder, 
     by_hand = cross_entropy(encoder.network.logits(encoder.network.encode(seen)[0])[hidden],
                             batch.source[hidden], reduction="none")  # fmt: skip
     assert torch.equal(encoder.losses(batch), by_hand)
-    shown = encoder.network(batch)[hidden]  # the planted fault: nothing is hidden
-    assert not torch.allclose(cross_entropy(shown, batch.source[hidden], reduction="none"), by_hand)
 
 
 def test_a_sentence_loses_the_same_tokens_in_any_batch(encoder: OurEncoder, sample: Text):

@@ -1,19 +1,16 @@
 """A pruned model computes what the whole one does with these heads silent, in memory and read."""
 
-import sys
 from pathlib import Path
 
 import pytest
+import tiny_hugging as tiny
 import torch
 import transformers
+from refusing import refused
 
 import headbook as hb
 from headbook.looking.ours import OurModel
 from headbook.looking.prune import Pruned
-from headbook.types import UserError
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-import tiny_hugging as tiny
 
 SENTENCES = ["I saw two dogs in the park .", "She reads ."]
 SIZE = {"vocab_size": 400, "hidden_size": 24, "num_hidden_layers": 2, "intermediate_size": 16}
@@ -24,7 +21,6 @@ T5 = {"vocab_size": 400, "d_model": 16, "d_kv": 4, "d_ff": 8, "num_layers": 2, "
 MODELS = {
     "llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**GROUPED)),
     "qwen3": lambda: transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**GROUPED)),
-    "mistral": lambda: transformers.MistralForCausalLM(transformers.MistralConfig(**GROUPED)),
     "t5": lambda: transformers.T5ForConditionalGeneration(transformers.T5Config(**T5)),
     "neox": lambda: transformers.GPTNeoXForCausalLM(
         transformers.GPTNeoXConfig(**SIZE, num_attention_heads=6)
@@ -67,7 +63,6 @@ def logits(model: object) -> torch.Tensor:
     [
         ("llama", WHOLE_GROUPS, True),
         ("qwen3", ("L1H1", "L1H3", "L1H5", "L2H2", "L2H4", "L2H6"), True),
-        ("mistral", WHOLE_GROUPS, True),
         ("llama", (*WHOLE_GROUPS, "L2H1", "L2H2"), False),
         ("t5", EVERYWHERE, True),
         ("neox", ("L1H2", "L2H6"), False),
@@ -128,7 +123,7 @@ def test_a_model_of_ours(ours: OurModel, tmp_path: Path):
 
 def test_what_cannot_be_done_is_one_line(loaded, planted, tmp_path: Path):
     llama, t5, phi3 = map(loaded, ("llama", "t5", "phi3"))
-    refused = [
+    impossible = [
         lambda: hb.prune(llama, ["L9H1"]),
         lambda: hb.prune(llama, ["L1H1"]).save(tmp_path / "uneven"),
         lambda: hb.prune(t5, ["L1H1", "L2H2"]).model,
@@ -138,9 +133,8 @@ def test_what_cannot_be_done_is_one_line(loaded, planted, tmp_path: Path):
         lambda: hb.prune(llama, ["L1H1"]).save(Path(__file__).parent, shape="full"),
         lambda: hb.prune(planted, ["L1H1"]).save(tmp_path / "planted"),
     ]
-    for each in refused:
-        with pytest.raises(UserError) as caught:
+    for each in impossible:
+        with refused():
             each()
-        assert "\n" not in str(caught.value)
     assert not any(tmp_path.iterdir())
     assert isinstance(hb.prune(planted, ["L1H1"]), Pruned)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from headbook.looking.load import load
-from headbook.looking.sublayers import Layer, encoder, of_ours
+from headbook.looking.sublayers import encoder, of_ours
 from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
 from headbook.text.batches import in_order
 from headbook.types import UserError
@@ -33,14 +33,6 @@ def test_our_encoder_put_together_is_the_models_own_but_for_the_last_norm(norm):
     found = of_ours(network).states(batch)[-1]
     memory, _ = network.encode(batch.source)
     torch.testing.assert_close(network.encoder_norm(found), memory)
-
-
-def test_parts_by_hand():
-    layer = Layer(lambda x: 2 * x, lambda x: x + 1, lambda x: 10 * x, lambda x: x)
-    x = torch.ones(1, 1, 1)
-    assert layer(x).item() == (1 + 2 + 1) * 11
-    before = Layer(lambda x: 2 * x, lambda x: x + 1, lambda x: 10 * x, lambda x: x, pre_norm=True)
-    assert before(x).item() == (1 + 4) * 11
 
 
 def test_a_batch_with_padding_is_refused():

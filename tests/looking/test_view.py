@@ -2,10 +2,9 @@
 
 import re
 
-import pytest
+from refusing import refused
 
 import headbook as hb
-from headbook.types import UserError
 
 SENTENCE = "a cat sat here"
 
@@ -41,5 +40,5 @@ def test_sentences_and_heads_can_be_chosen(planted) -> None:
 
 def test_what_is_not_there_is_named(planted) -> None:
     for wrong in ({"heads": ["L9H1"]}, {"kind": "cross"}, {"sentence": None}):
-        with pytest.raises(UserError):
+        with refused():
             hb.view(planted, **({"sentence": SENTENCE, "heads": ["L1H1"]} | wrong))

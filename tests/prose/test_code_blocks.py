@@ -31,7 +31,6 @@ def texts() -> Iterator[tuple[str, str]]:
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
-    """Every line of a shell that calls headbook or papermill, as its words."""
     for name, text in texts():
         blocks = [match["code"] for match in FENCED.finditer(text) if not match["language"]]
         for block in [*blocks, *INDENTED.findall(text)]:

@@ -61,8 +61,6 @@ def test_what_is_current_or_no_role_stays_as_it_is(root: Path, text: str) -> Non
     ("text", "said"),
     [
         ("{n}`55 %`", "55 %"),
-        ("{n}`55 % <best>`", "best"),
-        ("{n}`55 % <best[minilm].value:%>`", "2 rows"),
         ("{claim}`a-clam: replicated`", "a-claim"),
     ],
 )

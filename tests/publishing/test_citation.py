@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headbook.publishing.citation import citation
+from headbook.publishing.citation import Citation, citation
 from headbook.publishing.pages import cite
 
 FIELDS = """\
@@ -18,21 +18,16 @@ authors:
 """
 
 
-def _written(folder: Path, more: str = "") -> Path:
-    file = folder / "CITATION.cff"
-    file.write_text(FIELDS + more, encoding="utf-8")
-    return file
+def _read(folder: Path, more: str = "") -> Citation:
+    (folder / "CITATION.cff").write_text(FIELDS + more, encoding="utf-8")
+    return citation(folder / "CITATION.cff")
 
 
-def test_fields_and_names_are_read(tmp_path: Path) -> None:
-    found = citation(_written(tmp_path, "date-released: 2026-01-02\n"))
-    assert (found.title, found.version, found.authors) == (
-        "a book",
-        "1.2.0",
-        ("Ada Byron", "others"),
-    )
+def test_an_archived_copy_is_cited_by_its_doi_with_its_authors_and_year(tmp_path: Path) -> None:
+    found = _read(tmp_path, "date-released: 2026-01-02\ndoi: 10.1/2\n")
     assert "author = {{Ada Byron} and {others}}" in found.bibtex()
     assert "year = {2026}" in found.bibtex() and "url" not in found.bibtex()
+    assert "doi = {10.1/2}" in found.bibtex() and "https://doi.org/10.1/2" in cite(found)
 
 
 @pytest.mark.parametrize(
@@ -46,17 +41,11 @@ def test_fields_and_names_are_read(tmp_path: Path) -> None:
 def test_the_repository_is_named_and_only_github_can_launch(
     address: str, github: str, tmp_path: Path
 ) -> None:
-    found = citation(_written(tmp_path, f"repository-code: {address}\n"))
-    assert found.repository == address
+    found = _read(tmp_path, f"repository-code: {address}\n")
     assert found.context()["headbook_github"] == github
     assert address in cite(found)
 
 
 def test_a_fork_names_its_own_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADBOOK_REPOSITORY", "https://github.com/c/d")
-    assert citation(_written(tmp_path)).context()["headbook_github"] == "c/d"
-
-
-def test_an_archived_copy_is_cited_by_its_doi(tmp_path: Path) -> None:
-    found = citation(_written(tmp_path, "doi: 10.1/2\nrepository-code: https://example.org/a\n"))
-    assert "doi = {10.1/2}" in found.bibtex() and "https://doi.org/10.1/2" in cite(found)
+    assert _read(tmp_path).context()["headbook_github"] == "c/d"

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -16,19 +17,23 @@ from headbook.types import UserError
 
 pytestmark = pytest.mark.slow
 
-STEADY = "print(size)\nobject()"
+STEADY = """\
+import sys, uuid
+from IPython.display import HTML, display
+print(size)
+print("\\r  0%|  | 0/3\\r100%|##| 3/3 [00:01]\\nWarning: a rare thing", file=sys.stderr)
+one, other = uuid.uuid4(), uuid.uuid4()
+display(HTML(f'<div id="{one}"></div><div id="{other}"></div>plot("{one}")'))
+object()"""
 
 
-def write(folder: Path, name: str, code: str) -> Path:
-    """A template with the parameters `model` and `size` and one more cell."""
-    parameters = new_code_cell(
-        'model = "a"\nsize = 3', metadata={"tags": ["parameters"]}, id="parameters"
-    )
+def write(folder: Path, name: str, code: str, declared: str = 'model = "a"\nsize = 3') -> None:
+    """A template with a cell of parameters and one more."""
+    parameters = new_code_cell(declared, metadata={"tags": ["parameters"]}, id="parameters")
     cells = [new_markdown_cell("# Title", id="title"), parameters, new_code_cell(code, id="call")]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    path = folder / f"{name}.ipynb"
-    nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernel}), path)
-    return path
+    page = new_notebook(cells=cells, metadata={"kernelspec": kernel})
+    nbformat.write(page, folder / f"{name}.ipynb")
 
 
 @pytest.fixture
@@ -49,15 +54,14 @@ def test_a_run_passes_the_parameters_and_a_rerun_changes_no_byte(
     (first,) = notebooks.execute(None, {"size": 4})
     assert first.path == executed / "10_steady.ipynb"
     before = first.path.read_bytes()
-    assert nbformat.reads(before.decode(), 4).cells[-1].outputs[0].text == "4\n"
+    said, warned, shown, address = nbformat.reads(before.decode(), 4).cells[-1].outputs
+    assert (said.text, warned.text) == ("4\n", "Warning: a rare thing\n")
+    one, other, again = shown.data["text/html"].split('"')[1::2]
+    assert one == again != other and address.data["text/plain"] == "<object>"
     notebooks.execute(["10"], {"size": 4})
     assert first.path.read_bytes() == before
     assert first.processor > 0 and 0.01 < first.peak < 3
     assert json.loads(notebooks.record_of(first.path).read_text())["parameters"] == {"size": 4}
-    assert sorted(path.name for path in executed.iterdir()) == [
-        "10_steady.ipynb",
-        "10_steady.run.json",
-    ]
 
 
 RUN = """
@@ -143,64 +147,25 @@ def test_a_stranger_is_refused_before_anything_runs(
     assert not folders[1].exists()
 
 
-def done(name: str, compared: int = 0, *differing: str, peak: float = 0.5) -> notebooks.Executed:
-    return notebooks.Executed(
-        name,
-        Path(),
-        {},
-        1.0,
-        None,
-        compared,
-        differing,
-        1.0,
-        peak,
-        rows=compared // 2,
-        published=1234,
-    )
-
-
-def test_the_run_ends_with_what_was_measured_again() -> None:
-    equal = [done("11_a", 1200), done("12_b", 34, peak=1.26), done("13_c")]
-    assert notebooks.summary(equal) == (
-        "3 notebooks, the largest 12_b with 1.3 GB; "
-        "2 of them measured 1,234 values again, 617 of 3,702 published rows (17%): all as published"
-    )
-    wrong = notebooks.summary([*equal, done("14_d", 5, "x is 1 now", "y is 2 now")])
-    assert wrong.endswith("619 of 4,936 published rows (13%): 2 differ, on 14_d")
-    assert notebooks.summary([done("13_c")]).endswith("none measured a published value again")
-
-
 MEASURES = """
+from pathlib import Path
 import headbook as hb
-frame = hb.table({"model": model, "sentences": sentences}, value=[value], bleu=[32.5])
+from headbook import paths
+paths.RESULTS = Path({!r})
+frame = hb.table({{"model": model, "sentences": sentences}}, value=[value], bleu=[32.5])
 hb.publish(frame, "13/best")
 """
-
-
-def measuring(folder: Path) -> None:
-    """A page that measures a value and publishes it."""
-    declared = 'model = "a"\nsentences = 40\nvalue = 0.5'
-    parameters = new_code_cell(declared, metadata={"tags": ["parameters"]}, id="parameters")
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    cells = [parameters, new_code_cell(MEASURES, id="measure")]
-    page = new_notebook(cells=cells, metadata={"kernelspec": kernel})
-    nbformat.write(page, folder / "13_page.ipynb")
-    (folder / "parameters").mkdir()
-    (folder / "parameters" / "publish.yml").write_text("13: {sentences: 80}\n")
-    (folder / "parameters" / "smoke.yml").write_text("13: {sentences: 4}\n")
 
 
 def test_a_page_is_published_by_its_notebook_and_compared_after(
     folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Published at 40 and 80 sentences, run at these, then with a value raised by a point."""
-    folder, _ = folders
-    measuring(folder)
-    kernel = "from headbook import paths; from pathlib import Path; "
-    kernel += f"paths.RESULTS = Path({str(tmp_path / 'results')!r})"
-    page = nbformat.read(folder / "13_page.ipynb", as_version=4)
-    page.cells[1].source = kernel + page.cells[1].source
-    nbformat.write(page, folder / "13_page.ipynb")
+    code, declared = MEASURES.format(str(tmp_path / "results")), "sentences = 40\nvalue = 0.5"
+    write(folders[0], "13_page", code, f'model = "a"\n{declared}')
+    (folders[0] / "parameters").mkdir()
+    (folders[0] / "parameters" / "publish.yml").write_text("13: {sentences: 80}\n")
+    (folders[0] / "parameters" / "smoke.yml").write_text("13: {sentences: 4}\n")
     monkeypatch.setattr(paths, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
     with pytest.raises(UserError, match="no parameter 'valeu'"):
@@ -215,6 +180,8 @@ def test_a_page_is_published_by_its_notebook_and_compared_after(
     (other,) = notebooks.execute(["13"], {}, notebooks.SMOKE)
     assert (other.compared, other.rows) == (0, 0)
     (wrong,) = notebooks.execute(["13"], {"value": 0.51})
+    said = notebooks.summary([replace(each, published=2) for each in (equal, other, wrong)])
+    assert said.endswith("4 values again, 2 of 6 published rows (33%): 1 differ, on 13_page")
     (line,) = notebooks.differences([wrong])
     assert line == "13/best, a; 40: value is 0.51 now, 0.5 published"
     assert notebooks.differences_of([wrong.path]) == [line]

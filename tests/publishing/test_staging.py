@@ -1,51 +1,54 @@
-"""The book's source: numbers in titles, alt text where the builder looks for it."""
+"""The book's source: an executed page, what it offers, and generated pages."""
 
+import json
+import re
 from pathlib import Path
 
 import nbformat
-from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from headbook import tables
 from headbook.claims.scorecard import current
-from headbook.publishing import staging
+from headbook.publishing import pages, staging
+from headbook.publishing.contents import record_of
+
+NAME = "13_syntactic_heads"
 
 
-def _notebook() -> NotebookNode:
-    return new_notebook(cells=[new_markdown_cell("# T\n\nText")])
-
-
-def test_a_page_gets_its_number() -> None:
-    assert staging._dressed(_notebook(), "10_page").cells[0].source == "# 10 T\n\nText"
-
-
-def test_alt_text_of_an_output_reaches_the_cell() -> None:
-    notebook = _notebook()
-    output = new_output("display_data", {"image/png": ""}, metadata={"image/png": {"alt": "a b"}})
-    notebook.cells.append(new_code_cell("x", outputs=[output]))
-    cell = staging._dressed(notebook, "10_page").cells[1]
-    assert cell.metadata["mystnb"] == {"image": {"alt": "a b"}}
-    nbformat.validate(notebook)
-
-
-def test_a_page_that_measures_itself_is_offered_executed_with_plain_numbers(tmp_path: Path) -> None:
-    notebook = _notebook()
-    notebook.cells[0].source += " {n}`66 % <best[a].b:%>`"
+def test_a_page_is_numbered_described_and_sourced_and_offered_with_plain_numbers(
+    tmp_path: Path,
+) -> None:
     output = new_output("display_data", {"image/png": "AA=="})
-    notebook.cells.append(new_code_cell("x", outputs=[output], execution_count=1))
-    staging._offer(notebook, tmp_path / "99_page.ipynb")
-    offered = nbformat.read(tmp_path / "99_page.ipynb", as_version=4)
-    assert offered.cells[0].source == "# T\n\nText 66 %"
+    output.metadata = {"image/png": {"alt": "a b"}}
+    cells = [new_markdown_cell("# T\n\nText {n}`66 % <best[a].b:%>`"),
+             new_code_cell("x", outputs=[output], execution_count=1)]  # fmt: skip
+    nbformat.write(new_notebook(cells=cells), copy := tmp_path / f"{NAME}.ipynb")
+    record_of(copy).write_text(json.dumps({"parameters": {"sentences": 7}, "seconds": 61.4}))
+    staging.stage(tmp_path / "source", [copy])
+    page = nbformat.read(tmp_path / "source" / "_executed" / copy.name, as_version=4)
+    assert page.cells[0].source == "# 13 T\n\nText {n}`66 % <best[a].b:%>`"
+    assert page.cells[1].metadata["mystnb"] == {"image": {"alt": "a b"}}
+    static = tmp_path / "source" / "_static"
+    offered = nbformat.read(static / "notebooks" / copy.name, as_version=4)
+    assert offered.cells[0].source == "# 13 T\n\nText 66 %"
     assert offered.cells[1].outputs == [output] and offered.cells[1].execution_count == 1
-    assert "{n}" in notebook.cells[0].source  # the page itself keeps its references
-
-
-def test_a_page_that_measures_itself_ends_in_its_claims_and_sources(tmp_path: Path) -> None:
-    verdicts, notebook = current(), _notebook()
-    staging._end(notebook, "13_syntactic_heads", verdicts, tmp_path)
-    end = notebook.cells[-1].source
-    mine = [each.claim for each in verdicts.values() if each.claim.study == "13_syntactic_heads"]
+    end = page.cells[-1].source
+    mine = [each.claim for each in current().values() if each.claim.study == NAME]
     assert mine and all(f"#{claim.id}" in end for claim in mine)
     for table, entry in tables.entries(13).items():
-        assert f"13/{table}.csv" in end and (tmp_path / "13" / f"{table}.csv").is_file()
+        assert f"13/{table}.csv" in end and (static / "results/13" / f"{table}.csv").is_file()
         assert all(made["commit"].rstrip("+") in end for made in entry["made"])
+    status = (tmp_path / "source" / "_generated" / "status.md").read_text("utf-8")
+    assert '| {"sentences": 7} | 61 |' in status and re.search(r"\| torch \| 2\.\d+", status)
+
+
+def test_a_bar_or_a_line_break_starts_no_new_column_or_row() -> None:
+    assert pages.table(("a", "b"), [("x|y", "1\n2")]) == "| a | b |\n| --- | --- |\n| x\\|y | 1 2 |"
+
+
+def test_deviations_become_sections_with_every_field(tmp_path: Path) -> None:
+    entry = "- id: D1\n  title: Shorter\n  paper: long\n  ours: short\n  why: time\n"
+    (tmp_path / "deviations.yml").write_text(entry, "utf-8")
+    text = pages.deviations(tmp_path / "deviations.yml")
+    assert "(deviation-D1)=\n## D1: Shorter" in text
+    assert "**Paper.** long\n\n**Ours.** short\n\n**Why.** time\n" in text

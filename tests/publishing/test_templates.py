@@ -5,6 +5,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import yaml
 from nbformat.v4 import new_code_cell, new_notebook
 
 from headbook import paths
@@ -50,16 +51,10 @@ def test_an_empty_folder_and_a_broken_notebook_are_the_users_to_mend(tmp_path: P
 
 
 @pytest.mark.parametrize("purpose", ["smoke", "publish"])
-def test_parameters_for_a_purpose_are_those_that_the_page_reads(purpose: str) -> None:
-    found = {each.name: templates.parameters_for(each, purpose) for each in templates.templates()}
-    assert any(found.values())
-    for template in templates.templates():
-        templates.check(template, found[template.name])
-
-
-@pytest.mark.parametrize("name", ["smoke", "publish"])
-def test_a_page_has_its_parameters_once(name: str) -> None:
-    """YAML would take the later of two and say nothing."""
-    text = Path(paths.NOTEBOOKS, "parameters", f"{name}.yml").read_text("utf-8")
+def test_a_page_has_its_parameters_once_and_reads_them(purpose: str) -> None:
+    text = Path(paths.NOTEBOOKS, "parameters", f"{purpose}.yml").read_text("utf-8")
     pages = re.findall(r"^(\d+):", text, re.M)
-    assert pages and len(pages) == len({*pages})
+    assert pages and len(pages) == len({*pages}), "YAML would take the later of two"
+    known = {each.name[:2]: each for each in templates.templates()}
+    for page, given in yaml.safe_load(text).items():
+        templates.check(known[f"{page:02}"], given)

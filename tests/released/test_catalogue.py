@@ -1,15 +1,17 @@
 """The catalogue of released models: honest about what is missing, strict about digests."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pooch
 import pytest
 import requests
+from refusing import refused
 
+from headbook.looking.load import load
 from headbook.released.catalogue import catalogue, entry, folder_of
 from headbook.released.firefox import load_firefox
-from headbook.types import UserError
 
 
 def test_every_digest_is_one_or_said_to_be_unknown() -> None:
@@ -51,9 +53,32 @@ def test_what_is_not_there_is_one_line(monkeypatch) -> None:
         (lambda: fetched(requests.ConnectionError("no")), "could not be fetched"),
         (lambda: fetched(ValueError("hash")), "is not the file"),
     ):
-        with pytest.raises(UserError, match=said) as raised:
+        with refused(said):
             call()
-        assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        ("minilm", ["config.json", "vocab.txt", "model.safetensors"]),
+        ("rxnmapper", ["config.json", "vocab.txt", "pytorch_model.bin"]),
+        ("smollm2", ["any.gguf"]),
+        ("dinov2-small", ["any.onnx"]),
+        ("whisper-tiny-en", ["model.bin"]),
+    ],
+)
+def test_other_files_than_a_package_s_own_are_refused(
+    name: str, files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = entry(name)
+    folder = tmp_path / known.folder
+    folder.mkdir(parents=True)
+    (tmp_path / known.folder.partition("/")[0] / "__init__.py").touch()
+    for each in files:
+        (folder / each).write_bytes(b"another")
+    monkeypatch.syspath_prepend(tmp_path)
+    with refused(f"{files[-1]} is not the file", re.escape(known.install)):
+        load(name)
 
 
 WHOLE = """[x]
@@ -76,5 +101,5 @@ sha256 = "unknown"
 )
 def test_a_wrong_catalogue_is_named(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "models.toml").write_text(text)
-    with pytest.raises(UserError, match=said):
+    with refused(said):
         catalogue(tmp_path / "models.toml")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+from refusing import refused
 from tiny_hugging import save
 
 import headbook as hb
@@ -84,9 +85,8 @@ def test_what_cannot_be_measured_is_refused_with_the_reason(
 ):
     small = {"vocab_size": 64} | ({} if "d_model" in config else {"hidden_size": 32})
     config = config if family in ("ViT", "CLIP") else small | config
-    with pytest.raises(UserError, match=said) as caught:
+    with refused(said):
         HuggingNetwork(built(family, suffix, **config))
-    assert "\n" not in str(caught.value)
 
 
 def test_whatever_a_model_raises_is_one_line():

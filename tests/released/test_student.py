@@ -7,18 +7,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from headbook.models.capture import Point, capture
 from headbook.models.gates import closed
 from headbook.released.firefox import FirefoxModel, batches_of
 from headbook.released.marian_binary import read_marian
 from headbook.released.marian_student import read_student
-from headbook.released.student import (
-    EOS,
-    Recurrence,
-    Student,
-    linear_recurrence,
-    position_waves,
-)
+from headbook.released.student import EOS, Student
 from headbook.text.batches import Batch
 from headbook.types import HeadId, Kind
 
@@ -53,43 +46,11 @@ def ragged(vocabulary: int, seed: int = 1) -> Batch:
 
 
 def alone(batch: Batch, row: int) -> Batch:
-    """A row of a batch without padding."""
     source, target = batch.source_mask[row].sum(), batch.target_mask[row].sum()
     one = {name: each[:, : source if name.startswith("source") else target]
            for name, each in vars(batch.select(slice(row, row + 1))).items()
            if name != "sentences"}  # fmt: skip
     return replace(batch, **one, sentences=batch.sentences[row : row + 1])
-
-
-@pytest.mark.parametrize("length", [1, 2, 33])
-def test_the_recurrence_is_the_loop_it_stands_for(length: int) -> None:
-    torch.manual_seed(length)
-    decay, added = torch.rand(2, 3, length, 5, dtype=torch.float64)
-    cell, cells = torch.zeros(3, 5, dtype=torch.float64), []
-    for at in range(length):
-        cell = decay[:, at] * cell + added[:, at]
-        cells.append(cell)
-    torch.testing.assert_close(linear_recurrence(decay, added), torch.stack(cells, dim=1))
-
-
-def test_the_recurrence_goes_on_from_a_cell() -> None:
-    torch.manual_seed(1)
-    unit, states = Recurrence(6).double(), torch.randn(2, 9, 6, dtype=torch.float64)
-    whole, last = unit(states)
-    first, cell = unit(states[:, :4])
-    second, end = unit(states[:, 4:], cell)
-    torch.testing.assert_close(torch.cat([first, second], dim=1), whole)
-    torch.testing.assert_close(end, last)
-
-
-def test_positions_by_their_formula() -> None:
-    width = 8
-    waves = position_waves(torch.arange(7, dtype=torch.float64), width)
-    for at in range(7):
-        for wave in range(width // 2):
-            angle = torch.tensor(at / 10_000 ** (wave / (width // 2 - 1)), dtype=torch.float64)
-            torch.testing.assert_close(waves[at, wave], angle.sin())
-            torch.testing.assert_close(waves[at, width // 2 + wave], angle.cos())
 
 
 def test_all_at_once_is_step_by_step(en_pt: FirefoxModel) -> None:
@@ -103,15 +64,6 @@ def test_all_at_once_is_step_by_step(en_pt: FirefoxModel) -> None:
             for at in range(batch.target_in.shape[1])
         ]
     torch.testing.assert_close(torch.cat(steps, dim=1), at_once, atol=2e-4, rtol=1e-4)
-
-
-def test_the_first_piece_read_is_the_zero_vector(small: Student) -> None:
-    batch = ragged(16)
-    other = replace(batch, target_in=batch.target_in.clone())
-    other.target_in[:, 0] = 7
-    torch.testing.assert_close(small(other), small(batch))
-    other.target_in[:, 1] = 7
-    assert not torch.allclose(small(other), small(batch))
 
 
 def test_padding_changes_nothing(en_pt: FirefoxModel) -> None:
@@ -128,32 +80,6 @@ def test_padding_changes_nothing(en_pt: FirefoxModel) -> None:
             torch.testing.assert_close(
                 states[row, :target], network.states(single)[0], atol=2e-4, rtol=1e-4
             )
-
-
-def test_what_is_recorded(small: Student) -> None:
-    batch = ragged(16)
-    with capture(small, frozenset(Point)) as tape:
-        logits = small(batch)
-    torch.testing.assert_close(logits, small(batch))
-    for kind, layers, mask in (
-        (Kind.ENCODER, 2, batch.source_mask),
-        (Kind.CROSS, 3, batch.target_mask),
-    ):
-        queries = mask.shape[1]
-        for point in Point:
-            assert len(tape[kind, point]) == layers
-        for weights, values, context in zip(
-            tape[kind, Point.WEIGHTS],
-            tape[kind, Point.VALUES],
-            tape[kind, Point.CONTEXT],
-            strict=True,
-        ):
-            assert weights.shape == (len(batch), 2, queries, batch.source.shape[1])
-            torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
-            padded = ~batch.source_mask[:, None, None].expand_as(weights)
-            assert not weights[padded].any()
-            torch.testing.assert_close(context, weights @ values)
-    assert (Kind.DECODER, Point.WEIGHTS) not in tape
 
 
 @pytest.mark.parametrize(("kind", "layer"), [(Kind.ENCODER, 5), (Kind.CROSS, 1)])

@@ -52,7 +52,6 @@ def test_a_batch_by_hand():
     assert batch.input_boundary.tolist() == [[True, False, False, False]] * 2
     assert batch.output_boundary.tolist() == [[False, True, False, False], [False] * 3 + [True]]
     assert batch.sentences.tolist() == [40, 2] and len(batch) == 2
-    assert batch.to("meta").source.device.type == "meta" and batch.source.device.type == "cpu"
     assert pad([[3], [4, 5]], length=3).tolist() == [[3, 0, 0], [4, 5, 0]]
 
 

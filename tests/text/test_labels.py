@@ -8,15 +8,10 @@ from headbook.text.labels import normalised
 @pytest.mark.parametrize(
     ("label", "form", "expected"),
     [
-        ("obj", "her", "dobj"),
         ("pobj", "house", "pobj"),
         ("nsubj:outer", "she", "nsubj"),
-        ("nsubj:pass", "she", "nsubjpass"),
-        ("amod", "old", "amod"),
         ("advmod", "often", "advmod"),
         ("advmod", "Not", "neg"),
-        ("advmod", "n't", "neg"),
-        ("neg", "not", "neg"),
         ("ROOT", "see", "root"),
         ("acl:relcl", "see", "acl:relcl"),
     ],

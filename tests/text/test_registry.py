@@ -1,11 +1,11 @@
 import re
 
 import pytest
+from refusing import refused
 
 from headbook import paths
 from headbook.text import registry
-from headbook.text.registry import UNKNOWN, CorpusKind, Place
-from headbook.types import UserError
+from headbook.text.registry import UNKNOWN, CorpusKind
 
 KNOWN = registry.registry()
 ENTRY = """
@@ -26,7 +26,7 @@ def test_entries_hang_together():
     for entry in KNOWN.values():
         assert all(re.fullmatch("[0-9a-f]{64}", file.sha256) for file in entry.mirror)
         for file in entry.public:
-            assert re.fullmatch("https?://.*", file.address)
+            assert file.address.startswith("https://")
             assert re.fullmatch("[0-9a-f]{64}", file.sha256) or (
                 file.sha256 == UNKNOWN and "not known" in entry.note
             )
@@ -43,29 +43,8 @@ def test_entries_hang_together():
 
 @pytest.mark.parametrize(("asked", "offered"), [("tatoeba-it", "-fr"), ("multi30-de", "30k-de")])
 def test_an_unknown_corpus_or_language_names_near_ones(asked, offered):
-    with pytest.raises(UserError, match=f"{asked}.*{offered}"):
+    with refused(f"{asked}.*{offered}"):
         registry.corpus(asked)
-
-
-def test_place_follows_the_files(tmp_path, monkeypatch):
-    (tmp_path / "corpora.toml").write_text(ENTRY, encoding="utf-8")
-    monkeypatch.setattr(paths, "DATA", tmp_path)
-    monkeypatch.delenv("HEADBOOK_DATA", raising=False)
-    monkeypatch.setenv("HEADBOOK_DOWNLOADS", str(tmp_path / "raw"))
-    entry = registry.corpus("toy-de")
-    assert registry.place(entry) is Place.ABSENT and entry.languages == "en-de"
-    downloaded = registry.downloaded(entry, entry.public[0])
-    assert downloaded == tmp_path / "raw" / "toy" / "train.tsv"
-    downloaded.parent.mkdir(parents=True)
-    downloaded.write_text("a\tb\n")
-    assert registry.place(entry) is Place.DOWNLOADED
-    monkeypatch.setenv("HEADBOOK_DATA", str(tmp_path / "mirror"))
-    assert registry.place(entry) is Place.DOWNLOADED
-    file = tmp_path / "mirror" / "toy" / "train.tsv"
-    file.parent.mkdir(parents=True)
-    file.write_text("a\tb\n")
-    assert registry.place(entry) is Place.MIRROR
-    assert registry.place(KNOWN["controlled-sov"]) is Place.GENERATED
 
 
 @pytest.mark.parametrize(
@@ -81,6 +60,5 @@ def test_a_spoilt_registry_is_one_clear_line(tmp_path, monkeypatch, spoilt, said
     if spoilt is not None:
         (tmp_path / "corpora.toml").write_text(spoilt)
     monkeypatch.setattr(paths, "DATA", tmp_path)
-    with pytest.raises(UserError, match=said) as error:
+    with refused(said):
         registry.registry()
-    assert "\n" not in str(error.value)

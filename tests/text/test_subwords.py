@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusing import refused
 
 from headbook.text.batches import EOS, PAD, UNK
 from headbook.text.subwords import Subwords, frequency_ranks
-from headbook.types import UserError
 
 LETTERS = "abcdefghij é ü ж щ 0 1 2 . , ! ? ' - / < > & \" ( ) ▂ s"
 CORPUS = [
@@ -81,7 +81,6 @@ def test_saved_and_loaded_it_is_the_same(tmp_path: Path):
     Subwords.train(CORPUS, 200).save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "source.json").read_bytes()
     loaded = Subwords.load(tmp_path / "source.json")
-    assert len(loaded) == len(SUBWORDS)
     assert loaded.encode(CORPUS) == SUBWORDS.encode(CORPUS)
     assert loaded.spans(CORPUS[1]) == SUBWORDS.spans(CORPUS[1])
 
@@ -91,9 +90,8 @@ def test_a_broken_file_is_said_in_one_line(tmp_path: Path, content: str | None):
     path = tmp_path / "source.json"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(UserError, match=r"source\.json is not a saved tokenizer") as caught:
+    with refused(r"source\.json is not a saved tokenizer"):
         Subwords.load(path)
-    assert "\n" not in str(caught.value)
 
 
 def test_frequency_ranks_by_hand():

@@ -4,10 +4,10 @@ import gzip
 from pathlib import Path
 
 import pytest
+from refusing import refused
 
 from headbook.text.treebank import read_conllu
 from headbook.text.trees import ROOT
-from headbook.types import UserError
 
 
 def row(number: str, form: str, head: str = "_", label: str = "_", tag: str = "_") -> str:
@@ -65,13 +65,15 @@ def test_a_fused_token_goes_to_its_first_word_and_leaves_the_others_empty(tmp_pa
     assert tree.relations[4] == "nsubjpass"
 
 
-def test_packed_files_and_windows_line_ends_change_nothing(tmp_path: Path):
+def test_packing_line_ends_blanks_trailing_tabs_and_a_mark_change_nothing(tmp_path: Path):
     plain = write(tmp_path, CONTRACTION, FUSED)
     trees = read_conllu(plain)
     assert len(trees) == 2
     packed = tmp_path / "made-up.conllu.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
-    plain.write_bytes(plain.read_bytes().rstrip(b"\n").replace(b"\n", b"\r\n"))
+    lines = plain.read_text("utf-8").rstrip("\n").split("\n")
+    messy = [f"{line}\t\t" if "\t" in line else line or " \t" for line in lines]
+    plain.write_text("\ufeff" + "\r\n".join(messy), "utf-8", newline="")
     assert read_conllu(packed) == trees == read_conllu(plain)
 
 
@@ -88,18 +90,16 @@ def test_packed_files_and_windows_line_ends_change_nothing(tmp_path: Path):
 )
 def test_a_fault_is_named_by_file_and_line(tmp_path: Path, line: int, replacement: str, told: str):
     lines = [*CONTRACTION[:line], replacement, *CONTRACTION[line + 1 :]]
-    with pytest.raises(UserError, match=r"made-up\.conllu, sentence from line 10: ") as caught:
+    with refused(r"made-up\.conllu, sentence from line 10: ", told):
         read_conllu(write(tmp_path, FUSED, lines))
-    assert told in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_an_unreadable_file_is_named_and_an_empty_one_has_no_trees(tmp_path: Path):
-    with pytest.raises(UserError, match=r"absent\.conllu"):
+    with refused(r"absent\.conllu"):
         read_conllu(tmp_path / "absent.conllu")
     cut = tmp_path / "cut.conllu.gz"
     cut.write_bytes(gzip.compress(write(tmp_path, CONTRACTION).read_bytes())[:-20])
-    with pytest.raises(UserError, match=r"cut\.conllu\.gz"):
+    with refused(r"cut\.conllu\.gz"):
         read_conllu(cut)
     assert read_conllu(write(tmp_path, [], ["# a comment alone", ""])) == []
 
@@ -139,15 +139,6 @@ def test_the_text_is_found_however_its_comment_is_spaced(tmp_path: Path, comment
     (tree,) = read_conllu(write(tmp_path, CONTRACTION))
     lines = [comment.format(tree.text) if "# text" in line else line for line in CONTRACTION]
     assert read_conllu(write(tmp_path, lines)) == [tree]
-
-
-def test_blank_lines_with_spaces_trailing_tabs_and_a_mark_change_nothing(tmp_path: Path):
-    path = write(tmp_path, CONTRACTION, FUSED)
-    trees = read_conllu(path)
-    lines = path.read_text("utf-8").split("\n")
-    messy = [f"{line}\t\t" if "\t" in line else line or " \t" for line in lines]
-    path.write_text("\ufeff" + "\n".join(messy), "utf-8")
-    assert read_conllu(path) == trees
 
 
 def test_composed_letters_and_kinds_of_spaces_are_alike(tmp_path: Path):

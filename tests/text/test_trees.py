@@ -2,7 +2,7 @@
 
 import pytest
 
-from headbook.text.trees import ROOT, Arc, Tree
+from headbook.text.trees import ROOT, Tree
 
 WHOLE = {
     "text": "dogs see her",
@@ -10,14 +10,6 @@ WHOLE = {
     "heads": (1, ROOT, 1),
     "relations": ("nsubj", "root", "dobj"),
 }
-
-
-def test_arcs_are_all_dependencies_but_the_root():
-    tree = Tree(**WHOLE)
-    assert list(tree.arcs()) == [Arc("nsubj", 0, 1), Arc("dobj", 2, 1)]
-    assert [arc.offset for arc in tree.arcs()] == [-1, 1]
-    assert tree.forms == ("dogs", "see", "her")
-    assert len(tree) == 3
 
 
 @pytest.mark.parametrize(

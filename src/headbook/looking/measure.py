@@ -9,7 +9,6 @@ from functools import partial
 from hashlib import sha256
 from typing import Literal
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
@@ -73,7 +72,7 @@ NOT_NULL = ("special", "entropy", "confidences", "positional_chance")
 
 def measure(
     model: Loaded,
-    text: Text | Sequence[np.ndarray],
+    text: Text | Sequence[object],
     *,
     importance: bool = True,
     ablated: int | Literal["all"] | None = None,
@@ -146,7 +145,9 @@ def measure(
     return _Run(model, text, progress, notes).table(importance, ablated, nulls, diverse, decoder)
 
 
-def _check(model: Loaded, text: Text, ablated: int | Literal["all"] | None, nulls: int) -> None:
+def _check(model: Loaded, text: object, ablated: int | Literal["all"] | None, nulls: int) -> None:
+    if not isinstance(text, Text):
+        raise UserError(f"a {type(text).__name__} is no text; give hb.text(sentences)")
     if not text.sentences:
         raise UserError(f"{text.name} has no sentence to measure on")
     number = isinstance(ablated, int) and ablated >= 1

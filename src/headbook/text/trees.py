@@ -28,11 +28,6 @@ class Arc:
     dependent: int
     head: int
 
-    @property
-    def offset(self) -> int:
-        """Dependent's position minus head's, in words: negative when the dependent comes first."""
-        return self.dependent - self.head
-
 
 @dataclass(frozen=True)
 class Tree:
