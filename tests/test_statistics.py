@@ -12,7 +12,9 @@ from headbook.statistics import (
     of_type,
     over_seeds,
     p_value,
+    proportion,
     resampled_mean,
+    resampled_median,
     resampled_ratio,
     resampled_within_layers,
     share_not_below,
@@ -121,3 +123,17 @@ def test_ranks_correlate_within_layers_and_heads_are_drawn_within_theirs():
     layers_apart = np.arange(3)[:, None] * 10.0
     mixed = resampled_within_layers(first + layers_apart, second - layers_apart)
     assert mixed == pytest.approx(resampled_within_layers(first, second))
+
+
+def test_a_proportion_of_all_or_none_has_its_exact_interval() -> None:
+    assert proportion([True] * 10) == pytest.approx((1, 0.025 ** (1 / 10), 1))
+    assert proportion([False] * 4) == pytest.approx((0, 0, 1 - 0.025 ** (1 / 4)))
+    share, low, high = proportion([True, False] * 5)
+    assert share == 0.5 and low + high == pytest.approx(1)
+
+
+def test_a_median_is_drawn_again_over_rounds_and_no_other_axis() -> None:
+    rounds = np.array([[1.0, 10.0], [2.0, 20.0], [9.0, 90.0]])
+    found = resampled_median(rounds)
+    assert found[0].tolist() == [2, 20] and np.array_equal(10 * found[:, 0], found[:, 1])
+    assert {*found[1:, 0]} == {1, 2, 9}

@@ -69,6 +69,21 @@ def resampled_mean(values: ArrayLike, seed: int) -> tuple[float, float]:
     return float(found.low), float(found.high)
 
 
+def resampled_median(
+    values: Float[np.ndarray, "round ..."],
+) -> Float[np.ndarray, "replicate ..."]:
+    """The median over rounds, then that of rounds drawn again, always the same ones."""
+    drawn = np.random.default_rng(0).choice(values, (2000, len(values)))
+    return np.stack([np.median(values, 0), *np.median(drawn, 1)])
+
+
+def proportion(hits: ArrayLike) -> tuple[float, float, float]:
+    """The share of True, and the ends of its exact 95 % interval (Clopper and Pearson 1934)."""
+    hits = np.asarray(hits, dtype=bool)
+    ends = stats.binomtest(int(hits.sum()), len(hits)).proportion_ci(LEVEL)
+    return float(hits.mean()), float(ends.low), float(ends.high)
+
+
 def resampled_ratio(hits: ArrayLike, counts: ArrayLike, seed: int) -> Replicates:
     """Σ hits / Σ counts over sentences, shape (sentence,) each, and its bootstrap over sentences.
 

@@ -7,6 +7,7 @@ import base64
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -84,6 +85,7 @@ def draw(
             )
     asking = range(len(words)) if ask is None else [_place(words, each) for each in ask]
     golden = dict(gold) if isinstance(gold, Mapping) else dict.fromkeys(weights, gold)
+    layout = "lines" if layout == "arcs" and words != keys else layout
     parts, told, wrong = [], [], False
     for label, colour in zip(weights, _colours(list(weights)), strict=True):
         matrix = np.asarray(weights[label], float)
@@ -92,7 +94,7 @@ def draw(
             answers.setdefault(_place(words, one), []).append(_place(keys, other))
         wrong |= any(matrix[asks].argmax() not in right for asks, right in answers.items())
         sight = Sight(words, keys, matrix, asking, answers, least, colour)
-        parts.append(_one(label, sight, "lines" if layout == "arcs" and words != keys else layout))
+        parts.append(_one(label, sight, layout))
         told.append(f"{label}: {said}" if (said := sight.said()) else label)
     body = f'<div class="beside">{"".join(parts)}</div>'
     if wrong:  # elsewhere the head's own arc covers it
@@ -103,8 +105,8 @@ def draw(
 def _one(label: str, sight: Sight, layout: str) -> str:
     """A drawing under its label; arcs above a line of words stand beside a column on a phone."""
     alt = f"Attention of {label} in: {' '.join(sight.words)}"
-    forms = {"arcs": lambda: sight.arcs(upright=not sight.fits())}
-    scene = (forms | {"lines": sight.lines, "matrix": sight.matrix})[layout]()
+    forms = {"arcs": partial(sight.arcs, not sight.fits()), "lines": sight.lines}
+    scene = forms.get(layout, sight.matrix)()
     drawn, name = f'<div class="box">{scene.svg(alt, "wide")}</div>', "one"
     if layout == "arcs" and sight.fits() and scene.width > PHONE:
         drawn += sight.arcs(upright=True).svg(alt, "narrow")
