@@ -41,6 +41,10 @@ def test_a_figure_is_as_wide_as_its_column_in_the_ink_of_the_page(form: str) -> 
         assert "fill" in text.attrib.get("style", ""), "text without a fill is black"
 
 
+def test_no_rule_of_a_figure_holds_elsewhere_on_its_page() -> None:
+    assert "<style" not in FORMS["curves"]().svg()
+
+
 def test_ids_are_the_figures_own_and_the_same_figure_is_the_same_text() -> None:
     one, two = FORMS["curves"]().svg(), FORMS["intervals"]().svg()
     ids, others = (set(re.findall(r'\bid="([^"]+)"', each)) for each in (one, two))
@@ -50,7 +54,8 @@ def test_ids_are_the_figures_own_and_the_same_figure_is_the_same_text() -> None:
 
 def test_a_description_is_text() -> None:
     html = plots.curves(LINES, "update", alt='<b> "x"')._repr_html_()
-    assert "<b>" not in html and ET.fromstring(html)[0].attrib["aria-label"] == '<b> "x"'
+    assert "<b>" not in html
+    assert ET.fromstring(html).find(".//*[@role='img']").attrib["aria-label"] == '<b> "x"'
 
 
 def test_a_map_has_every_head_at_its_place_and_a_panel_per_kind() -> None:

@@ -10,9 +10,11 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
+from headbook.plots import curves
 from headbook.plots.tabs import Tabs
 from headbook.plots.view import View, draw, every
 from headbook.types import UserError
@@ -185,6 +187,7 @@ def opened(running: object, tmp_path: Path) -> Iterator[object]:
     assert errors == []
 
 
+LINE = pd.DataFrame({"update": [0, 1], "value": [1.0, 2]})
 SOME = {
     "arcs": lambda: draw(WORDS * 3, {"L1H1": np.eye(9), "L1H2": np.eye(9)}, ask=[1], gold=[(1, 2)]),
     "long": lambda: draw(LONG, {"L1H1": np.eye(40)[::-1], "L1H2": np.eye(40)}, ask=[3, 4]),
@@ -214,6 +217,28 @@ def test_on_a_phone_it_is_whole_legible_and_accessible(name: str, opened: object
     page.set_viewport_size({"width": looking.DESK, "height": 900})
     assert page.evaluate(SMALLEST) >= 11
     assert name != "arcs" or page.evaluate(SEEN) == ["wide"] * 2
+
+
+@pytest.mark.parametrize("name", ["every", "arcs", "figure"])
+def test_without_trust_a_plain_picture_says_what_the_drawing_says(name: str) -> None:
+    """JupyterLab leaves SVG and styles out, but not their words, and hides what has its class."""
+    html = {**SOME, "figure": lambda: curves(LINE, "update")}[name]()._repr_html_()
+    hidden = r'<div class="hb-drawn jp-mod-hidden">.*?(<svg.*?</svg>).*?base64,([^"]+)"/>'
+    drawn = re.findall(hidden, html, re.DOTALL)
+    assert drawn and "<text" not in re.sub(hidden, "", html, flags=re.DOTALL)
+    for svg, coded in drawn:
+        both = map(ElementTree.fromstring, (svg, base64.b64decode(coded)))
+        one, other = ("".join(each.itertext()) for each in both)
+        assert one == other
+
+
+@pytest.mark.slow
+def test_trusted_the_drawing_alone_is_seen_with_its_dots_beside_a_figure(opened: object) -> None:
+    page = opened(Tabs({"one": SOME["arcs"](), "two": curves(LINE, "update")}))
+    seen = "(name) => document.querySelector(name).checkVisibility()"
+    assert page.evaluate(seen, "svg.narrow") and not page.evaluate(seen, ".hb-plain")
+    dots = "getComputedStyle(document.querySelector('.gold')).strokeLinecap"
+    assert page.evaluate(dots) == "round"
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from headbook import tables
 from headbook.claims.scorecard import current
+from headbook.plots.svg import with_plain
 from headbook.publishing import pages, staging
 from headbook.publishing.contents import record_of
 
@@ -20,6 +21,7 @@ def test_a_page_is_numbered_described_and_sourced_and_offered_with_plain_numbers
 ) -> None:
     output = new_output("display_data", {"image/png": "AA=="})
     output.metadata = {"image/png": {"alt": "a b"}}
+    output.data["text/html"] = with_plain('<svg viewBox="0 0 9 9"></svg>', "a b")
     cells = [new_markdown_cell("# T\n\nText {n}`66 % <best[a].b:%>`"),
              new_code_cell("x", outputs=[output], execution_count=1)]  # fmt: skip
     nbformat.write(new_notebook(cells=cells), copy := tmp_path / f"{NAME}.ipynb")
@@ -28,6 +30,7 @@ def test_a_page_is_numbered_described_and_sourced_and_offered_with_plain_numbers
     page = nbformat.read(tmp_path / "source" / "_executed" / copy.name, as_version=4)
     assert page.cells[0].source == "# 13 T\n\nText {n}`66 % <best[a].b:%>`"
     assert page.cells[1].metadata["mystnb"] == {"image": {"alt": "a b"}}
+    assert page.cells[1].outputs[0].data["text/html"].endswith("</div>")
     static = tmp_path / "source" / "_static"
     offered = nbformat.read(static / "notebooks" / copy.name, as_version=4)
     assert offered.cells[0].source == "# 13 T\n\nText 66 %"

@@ -25,6 +25,7 @@ from headbook.looking.view import view
 from headbook.models.loaded import Loaded
 from headbook.plots import heads as drawn
 from headbook.plots import intervals
+from headbook.plots.svg import without_plain
 from headbook.plots.tabs import Tabs
 from headbook.results import Shown, show
 from headbook.runs import record
@@ -87,7 +88,7 @@ def page(
     of, every = measured(heads), _named(roles(heads, held=False))
     heads = _named(heads)
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["shown"] = lambda each: Markup(each._repr_html_())
+    environment.filters["shown"] = lambda each: Markup(without_plain(each._repr_html_()))
     template = files("headbook.looking").joinpath("page.html").read_text("utf-8")
     return environment.from_string(template).render(
         of=of,

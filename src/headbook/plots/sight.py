@@ -263,7 +263,8 @@ def line(points: tuple[Point, ...], colour: str, weight: Number) -> str:
 
 
 def dots(points: tuple[Point, ...]) -> str:
-    look = f'stroke="{INK}" stroke-width="1.7" stroke-dasharray="0.1 4.5" stroke-linecap="round"'
+    look = f'stroke="{INK}" stroke-width="1.7" stroke-dasharray="0.1 4.5"'
+    look += ' style="stroke-linecap:round"'  # a page's own rules do not undo it
     return f'<path class="gold" d="{_curve(points)}" fill="none" {look}/>'
 
 

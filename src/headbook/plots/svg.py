@@ -4,6 +4,7 @@ Figures are designed 440 units wide and scaled by the column: on a phone their t
 smaller than the page's, on a desk a little larger.
 """
 
+import base64
 import io
 import re
 from dataclasses import dataclass
@@ -43,8 +44,12 @@ STYLE = {
         INK,
     ),
 }  # fmt: skip
+LEFT_OUT = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>", re.DOTALL)
+"""A style inside of a figure would hold for all others of the page."""
 FONT = re.compile(r"font: ((?:[a-z0-9]+ )*)([\d.]+)px [^;\"]*")
 NAMED = re.compile(r' id="|href="#|url\(#')
+SHOWN = "<style>.hb-plain{display:none}.hb-drawn.hb-drawn{display:contents}</style>"
+PLAIN = re.compile(r'<img class="hb-plain"[^>]*>')
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class Drawing:
         buffer = io.StringIO()
         with matplotlib.rc_context(STYLE):
             self.figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-        drawn = re.sub(r"<metadata>.*?</metadata>", "", buffer.getvalue(), flags=re.DOTALL)
+        drawn = LEFT_OUT.sub("", buffer.getvalue())
         drawn = FONT.sub(r"font: \1\2px sans-serif", drawn).replace(INK, "currentColor")
         prefix = f"f{sha256(drawn.encode()).hexdigest()[:8]}-"  # several figures stand on one page
         drawn = NAMED.sub(lambda found: found[0] + prefix, drawn)
@@ -67,12 +72,35 @@ class Drawing:
         opened = re.sub(r' (width|height)="[^"]*"', "", opened)
         label = escape(self.alt)
         return (
-            f'{opened} width="100%" role="img" aria-label="{label}" style="height: auto">'
+            f'{opened} width="100%" role="img" aria-label="{label}" '
+            f'style="height: auto; stroke-linejoin: round">'
             f"<title>{label}</title>{inside}"
         )
 
     def _repr_html_(self) -> str:
-        return f'<div class="headbook-figure">{self.svg()}</div>'
+        return f'<div class="headbook-figure">{with_plain(self.svg(), self.alt)}</div>'
+
+
+def with_plain(drawn: str, alt: str) -> str:
+    """HTML of a drawing, which holds an SVG element, and a plain picture in its place.
+
+    JupyterLab leaves SVG and styles out of a notebook that it does not trust: it hides what is
+    `jp-mod-hidden`, and shows the picture, which the style hides elsewhere.
+    """
+    alone = drawn[drawn.index("<svg") : drawn.index("</svg>") + 6]
+    named = "" if 'xmlns="' in alone else 'xmlns="http://www.w3.org/2000/svg" '
+    alone = alone.replace("<svg ", f'<svg {named}font-family="sans-serif" ', 1)
+    coded = base64.b64encode(alone.encode()).decode()
+    width = float(re.search(r'viewBox="\S+ \S+ (\S+)', alone)[1])
+    return (
+        f'{SHOWN}<div class="hb-drawn jp-mod-hidden">{drawn}</div><img class="hb-plain" '
+        f'alt="{escape(alt)}" width="{width:.0f}" src="data:image/svg+xml;base64,{coded}"/>'
+    )
+
+
+def without_plain(shown: str) -> str:
+    """The HTML as a page of its own has it, where everything is trusted."""
+    return PLAIN.sub("", shown)
 
 
 def canvas(height: float | int, rows: int = 1, columns: int = 1, **options: object):

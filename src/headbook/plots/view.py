@@ -18,7 +18,8 @@ from jaxtyping import Float
 
 from headbook.plots.palette import SERIES
 from headbook.plots.picture import picture
-from headbook.plots.sight import FAINT, LEAST, THICK, THIN, Number, Sight
+from headbook.plots.sight import FAINT, LEAST, THICK, THIN, Number, Scene, Sight
+from headbook.plots.svg import with_plain
 from headbook.types import UserError
 
 LONGEST = 22
@@ -45,7 +46,7 @@ class View:
     def _repr_html_(self) -> str:
         """One element with its style; heads are chosen in a form, apart from those of others."""
         whole = f'<style>{_file("view.css")}</style><form method="dialog">{self.body}</form>'
-        if 'class="maps"' in self.body:
+        if '<fieldset' in self.body:
             whole += f"<script>{_file('view.js')}</script>"
         return (
             f'<div class="headbook-view" role="group" aria-label="{escape(self.alt)}">{whole}</div>'
@@ -107,10 +108,11 @@ def _one(label: str, sight: Sight, layout: str) -> str:
     alt = f"Attention of {label} in: {' '.join(sight.words)}"
     forms = {"arcs": partial(sight.arcs, not sight.fits()), "lines": sight.lines}
     scene = forms.get(layout, sight.matrix)()
-    drawn, name = f'<div class="box">{scene.svg(alt, "wide")}</div>', "one"
+    drawn, name = _box(scene, alt), "one"
     if layout == "arcs" and sight.fits() and scene.width > PHONE:
         drawn += sight.arcs(upright=True).svg(alt, "narrow")
         name = "one level"
+    drawn = with_plain(drawn, alt)
     named = HEAD.search(label)
     head, note = (label[: named.end()], label[named.end() :]) if named else (label, "")
     return (
@@ -118,6 +120,10 @@ def _one(label: str, sight: Sight, layout: str) -> str:
         f"<b>{escape(head)}</b> {escape(note.strip())} <span>{escape(sight.said())}</span></p>"
         f"{drawn}</div>"
     )
+
+
+def _box(scene: Scene, alt: str) -> str:
+    return f'<div class="box">{scene.svg(alt, "wide")}</div>'
 
 
 def every(attention: object, least: Number = LEAST) -> View:
@@ -149,8 +155,9 @@ def every(attention: object, least: Number = LEAST) -> View:
     return View(
         f"{alt}; {layers} layers of {heads} heads to choose from.",
         f'<div class="beside"><div class="one"><p class="said" aria-live="polite"><i '
-        f'style="background:{colour}"></i><b>{first}</b></p><div class="box">'
-        f'{scene.svg(alt, "wide")}</div></div><fieldset class="maps" data-least="{least}" '
+        f'style="background:{colour}"></i><b>{first}</b></p>'
+        f"{with_plain(_box(scene, alt), alt)}</div>"
+        f'<fieldset class="maps jp-mod-hidden" data-least="{least}" '
         f'aria-label="Head: a row per layer" style="flex-basis:{33 * heads + 20}px;'
         f'grid-template-columns:max-content repeat({heads}, minmax(0, 30px))">'
         f"{''.join(maps)}</fieldset></div>",

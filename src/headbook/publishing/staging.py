@@ -54,6 +54,7 @@ def stage(source: Path, executed: list[Path]) -> None:
         notebook = _dressed(nbformat.read(copy, as_version=4), copy.stem)
         page = source / "_executed" / copy.name
         _offer(notebook, source / "_static" / "notebooks" / copy.name)
+        _trusted(notebook)
         _end(notebook, copy.stem, verdicts, source / "_static" / "results")
         nbformat.write(notebook, page)
 
@@ -77,6 +78,16 @@ def _offer(notebook: NotebookNode, download: Path) -> None:
         if cell.cell_type == "markdown":
             cell.source = plain(cell.source)
     nbformat.write(offered, download)
+
+
+def _trusted(notebook: NotebookNode) -> None:
+    """Leave out what drawings have for a notebook that is not trusted."""
+    from headbook.plots.svg import without_plain  # with matplotlib, which is needed late
+
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if shown := output.get("data", {}).get("text/html"):
+                output["data"]["text/html"] = without_plain(shown)
 
 
 def _write(file: Path, content: dict[str, Any]) -> None:
