@@ -70,7 +70,7 @@ def _ends(replicates: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Shown:
-    """A table as HTML: texts to the left, numbers to the right; a wide one scrolls by itself."""
+    """A table as HTML: texts to the left, numbers to the right; a wide or long one scrolls by itself."""
 
     cells: pd.DataFrame
     numbers: frozenset[str]
@@ -80,7 +80,7 @@ class Shown:
         body = "".join(self._row("td", row) for row in self.cells.itertuples(index=False))
         rows = f"<thead>{head}</thead><tbody>{body}</tbody>"
         return (
-            '<div class="headbook-scroll" tabindex="0" style="overflow-x: auto">'
+            '<div class="headbook-scroll" tabindex="0" style="overflow: auto; max-height: 26rem">'
             f'<table class="{CLASSES}">{rows}</table></div>'
         )
 

@@ -94,7 +94,8 @@ def with_plain(drawn: str, alt: str) -> str:
     width = float(re.search(r'viewBox="\S+ \S+ (\S+)', alone)[1])
     return (
         f'{SHOWN}<div class="hb-drawn jp-mod-hidden">{drawn}</div><img class="hb-plain" '
-        f'alt="{escape(alt)}" width="{width:.0f}" src="data:image/svg+xml;base64,{coded}"/>'
+        f'alt="{escape(alt)}" width="{width:.0f}" style="background:#fff" '
+        f'src="data:image/svg+xml;base64,{coded}"/>'
     )
 
 

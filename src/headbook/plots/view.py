@@ -46,7 +46,7 @@ class View:
     def _repr_html_(self) -> str:
         """One element with its style; heads are chosen in a form, apart from those of others."""
         whole = f'<style>{_file("view.css")}</style><form method="dialog">{self.body}</form>'
-        if '<fieldset' in self.body:
+        if "<fieldset" in self.body:
             whole += f"<script>{_file('view.js')}</script>"
         return (
             f'<div class="headbook-view" role="group" aria-label="{escape(self.alt)}">{whole}</div>'
