@@ -70,7 +70,7 @@ def _ends(replicates: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Shown:
-    """A table as HTML: texts to the left, numbers to the right; a wide or long one scrolls by itself."""
+    """A table as HTML: texts to the left, numbers to the right; wide or long, it scrolls."""
 
     cells: pd.DataFrame
     numbers: frozenset[str]

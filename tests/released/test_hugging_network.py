@@ -236,6 +236,31 @@ def test_scores_and_values_give_weights_and_contexts(family: str, folders: Folde
             assert (scores.isneginf() == (weights == 0))[seen].all()
 
 
+@pytest.mark.parametrize("family", [each for each in FAMILIES if each not in HOOKED])
+def test_gradients_of_contexts_keep_no_weights_and_are_the_same(
+    family: str, folders: Folders
+) -> None:
+    model, long = load(folders(family)), LENGTHS[-1]
+    (batch,) = everything(model)
+    found, kept = [], []
+    for points in ({Point.CONTEXT}, {Point.CONTEXT, Point.WEIGHTS}):
+        shapes = []
+        noting = torch.autograd.graph.saved_tensors_hooks(
+            lambda each, shapes=shapes: shapes.append(each.shape) or each, lambda each: each
+        )
+        with noting, capture(model.network, points) as tape:
+            loss = model.network(batch).square().sum()
+        kinds = dict.fromkeys(kind for kind, _, _ in model.network.attentions())
+        contexts = [each for kind in kinds for each in tape[kind, Point.CONTEXT]]
+        found.append(torch.autograd.grad(loss, contexts))
+        # the mask has one head and is there once
+        kept.append(
+            sum(len(each) == 4 and each[1] > 1 and min(each[-2:]) >= long for each in shapes)
+        )
+    torch.testing.assert_close(*found)
+    assert kept[0] == 0 < kept[1]
+
+
 def test_a_hook_records_what_w_o_reads_and_a_copy_has_hooks_of_its_own(folders: Folders) -> None:
     model = load(folders("mpnet"))
     (batch,) = everything(model)

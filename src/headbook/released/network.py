@@ -119,7 +119,12 @@ class HuggingNetwork(nn.Module):
         """Runs the model and makes sure that each block of these kinds was called once."""
         for block in self.blocks:
             block.calls = 0
-        with tap.listening(self._hear):
+        kept = any(
+            block.edits
+            or (block.record and Point.WEIGHTS in getattr(block.record, "points", Point))
+            for block in self.blocks
+        )
+        with tap.listening(self._hear, again=not kept):
             output = model(**inputs, **self._options)
         if self._options:
             for block, weights in zip(self.blocks, output.attentions, strict=True):

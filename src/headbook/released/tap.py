@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 from transformers.pytorch_utils import Conv1D
@@ -178,16 +180,22 @@ Listener = Callable[[Call], Tensor]
 """Gets a call and gives the context to go on with, [batch head query value]."""
 
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+_again: ContextVar[bool] = ContextVar("again", default=False)
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
-    """Shows the listener every call of the tap for as long as the block lasts."""
-    token = _listener.set(listener)
+def listening(listener: Listener, again: bool = False) -> Iterator[None]:
+    """Shows the listener every call of the tap for as long as the block lasts.
+
+    With `again` gradients keep no layer's weights, which are computed again on the way back. They
+    go by the contexts then, not by the weights of a call.
+    """
+    tokens = _listener.set(listener), _again.set(again)
     try:
         yield
     finally:
-        _listener.reset(token)
+        for variable, token in zip((_listener, _again), tokens, strict=True):
+            variable.reset(token)
 
 
 def attend(
@@ -213,6 +221,8 @@ def attend(
     if own in HALF:
         query, key, value, attention_mask = map(single, (query, key, value, attention_mask))
         options = {name: single(each) for name, each in options.items()}
+    if _again.get() and torch.is_grad_enabled():
+        eager = partial(checkpoint, eager, use_reentrant=False)
     context, weights = eager(module, query, key, value, attention_mask, **options)
     listener = _listener.get()
     if listener is None:
