@@ -70,7 +70,7 @@ def _ends(replicates: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Shown:
-    """A table as HTML: texts to the left, numbers to the right; wide or long, it scrolls."""
+    """A table as HTML: texts to the left, numbers to the right; texts wrap, a long one scrolls."""
 
     cells: pd.DataFrame
     numbers: frozenset[str]
@@ -88,12 +88,12 @@ class Shown:
         return self.cells.to_string(index=False)
 
     def _row(self, tag: str, values: Iterable[str]) -> str:
-        sides = ("right" if name in self.numbers else "left" for name in self.cells)
-        cells = zip(sides, values, strict=True)
-        style = "white-space: nowrap; text-align"
-        inside = "".join(
-            f'<{tag} style="{style}: {side}">{escape(value)}</{tag}>' for side, value in cells
-        )
+        inside = ""
+        for name, value in zip(self.cells, values, strict=True):
+            number = name in self.numbers
+            style = "white-space: nowrap; " * (number and tag == "td")
+            style += f"text-align: {'right' if number else 'left'}"
+            inside += f'<{tag} style="{style}">{escape(value)}</{tag}>'
         return f"<tr>{inside}</tr>"
 
 
