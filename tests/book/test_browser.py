@@ -42,9 +42,9 @@ PLANTED = {
     "grey among the words of code": (
         f"<pre>{'<span>of</span> ' * 20}<span style='color:#bbb'>to</span></pre>", "axe",
     ),
-    "a link like the text around it, last of many": (
-        "<p>text</p>" * 20 + "<p>a <a href='' style='color:#000;text-decoration:none'>b</a> c</p>",
-        "axe",
+    "a link a little darker than the text around it, as others are": (
+        "<p style='color:#222'>text</p>" * 20
+        + "<p>before <a href='' style='color:#222;text-decoration:none'>link</a> and</p>", "axe",
     ),
 }  # fmt: skip
 
