@@ -37,7 +37,7 @@ PLANTED = {
     "a file's name as its text": ("<img src='a/1.png' alt='1.png'>", "no description"),
     "a picture without a text": ("<img src='data:image/gif;base64,R0lGODlhAQABAAAAACw='>", "axe"),
     "black in a dark box, last of many": (
-        "<p>text</p>" * 20 + "<div style='background:#222'><b><p>text</p></b></div>", "axe",
+        "<p>text</p>" * 20 + "<div style='background:#222'><i><p>text</p></i></div>", "axe",
     ),
     "grey among the words of code": (
         f"<pre>{'<span>of</span> ' * 20}<span style='color:#bbb'>to</span></pre>", "axe",
