@@ -100,10 +100,13 @@ DARK = """() => {
 CONTRASTS = """(most) => {
   const counts = {};
   for (const each of document.querySelectorAll('body *')) {
-    const own = [...each.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
-    if (!own || !each.checkVisibility({visibilityProperty: true})) continue;
-    const {color, fontSize, fontWeight, textShadow} = getComputedStyle(each);
-    const key = [color, fontSize, fontWeight, textShadow];
+    const own = [...each.childNodes].filter((node) => node.nodeType === 3);
+    const text = own.map((node) => node.data).join('').trim();
+    const link = each.closest('a[href]');
+    if (text.length < (link ? 1 : 2) || !each.checkVisibility({visibilityProperty: true})) continue;
+    const {color, fontSize, fontWeight, textShadow, textDecorationLine} = getComputedStyle(each);
+    const key = [color, fontSize, fontWeight, textShadow, text.length > 1];
+    if (link) key.push(textDecorationLine, getComputedStyle(link.parentElement).color);
     let covered = false;
     for (let up = each; up; up = up.parentElement) {
       const style = getComputedStyle(up);
@@ -114,16 +117,30 @@ CONTRASTS = """(most) => {
       covered = style.backgroundColor.startsWith('rgb(');
     }
     counts[key] = (counts[key] ?? 0) + 1;
-    if (counts[key] <= most) each.dataset.contrast = '';
+    if (counts[key] > most) continue;
+    each.dataset.contrast = '';
+    if (link) link.dataset.contrast = '';
   }
+  const bare = document.querySelectorAll('pre span:not([data-contrast])');
+  for (const each of bare) each.replaceWith(...each.childNodes);
 }"""
-"""Marks texts of every colour, size and ground on the page, a few of each: some may be covered."""
-ALIKE = 4
+"""Marks texts of every colour, size and ground on the page, a few of each: some may be covered.
+
+Of one letter Axe reads no contrast with its ground. Other words of code lose their colours: Axe
+takes every element of a page for a tenth of a second per thousand.
+"""
+ALIKE = 2
+SAMPLED = {"color-contrast": "[data-contrast]", "link-in-text-block": "a[href][data-contrast]"}
+"""Axe's rules of colours, and the elements that they get: of all, they take most of the time."""
+AXE = """([sampled, options]) => {
+  axe.configure({rules: Object.entries(sampled).map(([id, selector]) => ({id, selector}))});
+  return axe.run(document, options).then(({violations}) => violations);
+}"""
 
 
 @dataclass
 class Seen:
-    """One page: what is wrong with it, a line each, by kind, and the sheets it prints to."""
+    """One page: what is wrong with it, a line each, by kind, and the sheets of a notebook."""
 
     complaints: dict[str, list[str]] = field(default_factory=dict)
     sheets: int = 0
@@ -157,12 +174,13 @@ def chromium(**options: object) -> Iterator[object]:
 def look(
     browser: object, file: Path, root: Path, accessible: bool = True, notebook: bool = False
 ) -> Seen:
-    """Load a page once and look at it: printed, wide, in the dark, narrow, and as Axe sees it.
+    """Load a page once and look at it: wide, in the dark, narrow, and as Axe sees it.
 
-    Of a `notebook`, its figures' size and place.
+    Of a `notebook`, its sheets on paper and its figures' size and place.
     """
     seen, asked, errors = Seen(), [], []
     page = browser.pages[0] if browser.pages else browser.new_page()  # a new one takes a process
+    page.goto("about:blank")  # the page before it need not be laid out again
     page.set_viewport_size({"width": DESK, "height": HEIGHT})
     listening = {
         "request": lambda request: asked.append(request.url),
@@ -174,8 +192,8 @@ def look(
         page.on(event, heard)
     try:
         page.goto(file.as_uri(), wait_until="load")
-        seen.sheets = sheets(page)  # before folds and tabs are opened, as a reader prints it
         if notebook:
+            seen.sheets = sheets(page)  # before folds and tabs are opened, as a reader prints it
             seen.add("figures", page.evaluate(FIGURES, [HIGHEST, LATEST]))
         page.evaluate(OPENED)
         seen.add("stream output", page.evaluate(STREAMS))
@@ -226,15 +244,18 @@ def places(file: Path) -> frozenset[str]:
 
 def flat(page: object) -> list[str]:
     """Pictures that show one colour."""
-    boxes = page.evaluate(PICTURES)
-    if not boxes:
+    boxes = np.array(page.evaluate(PICTURES)).reshape(-1, 4)
+    if not len(boxes):
         return []
-    shot = Image.open(BytesIO(page.screenshot(full_page=True, type="jpeg"))).convert("L")
-    grey = np.asarray(shot, dtype=np.float32)
+    low, high = boxes[:, :2].min(0).clip(0), (boxes[:, :2] + boxes[:, 2:]).max(0)
+    clip = dict(zip(("x", "y", "width", "height"), [*low, *(high - low)], strict=True))
+    shot = page.screenshot(full_page=True, type="jpeg", clip=clip)
+    grey = np.asarray(Image.open(BytesIO(shot)).convert("L"), dtype=np.float32)
     found = []
     for x, y, width, height in boxes:
-        left, top = max(0, round(x * SCALE)), max(0, round(y * SCALE))
-        part = grey[top : round((y + height) * SCALE), left : round((x + width) * SCALE)]
+        left, top = (max(0, round(at * SCALE)) for at in np.array([x, y]) - low)
+        right, bottom = (round(at * SCALE) for at in np.array([x + width, y + height]) - low)
+        part = grey[top:bottom, left:right]
         if part.size and part.std() < FLATTEST:
             found.append(
                 f"the picture {round(width)} × {round(height)} px at {round(y)} px is flat"
@@ -243,22 +264,14 @@ def flat(page: object) -> list[str]:
 
 
 def axe(page: object) -> list[str]:
-    """What Axe finds at the levels A and AA, but for KNOWN.
-
-    Its rule of contrast takes four fifths of the time: it gets texts that differ in what it reads.
-    """
-    from axe_playwright_python.sync_playwright import Axe
+    """What Axe finds at the levels A and AA, but for KNOWN."""
+    from axe_playwright_python.base import AXE_SCRIPT
 
     page.evaluate(CONTRASTS, ALIKE)
-    shared = {"resultTypes": ["violations"], "preload": False, "iframes": False}
-    everywhere = {"runOnly": {"type": "tag", "values": list(RULES)},
-                  "rules": {"color-contrast": {"enabled": False}}}  # fmt: skip
-    contrast = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
-    found = Axe().run(page, options=shared | everywhere).response["violations"]
-    if page.query_selector("[data-contrast]"):
-        marked = {"include": [["[data-contrast]"]]}
-        again = "([where, options]) => axe.run(where, options)"
-        found += page.evaluate(again, [marked, shared | contrast])["violations"]
+    page.evaluate(AXE_SCRIPT)
+    options = {"runOnly": {"type": "tag", "values": list(RULES)},
+               "resultTypes": ["violations"], "preload": False, "iframes": False}  # fmt: skip
+    found = page.evaluate(AXE, [SAMPLED, options])
     return [
         f"{each['id']}: {each['help']}: {each['nodes'][0]['html'][:120]} ({len(each['nodes'])})"
         for each in found
