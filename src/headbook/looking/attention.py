@@ -21,7 +21,7 @@ from headbook.text.alignment import NO_WORD, align_all
 from headbook.text.trees import ROOT, Tree
 from headbook.types import Kind, UserError
 
-AT_ONCE = 64
+AT_ONCE = 128
 """Sentences that are read together."""
 LETTERS = r"[\w&&[^\p{Han}]]+"
 WORDS = Regex(rf"\p{{Han}}|{LETTERS}(?:(?:['’]|(?<=\d)[.,](?=\d)){LETTERS})*|(?!\s)\X")
@@ -196,7 +196,7 @@ def _read(model: Loaded, trees: Sequence[Tree], kind: Kind, units: str) -> list[
         asks = [_Side.of(model, _tree(each), units, True, kind is Kind.DECODER) for each in targets]
         keys = keys if kind is Kind.CROSS else asks
     found: dict[int, Attention] = {}
-    for tape, batch in recordings(model.network, model.batches(sentences, targets, 2048)):
+    for tape, batch in recordings(model.network, model.batches(sentences, targets, 1024)):
         rows, layers = batch.sentences.tolist(), []
         for weights in tape[kind, Point.WEIGHTS]:
             queries, looked = (
