@@ -187,7 +187,7 @@ def kept_of_a_layer(alike: float, scale: float, noise: np.random.Generator) -> d
     vectors = torch.tensor(scale * (share * common + (1.2 - share) * own))[None]
     tokens = torch.ones(1, 40, dtype=torch.bool)
     seen = {(ORTHOGONALITY, RAW): products(vectors, tokens).abs().sum((-2, -1))[None]}
-    seen |= {(DISSIMILARITY, RAW): -cosines(vectors, tokens) / 40}
+    seen |= {(DISSIMILARITY, RAW): -cosines(vectors, tokens)[None] / 40}
     seen |= {(ORTHOGONALITY, FREE): torch.ones(1, 4), (ATTENTION, RAW): torch.ones(1, 4)}
     return watched.compared(Setting(heads=4), {watched.BATCH: seen}, 0)
 

@@ -31,14 +31,14 @@ def recordings(
     with `keep` only what it makes of each value, see `capture`.
     """
     device = next(model.parameters()).device
-    before = model.training
+    before, read = model.training, getattr(model, "states", model)  # logits are not looked at
     model.train(training)
     try:
         for batch in progress(batches):
             batch = batch.to(device)
             kept = keep and keep(batch)
             with torch.inference_mode(), capture(model, set(points), kinds, kept) as tape:
-                model(batch)
+                read(batch)
             yield Shared(tape), batch
     finally:
         model.train(before)

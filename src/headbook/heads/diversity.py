@@ -65,13 +65,13 @@ def alignment(found: Float[Tensor, "*layer head head dim dim"]) -> Pairs:
     return normalised(torch.linalg.matrix_norm(found))
 
 
-def cosines(vectors: Vectors, tokens: Tokens) -> Float[Tensor, "batch head head"]:
-    """Cosines of two heads' vectors at the same token, summed over those that count.
+def cosines(vectors: Vectors, tokens: Tokens) -> Float[Tensor, "head head"]:
+    """Cosines of two heads' vectors at the same token, summed over all tokens that count.
 
     Scale-free; 1 a token on the diagonal, and 0 where a vector is zero.
     """
-    units = unit(vectors.masked_fill(~tokens[:, None, :, None], 0.0).double())
-    return torch.einsum("bhtd,bgtd->bhg", units, units)
+    units = unit(vectors.transpose(1, 2)[tokens].double())  # [token, head, dim]
+    return (units @ units.mT).sum(0)
 
 
 def overlaps(maps: Maps) -> Float[Tensor, "batch head head"]:

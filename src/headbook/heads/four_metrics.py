@@ -105,10 +105,10 @@ def _sums(
         yield point, products(value, tokens)
     if point is Point.CONTEXT and output is not None:
         true = torch.einsum("bhtd,hdm->bhtm", value, output.to(value))
-        yield "outputs", cosines(true, tokens).sum(0)
+        yield "outputs", cosines(true, tokens)
     if point is Point.OUTPUT and value.shape[-1] % heads == 0:  # else there are no such slices
         slices = value.unflatten(-1, (heads, -1)).transpose(1, 2)
-        yield "slices", cosines(slices, tokens).sum(0)
+        yield "slices", cosines(slices, tokens)
     if point is Point.WEIGHTS:
         several = tokens.sum(1) > 1
         keys = counted_keys(batch, kind, boundary=True)[several].double().sum(1)[:, None]

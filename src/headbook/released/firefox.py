@@ -216,15 +216,15 @@ def read_folder(
         origin = f"{licence}; {path.name}, sha256 {digest}"
         languages = languages or _languages(path)
     sizes = network.shape.source_vocabulary, network.shape.target_vocabulary
-    sides = ("vocab*.spm",) * 2 if network.shape.shared else ("srcvocab*.spm", "trgvocab*.spm")
-    source, target = (_vocabulary(_only(folder, side), size)
-                      for side, size in zip(sides, sizes, strict=True))  # fmt: skip
+    sides = ("vocab*.spm",) if network.shape.shared else ("srcvocab*.spm", "trgvocab*.spm")
+    read = [_vocabulary(_only(folder, side), size)
+            for side, size in zip(sides, sizes, strict=False)]  # fmt: skip
     shortlist = None
     if any(folder.glob("lex*.bin*")):
         lexicon = _only(folder, "lex*.bin")
         shortlist = read_shortlist(_content(lexicon), str(lexicon), *sizes)
     return FirefoxModel(
-        name or str(folder), origin, languages, network, source, target, shortlist, folder
+        name or str(folder), origin, languages, network, read[0], read[-1], shortlist, folder
     )
 
 

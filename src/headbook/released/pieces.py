@@ -5,6 +5,7 @@
 
 import struct
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
@@ -63,6 +64,7 @@ class Pieces:
         return self._tokenizer.decode(list(ids), skip_special_tokens=False)
 
 
+@lru_cache(2)
 def _read(content: bytes) -> tuple[list[tuple[str, float]], int, bytes]:
     """Pieces with their scores, the place of the unknown one, the normaliser's table."""
     pieces, unknown, charsmap = [], [], b""

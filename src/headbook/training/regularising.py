@@ -117,7 +117,7 @@ def value(regulariser: Regulariser, batch: Batch, tape: Recording) -> Float[Tens
 
 
 def _agreement(vectors: Tensor, tokens: Tensor) -> Tensor:
-    return cosines(vectors, tokens).sum(0).mean() / tokens.sum()
+    return cosines(vectors, tokens).mean() / tokens.sum()
 
 
 def _overlap(maps: Tensor, tokens: Tensor) -> Tensor:
