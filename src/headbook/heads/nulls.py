@@ -56,8 +56,8 @@ def _replaced(values: Tensor, null: Null, seed: int, number: int) -> Tensor:
         return values
     generator = torch.Generator().manual_seed(seed * 10_007 + number)
     if null is Null.PERMUTED:
-        order = torch.randperm(values.numel(), generator=generator).to(values.device)
-        return values.flatten()[order].reshape(values.shape)
+        order = torch.randperm(values.numel(), generator=generator, dtype=torch.int32)
+        return values.flatten().index_select(0, order.to(values.device)).reshape(values.shape)
     drawn = torch.randn(values.shape, generator=generator, dtype=torch.float64)
     drawn = values.double().mean() + values.double().std(correction=0) * drawn.to(values.device)
     return drawn.to(values.dtype)
