@@ -8,7 +8,7 @@ minute; three models have six trainings for each of three seeds.
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from torch.nn import functional
 from headbook.corpora.rated import Rated, decided, load_rated, spread, written
 from headbook.experiments.learning import descent
 from headbook.looking.importance import by_gradient
+from headbook.looking.load import load
 from headbook.models.loaded import Loaded, pooled
 from headbook.text.alignment import align_all
 from headbook.text.batches import Batch, EncodedPair, epoch
@@ -133,6 +134,15 @@ def tuned(model: Loaded, train: Sentences, seed: int, tokens: int = TOKENS) -> C
         (batch,) = model.batches([train.texts[row] for row in rows])
         descend(found.losses(batch, train.labels[rows]).mean())
     return found
+
+
+@cache
+def learner(
+    name: str, corpus: str, train: int, seed: int, tokens: int = TOKENS, shuffled: bool = False
+) -> Classifier:
+    """`tuned` on so many sentences, or on these with the labels of others; made once."""
+    learnt, _ = reviews(corpus, train, 1, seed)
+    return tuned(load(name), learnt.shuffled(seed) if shuffled else learnt, seed, tokens)
 
 
 def importance(found: Classifier, test: Sentences) -> Float[np.ndarray, "layer head"]:
