@@ -86,6 +86,14 @@ class HuggingNetwork(nn.Module):
             layers[kind] += 1
 
     def forward(self, batch: Batch) -> Float[Tensor, "batch token width"]:
+        output = self._run(self.model, set(Kind), **self._inputs(batch))
+        return output.logits if "logits" in output else output.last_hidden_state
+
+    def states(self, batch: Batch) -> Float[Tensor, "batch token model"]:
+        """The last states, from which `forward` makes logits where it predicts."""
+        return self._run(self.model.base_model, set(Kind), **self._inputs(batch))[0]
+
+    def _inputs(self, batch: Batch) -> dict[str, Tensor]:
         batch = batch.to(self.device)
         read, real = batch.source, batch.source_mask
         if self.stacks is Stacks.DECODER:
@@ -94,8 +102,7 @@ class HuggingNetwork(nn.Module):
         if self.stacks is Stacks.BOTH:
             inputs["decoder_input_ids"] = batch.target_in
             inputs["decoder_attention_mask"] = batch.target_mask.long()
-        output = self._run(self.model, set(Kind), **inputs)
-        return output.logits if "logits" in output else output.last_hidden_state
+        return inputs
 
     def encode(self, batch: Batch) -> Float[Tensor, "batch source model"]:
         """The encoder's last states; UserError where there is no encoder."""

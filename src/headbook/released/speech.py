@@ -56,9 +56,19 @@ class SpeechNetwork(HuggingNetwork):
             for name, each in self.model.named_modules() if name.endswith("_attn")
         ]  # fmt: skip
 
-    def forward(self, batch: Mapping[str, Tensor]) -> Float[Tensor, "batch token vocabulary"]:
-        inputs = {name: each.to(self.device) for name, each in batch.items()}
-        return self._run(self.model, set(Kind), **inputs).logits
+    def forward(
+        self, batch: Mapping[str, Tensor], heard: Tensor | None = None
+    ) -> Float[Tensor, "batch token vocabulary"]:
+        """With what was `heard`, the encoder's states of the same sounds, it does not run again."""
+        inputs, kinds = {name: each.to(self.device) for name, each in batch.items()}, set(Kind)
+        if heard is not None:
+            inputs["encoder_outputs"], kinds = (heard,), {Kind.DECODER, Kind.CROSS}
+        return self._run(self.model, kinds, **inputs).logits
+
+    def encode(self, batch: Mapping[str, Tensor]) -> Float[Tensor, "batch frame width"]:
+        """The encoder's last states."""
+        features = batch["input_features"].to(self.device)
+        return self._run(self.model.get_encoder(), {Kind.ENCODER}, input_features=features)[0]
 
 
 @dataclass(frozen=True)
