@@ -1,11 +1,14 @@
 """Figures are inline SVG: no fixed size, no fixed ink, ids of their own, a description."""
 
+import base64
+import io
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 
 import pandas as pd
 import pytest
+from PIL import Image
 
 import headbook as hb
 from headbook import plots
@@ -39,6 +42,14 @@ def test_a_figure_is_as_wide_as_its_column_in_the_ink_of_the_page(form: str) -> 
     assert INK not in svg and not re.search(r"(fill|stroke): ?(#000000|black)\b", svg)
     for text in root.iter("{http://www.w3.org/2000/svg}text"):
         assert "fill" in text.attrib.get("style", ""), "text without a fill is black"
+
+
+def test_without_trust_a_plain_picture_of_its_shape_stands_in_its_place() -> None:
+    drawing = FORMS["curves"]()
+    coded = re.search(r'<img class="hb-plain"[^>]*base64,([^"]+)"/>', drawing._repr_html_())[1]
+    width, height = Image.open(io.BytesIO(base64.b64decode(coded))).size
+    _, _, wide, high = map(float, ET.fromstring(drawing.svg()).attrib["viewBox"].split())
+    assert width / height == pytest.approx(wide / high, rel=0.02)
 
 
 def test_no_rule_of_a_figure_holds_elsewhere_on_its_page() -> None:

@@ -20,6 +20,9 @@ MARKS = {
 """Shape of what an estimate stands beside; the paper's values are open diamonds in ink."""
 SHAPES = ("o", "s", "^", "v", "P", "X", "*", "h")
 
+HIGHEST = 320
+"""Units of a figure with many rows, which stand closer then; as few as can be read, if need be."""
+
 
 def intervals(
     frame: pd.DataFrame,
@@ -45,7 +48,9 @@ def intervals(
     groups = list(dict.fromkeys(frame[hue])) if hue else [None]
     marks, labels = dict(marks or {}), dict(labels or {})
     abreast = len(groups) if frame[rows].duplicated().any() else 1
-    height = 26 + len(names) * max(28, 15 * abreast) + 22 * (2 + len(marks) // 2)
+    around = 26 + 22 * (2 + len(marks) // 2)
+    row = max(11 * abreast, 16, min((HIGHEST - around) / len(names), max(28, 15 * abreast)))
+    height = around + len(names) * row
     with matplotlib.rc_context(STYLE):
         figure, grid = canvas(height)
         axis = grid[0, 0]

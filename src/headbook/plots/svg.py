@@ -78,24 +78,27 @@ class Drawing:
         )
 
     def _repr_html_(self) -> str:
-        return f'<div class="headbook-figure">{with_plain(self.svg(), self.alt)}</div>'
+        buffer = io.BytesIO()
+        with matplotlib.rc_context(STYLE):
+            self.figure.savefig(buffer, format="png", dpi=1.4 * UNITS_PER_INCH)
+        drawn = with_plain(self.svg(), self.alt, "image/png", buffer.getvalue())
+        return f'<div class="headbook-figure">{drawn}</div>'
 
 
-def with_plain(drawn: str, alt: str) -> str:
+def with_plain(drawn: str, alt: str, form: str = "image/svg+xml", plain: bytes = b"") -> str:
     """HTML of a drawing, which holds an SVG element, and a plain picture in its place.
 
     JupyterLab leaves SVG and styles out of a notebook that it does not trust: it hides what is
-    `jp-mod-hidden`, and shows the picture, which the style hides elsewhere.
+    `jp-mod-hidden`, and shows the picture, which the style hides elsewhere: `plain`, or that SVG.
     """
     alone = drawn[drawn.index("<svg") : drawn.index("</svg>") + 6]
-    named = "" if 'xmlns="' in alone else 'xmlns="http://www.w3.org/2000/svg" '
-    alone = alone.replace("<svg ", f'<svg {named}font-family="sans-serif" ', 1)
-    coded = base64.b64encode(alone.encode()).decode()
     width = float(re.search(r'viewBox="\S+ \S+ (\S+)', alone)[1])
+    named = '<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" '
+    coded = base64.b64encode(plain or alone.replace("<svg ", named, 1).encode()).decode()
     return (
         f'{SHOWN}<div class="hb-drawn jp-mod-hidden">{drawn}</div><img class="hb-plain" '
         f'alt="{escape(alt)}" width="{width:.0f}" style="background:#fff" '
-        f'src="data:image/svg+xml;base64,{coded}"/>'
+        f'src="data:{form};base64,{coded}"/>'
     )
 
 

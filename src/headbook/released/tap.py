@@ -221,7 +221,8 @@ def attend(
     if own in HALF:
         query, key, value, attention_mask = map(single, (query, key, value, attention_mask))
         options = {name: single(each) for name, each in options.items()}
-    if _again.get() and torch.is_grad_enabled():
+    # of a device that torch knows by name alone checkpoints can say nothing
+    if _again.get() and torch.is_grad_enabled() and hasattr(torch, query.device.type):
         eager = partial(checkpoint, eager, use_reentrant=False)
     context, weights = eager(module, query, key, value, attention_mask, **options)
     listener = _listener.get()
