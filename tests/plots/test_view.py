@@ -124,14 +124,14 @@ def test_words_are_text_whatever_they_hold(layout: str) -> None:
 
 
 def test_heads_have_colours_of_their_own_that_stay() -> None:
-    both = draw(WORDS, {"L6H6": WEIGHTS, "L6H5": WEIGHTS}).body
-    first, second = re.findall(r'<i style="background:(#\w+)', both)
+    def colours(*labels: str) -> list[str]:
+        body = draw(WORDS, dict.fromkeys(labels, WEIGHTS)).body
+        return re.findall(r'<i style="background:(#\w+)', body)
+
+    first, second = colours("L6H6", "L6H5")
     assert first != second
-    assert re.findall(r'<i style="background:(#\w+)', draw(WORDS, {"L6H5": WEIGHTS}).body) == [
-        second
-    ]
-    through = draw(WORDS, {f"L6H5, update {update}": WEIGHTS for update in (0, 8)}).body
-    assert re.findall(r'<i style="background:(#\w+)', through) == [second] * 2
+    assert colours("L6H5") == [second]
+    assert colours("L6H5, update 0", "L6H5, update 8") == [second] * 2
 
 
 def test_what_cannot_be_drawn_is_named() -> None:
