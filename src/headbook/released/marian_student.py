@@ -38,7 +38,7 @@ def read_student(file: MarianFile, name: str) -> Student:
             )
     try:
         shape = _shape(file)
-        with torch.random.fork_rng(devices=[]):  # loading leaves the caller's random numbers alone
+        with torch.device("meta"):  # no numbers are drawn that the file's would replace
             student = Student(shape)
         names = dict(_names(shape))
         if other := set(file.arrays) ^ set(names.values()):
@@ -75,11 +75,12 @@ def _layers(arrays: dict, stack: str) -> int:
 
 
 def _laid_out(file: MarianFile, ours: str, theirs: str) -> Tensor:
-    given = torch.from_numpy(file.arrays[theirs].copy())
+    given = file.arrays[theirs]
     if ours.endswith("bias") or "norm" in ours:
-        return given.reshape(-1)
-    # torch multiplies by [out, in]
-    return given if theirs.endswith("Wemb") else given.T.contiguous()
+        given = given.reshape(-1)
+    elif not theirs.endswith("Wemb"):
+        given = given.T  # torch multiplies by [out, in]
+    return torch.from_numpy(given.copy("C"))
 
 
 def _names(shape: Shape) -> Iterator[tuple[str, str]]:
