@@ -55,12 +55,12 @@ def test_a_line_has_verdict_number_interval_baseline_seeds_and_page(tmp_path: Pa
     assert "WMT en-ru: 0.78 (baseline 0.41)" in shown and "Unit: share" in shown
     single = line(page(tmp_path / "one", measured(value=0.6)))
     assert "tatoeba-de w128, seed 0: passes; 0.600 [0.550, 0.650] within one model" in single
-    assert 'data-mark="replicated"' in single and "● " not in single
+    assert 'data-mark="replicated"' in single and "replicated · 1 of 1</span>" in single
 
 
 def test_what_does_not_count_says_why(tmp_path: Path) -> None:
     young = line(page(tmp_path / "young", measured(closed="")))
-    assert "not run; 1 not applicable" in young
+    assert "not judged; 1 not applicable" in young
     assert "gate closed: converged, not shown to have converged" in young
     rows = measured("fast-weights-identity", value=0.0), measured("needs-width", value=0.2)
     shown = page(tmp_path / "others", *rows)
@@ -72,9 +72,9 @@ def test_what_does_not_count_says_why(tmp_path: Path) -> None:
     assert "Until 2026-11-23: At most 0.183" in changed and "Changed because:" in changed
     long = "voita-f5-two-rarest-long"
     outside = line(page(tmp_path / "far", measured(long)), long)
-    assert "outside the claim's domain" in outside and 'data-mark="not run"' in outside
+    assert "outside the claim’s domain" in outside and 'data-mark="not judged"' in outside
     assert load().claim(long).unmeasured in outside
-    assert "Not run: No converged model" in line(
+    assert "Not judged: No converged model" in line(
         page(tmp_path / "none", measured()), "voita-t1-nsubj-easier-in-short"
     )
     rows = measured("explain-consistent", closed="none")
@@ -88,7 +88,7 @@ def test_the_figure_has_one_linked_mark_per_claim_and_the_book_s_own_apart(tmp_p
     linked = re.findall(r'<a href="#([^"]+)" title', shown)
     assert sorted(linked) == sorted(claim.id for claim in claims)
     assert set(linked) == set(re.findall(r'<details class="claim" id="([^"]+)"', shown))
-    own = shown.index("This book's own questions")
+    own = shown.index("This book’s own questions")
     for claim in claims:
         assert (shown.index(f'<a href="#{claim.id}" title') > own) == (claim.work == "headbook")
     strip = board.strip(scorecard.current(tmp_path / "nothing").values(), "there.html")

@@ -95,4 +95,4 @@ def test_a_number_that_moves_moves_the_verdict(tmp_path: Path) -> None:
     low = BEST.replace("0.66,0.63,0.69", "0.36,0.33,0.39").replace("0.55,0.52,0.58", "0.3,0.2,0.4")
     found = judged(published(tmp_path / "b", low), claim())
     assert found[DOBJ].verdict is Verdict.CONTRADICTED
-    assert scorecard.stated(judged(tmp_path, claim(None, None))) == {DOBJ: "not run"}
+    assert scorecard.stated(judged(tmp_path, claim(None, None))) == {DOBJ: "not judged"}

@@ -71,8 +71,8 @@ P, F, U, C, N, X = (
         ([U, C], Verdict.INCONCLUSIVE),
         ([N, C], Verdict.INCONCLUSIVE),
         ([C, C], Verdict.ABSENT),
-        ([], Verdict.NOT_RUN),
-        ([X], Verdict.NOT_RUN),
+        ([], Verdict.NOT_JUDGED),
+        ([X], Verdict.NOT_JUDGED),
         ([X, X, P, U, P], Verdict.REPLICATED),
         ([X, C], Verdict.ABSENT),
     ],
@@ -84,7 +84,7 @@ def test_the_table_of_verdicts(outcomes, expected):
 @pytest.mark.parametrize(
     ("gate", "expected"),
     [
-        (Gate.CONVERGED, Verdict.NOT_RUN),
+        (Gate.CONVERGED, Verdict.NOT_JUDGED),
         (Gate.PRESENT, Verdict.ABSENT),
         (Gate.DIAGNOSTIC, Verdict.INCONCLUSIVE),
         (Gate.POWER, Verdict.INCONCLUSIVE),
@@ -99,7 +99,7 @@ def test_a_model_that_has_not_converged_neither_counts_nor_lacks_anything():
     assert verdict([*young, *models(C)]) is Verdict.ABSENT
     assert verdict([*young, *models(C, gate=Gate.POWER), *models(C)]) is Verdict.INCONCLUSIVE
     both = [replace(each, closed={Gate.CONVERGED: "", Gate.PRESENT: ""}) for each in young]
-    assert verdict(both) is Verdict.NOT_RUN
+    assert verdict(both) is Verdict.NOT_JUDGED
     assert verdict([*both, *models(P)]) is Verdict.REPLICATED
 
 

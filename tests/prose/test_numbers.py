@@ -70,8 +70,8 @@ def test_what_cannot_be_resolved_is_an_error(root: Path, text: str, said: str) -
 
 
 def test_plain_text_has_no_references() -> None:
-    text = "In {n}`55 % [1, 2]\n<a[b].c:%>`. **So** {claim}`a: mixed; b: not run` {cite}`x`"
-    assert numbers.plain(text) == "In 55 % [1, 2]. **So** (mixed, not run) {cite}`x`"
+    text = "In {n}`55 % [1, 2]\n<a[b].c:%>`. **So** {claim}`a: mixed; b: not judged` {cite}`x`"
+    assert numbers.plain(text) == "In 55 % [1, 2]. **So** (mixed, not judged) {cite}`x`"
 
 
 @pytest.fixture

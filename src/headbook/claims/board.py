@@ -22,13 +22,11 @@ MEANINGS = {
     Verdict.MIXED: "some pass and some fail, or those that do either are half or fewer, beside "
     "undecided ones",
     Verdict.CONTRADICTED: "of the models judged more than half fail the rule and none passes",
-    Verdict.INCONCLUSIVE: "none passes or fails: intervals include the threshold, are too wide for "
-    "the effect, or the rule tells nothing, as untrained models pass it",
+    Verdict.INCONCLUSIVE: "none passes or fails: intervals include the threshold or are too wide",
     Verdict.ABSENT: "every model that counts lacks what the claim is about",
-    Verdict.NOT_RUN: "no model that counts has been measured: none at all, or none that is shown "
-    "to have converged",
-    UNCOUNTED: "true by construction, about a text only, passed by untrained models too, or "
-    "superseded by a later claim",
+    Verdict.NOT_JUDGED: "none was measured, or none of them is shown to have converged",
+    UNCOUNTED: "true by construction, about a text only, passed by every model before its training "
+    "too, or superseded by a later claim",
 }
 """Every mark in the order in which they are shown."""
 SHAPES = {
@@ -41,7 +39,7 @@ SHAPES = {
     'stroke-width="1.6" stroke-linejoin="round"/>',
     Verdict.ABSENT: '<rect x="3" y="3" width="10" height="10" fill="none" stroke="currentColor" '
     'stroke-width="1.6"/>',
-    Verdict.NOT_RUN: '<circle cx="8" cy="8" r="2"/>',
+    Verdict.NOT_JUDGED: '<circle cx="8" cy="8" r="2"/>',
     UNCOUNTED: '<path d="M3 8H13" stroke="currentColor" stroke-width="2" stroke-linecap="round"/>',
 }
 HOW = """\
@@ -51,7 +49,8 @@ stands for itself, except in an ordering. A model is not judged where a gate is 
 converged (asked of every finding but those about training itself), has no head of the kind in
 question, passes untrained as well, or has an interval too wide for the effect. The unit is the
 model: intervals are over seeds where there are three, else within one model, and settings of one
-model are no replicates (p-values adjusted after Holm)."""
+model are no replicates (p-values adjusted after Holm). "1 of 3" is how many of the models judged
+pass; behind "contradicted", how many fail."""
 SCRIPT = """\
 (function(){var board=document.querySelector('.board');if(!board)return;
 var bar=board.querySelector('.filters'),mark=bar.querySelector('select');bar.hidden=false;
@@ -95,7 +94,7 @@ def page(results: Mapping[str, Result], pages: str) -> str:
     titles = load().works
     of = {work: [each for each in results.values() if each.claim.work == work] for work in titles}
     works = [work for work in titles if work != OWN]
-    for title, group in (("The works' claims", works), ("This book's own questions", [OWN])):
+    for title, group in (("The works’ claims", works), ("This book’s own questions", [OWN])):
         every = [each for work in group for each in of[work]]
         parts.append(f"<h3>{title}</h3>{_legend(every)}")
         parts += [_row("" if work == OWN else titles[work], of[work]) for work in group]
@@ -144,7 +143,7 @@ def line(shown: Result, page: str, scorecard: str = "") -> str:
     return (
         f'<details class="claim"{own} data-mark="{mark}">'
         f"<summary>{_svg(mark)}<span>{_text(claim.claim)}</span>"
-        f'<span class="verdict {_slug(mark)}">{_words(shown)}</span></summary>'
+        f'<span class="verdict {_slug(mark)}">{_words(shown)}{_count(shown)}</span></summary>'
         f'<div class="inside">{text}</div></details>'
     )
 
@@ -183,6 +182,17 @@ def _words(result: Result) -> str:
     return result.uncounted or result.verdict.value
 
 
+def _count(result: Result) -> str:
+    """How many of the models judged pass; of a contradicted claim, how many fail."""
+    found = Counter(model.outcome for model in result.models)
+    judged = sum(found[each] for each in (Outcome.PASS, Outcome.FAIL, Outcome.UNDECIDED))
+    if result.uncounted or not judged:
+        return ""
+    said = Outcome.FAIL if result.verdict is Verdict.CONTRADICTED else Outcome.PASS
+    of = " settings" if result.claim.rows is Rows.SETTINGS else ""
+    return f" · {found[said]} of {judged}{of}"
+
+
 def _printed(claim: Claim) -> Iterator[str]:
     """Each number of the work, with what it belongs to and its baseline."""
     for each in claim.paper:
@@ -208,7 +218,7 @@ def _ruled(claim: Claim) -> Iterator[str]:
 def _judged(result: Result) -> Iterator[str]:
     """The verdict with the number of models of each outcome, then one line per model."""
     if not result.models or result.claim.unmeasured:
-        yield f"Not run: {result.claim.unmeasured or 'no model was measured.'}"
+        yield f"Not judged: {result.claim.unmeasured or 'no model was measured.'}"
     if not result.models:
         return
     why = f" ({result.uncounted}, not counted)" if result.uncounted else ""
@@ -261,4 +271,4 @@ def _gates(model: Judged) -> str:
 
 def _text(text: str) -> str:
     """Escaped and on one line, so that none can end the block of HTML."""
-    return escape(" ".join(text.split()))
+    return escape(" ".join(text.split()).replace("'", "’"))

@@ -28,7 +28,7 @@ class Verdict(StrEnum):
     MIXED = "mixed"
     INCONCLUSIVE = "inconclusive"
     ABSENT = "absent"
-    NOT_RUN = "not run"
+    NOT_JUDGED = "not judged"
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def verdict(models: Iterable[Judged]) -> Verdict:
     Replicated when more than half of them pass and none fails, contradicted when more than half
     fail and none passes, mixed when some pass or fail otherwise, inconclusive when none does. A
     model outside of the claim's domain or one that is not shown to have converged does not count,
-    and without one that counts the claim has not been run. Where none of those that count is judged
+    and without one that counts the claim is not judged. Where none of those that count is judged
     it is absent when each lacks what the claim is about, else inconclusive: power and diagnosis say
     nothing of the phenomenon. A model without a number is not judged.
     """
@@ -110,7 +110,7 @@ def verdict(models: Iterable[Judged]) -> Verdict:
     found = Counter(each.outcome for each in counted)
     passing, failing = found[Outcome.PASS], found[Outcome.FAIL]
     if not counted:
-        return Verdict.NOT_RUN
+        return Verdict.NOT_JUDGED
     if passing and failing:
         return Verdict.MIXED
     if passing or failing:
