@@ -43,6 +43,7 @@ def _counts() -> dict[str, str]:
     return {
         **named,
         "claims": str(len(shown)),
+        "own": str(len(results) - len(shown)),
         "works": str(len({each.claim.work for each in shown})),
         "strip": f"```{{raw}} html\n{strip}\n```",
     }

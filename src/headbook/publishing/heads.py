@@ -21,7 +21,7 @@ COLUMNS = {
     "layer": "from the bottom, 1 is the first",
     "head": "in its layer, 1 is the first",
     "measure": "one of those below",
-    "text": "the published text it was measured on; empty for weights alone",
+    "text": "name of the text, as in `hb.text(name)`, or test set; empty for weights alone",
     "sentences": "how many of it",
     "value": "in the unit of the measure",
     "low, high": "ends of the 95 % interval; empty where none was computed",
@@ -30,7 +30,8 @@ COLUMNS = {
 PAGE = """\
 # Every head
 
-One table to take away: what this book measured of each of {heads} heads of {models} models, {rows} rows.
+One table to take away: what this book measured of each of {heads} heads of {models} models, {rows} rows. The models
+are {names}; heads of today's models are on the pages of {{doc}}`part 7 </parts/7_today>`.
 [CSV](../_static/heads.csv) · [Parquet](../_static/heads.parquet)
 
 ```python
@@ -115,6 +116,7 @@ def page() -> str:
     return PAGE.format(
         heads=f"{len(heads):,}",
         models=heads["model"].nunique(),
+        names=", ".join(f"`{name}`" for name in heads["model"].unique()),
         rows=f"{len(found):,}",
         columns=table(("column", "meaning"), [*COLUMNS.items()]),
         measures=table(("measure", "unit", "meaning", "page"), measures),

@@ -12,7 +12,7 @@ from headbook.publishing.citation import Citation, citation
 from headbook.publishing.contents import record_of
 from headbook.runs import record
 
-BOOK_PACKAGES = ("papermill", "jupyter-book")
+BOOK_PACKAGES = ("papermill", "jupyter-book", "transformers", "pyarrow")
 
 
 def write(folder: Path, copies: list[Path]) -> None:
@@ -36,7 +36,7 @@ def write(folder: Path, copies: list[Path]) -> None:
 
 def cite(source: Citation) -> str:
     """How to cite the book, from CITATION.cff."""
-    version = f"Version {source.version}"
+    version = f"Version {source.version}, commit {record.commit()}"
     parts = [", ".join(source.authors), source.year, f"*{source.title}*", version]
     address = f"https://doi.org/{source.doi}" if source.doi else source.repository
     where = f"<{address}>" if address else ""
@@ -45,11 +45,10 @@ def cite(source: Citation) -> str:
             "# Cite this book",
             ". ".join(filter(None, [*parts, where])) + ".",
             f"```bibtex\n{source.bibtex()}\n```",
-            "Please cite the works whose claims a page replicates as well; "
-            "{doc}`/references` lists them all.",
+            "Please cite, too, the works whose claims a page tests; {doc}`/references` lists all.",
             f"Text and code are under the [{source.licence} licence](../_static/LICENSE.txt). "
             "Corpora and released models have licences of their own, which `data/corpora.toml` and "
-            "`data/models.toml` name.",
+            "`data/models.toml` of the repository name.",
             "",
         ]
     )
@@ -58,7 +57,8 @@ def cite(source: Citation) -> str:
 def deviations(register: Path) -> str:
     """The register of deviations as a page: a section for each, a line for each of its fields."""
     entries = yaml.safe_load(register.read_text("utf-8"))
-    opening = "# Deviations\n\nWhere this book does something else than the paper, and why.\n"
+    opening = "# Deviations\n\nWhere this book departs from the papers, and why. Up to trained-"
+    opening += "further the paper is Voita et al. 2019; later entries name theirs.\n"
     return "\n".join([opening, *(_deviation(entry) for entry in entries)])
 
 
@@ -79,13 +79,14 @@ def status(copies: list[Path]) -> str:
     return "\n\n".join(
         [
             "# Status",
-            "Versions, machine and runs behind this copy of the book.",
+            "Versions, machine and runs behind this copy of the book. Recorded numbers were "
+            "measured before, some on other machines: the end of each page says where.",
             "## This machine",
             table(("property", "value"), [*record.hardware().items(), ("commit", record.commit())]),
             "## Versions",
             table(("package", "version"), list(versions.items())),
             "## Pages",
-            table(("page", "parameters", "seconds"), [_run_time(copy) for copy in copies]),
+            table(("page", "changed parameters", "seconds"), [_run_time(copy) for copy in copies]),
             "",
         ]
     )
@@ -103,5 +104,5 @@ def _run_time(copy: Path) -> tuple[str, str, str]:
     if not record.exists():
         return f"[](../_executed/{copy.name})", "executed by hand", "unknown"
     made = json.loads(record.read_text("utf-8"))
-    given = json.dumps(made["parameters"]) if made["parameters"] else "its own"
+    given = json.dumps(made["parameters"]) if made["parameters"] else ""
     return f"[](../_executed/{copy.name})", given, f"{made['seconds']:.0f}"
