@@ -11,11 +11,12 @@ from headbook.models.loaded import Loaded
 
 @contextmanager
 def close(model: Loaded, heads: str | Collection[str]) -> Iterator[Loaded]:
-    """The model with these heads silent for as long as the block lasts.
+    """The model with these heads silent while a block lasts: `with hb.close(model, "L6H5"):`.
 
     A silent head adds nothing: its output is multiplied by 0 before the output projection (Michel
-    et al. 2019). `heads` are names such as "L6H5" or "cross L2H1"; heads that were silent before
-    stay so. UserError for a head that the model lacks.
+    et al. 2019). `heads` are names such as "L6H5", "decoder L1H2" or "cross L2H1", without a kind
+    the encoder's, or the decoder's where there is none; heads that were silent before stay so.
+    UserError for a head that the model lacks.
     """
     own = [block.gate for _, _, block in model.network.attentions()]
     with closed(model.network, named(model.network, heads)):
@@ -28,9 +29,10 @@ def close(model: Loaded, heads: str | Collection[str]) -> Iterator[Loaded]:
 def nulls(model: Loaded, count: int = NULLS) -> Iterator[Loaded]:
     """Null networks: the model `count` times, its weight matrices permuted or drawn anew in turn.
 
+    `for null in hb.nulls(model, 3):` measures three, to be compared with the model itself.
     Such a network has the same shapes, tokens and positions and has learnt nothing, so the best of
     its heads shows what luck and architecture alone give. It is the same object each time, to be
-    measured inside the loop; when the loop ends, the model has its own weights back.
+    measured inside the loop; when that ends, also by `break`, the model has its own weights back.
     """
     for number in range(count):
         with without_knowledge(model.network, list(Null)[number % len(Null)], number):

@@ -15,7 +15,7 @@ IMPORTANCE = ("importance_gradient", "importance_ablation")
 
 
 def compare(heads: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
-    """Others less heads, head by head: a model before and after fine-tuning, silencing, quantising.
+    """`others` minus `heads`, head by head: before and after fine-tuning, silencing, quantising.
 
     Both tables are from `hb.measure` on the same sentences. The result has one row per head of the
     first, and its columns are differences of those of `hb.measure`: `_low`, `_high` bound their

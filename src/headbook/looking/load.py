@@ -45,10 +45,10 @@ def load(
     trained here ("mixture-fr-256@2048" after 2,048 updates, "@0" untrained), a folder (a finished
     run of this package, a Firefox translation model, Whisper as CTranslate2 stores it, a saved
     Hugging Face model, an adapter, one GGUF file) or that file itself, a DINOv2 in an ONNX file, an
-    installed Python package with such a model, or an id of the Hugging Face hub. A `Path`,
-    "./minilm" and whatever else is a path with a separator name that folder alone; of "minilm", the
-    catalogue comes first. Or it is a model of `transformers`, with its `tokenizer` (or image
-    processor); that object itself is used.
+    installed Python package with such a model, or an id of the Hugging Face hub. A `Path`, and a
+    text that begins with ".", "/" or "~", is that folder and nothing else; "org/name" is a folder
+    where there is one, else an id of the hub; of "minilm" the catalogue comes first. Or it is a
+    model of `transformers`, with its `tokenizer` (or image processor); that object itself is used.
 
     `device`, such as "cuda", is where the model runs, and every batch with it; tables come back as
     pandas. `dtype` ("bfloat16", "float16" or torch's own) is that of a Hugging Face model's

@@ -119,23 +119,25 @@ def measure(
     equally often; `_offset` the best fixed offset, `_tags` the best part-of-speech rule, both
     chosen on the same sentences (`hb.roles` uses halves).
 
-    Translation models translate a subset of the sentences greedily; decoder and cross-attention
-    and importance by gradient are measured on these. By default importance by ablation is that of
-    the heads which the gradient puts first, one in ten and at least 16, and NaN of the others: on
-    twice as many sentences again until no interval holds zero, as far as a budget of operations
-    goes. `ablated="all"` is every head, on as many sentences as a budget allows (8 to 100), a
-    number every head on so many; without a loss it is every head too. `importance=False`,
-    `nulls=0` and `diverse=False` leave out the slowest parts; `decoder=False` measures the encoder
-    alone of a translation model, and without importance it then translates nothing. The time that
-    all of it takes is said before it begins, if it is over a minute. `attrs["headbook"]` holds
-    diversity per layer, counts and notes. Memory does not grow with the number of sentences, apart
-    from the text itself, and one layer's weights are held at a time.
+    Translation models translate a subset of the sentences greedily; decoder and cross-attention and
+    importance by gradient are measured on these. By default importance by ablation is that of the
+    heads which the gradient puts first, one in ten and at least 16; it is NaN of the others.
+    Sentences are doubled until no interval holds zero, as far as a budget of operations goes.
+    `ablated="all"` is every head, on as many sentences as a budget allows (8 to 100), a number is
+    every head on that many; without a loss it is every head, too. `importance=False`, `nulls=0` and
+    `diverse=False` leave out the slowest parts; `decoder=False` measures the encoder alone of a
+    translation model, and without importance it then translates nothing. The time that all of it
+    takes is said before it begins, if it is over a minute. `attrs["headbook"]` holds `diversity`
+    per layer, numbers of `sentences` and `notes`. Memory does not grow with the number of
+    sentences, apart from the text itself, and one layer's weights are held at a time.
 
     Layers may differ in the number of their heads. Sentences that the model cannot take, mostly
     too long, are left out, which a note counts. UserError where it can take none,
-    and for trees of another text.
+    and for trees that belong to another text.
 
-    Of a vision transformer `text` is a list of pictures, and the table that of `seen`.
+    Of a vision transformer `text` is a list of pictures, and the columns are `distance` (to the
+    patches looked at, in patches), `special`, `confidence` and `high_norm` (weight on patches of
+    high norm).
     """
     if hasattr(model, "grid"):
         return seen(model, text)

@@ -77,20 +77,6 @@ class Part:
         return {"weight": self.axis} | ({"bias": 0} if biased else {})
 
 
-def prune(model: Loaded, heads: str | Collection[str]) -> "Pruned":
-    """The model without these heads, to measure and to save.
-
-    It computes what the model does with them silent (`hb.close`), is smaller and faster, and counts
-    the heads that are left anew in each layer. A layer that loses all of them keeps its first, or
-    its first group of keys, with zeros in W_O. `heads` are names such as "L6H5" or "cross L2H1".
-
-    UserError, when it is first used or saved, where heads that share keys are left in unequal
-    numbers, where a layer that is used several times (ALBERT) would lose different heads, and for
-    an architecture that cannot do without; `.save(folder, shape="full")` can these.
-    """
-    return Pruned(model, tuple(named(model.network, heads)))
-
-
 @dataclass(frozen=True)
 class Pruned:
     """A model without some heads; it can do all that a loaded model can."""
@@ -114,6 +100,7 @@ class Pruned:
     def save(self, folder: str | Path, shape: str = SMALL) -> str:
         """Writes a folder that `hb.load` reads, and says in a sentence who else reads it.
 
+        Hugging Face models, Firefox's students and models trained here can be written.
         Plain `transformers` reads it where its format has a head width of its own and every layer
         keeps as many heads (Llama, Qwen, Mistral, T5). With `shape="full"` it always does: zeros
         stand where the heads were, which makes nothing smaller. UserError for a format without
@@ -158,6 +145,20 @@ class Pruned:
         return f"{self.whole.name} without {', '.join(each.label for each in self.without[:3])}" + (
             f" and {len(self.without) - 3} more" * (len(self.without) > 3)
         )
+
+
+def prune(model: Loaded, heads: str | Collection[str]) -> Pruned:
+    """The model without these heads, to measure and to save.
+
+    It computes what the model does with them silent (`hb.close`), is smaller and faster, and counts
+    the heads that are left anew in each layer. A layer that loses all of them keeps its first, or
+    its first group of keys, with zeros in W_O. `heads` are names such as "L6H5" or "cross L2H1".
+
+    UserError, when it is first used or saved, where heads that share keys are left in unequal
+    numbers, where a layer that is used several times (ALBERT) would lose different heads, and for
+    an architecture that cannot do without; `.save(folder, shape="full")` can save these.
+    """
+    return Pruned(model, tuple(named(model.network, heads)))
 
 
 def silenced(network: Capturable, heads: Collection[HeadId]) -> dict[str, Tensor]:

@@ -45,7 +45,8 @@ def roles(heads: pd.DataFrame, held: bool = True) -> pd.DataFrame:
         "next token", but "first token (sink)", "induction" and "duplicate token"
     detail: the offset, the relation and direction, or what is looked at
     score, low, high: on the second half, with a 95 % bootstrap interval over its sentences
-    threshold: the score required on both halves
+    threshold: the score required on both halves: 0.9 of a neighbour, the baseline and 0.1 more
+        (syntactic), 0.3 (sink), 0.5 (all others)
     baseline: best fixed offset (syntactic), a uniform head (rare words), or the head's own score
         where repeats are shuffled (induction, duplicate token)
     tag_rule: best part-of-speech rule, which no threshold uses

@@ -53,10 +53,10 @@ def text(
     line (or .gz), or sentences: a list, a column of a DataFrame. `parts` of a treebank are dev and
     test by default, where they exist; `first` limits the number of sentences.
 
-    Trees that are none (a cycle, heads that are missing) are left out, and a warning counts them.
-    Plain sentences are parsed with an English spaCy pipeline; without one a warning says so, and
-    the text has no trees. UserError, in one line, for a name or file that does not exist, a
-    malformed treebank, and a text without sentences.
+    Invalid trees (a cycle, heads that are missing) are left out, and a warning counts them. Plain
+    sentences are parsed with an English spaCy pipeline, whatever their language (give others as
+    CoNLL-U); without one a warning says so, and the text has no trees. UserError, in one line, for
+    a name or file that does not exist, a malformed treebank, and a text without sentences.
     """
     if first is not None and first < 1:
         raise UserError(f"first is {first}; use at least 1 sentence")

@@ -15,9 +15,11 @@ OPENING = """\
 import headbook as hb
 ```
 
-These names load a model of any origin, look at the attention of its heads and measure them;
-{doc}`page 60 </_executed/60_five_lines>` uses them. An error that the caller can mend, such as an
-unknown name, is a `headbook.types.UserError` of one line."""
+`pip install .` in a clone of the repository installs it; `[models]` brings released models,
+`[parse]` a parser. These names load a model of any origin, look at the attention of its heads and
+measure them; {doc}`page 60 </_executed/60_five_lines>` uses them. `hb.publish`, `hb.cached`,
+`hb.paper`, `hb.tabs` and `hb.source` make pages of this book. An error that the caller can mend,
+such as an unknown name, is a `headbook.types.UserError` of one line."""
 ENTRY = re.compile(r"([a-z_][\w, …]*): (\S.*)", re.DOTALL)
 """An entry of a list of columns: `score, low, high: on the second half, …`."""
 
