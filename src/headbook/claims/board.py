@@ -49,8 +49,7 @@ stands for itself, except in an ordering. A model is not judged where a gate is 
 converged (asked of every finding but those about training itself), has no head of the kind in
 question, passes untrained as well, or has an interval too wide for the effect. The unit is the
 model: intervals are over seeds where there are three, else within one model, and settings of one
-model are no replicates (p-values adjusted after Holm). "1 of 3" is how many of the models judged
-pass; behind "contradicted", how many fail."""
+model are no replicates (p-values adjusted after Holm)."""
 SCRIPT = """\
 (function(){var board=document.querySelector('.board');if(!board)return;
 var bar=board.querySelector('.filters'),mark=bar.querySelector('select');bar.hidden=false;
@@ -90,7 +89,10 @@ def page(results: Mapping[str, Result], pages: str) -> str:
 
     `pages` is where the pages are, from this one.
     """
-    parts = ['<div class="board whole"><p>Each mark is a claim, and a link to its line.</p>']
+    parts = [
+        '<div class="board whole"><p>Each mark is a claim, and a link to its line. Behind its '
+        "verdict stands how many of the models judged pass (contradicted: fail).</p>"
+    ]
     titles = load().works
     of = {work: [each for each in results.values() if each.claim.work == work] for work in titles}
     works = [work for work in titles if work != OWN]
