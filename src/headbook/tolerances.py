@@ -31,6 +31,7 @@ CLUSTERS = Tolerance(0.01, 1e-6, "a point between two clusters can change sides"
 FEW_POINTS = Tolerance(1e-3, 1e-6, "of thousands of points a few lie between two clusters")
 ORDERS = Tolerance(1e-4, 1e-3, "two words of nearly equal effect change places")
 RANKS = Tolerance(1e-4, 4e-3, "two heads are equal to five digits and share a rank")
+LIMIT = Tolerance(1e-4, 4e-3, "a head's score, drawn anew, is the limit but for five digits")
 DIGIT = Tolerance(1e-4, 1e-4, "fitted to published batches, which have five digits")
 GAINS = Tolerance(1e-4, 1e-5, "a difference of shares of five published digits")
 SUMS = Tolerance(1e-4, 2e-5, "small differences of sums of a hundred nats in 32 bits")
@@ -84,6 +85,7 @@ TOLERANCES: dict[tuple[str, ...], dict[str, Tolerance]] = {
     ("47", "trainings"): dict.fromkeys(("loss", "validation", "test", "last"), TRAINED),
     ("47", "summary"): {"value": GAINS},
     ("72", "summary"): {"baseline": LITTLE},
+    ("74", "summary", "heads with a score of 0.1 or more"): {"value": LIMIT},
     ("79", "summary", "gain in batches of 32"): {"value": TIMES},
     ("79", "summary", "gain one at a time"): {"value": TIMES},
     ("78", "gates"): dict.fromkeys(("opened", "shut"), GATES),
