@@ -17,7 +17,8 @@ border-bottom:2px solid transparent}
 .hb-tabs>input:checked+label{opacity:1;border-color:currentColor;font-weight:600}
 .hb-tabs>input:focus-visible+label{outline:2px solid currentColor;outline-offset:-2px}
 .hb-tabs>div{display:none;overflow:auto;max-height:28rem;padding-top:.5rem}
-.hb-tabs>div:has(.headbook-view){max-height:none;padding-top:0}
+.hb-tabs>div:has(.headbook-view,.headbook-figure){max-height:none}
+.hb-tabs>div:has(.headbook-view){padding-top:0}
 .hb-tabs:has(.headbook-view){margin:0}.hb-tabs:has(.headbook-view)>label{padding:.1rem .7rem}
 @media print{.hb-tabs>div{display:block!important;max-height:none}}
 """
