@@ -49,7 +49,7 @@ def intervals(
     marks, labels = dict(marks or {}), dict(labels or {})
     abreast = len(groups) if frame[rows].duplicated().any() else 1
     around = 26 + 22 * (2 + len(marks) // 2)
-    row = max(11 * abreast, 16, min((HIGHEST - around) / len(names), max(28, 15 * abreast)))
+    row = max(11 * abreast, 15, min((HIGHEST - around) / len(names), max(28, 15 * abreast)))
     height = around + len(names) * row
     with matplotlib.rc_context(STYLE):
         figure, grid = canvas(height)
