@@ -12,7 +12,8 @@ pytest = $(python) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorde
 pip = $(python) -m pip install --quiet --disable-pip-version-check
 # uv takes a sixth of pip's time; where it cannot be had, or lacks what pip's settings name, pip does it
 ours = -c constraints.txt -e '.[$(extras)]'
-install = $(python) -m uv pip install --quiet --python $(python) $(ours) || $(pip) $(ours)
+install = $(python) -m uv pip install --quiet --python $(python) $(ours) || \
+  { echo "== uv could not: pip goes on"; $(pip) $(ours); }
 
 # Python starts a hundred times here, which takes half as long with its modules compiled once
 unexport PYTHONDONTWRITEBYTECODE
