@@ -56,6 +56,7 @@ def test_a_line_has_verdict_number_interval_baseline_seeds_and_page(tmp_path: Pa
     single = line(page(tmp_path / "one", measured(value=0.6)))
     assert "tatoeba-de w128, seed 0: passes; 0.600 [0.550, 0.650] within one model" in single
     assert 'data-mark="replicated"' in single and "replicated · 1 of 1</span>" in single
+    assert "● " not in single
 
 
 def test_what_does_not_count_says_why(tmp_path: Path) -> None:

@@ -57,8 +57,8 @@ def cite(source: Citation) -> str:
 def deviations(register: Path) -> str:
     """The register of deviations as a page: a section for each, a line for each of its fields."""
     entries = yaml.safe_load(register.read_text("utf-8"))
-    opening = "# Deviations\n\nWhere this book departs from the papers, and why. Up to trained-"
-    opening += "further the paper is Voita et al. 2019; later entries name theirs.\n"
+    opening = "# Deviations\n\nWhere this book departs from the papers, and why. "
+    opening += "An entry that names no paper is about Voita et al. 2019.\n"
     return "\n".join([opening, *(_deviation(entry) for entry in entries)])
 
 
