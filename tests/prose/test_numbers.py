@@ -69,11 +69,6 @@ def test_what_cannot_be_resolved_is_an_error(root: Path, text: str, said: str) -
         numbers.rewritten(text, "13", verdicts, root)
 
 
-def test_plain_text_has_no_references() -> None:
-    text = "In {n}`55 % [1, 2]\n<a[b].c:%>`. **So** {claim}`a: mixed; b: not judged` {cite}`x`"
-    assert numbers.plain(text) == "In 55 % [1, 2]. **So** (mixed, not judged) {cite}`x`"
-
-
 @pytest.fixture
 def notebook(tmp_path: Path) -> Path:
     """With keys in another order than nbformat's, which have to stay there."""

@@ -67,17 +67,6 @@ def rewritten(text: str, page: str, verdicts: Verdicts, root: Path | None = None
     return ROLE.sub(current, text)
 
 
-def plain(text: str) -> str:
-    """The text as it reads where roles are not known: numbers and verdicts without references."""
-
-    def words(match: re.Match[str]) -> str:
-        if match["role"] == "n":
-            return NUMBER.fullmatch(match["text"].strip())["shown"]
-        return f"({', '.join(each.partition(':')[2].strip() for each in match['text'].split(';'))})"
-
-    return ROLE.sub(words, text)
-
-
 def sources() -> list[Path]:
     """All notebooks, then all texts of the book."""
     texts = sorted(each for where in ("*.md", "parts/*.md") for each in paths.BOOK.glob(where))

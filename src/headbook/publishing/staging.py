@@ -70,8 +70,8 @@ def _end(notebook: NotebookNode, name: str, verdicts: dict[str, Any], results: P
 
 
 def _offer(notebook: NotebookNode, download: Path) -> None:
-    """Write what a reader downloads: the executed page, its numbers without their references."""
-    from headbook.book.numbers import plain  # with pandas, which building a book needs late
+    """Write what a reader downloads: the executed page, its texts in plain Markdown."""
+    from headbook.publishing.plain import plain  # with pandas, which is needed late
 
     offered = deepcopy(notebook)
     for cell in offered.cells:
