@@ -100,7 +100,10 @@ def settings(
     draws: int,
     importance: Float[np.ndarray, " head"] | None = None,
 ) -> Iterator[tuple[str, int, int, Callable[[], AbstractContextManager]]]:
-    """Way, number of maps saved, draw, and the intervention; `heads` are those of `distances`."""
+    """Way, number of maps saved, draw, and the intervention; `heads` are those of `distances`.
+
+    With the heads' `importance` the ways that remove heads, too.
+    """
     layers = np.array([head.layer for head in heads])
 
     def removing(chosen: Sequence[int]) -> Callable[[], AbstractContextManager]:
@@ -109,15 +112,17 @@ def settings(
     for count in merges:
         groups = alike(distances, layers, count)
         yield ALIKE, count, 0, partial(sharing, network, groups, heads)
-        yield REDUNDANT, count, 0, removing(redundant(groups, distances))
         if importance is not None:
+            yield REDUNDANT, count, 0, removing(redundant(groups, distances))
             yield LEAST, count, 0, removing(np.argsort(importance)[:count].tolist())
         for draw in range(draws):
             noise = np.random.default_rng((draw, count))
             drawn = at_random(groups, layers, noise)
             yield RANDOM, count, draw, partial(sharing, network, drawn, heads)
-            # The first of each random group stays, so as many go in every layer.
-            yield ANY, count, draw, removing([head for group in drawn for head in group[1:]])
+            if importance is not None:
+                # The first of each random group stays, so as many go in every layer.
+                some = [head for group in drawn for head in group[1:]]
+                yield ANY, count, draw, removing(some)
 
 
 def compared(
@@ -126,13 +131,13 @@ def compared(
     distances: Distances,
     merges: Sequence[int],
     draws: int,
-    least: bool = False,
+    remove: bool = False,
 ) -> pd.DataFrame:
-    """Loss added, or distance of the sentence vector; with `least` the costly way LEAST, too."""
+    """Loss added, or distance of the sentence vector; with `remove` also of heads removed."""
     every = all_heads(model.network)
     heads = [head for head in every if head.kind is every[0].kind]
     batches, importance = own_batches(model, sentences), None
-    if least:
+    if remove:  # costly: the importance of every head
         single = [partial(closed, model.network, [head]) for head in heads]
         importance = effects(model, batches, single).mean.numpy()
     ways = list(settings(model.network, heads, distances, merges, draws, importance))
