@@ -252,7 +252,6 @@ def _expected(config: Any) -> int:
         # T5 counts its encoder's layers as its layers; T5Gemma's stacks have settings of their own.
         first, second = (getattr(config, name, config) for name in ("encoder", "decoder"))
         encoder = getattr(config, "encoder_layers", None) or first.num_hidden_layers
-        decoder = (getattr(config, "decoder_layers", None)
-                   or getattr(config, "num_decoder_layers", None) or second.num_hidden_layers)  # fmt: skip
-        return encoder + 2 * decoder
+        decoder = getattr(config, "decoder_layers", getattr(config, "num_decoder_layers", None))
+        return encoder + 2 * (decoder or second.num_hidden_layers)
     return config.get_text_config().num_hidden_layers * getattr(config, "inner_group_num", 1)
