@@ -6,10 +6,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from refusing import refused
 
 import headbook as hb
+from headbook.heads.bootstrap import poisson_weights
+from headbook.looking.effects import loss
+from headbook.looking.importance import by_gradient
 from headbook.looking.measured import KEY
+from headbook.models.gates import all_heads, closed
+from headbook.types import HeadId, Kind
 
 QUICK = {"nulls": 0, "progress": False, "diverse": False}
 QUICKER = QUICK | {"importance": False, "decoder": False}
@@ -52,6 +58,62 @@ def test_an_interval_of_a_difference_is_that_of_its_replicates(ours, sample):
     np.testing.assert_allclose(found[["confidence_low", "confidence_high"]].T, ends)
     assert (found["confidence"][:2] == 0).all() and (found["confidence"][2:] != 0).all()
     np.testing.assert_allclose(found["confidence"], after["confidence"] - before["confidence"])
+
+
+def test_importance_has_the_interval_of_its_sentences(ours, sample, monkeypatch):
+    """By hand: every sentence's own importance before and after, drawn again for both alike."""
+    text = replace(sample, sentences=sample.sentences[:12], trees=sample.trees[:12])
+    monkeypatch.setattr(type(ours), "translate", lambda self, given: list(given)[::-1])
+    batches = sorted(ours.batches(text.sentences, text.sentences[::-1], 1),
+                     key=lambda batch: int(batch.sentences))  # fmt: skip
+    drawn = poisson_weights(torch.arange(12), 200).numpy().T
+    tables, gradient, ablation = [], [], []
+    for silent in ([], [HeadId(Kind.ENCODER, 0, 1), HeadId(Kind.CROSS, 1, 0)]):
+        with closed(ours.network, silent):
+            tables.append(hb.measure(ours, text, ablated="all", **QUICK))
+            each = np.stack([by_gradient(ours, [batch]).numpy() for batch in batches])
+            gradient.append(drawn @ each / drawn.sum(1, keepdims=True))
+            whole, tokens = loss(ours, batches)
+        added = []
+        for head in all_heads(ours.network):
+            with closed(ours.network, [*silent, head]):
+                added.append(loss(ours, batches)[0] - whole)
+        ablation.append(drawn @ np.stack(added, 1) / (drawn @ tokens)[:, None])
+    heads = [(str(each.kind), each.layer + 1, each.head + 1) for each in all_heads(ours.network)]
+    found = hb.compare(*tables).set_index(["kind", "layer", "head"]).loc[heads]
+    for name, (before, after) in (("gradient", gradient), ("ablation", ablation)):
+        known = after - before
+        ends = np.quantile(known[1:], [0.025, 0.975], axis=0)
+        name = f"importance_{name}"
+        columns = found[[name, f"{name}_low", f"{name}_high"]].T
+        np.testing.assert_allclose(columns, [known[0], *ends], atol=1e-7)
+        assert (found[name] != 0).any()
+
+
+def test_no_interval_where_importance_is_of_other_sentences_or_heads(ours, planted_table, sample):
+    text = replace(sample, sentences=sample.sentences[:12], trees=sample.trees[:12])
+    ablation, gradient = (["importance_" + name + end for end in ("", "_low", "_high")]
+                          for name in ("ablation", "gradient"))  # fmt: skip
+    one, two = (hb.measure(ours, text, ablated=count, **QUICK) for count in (4, 5))
+    found = hb.compare(one, two)
+    assert found[ablation].isna().all().tolist() == [False, True, True]
+    assert (found[gradient] == 0).all(axis=None) and found["confidence_low"].eq(0).all()
+    two.attrs[KEY] = replace(one.attrs[KEY], targeted="others")
+    found = hb.compare(one, two)
+    assert found[ablation + gradient].isna().all().tolist() == [False, True, True] * 2
+    assert found["confidence_low"].notna().tolist() == (found["kind"] == "encoder").tolist()
+    sums = {kind: dict(own) for kind, own in one.attrs[KEY].sums.items()}
+    known = sums[Kind.ENCODER]["importance_ablation"].numerator.clone()
+    known[:, :, 0] = torch.nan  # not removed
+    sums[Kind.ENCODER]["importance_ablation"] = replace(
+        sums[Kind.ENCODER]["importance_ablation"], numerator=known
+    )
+    two.attrs[KEY] = replace(one.attrs[KEY], sums=sums)
+    empty = hb.compare(one, two)[ablation].isna().all(axis=1)
+    assert empty.tolist() == ((found["kind"] == "encoder") & (found["layer"] == 1)).tolist()
+    vectors = planted_table.copy()
+    vectors.attrs[KEY] = replace(planted_table.attrs[KEY], importance="other unit")
+    assert "importance_ablation" not in hb.compare(planted_table, vectors)
 
 
 def test_tables_that_cannot_be_compared(planted, sample, planted_table, ours):

@@ -119,6 +119,7 @@ def test_plain_sentences_without_a_parser_have_no_trees(tmp_path: Path, monkeypa
         ({"text": ["one"]}, "one column"),
         (pd.DataFrame({"text": ["one"]}), "one column"),
         (pd.Series(["one", None]), "sentence 2 is"),
+        (["fine", "half a \ud83d"], "sentence 2 is"),
     ],
 )
 def test_what_is_no_text_is_said_in_one_line(given: object, said: str, tmp_path: Path):

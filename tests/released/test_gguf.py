@@ -52,6 +52,15 @@ def test_a_model_of_the_catalogue_is_unpacked_once(
         assert torch.equal(first.losses(batch), second.losses(batch))
     assert first.pieces("a cat") == second.pieces("a cat")
     assert (first.name, first.origin) == (second.name, second.origin)
+    (weights,) = tmp_path.rglob("*.safetensors")
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    with refused("delete"):
+        hb.load("smollm2")
+    shutil.rmtree(weights.parent)
+    with refused(re.escape(catalogue.INSTALL)):  # unpacks it again
+        hb.load("smollm2")
 
 
 def test_what_is_wrong_with_a_gguf_file_is_one_line(

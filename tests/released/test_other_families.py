@@ -7,9 +7,11 @@ import pytest
 import torch
 import transformers
 from refusing import refused
-from tiny_hugging import save
+from tiny_hugging import bart, save
+from torch import Tensor
 
 import headbook as hb
+from headbook.looking.text import Text
 from headbook.models.capture import Point, capture
 from headbook.models.gates import closed
 from headbook.released.network import HuggingNetwork
@@ -107,26 +109,56 @@ def test_a_folder_of_a_model_that_sees_is_said_to_be_one(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("family", "suffix", "config", "kind", "predicts"),
+    ("family", "suffix", "config", "kinds", "predicts"),
     [
-        ("Electra", "ForPreTraining", {**SIZE, "embedding_size": 16}, Kind.ENCODER, False),
+        ("Electra", "ForPreTraining", {**SIZE, "embedding_size": 16}, {Kind.ENCODER}, False),
         ("T5", "EncoderModel", {"vocab_size": 64, "d_model": 32, "d_kv": 8, "d_ff": 48,
-                                "num_layers": 2, "num_heads": 4}, Kind.ENCODER, False),
-        ("Qwen3", "Model", {**GROUPED, "head_dim": 8}, Kind.DECODER, False),
+                                "num_layers": 2, "num_heads": 4}, {Kind.ENCODER}, False),
+        ("T5Gemma", "ForConditionalGeneration",
+         {"vocab_size": 64, "encoder": {**GROUPED, "head_dim": 8},
+          "decoder": {**GROUPED, "head_dim": 8, "num_hidden_layers": 3}}, {*Kind}, True),
+        ("Qwen3", "Model", {**GROUPED, "head_dim": 8}, {Kind.DECODER}, False),
         ("Llava", "ForConditionalGeneration",
          {"text_config": {"model_type": "llama", **GROUPED}, "image_token_index": 60,
-          "vision_config": {"model_type": "clip_vision_model", **SEEING}}, Kind.DECODER, True),
+          "vision_config": {"model_type": "clip_vision_model", **SEEING}}, {Kind.DECODER}, True),
     ],
 )  # fmt: skip
 def test_what_is_measured_as_text_alone(
-    family: str, suffix: str, config: dict, kind: Kind, predicts: bool, tmp_path: Path
+    family: str, suffix: str, config: dict, kinds: set[Kind], predicts: bool, tmp_path: Path
 ):
     save(built(family, suffix, **config), SENTENCES, tmp_path)
     model = hb.load(tmp_path)
-    assert {each for each, _, _ in model.network.attentions()} == {kind}
+    assert {each for each, _, _ in model.network.attentions()} == kinds
     assert model.network.predicts == predicts
     (batch,) = model.batches(SENTENCES)
     assert model.network(batch).isfinite().all()
     if not predicts:
         with pytest.raises(UserError, match="no head that predicts"):
             model.losses(batch)
+
+
+def test_a_decoder_without_a_language_head_is_measured_by_its_sentence_vectors(tmp_path: Path):
+    save(built("Qwen3", "Model", **GROUPED, head_dim=8), SENTENCES, tmp_path)
+    model, text = hb.load(tmp_path), Text("mine", tuple(SENTENCES), (), "none")
+    heads = hb.measure(model, text, nulls=0, ablated="all", progress=False)
+    assert "importance_gradient" not in heads and heads["induction"].notna().all()
+
+    def vectors() -> Tensor:
+        with torch.no_grad():
+            states = [model.network(model.batches([each])[0]).mean(1) for each in SENTENCES]
+        return torch.cat(states).double()
+
+    whole = vectors()
+    with closed(model.network, [HeadId(Kind.DECODER, 1, 2)]):
+        lost = 1 - torch.cosine_similarity(whole, vectors(), dim=-1).mean()
+    found = heads.set_index(["layer", "head"]).loc[(2, 3), "importance_ablation"]
+    assert found == pytest.approx(float(lost), rel=1e-4)
+
+
+def test_a_translator_that_is_not_told_how_to_begin_says_so(tmp_path: Path):
+    save(bart(), SENTENCES, tmp_path)
+    model = hb.load(tmp_path)
+    for settings in (model.network.model.config, model.network.model.generation_config):
+        settings.decoder_start_token_id = settings.bos_token_id = None
+    with refused("cannot translate"):
+        model.translate(SENTENCES)

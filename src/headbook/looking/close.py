@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from headbook.heads.nulls import NULLS, Null, without_knowledge
 from headbook.looking.naming import named
-from headbook.models.gates import FixedGate, closed
+from headbook.models.gates import closed
 from headbook.models.loaded import Loaded
 
 
@@ -18,11 +18,7 @@ def close(model: Loaded, heads: str | Collection[str]) -> Iterator[Loaded]:
     the encoder's, or the decoder's where there is none; heads that were silent before stay so.
     UserError for a head that the model lacks.
     """
-    own = [block.gate for _, _, block in model.network.attentions()]
     with closed(model.network, named(model.network, heads)):
-        for gate, (_, _, block) in zip(own, model.network.attentions(), strict=True):
-            if gate is not None:
-                block.gate = FixedGate(block.gate() * gate().detach())
         yield model
 
 

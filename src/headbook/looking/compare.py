@@ -1,17 +1,18 @@
 """`hb.compare`: two tables of heads of one model, before and after."""
 
 import pandas as pd
+import torch
 
 from headbook.heads.measure import Difference
 from headbook.looking.measured import HEAD, Measured, measured, of_rows, without_intervals
 from headbook.looking.roles import roles
-from headbook.looking.table import columns, frame
-from headbook.types import UserError
+from headbook.looking.table import ABLATION, GRADIENT, columns, frame
+from headbook.types import Kind, UserError
 
 CHOSEN = ("neighbour", "other")
 """Columns of the best of several offsets, which differ between two tables."""
+ENDS = ("_low", "_high")
 OF_THE_TEXT = ("_offset", "_chance", "_tags", "_shuffled")
-IMPORTANCE = ("importance_gradient", "importance_ablation")
 
 
 def compare(heads: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
@@ -19,9 +20,11 @@ def compare(heads: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
 
     Both tables are from `hb.measure` on the same sentences. The result has one row per head of the
     first, and its columns are differences of those of `hb.measure`: `_low`, `_high` bound their
-    95 % interval, which is paired, since both are drawn again with the same sentences (importance
-    has none). `gained` and `lost` name the roles that a head has in the second table alone, or in
-    the first alone, by `hb.roles`.
+    95 % interval, which is paired, since both are drawn again with the same sentences. It is empty
+    where the two used different ones of the text: heads removed on other numbers of sentences
+    (`ablated=50` in both is on the same), sentences left out of one. A head that one of them did
+    not remove has no importance by ablation. `gained` and `lost` name the roles that a head has in
+    the second table alone, or in the first alone, by `hb.roles`.
 
     UserError for tables of different sentences, and for models whose heads are others: a pruned
     model counts its heads anew, so compare it in its full shape, or under `hb.close`.
@@ -34,25 +37,33 @@ def compare(heads: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
         pairs = {name: (sums[name], after[name]) for name in sums if name in after}
         differences = {name: Difference(new.numerator, new.denominator, old)
                        for name, (old, new) in pairs.items()}  # fmt: skip
+        if one.importance != two.importance:  # nats are no distances between vectors
+            differences.pop(ABLATION, None)
         if differences:
-            there = sums["confidence"].there
-            frames.append(frame(kind, columns(differences, {}), there))
+            found, there = columns(differences, {}), sums["confidence"].there
+            unpaired = _unpaired(one, two, kind)
+            found |= {end: torch.full_like(found[end], torch.nan) for end in found
+                      if end.startswith(unpaired) and end.endswith(ENDS)}  # fmt: skip
+            frames.append(frame(kind, found, there))
     if not frames:
         raise UserError(f"{one.model} and {two.model} share no kind of attention to compare")
     table = of_rows(of_rows(pd.concat(frames, ignore_index=True), heads), others)
     table = table[[name for name in table if not name.endswith(OF_THE_TEXT)
                    and name.removesuffix("_low").removesuffix("_high") not in CHOSEN]]  # fmt: skip
     table = without_intervals(table, one.sentences["all"])
-    for name in IMPORTANCE:
-        if name in heads and name in others:
-            after, before = (each.set_index(HEAD)[name] for each in (others, heads))
-            table = table.join((after - before).rename(name), on=HEAD)
     held = [_held(each) for each in (heads, others)]
     for name, having, lacking in (("gained", *held[::-1]), ("lost", *held)):
         own = [having.get(head, {}).keys() - lacking.get(head, {}).keys()
                for head in table[HEAD].itertuples(index=False, name=None)]  # fmt: skip
         table[name] = ["; ".join(sorted(each)) for each in own]
     return table.reset_index(drop=True)
+
+
+def _unpaired(one: Measured, two: Measured, kind: Kind) -> tuple[str, ...]:
+    """Beginnings of the columns that are of different sentences in the two tables."""
+    if one.targeted != two.targeted:
+        return (GRADIENT, ABLATION) if kind is next(iter(one.sums)) else ("",)
+    return (ABLATION,) if one.sentences.get("ablated") != two.sentences.get("ablated") else ()
 
 
 def _check(one: Measured, two: Measured) -> None:

@@ -142,11 +142,11 @@ class Vectors:
     unit: str = VECTORS
 
     def read(self, batch: Batch) -> Float[Tensor, "batch model"]:
-        return pooled(self.model.encoded(batch).cpu().double(), batch.source_mask.cpu())
+        return pooled(self.model.encoded(batch).cpu().double(), self._real(batch))
 
     def halves(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The mean over every other token, from the first and from the second on."""
-        states, real = self.model.encoded(batch).cpu().double(), batch.source_mask.cpu()
+        states, real = self.model.encoded(batch).cpu().double(), self._real(batch)
         first, second = (pooled(states, every_other(real, half)) for half in (0, 1))
         return first, second
 
@@ -155,6 +155,10 @@ class Vectors:
 
     def weight(self, batch: Batch) -> Float[Tensor, " batch"]:
         return batch.source.new_ones(len(batch), dtype=torch.float64)
+
+    def _real(self, batch: Batch) -> Bool[Tensor, "batch token"]:
+        """The tokens that are read; a decoder has no source."""
+        return (batch.source_mask if batch.source_mask.any() else batch.target_mask).cpu()
 
 
 def compared_by(model: Loaded, batch: Batch) -> Nats | Vectors:

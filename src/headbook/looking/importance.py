@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from functools import partial, reduce
+from operator import add
 
 import torch
 from jaxtyping import Float
@@ -81,16 +82,28 @@ def by_gradient(
     With `positions` the mean over positions of the absolute products, as in the authors' code. With
     `kinds`, the heads of these kinds alone.
     """
-    totals: list[Tensor] = []
+    return gradients(model, batches, progress, losses, kinds, positions).ratio()
+
+
+def gradients(
+    model: Loaded,
+    batches: Sequence[Batch],
+    progress: Progress = iter,
+    losses: Losses | None = None,
+    kinds: Collection[Kind] = tuple(Kind),
+    positions: bool = False,
+) -> RatioSums:
+    """As `by_gradient`, with bootstrap over sentences; shape [head]."""
+    parts = []
     for batch in progress(batches):
         products = _products(model.network, batch, losses or model.losses, kinds)
-        sizes = [each.abs().sum((0, 2)) if positions else each.sum(-1).abs().sum(0)
-                 for each, _ in products]  # fmt: skip
-        counts = [torch.full_like(size, float(real.sum()) if positions else len(batch))
+        sizes = [each.abs().sum(-1) if positions else each.sum(-1).abs() for each, _ in products]
+        counts = [size.new_ones(size.shape) if not positions
+                  else real.sum(-1, keepdim=True).to(size).expand_as(size)
                   for size, (_, real) in zip(sizes, products, strict=True)]  # fmt: skip
-        totals.append(torch.stack([torch.cat(sizes), torch.cat(counts)]).cpu())
-    total, count = torch.stack(totals).sum(0)
-    return total / count
+        both = (torch.cat(each, 1).cpu() for each in (sizes, counts))
+        parts.append(RatioSums.over(*both, batch.sentences.cpu(), REPLICATES))
+    return reduce(add, parts)
 
 
 def _products(
@@ -160,4 +173,7 @@ def _removed(
 
 
 def _increase(found: Effects) -> RatioSums:
-    return RatioSums.over(found.added.T, found.weights[:, None], found.sentences, REPLICATES)
+    added = found.added.T
+    return RatioSums.over(
+        added, found.weights[:, None].expand_as(added), found.sentences, REPLICATES
+    )

@@ -3,7 +3,7 @@
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from headbook.heads.measure import largest
+from headbook.heads.measure import RatioSums, largest
 from headbook.heads.nulls import NULLS
 from headbook.heads.repeats import REPEATS
 from headbook.heads.scores import ranks_in
@@ -29,9 +29,9 @@ from headbook.looking.importance import (
     SHARE,
     batches_of,
     by_ablation,
-    by_gradient,
     chosen,
     first_by,
+    gradients,
     operations,
     resolved,
 )
@@ -40,12 +40,12 @@ from headbook.looking.naming import first_kind, shape_of
 from headbook.looking.passes import Sums, aligned, bar, measured, measures, text_sums
 from headbook.looking.pictures import seen
 from headbook.looking.random_tokens import random_sums
-from headbook.looking.table import columns, frame
+from headbook.looking.table import ABLATION, GRADIENT, columns, frame
 from headbook.looking.text import Text, fitting, readable
 from headbook.models.gates import all_heads
 from headbook.models.loaded import Loaded
 from headbook.text.batches import Batch
-from headbook.types import Kind, UserError
+from headbook.types import HeadId, Kind, UserError
 
 TOKENS, PREDICTED_TOKENS = 2048, 1024
 """Padded tokens of a batch; fewer where a vocabulary is predicted at every one of them."""
@@ -190,12 +190,12 @@ class _Run:
             count = min(self._affordable(batches, PASSES, LARGE), DIVERSE_SENTENCES)
             some = batches_of(batches, chosen(len(self.text.sentences), count))
             spread.append(diversity(network, [first], some))
-        translates, targeted = Kind.CROSS in kinds, []
+        translates, targeted, of_these = Kind.CROSS in kinds, [], ""
         if importance or (translates and decoder):
             most = TRANSLATED
             if not translates:
                 most = min(self._affordable(batches, PASSES, LARGE), TRANSLATED)
-            targeted = self._targeted(translates, most)
+            targeted, of_these = self._targeted(translates, most)
             others = [kind for kind in kinds if kind is not first] if decoder else []
             for kind in others:
                 sums[kind] = measured(
@@ -203,6 +203,7 @@ class _Run:
                 )
             if diverse and others:
                 spread.append(diversity(network, others, targeted))
+        unit = self._importance(targeted, ablated, sums) if importance else ""
         frames = [
             frame(
                 kind,
@@ -211,10 +212,7 @@ class _Run:
             )
             for kind, each in sums.items()
         ]
-        table, unit = pd.concat(frames, ignore_index=True), ""
-        if importance:
-            by_head, unit = self._importance(targeted, ablated)
-            table = table.merge(by_head, on=["kind", "layer", "head"], how="left")
+        table = pd.concat(frames, ignore_index=True)
         table = without_intervals(table, len(self.text.sentences))
         table.attrs[KEY] = Measured(
             model=self.model.name,
@@ -229,6 +227,7 @@ class _Run:
             diversity=pd.concat(spread, ignore_index=True) if spread else pd.DataFrame(),
             notes=tuple(self.notes),
             digest=digest(self.text.sentences),
+            targeted=of_these,
         )
         return table
 
@@ -281,9 +280,9 @@ class _Run:
             return aligned(self.model, self.text)
         return []
 
-    def _targeted(self, translates: bool, most: int) -> list[Batch]:
-        """A subset of the sentences; with the model's own greedy translations as targets if it
-        translates."""
+    def _targeted(self, translates: bool, most: int) -> tuple[list[Batch], str]:
+        """A subset of the sentences, and its digest; with the model's own greedy translations as
+        targets if it translates."""
         rows = chosen(len(self.text.sentences), most)
         if most < TRANSLATED:
             self.notes.append(f"The model is large: gradients are of {len(rows)} sentences.")
@@ -303,22 +302,24 @@ class _Run:
                     f"Left out of these, since the model cannot read them: {refused}."
                 )
             sentences, targets = ([each[at] for at in taken] for each in (sentences, targets))
-        return self.model.batches(sentences, targets, PREDICTED_TOKENS)
+        return self.model.batches(sentences, targets, PREDICTED_TOKENS), digest(sentences)
 
     def _importance(
-        self, batches: Sequence[Batch], ablated: int | Literal["all"] | None
-    ) -> tuple[pd.DataFrame, str]:
-        """One row per head, and the unit of importance by ablation."""
+        self,
+        batches: Sequence[Batch],
+        ablated: int | Literal["all"] | None,
+        sums: Mapping[Kind, Sums],
+    ) -> str:
+        """Adds the sums of importance to these, and returns the unit of that by ablation."""
         sentences, heads = sum(map(len, batches)), all_heads(self.model.network)
-        found, places = {}, list(range(len(heads)))
+        removed = heads
         if self.loss:
             show = partial(bar, what="gradients", unit="batch", shown=self.shown)
-            gradient = by_gradient(self.model, batches, show)
-            found["importance_gradient"] = gradient
+            gradient = gradients(self.model, batches, show)
+            _place(GRADIENT, gradient, heads, sums)
             if ablated is None:
-                places = first_by(gradient)
+                removed = [heads[at] for at in first_by(gradient.ratio())]
         show = partial(bar, what="removing heads", unit="head", shown=self.shown)
-        removed = [heads[at] for at in places]
         if ablated is None and self.loss:
             most = self._affordable(batches, len(removed), RESOLVING)
             increase, count = resolved(self.model, batches, most, show, removed)
@@ -332,16 +333,8 @@ class _Run:
         if len(removed) < len(heads):
             which = f"the {len(removed)} heads that the gradient puts first (ablated='all': of all)"
         self.notes.append(f"Importance by ablation is of {which}, on {count} sentences.")
-        low, high = increase.interval()
-        for end, values in (("", increase.ratio()), ("_low", low), ("_high", high)):
-            every = values.new_full((len(heads),), torch.nan)
-            every[places] = values
-            found[f"importance_ablation{end}"] = every
-        place = {"kind": [str(head.kind) for head in heads]}
-        place |= {"layer": [head.layer + 1 for head in heads]}
-        place |= {"head": [head.head + 1 for head in heads]}
-        values = {name: value.numpy() for name, value in found.items()}
-        return pd.DataFrame(place | values), NATS if self.loss else VECTORS
+        _place(ABLATION, increase, removed, sums)
+        return NATS if self.loss else VECTORS
 
     def _affordable(self, batches: Sequence[Batch], passes: int, budget: float) -> int:
         """The number of sentences, FEWEST at least, on which a budget allows so many passes."""
@@ -395,6 +388,19 @@ class _Run:
 
 def _time(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def _place(name: str, found: RatioSums, heads: Sequence[HeadId], sums: Mapping[Kind, Sums]) -> None:
+    """Adds sums of these heads, [head], to those of their kinds, [layer, head]; NaN of others."""
+    for kind, own in sums.items():
+        at = [place for place, head in enumerate(heads) if head.kind is kind]
+        layers, places = ([getattr(heads[each], axis) for each in at] for axis in ("layer", "head"))
+        sides = []
+        for side in (found.numerator, found.denominator):
+            shape = (*side.shape[:2], *own["confidence"].there.shape)
+            sides.append(side.new_full(shape, torch.nan))
+            sides[-1][:, :, layers, places] = side[..., at]
+        own[name] = RatioSums(*sides)
 
 
 def digest(sentences: Sequence[str]) -> str:

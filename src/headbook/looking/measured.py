@@ -33,8 +33,8 @@ class Measured(dict):
     `nulls` are, by measure, the largest values over all heads of the null networks, of the first
     kind alone. `diversity` has one row per kind and layer. `notes` are full sentences on what was
     left out or restricted, and why. `sentences` counts by column group: all, translated, ablated,
-    nulls; `digest` is that of the sentences. An empty dict besides: pandas writes `attrs` as JSON
-    into Parquet, and would refuse anything else.
+    nulls; `digest` is that of the sentences, `targeted` of those with a loss or translations. An
+    empty dict besides: pandas writes `attrs` as JSON into Parquet, and would refuse anything else.
     """
 
     model: str
@@ -49,6 +49,7 @@ class Measured(dict):
     diversity: pd.DataFrame
     notes: tuple[str, ...]
     digest: str = ""
+    targeted: str = ""
 
     __eq__, __hash__ = object.__eq__, object.__hash__
 

@@ -209,12 +209,15 @@ def _changes(compared: pd.DataFrame | None) -> dict[str, Shown | int]:
     rows = pd.concat(parts, ignore_index=True)
     sure = rows[(rows["difference_low"] > 0) | (rows["difference_high"] < 0)]
     most = sure.loc[sure["difference"].abs().sort_values(ascending=False, kind="stable").index]
+    shares = most["measure"].map(MEASURES) == "%"
+    parts = ((most[shares], "+ptsci"), (most[~shares], "+.3fci"))
     return {
         "turned": len(turned),
         "roles": show(turned[["name", "gained", "lost"]].rename(columns={"name": "head"}),
                       {"head": "", "gained": "", "lost": ""}),
         "sure": len(sure),
-        "most": show(most.head(CHANGES), {"head": "", "measure": "", "difference": "+ptsci"}),
+        "most": [show(each.head(CHANGES), {"head": "", "measure": "", "difference": form})
+                 for each, form in parts if len(each)],
     }  # fmt: skip
 
 

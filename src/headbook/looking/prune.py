@@ -155,8 +155,8 @@ def prune(model: Loaded, heads: str | Collection[str]) -> Pruned:
     its first group of keys, with zeros in W_O. `heads` are names such as "L6H5" or "cross L2H1".
 
     UserError, when it is first used or saved, where heads that share keys are left in unequal
-    numbers, where a layer that is used several times (ALBERT) would lose different heads, and for
-    an architecture that cannot do without; `.save(folder, shape="full")` can save these.
+    numbers and for an architecture that cannot do without; `.save(folder, shape="full")` can save
+    these. And where a layer that is used several times (ALBERT) would lose different heads.
     """
     return Pruned(model, tuple(named(model.network, heads)))
 

@@ -87,6 +87,8 @@ def unembedding(model: nn.Module, tokens: Tensor) -> Float[Tensor, "batch token 
     where there is none.
     """
     head, made, found = model.get_output_embeddings(), {}, []
+    if head is None:
+        raise UserError("the model predicts no tokens")
 
     def note(module: nn.Module, inputs: tuple, output: object) -> None:
         if isinstance(output, Tensor) and not isinstance(module, nn.Dropout | nn.Identity):

@@ -19,6 +19,7 @@ RELATIONS = tuple(f"{relation}_{direction}" for relation, direction in RELATION_
 ONE_OF_TWO = 1
 """Of the two rare-word shares, pointing at the rarest or at one of the two rarest, the second."""
 CHANCE = "syntactic_chance"
+GRADIENT, ABLATION = "importance_gradient", "importance_ablation"
 NEIGHBOURS = (-1, 1)
 OTHERS = tuple(offset for offset in range(-REACH, REACH + 1) if abs(offset) > 1)
 
@@ -61,6 +62,8 @@ def columns(sums: Mapping[str, RatioSums], nulls: Mapping[str, Tensor]) -> Colum
         for rival, suffix in (("offsets", "offset"), ("tags", "tags"), (CHANCE, "chance")):
             if rival in sums:
                 found[f"{name}_{suffix}"] = largest(sums[rival].ratio(), 0)[at]
+    for name in [name for name in (GRADIENT, ABLATION) if name in sums]:
+        found |= _interval(name, sums[name], None)
     return found
 
 

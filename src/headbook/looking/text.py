@@ -1,5 +1,6 @@
 """Sentences to measure on, parsed where possible: a treebank by name, a file, or a list."""
 
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,8 @@ from headbook.types import UserError
 
 SAMPLE = "ewt-sample"
 """The first 500 trees of the test set of the English Web Treebank; always there."""
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half a character, from text that was decoded wrongly: no tokenizer takes it."""
 HELD_OUT = ("dev", "test")
 """Parts of a treebank that parsers are not trained on."""
 INSTALLED, MIRRORED = "en_core_web_sm", Path("spacy/en_ud_ewt")
@@ -61,9 +64,10 @@ def text(
     if first is not None and first < 1:
         raise UserError(f"first is {first}; use at least 1 sentence")
     if not isinstance(source, str | Path):
-        if isinstance(source, Mapping) or hasattr(source, "columns"):
+        listed = isinstance(source, Iterable) and not isinstance(source, Mapping)
+        if not listed or hasattr(source, "columns"):
             kind = type(source).__name__
-            raise UserError(f"a {kind} is no list of sentences; give one column, frame['text']")
+            raise UserError(f"a {kind} is no list of sentences; give a list, or one column")
         return _sentences("sentences", list(source)[:first])
     name = str(source)
     if name == SAMPLE:
@@ -163,7 +167,7 @@ def _sentences(name: str, sentences: list) -> Text:
     if not sentences:
         raise UserError(f"{name}: no sentence is left; use a text with at least one")
     for number, sentence in enumerate(sentences, start=1):
-        if not isinstance(sentence, str) or not sentence.strip():
+        if not isinstance(sentence, str) or not sentence.strip() or SURROGATE.search(sentence):
             raise UserError(f"sentence {number} is {sentence!r}; use plain text that is not blank")
     try:
         trees, parser = _parsed(sentences)

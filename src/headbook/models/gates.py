@@ -48,13 +48,17 @@ def close_heads(model: Capturable, heads: Iterable[HeadId]) -> None:
 
 @contextmanager
 def closed(model: Capturable, heads: Iterable[HeadId]) -> Iterator[None]:
-    """The model without these heads for as long as the block lasts; its own gates come back."""
-    kept = [block.gate for _, _, block in model.attentions()]
+    """The model without these heads for as long as the block lasts; its own gates stay in effect,
+    and come back."""
+    kept = [(block, block.gate) for _, _, block in model.attentions()]
     try:
         close_heads(model, heads)
+        for block, gate in kept:
+            if gate is not None:
+                block.gate = FixedGate(block.gate() * gate().detach())
         yield
     finally:
-        for gate, (_, _, block) in zip(kept, model.attentions(), strict=True):
+        for block, gate in kept:
             block.gate = gate
 
 

@@ -15,6 +15,7 @@ import torch
 from safetensors import SafetensorError
 
 from headbook import paths
+from headbook.machine import sha256
 from headbook.released import pruned
 from headbook.released.catalogue import Entry, catalogue, folder_of
 from headbook.types import UserError
@@ -31,7 +32,7 @@ PATIENCE = 10
 EXTRA = ("accelerate", "gguf>", "protobuf")
 """What a reader of `transformers` says where it lacks a package of the extra."""
 
-ADAPTER = "adapter_config.json"
+ADAPTER, DIGESTS = "adapter_config.json", "digests.json"
 
 SENSES = {"image_size", "patch_size", "num_mel_bins", "conv_dim"}
 """Settings of models that read images or sound."""
@@ -151,20 +152,33 @@ def gguf_in(folder: Path) -> Path | None:
 def unpacked(place: Place) -> Path | None:
     """Where the plain weights of a catalogue's GGUF file are kept, beside the downloads; else None.
 
-    Unpacking takes a quarter of a minute, reading what is kept a second.
+    Unpacking takes a quarter of a minute, reading what is kept two seconds. UserError where it is
+    not what `keep` wrote.
     """
     if place.entry is None or "gguf_file" not in place.options:
         return None
-    return paths.downloads() / f"{place.entry.name}-{place.entry.sha256[:12]}"
+    folder = paths.downloads() / f"{place.entry.name}-{place.entry.sha256[:16]}"
+    if folder.is_dir():
+        try:
+            known = json.loads((folder / DIGESTS).read_text("utf-8"))
+            whole = bool(known) and all(sha256(folder / name) == known[name] for name in known)
+        except (OSError, ValueError, TypeError):
+            whole = False
+        if not whole:
+            raise UserError(f"{folder} is not as it was unpacked: delete it, to unpack it again")
+    return folder
 
 
 def keep(folder: Path, *parts: Any) -> None:
-    """Saves a model and its tokenizer there, whole or not at all: without room it is left out."""
+    """Saves a model and its tokenizer there with the digests of their files, whole or not at all:
+    without room it is left out."""
     with quiet(), suppress(OSError, SafetensorError):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as made:
             for part in parts:
                 part.save_pretrained(made)
+            known = {file.name: sha256(file) for file in Path(made).iterdir()}
+            (Path(made) / DIGESTS).write_text(json.dumps(known), "utf-8")
             os.rename(made, folder)
             os.mkdir(made)  # for the context to remove
 

@@ -105,8 +105,11 @@ class HuggingNetwork(nn.Module):
         return inputs
 
     def encode(self, batch: Batch) -> Float[Tensor, "batch source model"]:
-        """The encoder's last states; UserError where there is no encoder."""
+        """The encoder's last states, or those of a decoder without a language head (an embedder);
+        UserError for a language model."""
         if self.stacks is Stacks.DECODER:
+            if not self.predicts:
+                return self.states(batch)
             raise UserError("this model has a decoder only; states of sentences need an encoder")
         batch = batch.to(self.device)
         encoder = self.model.get_encoder() if self.stacks is Stacks.BOTH else self.model.base_model
@@ -115,12 +118,17 @@ class HuggingNetwork(nn.Module):
 
     @torch.no_grad()
     def generate(self, batch: Batch, **options: Any) -> Tensor:
-        """Greedy output ids for the batch's sources, gates applied."""
+        """Greedy output ids for the batch's sources, gates applied; UserError where the settings do
+        not say how."""
         batch = batch.to(self.device)
         options |= {"num_beams": 1, "do_sample": False, "use_cache": True}
-        with tap.listening(self._hear):
-            mask = batch.source_mask.long()
-            return self.model.generate(input_ids=batch.source, attention_mask=mask, **options)
+        given = {"input_ids": batch.source, "attention_mask": batch.source_mask.long()}
+        try:
+            with tap.listening(self._hear):
+                return self.model.generate(**given, **options)
+        except ValueError as error:  # such as no token to start with
+            why = " ".join(str(error).split())[:160]
+            raise UserError(f"{type(self.model).__name__} cannot translate ({why})") from None
 
     def _run(self, model: Callable[..., Any], kinds: set[Kind], **inputs: Any) -> Any:
         """Runs the model and makes sure that each block of these kinds was called once."""
@@ -241,8 +249,9 @@ def _attending(config: Any) -> list[bool]:
 
 def _expected(config: Any) -> int:
     if config.is_encoder_decoder:
-        # T5 counts its encoder's layers as its layers.
-        encoder = getattr(config, "encoder_layers", None) or config.num_hidden_layers
-        decoder = getattr(config, "decoder_layers", None) or config.num_decoder_layers
-        return encoder + 2 * decoder
+        # T5 counts its encoder's layers as its layers; T5Gemma's stacks have settings of their own.
+        first, second = (getattr(config, name, config) for name in ("encoder", "decoder"))
+        encoder = getattr(config, "encoder_layers", None) or first.num_hidden_layers
+        decoder = getattr(config, "decoder_layers", getattr(config, "num_decoder_layers", None))
+        return encoder + 2 * (decoder or second.num_hidden_layers)
     return config.get_text_config().num_hidden_layers * getattr(config, "inner_group_num", 1)
