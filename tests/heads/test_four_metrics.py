@@ -103,21 +103,6 @@ def test_they_are_those_of_the_formulas_whatever_the_batches(counts: HeadCounts 
     assert all(torch.allclose(found[x], parts[x], rtol=1e-5, equal_nan=True) for x in found)
 
 
-def test_only_the_raw_forms_see_a_constant():
-    """Queries times 4 and keys over it leave the maps; values times 3 leave the directions."""
-    plain, model = four_metrics(decoder(), Kind.DECODER, [segments(12)]), decoder()
-    with torch.no_grad():
-        first = next(block for _, _, block in model.attentions())
-        for linear, by in ((first.query, 4.0), (first.key, 0.25), (first.value, 3.0)):
-            linear.weight.mul_(by)
-            linear.bias.mul_(by)
-    found = four_metrics(model, Kind.DECODER, [segments(12)])
-    times = {(ORTHOGONALITY, RAW): 16, (NON_ORTHOGONALITY, RAW): 9}
-    for name in plain.keys() - {(DISSIMILARITY, RAW)}:
-        expected = times.get(name, 1) * plain[name][0]
-        assert torch.allclose(found[name][0], expected, rtol=1e-4, atol=1e-5), name
-
-
 def test_maps_that_look_forward_are_not_taken_for_empty():
     found = four_metrics(published(0.0).eval(), Kind.DECODER, [segments(12)])
     assert (found[ATTENTION, RAW] > 1e-4).all() and (found[ATTENTION, FREE] > 1e-2).all()
