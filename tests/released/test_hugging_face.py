@@ -82,7 +82,6 @@ def test_what_cannot_be_loaded_is_one_line(saved: Path, tmp_path: Path) -> None:
             load(place)
 
     refused("nobody/no-such-model", "huggingface.co")
-    refused(tmp_path / "nowhere", "there is no such folder")
     refused(tmp_path, "no config.json")
     folder = Path(shutil.copytree(saved, tmp_path / "copy"))
     weights, config = folder / "model.safetensors", json.loads((folder / "config.json").read_text())

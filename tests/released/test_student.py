@@ -5,44 +5,23 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor, nn
+from blocks import for_student
+from torch import Tensor
 
-from headbook.models.gates import closed
-from headbook.released.firefox import FirefoxModel, batches_of
+from headbook.models.gates import FixedGate, closed
+from headbook.released.firefox import FirefoxModel
 from headbook.released.marian_binary import read_marian
 from headbook.released.marian_student import read_student
 from headbook.released.student import EOS, Student
 from headbook.text.batches import Batch
 from headbook.types import HeadId, Kind
 
-LENGTHS = [1, 2, 9, 33]
-
-
-class Gate(nn.Module):
-    """Multipliers that gradients reach: [head] or [batch head]."""
-
-    def __init__(self, multipliers: Tensor):
-        super().__init__()
-        self.multipliers = multipliers
-
-    def forward(self) -> Tensor:
-        return self.multipliers
+LENGTHS = ((1, 33), (2, 9), (9, 2), (33, 1))
 
 
 @pytest.fixture(scope="module")
 def small(written) -> Student:
     return read_student(read_marian(written(), "small"), "small")
-
-
-def ragged(vocabulary: int, seed: int = 1) -> Batch:
-    """One batch of all lengths, EOS included, targets the other way round."""
-    generator = torch.Generator().manual_seed(seed)
-    rows = [
-        [*torch.randint(2, vocabulary, (length - 1,), generator=generator).tolist(), EOS]
-        for length in LENGTHS
-    ]
-    (batch,) = batches_of(rows, rows[::-1], tokens=10_000)
-    return batch
 
 
 def alone(batch: Batch, row: int) -> Batch:
@@ -54,7 +33,7 @@ def alone(batch: Batch, row: int) -> Batch:
 
 
 def test_all_at_once_is_step_by_step(en_pt: FirefoxModel) -> None:
-    network, batch = en_pt.network, ragged(32_000)
+    network, batch = en_pt.network, for_student(LENGTHS, 32_000)
     with torch.no_grad():
         memory, mask = network.encode(batch.source, batch.source_mask)
         at_once = network.decode(batch.target_in, memory, mask)
@@ -67,7 +46,7 @@ def test_all_at_once_is_step_by_step(en_pt: FirefoxModel) -> None:
 
 
 def test_padding_changes_nothing(en_pt: FirefoxModel) -> None:
-    network, batch = en_pt.network, ragged(32_000)
+    network, batch = en_pt.network, for_student(LENGTHS, 32_000)
     with torch.no_grad():
         memory, _ = network.encode(batch.source, batch.source_mask)
         states = network.states(batch)
@@ -86,7 +65,7 @@ def test_padding_changes_nothing(en_pt: FirefoxModel) -> None:
 def test_a_closed_gate_is_a_head_without_its_columns(
     en_pt: FirefoxModel, kind: Kind, layer: int
 ) -> None:
-    batch = ragged(32_000)
+    batch = for_student(LENGTHS, 32_000)
     without = copy.deepcopy(en_pt.network)
     block = next(b for k, at, b in without.attentions() if (k, at) == (kind, layer))
     block.output.weight.data[:, 3 * 32 : 4 * 32] = 0
@@ -98,7 +77,7 @@ def test_a_closed_gate_is_a_head_without_its_columns(
 
 
 def test_gradients_of_gates_are_finite_differences(small: Student) -> None:
-    network, batch = copy.deepcopy(small).double(), ragged(16)
+    network, batch = copy.deepcopy(small).double(), for_student(LENGTHS, 16)
     blocks = [block for _, _, block in network.attentions()]
     size = (len(blocks), len(batch), 2)
     torch.manual_seed(1)
@@ -106,7 +85,7 @@ def test_gradients_of_gates_are_finite_differences(small: Student) -> None:
 
     def loss(gates: Tensor) -> Tensor:
         for block, gate in zip(blocks, gates, strict=True):
-            block.gate = Gate(gate)
+            block.gate = FixedGate(gate)
         return network(batch).log_softmax(-1)[..., EOS][batch.target_mask].sum()
 
     assert torch.autograd.gradcheck(loss, (gates,))

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from blocks import for_student
 from held import hold, shares
 
 from headbook.heads.relevance import Relevances, Translator, relevances
 from headbook.heads.relevance_rules import ConstantAttentionRules, PositiveRules, Rules, SignedRules
-from headbook.released.firefox import EOS, batches_of
 from headbook.released.student import Shape, Student
 from headbook.text.batches import Batch
 from headbook.types import Kind
@@ -26,24 +26,13 @@ def student(biases: bool = True) -> Student:
     return network
 
 
-def batch_of(*lengths: tuple[int, int]) -> Batch:
-    generator = torch.Generator().manual_seed(0)
-
-    def ids(length: int) -> list[int]:
-        return [*torch.randint(1, 11, (length - 1,), generator=generator).tolist(), EOS]
-
-    pairs = [(ids(source), ids(target)) for source, target in lengths]
-    (batch,) = batches_of(*zip(*pairs, strict=True), 10_000)
-    return batch
-
-
 def relevance(network: Student, batch: Batch, rules: Rules) -> Relevances:
     return relevances(Translator(network, network.states, network.target.weight), batch, rules)
 
 
 @pytest.mark.parametrize("rules", [SignedRules(NIL), ConstantAttentionRules(NIL)])
 def test_relevance_is_conserved_where_there_are_no_biases(rules) -> None:
-    network, batch = student(biases=False), batch_of((4, 3), (9, 7), (2, 1), (33, 20))
+    network, batch = student(biases=False), for_student(((4, 3), (9, 7), (2, 1), (33, 20)), 11)
     found = relevance(network, batch, rules)
     decoder, encoder = (
         found.conserved[kind][found.counted] for kind in (Kind.DECODER, Kind.ENCODER)
@@ -59,7 +48,7 @@ def test_relevance_is_conserved_where_there_are_no_biases(rules) -> None:
 
 def test_heads_get_value_times_gradient_with_gates_held_constant() -> None:
     """Independent: autograd through a pass in which everything the rule holds constant is so."""
-    network, batch = student(), batch_of((5, 4))
+    network, batch = student(), for_student(((5, 4),), 11)
     found = relevance(network, batch, ConstantAttentionRules(NIL))
     contexts = hold(network)
     logits, top = network(batch)[0].max(-1)
@@ -70,7 +59,7 @@ def test_heads_get_value_times_gradient_with_gates_held_constant() -> None:
 
 
 def test_the_rules_of_2019_lose_nothing_in_any_layer() -> None:
-    network, batch = student(), batch_of((4, 3), (9, 7), (33, 12))
+    network, batch = student(), for_student(((4, 3), (9, 7), (33, 12)), 11)
     found = relevance(network, batch, PositiveRules())
     for layers in found.conserved.values():
         kept = layers[found.counted]
