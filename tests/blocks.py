@@ -65,6 +65,15 @@ def wider(batch: Batch, extra: int) -> Batch:
     return Batch(**padded, sentences=batch.sentences)
 
 
+def alone(batch: Batch, row: int) -> Batch:
+    """One sentence of a batch, without padding."""
+    source, target = batch.source_mask[row].sum(), batch.target_mask[row].sum()
+    one = {name: each if each is None or each.ndim == 1
+           else each[:, : source if name.startswith("source") else target]
+           for name, each in vars(batch.select(torch.tensor([row]))).items()}  # fmt: skip
+    return Batch(**one)
+
+
 def for_student(lengths: Sequence[tuple[int, int]], vocabulary: int) -> Batch:
     """One batch of random pairs of these source and target lengths for a Firefox student."""
     drawn = torch.Generator().manual_seed(0)

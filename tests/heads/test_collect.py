@@ -16,7 +16,7 @@ def tiny() -> Transformer:
 
 
 def test_recordings_are_the_models_own_without_dropout_or_with(corpus) -> None:
-    model, batch = tiny().train(), corpus.batch([0, 1, 2])
+    model, batch = tiny().train(), corpus.batch([0, 8, 12])
     found = sums({"": confidence}, recordings(model, [batch]))[""].ratio()
     assert model.training
     with torch.no_grad(), capture(model.eval(), {Point.WEIGHTS}) as tape:

@@ -46,7 +46,7 @@ def test_weight_on_special_tokens_of_known_heads() -> None:
 
 @pytest.mark.parametrize("kind", list(Kind))
 def test_loops_count_the_same(corpus, attention, kind) -> None:
-    batch, tops = corpus.batch(list(range(8))), []
+    batch, tops = corpus.batch([0, 4, 8, 12, 16, 20, 21, 22]), []
     tape = attention(batch, kind, layers=1, heads=2)
     hits, counted = torch.zeros(2, 2 * REACH + 1), torch.zeros(2 * REACH + 1)
     for row in range(8):
@@ -175,8 +175,8 @@ def test_loops_find_the_same_partners(corpus, attention) -> None:
 
 
 def test_a_tree_of_another_number_of_pieces_is_refused(corpus, attention) -> None:
-    batch = corpus.batch([1])
-    with refused(r"sentence 1: \d+ pieces where the corpus has \d+"):
+    batch = corpus.batch([3])
+    with refused(r"sentence 3: \d+ pieces where the corpus has \d+"):
         syntactic(attention(batch), batch, corpus.trees[1:])
 
 

@@ -74,7 +74,7 @@ def test_the_attention_is_that_of_the_model(html: str):
             assert all(roots[query * size + query - 1] == 255 for query in range(1, size - 1))
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", HOSTILE, ids=range(4))
 def test_what_sentences_and_names_hold_is_text(
     planted, sample: Text, planted_table: pd.DataFrame, name: str
 ):

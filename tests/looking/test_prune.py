@@ -64,12 +64,12 @@ def test_it_is_the_model_with_these_heads_silent_and_smaller(
     model, folder = loaded(family), tmp_path / "pruned"
     with hb.close(model, heads):
         wanted = logits(model)
-    assert (wanted - logits(model)).abs().max() > 1e-4, "the heads do something"
+    assert (wanted - logits(model)).abs().max() > 1e-2, "the heads do something"
     pruned = hb.prune(model, heads)
     said = pruned.save(folder)
     read = hb.load(folder)
     for each in (pruned, read):
-        torch.testing.assert_close(logits(each), wanted, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(logits(each), wanted, rtol=1e-5, atol=1e-5)
     assert len(hb.attention(read, SENTENCES)) == 2
     sizes = [sum(each.numel() for each in one.network.parameters()) for one in (read, model)]
     assert sizes[0] < sizes[1]
@@ -91,9 +91,9 @@ def test_in_the_full_shape_transformers_reads_it_and_it_is_not_smaller(family, l
         wanted = logits(model)
     said = hb.prune(model, "L1H1").save(tmp_path / "full", shape="full")
     assert "not smaller" in said
-    torch.testing.assert_close(logits(hb.load(tmp_path / "full")), wanted, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(logits(hb.load(tmp_path / "full")), wanted, rtol=1e-5, atol=1e-5)
     type(model.network.model).from_pretrained(tmp_path / "full")
-    assert (logits(model) - wanted).abs().max() > 1e-4, "the model itself stays"
+    assert (logits(model) - wanted).abs().max() > 1e-2, "the model itself stays"
 
 
 def test_a_model_of_ours(ours: OurModel, tmp_path: Path):
@@ -102,7 +102,7 @@ def test_a_model_of_ours(ours: OurModel, tmp_path: Path):
         wanted = logits(ours)
     for shape in ("small", "full"):
         hb.prune(ours, heads).save(tmp_path / shape, shape=shape)
-        torch.testing.assert_close(logits(hb.load(tmp_path / shape)), wanted, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(logits(hb.load(tmp_path / shape)), wanted, rtol=1e-5, atol=1e-5)
     sizes = [(tmp_path / shape / "best.safetensors").stat().st_size for shape in ("small", "full")]
     assert sizes[0] < sizes[1]
 

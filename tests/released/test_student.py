@@ -1,35 +1,16 @@
-"""The student's network: two ways through the decoder, gates, gradients, padding, recording."""
+"""The student's network: two ways through the decoder, gates, padding."""
 
 import copy
-from dataclasses import replace
 
 import pytest
 import torch
-from blocks import for_student
-from torch import Tensor
+from blocks import alone, for_student
 
-from headbook.models.gates import FixedGate, closed
+from headbook.models.gates import closed
 from headbook.released.firefox import FirefoxModel
-from headbook.released.marian_binary import read_marian
-from headbook.released.marian_student import read_student
-from headbook.released.student import EOS, Student
-from headbook.text.batches import Batch
 from headbook.types import HeadId, Kind
 
 LENGTHS = ((1, 33), (2, 9), (9, 2), (33, 1))
-
-
-@pytest.fixture(scope="module")
-def small(written) -> Student:
-    return read_student(read_marian(written(), "small"), "small")
-
-
-def alone(batch: Batch, row: int) -> Batch:
-    source, target = batch.source_mask[row].sum(), batch.target_mask[row].sum()
-    one = {name: each[:, : source if name.startswith("source") else target]
-           for name, each in vars(batch.select(slice(row, row + 1))).items()
-           if name != "sentences"}  # fmt: skip
-    return replace(batch, **one, sentences=batch.sentences[row : row + 1])
 
 
 def test_all_at_once_is_step_by_step(en_pt: FirefoxModel) -> None:
@@ -74,18 +55,3 @@ def test_a_closed_gate_is_a_head_without_its_columns(
     with torch.no_grad():
         torch.testing.assert_close(gated, without.states(batch), atol=1e-5, rtol=1e-5)
         assert not torch.allclose(gated, en_pt.network.states(batch), atol=1e-2)
-
-
-def test_gradients_of_gates_are_finite_differences(small: Student) -> None:
-    network, batch = copy.deepcopy(small).double(), for_student(LENGTHS, 16)
-    blocks = [block for _, _, block in network.attentions()]
-    size = (len(blocks), len(batch), 2)
-    torch.manual_seed(1)
-    gates = torch.rand(size, dtype=torch.float64, requires_grad=True)
-
-    def loss(gates: Tensor) -> Tensor:
-        for block, gate in zip(blocks, gates, strict=True):
-            block.gate = FixedGate(gate)
-        return network(batch).log_softmax(-1)[..., EOS][batch.target_mask].sum()
-
-    assert torch.autograd.gradcheck(loss, (gates,))
