@@ -5,6 +5,7 @@ The notebook measures in training, of a whole batch: padding and dropout are in 
 
 import pytest
 import torch
+from blocks import tiny
 from torch.nn.functional import cosine_similarity
 
 from headbook.heads.diversity_in_training import diversity_in_training
@@ -21,7 +22,7 @@ from headbook.heads.four_metrics import (
 from headbook.heads.outputs import output_parts
 from headbook.models.capture import Point, capture
 from headbook.models.published import PublishedTransformer
-from headbook.models.transformer import HeadCounts, Transformer, TransformerConfig
+from headbook.models.transformer import HeadCounts, Transformer
 from headbook.text.batches import Batch, collate
 from headbook.types import Kind, UserError
 
@@ -30,9 +31,8 @@ HEADS, SEGMENTS = 4, 11
 
 
 def decoder(counts: HeadCounts | None = None) -> Transformer:
-    torch.manual_seed(0)
-    config = TransformerConfig(13, 13, 0, 2, 16, 24, HEADS, dropout=0.3, head_counts=counts)
-    return Transformer(config).eval()
+    shape = {"encoder_layers": 0, "dropout": 0.3, "head_counts": counts}
+    return tiny(dtype=torch.float32, **shape).eval()
 
 
 def published(dropout: float) -> PublishedTransformer:

@@ -2,20 +2,17 @@
 
 import pytest
 import torch
+from blocks import tiny
 from torch import nn
 
 from headbook.heads.nulls import Null, without_knowledge
-from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.models.transformer import Transformer
 
 
 @pytest.fixture
 def model() -> Transformer:
-    torch.manual_seed(1)
-    built = Transformer(TransformerConfig(1000, 1000, 2, 1, 32, 48, 4, 0.0))
-    with torch.no_grad():
-        for parameter in built.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.1)
-    return built
+    size = {"source_vocabulary": 1000, "target_vocabulary": 1000, "width": 32, "feed_forward": 48}
+    return tiny(1, torch.float32, **size)
 
 
 def copies(model: nn.Module) -> list[torch.Tensor]:

@@ -16,11 +16,11 @@ from headbook.heads.relevance_rules import (
 )
 from headbook.models.gates import close_heads
 from headbook.models.transformer import NormPlacement, Transformer
-from headbook.text.batches import EOS, UNK, Batch, collate
+from headbook.text.batches import Batch
 from headbook.types import HeadId, Kind
 
 NIL = 1e-15
-LENGTHS = ((5, 3), (1, 6), (12, 1))
+BATCH = blocks.ragged((5, 1, 12), (3, 6, 1))
 EXACT = [SignedRules(NIL), PositiveRules(), ConstantAttentionRules(NIL)]
 rules_with_all = pytest.mark.parametrize("rules", EXACT, ids=lambda rules: type(rules).__name__)
 rules_as_declared = pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
@@ -42,26 +42,10 @@ def through(model: Transformer) -> Translator:
     return Translator(model, decoded, model.logits.weight)
 
 
-def pairs() -> list[tuple[list[int], list[int]]]:
-    drawn = torch.Generator().manual_seed(1)
-
-    def sentence(length: int) -> list[int]:
-        return [
-            *torch.randint(UNK, blocks.VOCABULARY, (length - 1,), generator=drawn).tolist(),
-            EOS,
-        ]
-
-    return [tuple(map(sentence, both)) for both in LENGTHS]
-
-
-def ragged() -> Batch:
-    return collate(pairs(), range(len(LENGTHS)))
-
-
 @rules_with_all
 @pytest.mark.parametrize("norm", list(NormPlacement))
 def test_everything_is_conserved_without_biases(rules: Rules, norm: NormPlacement):
-    found = relevances(through(tiny(biases=False, norm=norm)), ragged(), rules)
+    found = relevances(through(tiny(biases=False, norm=norm)), BATCH, rules)
     shapes = {kind: each.shape for kind, each in found.conserved.items()}
     assert shapes == {Kind.ENCODER: (3, 6, 2), Kind.DECODER: (3, 6, 3)}
     for totals in found.conserved.values():
@@ -71,7 +55,7 @@ def test_everything_is_conserved_without_biases(rules: Rules, norm: NormPlacemen
 
 def test_biases_leak_where_they_are_part_of_the_sum_and_a_large_stabiliser_does():
     for rules in (ConstantAttentionRules(NIL), SignedRules(0.3)):
-        found = relevances(through(tiny()), ragged(), rules)
+        found = relevances(through(tiny()), BATCH, rules)
         left = found.conserved[Kind.ENCODER][found.counted]
         assert (left - 1).abs().mean() > 0.01
 
@@ -79,7 +63,7 @@ def test_biases_leak_where_they_are_part_of_the_sum_and_a_large_stabiliser_does(
 @pytest.mark.parametrize("constant", [True, False], ids=["constant-attention", "signed"])
 def test_signed_relevance_is_input_times_gradient(constant: bool):
     """Independent: autograd through a pass in which everything the rules hold constant is so."""
-    model, one = tiny(), collate(pairs()[:1], [0])
+    model, one = tiny(), blocks.alone(BATCH, 0)
     rules = (ConstantAttentionRules if constant else SignedRules)(NIL)
     found = relevances(through(model), one, rules).heads
     logits = model(one)
@@ -93,10 +77,10 @@ def test_signed_relevance_is_input_times_gradient(constant: bool):
 
 @rules_as_declared
 def test_a_ragged_batch_gives_what_single_sentences_give(rules: Rules):
-    model, batch = through(tiny()), ragged()
+    model, batch = through(tiny()), BATCH
     together = relevances(model, blocks.wider(batch, 2), rules)
-    for row, pair in enumerate(pairs()):
-        alone, length = relevances(model, collate([pair], [row]), rules, rows=1), len(pair[1])
+    for row, length in enumerate(batch.target_mask.sum(1).tolist()):
+        alone = relevances(model, blocks.alone(batch, row), rules, rows=1)
         assert together.counted[row].sum() == length
         for name in ("heads", "conserved"):
             for kind, expected in getattr(alone, name).items():
@@ -110,7 +94,7 @@ def test_closed_heads_get_nothing(rules: Rules):
     model = tiny()
     heads = [HeadId(Kind.ENCODER, 1, 3), HeadId(Kind.DECODER, 0, 0), HeadId(Kind.CROSS, 2, 2)]
     close_heads(model, heads)
-    found = relevances(through(model), ragged(), rules).heads
+    found = relevances(through(model), BATCH, rules).heads
     for head in heads:
         layer = found[head.kind][:, :, head.layer]
         # The code of 2019 shifts inputs by 1e-7, also those of a closed head.

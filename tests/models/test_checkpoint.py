@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from blocks import tiny
 from refusing import refused
 from torch import nn
 
 from headbook.models import checkpoint
 from headbook.models.attention import AttentionPath
-from headbook.models.transformer import HeadCounts, NormPlacement, Transformer, TransformerConfig
+from headbook.models.transformer import HeadCounts, NormPlacement, Transformer
 from headbook.text.batches import EOS, collate
 
 
@@ -51,9 +52,7 @@ def test_what_is_no_checkpoint_of_this_training_is_said_in_one_line(tmp_path: Pa
 
 
 def transformer(**options: object) -> Transformer:
-    torch.manual_seed(0)
-    shape = {"width": 16, "feed_forward": 24, "heads": 4, "dropout": 0.25}
-    return Transformer(TransformerConfig(12, 11, 2, 1, **(shape | options)))
+    return tiny(dtype=torch.float32, **{"decoder_layers": 1, "dropout": 0.25} | options)
 
 
 COUNTS = HeadCounts(encoder=(3, 0), decoder=(4,), cross=(1,))
