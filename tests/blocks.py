@@ -7,6 +7,7 @@ import torch
 
 from headbook.models.attention import Attention, AttentionPath
 from headbook.models.transformer import Transformer, TransformerConfig
+from headbook.released import firefox
 from headbook.text.batches import EOS, UNK, Batch, collate
 
 VOCABULARY = 13
@@ -62,6 +63,26 @@ def wider(batch: Batch, extra: int) -> Batch:
     sides = ("source", "target_in", "target_out")
     padded = {name: torch.nn.functional.pad(getattr(batch, name), (0, extra)) for name in sides}
     return Batch(**padded, sentences=batch.sentences)
+
+
+def alone(batch: Batch, row: int) -> Batch:
+    """One sentence of a batch, without padding."""
+    source, target = batch.source_mask[row].sum(), batch.target_mask[row].sum()
+    one = {name: each if each is None or each.ndim == 1
+           else each[:, : source if name.startswith("source") else target]
+           for name, each in vars(batch.select(torch.tensor([row]))).items()}  # fmt: skip
+    return Batch(**one)
+
+
+def for_student(lengths: Sequence[tuple[int, int]], vocabulary: int) -> Batch:
+    """One batch of random pairs of these source and target lengths for a Firefox student."""
+    drawn = torch.Generator().manual_seed(0)
+    sides = [
+        [[*torch.randint(2, vocabulary, (n - 1,), generator=drawn).tolist(), firefox.EOS]
+         for n in side] for side in zip(*lengths, strict=True)
+    ]  # fmt: skip
+    (batch,) = firefox.batches_of(*sides, tokens=10_000)
+    return batch
 
 
 def attention(path: AttentionPath = AttentionPath.EXPLICIT, dropout: float = 0.0) -> Attention:

@@ -1,7 +1,7 @@
 """What a user can mend is said in one line."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -16,3 +16,9 @@ def refused(*said: str) -> Iterator[None]:
         yield
     line = str(caught.value)
     assert "\n" not in line and all(re.search(each, line) for each in said), line
+
+
+def refuses(call: Callable[[], object], *said: str) -> None:
+    """So is what this call asks for."""
+    with refused(*said):
+        call()

@@ -26,9 +26,6 @@ class Corpus:
         """The sentences as one batch, padded by `extra` columns more than needed."""
         return wider(collate([self.pairs[each] for each in sentences], sentences), extra)
 
-    def __len__(self) -> int:
-        return len(self.pairs)
-
 
 def _tree(length: int, number: int, generator: torch.Generator) -> AlignedTree:
     """Words of one to three pieces; each relation links two words that no other arc touches."""
@@ -59,16 +56,10 @@ def _corpus(lengths: list[int], seed: int) -> Corpus:
 
 
 @pytest.fixture(scope="session")
-def ladder() -> Corpus:
-    """Four sentences of each length of the ladder."""
-    return _corpus([length for length in LADDER for _ in range(4)], seed=1)
-
-
-@pytest.fixture(scope="session")
 def corpus() -> Corpus:
-    """Sixty sentences of three to twenty tokens."""
-    lengths = torch.randint(3, 21, (60,), generator=torch.Generator().manual_seed(2))
-    return _corpus(lengths.tolist(), seed=3)
+    """Four sentences of each length of the ladder, then forty of three to twenty tokens."""
+    others = torch.randint(3, 21, (40,), generator=torch.Generator().manual_seed(2)).tolist()
+    return _corpus([length for length in LADDER for _ in range(4)] + others, seed=3)
 
 
 @pytest.fixture(scope="session")

@@ -52,14 +52,6 @@ NEAR = tree("she reads old books", "PRON VERB ADJ NOUN",
 FAR = tree("give the dog books", "VERB DET NOUN NOUN", [("iobj", 2, 0), ("dobj", 3, 0)])
 
 
-def test_questions_and_offsets_by_hand() -> None:
-    assert asked([NEAR, FAR]).tolist() == [[1, 1, 1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 0, 0, 0, 0]]
-    found = offset_hits([NEAR, FAR])
-    assert found.shape == (2, 2 * REACH + 1, 8) and found.sum() == asked([NEAR, FAR]).sum()
-    assert found[0, REACH + 2, OBJECT_OF] == found[0, REACH - 2, VERB_OF] == 1
-    assert found[1, REACH + 3, OBJECT_OF] == found[0, REACH - 1, SUBJECT_OF] == 1
-
-
 def test_arcs_beyond_reach_are_asked_and_missed() -> None:
     arcs = torch.tensor([[RELATIONS.index("nsubj"), 0, REACH + 1]])
     far = AlignedTree(torch.tensor([*range(REACH + 2), -1]), arcs, 0)

@@ -1,22 +1,19 @@
 """The measuring pass over a real, tiny transformer."""
 
 import torch
+from blocks import tiny
 
 from headbook.heads.collect import recordings
 from headbook.heads.measure import sums
 from headbook.heads.scores import confidence
 from headbook.models.capture import Point, capture
-from headbook.models.transformer import Transformer, TransformerConfig
-
-
-def tiny() -> Transformer:
-    torch.manual_seed(0)
-    shape = {"encoder_layers": 2, "decoder_layers": 1, "width": 16, "feed_forward": 32, "heads": 2}
-    return Transformer(TransformerConfig(1000, 1000, dropout=0.5, **shape))
 
 
 def test_recordings_are_the_models_own_without_dropout_or_with(corpus) -> None:
-    model, batch = tiny().train(), corpus.batch([0, 1, 2])
+    model, batch = (
+        tiny(dropout=0.5, source_vocabulary=1000, target_vocabulary=1000).train(),
+        corpus.batch([0, 8, 12]),
+    )
     found = sums({"": confidence}, recordings(model, [batch]))[""].ratio()
     assert model.training
     with torch.no_grad(), capture(model.eval(), {Point.WEIGHTS}) as tape:

@@ -39,16 +39,8 @@ def test_special_tokens_of_other_models_count_neither_as_key_nor_as_query() -> N
     """[CLS] in front, [SEP] behind, padding whose id is no PAD of ours."""
     real = torch.tensor([[True] * 5, [True, True, True, False, False]])
     special = torch.tensor([[True, False, False, False, True], [True, False, True, False, False]])
-    batch = Batch(
-        source=torch.full((2, 5), 7),
-        target_in=torch.full((2, 1), 7),
-        target_out=torch.full((2, 1), 7),
-        sentences=torch.arange(2),
-        source_real=real,
-        source_special=special,
-    )
+    ids = torch.full((2, 5), 7)
+    batch = Batch(ids, ids[:, :1], ids[:, :1], torch.arange(2), real, source_special=special)
     for counted in (counted_keys, counted_queries):
         assert torch.equal(counted(batch, Kind.ENCODER), real & ~special)
     assert torch.equal(counted_keys(batch, Kind.ENCODER, boundary=True), real)
-    moved = batch.to("cpu")
-    assert torch.equal(moved.source_mask, real) and moved.target_real is None

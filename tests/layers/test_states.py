@@ -11,30 +11,21 @@ from headbook.text.batches import EOS, PAD, UNK
 
 VOCABULARY, WIDTH = 30, 32
 SENTENCES = [[7, 8, 9, EOS], [10, EOS], [8, 8, 11, 12, 13, EOS], [7, 9, EOS], [EOS]]
-ENCODER, DECODER = (2, 0), (0, 2)
 EXACT = 1e-5
 
 
-def model(stacks: tuple[int, int]) -> Transformer:
-    torch.manual_seed(0)
-    made = Transformer(TransformerConfig(VOCABULARY, VOCABULARY, *stacks, WIDTH, 64, 4))
-    return made.eval()
-
-
-@pytest.fixture(params=[ENCODER, DECODER], ids=["encoder", "decoder"])
+@pytest.fixture(params=[(2, 0), (0, 2)], ids=["encoder", "decoder"])
 def found(request: pytest.FixtureRequest) -> tuple[Transformer, Tensor]:
-    made = model(request.param)
+    torch.manual_seed(0)
+    config = TransformerConfig(VOCABULARY, VOCABULARY, *request.param, WIDTH, 64, 4)
+    made = Transformer(config).eval()
     return made, token_states(made, SENTENCES, torch.arange(len(flat(SENTENCES))))
-
-
-def embedding(made: Transformer) -> torch.nn.Module:
-    return made.source if len(made.encoder) else made.target
 
 
 def test_below_the_first_layer_is_the_token_s_embedding(found: tuple[Transformer, Tensor]) -> None:
     """Planted: one-hot embeddings. A decoder reads its token one position later."""
     made, _ = found
-    table = embedding(made)
+    table = made.source if len(made.encoder) else made.target
     with torch.no_grad():
         table.tokens.weight.copy_(100 * torch.eye(VOCABULARY, WIDTH))
     states = token_states(made, SENTENCES, torch.arange(11))

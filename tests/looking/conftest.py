@@ -35,10 +35,14 @@ def sample() -> Text:
 
 
 @pytest.fixture(scope="session")
-def run_folder(tmp_path_factory: pytest.TempPathFactory, sample: Text) -> Path:
+def subwords(sample: Text) -> Subwords:
+    return Subwords.train(sample.sentences, 700)
+
+
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory, subwords: Subwords) -> Path:
     """An untrained transformer with two layers of two heads, as a finished run leaves it."""
     folder = tmp_path_factory.mktemp("run")
-    subwords = Subwords.train(sample.sentences, 700)
     for name in ("source.json", "target.json"):
         subwords.save(folder / name)
     torch.manual_seed(0)

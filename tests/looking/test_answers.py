@@ -58,9 +58,6 @@ def test_three_sentences_by_hand(by_hand: Answers):
     assert not by_hand.right[:, 2].any()  # a tie is no answer
     following = [[0, 1, 0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 0, 0, 0, 1], [0, 1, 0, 0, 0, 0, 0, 0]]
     assert by_hand.right[:, 3].tolist() == following
-
-
-def test_the_next_word_and_a_rule_of_the_three_sentences_by_hand(by_hand: Answers):
     assert by_hand.offsets[:, by_hand.reach + 1].tolist() == by_hand.right[:, 3].tolist()
     assert not by_hand.offsets[:, by_hand.reach].any()
     assert by_hand.offsets[:, by_hand.reach + 2, 2].tolist() == [1, 0, 0]  # chase → cats

@@ -1,7 +1,6 @@
 """Decoders: their measures against numpy on a ragged batch, planted heads, and what is ablated."""
 
 import weakref
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 import transformers
-from tiny_hugging import save
+from tiny_hugging import GROUPED, IDS, built, save
 
 import headbook as hb
 from headbook.heads.collect import layer_sums
@@ -27,36 +26,20 @@ from headbook.text.batches import Batch
 from headbook.types import Kind
 
 LENGTHS = (1, 2, 9, 33)
-HEADS, GROUPS, WIDTH, LAYERS = 4, 2, 16, 2
-
-
-def llama(**changes: object) -> transformers.PreTrainedModel:
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=90, hidden_size=WIDTH, intermediate_size=24, num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS, num_key_value_heads=GROUPS, max_position_embeddings=80,
-        bos_token_id=1, eos_token_id=1, pad_token_id=0, **changes,
-    )  # fmt: skip
-    model = transformers.LlamaForCausalLM(config)
-    with torch.no_grad():
-        for name, each in model.named_parameters():
-            scale = 0.5 if "norm" in name else 1.0
-            each.copy_(scale * torch.randn_like(each) + (0.0 if scale == 1 else 1.0))
-    return model
+WORDS = [f"w{each}" for each in range(80)]
+LAYERS, HEADS, DIM = 2, 6, 4
 
 
 @pytest.fixture(scope="module")
 def sentences() -> tuple[str, ...]:
     generator = np.random.default_rng(0)
-    return tuple(
-        " ".join(f"w{each}" for each in generator.integers(0, 80, size)) for size in LENGTHS
-    )
+    return tuple(" ".join(generator.choice(WORDS, size)) for size in LENGTHS)
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory, sentences: tuple[str, ...]) -> Loaded:
     folder = tmp_path_factory.mktemp("llama")
-    save(llama(), [f"w{each}" for each in range(80)], folder)
+    save(built("LlamaForCausalLM", **GROUPED), WORDS, folder)
     return hb.load(folder)
 
 
@@ -66,25 +49,22 @@ def table(tiny: Loaded, sentences: tuple[str, ...]) -> pd.DataFrame:
     return hb.measure(tiny, text, nulls=2, progress=False)
 
 
-def maps(tiny: Loaded, sentences: tuple[str, ...]) -> Iterator[np.ndarray]:
-    """[layer, head, query, key] of each sentence alone, by the library's own eager attention; the
-    last token is special."""
+def weights_of(tiny: Loaded, ids: torch.Tensor) -> np.ndarray:
+    """[sentence, layer, head, query, key] by the library's own eager attention."""
     model = transformers.AutoModelForCausalLM.from_pretrained(
         tiny.origin.removeprefix("the folder "), attn_implementation="eager"
     )
-    for sentence in sentences:
-        ids = torch.tensor([tiny.text.encoded(sentence).ids])
-        with torch.no_grad():
-            found = model(input_ids=ids, output_attentions=True).attentions
-        yield torch.stack(found)[:, 0].numpy()
+    with torch.no_grad():
+        return torch.stack(model(input_ids=ids, output_attentions=True).attentions, 1).numpy()
 
 
 def test_measures_of_causal_attention_are_numpy_s(
     table: pd.DataFrame, tiny: Loaded, sentences: tuple[str, ...]
 ):
     first, sides, chance, tokens = 0, np.zeros((2, LAYERS, HEADS)), np.zeros(2), np.zeros(2)
-    for weights in maps(tiny, sentences):
-        own = weights[:, :, :-1, :-1]
+    for sentence in sentences:
+        weights = weights_of(tiny, torch.tensor([tiny.text.encoded(sentence).ids]))
+        own = weights[0, :, :, :-1, :-1]  # the last token is special
         for query in range(own.shape[-1]):
             chance += np.array([1, query > 0]) / (query + 1)
             tokens += [1, query > 0]
@@ -109,12 +89,7 @@ def test_induction_and_duplicates_are_the_weights_at_their_places(
     """No start token here: 25 random tokens, and again."""
     draws = repeated(tiny.vocabulary)
     assert draws.target_in.shape == (16, 50)
-    model = transformers.AutoModelForCausalLM.from_pretrained(
-        tiny.origin.removeprefix("the folder "), attn_implementation="eager"
-    )
-    with torch.no_grad():
-        found = model(input_ids=draws.target_in, output_attentions=True).attentions
-    weights = torch.stack(found, 1).numpy()
+    weights = weights_of(tiny, draws.target_in)
     sums = np.zeros((2, LAYERS, HEADS))
     for query in range(25, 50):
         sums[DUPLICATE] += weights[..., query, query - 25].mean(0) / 25
@@ -163,7 +138,7 @@ def test_copying_is_the_logit_of_what_is_looked_at(tiny: Loaded, table: pd.DataF
     for layer, values in enumerate(tape[Kind.DECODER, Point.VALUES]):
         out = model.model.layers[layer].self_attn.o_proj.weight
         for head in range(HEADS):
-            part = out[:, head * (WIDTH // HEADS) : (head + 1) * (WIDTH // HEADS)]
+            part = out[:, head * DIM : (head + 1) * DIM]
             for row, ids in zip(values[:, head], batch.target_in, strict=True):
                 logits = row @ part.T @ rows[ids].T
                 expected[layer, head] += float((logits.argmax(1) == torch.arange(25)).sum())
@@ -179,7 +154,7 @@ def test_the_unembedding_behind_a_centring_norm_is_what_moves_a_logit():
     norm = model.transformer.ln_f
     torch.nn.init.normal_(norm.weight)
     (rows,) = unembedding(model, torch.tensor([[7]]))
-    state = torch.randn(WIDTH)
+    state = torch.randn(16)
     state = (state - state.mean()).requires_grad_()
     logit = model.get_output_embeddings()(norm(state))[7]
     (gradient,) = torch.autograd.grad(logit, state)
@@ -215,12 +190,8 @@ def test_planted_heads_of_random_tokens_have_their_roles(table: pd.DataFrame):
 def wide(tmp_path_factory: pytest.TempPathFactory, sentences: tuple[str, ...]) -> Loaded:
     """24 heads, of which a tenth is less than 16."""
     folder = tmp_path_factory.mktemp("wide")
-    torch.manual_seed(2)
-    config = transformers.GPT2Config(
-        vocab_size=90, n_positions=80, n_embd=24, n_layer=2, n_head=12, bos_token_id=1,
-        eos_token_id=1, pad_token_id=0,
-    )  # fmt: skip
-    save(transformers.GPT2LMHeadModel(config), [f"w{each}" for each in range(80)], folder)
+    shape = {"vocab_size": 400, "n_positions": 80, "n_embd": 24, "n_layer": 2, "n_head": 12}
+    save(built("GPT2LMHeadModel", **shape, **IDS), WORDS, folder)
     return hb.load(folder)
 
 

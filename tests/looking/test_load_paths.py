@@ -8,7 +8,7 @@ import pytest
 import refusing
 import torch
 import transformers
-from tiny_hugging import bert, gpt2, save
+from tiny_hugging import bert, built, gpt2, save
 
 import headbook as hb
 from headbook.models.capture import Point, capture
@@ -149,12 +149,11 @@ def test_a_model_of_many_languages_is_told_which(tmp_path: Path):
     tokenizer = transformers.NllbTokenizer(
         vocab={word: at for at, word in enumerate(dict.fromkeys(words))}, merges=[]
     )
-    config = transformers.M2M100Config(
-        vocab_size=len(tokenizer), d_model=8, encoder_layers=1, decoder_layers=1,
-        encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=8,
+    network = built(
+        "M2M100ForConditionalGeneration", vocab_size=len(tokenizer), d_model=8, encoder_layers=1,
+        decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=8,
         decoder_ffn_dim=8, max_position_embeddings=64, max_length=None,
     )  # fmt: skip
-    network = transformers.M2M100ForConditionalGeneration(config)
     refused("name source and target", network, tokenizer)
     refused("has no language 'en'", network, tokenizer, languages=("en", "deu_Latn"))
     model = hb.load(network, tokenizer, languages=("fra_Latn", "deu_Latn"))

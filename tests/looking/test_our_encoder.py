@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from refusing import refuses
 from torch.nn.functional import cross_entropy
 
 import headbook as hb
@@ -13,12 +14,6 @@ from headbook.looking.text import Text
 from headbook.models import checkpoint
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.text.subwords import Subwords
-from headbook.types import UserError
-
-
-@pytest.fixture(scope="module")
-def subwords(sample: Text) -> Subwords:
-    return Subwords.train(sample.sentences, 700)
 
 
 @pytest.fixture
@@ -76,7 +71,5 @@ def test_every_head_is_measured_with_its_importance(encoder: OurEncoder, sample:
 
 
 def test_what_it_is_not_is_said_in_one_line(tmp_path: Path, subwords: Subwords, encoder):
-    with pytest.raises(UserError, match="translates nothing"):
-        encoder.translate(["a"])
-    with pytest.raises(UserError, match="decoder alone"):
-        loaded(tmp_path, subwords, 0, 2)
+    refuses(lambda: encoder.translate(["a"]), "translates nothing")
+    refuses(lambda: loaded(tmp_path, subwords, 0, 2), "decoder alone")

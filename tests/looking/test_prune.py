@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 import tiny_hugging as tiny
 import torch
-import transformers
 from refusing import refused
 
 import headbook as hb
@@ -13,24 +12,17 @@ from headbook.looking.ours import OurModel
 from headbook.looking.prune import Pruned
 
 SENTENCES = ["I saw two dogs in the park .", "She reads ."]
-SIZE = {"vocab_size": 400, "hidden_size": 24, "num_hidden_layers": 2, "intermediate_size": 16}
-SIZE |= {"max_position_embeddings": 80, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 1}
-GROUPED = SIZE | {"num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 4}
 T5 = {"vocab_size": 400, "d_model": 16, "d_kv": 4, "d_ff": 8, "num_layers": 2, "num_heads": 4,
       "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}  # fmt: skip
 MODELS = {
-    "llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**GROUPED)),
-    "qwen3": lambda: transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**GROUPED)),
-    "t5": lambda: transformers.T5ForConditionalGeneration(transformers.T5Config(**T5)),
-    "neox": lambda: transformers.GPTNeoXForCausalLM(
-        transformers.GPTNeoXConfig(**SIZE, num_attention_heads=6)
-    ),
-    "phi3": lambda: transformers.Phi3ForCausalLM(
-        transformers.Phi3Config(**SIZE, num_attention_heads=6, num_key_value_heads=3)
-    ),
-    "bert": tiny.bert,
-    "gpt2": tiny.gpt2,
-    "bart": tiny.bart,
+    "llama": ("LlamaForCausalLM", tiny.GROUPED),
+    "qwen3": ("Qwen3ForCausalLM", tiny.GROUPED),
+    "t5": ("T5ForConditionalGeneration", T5),
+    "neox": ("GPTNeoXForCausalLM", tiny.DECODER),
+    "phi3": ("Phi3ForCausalLM", tiny.DECODER | {"num_key_value_heads": 3}),
+    "bert": ("BertForMaskedLM", tiny.SIZE | tiny.BERT),
+    "gpt2": ("GPT2LMHeadModel", {"n_embd": 8, "n_layer": 2, "n_head": 2, **tiny.IDS}),
+    "bart": ("BartForConditionalGeneration", tiny.bart().config.to_dict()),
 }
 WHOLE_GROUPS = ("L1H1", "L1H2", "L2H5", "L2H6")
 EVERYWHERE = [f"{kind}L{layer}H2" for kind in ("", "decoder ", "cross ") for layer in (1, 2)]
@@ -38,15 +30,9 @@ EVERYWHERE = [f"{kind}L{layer}H2" for kind in ("", "decoder ", "cross ") for lay
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory):
-    """A model of a family, in double precision, so that what is equal is equal to 1e-6."""
-
     def make(family: str) -> object:
-        torch.manual_seed(0)
-        folder = tmp_path_factory.mktemp(family)
-        model = MODELS[family]()
-        for each in model.parameters():  # biases start at zero, and norms at one
-            each.data += 0.1 * torch.randn_like(each)
-        tiny.save(model, SENTENCES, folder)
+        name, config = MODELS[family]
+        tiny.save(tiny.built(name, **config), SENTENCES, folder := tmp_path_factory.mktemp(family))
         return hb.load(folder)
 
     return make
@@ -78,12 +64,12 @@ def test_it_is_the_model_with_these_heads_silent_and_smaller(
     model, folder = loaded(family), tmp_path / "pruned"
     with hb.close(model, heads):
         wanted = logits(model)
-    assert (wanted - logits(model)).abs().max() > 1e-4, "the heads do something"
+    assert (wanted - logits(model)).abs().max() > 1e-2, "the heads do something"
     pruned = hb.prune(model, heads)
     said = pruned.save(folder)
     read = hb.load(folder)
     for each in (pruned, read):
-        torch.testing.assert_close(logits(each), wanted, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(logits(each), wanted, rtol=1e-5, atol=1e-5)
     assert len(hb.attention(read, SENTENCES)) == 2
     sizes = [sum(each.numel() for each in one.network.parameters()) for one in (read, model)]
     assert sizes[0] < sizes[1]
@@ -105,9 +91,9 @@ def test_in_the_full_shape_transformers_reads_it_and_it_is_not_smaller(family, l
         wanted = logits(model)
     said = hb.prune(model, "L1H1").save(tmp_path / "full", shape="full")
     assert "not smaller" in said
-    torch.testing.assert_close(logits(hb.load(tmp_path / "full")), wanted, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(logits(hb.load(tmp_path / "full")), wanted, rtol=1e-5, atol=1e-5)
     type(model.network.model).from_pretrained(tmp_path / "full")
-    assert (logits(model) - wanted).abs().max() > 1e-4, "the model itself stays"
+    assert (logits(model) - wanted).abs().max() > 1e-2, "the model itself stays"
 
 
 def test_a_model_of_ours(ours: OurModel, tmp_path: Path):
@@ -116,7 +102,7 @@ def test_a_model_of_ours(ours: OurModel, tmp_path: Path):
         wanted = logits(ours)
     for shape in ("small", "full"):
         hb.prune(ours, heads).save(tmp_path / shape, shape=shape)
-        torch.testing.assert_close(logits(hb.load(tmp_path / shape)), wanted, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(logits(hb.load(tmp_path / shape)), wanted, rtol=1e-5, atol=1e-5)
     sizes = [(tmp_path / shape / "best.safetensors").stat().st_size for shape in ("small", "full")]
     assert sizes[0] < sizes[1]
 

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from blocks import ragged, tiny
 
 from headbook.looking.load import load
 from headbook.looking.sublayers import encoder, of_ours
-from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
-from headbook.text.batches import in_order
+from headbook.models.transformer import NormPlacement
 from headbook.types import UserError
 
 SENTENCE = "A cat sat on the mat ."
@@ -27,9 +27,7 @@ def test_a_released_encoder_put_together_is_the_models_own(name):
 
 @pytest.mark.parametrize("norm", NormPlacement)
 def test_our_encoder_put_together_is_the_models_own_but_for_the_last_norm(norm):
-    config = TransformerConfig(20, 20, 2, 2, width=8, feed_forward=16, heads=2, norm=norm)
-    network = Transformer(config).eval()
-    (batch,) = in_order([([5, 6, 7, 2], [5, 2])], 100)
+    network, batch = tiny(norm=norm).eval(), ragged([4], [2])
     found = of_ours(network).states(batch)[-1]
     memory, _ = network.encode(batch.source)
     torch.testing.assert_close(network.encoder_norm(found), memory)

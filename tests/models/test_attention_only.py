@@ -3,6 +3,7 @@
 from itertools import product
 
 import torch
+from blocks import drawn
 
 from headbook.models.attention_only import SKIP, AttentionOnly
 
@@ -12,13 +13,9 @@ def network(layers: int = 3) -> AttentionOnly:
     return AttentionOnly(4, 3, 5, 8, 2, layers).double()
 
 
-def inputs() -> torch.Tensor:
-    return torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(1)).double()
-
-
 def test_a_part_is_the_sum_over_its_paths_and_parts_add_up_to_the_network():
     """Every path multiplied out: A_h X W_h in the layers where it takes a head."""
-    model, given = network(), inputs()
+    model, given = network(), drawn(2, 5, 4)
     states, weights = model.embedded(given), []
     for layer in model.layers:
         weights.append(layer.weights(states))
@@ -38,7 +35,7 @@ def test_a_part_is_the_sum_over_its_paths_and_parts_add_up_to_the_network():
 
 
 def test_along_a_path_weights_are_computed_from_what_arrives_on_it():
-    model, given = network(layers=2), inputs()
+    model, given = network(layers=2), drawn(2, 5, 4)
     first = model.along(given, [0, SKIP])
     second = model.layers[1]
     wanted = second.apply_weights(second.weights(first), first, 1)

@@ -6,7 +6,6 @@ from blocks import ragged, tiny
 from einops import rearrange
 
 from headbook.models.capture import Point, Tape, capture
-from headbook.models.edits import edited
 from headbook.models.transformer import Transformer
 from headbook.text.batches import Batch
 from headbook.types import Kind
@@ -48,22 +47,6 @@ def test_weights_are_taken_before_dropout() -> None:
     assert not torch.allclose(weights @ values, context)
 
 
-def test_gradient_of_a_weight_is_its_effect() -> None:
-    """Against a finite difference, by moving one weight of the last cross-attention."""
-    model, batch = tiny(), ragged([3], [2])
-    with capture(model, {Point.WEIGHTS}) as tape:
-        loss = model(batch).square().sum()
-    (gradient,) = torch.autograd.grad(loss, tape[Kind.CROSS, Point.WEIGHTS][1])
-    step, moved = torch.zeros_like(gradient), []
-    step[0, 2, 1, 0] = 1e-6
-    for change in (step, -step):
-        with torch.no_grad(), edited(model, {(Kind.CROSS, 1): {Point.WEIGHTS: change.add}}):
-            moved.append(model(batch).square().sum())
-    # Central differences in double precision are good to about six digits at this step.
-    difference = (moved[0] - moved[1]) / 2e-6
-    torch.testing.assert_close(gradient[0, 2, 1, 0], difference, rtol=1e-5, atol=1e-7)
-
-
 def test_capture_changes_no_result_and_nothing_stays() -> None:
     model, batch = tiny(dropout=0.3).train(), ragged([5, 3], [4, 2])
     torch.manual_seed(0)
@@ -73,6 +56,7 @@ def test_capture_changes_no_result_and_nothing_stays() -> None:
         assert torch.equal(model(batch), plain)
         raise ZeroDivisionError
     before = tape[Kind.ENCODER, Point.WEIGHTS][0]
+    assert before.requires_grad
     model(ragged([3], [3]))
     assert all(block.record is None for _, _, block in model.attentions())
     assert tape[Kind.ENCODER, Point.WEIGHTS][0] is before

@@ -1,6 +1,7 @@
 """DeLighT's decoder: the group linear layers, the shape of a block, and that it is causal."""
 
 import torch
+from blocks import TINY, ragged
 from einops import rearrange
 
 from headbook.models.delight import (
@@ -14,19 +15,12 @@ from headbook.models.perturbation import moved
 from headbook.models.transformer import NormPlacement, TransformerConfig
 from headbook.types import Kind
 
-SHAPE = {
-    "source_vocabulary": 13, "target_vocabulary": 13, "encoder_layers": 0, "decoder_layers": 3,
-    "width": 32, "feed_forward": 64, "heads": 1, "dropout": 0.0, "norm": NormPlacement.POST,
-}  # fmt: skip
 
-
-def a_model(**changed: object) -> DelightTransformer:
+def a_model() -> DelightTransformer:
     torch.manual_seed(0)
-    return DelightTransformer(TransformerConfig(**SHAPE | changed)).double().eval()
-
-
-def ids(length: int) -> torch.Tensor:
-    return torch.randint(3, 13, (2, length), generator=torch.Generator().manual_seed(length))
+    shape = TINY | {"encoder_layers": 0, "decoder_layers": 3, "width": 32, "heads": 1}
+    config = TransformerConfig(**shape, norm=NormPlacement.POST)
+    return DelightTransformer(config).double().eval()
 
 
 def test_a_group_linear_layer_is_a_block_diagonal_matrix_and_a_shuffle():
@@ -57,7 +51,7 @@ def test_a_transformation_widens_to_the_multiplier_and_ends_at_half():
 
 
 def test_it_is_causal_and_decodes_a_step_at_a_time_as_all_at_once():
-    model, tokens = a_model(), ids(9)
+    model, tokens = a_model(), ragged([9, 9], [9, 9]).target_out
     found = moved(model, tokens, 4)
     assert found["before"] == 0 and found["at"] > 0 and found["after"] > 0
     cache = model.empty_cache()
@@ -70,5 +64,7 @@ def test_its_one_head_is_half_as_wide_as_the_model_and_every_weight_learns():
     (kind, _, block), *others = model.attentions()
     assert (kind, block.heads, block.query.weight.shape) == (Kind.DECODER, 1, (16, 16))
     assert block.output.weight.shape == (32, 16) and len(others) == 2
-    model.logits(model.decode(ids(9), None, None)).square().sum().backward()
+    model.logits(
+        model.decode(ragged([9, 9], [9, 9]).target_out, None, None)
+    ).square().sum().backward()
     assert not [name for name, each in model.decoder.named_parameters() if each.grad is None]

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from blocks import ragged
 
 from headbook.models.capture import Point, capture
 from headbook.models.published import PublishedTransformer
@@ -16,10 +17,6 @@ def published() -> PublishedTransformer:
     return PublishedTransformer(13, 2, 16, 24, 4, 0.0).double().eval()
 
 
-def ids(length: int) -> torch.Tensor:
-    return torch.randint(3, 13, (2, length), generator=torch.Generator().manual_seed(length))
-
-
 def test_it_has_the_parameters_of_the_notebook():
     model = PublishedTransformer(5002, 6, 128, 512, 8, 0.1)
     assert sum(each.numel() for each in model.parameters()) == 2_472_842
@@ -28,7 +25,7 @@ def test_it_has_the_parameters_of_the_notebook():
 @pytest.mark.parametrize("length", LENGTHS)
 def test_its_positions_see_what_comes_after_them(published, length):
     with capture(published, {Point.WEIGHTS}) as tape:
-        published.decode(ids(length), None, None)
+        published.decode(ragged([1], [length]).target_out, None, None)
     for weights in tape[Kind.DECODER, Point.WEIGHTS]:
         assert torch.equal(weights[:, :, :-1], weights[:, :, :-1].triu(1))
         assert torch.allclose(weights[:, :, -1], torch.full_like(weights[:, :, -1], 1 / length))

@@ -2,53 +2,30 @@
 
 import pytest
 import torch
-from blocks import ragged, tiny
+from blocks import alone, ragged, tiny
 
 from headbook.models.attention import AttentionPath
-from headbook.models.transformer import NormPlacement, Transformer, sinusoids
-from headbook.text.batches import EOS, PAD, Batch
+from headbook.models.transformer import NormPlacement, sinusoids
+from headbook.text.batches import EOS, PAD
 from headbook.types import UserError
 
 # Double precision: what is left is the order of summation, which the width of a batch changes.
 CLOSE = {"rtol": 1e-9, "atol": 1e-11}
-PATHS = [AttentionPath.EXPLICIT, AttentionPath.FUSED]
 
 
-def moved(model: Transformer, batch: Batch, side: str, position: int) -> torch.Tensor:
-    """The largest change of a logit at each position when one word of one side is another."""
-    changed = {name: each.clone() for name, each in vars(batch).items() if each is not None}
-    column = changed[side][:, position]
-    changed[side][:, position] = torch.where(column == 3, 4, 3)
-    return (model(batch) - model(Batch(**changed))).abs().amax(dim=(0, 2))
-
-
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("encoder_layers", [2, 0])
-@pytest.mark.parametrize("position", [0, 5])
-def test_no_target_word_is_seen_before_its_time(
-    position: int, encoder_layers: int, path: AttentionPath
-) -> None:
-    model = tiny(encoder_layers=encoder_layers, path=path)
-    found = moved(model, ragged([5, 3], [9, 9]), "target_in", position)
-    assert (found[:position] < 1e-9).all() and (found[position:] > 1e-6).all()
-
-
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("shape", [{}, {"decoder_layers": 0}])
+@pytest.mark.parametrize("path", [AttentionPath.EXPLICIT, AttentionPath.FUSED])
+@pytest.mark.parametrize("shape", [{"encoder_layers": 0}, {"decoder_layers": 0}])
 def test_a_sentence_gets_the_same_logits_alone_and_in_a_padded_batch(
     shape: dict, path: AttentionPath
 ) -> None:
-    model, batch = tiny(path=path, **shape), ragged([5, 2, 9], [3, 7, 1], extra=3)
+    """Of the variants without a published counterpart. Padding behind a target is not hidden from
+    it, but comes after it."""
+    model, lengths = tiny(path=path, **shape), [3, 7, 1, 33]
+    batch = ragged(lengths, lengths, extra=3)
     together = model(batch)
-    for row in range(3):
-        source, target = batch.source_mask[row].sum(), batch.target_mask[row].sum()
-        alone = model(Batch(
-            source=batch.source[row : row + 1, :source],
-            target_in=batch.target_in[row : row + 1, :target],
-            target_out=batch.target_out[row : row + 1, :target],
-            sentences=batch.sentences[row : row + 1],
-        ))[0]  # fmt: skip
-        torch.testing.assert_close(alone, together[row, : len(alone)], **CLOSE)
+    for row, length in enumerate(lengths):
+        own = model(alone(batch, row))[0]
+        torch.testing.assert_close(own, together[row, :length], **CLOSE)
 
 
 @pytest.mark.parametrize("norm", NormPlacement)

@@ -34,16 +34,6 @@ def test_the_figures_constants_and_not_the_codes_give_what_the_figure_prints() -
         assert (found == pytest.approx(flat, abs=0.0055)) is same
 
 
-def test_probabilities_by_hand() -> None:
-    """β = 1/2, γ = -1/10, ζ = 11/10: P(0) = σ(½ ln(1/11) - log α) = 1 / (1 + √11 α)."""
-    gate = gates(0.0, math.log(2), source=Source.FIGURE)
-    expected = [1 / (1 + 11**0.5), 1 / (1 + 2 * 11**0.5)]
-    assert gate.closed_probability().tolist() == pytest.approx(expected)
-    assert gate.open_probability().tolist() == pytest.approx([1 - each for each in expected])
-    # P(1) = σ(log α - ½ ln 11) = α / (α + √11)
-    assert gate.one_probability().tolist() == pytest.approx([1 / (1 + 11**0.5), 2 / (2 + 11**0.5)])
-
-
 @pytest.mark.parametrize("constants", [*CONSTANTS.values(), Constants(0.8, -0.3, 1.05)])
 def test_samples_are_0_and_1_as_often_as_the_formulas_say(constants: Constants) -> None:
     draws = 40_000

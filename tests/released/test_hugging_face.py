@@ -5,10 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-import refusing
 import tiny_whisper
 import torch
 import transformers
+from refusing import refused, refuses
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from headbook.models.capture import Point, capture
@@ -77,23 +77,18 @@ def test_minilm_s_weights_and_vectors_are_the_library_s(minilm: HuggingModel) ->
 
 
 def test_what_cannot_be_loaded_is_one_line(saved: Path, tmp_path: Path) -> None:
-    def refused(place: str | Path, said: str) -> None:
-        with refusing.refused(said):
-            load(place)
-
-    refused("nobody/no-such-model", "huggingface.co")
-    refused(tmp_path / "nowhere", "there is no such folder")
-    refused(tmp_path, "no config.json")
+    refuses(lambda: load("nobody/no-such-model"), "huggingface.co")
+    refuses(lambda: load(tmp_path), "no config.json")
     folder = Path(shutil.copytree(saved, tmp_path / "copy"))
     weights, config = folder / "model.safetensors", json.loads((folder / "config.json").read_text())
     whole = weights.read_bytes()
     weights.write_bytes(whole[:-100])
-    refused(folder, "cannot read it")
+    refuses(lambda: load(folder), "cannot read it")
     weights.write_bytes(whole)
     (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 2}))
-    refused(folder, "16 of its weights are missing")
+    refuses(lambda: load(folder), "16 of its weights are missing")
     (folder / "tokenizer.json").unlink()
-    refused(folder, "no tokenizer")
+    refuses(lambda: load(folder), "no tokenizer")
 
 
 def test_what_a_model_does_not_do_is_one_line(minilm: HuggingModel, saved: Path) -> None:
@@ -106,7 +101,7 @@ def test_what_a_model_does_not_do_is_one_line(minilm: HuggingModel, saved: Path)
         (lambda: model.batches([""]), "has 0 tokens"),
         (lambda: matched("a whole sentence", ["▁something", "▁else"]), "do not spell"),
     ):
-        with refusing.refused(said):
+        with refused(said):
             call()
 
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
-import transformers
 from refusing import refused
-from tiny_hugging import bart, save
+from tiny_hugging import DECODER, bart, built, save
 from torch import Tensor
 
 import headbook as hb
@@ -18,11 +17,7 @@ from headbook.released.network import HuggingNetwork
 from headbook.types import HeadId, Kind, UserError
 
 SENTENCES = ["the dog sees a cat", "a cat"]
-SIZE = {
-    "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4,
-    "intermediate_size": 48, "max_position_embeddings": 80, "pad_token_id": 0, "bos_token_id": 1,
-    "eos_token_id": 1,
-}  # fmt: skip
+SIZE = DECODER | {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4}
 GROUPED = {**SIZE, "num_key_value_heads": 2}
 SEEING = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
           "intermediate_size": 48, "image_size": 32, "patch_size": 8}  # fmt: skip
@@ -41,15 +36,9 @@ HYBRIDS = {
 }  # fmt: skip
 
 
-def built(family: str, suffix: str, **config: object) -> transformers.PreTrainedModel:
-    torch.manual_seed(1)
-    kind = getattr(transformers, family + suffix)
-    return kind(kind.config_class(**config)).eval()
-
-
 @pytest.mark.parametrize("family", HYBRIDS)
 def test_layers_of_a_hybrid_keep_their_numbers(family: str, tmp_path: Path):
-    original = built(family, "ForCausalLM", **GROUPED, **HYBRIDS[family])
+    original = built(f"{family}ForCausalLM", **GROUPED, **HYBRIDS[family])
     save(original, SENTENCES, tmp_path)
     model = hb.load(tmp_path)
     counts = [block.heads for _, _, block in model.network.attentions()]
@@ -88,11 +77,11 @@ def test_what_cannot_be_measured_is_refused_with_the_reason(
     small = {"vocab_size": 64} | ({} if "d_model" in config else {"hidden_size": 32})
     config = config if family in ("ViT", "CLIP") else small | config
     with refused(said):
-        HuggingNetwork(built(family, suffix, **config))
+        HuggingNetwork(built(family + suffix, **config))
 
 
 def test_whatever_a_model_raises_is_one_line():
-    model = built("Bert", "Model", **SIZE)
+    model = built("BertModel", **SIZE)
 
     def fail(*given: object, **named: object) -> None:
         raise ZeroDivisionError("two\nlines")
@@ -103,7 +92,7 @@ def test_whatever_a_model_raises_is_one_line():
 
 
 def test_a_folder_of_a_model_that_sees_is_said_to_be_one(tmp_path: Path):
-    built("Beit", "Model", **SEEING).save_pretrained(tmp_path)
+    built("BeitModel", **SEEING).save_pretrained(tmp_path)
     with pytest.raises(UserError, match="images or sound"):
         hb.load(tmp_path)
 
@@ -126,7 +115,7 @@ def test_a_folder_of_a_model_that_sees_is_said_to_be_one(tmp_path: Path):
 def test_what_is_measured_as_text_alone(
     family: str, suffix: str, config: dict, kinds: set[Kind], predicts: bool, tmp_path: Path
 ):
-    save(built(family, suffix, **config), SENTENCES, tmp_path)
+    save(built(family + suffix, **config), SENTENCES, tmp_path)
     model = hb.load(tmp_path)
     assert {each for each, _, _ in model.network.attentions()} == kinds
     assert model.network.predicts == predicts

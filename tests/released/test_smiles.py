@@ -50,7 +50,7 @@ def test_a_vocabulary_of_words_has_its_own_tokenizer(folder: Path, tmp_path: Pat
     assert smiles.tokenizer(folder).mask_token == "[MASK]"
 
 
-def test_attention_losses_and_silent_heads_are_those_of_the_library(folder: Path):
+def test_attention_is_that_of_the_library(folder: Path):
     model, names = hb.load(folder), (folder / "vocab.txt").read_text().splitlines()
     plain = transformers.AlbertForMaskedLM.from_pretrained(folder, attn_implementation="eager")
     ids = torch.tensor([[names.index(each) for each in model.pieces(REACTION)]])
@@ -58,13 +58,6 @@ def test_attention_losses_and_silent_heads_are_those_of_the_library(folder: Path
         expected = plain.eval()(ids, output_attentions=True).attentions
     (seen,) = hb.attention(model, [REACTION], units="tokens")
     assert np.allclose(seen.weights, torch.cat(expected), atol=1e-6)
-    batches = model.batches([REACTION, "CC>>CO"])
-    whole = model.losses(batches[0])
-    with hb.close(model, "L2H1"):  # layers share their weights; those below are as they were
-        (less,) = hb.attention(model, [REACTION], units="tokens")
-        assert not torch.allclose(whole, model.losses(batches[0]))
-    changed = np.abs(less.weights - seen.weights).max((1, 2, 3))
-    assert changed[:2].max() == 0 and changed[2] > 0
 
 
 def test_a_pickle_may_hold_weights_alone(folder: Path, tmp_path: Path):

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import refusing
 import tiny_whisper
 import torch
+from refusing import refuses
 
 import headbook as hb
 from headbook.experiments.speaking import speak
@@ -82,26 +82,22 @@ def test_heads_are_closed(folder: Path) -> None:
 
 
 def test_what_cannot_be_asked_or_read_is_one_line(folder: Path, tmp_path: Path) -> None:
-    def refused(call, *said: str) -> None:
-        with refusing.refused(*said):
-            call()
-
     model = hb.load(folder)
     text = hb.text(["The dog barks."])
-    refused(lambda: hb.measure(model, text), "hears sound", "words of a text")
-    refused(lambda: hb.attention(model, "The dog barks."), "a sound with its text")
-    refused(lambda: hb.attention(model, (np.zeros(480_001), "a")), "at most 30 s")
-    refused(lambda: hb.attention(model, (np.zeros((9, 2)), "a")), "one channel")
+    refuses(lambda: hb.measure(model, text), "hears sound", "words of a text")
+    refuses(lambda: hb.attention(model, "The dog barks."), "a sound with its text")
+    refuses(lambda: hb.attention(model, (np.zeros(480_001), "a")), "at most 30 s")
+    refuses(lambda: hb.attention(model, (np.zeros((9, 2)), "a")), "one channel")
     content = (folder / "model.bin").read_bytes()
     for name in ("config.json", "tokenizer.json"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     for wrong in (content[:900], b"\5" + content[1:], content.replace(b"/fc", b"/fx"), b""):
         if wrong != content:
             (tmp_path / "model.bin").write_bytes(wrong)
-            refused(lambda: hb.load(tmp_path), "no whole Whisper", "fetch it again")
+            refuses(lambda: hb.load(tmp_path), "no whole Whisper", "fetch it again")
     (tmp_path / "model.bin").write_bytes(content)
     (tmp_path / "tokenizer.json").unlink()
-    refused(lambda: hb.load(tmp_path), "no whole Whisper")
+    refuses(lambda: hb.load(tmp_path), "no whole Whisper")
 
 
 @pytest.mark.slow

@@ -1,60 +1,20 @@
-"""The student's network: two ways through the decoder, gates, gradients, padding, recording."""
+"""The student's network: two ways through the decoder, gates, padding."""
 
 import copy
-from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor, nn
+from blocks import alone, for_student
 
 from headbook.models.gates import closed
-from headbook.released.firefox import FirefoxModel, batches_of
-from headbook.released.marian_binary import read_marian
-from headbook.released.marian_student import read_student
-from headbook.released.student import EOS, Student
-from headbook.text.batches import Batch
+from headbook.released.firefox import FirefoxModel
 from headbook.types import HeadId, Kind
 
-LENGTHS = [1, 2, 9, 33]
-
-
-class Gate(nn.Module):
-    """Multipliers that gradients reach: [head] or [batch head]."""
-
-    def __init__(self, multipliers: Tensor):
-        super().__init__()
-        self.multipliers = multipliers
-
-    def forward(self) -> Tensor:
-        return self.multipliers
-
-
-@pytest.fixture(scope="module")
-def small(written) -> Student:
-    return read_student(read_marian(written(), "small"), "small")
-
-
-def ragged(vocabulary: int, seed: int = 1) -> Batch:
-    """One batch of all lengths, EOS included, targets the other way round."""
-    generator = torch.Generator().manual_seed(seed)
-    rows = [
-        [*torch.randint(2, vocabulary, (length - 1,), generator=generator).tolist(), EOS]
-        for length in LENGTHS
-    ]
-    (batch,) = batches_of(rows, rows[::-1], tokens=10_000)
-    return batch
-
-
-def alone(batch: Batch, row: int) -> Batch:
-    source, target = batch.source_mask[row].sum(), batch.target_mask[row].sum()
-    one = {name: each[:, : source if name.startswith("source") else target]
-           for name, each in vars(batch.select(slice(row, row + 1))).items()
-           if name != "sentences"}  # fmt: skip
-    return replace(batch, **one, sentences=batch.sentences[row : row + 1])
+LENGTHS = ((1, 33), (2, 9), (9, 2), (33, 1))
 
 
 def test_all_at_once_is_step_by_step(en_pt: FirefoxModel) -> None:
-    network, batch = en_pt.network, ragged(32_000)
+    network, batch = en_pt.network, for_student(LENGTHS, 32_000)
     with torch.no_grad():
         memory, mask = network.encode(batch.source, batch.source_mask)
         at_once = network.decode(batch.target_in, memory, mask)
@@ -67,7 +27,7 @@ def test_all_at_once_is_step_by_step(en_pt: FirefoxModel) -> None:
 
 
 def test_padding_changes_nothing(en_pt: FirefoxModel) -> None:
-    network, batch = en_pt.network, ragged(32_000)
+    network, batch = en_pt.network, for_student(LENGTHS, 32_000)
     with torch.no_grad():
         memory, _ = network.encode(batch.source, batch.source_mask)
         states = network.states(batch)
@@ -86,7 +46,7 @@ def test_padding_changes_nothing(en_pt: FirefoxModel) -> None:
 def test_a_closed_gate_is_a_head_without_its_columns(
     en_pt: FirefoxModel, kind: Kind, layer: int
 ) -> None:
-    batch = ragged(32_000)
+    batch = for_student(LENGTHS, 32_000)
     without = copy.deepcopy(en_pt.network)
     block = next(b for k, at, b in without.attentions() if (k, at) == (kind, layer))
     block.output.weight.data[:, 3 * 32 : 4 * 32] = 0
@@ -95,18 +55,3 @@ def test_a_closed_gate_is_a_head_without_its_columns(
     with torch.no_grad():
         torch.testing.assert_close(gated, without.states(batch), atol=1e-5, rtol=1e-5)
         assert not torch.allclose(gated, en_pt.network.states(batch), atol=1e-2)
-
-
-def test_gradients_of_gates_are_finite_differences(small: Student) -> None:
-    network, batch = copy.deepcopy(small).double(), ragged(16)
-    blocks = [block for _, _, block in network.attentions()]
-    size = (len(blocks), len(batch), 2)
-    torch.manual_seed(1)
-    gates = torch.rand(size, dtype=torch.float64, requires_grad=True)
-
-    def loss(gates: Tensor) -> Tensor:
-        for block, gate in zip(blocks, gates, strict=True):
-            block.gate = Gate(gate)
-        return network(batch).log_softmax(-1)[..., EOS][batch.target_mask].sum()
-
-    assert torch.autograd.gradcheck(loss, (gates,))
