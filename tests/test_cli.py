@@ -59,6 +59,7 @@ def test_a_fetched_corpus_is_told_file_by_file(monkeypatch: pytest.MonkeyPatch):
         (("corpora", "fetch", "multi30k-dd"), "multi30k-de"),
         (("train", "mixture-fr-257"), "mixture-fr-256"),
         (("train", "mixture-fr-256", "--minutes", "0"), "give more than 0"),
+        (("train", "mixture-fr-256", "--plan", "--rate", "-2"), "rate is -2"),
         (("run", "13_syntax_heads"), "13_syntactic_heads"),
         (("run", "13", "--given", "lists"), "'lists' is no name=value"),
         (("run", "13", "--given", "lists=1"), "has no parameter 'lists'"),

@@ -1,4 +1,4 @@
-"""For each form of rule: an effect planted in attention is replicated, and its opposite is not.
+"""An effect planted in attention is replicated, and its opposite is not.
 
 Heads are planted on the bundled treebank. The package's own measures read their weights, what they
 say is published as a page's table, and a claim of the ledger judges it.
@@ -60,10 +60,6 @@ def following(question: int) -> Head:
     return lambda batch: planted.at_partner(batch, text()[0], question)
 
 
-def rare(batch: Batch) -> torch.Tensor:
-    return planted.at_rarest(batch, scores.ranks_in(text()[1]))
-
-
 def anywhere(seed: int) -> Head:
     return at(0, share=0.0, seed=100 + seed)
 
@@ -75,10 +71,6 @@ def read(measure: Measure, *layers: list[Head]) -> RatioSums:
         for batch in text()[1]
     )
     return sums({"": measure}, recorded, REPLICATES)[""]
-
-
-def rarest() -> Measure:
-    return partial(scores.rare, ranks=scores.ranks_in(text()[1]))
 
 
 def neighbours(*heads: Head) -> np.ndarray:
@@ -100,16 +92,6 @@ def accuracy(heads: list[Head], question: int) -> pd.DataFrame:
 def row(values: np.ndarray) -> pd.DataFrame:
     """A released model with this number and its replicates."""
     return hb.table({"model": "firefox-en-pt"}, value=np.asarray(values, float)[:, None])
-
-
-# ------------------------------------------------------------------ one function per form of rule
-
-
-def a_share_is_at_least(so: bool) -> pd.DataFrame:
-    head = at(-1, share=0.95 if so else 0.3)
-    weights = [lambda batch: 0.6 * head(batch) + 0.4 * planted.uniform(batch)]
-    confident = read(scores.confidence, [head] if so else weights)
-    return row(confident.replicates().flatten().numpy())
 
 
 def scores_are_asymmetric(so: bool) -> pd.DataFrame:
@@ -142,12 +124,6 @@ def a_count_lies_within(so: bool) -> pd.DataFrame:
     return row((beside >= 0.9).sum(1).numpy())
 
 
-def a_layer_is_at_most(so: bool) -> pd.DataFrame:
-    layers = [[rare], [anywhere(0)]] if so else [[anywhere(0)], [rare]]
-    found = read(rarest(), *layers).replicates()
-    return row(1 + found[..., 1].amax(-1).argmax(-1).numpy())
-
-
 def a_difference_is_negative(so: bool) -> pd.DataFrame:
     """A head that spreads its weight, minus one that does not, in the same resamples."""
     sharp = at(-1)
@@ -163,37 +139,13 @@ def ranks_correlate(so: bool) -> pd.DataFrame:
     return row(statistics.resampled_within_layers(shares, other))
 
 
-def seeds_are_one_model(so: bool) -> pd.DataFrame:
-    """Three trainings; without an effect they spread about the bound."""
-    shares = (0.9, 0.85, 0.95) if so else (0.2, 0.5, 0.9)
-    value = [neighbours(at(-1, share, seed))[0, 0] for seed, share in enumerate(shares)]
-    return pd.DataFrame({"model": "ours", "corpus": "wmt-ru", "seed": range(3), "value": value})
-
-
-def settings_are_tested_together(so: bool) -> pd.DataFrame:
-    """Ten settings of one model, five seeds each: all gain, or one has the luck of ten."""
-    noise, rows = np.random.default_rng(3), []
-    for number in range(10):
-        gain = neighbours(at(-1, 0.5, seed=number))[0, 0] if so else 0.0
-        own = statistics.over_seeds(gain + noise.normal(0, 0.05, 5))
-        rows.append({"model": f"setting {number}", "value": own.mean, "value_low": own.low})
-        rows[-1] |= {"value_high": own.high, "corpus": "ours"}
-    if not so:
-        rows[-1] |= {"value": 0.05, "value_low": 0.004, "value_high": 0.096}
-    return pd.DataFrame(rows)
-
-
 FORMS = {
-    a_share_is_at_least: "voita-f1b-positional-confident",
     scores_are_asymmetric: "why-scores-not-symmetric",
     a_share_exceeds_its_baseline: "voita-t1-dobj-head-to-dependent",
     a_share_is_near_its_baseline: "voita-t1-amod-head-to-dependent",
     a_count_lies_within: "voita-f1c-positional",
-    a_layer_is_at_most: "voita-f5-first-layer",
     a_difference_is_negative: "voita-f1b-rare-not-confident",
     ranks_correlate: "voita-f1a-follows-roles",
-    seeds_are_one_model: "voita-f5-two-rarest-long",
-    settings_are_tested_together: "lee-inter-head-helps",
 }
 
 
@@ -205,10 +157,9 @@ def test_what_is_planted_is_replicated_and_its_opposite_is_not(
     for so in (True, False):
         frame = form(so).assign(closed="none")
         put(tmp_path / str(so), "99/planted", tables.csv(frame))
-        claim = load().claim(FORMS[form])
-        baseline = "baseline" if "baseline" in frame else None
         given = {"value": "99/planted[].value", "settled": "planted", "role": None}
-        claim = replace(claim, baseline=baseline, **given)
+        given["baseline"] = "baseline" if "baseline" in frame else None
+        claim = replace(load().claim(FORMS[form]), **given)
         ledger = replace(load(), claims=(claim,))
         verdicts.append(scorecard.current(tmp_path / str(so), ledger)[claim.id].verdict)
     assert verdicts[0] is Verdict.REPLICATED
