@@ -15,8 +15,7 @@ from typer.testing import CliRunner, Result
 from headbook.cli import app
 from headbook.models import checkpoint
 from headbook.publishing import notebooks
-from headbook.text import download
-from headbook.text.registry import Place, registry
+from headbook.text.registry import registry
 from headbook.types import UserError
 
 LONG = "x" * 256
@@ -34,23 +33,11 @@ def assert_one_line(result: Result, *said: str) -> None:
         assert each in result.stderr
 
 
-@pytest.mark.parametrize("group", [(), ("corpora",)])
-def test_what_commands_do_is_not_cut_short(group: tuple[str, ...]):
-    commands = headbook(*group, "--help").stdout.partition("Commands:")[2]
-    assert commands.count("\n") > 3 and "..." not in commands
-
-
 def test_the_list_has_a_line_for_every_corpus():
     lines = headbook("corpora", "list").stdout.splitlines()
     assert [line.split()[0] for line in lines] == list(registry())
     (controlled,) = [line for line in lines if line.startswith("controlled-sov ")]
     assert controlled.split()[2] == "6,000" and "generated" in controlled
-
-
-def test_a_fetched_corpus_is_told_file_by_file(monkeypatch: pytest.MonkeyPatch):
-    found = download.Located(Place.MIRROR, {"train.tsv": Path("a"), "test.tsv": Path("b")})
-    monkeypatch.setattr(download, "locate", lambda name: found)
-    assert headbook("corpora", "fetch", "toy-de").stdout == "train.tsv: a\ntest.tsv: b\n"
 
 
 @pytest.mark.parametrize(

@@ -314,13 +314,3 @@ def test_a_damaged_result_is_refused(store: Store, given: tuple) -> None:
     file.unlink()
     with pytest.raises(UserError, match="delete"):
         hb.cached(function, **settings)
-
-
-def test_another_kind_of_result_is_refused_and_not_kept(store: Store) -> None:
-    def text() -> str:
-        return "x"
-
-    for _ in range(2):
-        with pytest.raises(TypeError):
-            hb.cached(text)
-    assert not list(store.root.rglob("run.json"))

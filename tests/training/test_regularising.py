@@ -58,31 +58,6 @@ def trainer(folder: Path, model: Transformer) -> Trainer:
     return Trainer(model, config, pairs(*[3, 5, 5, 6, 7, 9] * 5), pairs(4, 6, 8), folder)
 
 
-AT_EVERY_TOKEN = {Term.QUERIES: 1.0, Term.SPANS: 1.0}
-"""Alike however they point: X_iᵀ X_j asks whether two heads are active at the same tokens."""
-
-
-@pytest.mark.parametrize(
-    ("heads", "sentences", "expected"),
-    [
-        ([0, 0, 0], [0, 0], dict.fromkeys(Term, 1.0) | {Term.SPREAD: -1.0}),
-        ([0, 2, 4], [0, 1], dict.fromkeys(Term, 0.0) | AT_EVERY_TOKEN),
-    ],
-)
-def test_identical_and_orthogonal_heads(heads: list, sentences: list, expected: dict):
-    """Head i has the direction heads[i] and points at that key; a sentence adds its own turn."""
-    batch, axes = batch_of(*[6] * len(sentences)), torch.eye(6)
-    rows = torch.stack(
-        [torch.stack([axes[(h + s) % 6].expand(6, 6) for h in heads]) for s in sentences]
-    )
-    tape = {(Kind.ENCODER, point): [rows, rows] for point in Point}
-    own = (Term.SUBSPACE, Term.POSITIONS, Term.OUTPUTS)  # Li's sums are over i = j as well
-    for term in Term:
-        least = 1 / HEADS if expected[term] == 0 and term in own else expected[term]
-        found = float(value(of(term, Kind.ENCODER), batch, tape))
-        assert found == pytest.approx(least, abs=1e-6), term
-
-
 def by_hand(term: Term, tape: Tape, batch: Batch, kind: Kind) -> float:
     """Sentence by sentence; padding is cut off."""
     source, target = batch.source_mask.sum(1).tolist(), batch.target_mask.sum(1).tolist()
