@@ -10,27 +10,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner, Result
+from refusing import assert_one_line, headbook
 
-from headbook.cli import app
 from headbook.models import checkpoint
 from headbook.publishing import notebooks
 from headbook.text.registry import registry
 from headbook.types import UserError
 
 LONG = "x" * 256
-
-
-def headbook(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
-
-
-def assert_one_line(result: Result, *said: str) -> None:
-    """Status 2, nothing on the output, one line of explanation without a trace."""
-    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
-    assert isinstance(result.exception, SystemExit)
-    for each in ("headbook: ", *said):
-        assert each in result.stderr
 
 
 def test_the_list_has_a_line_for_every_corpus():

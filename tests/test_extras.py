@@ -3,11 +3,10 @@
 import sys
 
 import pytest
-from typer.testing import CliRunner
+from refusing import headbook
 
 import headbook as hb
 from headbook import extras, paths
-from headbook.cli import app
 from headbook.types import UserError
 
 
@@ -46,5 +45,5 @@ def test_a_public_name_and_a_command_say_it_in_a_line(monkeypatch: pytest.Monkey
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(extras, "of", lambda package: "book")
     monkeypatch.setitem(sys.modules, "headbook.publishing.notebooks", None)
-    found = CliRunner().invoke(app, ["run", "13"])
+    found = headbook("run", "13")
     assert found.exit_code == 2 and "is not installed" in found.output

@@ -19,12 +19,11 @@ from typing import Any
 import pandas as pd
 import pytest
 from filelock import FileLock
+from refusing import headbook
 from small import masked_run, results, translation_run, write_corpus
-from typer.testing import CliRunner, Result
 
 import headbook as hb
 from headbook import paths
-from headbook.cli import app
 from headbook.models import checkpoint
 from headbook.publishing.weights import publish_weights
 from headbook.runs.store import Store, digests
@@ -243,10 +242,6 @@ def test_two_that_publish_weights_wait_for_each_other(tmp_path: Path, data: Path
         assert other.is_alive() and not (data / "models" / name).exists()
     other.join()
     assert (data / "models" / name / "run.json").is_file()
-
-
-def headbook(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
 
 
 def test_no_model_is_begun_when_time_is_up(tmp_path: Path, monkeypatch) -> None:
