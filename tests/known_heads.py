@@ -11,7 +11,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headbook.heads import bootstrap
 from headbook.heads.tokens import NOWHERE
 from headbook.models.capture import Point
 from headbook.text.alignment import AlignedTree
@@ -20,8 +19,6 @@ from headbook.text.trees import RELATION_DIRECTIONS, RELATIONS, Direction
 from headbook.types import Kind
 
 Weights = Float[Tensor, "batch query key"]
-_STREAM = 1 << 41
-"""Keeps these draws apart from the bootstrap's and the random heads', of the same sentences."""
 
 
 def recording(*layers: Sequence[Weights]) -> dict[tuple[Kind, Point], list[Tensor]]:
@@ -77,21 +74,6 @@ def at_partner(batch: Batch, trees: Sequence[AlignedTree], column: int) -> Weigh
             weights[row, asking] = 0.0
             weights[row, asking, : len(pieces)] = answer / answer.sum()
     return weights
-
-
-def with_noise(batch: Batch, weights: Weights, share: float, seed: int = 0) -> Weights:
-    """The head with a share of its queries pointing at a random token instead; a new tensor.
-
-    EOS is among the queries that are hit, and not among the tokens. Both draws are a hash of seed,
-    sentence and query: the same whatever the batch, and those hit at one share are at larger ones.
-    """
-    query = torch.arange(weights.shape[1], device=weights.device)
-    sentence = bootstrap.mixed(bootstrap.mixed(batch.sentences + _STREAM) + seed)
-    cell = bootstrap.mixed(sentence[:, None] + query)
-    drawn = bootstrap.uniform(bootstrap.mixed(cell)) * _eos(batch)[:, None]
-    hit = (bootstrap.uniform(cell) < share) & batch.source_mask
-    at_random = torch.nn.functional.one_hot(drawn.long(), weights.shape[2]).to(weights.dtype)
-    return torch.where(hit[..., None], at_random, weights)
 
 
 def _pointing(batch: Batch, keys: Int[Tensor, "batch query"]) -> Weights:

@@ -51,9 +51,16 @@ def text() -> tuple[list, list[Batch]]:
 
 def at(offset: int, share: float = 0.95, seed: int = 0) -> Head:
     """A head at a fixed offset, in that share of its tokens; the others look anywhere."""
-    return lambda batch: planted.with_noise(
-        batch, planted.at_offset(batch, offset), 1 - share, seed
-    )
+
+    def head(batch: Batch) -> torch.Tensor:
+        noise = torch.Generator().manual_seed(1_000 * seed + int(batch.sentences[0]))
+        chance, place = torch.rand(2, *batch.source.shape, generator=noise)
+        place = (place * (batch.source_mask.sum(1, keepdim=True) - 1)).long()
+        anywhere = torch.nn.functional.one_hot(place, batch.source.shape[1]).float()
+        hit = (chance < share) | ~batch.source_mask
+        return torch.where(hit[..., None], planted.at_offset(batch, offset), anywhere)
+
+    return head
 
 
 def following(question: int) -> Head:
