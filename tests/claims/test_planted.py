@@ -18,7 +18,7 @@ import torch
 from published_table import put
 
 import headbook as hb
-from headbook import paths, statistics, tables
+from headbook import paths, tables
 from headbook.claims import scorecard
 from headbook.claims.ledger import load
 from headbook.claims.verdict import Verdict
@@ -80,11 +80,6 @@ def read(measure: Measure, *layers: list[Head]) -> RatioSums:
     return sums({"": measure}, recorded, REPLICATES)[""]
 
 
-def neighbours(*heads: Head) -> np.ndarray:
-    """Share of each head at the previous token, by replicate."""
-    return read(scores.positional, [*heads]).replicates()[:, 0, :, scores.REACH - 1].numpy()
-
-
 def accuracy(heads: list[Head], question: int) -> pd.DataFrame:
     """The best head's accuracy on the half it was not chosen on, and the best fixed offset's."""
     trees = text()[0]
@@ -139,20 +134,12 @@ def a_difference_is_negative(so: bool) -> pd.DataFrame:
     return row(found[:, 0] - found[:, 1])
 
 
-def ranks_correlate(so: bool) -> pd.DataFrame:
-    """Heads more and more at a neighbour, and another measure in their order or in none."""
-    shares = neighbours(*(at(-1, share=n / 12, seed=n) for n in range(12)))[0].reshape(2, 6)
-    other = shares**2 if so else np.random.default_rng(0).normal(size=shares.shape)
-    return row(statistics.resampled_within_layers(shares, other))
-
-
 FORMS = {
     scores_are_asymmetric: "why-scores-not-symmetric",
     a_share_exceeds_its_baseline: "voita-t1-dobj-head-to-dependent",
     a_share_is_near_its_baseline: "voita-t1-amod-head-to-dependent",
     a_count_lies_within: "voita-f1c-positional",
     a_difference_is_negative: "voita-f1b-rare-not-confident",
-    ranks_correlate: "voita-f1a-follows-roles",
 }
 
 

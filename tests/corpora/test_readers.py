@@ -8,7 +8,6 @@ from refusing import refused
 from registered import entry, files
 
 from headbook import paths
-from headbook.corpora import controlled
 from headbook.corpora.pairs import Reason
 from headbook.corpora.readers import load
 from headbook.text import download, registry
@@ -124,13 +123,6 @@ def test_pairs_that_cannot_be_used_are_dropped_on_both_sides_and_counted(folder)
 def test_what_is_no_corpus_of_pairs_is_refused(name, said):
     with refused(said):
         load(name)
-
-
-@pytest.mark.usefixtures("few_generated")
-def test_the_invented_corpus_is_generated_and_split():
-    corpus, (train, _, test) = load("controlled-sov", limit=10), controlled.split()
-    assert corpus.train.source == train.source[:10]
-    assert corpus.tests["test"].target == test.target
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from typing import Any
 import pandas as pd
 import pytest
 from filelock import FileLock
-from refusing import headbook
 from small import masked_run, results, translation_run, write_corpus
 
 import headbook as hb
@@ -242,11 +241,3 @@ def test_two_that_publish_weights_wait_for_each_other(tmp_path: Path, data: Path
         assert other.is_alive() and not (data / "models" / name).exists()
     other.join()
     assert (data / "models" / name / "run.json").is_file()
-
-
-def test_no_model_is_begun_when_time_is_up(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setenv("HEADBOOK_RUNS", str(tmp_path))
-    result = headbook("train", "controlled-sov-16", "--minutes", "1e-9")
-    assert (result.exit_code, result.stdout) == (
-        3, "stopped before controlled-sov-16; the same command continues\n",
-    )  # fmt: skip
