@@ -20,7 +20,7 @@ from headbook.text.batches import EOS, collate
 from headbook.text.subwords import Subwords
 from headbook.training.listing import COLUMNS, lines, missing
 from headbook.training.models import corpus_of, run
-from headbook.training.plan import SHARE, cost, operations
+from headbook.training.plan import SENTENCE, SHARE, cost, operations
 from headbook.training.plan import lines as planned
 from headbook.training.train import trained
 
@@ -48,6 +48,10 @@ def test_hours_are_of_a_share_of_the_rate(tmp_path: Path, monkeypatch) -> None:
     network = Transformer(wanted.config(wanted.vocabulary, wanted.vocabulary))
     parameters, work = cost(wanted)
     assert parameters == sum(each.numel() for each in network.parameters())
+    row = [*range(3, 2 + SENTENCE), EOS]
+    one = operations(network, collate([(row, row)], [0]))
+    tokens = wanted.training.updates * wanted.training.tokens
+    assert work == pytest.approx(one * tokens / SENTENCE)
     first, line = planned([NAME], rate=400.0)
     assert "400 GFLOP/s" in first and line.startswith(f"{NAME}: 20 updates")
     assert line.endswith(f"{work / (400e9 * SHARE) / 3600:,.2f} hours")

@@ -6,6 +6,7 @@ from pathlib import Path
 import blocks
 import pytest
 import torch
+from refusing import refused
 from torch import Tensor
 from torch.nn import functional
 
@@ -16,7 +17,7 @@ from headbook.training import processes
 from headbook.training.config import Precision, TrainingConfig
 from headbook.training.loop import Trainer
 from headbook.training.regularising import Regulariser, Term, regularise, value
-from headbook.types import Kind, UserError
+from headbook.types import Kind
 
 HEADS, DIM = 3, 4
 with_terms = pytest.mark.parametrize("term", list(Term), ids=lambda term: term.name)
@@ -152,14 +153,14 @@ def test_a_head_of_nothing_gives_no_gradient_without_end(term: Term):
 
 def test_what_cannot_be_regularised_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for strength in (-0.1, float("nan")):
-        with pytest.raises(UserError, match=f"the strength λ is {strength}"):
+        with refused(f"the strength λ is {strength}"):
             Regulariser(Term.OUTPUTS, strength, (Kind.CROSS,))
-    with pytest.raises(UserError, match="encoder attention has no heads"):
+    with refused("encoder attention has no heads"):
         regularise(trainer(tmp_path, tiny(encoder=False)), of(Term.OUTPUTS))
-    with pytest.raises(UserError, match=r"encoder attention has \[1\] heads a block"):
+    with refused(r"encoder attention has \[1\] heads a block"):
         regularise(trainer(tmp_path, tiny(heads=1)), of(Term.CONTEXTS))
     made = trainer(tmp_path, tiny())
     regularise(made, of(Term.OUTPUTS))
     monkeypatch.setattr(processes, "count", lambda: 2)
-    with pytest.raises(UserError, match="train this model without torchrun"):
+    with refused("train this model without torchrun"):
         made.run()
