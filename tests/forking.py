@@ -45,12 +45,6 @@ class Program:
         self.late = threading.Timer(PATIENCE, os.killpg, (self.server.pid, signal.SIGKILL))
         self.late.start()
 
-    @classmethod
-    def of_script(cls, script: Path, function: str) -> "Program":
-        """A function of a script, which takes the arguments apart."""
-        imports = f"import runpy\nscript = runpy.run_path({str(script)!r})"
-        return cls(imports, f"(lambda given: script[{function!r}](*given))")
-
     def __enter__(self) -> "Program":
         return self
 

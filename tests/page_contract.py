@@ -172,19 +172,19 @@ def digits(markdown: str) -> list[str]:
 
 def _kept(fence: re.Match[str]) -> str:
     """The body of a directive; of code nothing."""
-    directive = fence["head"].strip().startswith("{")
-    return FENCE.sub(_kept, fence["body"]) if directive else ""
+    return FENCE.sub(_kept, fence["body"]) if fence["head"].strip().startswith("{") else ""
+
+
+def _unfolded(fence: re.Match[str]) -> str:
+    """The body of a directive that is not folded; of code nothing."""
+    folded = "dropdown" in fence["head"] or ":class: dropdown" in fence["body"]
+    shown = fence["head"].strip().startswith("{") and not folded
+    return FENCE.sub(_unfolded, fence["body"]) if shown else ""
 
 
 def _prose(markdown: str) -> str:
     """Without code, displayed formulas, folded parts, limits and exercises."""
-
-    def inside(fence: re.Match[str]) -> str:
-        directive = fence["head"].strip().startswith("{")
-        folded = "dropdown" in fence["head"] or ":class: dropdown" in fence["body"]
-        return FENCE.sub(inside, fence["body"]) if directive and not folded else ""
-
-    text = re.sub(r"\$\$.*?\$\$", "", FENCE.sub(inside, markdown), flags=re.DOTALL)
+    text = re.sub(r"\$\$.*?\$\$", "", FENCE.sub(_unfolded, markdown), flags=re.DOTALL)
     sections = re.split(r"^(?=## )", text, flags=re.MULTILINE)
     return "".join(s for s in sections if not s.startswith(tuple(f"## {each}" for each in ASIDE)))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from published_table import put
 
-from headbook.cells import Reference, cell, parse, rows
+from headbook.cells import Reference, cell, parse
 from headbook.types import UserError
 
 BEST = """\
@@ -79,22 +79,13 @@ def test_a_fault_names_reference_and_candidates(
         assert each in str(fault.value)
 
 
-@pytest.mark.parametrize(
-    "text", ["best.value", "best[a.value", "sum(best[a].value)", "mean(best[a].value"]
-)
-def test_what_is_no_reference_is_refused(text: str) -> None:
-    with pytest.raises(UserError):
-        parse(text, "13")
-
-
-def test_a_reference_without_a_page_is_refused_where_none_is_known() -> None:
+def test_what_is_no_reference_is_refused_as_one_without_a_page_where_none_is_known() -> None:
+    for text in ("best.value", "best[a.value", "sum(best[a].value)", "mean(best[a].value"):
+        with pytest.raises(UserError):
+            parse(text, "13")
     with pytest.raises(UserError):
         parse("best[a].value")
     assert parse("13/best[a].value") == Reference("13", "best", ("a",), "value", "", "")
-
-
-def test_rows_are_all_that_have_the_keys(root: Path) -> None:
-    assert list(rows(parse("best[verb → object].value", "13"), root)["value"]) == [0.66, 0.55, 0.5]
 
 
 def test_a_table_that_changes_is_read_again(root: Path) -> None:

@@ -10,34 +10,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner, Result
+from refusing import assert_one_line, headbook
 
-from headbook.cli import app
 from headbook.models import checkpoint
 from headbook.publishing import notebooks
-from headbook.text import download
-from headbook.text.registry import Place, registry
+from headbook.text.registry import registry
 from headbook.types import UserError
 
 LONG = "x" * 256
-
-
-def headbook(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
-
-
-def assert_one_line(result: Result, *said: str) -> None:
-    """Status 2, nothing on the output, one line of explanation without a trace."""
-    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
-    assert isinstance(result.exception, SystemExit)
-    for each in ("headbook: ", *said):
-        assert each in result.stderr
-
-
-@pytest.mark.parametrize("group", [(), ("corpora",)])
-def test_what_commands_do_is_not_cut_short(group: tuple[str, ...]):
-    commands = headbook(*group, "--help").stdout.partition("Commands:")[2]
-    assert commands.count("\n") > 3 and "..." not in commands
 
 
 def test_the_list_has_a_line_for_every_corpus():
@@ -47,18 +27,13 @@ def test_the_list_has_a_line_for_every_corpus():
     assert controlled.split()[2] == "6,000" and "generated" in controlled
 
 
-def test_a_fetched_corpus_is_told_file_by_file(monkeypatch: pytest.MonkeyPatch):
-    found = download.Located(Place.MIRROR, {"train.tsv": Path("a"), "test.tsv": Path("b")})
-    monkeypatch.setattr(download, "locate", lambda name: found)
-    assert headbook("corpora", "fetch", "toy-de").stdout == "train.tsv: a\ntest.tsv: b\n"
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("corpora", "fetch", "multi30k-dd"), "multi30k-de"),
         (("train", "mixture-fr-257"), "mixture-fr-256"),
         (("train", "mixture-fr-256", "--minutes", "0"), "give more than 0"),
+        (("train", "mixture-fr-256", "--plan", "--rate", "-2"), "rate is -2"),
         (("run", "13_syntax_heads"), "13_syntactic_heads"),
         (("run", "13", "--given", "lists"), "'lists' is no name=value"),
         (("run", "13", "--given", "lists=1"), "has no parameter 'lists'"),

@@ -4,6 +4,7 @@ import contextlib
 import multiprocessing
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -56,14 +57,6 @@ def test_replicates_become_a_value_with_its_interval() -> None:
     assert made[["x_low", "x_high"]].iloc[1].isna().all()
 
 
-@pytest.mark.parametrize(
-    ("labels", "columns"), [({"n": [1, 2]}, {"x": [1.0] * 3}), ({"x": [1]}, {"x": [1.0]})]
-)
-def test_columns_that_do_not_fit_are_refused(labels: dict, columns: dict) -> None:
-    with pytest.raises(UserError, match=r"2 rows, where there are 3|label and a quantity"):
-        hb.table(labels, **columns)
-
-
 def test_a_table_for_reading_formats_numbers_and_leaves_out_what_all_rows_share() -> None:
     html = hb.show(frame(), {"value": "%ci", "offset": ".1%"})._repr_html_()
     assert re.findall(r'align: (\w+)">(.*?)</', html) == [
@@ -78,10 +71,19 @@ def test_text_is_escaped() -> None:
     assert "&lt;b&gt;&amp;" in html and "<b>" not in html
 
 
-@pytest.mark.parametrize("formats", [{"valeu": "%"}, {"value": "percent"}, {"question": "%"}])
-def test_an_unknown_column_or_format_is_refused(formats: dict) -> None:
-    with pytest.raises(UserError):
-        hb.show(frame(), formats)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: hb.table({"n": [1, 2]}, x=[1.0] * 3),
+        lambda: hb.table({"x": [1]}, x=[1.0]),
+        lambda: hb.show(frame(), {"valeu": "%"}),
+        lambda: hb.show(frame(), {"value": "percent"}),
+        lambda: hb.show(frame(), {"question": "%"}),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(call: Callable) -> None:
+    with refused():
+        call()
 
 
 # ------------------------------------------------------------------ compared
@@ -314,13 +316,3 @@ def test_a_damaged_result_is_refused(store: Store, given: tuple) -> None:
     file.unlink()
     with pytest.raises(UserError, match="delete"):
         hb.cached(function, **settings)
-
-
-def test_another_kind_of_result_is_refused_and_not_kept(store: Store) -> None:
-    def text() -> str:
-        return "x"
-
-    for _ in range(2):
-        with pytest.raises(TypeError):
-            hb.cached(text)
-    assert not list(store.root.rglob("run.json"))

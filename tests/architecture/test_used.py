@@ -61,12 +61,3 @@ def modules(folder: Path) -> dict[str, Path]:
 
 def test_no_function_of_the_package_is_for_one_page_alone() -> None:
     assert alone(modules(PACKAGE), code_of_pages()) == []
-
-
-def test_a_function_for_one_page_is_seen(tmp_path: Path) -> None:
-    folder = tmp_path / "headbook"
-    folder.mkdir()
-    (folder / "a.py").write_text("def lonely(): ...\ndef shared(): ...\ndef inner(): ...\n")
-    (folder / "b.py").write_text("from headbook.a import inner\nprint(inner())\n")
-    pages = {"01_one": words("lonely(); shared()"), "02_two": words("shared()")}
-    assert alone(modules(folder), pages) == [("headbook/a.py", "lonely")]

@@ -7,10 +7,8 @@ from pathlib import Path
 
 from published_table import put
 
-from headbook import paths
 from headbook.claims import board, scorecard
 from headbook.claims.ledger import load
-from headbook.claims.verdict import Verdict
 
 DOBJ = "voita-t1-dobj-head-to-dependent"
 HEAD = "claim,model,corpus,target,seed,value,value_low,value_high,baseline,closed"
@@ -95,15 +93,6 @@ def test_the_figure_has_one_linked_mark_per_claim_and_the_book_s_own_apart(tmp_p
     strip = board.strip(scorecard.current(tmp_path / "nothing").values(), "there.html")
     works = [claim.id for claim in claims if claim.work != "headbook"]
     assert sorted(re.findall(r'href="there.html#([^"]+)"', strip)) == sorted(works)
-
-
-def test_every_mark_has_a_shape_and_a_colour_of_its_own() -> None:
-    assert set(board.SHAPES) == set(board.MEANINGS) == {*Verdict, board.UNCOUNTED}
-    assert len(set(board.SHAPES.values())) == len(board.MEANINGS)
-    style = (paths.BOOK / "_static" / "headbook.css").read_text("utf-8")
-    decided = [re.findall(rf"--{name}: (#\w+)", style)
-               for name in ("replicated", "mixed", "contradicted")]  # fmt: skip
-    assert len({colour for each in decided for colour in each}) == 6  # light and dark
 
 
 def test_the_page_asks_no_other_host_and_is_complete_without_its_script(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ import hashlib
 
 import pytest
 from refusing import refused
+from registered import entry, files
 
 from headbook import paths
-from headbook.corpora import controlled
 from headbook.corpora.pairs import Reason
 from headbook.corpora.readers import load
 from headbook.text import download, registry
@@ -125,35 +125,6 @@ def test_what_is_no_corpus_of_pairs_is_refused(name, said):
         load(name)
 
 
-@pytest.mark.usefixtures("few_generated")
-def test_the_invented_corpus_is_generated_and_split():
-    corpus, (train, _, test) = load("controlled-sov", limit=10), controlled.split()
-    assert corpus.train.source == train.source[:10]
-    assert corpus.tests["test"].target == test.target
-
-
-MIXTURE = """
-[part-{0}-de]
-title = "t"
-kind = "parallel"
-target = "de"
-licence = "l"
-pairs = 2
-bytes = 1
-mirror = [{1}]
-"""
-MIXED = """
-[mixed-de]
-title = "both"
-kind = "mixture"
-target = "de"
-licence = "those of its parts"
-pairs = 4
-bytes = 0
-of = ["part-b-de", "part-a-de"]
-"""
-
-
 @pytest.fixture
 def mixture(tmp_path, monkeypatch):
     """Two small corpora in a mirror, of which one's test sentence is the other's training text."""
@@ -162,16 +133,15 @@ def mixture(tmp_path, monkeypatch):
         "b": {"train": ["seven", "eight"], "valid": ["nine"], "test_b": ["three"]},
     }
     texts["b"]["test_a"] = ["ten"]  # the first test set stands in the mixture
-    written = ""
+    written = [entry("mixed-de", 'of = ["part-b-de", "part-a-de"]', kind="mixture")]
     for corpus, splits in texts.items():
-        rows = []
+        parts = {}
         for split, english in splits.items():
             content = lines(*(f"{word}\tÜ {word}" for word in english))
             (tmp_path / f"{corpus}.{split}").write_bytes(content)
-            rows.append(f'{{ part = "{split}.tsv", path = "{corpus}.{split}", sha256 = "'
-                        + hashlib.sha256(content).hexdigest() + '" }')  # fmt: skip
-        written += MIXTURE.format(corpus, ", ".join(rows))
-    (tmp_path / "corpora.toml").write_text(written + MIXED, encoding="utf-8")
+            parts[f"{split}.tsv"] = f"{corpus}.{split}", content
+        written.append(entry(f"part-{corpus}-de", files("mirror", parts)))
+    (tmp_path / "corpora.toml").write_text("".join(written), encoding="utf-8")
     monkeypatch.setattr(paths, "DATA", tmp_path)
     monkeypatch.setenv("HEADBOOK_DATA", str(tmp_path))
     monkeypatch.setenv("HEADBOOK_DOWNLOADS", str(tmp_path / "raw"))

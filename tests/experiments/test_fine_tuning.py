@@ -68,17 +68,6 @@ def test_tuning_lowers_the_loss_and_is_the_same_again(test):
     assert once[1] < at_first
 
 
-def test_labels_belong_to_their_sentences(before):
-    few, turned = Sentences(planted(6, seed=3)), Sentences(planted(6, seed=3)[::-1])
-    losses = []
-    for own in (few, turned):
-        by_sentence = torch.empty(6)
-        for batch in before.model.batches(own.texts):
-            by_sentence[batch.sentences] = before.losses(batch, own.labels).detach()
-        losses.append(by_sentence)
-    assert torch.allclose(losses[0], losses[1].flip(0), atol=1e-5)
-
-
 def test_thirds_hold_every_head_once():
     model = load("minilm")
     parts = thirds(model, 0)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from headbook.experiments import head_probe, read_off, word_labels
-from headbook.experiments.head_probe import Questions, fit, hits, questions
+from headbook.experiments.head_probe import hits, questions
 from headbook.experiments.read_off import Sample
 from headbook.experiments.word_maps import WordMaps
 from headbook.text.trees import Tree
@@ -45,28 +45,6 @@ def test_the_probe_joins_heads_that_each_find_half():
     single = parts[2].by_feature().mean(0)
     assert single[0] > 0.4 and single[4] > 0.4 and single.max() < 0.75
     assert hits(parts).mean() > 0.9
-
-
-def slow_loss(given: Questions, weights: list, vectors: torch.Tensor, penalty: float) -> float:
-    """The same loss, question by question, from the equation in the module."""
-    ends = torch.cat([vectors[given.asking], vectors[given.candidate]], dim=1)
-    values = given.features / given.features.std(0)
-    scores, total = (values * (weights[0] + ends @ weights[1])).sum(1), 0.0
-    for question, right in enumerate(given.right.tolist()):
-        own = given.question == question
-        total -= float(scores[own].log_softmax(0)[given.place[own] == right])
-    squares = sum(float((each**2).sum()) for each in weights)
-    return total / len(given.right) + penalty * squares
-
-
-def test_the_fitted_weights_are_least_by_a_slow_formula():
-    given, vectors = questions(*planted(4, length=4)), torch.randn(16, 2, generator=CHANCE)
-    ends = torch.cat([vectors[given.asking], vectors[given.candidate]], dim=1)
-    found = fit(given, given.features / given.features.std(0), ends, 0.1)
-    least = slow_loss(given, found, vectors, 0.1)
-    for _ in range(5):
-        moved = [each + 0.05 * torch.randn(each.shape, generator=CHANCE) for each in found]
-        assert slow_loss(given, moved, vectors, 0.1) > least
 
 
 def test_the_control_task_depends_on_the_type_alone_and_never_on_the_word_itself():

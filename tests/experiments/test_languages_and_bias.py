@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from headbook.corpora.winobias import FEMALE, MALE, Case, Version, cases
-from headbook.experiments.gender_heads import Choices
-from headbook.experiments.genders import Translated, effects, genders, translated
+from headbook.experiments.genders import Translated, effects, genders
 from headbook.experiments.pronouns import (
     adjusted,
     drawn_again,
@@ -17,9 +16,7 @@ from headbook.experiments.pronouns import (
     stereotyped,
 )
 from headbook.experiments.shared_roles import MEAN, ROLES, left_out, matching, shared
-from headbook.looking.load import load
 from headbook.looking.word_weights import between, tokens_of
-from headbook.models.gates import all_heads
 from headbook.results import table
 from headbook.text.portuguese_gender import Gender
 from headbook.types import UserError
@@ -114,18 +111,3 @@ def test_effects_by_hand():
     assert found["stereotype"].tolist() == [3 + 2, 4 + 2]
     assert found["agreement"].tolist() == [4, 4] and found["leak"].tolist() == [2, 0]
     assert found["loss"].tolist() == [2, 1]
-
-
-def test_a_student_chooses_what_it_wrote_and_heads_matter():
-    model = load("firefox-en-pt")
-    rows = translated(model, OWN)
-    assert [row.text[slice(*row.referent.noun)] for row in rows[:2]] == ["motorista"] * 2
-    choices = Choices.of(model, OWN, rows)
-    odds, loss = choices.read()
-    for row, each in zip(choices.rows, odds, strict=True):
-        for noun, value in zip((row.referent, row.other), each, strict=True):
-            assert (value > 0) == (noun.gender == MALE)
-    heads = all_heads(model.network)
-    assert not np.allclose(choices.read(heads[-8:])[0], odds)
-    assert choices.read(heads)[1].mean() > loss.mean()
-    assert np.allclose(choices.read()[0], odds)

@@ -4,7 +4,6 @@ from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
@@ -56,13 +55,6 @@ def test_distances_by_hand():
     one = Outputs(np.array([0.2]), [np.array([1.0, 0])], [np.zeros(2)])
     other = Outputs(np.array([0.5]), [np.array([0, 1.0])], [np.zeros(2)])
     assert explained.apart(one, other) == pytest.approx({"divergence": np.log(2), "change": 0.3})
-
-
-def test_intervals_over_trainings_by_hand():
-    index = pd.MultiIndex.from_tuples([("a", 0), ("a", 1), ("b", 0)], names=["of", "seed"])
-    found = explained.over_trainings(pd.Series([1.0, 3.0, np.nan], index))
-    _, *numbers = found.values.tolist()[0]  # t = 12.706
-    assert len(found) == 1 and numbers == pytest.approx([2, -10.706, 14.706], abs=1e-3)
 
 
 @pytest.mark.parametrize("method", explained.METHODS)

@@ -68,23 +68,6 @@ def test_scores_are_those_of_full_matrices(before: bool) -> None:
     assert int(found.isfinite().sum()) == 3 * 3 * 4
 
 
-@pytest.mark.parametrize("at", range(3))
-def test_a_head_that_reads_what_another_writes_composes_that_way_alone(at: int) -> None:
-    """Head 2 of layer 3 reads the very directions that head 1 of layer 1 writes: 1/√dim."""
-    weights, gains = drawn()
-    basis = torch.linalg.qr(torch.randn(WIDTH, 3 * DIM + 1, dtype=torch.float64)).Q
-    basis[:, 0] = 1  # nobody writes what centring takes
-    basis = torch.linalg.qr(basis).Q[:, 1:]
-    for side in (2, 3):
-        weights[side][0, 0] = basis[:, :DIM]
-    for side in range(4):
-        weights[side][2, 1] = basis[:, DIM : 2 * DIM]
-    weights[at][2, 1] = basis[:, :DIM]
-    scores = composing.composition(weights, torch.ones_like(gains), False)[:, 0, 0, 2, 1]
-    assert scores[at] == pytest.approx(DIM**-0.5)
-    assert scores[torch.arange(3) != at].abs().max() < 1e-12
-
-
 @pytest.mark.parametrize(("strength", "noise", "beyond"), [(1.0, 0.1, True), (0.0, 1.0, False)])
 def test_composition_that_goes_with_interactions_is_told_from_shared_layers(
     strength: float, noise: float, beyond: bool

@@ -9,12 +9,11 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from published_table import put
-from typer.testing import CliRunner
+from refusing import headbook
 
 from headbook import paths
 from headbook.book import numbers
 from headbook.claims import scorecard
-from headbook.cli import app
 from headbook.types import UserError
 
 REFERENCE = "best[minilm; verb → object].value:%"
@@ -109,7 +108,7 @@ def published(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_command_writes_and_its_check_only_reports(published: None, notebook: Path) -> None:
     def run(*options: str) -> int:
-        return CliRunner().invoke(app, ["numbers", str(notebook), *options]).exit_code
+        return headbook("numbers", str(notebook), *options).exit_code
 
     before = notebook.read_bytes()
     assert run("--check") == 2 and notebook.read_bytes() == before
@@ -118,11 +117,13 @@ def test_the_command_writes_and_its_check_only_reports(published: None, notebook
 
 
 def test_the_command_names_every_file_with_a_fault(published: None, tmp_path: Path) -> None:
-    files = [tmp_path / "a.md", tmp_path / "b.md"]
-    for file in files:
-        file.write_text("{n}`<13/best[x].value>`", encoding="utf-8")
-    done = CliRunner().invoke(app, ["numbers", *map(str, files)])
+    faults = ("{n}`<13/best[x].value>`", "{n}`55 %`", "{claim}`a-clam: replicated`")
+    files = [tmp_path / f"{name}.md" for name in "abc"]
+    for file, fault in zip(files, faults, strict=True):
+        file.write_text(fault, encoding="utf-8")
+    done = headbook("numbers", *map(str, files))
     assert done.exit_code == 2 and all(file.name in done.stderr for file in files)
+    assert "a-claim" in done.stderr
 
 
 def test_every_number_and_verdict_of_the_book_is_the_published_one() -> None:

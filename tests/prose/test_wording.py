@@ -48,18 +48,6 @@ def test_a_text_uses_the_names_and_words_of_the_book(path: Path) -> None:
     assert retired(prose(path)) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ("MiniLM, `minilm`, {n}`1 <a[minilm; drawn anew].b:n>` and `hb.load('minilm')`", 1),
-        ("Firefox en→pt and its twin; your own encoder", 2),
-        ("Weights drawn anew look at their own token; no head is missed.", 3),
-    ],
-)
-def test_a_retired_phrase_is_found(text: str, count: int) -> None:
-    assert len(retired(text)) == count
-
-
 @pytest.mark.parametrize("path", sorted(paths.BOOK.rglob("*.md")), ids=lambda path: path.name)
 def test_no_number_is_typed_into_a_text_of_the_book(path: Path) -> None:
     assert digits(path.read_text("utf-8")) == []

@@ -30,22 +30,12 @@ def test_an_archived_copy_is_cited_by_its_doi_with_its_authors_and_year(tmp_path
     assert "doi = {10.1/2}" in found.bibtex() and "https://doi.org/10.1/2" in cite(found)
 
 
-@pytest.mark.parametrize(
-    ("address", "github"),
-    [
-        ("https://github.com/a/b", "a/b"),
-        ("https://github.com/a/b.git", "a/b"),
-        ("https://example.org/a/b", ""),
-    ],
-)
-def test_the_repository_is_named_and_only_github_can_launch(
-    address: str, github: str, tmp_path: Path
+def test_the_repository_is_named_only_github_can_launch_and_a_fork_names_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = _read(tmp_path, f"repository-code: {address}\n")
-    assert found.context()["headbook_github"] == github
-    assert address in cite(found)
-
-
-def test_a_fork_names_its_own_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"github.com/a/b": "a/b", "github.com/a/b.git": "a/b", "example.org/a/b": ""}
+    for address, github in known.items():
+        found = _read(tmp_path, f"repository-code: https://{address}\n")
+        assert found.context()["headbook_github"] == github and address in cite(found)
     monkeypatch.setenv("HEADBOOK_REPOSITORY", "https://github.com/c/d")
     assert _read(tmp_path).context()["headbook_github"] == "c/d"

@@ -24,13 +24,12 @@ def test_rows_are_the_published_ones(every: pd.DataFrame) -> None:
     published = results.published(20, "heads")
     mine = every[every["measure"] == "BLEU without it"]
     assert len(mine) == published["change"].count()
-    asked = published[(published["model"] == "firefox-en-pt") & (published["kind"] == "cross")]
-    one = asked[(asked["head"] == "cross L2H7") & (asked["sentences"] == 200)].iloc[0]
-    row = mine[(mine["model"] == "firefox-en-pt") & (mine["kind"] == "cross")]
-    row = row[(row["layer"] == 2) & (row["head"] == 7) & (row["sentences"] == 200)].iloc[0]
-    ends = ["change", "change_low", "change_high"]
-    assert [*row[["value", "low", "high"]]] == [*one[ends]]
-    assert (row["text"], row["page"]) == (one["text"], 20)
+    which = "model == 'firefox-en-pt' and kind == 'cross' and sentences == 200"
+    (one,) = published.query(f"{which} and head == 'cross L2H7'").to_dict("records")
+    (row,) = mine.query(f"{which} and layer == 2 and head == 7").to_dict("records")
+    assert [row[end] for end in ("value", "low", "high", "text", "page")] == [
+        *(one[end] for end in ("change", "change_low", "change_high", "text")), 20
+    ]  # fmt: skip
 
 
 def test_both_files_hold_the_same(every: pd.DataFrame, tmp_path) -> None:

@@ -13,8 +13,3 @@ def test_every_public_name_and_every_figure_has_its_place() -> None:
     assert "hb.roles(heads: DataFrame, held: bool = True) -> DataFrame" in text
     assert "translate(sentences: Sequence[str]) -> list[str]" in text
     assert "`confidence`\n: mean largest weight of a query" in text
-
-
-def test_a_list_of_columns_becomes_definitions() -> None:
-    text = interface.markdown("One row.\n\na, b: first\n    of two\nc: second\n\nEnd: not a column")
-    assert text == "One row.\n\n`a, b`\n: first of two\n\n`c`\n: second\n\nEnd: not a column"

@@ -1,8 +1,6 @@
 """The runner: what it writes, what it keeps, and what it says when a notebook fails."""
 
 import json
-import os
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -62,26 +60,6 @@ def test_a_run_passes_the_parameters_and_a_rerun_changes_no_byte(
     assert first.path.read_bytes() == before
     assert first.processor > 0 and 0.01 < first.peak < 3
     assert json.loads(notebooks.record_of(first.path).read_text())["parameters"] == {"size": 4}
-
-
-RUN = """
-from pathlib import Path
-from headbook import paths
-from headbook.publishing import notebooks
-paths.NOTEBOOKS, paths.EXECUTED = Path({!r}), Path({!r})
-notebooks.execute(None, {{}})
-"""
-
-
-def test_kernels_leave_nothing_behind(folders: tuple[Path, Path]) -> None:
-    """Python tells of semaphores, such as those of a bar, when the last process has ended."""
-    write(folders[0], "10_bar", "from tqdm import tqdm\nprint(*tqdm([size]))")
-    done = subprocess.run(
-        [sys.executable, "-c", RUN.format(*map(str, folders))], capture_output=True, text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0 and (folders[1] / "10_bar.ipynb").is_file()
-    assert "leaked" not in done.stderr
 
 
 def test_a_failing_notebook_fails_the_run_and_keeps_the_previous_copy(

@@ -1,7 +1,8 @@
 """The run store: keys move with what decides a run, and a run is whole or not there."""
 
 import json
-import subprocess
+import multiprocessing
+import os
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -96,37 +97,35 @@ def test_a_damaged_record_is_named_and_left_out(tmp_path: Path, capsys, damaged:
             ask(other)
 
 
-SCRIPT = Path(__file__).with_name("asking.py")
-
-
-@pytest.mark.slow
-def test_two_processes_compute_one_run_once(tmp_path: Path):
-    counter, finish, notices = (tmp_path / name for name in ("counter", "finish", "notices"))
-    command = [sys.executable, str(SCRIPT), str(tmp_path / "store"), str(counter), str(finish)]
-    with notices.open("w") as said:
-        asking = [
-            subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True
-            )
-            for _ in range(2)
-        ]
-    # Both are up before either may ask, so that they ask together.
-    assert [process.stdout.readline() for process in asking] == ["asking\n"] * 2
-    for process in asking:
-        process.stdin.write("now\n")
-        process.stdin.flush()
-    # One is not done before the other has met its lock, however slow the machine is.
-    deadline = time.monotonic() + 120
-    while "waiting for" not in notices.read_text() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    finish.touch()
-    answers = [process.communicate(timeout=120)[0] for process in asking]
-    assert [printed.splitlines()[-1] for printed in answers] == ["42", "42"]
-    assert counter.read_text() == "computed\n"
-    assert notices.read_text().count("waiting for") == 1
-
-
 def test_a_store_that_cannot_be_written_is_the_users_error(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"cannot be written \(.*name another .* HEADBOOK_RUNS"):
         Store(tmp_path / "file").get(ASKED, lambda folder: None)
+
+
+def test_two_processes_compute_one_run_once(tmp_path: Path):
+    """They ask together, and one is not done before the other has met its lock."""
+    counter, notices = tmp_path / "counter", tmp_path / "notices"
+    together = multiprocessing.get_context("fork").Barrier(2)
+
+    def make(folder: Path) -> None:
+        with counter.open("a") as lines:
+            lines.write("computed\n")
+        deadline = time.monotonic() + 120
+        while "waiting for" not in notices.read_text() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        (folder / "result.txt").write_text("42")
+
+    def ask() -> None:
+        os.dup2(os.open(notices, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
+        sys.stderr = os.fdopen(2, "w")
+        together.wait()
+        assert (Store(tmp_path / "store").get(ASKED, make) / "result.txt").read_text() == "42"
+
+    both = [multiprocessing.get_context("fork").Process(target=ask) for _ in range(2)]
+    for each in both:
+        each.start()
+    for each in both:
+        each.join()
+    assert [each.exitcode for each in both] == [0, 0]
+    assert counter.read_text() == "computed\n" and notices.read_text().count("waiting for") == 1

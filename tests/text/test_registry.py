@@ -1,6 +1,7 @@
 import re
 
 import pytest
+import registered
 from refusing import refused
 
 from headbook import paths
@@ -8,17 +9,7 @@ from headbook.text import registry
 from headbook.text.registry import UNKNOWN, CorpusKind
 
 KNOWN = registry.registry()
-ENTRY = """
-[toy-de]
-title = "t"
-kind = "parallel"
-target = "de"
-licence = "l"
-pairs = 2
-bytes = 3
-mirror = [{ part = "train.tsv", path = "toy/train.tsv", sha256 = "unknown" }]
-public = [{ part = "train.tsv", url = "http://127.0.0.1/all/train.tsv", sha256 = "unknown" }]
-"""
+ENTRY = registered.entry("toy-de", registered.files("mirror", {"train.tsv": ("train.tsv", b"")}))
 
 
 def test_entries_hang_together():

@@ -1,16 +1,15 @@
 """Before a training: what it takes, which models there are, and what another machine needs."""
 
 import gzip
-import hashlib
 import json
 import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from refusing import assert_one_line, headbook
+from registered import entry, files
 
 from headbook import paths, recipes, tables
-from headbook.cli import app
 from headbook.corpora.readers import load
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.recipes import catalogue
@@ -26,10 +25,6 @@ from headbook.training.plan import lines as planned
 from headbook.training.train import trained
 
 NAME = "controlled-sov-16"
-
-
-def headbook(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
 
 
 # ------------------------------------------------------------------ the plan
@@ -119,21 +114,11 @@ def test_a_damaged_record_of_another_run_stops_no_command(store: Store) -> None:
     damaged.write_text('{"ingredients": ')
     assert headbook("models", NAME).exit_code == headbook("train", NAME, "--plan").exit_code == 0
     assert missing([NAME]) == [NAME]
-    result = headbook("look", NAME)
-    assert (result.exit_code, result.stderr.count("\n")) == (2, 1) and "trains it" in result.stderr
+    assert_one_line(headbook("look", NAME), "trains it")
 
 
 # ------------------------------------------------------------------ the pack
 
-HEAD = """
-[{name}]
-title = "t"
-kind = "parallel"
-target = "de"
-licence = "l"
-pairs = 2
-bytes = 3
-"""
 PAIRS = {
     "train.tsv": "the dog sleeps\tder Hund schläft\na cat sees it\teine Katze sieht es\n" * 4,
     "valid.tsv": "it rains\tes regnet\n",
@@ -163,22 +148,19 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for name, folder in (("DATA", "mirror"), ("RUNS", "runs"), ("DOWNLOADS", "raw")):
         monkeypatch.setenv(f"HEADBOOK_{name}", str(root / folder))
     monkeypatch.setattr(paths, "DATA", root)
-    files: dict[str, list[str]] = {"toy": [], "absent": [], "far": []}
+    parts: dict[str, dict] = {"toy": {}, "absent": {}, "far": {}}
     for part, text in PAIRS.items():
         packed = gzip.compress(text.encode(), mtime=0)
-        digest = hashlib.sha256(packed).hexdigest()
-        for name in ("toy", "absent"):
-            file = f'part = "{part}", path = "{name}-de/{part}.gz", sha256 = "{digest}"'
-            files[name].append(f"{{ {file} }}")
         (root / "mirror" / "toy-de" / f"{part}.gz").write_bytes(packed)
         (root / "raw" / "far" / f"far.{part}").write_text(text)
-        url, digest = f"https://nowhere/far.{part}", hashlib.sha256(text.encode()).hexdigest()
-        files["far"].append(f'{{ part = "{part}", url = "{url}", sha256 = "{digest}" }}')
-    where = {"toy": "mirror", "absent": "mirror", "far": 'held_out = ["toy-de"]\npublic'}
-    corpora = (f"{HEAD.format(name=f'{name}-de')}{where[name]} = [{', '.join(each)}]\n"
-               for name, each in files.items())  # fmt: skip
+        for name in ("toy", "absent"):
+            parts[name][part] = f"{name}-de/{part}.gz", packed
+        parts["far"][part] = f"https://nowhere/far.{part}", text.encode()
+    lines = {name: [files("mirror", parts[name])] for name in ("toy", "absent")}
+    lines["far"] = ['held_out = ["toy-de"]', files("public", parts["far"])]
+    corpora = (entry(f"{name}-de", *more) for name, more in lines.items())
     (root / "corpora.toml").write_text("".join(corpora))
-    (root / "models.toml").write_text("".join(MODEL.format(name=name) for name in files))
+    (root / "models.toml").write_text("".join(MODEL.format(name=name) for name in parts))
     for cache in (recipes._read, corpus_of):
         cache.cache_clear()
     yield root
@@ -221,5 +203,4 @@ def test_a_machine_without_network_trains_what_is_packed(
     ],
 )
 def test_a_mistake_is_one_line(machine: Path, folder: str, name: str, said: str) -> None:
-    result = headbook("corpora", "pack", str(machine / folder), name)
-    assert result.exit_code == 2 and result.stderr.count("\n") == 1 and said in result.stderr
+    assert_one_line(headbook("corpora", "pack", str(machine / folder), name), said)

@@ -9,7 +9,9 @@ import os
 import shutil
 import signal
 import threading
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,24 +19,22 @@ from typing import Any
 import pandas as pd
 import pytest
 from filelock import FileLock
-from forking import Program
 from small import masked_run, results, translation_run, write_corpus
-from typer.testing import CliRunner, Result
 
 import headbook as hb
 from headbook import paths
-from headbook.cli import app
 from headbook.models import checkpoint
 from headbook.publishing.weights import publish_weights
 from headbook.runs.store import Store, digests
+from headbook.text.subwords import Subwords
+from headbook.training import models
 from headbook.training import train as trainings
-from headbook.training.loop import Clock
+from headbook.training.loop import Clock, Trainer
 from headbook.training.models import Run, initial, run
 from headbook.training.train import folder_of, snapshot, train_missing
 from headbook.types import UserError
 
 pytestmark = pytest.mark.slow
-SCRIPT = Path(__file__).with_name("killable_training.py")
 
 
 @pytest.fixture(scope="module")
@@ -50,19 +50,61 @@ def named(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Run]:
     return found
 
 
-def test_killed_in_every_phase_it_ends_the_same(tmp_path: Path, corpus: Path) -> None:
+def kill(*given: object, **named: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed(strike: Callable[[], None], work: Callable[[], object]) -> bool:
+    """Whether the work, done by a copy of this process with the kill put in its way, is killed."""
+    if not (child := os.fork()):
+        try:
+            strike()
+            work()
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+def while_learning_subwords() -> None:
+    save = Subwords.save
+    Subwords.save = lambda self, path: kill() if path.stem == "target" else save(self, path)
+
+
+def with_a_checkpoint_half_written() -> None:
+    save = checkpoint.save_file
+
+    def half(tensors: dict, path: Path, metadata: dict) -> None:
+        save(tensors, path, metadata=metadata)
+        if path.name == "state.aside" and json.loads(metadata["note"])["update"] == 2:
+            os.truncate(path, path.stat().st_size // 2)
+            kill()
+
+    checkpoint.save_file = half
+
+
+def while_training() -> None:
+    step = Trainer._update
+    Trainer._update = lambda self, batch: kill() if self.progress.update == 3 else step(self, batch)
+
+
+def test_killed_in_every_phase_it_ends_the_same(
+    tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainings, "Trainer", partial(Trainer, save_every=0.0))
     unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
-    phases = ("subwords", "half-written", "training", "scoring", "renaming")
-    with Program.of_script(SCRIPT, "train") as program:
 
-        def status(store: Path, place: str) -> int:
-            return program.run([str(store), str(corpus), place], tmp_path).returncode
+    def train(store: Path) -> Path:
+        return trainings.trained(translation_run(corpus), Store(store))
 
-        assert status(unbroken, "finish") == 0
-        assert {status(broken, phase) for phase in phases} == {-signal.SIGKILL}
-        (folder,) = (path for path in (broken / "model").iterdir() if path.is_dir())
-        assert folder.suffix == ".partial"
-        assert status(broken, "finish") == 0
+    train(unbroken)
+    for strike in (
+        while_learning_subwords, with_a_checkpoint_half_written, while_training,
+        lambda: setattr(models, "bleu", kill), lambda: setattr(Path, "rename", kill),
+    ):  # fmt: skip
+        assert killed(strike, lambda: train(broken))
+    (folder,) = (path for path in (broken / "model").iterdir() if path.is_dir())
+    assert folder.suffix == ".partial"
+    train(broken)
     assert results(broken) == results(unbroken)
     assert not list((broken / "model").glob("*.partial"))
 
@@ -172,18 +214,12 @@ def test_a_kill_leaves_the_old_weights_or_the_new(
     stop_after(monkeypatch, 9)
     assert not train_missing([name], store, str)
     publish_weights(f"{name}@8", store).rename(there / name)  # older weights of the same name
-    if not (child := os.fork()):
-        real, calls = getattr(of, function), itertools.count(1)
+    real, calls = getattr(of, function), itertools.count(1)
 
-        def struck(*given: Any, **more: Any) -> Any:
-            if next(calls) == call:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return real(*given, **more)
+    def struck(*given: Any, **more: Any) -> Any:
+        return kill() if next(calls) == call else real(*given, **more)
 
-        setattr(of, function, struck)
-        publish_weights(name, store)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert killed(lambda: setattr(of, function, struck), lambda: publish_weights(name, store))
     for updates in (left, 9):
         record = json.loads((there / name / "run.json").read_text())
         found = digests(there / name)
@@ -205,29 +241,3 @@ def test_two_that_publish_weights_wait_for_each_other(tmp_path: Path, data: Path
         assert other.is_alive() and not (data / "models" / name).exists()
     other.join()
     assert (data / "models" / name / "run.json").is_file()
-
-
-def headbook(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
-
-
-def test_no_model_is_begun_when_time_is_up(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setenv("HEADBOOK_RUNS", str(tmp_path))
-    result = headbook("train", "controlled-sov-16", "--minutes", "1e-9")
-    assert (result.exit_code, result.stdout) == (
-        3, "stopped before controlled-sov-16; the same command continues\n",
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("controlled-sov-16", "--minutes", "0"), "minutes is 0.0; give more than 0"),
-        (("controlled-sov-61",), "did you mean"),
-        (("controlled-sov-16", "--plan", "--rate", "-2"), "rate is -2"),
-    ],
-)
-def test_a_mistake_is_one_line(arguments: tuple[str, ...], said: str) -> None:
-    result = headbook("train", *arguments)
-    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
-    assert said in result.stderr
