@@ -20,7 +20,7 @@ from headbook.corpora.readers import load as corpus
 from headbook.looking.close import close
 from headbook.looking.load import load
 from headbook.models.attention import MemoryMask
-from headbook.models.loaded import Translator, digest
+from headbook.models.loaded import Loaded, Translator, digest
 from headbook.results import cached
 from headbook.statistics import holm
 from headbook.text.batches import Batch, EncodedPair, in_order
@@ -52,7 +52,15 @@ def text_of(model: Translator, sentences: int) -> tuple[str, list[str], list[str
 
 @torch.inference_mode()
 def own(model: Translator, sources: Sequence[str]) -> list[EncodedPair]:
-    """Ids of every sentence and of its greedy translation; its text might be cut otherwise."""
+    """Ids of every sentence and of its greedy translation; its text might be cut otherwise.
+
+    UserError for a translator of another library, which is not asked for ids.
+    """
+    if not hasattr(model, "greedy"):
+        raise UserError(
+            f"{model.name} gives text, and this needs the ids it translates into: name a model of "
+            "Firefox's or one that is trained here"
+        )
     pairs = {}
     for batch in model.batches(sources, None, model.batch_tokens):
         found = model.greedy(batch, *encoded(model, batch), model.candidates(batch))
@@ -60,6 +68,16 @@ def own(model: Translator, sources: Sequence[str]) -> list[EncodedPair]:
         for row, source, ids in zip(batch.sentences.tolist(), given, found, strict=True):
             pairs[row] = source.tolist(), [*ids, model.end]
     return [pairs[row] for row in range(len(pairs))]
+
+
+def own_batches(model: Loaded, sources: Sequence[str]) -> list[Batch]:
+    """The sentences with their greedy translations: by id, or by text where a model gives no ids.
+
+    UserError for a model that does not translate.
+    """
+    if not hasattr(model, "greedy"):
+        return model.batches(sources, model.translate(sources), 1024)
+    return [*in_order(own(model, sources), model.batch_tokens, model.one_batch)]
 
 
 @lru_cache(maxsize=1)

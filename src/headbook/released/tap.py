@@ -123,6 +123,14 @@ class TappedBlock(nn.Module):
         # GPT-2's layers lie the other way round.
         return projection.weight if isinstance(projection, nn.Linear) else projection.weight.T
 
+    def _of_ours(self) -> nn.Module:
+        raise UserError(
+            f"{self.name}: this reads layers of an attention block, which other libraries keep in "
+            "forms of their own; name a model of Firefox's or one that is trained here"
+        )
+
+    query = key = value = output = property(_of_ours)
+
     def forward(self, call: Call) -> Float[Tensor, "batch head query dim"]:
         """Edits and records the call; the context to go on with is that times the gate."""
         self.calls += 1
