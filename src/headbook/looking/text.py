@@ -4,6 +4,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -71,7 +72,7 @@ def text(
         return _sentences("sentences", list(source)[:first])
     name = str(source)
     if name == SAMPLE:
-        return _gold(name, read_conllu(paths.DATA / "sample" / "ewt-test-500.conllu")[:first])
+        return _gold(name, _sample(paths.DATA / "sample" / "ewt-test-500.conllu")[:first])
     if name in registry():
         return _gold(name, _treebank(name, parts)[:first])
     path = paths.expanded(source)
@@ -87,6 +88,12 @@ def reads(model: Loaded, source: str) -> bool:
     entry = registry().get(source)
     own = entry.target if entry else "en" if source == SAMPLE else UNDETERMINED
     return UNDETERMINED in (own, model.languages[0]) or own == model.languages[0]
+
+
+@cache
+def _sample(path: Path) -> tuple[Tree, ...]:
+    """Read once: a page asks for its sentences again and again, and they do not change."""
+    return tuple(read_conllu(path))
 
 
 def _treebank(name: str, parts: Sequence[str] | None) -> list[Tree]:
