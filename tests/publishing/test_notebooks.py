@@ -67,7 +67,8 @@ def test_a_run_passes_the_parameters_and_a_rerun_changes_no_byte(
 RUN = """
 from pathlib import Path
 from headbook import paths
-from headbook.publishing import notebooks
+from headbook.publishing import kernels, notebooks
+kernels.LOADED = ["papermill", "ipykernel.kernelapp", "torch"]  # the rest leaves nothing either
 paths.NOTEBOOKS, paths.EXECUTED = Path({!r}), Path({!r})
 notebooks.execute(None, {{}})
 """
