@@ -5,6 +5,7 @@ trained, and a notebook executed, once per test run.
 """
 
 import functools
+import gc
 import json
 import os
 import socket
@@ -22,6 +23,7 @@ from filelock import FileLock
 from hypothesis import settings
 
 checked.install()  # before a test imports the package
+gc.disable()  # while everything is imported
 
 # no timed asserts: a busy machine must not make a property fail
 settings.register_profile("headbook", deadline=None, derandomize=True, max_examples=50)
@@ -42,6 +44,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Where slow tests are left out, their folders need not be imported, which takes a quarter."""
     return (config.option.markexpr == "not slow" and collection_path.name in SLOW) or None
+
+
+def pytest_collection_finish() -> None:
+    """What is imported stays: no collection of garbage need look for it."""
+    gc.enable()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
