@@ -23,7 +23,6 @@ from filelock import FileLock
 from hypothesis import settings
 
 checked.install()  # before a test imports the package
-gc.disable()  # while everything is imported
 
 # no timed asserts: a busy machine must not make a property fail
 settings.register_profile("headbook", deadline=None, derandomize=True, max_examples=50)
@@ -46,10 +45,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return (config.option.markexpr == "not slow" and collection_path.name in SLOW) or None
 
 
-def pytest_collection_finish() -> None:
-    """What is imported stays: no collection of garbage need look for it."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """What is imported stays: garbage is not looked for in it, now or later."""
+    gc.disable()
+    collected = yield
     gc.enable()
     gc.freeze()
+    return collected
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
