@@ -5,6 +5,7 @@ trained, and a notebook executed, once per test run.
 """
 
 import functools
+import gc
 import json
 import os
 import socket
@@ -42,6 +43,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Where slow tests are left out, their folders need not be imported, which takes a quarter."""
     return (config.option.markexpr == "not slow" and collection_path.name in SLOW) or None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """What is imported stays: garbage is not looked for in it, now or later."""
+    gc.disable()
+    collected = yield
+    gc.enable()
+    gc.freeze()
+    return collected
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -26,7 +26,7 @@ class Elsewhere(Tensor):
 class _Rules(TorchFunctionMode):
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
-        flat = [each for each in tree.tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+        flat = [*_tensors(args), *_tensors(tuple(kwargs.values()))]
         there = [isinstance(each, Elsewhere) for each in flat]
         name = getattr(function, "__name__", "")
         if function == Tensor.device.__get__:
@@ -58,7 +58,18 @@ class _Rules(TorchFunctionMode):
         with torch._C.DisableTorchFunctionSubclass():
             result = function(*args, **kwargs)
         kind = Elsewhere if result_there else Tensor
+        if isinstance(result, Tensor):
+            return _as(result, kind)
         return tree.tree_map_only(Tensor, lambda each: _as(each, kind), result)
+
+
+def _tensors(given: object) -> Iterator[Tensor]:
+    """Torch's own walk through a tree takes as long as an operation."""
+    if isinstance(given, Tensor):
+        yield given
+    elif isinstance(given, list | tuple):
+        for each in given:
+            yield from _tensors(each)
 
 
 def _as(tensor: Tensor, kind: type) -> Tensor:

@@ -47,9 +47,10 @@ runpy.run_module("headbook", run_name="__main__")
 
 
 def test_the_five_lines_and_look_run_in_another_folder(installed: Path, tmp_path: Path) -> None:
-    """The README's first ones, on two sentences; a model of the repository says where it is."""
+    """The README's first ones, on little; a model of the repository says where it is."""
     code, *_ = FIVE_LINES.findall((paths.REPOSITORY / "README.md").read_text("utf-8"))
-    code = code.replace('hb.text("ewt-sample")', 'hb.text("ewt-sample", first=2)')
+    little = 'hb.text("ewt-sample", first=2), nulls=1'
+    code = code.replace('hb.text("ewt-sample")', little)
     environment = {"PYTHONPATH": str(installed), "HOME": str(tmp_path), "MPLBACKEND": "agg"}
     environment["OMP_NUM_THREADS"] = "1"  # other workers have the other cores
     command = [sys.executable, "-c", f"import runpy, sys\n{code}\nprint(hb.__file__){THEN}"]

@@ -168,7 +168,7 @@ def sets_of_their_own(kind: str) -> list[dict]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chosen_heads, "BIAS_RATE", 0.02)  # few sentences, so they count for more
         patch.setattr(chosen_heads, "vectors", lambda _, own: [torch.randn(len(x), 3) for x in own])
-        found = chosen_heads.sweep(model, model.batches([""] * 12), [""] * 12)
+        found = chosen_heads.sweep(model, model.batches([""] * 12), [""] * 12, updates=20)
     own = found.pivot_table(index="seed", columns="gate", values="value")
     own = statistics.over_seeds(1 - own["taught on other tokens"] / own["fixed gate, halves"])
     return [row("a", own.mean, own.low, own.high)]

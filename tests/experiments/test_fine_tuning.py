@@ -60,8 +60,8 @@ def test_importance_is_the_derivative_by_a_heads_gate(before, test):
 
 
 def test_tuning_lowers_the_loss_and_is_the_same_again(test):
-    train = Sentences(planted(48, seed=2))
-    found = [tuned(load("minilm"), train, 0, 192) for _ in range(2)]
+    train = Sentences(planted(24, seed=2))
+    found = [tuned(load("minilm"), train, 0, 96) for _ in range(2)]
     once, again = (scored(each, test, []) for each in found)
     assert once == again
     _, at_first = scored(tuned(load("minilm"), Sentences(train.rated[:1]), 0), test, [])

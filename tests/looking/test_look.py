@@ -4,6 +4,7 @@ import base64
 import math
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -37,6 +38,14 @@ HOSTILE = (
 @pytest.fixture(scope="module")
 def html(planted, sample: Text, planted_table: pd.DataFrame) -> str:
     return page(planted, sample, planted_table, "heads.csv")
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[object]:
+    if looking.executable() is None:
+        pytest.skip("no Chromium: install it")
+    with looking.chromium() as browser:
+        yield browser
 
 
 def test_the_page_asks_nobody(html: str):
@@ -113,20 +122,39 @@ def test_the_best_candidate_is_chosen_on_the_first_half():
 
 
 @pytest.mark.slow
-def test_in_a_browser_it_sorts_and_fits_a_phone(html: str, tmp_path: Path):
-    if looking.executable() is None:
-        pytest.skip("no Chromium: install it")
-    (tmp_path / "page.html").write_text(html, "utf-8")
-    with looking.chromium(viewport={"width": looking.PHONE, "height": 900}) as running:
-        opened, errors = running.new_page(), []
-        opened.on("pageerror", lambda error: errors.append(str(error)))
+def test_in_a_browser_nothing_of_a_text_or_name_runs(
+    running, planted, sample, planted_table, tmp_path
+):
+    text = replace(sample, sentences=(*HOSTILE, *sample.sentences[len(HOSTILE) :]))
+    for name in HOSTILE:
+        table = planted_table.copy()
+        names = dict.fromkeys(("model", "origin", "text", "parser"), name)
+        table.attrs[KEY] = replace(planted_table.attrs[KEY], **names, notes=(name,))
+        (tmp_path / "page.html").write_text(page(planted, text, table, f"{name}.csv"), "utf-8")
+        opened = running.new_page()
         opened.goto((tmp_path / "page.html").as_uri())
-        assert opened.evaluate(looking.WIDE) == []
-        opened.click("#heads th:text-is('next')")
-        assert opened.inner_text("#heads tbody tr:first-child td") == "encoder L1H2"
-        opened.click("#heads th:text-is('head')")
-        assert opened.inner_text("#heads tbody tr:first-child td") == "encoder L2H4"
-        assert errors == []
+        for label in opened.query_selector_all(".hb-tabs > label"):
+            label.click()
+        told = (opened.title(), opened.inner_text("h1"), opened.inner_text("main"))
+        assert opened.evaluate("document.body.dataset.ran") is None
+        assert opened.evaluate("document.querySelectorAll('img[src=x], [onload]').length") == 0
+        assert all(name in each for each in told)
+        assert all(each in told[2] for each in HOSTILE)
+
+
+@pytest.mark.slow
+def test_in_a_browser_it_sorts_and_fits_a_phone(running, html: str, tmp_path: Path):
+    (tmp_path / "page.html").write_text(html, "utf-8")
+    opened, errors = running.new_page(), []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    opened.set_viewport_size({"width": looking.PHONE, "height": looking.HEIGHT})
+    opened.goto((tmp_path / "page.html").as_uri())
+    assert opened.evaluate(looking.WIDE) == []
+    opened.click("#heads th:text-is('next')")
+    assert opened.inner_text("#heads tbody tr:first-child td") == "encoder L1H2"
+    opened.click("#heads th:text-is('head')")
+    assert opened.inner_text("#heads tbody tr:first-child td") == "encoder L2H4"
+    assert errors == []
 
 
 @pytest.fixture

@@ -1,11 +1,11 @@
 """A page fails where the measure that it shows is changed: its lines agree with the package."""
 
-import os
 from pathlib import Path
 
 import nbformat
 import pytest
 import yaml
+from forking import FAILED, ends
 
 from headbook import paths
 
@@ -145,30 +145,17 @@ def cells(page: str) -> list[str]:
     return found
 
 
-def fails(code: str, names: dict) -> bool:
-    """Whether the code raises an AssertionError, run on a copy of this process.
-
-    What a page has loaded until then is loaded once for all of its changes.
-    """
-    if not (child := os.fork()):
-        status = 1
-        try:
-            exec(compile(code, "changed", "exec"), names)
-        except AssertionError:
-            status = 0
-        finally:
-            os._exit(status)
-    return os.waitpid(child, 0)[1] == 0
-
-
 @pytest.mark.parametrize("page", sorted({page for page, *_ in CHANGES}))
-def test_a_changed_measure_fails_its_page(page: str) -> None:
+def test_a_changed_measure_fails_its_page(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for drawn in ("headbook.looking.view.view", "headbook.plots.tabs.tabs"):
+        monkeypatch.setattr(drawn, lambda *_, **__: None)
     wanted = {shown: changed for of, shown, changed in CHANGES if of == page}
     rest, names, missed = cells(page), {}, []
     assert all(any(shown in cell for cell in rest) for shown in wanted)
     while wanted:
         for shown in [each for each in wanted if each in rest[0]]:
-            if not fails("".join(rest).replace(shown, wanted.pop(shown)), names):
+            changed = "".join(rest).replace(shown, wanted.pop(shown))
+            if ends(changed, names) != FAILED:
                 missed.append(shown)
         if wanted:
             exec(compile(rest.pop(0), page, "exec"), names)

@@ -28,7 +28,8 @@ def arguments(models: str, *more: str, profile: str = "local") -> list[str]:
 
 @pytest.fixture(scope="module")
 def snakemake() -> Iterator[Program]:
-    with Program("from snakemake.cli import main", "main") as program:
+    imports = "import headbook.training.listing\nfrom snakemake.cli import main"
+    with Program(imports, "main") as program:
         yield program
 
 
