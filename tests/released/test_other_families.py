@@ -127,7 +127,7 @@ def test_what_is_measured_as_text_alone(
 
 
 def test_a_decoder_without_a_language_head_is_measured_by_its_sentence_vectors(tmp_path: Path):
-    save(built("Qwen3", "Model", **GROUPED, head_dim=8), SENTENCES, tmp_path)
+    save(built("Qwen3Model", **GROUPED, head_dim=8), SENTENCES, tmp_path)
     model, text = hb.load(tmp_path), Text("mine", tuple(SENTENCES), (), "none")
     heads = hb.measure(model, text, nulls=0, ablated="all", progress=False)
     assert "importance_gradient" not in heads and heads["induction"].notna().all()
