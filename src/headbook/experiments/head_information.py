@@ -7,6 +7,7 @@ null networks, took three minutes.
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -35,6 +36,7 @@ from headbook.types import Kind, UserError
 CLUSTERS, TYPES = 32, 50
 """Clusters of outputs; tokens that are told apart, the last being all others."""
 POINTS = (Point.WEIGHTS, Point.CONTEXT)
+NOTHING: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 TEXTS, FEW = ("ewt-sample", "ud-pud-pt"), 24
 """Texts in English and Portuguese; sentences without each head where page 20 has no losses."""
 HEAD = ["kind", "layer", "head"]
@@ -112,25 +114,32 @@ def published(model: str) -> pd.DataFrame:
 
 def heads(
     layers: Mapping[str, Sequence[int]], sentences: int = 80, null: int = 0,
-    mutual: Mutual = mutual_info_score,
+    mutual: Mutual = mutual_info_score, said: Mapping[str, Mapping[str, str]] = NOTHING,
 ) -> pd.DataFrame:  # fmt: skip
     """Rows of models by name: the encoder's heads in some layers; where none is named, all heads.
 
-    With `null` sentences also those of a null network, whose heads are removed on so many.
+    With `null` sentences also those of a null network, whose heads are removed on so many. `said`
+    has a model's own greedy translations, by sentence, where they are made already.
     UserError where no text is in the language that the model reads.
     """
-    found = [_of_model(name, some, sentences, null, mutual) for name, some in layers.items()]
+    found = [_of_model(name, some, sentences, null, mutual, said.get(name, {}))
+             for name, some in layers.items()]  # fmt: skip
     return pd.concat(found, ignore_index=True)
 
 
 def _of_model(
-    name: str, layers: Sequence[int], sentences: int, null: int, mutual: Mutual
-) -> pd.DataFrame:
+    name: str, layers: Sequence[int], sentences: int, null: int, mutual: Mutual,
+    said: Mapping[str, str],
+) -> pd.DataFrame:  # fmt: skip
     model = load(name)
     own = next((text(each) for each in TEXTS if reads(model, each)), None)
     if own is None:
         raise UserError(f"{name} reads {model.languages[0]}: there is no text of that language")
-    batches = own_batches(model, own.sentences[:sentences])
+    some = own.sentences[:sentences]
+    if said.keys() >= {*some}:
+        batches = model.batches(some, [said[each] for each in some], 1024)
+    else:
+        batches = own_batches(model, some)
     kinds = list(dict.fromkeys(kind for kind, _, _ in model.network.attentions()))
 
     def rows(weights: str, some: Sequence[int], lost: pd.DataFrame) -> pd.DataFrame:
