@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 import torch
+from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
 
 from headbook.experiments.fine_tuning import TOKENS, Classifier, Sentences, reviews, tuned
 from headbook.looking.load import load
@@ -37,9 +38,9 @@ def scored(found: Classifier, test: Sentences, removed: Sequence[HeadId]) -> tup
     right, nats = 0.0, 0.0
     with torch.no_grad(), closed(found.model.network, removed):
         for batch in found.model.batches(test.texts):
-            said = found.logits(batch) > 0
-            right += float((said == (test.labels[batch.sentences] > 0.5)).sum())
-            nats += float(found.losses(batch, test.labels).sum())
+            said, wanted = found.logits(batch), test.labels[batch.sentences]
+            right += float(((said > 0) == (wanted > 0.5)).sum())
+            nats += float(cross_entropy(said, wanted, reduction="sum"))
     return right / len(test.texts), nats / len(test.texts)
 
 
