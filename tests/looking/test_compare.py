@@ -71,7 +71,7 @@ def test_importance_has_the_interval_of_its_sentences(ours, sample, monkeypatch)
     for silent in ([], [HeadId(Kind.ENCODER, 0, 1), HeadId(Kind.CROSS, 1, 0)]):
         with closed(ours.network, silent):
             tables.append(hb.measure(ours, text, ablated="all", **QUICK))
-            each = np.stack([by_gradient(ours, [batch]).numpy() for batch in batches])
+            each = np.stack([by_gradient(ours, [batch]).ratio().numpy() for batch in batches])
             gradient.append(drawn @ each / drawn.sum(1, keepdims=True))
             whole, tokens = loss(ours, batches)
         added = []

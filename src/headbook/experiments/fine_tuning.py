@@ -153,4 +153,4 @@ def importance(found: Classifier, test: Sentences) -> Float[np.ndarray, "layer h
         losses=lambda batch, shortlist=False: found.losses(batch, test.labels),
     )  # fmt: skip
     layers = sum(kind is Kind.ENCODER for kind, _, _ in model.network.attentions())
-    return each.unflatten(0, (layers, -1)).numpy()
+    return each.ratio().unflatten(0, (layers, -1)).numpy()

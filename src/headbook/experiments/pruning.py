@@ -114,7 +114,7 @@ def orders(model: Translator, pairs: Sequence[EncodedPair], setting: Setting) ->
     """
     batches = list(in_order(pairs, setting.tokens, model.one_batch))
     layers = sum(kind in setting.kinds for kind, _, _ in model.network.attentions())
-    found = by_gradient(model, batches, kinds=setting.kinds).unflatten(0, (layers, -1))
+    found = by_gradient(model, batches, kinds=setting.kinds).ratio().unflatten(0, (layers, -1))
     heads = [head for head in all_heads(model.network) if head.kind in setting.kinds]
     scored = zip(normalize(found).flatten().tolist(), heads, strict=True)
     least_first = tuple(head for _, head in sorted(scored))

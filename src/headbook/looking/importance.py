@@ -74,26 +74,14 @@ def by_gradient(
     losses: Losses | None = None,
     kinds: Collection[Kind] = tuple(Kind),
     positions: bool = False,
-) -> Float[Tensor, " head"]:
-    """Mean over sentences of |∂L/∂ξ_h|, in nats per sentence, in the order of `all_heads`.
+) -> RatioSums:
+    """Mean over sentences of |∂L/∂ξ_h|, in nats per sentence, [head] in the order of `all_heads`.
 
     Michel et al. 2019, equation 2: L is the cross-entropy of a sentence, summed over its tokens, or
     the sum of other `losses` of it, and ∂L/∂ξ_h the sum over positions of Att_h(x)ᵀ ∂L/∂Att_h(x).
     With `positions` the mean over positions of the absolute products, as in the authors' code. With
-    `kinds`, the heads of these kinds alone.
+    `kinds`, the heads of these kinds alone. Bootstrap over sentences.
     """
-    return gradients(model, batches, progress, losses, kinds, positions).ratio()
-
-
-def gradients(
-    model: Loaded,
-    batches: Sequence[Batch],
-    progress: Progress = iter,
-    losses: Losses | None = None,
-    kinds: Collection[Kind] = tuple(Kind),
-    positions: bool = False,
-) -> RatioSums:
-    """As `by_gradient`, with bootstrap over sentences; shape [head]."""
     parts = []
     for batch in progress(batches):
         products = _products(model.network, batch, losses or model.losses, kinds)

@@ -29,9 +29,9 @@ from headbook.looking.importance import (
     SHARE,
     batches_of,
     by_ablation,
+    by_gradient,
     chosen,
     first_by,
-    gradients,
     operations,
     resolved,
 )
@@ -315,7 +315,7 @@ class _Run:
         removed = heads
         if self.loss:
             show = partial(bar, what="gradients", unit="batch", shown=self.shown)
-            gradient = gradients(self.model, batches, show)
+            gradient = by_gradient(self.model, batches, show)
             _place(GRADIENT, gradient, heads, sums)
             if ablated is None:
                 removed = [heads[at] for at in first_by(gradient.ratio())]
