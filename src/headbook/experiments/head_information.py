@@ -7,7 +7,6 @@ null networks, took three minutes.
 """
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -36,7 +35,6 @@ from headbook.types import Kind, UserError
 CLUSTERS, TYPES = 32, 50
 """Clusters of outputs; tokens that are told apart, the last being all others."""
 POINTS = (Point.WEIGHTS, Point.CONTEXT)
-NOTHING: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 TEXTS, FEW = ("ewt-sample", "ud-pud-pt"), 24
 """Texts in English and Portuguese; sentences without each head where page 20 has no losses."""
 HEAD = ["kind", "layer", "head"]
@@ -114,7 +112,7 @@ def published(model: str) -> pd.DataFrame:
 
 def heads(
     layers: Mapping[str, Sequence[int]], sentences: int = 80, null: int = 0,
-    mutual: Mutual = mutual_info_score, said: Mapping[str, Mapping[str, str]] = NOTHING,
+    mutual: Mutual = mutual_info_score, said: Mapping[str, Mapping[str, str]] | None = None,
 ) -> pd.DataFrame:  # fmt: skip
     """Rows of models by name: the encoder's heads in some layers; where none is named, all heads.
 
@@ -122,7 +120,7 @@ def heads(
     has a model's own greedy translations, by sentence, where they are made already.
     UserError where no text is in the language that the model reads.
     """
-    found = [_of_model(name, some, sentences, null, mutual, said.get(name, {}))
+    found = [_of_model(name, some, sentences, null, mutual, (said or {}).get(name, {}))
              for name, some in layers.items()]  # fmt: skip
     return pd.concat(found, ignore_index=True)
 
