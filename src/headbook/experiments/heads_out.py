@@ -70,7 +70,7 @@ def own(model: Translator, sources: Sequence[str]) -> list[EncodedPair]:
     return [pairs[row] for row in range(len(pairs))]
 
 
-def own_batches(model: Loaded, sources: Sequence[str]) -> list[Batch]:
+def own_by_id(model: Loaded, sources: Sequence[str]) -> list[Batch]:
     """The sentences with their greedy translations: by id, or by text where a model gives no ids.
 
     UserError for a model that does not translate.
