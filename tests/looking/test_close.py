@@ -59,42 +59,27 @@ def test_gates_come_back_also_after_an_error(model):
     assert gates(model) == before and torch.equal(logits(model), whole)
 
 
-@pytest.mark.parametrize("name", ["L3H1", "cross L9H1", "head five"])
-def test_an_unknown_head_is_refused_and_nothing_is_closed(model, name):
-    with refused(), hb.close(model, ["L1H1", name]):
-        pass
+def test_an_unknown_head_is_refused_and_nothing_is_closed(model):
+    for name in ("L3H1", "cross L9H1", "head five"):
+        with refused(), hb.close(model, ["L1H1", name]):
+            pass
     assert gates(model) == [None] * 6
 
 
-def own(model: OurModel) -> list[tuple[int, Tensor]]:
-    return [(each.data_ptr(), each.detach().clone()) for each in model.network.parameters()]
+def test_null_networks_are_permuted_and_drawn_in_turn_and_leave_the_model_as_it_was(model):
+    def values() -> list[float]:
+        return sorted(model.network.encoder[0].attention.query.weight.flatten().tolist())
 
-
-def unchanged(model: OurModel, before: list[tuple[int, Tensor]]) -> bool:
-    return all(
-        one == other and torch.equal(values, kept)
-        for (one, values), (other, kept) in zip(own(model), before, strict=True)
-    )
-
-
-def test_null_networks_are_permuted_and_drawn_in_turn(model):
-    before, seen = own(model), []
-    for number, null in enumerate(hb.nulls(model, 4)):
-        for (_, values), (_, kept) in zip(own(null), before, strict=True):
-            same = torch.equal(values.flatten().sort().values, kept.flatten().sort().values)
-            assert same == (number % 2 == 0 or values.ndim < 2)
+    own, seen = values(), [logits(model)]
+    same = []
+    for null in hb.nulls(model, 4):
+        same.append(values() == own)
         seen.append(logits(null))
-    assert unchanged(model, before)
+    assert same == [True, False, True, False]
     assert not any(torch.equal(one, other) for one, other in combinations(seen, 2))
-
-
-def test_weights_are_the_models_own_after_break_and_after_an_error(model):
-    before = own(model)
-    for null in hb.nulls(model):
-        assert not unchanged(null, before)
+    for _ in hb.nulls(model):
         break
-    assert unchanged(model, before)
     with pytest.raises(ZeroDivisionError):
         for _ in hb.nulls(model):
             raise ZeroDivisionError
-    assert unchanged(model, before)
+    assert torch.equal(logits(model), seen[0])
