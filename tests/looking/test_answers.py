@@ -41,13 +41,13 @@ def pointing(points: tuple[int, ...], at_end: float = 0.0) -> torch.Tensor:
 @pytest.fixture
 def by_hand(with_weights: Callable) -> Answers:
     """Heads: as POINTS says; the same with most weight at EOS; uniform; to the next word."""
-    given = {}
+    given = []
     for tree, points in zip(TREES, POINTS, strict=True):
         following = tuple(min(at + 1, len(tree) - 1) for at in range(len(tree)))
         uniform = torch.full((len(tree) + 1, len(tree) + 1), 1 / (len(tree) + 1))
         heads = [pointing(points), pointing(points, 0.7), uniform, pointing(following)]
-        given[tree.text] = torch.stack(heads).unflatten(0, (2, 2))
-    return hb.answers(with_weights(given), TREES)
+        given.append(torch.stack(heads).unflatten(0, (2, 2)))
+    return hb.answers(with_weights(*given), TREES)
 
 
 def test_three_sentences_by_hand(by_hand: Answers):
@@ -68,7 +68,7 @@ def test_an_arc_of_a_word_without_a_token_is_not_asked(with_weights: Callable):
     text = "dogs can't"
     weights = torch.stack([pointing((1, 0))])[None]
     tree = Tree(text, ((0, 4), (5, 7), (7, 10)), (1, ROOT, 1), ("nsubj", "root", "advmod"))
-    found = hb.answers(with_weights({text: weights}), [tree])
+    found = hb.answers(with_weights(weights), [tree])
     assert found.asked[0].tolist() == [1, 1, 0, 0, 0, 0, 0, 0] == found.right[0, 0].tolist()
 
 

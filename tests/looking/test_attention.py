@@ -69,7 +69,7 @@ def test_words_of_two_tokens_by_hand(with_weights: Callable):
             [0.0, 0.0, 0.0, 0.0, 1.0],
         ]
     )
-    model = with_weights({text: torch.stack([tokens, tokens.T])[None]})
+    model = with_weights(torch.stack([tokens, tokens.T])[None])
     # "is" is cut in two where the model has one token: the second part has none of its own
     tree = Tree(text, ((0, 8), (9, 10), (10, 11), (12, 15)), (ROOT,) * 4, ("",) * 4)
     found = hb.attention(model, tree)
