@@ -8,9 +8,9 @@ import re
 import numpy as np
 import pytest
 from PIL import Image
+from refusing import refused
 
 from headbook.plots.film import ALIKE, OPPOSED, Run, film
-from headbook.types import UserError
 
 NASTY = "</script><b> {{ alt }}"
 
@@ -63,5 +63,5 @@ def test_names_are_escaped_and_nothing_is_asked_of_another_host() -> None:
 
 def test_runs_of_different_shapes_and_no_run_are_refused() -> None:
     for runs in ([], [made(), made(layers=3)]):
-        with pytest.raises(UserError, match="same layers and heads"):
+        with refused("same layers and heads"):
             film(runs, "alt")

@@ -47,11 +47,3 @@ def test_a_page_is_numbered_described_and_sourced_and_offered_with_plain_numbers
 
 def test_a_bar_or_a_line_break_starts_no_new_column_or_row() -> None:
     assert pages.table(("a", "b"), [("x|y", "1\n2")]) == "| a | b |\n| --- | --- |\n| x\\|y | 1 2 |"
-
-
-def test_deviations_become_sections_with_every_field(tmp_path: Path) -> None:
-    entry = "- id: D1\n  title: Shorter\n  paper: long\n  ours: short\n  why: time\n"
-    (tmp_path / "deviations.yml").write_text(entry, "utf-8")
-    text = pages.deviations(tmp_path / "deviations.yml")
-    assert "(deviation-D1)=\n## D1: Shorter" in text
-    assert "**Paper.** long\n\n**Ours.** short\n\n**Why.** time\n" in text
