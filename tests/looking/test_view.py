@@ -30,13 +30,6 @@ def test_notes_and_several_heads_stand_beside_each_other(planted) -> None:
     ]
 
 
-def test_sentences_and_heads_can_be_chosen(planted) -> None:
-    shown = hb.view(planted, [SENTENCE, "a dog ran"])
-    assert list(shown.shown) == [SENTENCE, "a dog ran"]
-    html = shown._repr_html_()
-    assert len(set(re.findall(r'value="(L\dH\d)"', html))) == 8 and html.count("data-roots") == 16
-
-
 def test_what_is_not_there_is_named(planted) -> None:
     for wrong in ({"heads": ["L9H1"]}, {"kind": "cross"}, {"sentence": None}):
         with refused():

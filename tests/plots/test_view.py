@@ -2,21 +2,18 @@
 
 import base64
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
+import browser as looking
 import numpy as np
 import pytest
 from refusing import refused
 
 from headbook.plots.tabs import Tabs
 from headbook.plots.view import View, draw, every
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
-import browser as looking
 
 WORDS = ("dogs", "chase", "cats")
 WEIGHTS = np.array([[0.9, 0.1, 0.0], [0.2, 0.03, 0.77], [0.0, 0.6, 0.4]])
@@ -130,18 +127,11 @@ def test_every_head_is_a_map_of_its_weights() -> None:
     assert "<b>L1H2</b>" in view.body  # the first of the surest two
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[object]:
-    if looking.executable() is None:
-        pytest.skip("no Chromium: install it")
-    with looking.chromium(viewport={"width": looking.PHONE, "height": 900}) as running:
-        yield running
-
-
 @pytest.fixture
 def opened(running: object, tmp_path: Path) -> Iterator[object]:
     """Opens a view as a page that may ask nothing of the network."""
     page, errors = running.new_page(), []
+    page.set_viewport_size({"width": looking.PHONE, "height": 900})
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("request", lambda asked: looking.elsewhere(asked.url) and errors.append(asked.url))
 
@@ -168,8 +158,6 @@ SMALLEST = """() => Math.min(...[...document.querySelectorAll('svg text, p')]
       / svg.viewBox.baseVal.width : 1;
     return scale * parseFloat(getComputedStyle(each).fontSize);
   }))"""
-SEEN = """() => [...document.querySelectorAll('svg')]
-  .filter((each) => each.checkVisibility()).map((each) => each.getAttribute('class'))"""
 LINES = """() => [...[...document.querySelectorAll('.hb-tabs > div')]
   .find((each) => each.checkVisibility())
   .querySelectorAll('g[tabindex] path')].map((line) => Number(line.getAttribute('stroke-width')))"""
@@ -183,10 +171,8 @@ def test_on_a_phone_it_is_whole_legible_and_accessible(name: str, opened: object
     assert page.evaluate(looking.WIDE) == []
     assert page.evaluate(SMALLEST) >= 11
     assert looking.axe(page) == []
-    assert name != "arcs" or page.evaluate(SEEN) == ["narrow"] * 2
     page.set_viewport_size({"width": looking.DESK, "height": 900})
     assert page.evaluate(SMALLEST) >= 11
-    assert name != "arcs" or page.evaluate(SEEN) == ["wide"] * 2
 
 
 @pytest.mark.parametrize("name", ["every", "arcs"])
