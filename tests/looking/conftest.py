@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -99,17 +99,14 @@ class PlantedModel:
     network: nn.Module | None = None
     name: str = "planted"
     origin: str = "made for a test"
-    languages: tuple[str, str | None] = field(default=("en", None))
+    languages: tuple[str, str | None] = ("en", None)
     unknown: int = UNK
 
     def batches(
         self, sentences: Sequence[str], targets: Sequence[str] | None = None, tokens: int = 4096
     ) -> list[Batch]:
-        rows = [
-            [*(self.vocabulary.get(word, UNK) for word in sentence.split()), EOS]
-            for sentence in sentences
-        ]
-        return list(in_order([(row, [EOS]) for row in rows], tokens))
+        ids = ([self.vocabulary.get(word, UNK) for word in each.split()] for each in sentences)
+        return list(in_order([([*row, EOS], [EOS]) for row in ids], tokens))
 
     def spans(self, sentence: str, target: bool = False) -> list[tuple[int, int] | None]:
         return [*(word.span() for word in re.finditer(r"\S+", sentence)), None]

@@ -1,19 +1,15 @@
 """Right answers per sentence, counted by hand on three trees."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 import torch
 from refusing import refused
-from small import cut_out
 
 import headbook as hb
 from headbook.looking.answers import Answers
-from headbook.looking.naming import named
 from headbook.looking.ours import OurModel
 from headbook.looking.text import Text
-from headbook.models.gates import closed
 from headbook.text.trees import ROOT, Tree
 
 TREES = (
@@ -73,8 +69,7 @@ def test_an_arc_of_a_word_without_a_token_is_not_asked(with_weights: Callable):
 
 
 def test_models_and_texts_that_cannot_answer_are_refused(ours: OurModel):
-    with closed(ours.network, named(ours.network, "L2H1")):
-        pruned = replace(ours, network=cut_out(ours.network))
+    pruned = hb.prune(ours, "L2H1")
     for model, given in ((pruned, TREES), (ours, Text("bare", ("a",), (), "none")), (ours, [])):
         with refused():
             hb.answers(model, given)

@@ -10,7 +10,7 @@ from refusing import refused
 from small import told
 
 import headbook as hb
-from headbook.looking.importance import by_ablation, first_by, resolved
+from headbook.looking.importance import by_ablation, resolved
 from headbook.looking.measured import measured
 from headbook.looking.ours import OurModel
 from headbook.looking.passes import measured as measured_on
@@ -108,12 +108,6 @@ def test_nulls_are_the_largest_over_heads_and_networks(
     largest = torch.maximum(first, second)
     torch.testing.assert_close(measured(our_table).nulls["positional"], largest)
     assert our_table["previous_null"].iloc[0] == float(largest[4])
-
-
-def test_one_head_in_ten_and_at_least_sixteen_is_removed():
-    gradient = torch.arange(270.0).roll(100)
-    assert first_by(gradient) == list(range(73, 100))
-    assert len(first_by(gradient[:40])) == 16 and first_by(gradient[:9]) == list(range(9))
 
 
 def test_sentences_are_added_until_the_heads_are_resolved(ours: OurModel):

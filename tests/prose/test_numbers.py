@@ -74,30 +74,16 @@ def test_a_notebook_keeps_all_bytes_but_those_of_the_number(notebook: Path, root
     nbformat.validate(nbformat.read(notebook, as_version=4))
 
 
-@pytest.fixture
-def published(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_writes_and_its_check_only_reports(
+    notebook: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(paths, "RESULTS", root)
     monkeypatch.setattr(scorecard, "stated", verdicts)
-
-
-def test_the_command_writes_and_its_check_only_reports(published: None, notebook: Path) -> None:
-    def run(*options: str) -> int:
-        return headbook("numbers", str(notebook), *options).exit_code
-
     before = notebook.read_bytes()
-    assert run("--check") == 2 and notebook.read_bytes() == before
-    assert run() == 0 and notebook.read_bytes() != before
-    assert run("--check") == 0
-
-
-def test_the_command_names_every_file_with_a_fault(published: None, tmp_path: Path) -> None:
-    faults = ("{n}`<13/best[x].value>`", "{n}`55 %`", "{claim}`a-clam: replicated`")
-    files = [tmp_path / f"{name}.md" for name in "abc"]
-    for file, fault in zip(files, faults, strict=True):
-        file.write_text(fault, encoding="utf-8")
-    done = headbook("numbers", *map(str, files))
-    assert done.exit_code == 2 and all(file.name in done.stderr for file in files)
-    assert "a-claim" in done.stderr
+    assert headbook("numbers", str(notebook), "--check").exit_code == 2
+    assert notebook.read_bytes() == before
+    assert headbook("numbers", str(notebook)).exit_code == 0
+    assert headbook("numbers", str(notebook), "--check").exit_code == 0
 
 
 def test_every_number_and_verdict_of_the_book_is_the_published_one() -> None:
