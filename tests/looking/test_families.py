@@ -53,6 +53,7 @@ def test_a_model_is_measured_and_shown_wherever_its_weights_are(
     options = {"nulls": 1, "ablated": 1} if callable(made) else {"nulls": 0, "importance": False}
 
     def found() -> list:
+        model.network.train()  # with dropout, which no measure may see
         batches = model.batches(*[text.sentences[:1]] * (1 + (len(kinds) > 1)))
         attention = hb.attention(model, trees[0].text)
         return [hb.measure(model, text, progress=False, **options), attention.weights,
