@@ -1,4 +1,4 @@
-"""Importance by gradient: at every position by brute force, 0 where silent."""
+"""Importance by gradient: at every position by brute force, whatever the batch, 0 where silent."""
 
 import pytest
 import torch
@@ -12,8 +12,8 @@ from headbook.text.batches import Batch
 from headbook.types import Kind
 
 
-def translated(ours: OurModel, sample: Text) -> list[Batch]:
-    return ours.batches(sample.sentences[:3], sample.sentences[1:4])
+def translated(ours: OurModel, sample: Text, tokens: int = 2048) -> list[Batch]:
+    return ours.batches(sample.sentences[:3], sample.sentences[1:4], tokens)
 
 
 def at_every_position(ours: OurModel, batch: Batch, block: torch.nn.Module, real: Tensor) -> Tensor:
@@ -39,7 +39,7 @@ def test_it_is_that_of_a_multiplier_of_each_sentence_or_position(
         real = batch.source_mask if kind is Kind.ENCODER else batch.target_mask
         each = at_every_position(ours, batch, block, real)
         expected.append((each[real] if positions else each.sum(1)).abs().mean(0))
-    found = by_gradient(ours, [batch], positions=positions).ratio()
+    found = by_gradient(ours, translated(ours, sample, 1), positions=positions).ratio()
     torch.testing.assert_close(found, torch.cat(expected).double(), rtol=1e-4, atol=1e-9)
     cross = [head.kind is Kind.CROSS for head in all_heads(ours.network)]
     part = by_gradient(ours, [batch], kinds=[Kind.CROSS], positions=positions).ratio()

@@ -65,14 +65,23 @@ def test_planted_roles_are_found_and_no_others(planted_table: pd.DataFrame):
     assert len(every) == 8 * (2 + 8 + 1) and every["held"].sum() == 4
 
 
-def test_a_role_is_chosen_on_one_half_and_scored_on_the_other(planted_table: pd.DataFrame):
-    sums = dict(measured(planted_table).sums[Kind.ENCODER])
-    numerator = sums["positional"].numerator.clone()
-    numerator[1] = 0
+def positional_times(table: pd.DataFrame, *halves: float) -> pd.DataFrame:
+    """What points at an offset, of each half of the sentences so much of it."""
+    sums = dict(measured(table).sums[Kind.ENCODER])
+    numerator = torch.stack(
+        [each * by for each, by in zip(sums["positional"].numerator, halves, strict=True)]
+    )
     sums["positional"] = replace(sums["positional"], numerator=numerator)
-    table = told(planted_table, sums={Kind.ENCODER: sums})
-    assert not {PREVIOUS, NEXT} & set(hb.roles(table)["role"])
-    assert (hb.roles(table, held=False)["chosen"] == 1).sum() == 4
+    return told(table, sums={Kind.ENCODER: sums})
+
+
+def test_a_role_is_chosen_on_one_half_and_scored_on_the_other_from_its_threshold_on(
+    planted_table: pd.DataFrame,
+):
+    for halves, held in (((0.91, 0.91), True), ((1, 0.89), False), ((0.89, 1), False)):
+        found = set(hb.roles(positional_times(planted_table, *halves))["role"])
+        assert ({PREVIOUS, NEXT} <= found) == held == bool({PREVIOUS, NEXT} & found)
+    assert (hb.roles(positional_times(planted_table, 1, 0), held=False)["chosen"] == 1).sum() == 4
 
 
 def test_what_a_network_that_has_learnt_nothing_does_as_well_is_no_role(
