@@ -47,7 +47,7 @@ def by_hand(tokens: np.ndarray, *sides: tuple) -> np.ndarray:
         own = [each is not None and each[0] in range(*word) for word in words for each in spans]
         owned.append(np.reshape(own, (len(words), len(spans))))
     means = owned[0] / owned[0].sum(1, keepdims=True).clip(1)
-    return np.einsum("wt,lhtk,vk->lhwv", means, tokens, owned[1])
+    return means @ tokens @ owned[1].T
 
 
 def words_between_spaces(sentence: str) -> list[tuple[int, int]]:
