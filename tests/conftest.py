@@ -125,6 +125,17 @@ def few_generated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     corpus_of.cache_clear()
 
 
+@pytest.fixture(scope="module")
+def running() -> Iterator[object]:
+    """A browser."""
+    import browser
+
+    if browser.executable() is None:
+        pytest.skip("no Chromium: install it")
+    with browser.chromium() as found:
+        yield found
+
+
 @pytest.fixture(scope="session")
 def executed(isolated: None, of_the_run: Path) -> Callable:
     """Gives the `Executed` of a notebook on next to nothing, failed or not.

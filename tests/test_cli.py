@@ -56,6 +56,8 @@ def test_the_list_has_a_line_for_every_corpus():
         (("look", "minilm", "--text", "~nobody/x"), "~nobody/x"),
         (("look", "minilm", "--text", LONG), LONG),
         (("look", "minilm", "--out", LONG), LONG),
+        (("look", "minilm", "--out", __file__), "is a file"),
+        (("look", "minilm", "--first", "0"), "at least 1 sentence"),
         (("numbers", "nowhere.md"), "nowhere.md: No such file"),
     ],
 )
