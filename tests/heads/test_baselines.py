@@ -13,11 +13,10 @@ from headbook.heads.baselines import (
     TagRule,
     asked,
     chance_hits,
-    nearest,
     offset_hits,
     rule_hits,
 )
-from headbook.text.alignment import NO_WORD, AlignedTree, align_all
+from headbook.text.alignment import AlignedTree, align_all
 from headbook.text.trees import RELATION_DIRECTIONS, RELATIONS, Direction, Tree
 from headbook.types import UserError
 
@@ -85,18 +84,6 @@ def test_where_attention_is_causal_the_later_word_asks() -> None:
     expected[0] *= np.where(np.arange(8) == SUBJECT_OF, 1, 1 / 3)
     expected[1] /= 3
     np.testing.assert_allclose(chance_hits(trees)[:, 0], expected)
-
-
-def test_nearest_agrees_with_a_loop() -> None:
-    members = np.random.default_rng(0).random((11, 5)) < 0.3
-    members[:, 4] = False
-    found = nearest(members).reshape(11, 5, len(Side))
-    for word, kind in np.ndindex(11, 5):
-        there = [at for at in range(11) if members[at, kind] and at != word]
-        before = max((at for at in there if at < word), default=NO_WORD)
-        after = min((at for at in there if at > word), default=NO_WORD)
-        either = min(there, key=lambda at: (abs(at - word), at), default=NO_WORD)
-        assert found[word, kind].tolist() == [before, after, either]
 
 
 def test_trees_without_tags_are_refused() -> None:

@@ -24,7 +24,7 @@ from headbook.models.capture import Point, capture
 from headbook.models.published import PublishedTransformer
 from headbook.models.transformer import HeadCounts, Transformer
 from headbook.text.batches import Batch, collate
-from headbook.types import Kind, UserError
+from headbook.types import Kind
 
 HEADS, SEGMENTS = 4, 11
 """More segments than pass through the model together in training."""
@@ -93,16 +93,6 @@ def test_they_are_those_of_the_formulas_whatever_the_batches(counts: HeadCounts 
     assert set(parts) == {(metric, form) for metric in ARTICLE for form in (RAW, FREE)}
     assert model.training
     assert all(torch.allclose(found[x], parts[x], rtol=1e-5, equal_nan=True) for x in found)
-
-
-def test_maps_that_look_forward_are_not_taken_for_empty():
-    found = four_metrics(published(0.0).eval(), Kind.DECODER, [segments(12)])
-    assert (found[ATTENTION, RAW] > 1e-4).all() and (found[ATTENTION, FREE] > 1e-2).all()
-
-
-def test_no_text_is_refused():
-    with pytest.raises(UserError, match="at least one segment"):
-        four_metrics(decoder(), Kind.DECODER, [])
 
 
 @pytest.mark.parametrize("padded", [0, 3])

@@ -7,7 +7,7 @@ from scipy import stats
 
 from headbook.heads.bootstrap import half_of
 from headbook.heads.halves import shares
-from headbook.heads.measure import RatioSums, counts, largest, sums
+from headbook.heads.measure import RatioSums, counts, sums
 from headbook.text.batches import Batch
 from headbook.types import UserError
 
@@ -70,11 +70,6 @@ def test_interval_is_as_wide_as_scipys_and_wider_at_a_higher_level() -> None:
     assert abs(width / (theirs.high - theirs.low) - 1) < 0.08  # one of 90 % is narrower
     assert abs(float(low) - theirs.low) < 0.2 * width
     assert found.interval(0.99)[0] < low < found.interval(0.5)[0] < found.ratio() < high
-
-
-def test_the_largest_leaves_out_what_is_not_known() -> None:
-    values = torch.tensor([[0.1, float("nan")], [0.3, float("nan")], [float("nan")] * 2])
-    assert largest(values, 0)[0] == values[1, 0] and largest(values, 0)[1].isnan()
 
 
 def test_without_replicates_there_is_no_interval() -> None:

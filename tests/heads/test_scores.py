@@ -9,7 +9,6 @@ import torch
 from refusing import refused
 
 from headbook.heads.measure import Measure, sums
-from headbook.heads.random_head import random_heads
 from headbook.heads.recording import Shared
 from headbook.heads.scores import (
     REACH,
@@ -95,16 +94,12 @@ def test_a_sentence_points_where_its_queries_do_together() -> None:
     assert score(partial(rare, ranks=RANKS, by_sentence=True), tape, batch)[0, 0] == 1
 
 
-def test_chance_is_one_over_the_tokens_and_what_random_heads_reach(corpus, ranks) -> None:
+def test_chance_is_one_over_the_tokens() -> None:
     batch = collate([([900, 7, 8, 9, EOS], [3, EOS]), ([900, 7, EOS], [3, EOS])], [0, 1])
     for by_sentence, expected in ((False, [2 / 6, 4 / 6]), (True, [0.375, 0.75])):
         measure = partial(rare_chance, ranks=RANKS, by_sentence=by_sentence)
         # four queries at 1/4 and two at 1/2; then one sentence each
         assert score(measure, {}, batch)[0].tolist() == pytest.approx(expected)
-    batch = corpus.batch(list(range(60)))
-    found = score(partial(rare, ranks=ranks), random_heads(batch, Kind.ENCODER, heads=40), batch)
-    chance = score(partial(rare_chance, ranks=ranks), {}, batch)
-    assert torch.allclose(found.mean(0), chance[0], atol=0.02)
 
 
 def test_ranks_are_those_of_the_text_without_special_tokens() -> None:
@@ -171,7 +166,6 @@ def test_loops_find_the_same_partners(corpus, attention) -> None:
             counted[column] += 1
     found = score(partial(syntactic, trees=corpus.trees), tape, batch)[0]
     assert counted.min() > 0 and torch.equal(found, hits / counted)
-    assert 0.02 < found.mean() < 0.6
 
 
 def test_a_tree_of_another_number_of_pieces_is_refused(corpus, attention) -> None:
@@ -239,4 +233,3 @@ def test_measures_that_share_a_recording_count_what_each_counts_alone(
     for each in of.values():
         for together, alone in zip(each(shared, batch), each(attention(batch), batch), strict=True):
             assert torch.equal(together, alone)
-    assert shared.once("key", lambda: 1) == shared.once("key", lambda: 2) == 1
