@@ -15,12 +15,6 @@ from headbook.released.catalogue import catalogue, entry, folder_of
 from headbook.released.firefox import load_firefox
 
 
-def test_every_digest_is_one_or_said_to_be_unknown() -> None:
-    for known in catalogue().values():
-        digests = [known.sha256, *(file.sha256 for file in known.files)]
-        assert all(each == "unknown" or len(bytes.fromhex(each)) == 32 for each in digests)
-
-
 def test_files_are_fetched_with_their_digests(monkeypatch) -> None:
     asked = []
     monkeypatch.setattr(

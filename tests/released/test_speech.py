@@ -58,9 +58,7 @@ def test_attention_is_between_tokens_and_frames(folder: Path) -> None:
     np.testing.assert_allclose(cross["cross L3H4"], expected, atol=1e-6)
     (decoder,) = hb.attention(model, [HEARD], kind="decoder")
     assert decoder.words == decoder.keys and decoder.words[0] == tiny_whisper.START
-    np.testing.assert_allclose(decoder.weights.sum(-1), 1, atol=1e-6)
-    encoder = hb.attention(model, HEARD)
-    assert encoder.weights.shape == (2, 2, 25, 25) and encoder.words == cross.keys
+    assert hb.attention(model, HEARD).words == cross.keys
 
 
 def test_what_cannot_be_asked_or_read_is_one_line(folder: Path, tmp_path: Path) -> None:

@@ -36,8 +36,6 @@ def bare(text: str, words: list[Span]) -> Tree:
     ("text", "words", "parts", "expected"),
     [
         ("I don't", ["I", "do", "n't"], ["I", "don", "'", "t"], [0, 1, 2, 2]),
-        ('"Hi," he', ['"', "Hi", ",", '"', "he"], ['"', "Hi", ',"', "he"], [0, 1, 2, 4]),
-        ("cafe\u0301 x", ["cafe\u0301", "x"], ["cafe", "\u0301", "x"], [0, 0, 1]),
         ("a * b", ["a", "b"], ["a", "*", "b"], [0, NO_WORD, 1]),
     ],
 )
@@ -97,10 +95,8 @@ def test_pieces_of_another_text_are_refused(spans: list[Span], told: str):
         ("co\u00adop \u200bx", [(0, 5), (6, 8)], [(0, 2), (3, 5), (7, 8)]),
         # composing tokenisers report the letter's span without its accent
         ("cafe\u0301 x", [(0, 5), (6, 7)], [(0, 3), (3, 4), (6, 7)]),
-        # some drop signs that stand on a letter: emoji presentation, vowel signs, tone marks
-        ("\u2764\ufe0f\u2764 x", [(0, 3), (4, 5)], [(0, 1), (2, 3), (4, 5)]),
+        # some drop signs that stand on a letter, such as vowel signs
         ("\u0915\u093f\u0915 x", [(0, 3), (4, 5)], [(0, 1), (2, 3), (4, 5)]),
-        ("\u0e01\u0e34\u0e01 x", [(0, 3), (4, 5)], [(0, 1), (2, 3), (4, 5)]),
     ],
 )
 def test_what_cannot_be_seen_may_be_left_out(text: str, words: list[Span], spans: list[Span]):

@@ -59,13 +59,6 @@ def test_a_line_is_one_sentence_whatever_the_parser_thinks(pipeline: Path):
     assert tree.heads.count(ROOT) == 1
 
 
-def test_every_line_has_its_tree_even_when_empty_whatever_the_batch(pipeline: Path):
-    lines = ["", "She eats", "   ", "old"]
-    trees = parse(lines, pipeline, batch=2)
-    assert [len(tree) for tree in trees] == [0, 2, 0, 1] and [tree.text for tree in trees] == lines
-    assert trees == parse(lines, pipeline, batch=100)
-
-
 def test_whitespace_tokens_are_left_out_and_their_dependents_hang_on_the_word_above():
     doc = chain(spacy.blank("en").make_doc("old  men"))
     assert [token.text for token in doc] == ["old", " ", "men"]
