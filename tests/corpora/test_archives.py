@@ -151,13 +151,8 @@ def test_wmt_joins_its_archives_and_is_evaluated_on_newstest():
     assert +corpus.dropped == {Reason.IN_EVALUATION: 2, Reason.EMPTY_SIDE: 1}
 
 
-def test_wmt_french_reads_a_packed_table_and_russian_a_zip():
+def test_wmt_russian_reads_a_zip():
     crawl = common_crawl("web")
-    europarl = tarred(sides("training/europarl-v7.fr-en", "fr", b"speech\n", b"ep\n"))
-    put("wmt-fr", {"news-commentary": gzip.compress(lines("opinion\tavis", "alone")),
-                   "commoncrawl": crawl, "europarl": europarl})  # fmt: skip
-    corpus = load("wmt-fr")
-    assert set(corpus.train) == {("opinion", "avis"), ("web", "fr web"), ("speech", "ep")}
     commentary = tarred(sides("news-commentary-v13.ru-en", "ru", b"opinion\n", b"nc\n"))
     yandex = zipped(sides("1mcorpus/corpus.en_ru.1m", "ru", b"ya\n", b"yandex\n"))
     put("wmt-ru", {"news-commentary": commentary, "commoncrawl": crawl,

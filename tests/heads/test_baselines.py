@@ -60,6 +60,9 @@ def test_rules_by_hand() -> None:
     # a word is no answer to itself
     rules = [NEXT_NOUN, RULES.index(TagRule(("NOUN",), Side.EITHER)), PREVIOUS_VERB]
     assert rule_hits([compound])[0, rules, ADJECTIVE_OF + 1].tolist() == [1, 1, 0]
+    # of two that are as near it is the one before
+    between = tree("dogs see cats", "NOUN VERB NOUN", [("nsubj", 0, 1), ("dobj", 2, 1)])
+    assert rule_hits([between])[0, rules[1], [SUBJECT_OF, OBJECT_OF]].tolist() == [1, 0]
 
 
 def test_where_attention_is_causal_the_later_word_asks() -> None:

@@ -4,12 +4,12 @@ it: linear attention and a recurrent network."""
 import pytest
 import torch
 from blocks import HEADS, WIDTH, attention, in_heads, joined, rows_of
+from refusing import refuses
 
 from headbook.experiments.costs import peak_bytes
 from headbook.models.capture import Point
 from headbook.models.mixing import Mixing, Sizes, mix
 from headbook.models.sparse import Pattern, Sparse, pairs
-from headbook.types import UserError
 
 PATTERNS = (
     Pattern(1, window=True),
@@ -76,8 +76,7 @@ def test_linear_attention_by_its_formula():
     context = alike / alike.sum(-1, keepdim=True) @ value
     torch.testing.assert_close(block(states, states, mask), plain.output(joined(context)))
     block.record = print
-    with pytest.raises(UserError, match="no weights to look at"):
-        block(states, states)
+    refuses(lambda: block(states, states), "no weights to look at")
 
 
 def test_a_recurrent_network_reads_each_text_to_its_end():

@@ -218,24 +218,6 @@ def test_scores_and_values_give_weights_and_contexts(family: str, folders: Folde
             assert (scores.isneginf() == (weights == 0))[seen].all()
 
 
-def test_gradients_of_contexts_keep_no_weights_and_are_the_same(folders: Folders) -> None:
-    model, long = load(folders("marian")), LENGTHS[-1]
-    (batch,) = everything(model)
-    found, kept = [], []
-    for points in ({Point.CONTEXT}, {Point.CONTEXT, Point.WEIGHTS}):
-        shapes = []
-        noting = torch.autograd.graph.saved_tensors_hooks(
-            lambda each, shapes=shapes: shapes.append(each.shape) or each, lambda each: each
-        )
-        with noting, capture(model.network, points) as tape:
-            loss = model.network(batch).square().sum()
-        found.append(torch.autograd.grad(loss, [x for k in Kind for x in tape[k, Point.CONTEXT]]))
-        # the mask has one head and is there once
-        kept.append(any(each[1] > 1 and min(each[-2:]) >= long for each in shapes if len(each) > 3))
-    torch.testing.assert_close(*found)
-    assert kept == [False, True]
-
-
 @pytest.mark.parametrize("family", ["mpnet", "albert"])
 def test_tied_layers_and_copies_have_hooks_and_gates_of_their_own(
     family: str, folders: Folders
