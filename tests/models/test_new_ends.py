@@ -1,8 +1,5 @@
 """A network with new ends: the weights of each part, where answers stand, and what is refused."""
 
-from itertools import pairwise
-
-import pytest
 import torch
 from refusing import refuses
 from tiny_hugging import BERT
@@ -23,18 +20,6 @@ def ours() -> Transformer:
 def network(positions: int | None = None, each: int = 1, make=bert) -> NewEnds:
     torch.manual_seed(0)
     return NewEnds(make(), 2, 3, 4, positions, each).eval()
-
-
-@pytest.mark.parametrize("make", [bert, ours])
-def test_a_part_has_just_the_named_weights(make):
-    model = network(make=make)
-    names = {id(each): name for name, each in model.named_parameters()}
-    found = [{names[id(each)] for each in part} for part in model.parts().values()]
-    output, (norms, read, placed, _) = found[0], (b - a for a, b in pairwise(found))
-    assert output == {"output.weight", "output.bias"} and read == {"input.weight", "input.bias"}
-    assert all("norm" in name.lower() for name in norms) and len(norms) == 10
-    assert len(placed) == 1 and "position" in placed.pop()
-    assert not any("word_embeddings" in name or "pooler" in name for name in found[4])
 
 
 def test_our_body_gives_the_states_of_its_encoder():

@@ -71,15 +71,14 @@ WHOLE = "".join(f'{key} = "x"\n' for key in ("title", "licence", "sha256"))
 WHOLE = f'[x]\nkind = "released"\nreader = "firefox"\nlanguages = ["en", "pt"]\n{WHOLE}'
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (WHOLE, "names no place"),
-        (WHOLE + 'id = "x/y"\nweight = 3\n', "weight"),
-        (WHOLE.replace('"firefox"', '"guess"') + 'id = "x/y"\n', "guess"),
-    ],
-)
-def test_a_wrong_catalogue_is_named(text: str, said: str, tmp_path: Path) -> None:
-    (tmp_path / "models.toml").write_text(text)
-    with refused(said):
-        catalogue(tmp_path / "models.toml")
+def test_a_wrong_catalogue_is_named(tmp_path: Path) -> None:
+    for number, (text, said) in enumerate(
+        (
+            (WHOLE, "names no place"),
+            (WHOLE + 'id = "x/y"\nweight = 3\n', "weight"),
+            (WHOLE.replace('"firefox"', '"guess"') + 'id = "x/y"\n', "guess"),
+        )
+    ):
+        (file := tmp_path / f"{number}.toml").write_text(text)
+        with refused(said):
+            catalogue(file)
