@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 import torch
-import transformers
 from refusing import refuses
+from tiny_hugging import BERT, built
 
 import headbook as hb
 from headbook.released import smiles
@@ -21,13 +21,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("smiles")
     names = [*SPECIAL, *ATOMS, ">>"]
     (folder / "vocab.txt").write_text("\n".join(names) + "\n")
-    config = transformers.AlbertConfig(
-        vocab_size=len(names), embedding_size=4, hidden_size=8, num_hidden_layers=3,
-        num_attention_heads=2, intermediate_size=8, max_position_embeddings=40, pad_token_id=0,
-        architectures=["AlbertForMaskedLM"],
-    )  # fmt: skip
-    config.save_pretrained(folder)
-    model = transformers.AlbertForMaskedLM(config)
+    size = {"vocab_size": len(names), "embedding_size": 4, "pad_token_id": 0}
+    model = built("AlbertForMaskedLM", **BERT, **size)
+    model.config.architectures = ["AlbertForMaskedLM"]
+    model.config.save_pretrained(folder)
     torch.save(model.state_dict(), folder / "pytorch_model.bin")
     return folder
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headbook.text.batches import EOS, PAD, collate, epoch, in_order
+from headbook.text.batches import EOS, PAD, collate, epoch
 
 PAIRS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), max_size=60)
 """Lengths of source and target, EOS included."""
@@ -28,17 +28,6 @@ def test_an_epoch_holds_every_sentence_once_within_the_cap(lengths, tokens, seed
         for side in (0, 1):
             padded = len(batch) * max(lengths[index][side] for index in batch)
             assert padded <= tokens or len(batch) == 1
-
-
-@given(PAIRS, st.integers(1, 80))
-def test_in_order_holds_every_sentence_once_with_its_number(lengths, tokens):
-    pairs, seen = encoded(lengths), []
-    for batch in in_order(pairs, tokens):
-        for row, sentence in enumerate(batch.sentences.tolist()):
-            seen.append(sentence)
-            assert batch.source[row][batch.source_mask[row]].tolist() == pairs[sentence][0]
-            assert batch.target_out[row][batch.target_mask[row]].tolist() == pairs[sentence][1]
-    assert sorted(seen) == list(range(len(pairs)))
 
 
 def test_a_batch_by_hand():
