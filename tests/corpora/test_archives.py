@@ -7,14 +7,11 @@ import zipfile
 
 import pytest
 from refusing import refused
+from registered import lines
 
 from headbook.corpora.pairs import Reason
 from headbook.corpora.readers import load
 from headbook.text import registry
-
-
-def lines(*rows: str) -> bytes:
-    return "".join(f"{row}\n" for row in rows).encode()
 
 
 def zipped(members: dict[str, bytes]) -> bytes:

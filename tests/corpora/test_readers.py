@@ -5,19 +5,15 @@ import hashlib
 
 import pytest
 from refusing import refused, refuses
-from registered import entry, files
+from registered import entry, files, lines
 
 from headbook import paths
 from headbook.corpora.pairs import Reason
 from headbook.corpora.readers import load
-from headbook.text import download, registry
+from headbook.text import registry
 
 WORDS = ["one", "two", "three", "four", "five", "six"]
 EINS = ["eins", "zwei", "drei", "vier", "fünf", "sechs"]
-
-
-def lines(*rows: str) -> bytes:
-    return "".join(f"{row}\n" for row in rows).encode()
 
 
 @pytest.fixture
@@ -56,7 +52,7 @@ def test_the_digest_is_of_the_pairs_and_not_of_the_form(folder, tmp_path_factory
 
 def test_limit_keeps_the_first_training_pairs_and_changes_the_digest(folder):
     whole, part = load(str(folder)), load(str(folder), limit=2)
-    assert part.train == whole.train.first(2) and len(part.train) == 2
+    assert part.train == whole.train.first(2)
     assert (part.valid, part.tests) == (whole.valid, whole.tests)
     assert part.digest != whole.digest == load(str(folder), limit=99).digest
     with refused("limit 0"):
@@ -151,8 +147,6 @@ def test_a_mixture_joins_training_pairs_in_hash_order_and_keeps_each_test_set(mi
 
 def test_a_mixture_is_where_all_of_its_corpora_are(mixture):
     assert registry.place(registry.corpus("mixed-de")) is registry.Place.MIRROR
-    assert len(download.locate("mixed-de").files) == 7
     (mixture / "b.test_a").unlink()
-    assert registry.place(registry.corpus("mixed-de")) is registry.Place.ABSENT
     with refused(r"b\.test_a is missing"):
         load("mixed-de")

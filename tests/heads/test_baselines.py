@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-import pytest
+from refusing import refuses
 
 from headbook.heads.baselines import (
     REACH,
@@ -17,7 +17,6 @@ from headbook.heads.baselines import (
 )
 from headbook.text.alignment import AlignedTree, align_all
 from headbook.text.trees import RELATION_DIRECTIONS, Direction, Tree
-from headbook.types import UserError
 
 SUBJECT_OF, OBJECT_OF, ADJECTIVE_OF = (
     RELATION_DIRECTIONS.index((name, Direction.HEAD_TO_DEPENDENT))
@@ -84,5 +83,4 @@ def test_where_attention_is_causal_the_later_word_asks() -> None:
 
 def test_trees_without_tags_are_refused() -> None:
     bare = AlignedTree(NEAR.pieces, NEAR.arcs, 0)
-    with pytest.raises(UserError, match="sentence 1 has no parts of speech"):
-        rule_hits([NEAR, bare])
+    refuses(lambda: rule_hits([NEAR, bare]), "sentence 1 has no parts of speech")
