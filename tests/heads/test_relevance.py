@@ -46,8 +46,6 @@ def through(model: Transformer) -> Translator:
 @pytest.mark.parametrize("norm", list(NormPlacement))
 def test_everything_is_conserved_without_biases(rules: Rules, norm: NormPlacement):
     found = relevances(through(tiny(biases=False, norm=norm)), BATCH, rules)
-    shapes = {kind: each.shape for kind, each in found.conserved.items()}
-    assert shapes == {Kind.ENCODER: (3, 6, 2), Kind.DECODER: (3, 6, 3)}
     for totals in found.conserved.values():
         real = totals[found.counted]
         torch.testing.assert_close(real, torch.ones_like(real), rtol=1e-4, atol=1e-4)

@@ -145,10 +145,6 @@ EVERY = {
     "decoder": (Kind.DECODER, lambda *_: partial(positional, kind=Kind.DECODER)),
     "cross": (Kind.CROSS, lambda *_: partial(confidence, kind=Kind.CROSS)),
     "rare": (Kind.ENCODER, lambda _, ranks: partial(rare, ranks=ranks)),
-    "rare by sentence": (
-        Kind.ENCODER,
-        lambda _, ranks: partial(rare, ranks=ranks, by_sentence=True),
-    ),
     "syntactic": (Kind.ENCODER, lambda trees, _: partial(syntactic, trees=trees)),
 }
 

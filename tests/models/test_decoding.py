@@ -77,7 +77,6 @@ def test_cached_decoding_equals_uncached(
         steps.append(model.decode(chunk, memory, mask, cache))
         memory = None if memory is None else 0 * memory  # its keys and values are kept
     torch.testing.assert_close(torch.cat(steps, dim=1), whole, **CLOSE)
-    assert cache.length == 9
 
 
 @pytest.mark.parametrize(

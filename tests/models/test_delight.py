@@ -31,7 +31,6 @@ def test_a_group_linear_layer_is_a_block_diagonal_matrix_and_a_shuffle():
 
 
 def test_groups_double_to_the_middle_and_blocks_grow_deeper_and_wider():
-    assert group_counts(4) == [2, 4, 4, 2]
     assert group_counts(5) == [2, 4, 8, 4, 2]
     assert group_counts(8) == [2, 4, 8, 8, 8, 8, 4, 2]
     shapes = [block_shape(block, 5) for block in range(5)]

@@ -17,9 +17,9 @@ def ours() -> Transformer:
     return Transformer(TransformerConfig(30, 30, 2, 0, 8, 8, 2, norm=NormPlacement.PRE))
 
 
-def network(positions: int | None = None, each: int = 1, make=bert) -> NewEnds:
+def network(positions: int | None = None, each: int = 1) -> NewEnds:
     torch.manual_seed(0)
-    return NewEnds(make(), 2, 3, 4, positions, each).eval()
+    return NewEnds(bert(), 2, 3, 4, positions, each).eval()
 
 
 def test_our_body_gives_the_states_of_its_encoder():

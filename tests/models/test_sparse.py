@@ -1,5 +1,4 @@
-"""Attention in blocks: against a dense mask, and by the memory that it takes; and what is beside
-it: linear attention and a recurrent network."""
+"""Attention in blocks against a dense mask, and by the memory that it takes; linear attention."""
 
 import pytest
 import torch
@@ -77,11 +76,3 @@ def test_linear_attention_by_its_formula():
     torch.testing.assert_close(block(states, states, mask), plain.output(joined(context)))
     block.record = print
     refuses(lambda: block(states, states), "no weights to look at")
-
-
-def test_a_recurrent_network_reads_each_text_to_its_end():
-    block, (states, mask) = mix(Mixing.LSTM, attention(), Sizes(9)).double(), rows_of(9)
-    found = block(states, states, mask)
-    for row, real in enumerate(mask[:, 0, 0]):
-        alone = states[row : row + 1, real]
-        torch.testing.assert_close(found[row : row + 1, real], block(alone, alone))

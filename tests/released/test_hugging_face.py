@@ -33,7 +33,9 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_minilm_s_tokens_are_marked_and_lie_where_they_stand(minilm: HuggingModel) -> None:
+def test_minilm_s_tokens_lie_where_they_stand_and_give_its_vectors(
+    minilm: HuggingModel,
+) -> None:
     pieces, spans = minilm.pieces(SENTENCE), minilm.spans(SENTENCE)
     assert pieces[0] == "[CLS]" and pieces[-1] == "[SEP]"
     assert spans[0] is spans[-1] is None and None not in spans[1:-1]
@@ -43,11 +45,7 @@ def test_minilm_s_tokens_are_marked_and_lie_where_they_stand(minilm: HuggingMode
     row = batch.sentences.tolist().index(0)
     assert batch.source_boundary[row].tolist() == [span is None for span in spans]
     assert batch.source_boundary[1 - row].nonzero().flatten().tolist() == [0, 3]
-
-
-def test_minilm_s_vectors_are_the_library_s(minilm: HuggingModel) -> None:
     other = transformers.AutoModel.from_pretrained(folder_of(entry("minilm"))).eval()
-    (batch,) = minilm.batches([SENTENCE, "No."])
     with torch.no_grad():
         expected = other(batch.source, attention_mask=batch.source_mask.long()).last_hidden_state
     real = batch.source_mask
