@@ -42,8 +42,8 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_words_heads_and_labels_are_the_pipelines_own(pipeline: Path):
-    often, negated = parse(["She often eats.", "She did not, didn't see"], pipeline)
-    assert often.text == "She often eats."
+    often, empty, negated = parse(["She often eats.", "", "She did not, didn't see"], pipeline)
+    assert often.text == "She often eats." and len(empty) == 0
     assert often.words == ((0, 3), (4, 9), (10, 14), (14, 15))
     assert often.heads == (1, 2, 3, ROOT)
     assert often.relations == ("nsubj", "advmod", "dobj", "root")

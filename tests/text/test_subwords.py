@@ -65,9 +65,7 @@ def test_saved_and_loaded_it_is_the_same(tmp_path: Path):
     SUBWORDS.save(tmp_path / "source.json")
     Subwords.train(CORPUS, 200).save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "source.json").read_bytes()
-    loaded = Subwords.load(tmp_path / "source.json")
-    assert loaded.encode(CORPUS) == SUBWORDS.encode(CORPUS)
-    assert loaded.spans(CORPUS[1]) == SUBWORDS.spans(CORPUS[1])
+    assert Subwords.load(tmp_path / "source.json").encode(CORPUS) == SUBWORDS.encode(CORPUS)
 
 
 def test_a_broken_file_is_said_in_one_line(tmp_path: Path):

@@ -86,7 +86,6 @@ def test_packing_line_ends_blanks_trailing_tabs_and_a_mark_change_nothing(tmp_pa
         (2, row("1", "He", "4", "nsubj"), "'He' does not follow in `# text` at character 0"),
         (3, row("3-4", "didn't"), "the words of 3-4 do not follow"),
     ],
-    ids=str,
 )
 def test_a_fault_is_named_by_file_and_line(tmp_path: Path, line: int, replacement: str, told: str):
     lines = [*CONTRACTION[:line], replacement, *CONTRACTION[line + 1 :]]
