@@ -44,4 +44,3 @@ def test_copies_differ_and_the_same_seed_gives_the_same():
     one, same, other = (masked_copies(SENTENCES, VOCABULARY, 2, seed) for seed in (0, 0, 1))
     half = len(one) // 2
     assert one == same != other and one[:half] != one[half:]
-    assert masked_copies([[EOS]], VOCABULARY, 3, 0) == []

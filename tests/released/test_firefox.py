@@ -165,3 +165,11 @@ def test_a_damaged_shortlist_or_vocabulary(damage) -> None:
     refuses(lambda: read_shortlist(damage(SHORTLIST.read_bytes()), "lex", 32_000, 32_000), "lex")
     refuses(lambda: read_shortlist(SHORTLIST.read_bytes(), "lex", 31_000, 31_000), "lex")
     refuses(lambda: Pieces(VOCABULARY.read_bytes()[:-1], "vocabulary"), "SentencePiece")
+
+
+def test_candidates_are_the_frequent_and_the_sources() -> None:
+    lists, wanted = read_shortlist(SHORTLIST.read_bytes(), "lex", 32_000, 32_000), {*range(50)}
+    for source in (70, 96, 0):
+        wanted |= {*lists.ids[lists.offsets[source] : lists.offsets[source + 1]].tolist()}
+    found = lists.candidates([70, 96, 0], 32_000)
+    assert wanted <= {*found} and len(found) == -(-len(wanted) // 8) * 8

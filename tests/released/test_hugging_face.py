@@ -67,10 +67,9 @@ def test_what_cannot_be_loaded_is_one_line(saved: Path, tmp_path: Path) -> None:
     refuses(lambda: load(folder), "no tokenizer")
 
 
-def test_what_a_model_does_not_do_is_one_line(minilm: HuggingModel, saved: Path) -> None:
+def test_what_a_model_does_not_do_is_one_line(saved: Path) -> None:
     model = load(saved)
     assert model.batches(["a " * 11])[0].source.shape == (1, 12)
-    refuses(lambda: minilm.losses(minilm.batches(["No."])[0]), "no head that predicts")
     refuses(lambda: model.batches(["a " * 12]), "has 13 tokens, but the model takes 1 to 12")
     refuses(lambda: matched("a whole sentence", ["▁something", "▁else"]), "do not spell")
 

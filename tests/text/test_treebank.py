@@ -54,8 +54,7 @@ def test_a_contraction_is_its_words_and_an_empty_node_is_none(tmp_path: Path):
     assert tree.forms == ("She", "did", "n't", "eat", "apples", ",", "Bob", "pears", ".")
     assert tree.heads == (3, 3, 3, ROOT, 3, 6, 3, 6, 3)
     assert tree.relations[:5] == ("nsubj", "aux", "neg", "root", "dobj")
-    assert tree.tags[3] == "VERB"
-    assert tree.words[1:3] == ((4, 7), (7, 10))
+    assert tree.tags[3] == "VERB" and tree.words[1:3] == ((4, 7), (7, 10))
 
 
 def test_a_fused_token_goes_to_its_first_word_and_leaves_the_others_empty(tmp_path: Path):
