@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -25,8 +26,6 @@ MAMBA = {"mamba_n_heads": 4, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_n_gro
          "mamba_chunk_size": 8}  # fmt: skip
 HYBRIDS = {
     "Lfm2": {"layer_types": ["conv", "full_attention"] * 2},
-    "Jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2,
-              "use_mamba_kernels": False, "mamba_d_state": 4},
     "Qwen3Next": {"head_dim": 8, "num_experts": 2, "num_experts_per_tok": 1,
                   "moe_intermediate_size": 16, "shared_expert_intermediate_size": 16,
                   "linear_num_key_heads": 2, "linear_num_value_heads": 2,
@@ -66,8 +65,6 @@ def test_layers_of_a_hybrid_keep_their_numbers(family: str, tmp_path: Path):
         ("DiffLlama", "ForCausalLM", GROUPED, "computed 8 times in 4 layers"),
         ("ViT", "Model", SEEING, "pixel_values, no text"),
         ("CLIP", "Model", {"text_config": SIZE, "vision_config": SEEING}, "text model alone"),
-        ("Wav2Vec2", "Model", {**SIZE, "conv_dim": (16,), "conv_kernel": (10,), "conv_stride": (5,),
-                               "num_conv_pos_embedding_groups": 2}, "input_values, no text"),
         ("XLNet", "Model", {"d_model": 16, "n_layer": 2, "n_head": 4, "d_inner": 32}, "interface"),
     ],
 )  # fmt: skip
@@ -83,30 +80,25 @@ def test_what_cannot_be_measured_is_refused_with_the_reason(
 def test_whatever_a_model_raises_is_one_line():
     model = built("BertModel", **SIZE)
 
-    def fail(*given: object, **named: object) -> None:
-        raise ZeroDivisionError("two\nlines")
-
-    model.embeddings.forward = fail
-    with pytest.raises(UserError, match=r"BertModel.*\(ZeroDivisionError: two lines\)"):
+    model.embeddings.forward = Mock(side_effect=ZeroDivisionError("two\nlines"))
+    with refused(r"BertModel.*\(ZeroDivisionError: two lines\)"):
         HuggingNetwork(model)
 
 
 def test_a_folder_of_a_model_that_sees_is_said_to_be_one(tmp_path: Path):
     built("BeitModel", **SEEING).save_pretrained(tmp_path)
-    with pytest.raises(UserError, match="images or sound"):
+    with refused("images or sound"):
         hb.load(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("family", "suffix", "config", "kinds", "predicts"),
     [
-        ("Electra", "ForPreTraining", {**SIZE, "embedding_size": 16}, {Kind.ENCODER}, False),
         ("T5", "EncoderModel", {"vocab_size": 64, "d_model": 32, "d_kv": 8, "d_ff": 48,
                                 "num_layers": 2, "num_heads": 4}, {Kind.ENCODER}, False),
         ("T5Gemma", "ForConditionalGeneration",
          {"vocab_size": 64, "encoder": {**GROUPED, "head_dim": 8},
           "decoder": {**GROUPED, "head_dim": 8, "num_hidden_layers": 3}}, {*Kind}, True),
-        ("Qwen3", "Model", {**GROUPED, "head_dim": 8}, {Kind.DECODER}, False),
         ("Llava", "ForConditionalGeneration",
          {"text_config": {"model_type": "llama", **GROUPED}, "image_token_index": 60,
           "vision_config": {"model_type": "clip_vision_model", **SEEING}}, {Kind.DECODER}, True),
