@@ -26,6 +26,8 @@ MAMBA = {"mamba_n_heads": 4, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_n_gro
          "mamba_chunk_size": 8}  # fmt: skip
 HYBRIDS = {
     "Lfm2": {"layer_types": ["conv", "full_attention"] * 2},
+    "Jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2,
+              "use_mamba_kernels": False, "mamba_d_state": 4},
     "Qwen3Next": {"head_dim": 8, "num_experts": 2, "num_experts_per_tok": 1,
                   "moe_intermediate_size": 16, "shared_expert_intermediate_size": 16,
                   "linear_num_key_heads": 2, "linear_num_value_heads": 2,
@@ -65,6 +67,8 @@ def test_layers_of_a_hybrid_keep_their_numbers(family: str, tmp_path: Path):
         ("DiffLlama", "ForCausalLM", GROUPED, "computed 8 times in 4 layers"),
         ("ViT", "Model", SEEING, "pixel_values, no text"),
         ("CLIP", "Model", {"text_config": SIZE, "vision_config": SEEING}, "text model alone"),
+        ("Wav2Vec2", "Model", {**SIZE, "conv_dim": (16,), "conv_kernel": (10,), "conv_stride": (5,),
+                               "num_conv_pos_embedding_groups": 2}, "input_values, no text"),
         ("XLNet", "Model", {"d_model": 16, "n_layer": 2, "n_head": 4, "d_inner": 32}, "interface"),
     ],
 )  # fmt: skip
@@ -94,11 +98,13 @@ def test_a_folder_of_a_model_that_sees_is_said_to_be_one(tmp_path: Path):
 @pytest.mark.parametrize(
     ("family", "suffix", "config", "kinds", "predicts"),
     [
+        ("Electra", "ForPreTraining", {**SIZE, "embedding_size": 16}, {Kind.ENCODER}, False),
         ("T5", "EncoderModel", {"vocab_size": 64, "d_model": 32, "d_kv": 8, "d_ff": 48,
                                 "num_layers": 2, "num_heads": 4}, {Kind.ENCODER}, False),
         ("T5Gemma", "ForConditionalGeneration",
          {"vocab_size": 64, "encoder": {**GROUPED, "head_dim": 8},
           "decoder": {**GROUPED, "head_dim": 8, "num_hidden_layers": 3}}, {*Kind}, True),
+        ("Qwen3", "Model", {**GROUPED, "head_dim": 8}, {Kind.DECODER}, False),
         ("Llava", "ForConditionalGeneration",
          {"text_config": {"model_type": "llama", **GROUPED}, "image_token_index": 60,
           "vision_config": {"model_type": "clip_vision_model", **SEEING}}, {Kind.DECODER}, True),

@@ -19,6 +19,7 @@ PICTURE = np.random.default_rng(0).integers(0, 256, (30, 60, 3), "uint8")
 FAMILIES = {
     "ViT": (1, {"image_size": 28, "patch_size": 14}),
     "DeiT": (2, {"image_size": 28, "patch_size": 14}),
+    "Dinov2": (1, {"image_size": 28, "patch_size": 14, "mlp_ratio": 2}),
     "Dinov2WithRegisters": (5, {"image_size": 28, "patch_size": 14, "mlp_ratio": 2}),
 }
 """Special tokens of each, and its settings."""
