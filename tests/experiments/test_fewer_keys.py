@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from refusing import refuses
 
 from headbook.corpora.masked import masked_copies
 from headbook.experiments.fewer_keys import (
@@ -26,7 +27,6 @@ from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.recipes import weights_folder
 from headbook.text.batches import EOS, PAD, EncodedPair, collate
 from headbook.text.subwords import Subwords, mask_id
-from headbook.types import UserError
 
 LENGTH, VOCABULARY = 8, 20
 
@@ -59,21 +59,13 @@ def test_as_many_means_as_tokens_are_all_keys():
     assert found[0]["end"].mean() < found[0]["half"].mean() < found[0]["before"].mean()
 
 
-@pytest.mark.parametrize(
-    ("sharing", "count"), [("layers", 1), ("keys and values", 2), ("nothing", 4)]
-)
-def test_learned_mixtures_start_as_means_and_are_trained_once_each(sharing, count):
-    chosen = 2, Sharing(sharing)
-    net = model()
-    gone(net, chosen, updates=1)  # one small step away from where they start
-    assert len(mixing(net)) == count
-    for each in mixing(net):
-        assert 0 < (each - means(2, LENGTH)).abs().max() < 0.1
-    net = model()
-    gone(net, chosen, updates=25)
-    assert all((each - means(2, LENGTH)).abs().max() > 0.1 for each in mixing(net))
-    heads = 2 if sharing == Sharing.NOTHING else 1
-    assert sum(each.numel() for each in mixing(net)) == heads * count * 2 * LENGTH
+@pytest.mark.parametrize(("sharing", "count"), [(Sharing.LAYERS, 1), (Sharing.NOTHING, 4)])
+def test_learned_mixtures_start_as_means_and_are_trained_once_each(sharing: Sharing, count: int):
+    moved = []
+    for updates in (1, 25):
+        gone(net := model(), (2, sharing), updates)
+        moved += [[(each - means(2, LENGTH)).abs().max().item() for each in mixing(net)]]
+    assert len(moved[0]) == count and 0 < max(moved[0]) < 0.1 < min(moved[1])
 
 
 def test_only_hidden_tokens_count():
@@ -87,14 +79,9 @@ def test_only_hidden_tokens_count():
 def test_texts_are_sentences_joined_and_as_long_as_asked():
     ours = Subwords.load(weights_folder(MODEL) / "source.json")
     sentences = ["The file is open.", "You can close the window.", "Tom likes tea."] * 4
-    found = joined_texts(ours, sentences, 16, 3, 0)
-    assert len(found) == 3 and joined_texts(ours, sentences, 16, 3, 0) == found
-    for shown, wanted in found:
-        assert len(shown) == len(wanted) == 16 and shown[-1] == EOS
-        assert EOS not in shown[:-1] and 0 < sum(each != PAD for each in wanted) < 5
-    assert joined_texts(ours, sentences, 16, 3, 1) != found
-    with pytest.raises(UserError, match="texts of 16 tokens, not 90"):
-        joined_texts(ours, sentences, 16, 90, 0)
+    for shown, _ in joined_texts(ours, sentences, 16, 3, 0):
+        assert len(shown) == 16 and shown.index(EOS) == 15
+    refuses(lambda: joined_texts(ours, sentences, 16, 90, 0), "texts of 16 tokens, not 90")
 
 
 def losses(moved: float) -> dict[tuple[str, int, int], pd.DataFrame]:
@@ -111,7 +98,7 @@ def test_differences_are_those_of_the_end_and_one_gate_is_for_all_seeds():
     rows = pd.DataFrame(differences(losses(0.0))).set_index(["question", "seed"])
     assert rows.loc["a quarter", "value"].tolist() == pytest.approx([0.3] * 3)
     assert rows.loc["means", "value"].tolist() == pytest.approx([0] * 3)
-    assert set(rows["closed"]) == {"none"} and len(rows) == 9
+    assert set(rows["closed"]) == {"none"}
     gates = pd.DataFrame(differences(losses(0.3))).set_index("question")["closed"]
     assert gates[["a quarter", "means"]].str.startswith("converged").all()
     assert set(gates["sharing"]) == {"none"}

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from refusing import refuses
 
 import headbook as hb
 from headbook.experiments import word_links
 from headbook.text.trees import ROOT, Tree
-from headbook.types import UserError
 
 
 def test_words_that_go_together_are_linked() -> None:
@@ -19,16 +19,14 @@ def test_words_that_go_together_are_linked() -> None:
     noise = np.random.default_rng(0)
     sources = [[f"w{each}" for each in noise.permutation(8)[:5]] for _ in range(300)]
     targets = [[word.replace("w", "V") for word in reversed(each)] for each in sources]
-    one, other = word_links.eflomal(sources, targets)
     expected = {(at, 4 - at) for at in range(5)}
-    right = [len(each & expected) / 5 for each in (*one, *other)]
-    assert np.mean(right) > 0.95
+    for links in word_links.eflomal(sources, targets):
+        assert np.mean([len(each & expected) / 5 for each in links]) > 0.95
 
 
 def test_without_the_aligner_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "eflomal", None)
-    with pytest.raises(UserError, match="headbook\\[align\\]"):
-        word_links.eflomal([["a"]], [["b"]])
+    refuses(lambda: word_links.eflomal([["a"]], [["b"]]), r"headbook\[align\]")
 
 
 SENTENCES = {
@@ -68,9 +66,6 @@ def test_a_pair_lies_on_the_tokens_of_a_model(pud: list[word_links.Pair]) -> Non
         assert len(pair.tokens) == len(model.pieces(pair.target.text, target=True))
         assert pair.sure.shape == (len(pair.target), len(pair.source))
         assert pair.sure.any() and (pair.sure <= pair.possible).all()
-        for kind in pair.alike:
-            for target, source in np.argwhere(kind):
-                assert pair.target.forms[target] == pair.source.forms[source]
     assert [each.sum() for each in pud[0].alike] == [1, 1, 1]
 
 
@@ -86,4 +81,3 @@ def test_a_second_run_against_the_first(pud: list[word_links.Pair]) -> None:
     half = sum((pair.sure.sum() + 1) // 2 for pair in pud)
     (row,) = word_links.again("firefox-en-pt", "ud-pud", 3).to_dict("records")
     assert row["error"] == pytest.approx(1 - 2 * half / (half + sure))
-    assert row["sentences"] == 2 and row["model"] == "en-pt"
