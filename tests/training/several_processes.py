@@ -10,14 +10,11 @@ import signal
 import sys
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 import torch
 import typer
-from torch import Tensor
 
 from headbook.models import checkpoint
-from headbook.models.capture import Point
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.one_line import one_line_errors
 from headbook.runs.store import Store
@@ -42,20 +39,8 @@ def pairs(count: int, seed: int) -> list[EncodedPair]:
     return [(row, row) for row in rows]
 
 
-class Squares:
-    """Half the squared size of the source embeddings."""
-
-    points: ClassVar[frozenset[Point]] = frozenset()
-
-    def __call__(self, model: Transformer, *_: object) -> Tensor:
-        return 0.5 * model.source.tokens.weight.square().sum()
-
-    def row(self, model: Transformer) -> dict[str, float]:
-        return {"squares": float(self(model).detach())}
-
-
 def train(folder: Path) -> None:
-    """Eight updates without dropout, in 32 bits, with a penalty and a frozen parameter.
+    """Eight updates without dropout, in 32 bits, with a frozen parameter.
 
     Adam's epsilon is large: it would else make a step of a gradient that is nothing but rounding.
     """
@@ -68,8 +53,7 @@ def train(folder: Path) -> None:
         first_snapshot=4,
     )  # fmt: skip
     (folder / "train").mkdir(parents=True, exist_ok=True)
-    made = Trainer(network, config, pairs(40, 1), pairs(12, 2), folder / "train",
-                   addition=Squares())  # fmt: skip
+    made = Trainer(network, config, pairs(40, 1), pairs(12, 2), folder / "train")
     made.run()
     checkpoint.save_model(made.model, folder / f"weights-{processes.rank()}.safetensors")
 

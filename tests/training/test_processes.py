@@ -82,31 +82,21 @@ def test_two_processes_train_as_one(both: tuple, tmp_path: Path):
     torch.testing.assert_close(*ends, rtol=0, atol=0)
 
 
-def kept(store: Path) -> int:
-    """The update of the checkpoint in the store's unfinished run."""
-    (state,) = (store / "model").glob("*.partial/state.safetensors")
-    return contents(state)[1]["update"]
-
-
-def assert_gone(done: subprocess.CompletedProcess[str]) -> None:
-    """One line of the process that is left, and no trace of its own."""
-    assert done.returncode != 0
-    (line,) = re.findall("headbook: .*", done.stderr)  # perhaps behind a killed progress bar
-    assert line.startswith(GONE), done.stderr
-    assert re.search("process [01] ends with 2", done.stderr), done.stderr
-    assert "[rank" not in done.stderr, done.stderr
-
-
 def test_a_killed_process_takes_the_other_along_and_nothing_is_lost(
     both: tuple, torchrun: Callable
 ):
-    """With dropout: all random states are in the checkpoint, so not a bit changes."""
+    """One line of the process that is left, and no trace of its own.
+
+    With dropout: all random states are in the checkpoint, so not a bit changes.
+    """
     folder, done = both
     store = folder / "broken"
-    assert_gone(done)
-    assert 2 <= kept(store) <= 3
-    assert_gone(torchrun(folder, "stage:broken:0:5"))
-    assert 4 <= kept(store) <= 5
+    assert done.returncode != 0
+    (line,) = re.findall("headbook: .*", done.stderr)  # perhaps behind a killed progress bar
+    assert line.startswith(GONE) and "process 0 ends with 2" in done.stderr, done.stderr
+    assert "[rank" not in done.stderr, done.stderr
+    (state,) = (store / "model").glob("*.partial/state.safetensors")
+    assert 2 <= contents(state)[1]["update"] <= 3
     done = torchrun(folder, "stage:broken")
     assert results(store) == results(folder / "unbroken"), done.stderr
     assert not list((store / "model").glob("*.partial"))
