@@ -1,10 +1,12 @@
 """Learning which heads to keep: what the penalty reaches, what is frozen, what is kept."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
 from blocks import tiny
+from refusing import refused, refuses
 from torch.nn import functional
 
 from headbook.models.attention import Attention, AttentionPath
@@ -18,7 +20,7 @@ from headbook.pruning.gating import (
     parameter_groups,
 )
 from headbook.pruning.hard_concrete import CONSTANTS, HardConcrete, Source
-from headbook.types import HeadId, Kind, UserError
+from headbook.types import HeadId, Kind
 
 CODE = CONSTANTS[Source.CODE]
 SOME = ((Kind.CROSS,), (Kind.DECODER, Kind.CROSS))
@@ -50,9 +52,8 @@ def test_what_is_trained_is_in_one_group_and_gates_have_a_rate_of_their_own() ->
     model = gated()
     weights, of_gates = parameter_groups(model, 7.0)
     assert of_gates["factor"] == 7.0 and len(of_gates["params"]) == 6 and "factor" not in weights
-    grouped = [*weights["params"], *of_gates["params"]]
-    assert {id(each) for each in grouped} == {id(each) for each in model.parameters()}
-    assert len(grouped) == len(list(model.parameters()))
+    grouped = map(id, [*weights["params"], *of_gates["params"]])
+    assert sorted(grouped) == sorted(map(id, model.parameters()))
 
 
 def test_the_row_and_the_closed_heads_by_hand() -> None:
@@ -93,9 +94,7 @@ def test_gates_saturate_and_keep_the_head_that_is_needed() -> None:
 
 def test_what_is_no_penalty_and_what_cannot_be_gated_is_refused() -> None:
     for strength in (-0.1, math.nan):
-        with pytest.raises(UserError, match=r"the penalty λ is .*; give a number of 0 or more"):
-            HeadPenalty(strength)
+        refuses(partial(HeadPenalty, strength), "the penalty λ is .*; give a number of 0 or more")
     model = tiny(decoder_layers=0)
-    with pytest.raises(UserError, match="no attention to gate: the model has no"):
+    with refused("no attention to gate: the model has no"):
         gate_heads(model, (Kind.ENCODER, Kind.DECODER), CODE, seed=0)
-    assert not list(gates(model))
