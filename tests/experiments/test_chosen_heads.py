@@ -5,7 +5,6 @@ import torch
 from blocks import drawn
 
 import headbook as hb
-from headbook.experiments import chosen_heads
 from headbook.experiments.chooser import Chooser, given_gates, permuted, shifted, vectors
 from headbook.experiments.chosen_heads import cost, trained
 from headbook.looking.effects import own_batches
@@ -63,25 +62,3 @@ def test_training_lowers_the_cost_and_leaves_the_model_as_it_was() -> None:
     whole = cost(model, batches, [torch.ones(len(each), 72) for each in batches])
     assert whole["value"] == pytest.approx(0, abs=1e-6)
     assert all(each.requires_grad for each in model.network.parameters())
-
-
-def test_gates_taught_on_half_of_the_tokens_are_tested_on_the_other(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A gate that is taught says which half it was; −1 for all tokens."""
-
-    def trained(*given: object) -> Chooser:
-        chooser, half = given[3], given[6] if given[6:] else None
-        said = -1.0 if half is None else float(half)
-        chooser.forward = lambda rows: torch.full((len(rows), 1), said)
-        return chooser
-
-    monkeypatch.setattr(chosen_heads, "trained", trained)
-    said = lambda model, batches, *gates: {"value": [float(each[0][0]) for each in gates]}  # noqa: E731
-    monkeypatch.setattr(chosen_heads, "cost", said)
-    model, text = hb.load("minilm"), ["It rains .", "The dog sees a ball ."]
-    found = chosen_heads.sweep(model, own_batches(model, text[:1], 256), text, seeds=(0,))
-    assert found.set_index("gate")["value"].iloc[3:].to_dict() == {
-        "taught on the same tokens": [-1], "fixed gate, halves": [-1, -1],
-        "taught on other tokens": [1, 0],
-    }  # fmt: skip
