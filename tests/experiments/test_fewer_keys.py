@@ -1,4 +1,4 @@
-"""Going on with fewer keys: texts, what is trained, and no difference where there is none."""
+"""Going on with fewer keys: what is trained, and no difference where there is none."""
 
 from itertools import product
 
@@ -6,27 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from refusing import refuses
 
 from headbook.corpora.masked import masked_copies
-from headbook.experiments.fewer_keys import (
-    ALL,
-    HEAD,
-    LAYER,
-    MEANS,
-    MODEL,
-    ONE,
-    Setting,
-    differences,
-    learn,
-    mixing,
-)
-from headbook.experiments.hidden_words import hidden_nats, joined_texts
+from headbook.experiments import fewer_keys
+from headbook.experiments.fewer_keys import ALL, HEAD, LAYER, MEANS, ONE, differences, mixing
 from headbook.models.fewer_keys import Sharing, means
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.recipes import weights_folder
-from headbook.text.batches import EOS, PAD, EncodedPair, collate
-from headbook.text.subwords import Subwords, mask_id
+from headbook.text.batches import EOS, EncodedPair
+from headbook.text.subwords import mask_id
 
 LENGTH, VOCABULARY = 8, 20
 
@@ -45,11 +32,9 @@ def pairs(count: int) -> list[EncodedPair]:
     return masked_copies(rows, VOCABULARY, 1, 0)
 
 
-def gone(
-    net: Transformer, chosen: tuple | None, updates: int = 30, count: int = 120
-) -> dict[str, torch.Tensor]:
-    setting = Setting(LENGTH, updates, batch=4, tested=10, rate=3e-3, mixing_rate=0.1)
-    return learn(net, chosen, pairs(count), pairs(10), setting)
+def gone(net: Transformer, chosen: tuple | None, updates: int = 30) -> dict[str, torch.Tensor]:
+    setting = fewer_keys.Setting(LENGTH, updates, batch=4, tested=10, rate=3e-3, mixing_rate=0.1)
+    return fewer_keys.learn(net, chosen, pairs(120), pairs(10), setting)
 
 
 def test_as_many_means_as_tokens_are_all_keys():
@@ -66,22 +51,6 @@ def test_learned_mixtures_start_as_means_and_are_trained_once_each(sharing: Shar
         gone(net := model(), (2, sharing), updates)
         moved += [[(each - means(2, LENGTH)).abs().max().item() for each in mixing(net)]]
     assert len(moved[0]) == count and 0 < max(moved[0]) < 0.1 < min(moved[1])
-
-
-def test_only_hidden_tokens_count():
-    net, batch = model(), collate(pairs(3), range(3))
-    found = hidden_nats(net, batch)
-    assert len(found) == int((batch.target_out != PAD).sum())
-    batch.source[:, 0] = 7  # a first token that is seen anew moves them; its target does not matter
-    assert not torch.equal(hidden_nats(net, batch), found)
-
-
-def test_texts_are_sentences_joined_and_as_long_as_asked():
-    ours = Subwords.load(weights_folder(MODEL) / "source.json")
-    sentences = ["The file is open.", "You can close the window.", "Tom likes tea."] * 4
-    for shown, _ in joined_texts(ours, sentences, 16, 3, 0):
-        assert len(shown) == 16 and shown.index(EOS) == 15
-    refuses(lambda: joined_texts(ours, sentences, 16, 90, 0), "texts of 16 tokens, not 90")
 
 
 def losses(moved: float) -> dict[tuple[str, int, int], pd.DataFrame]:

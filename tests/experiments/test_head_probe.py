@@ -7,6 +7,7 @@ from headbook.experiments import head_probe, read_off, word_labels
 from headbook.experiments.head_probe import hits
 from headbook.experiments.read_off import Sample
 from headbook.experiments.word_maps import WordMaps
+from headbook.text.trees import Tree
 
 CHANCE = torch.Generator().manual_seed(0)
 
