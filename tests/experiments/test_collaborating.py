@@ -1,5 +1,7 @@
 """Attention with few query-key dimensions, and trained encoders whose products are replaced."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from blocks import drawn
 
 import headbook as hb
 from headbook.experiments import collaborating
+from headbook.experiments.collaborating import DIMS, KINDS, RATES, SEEDS
 from headbook.experiments.rewriting import Reader, rewritten
 from headbook.models.attention import Attention, AttentionPath
 from headbook.models.capture import Point
@@ -33,18 +36,16 @@ def test_attention_of_all_dimensions_learns_to_recall():
 
 
 def test_the_gain_is_of_the_fewest_dimensions_at_the_better_rate():
-    rows = [
-        {"heads": heads, "dims": dims, "rate": rate, "seed": seed, "loss": 1 - right,
-         "right": right - 0.01 * seed * (dims == 64)}
-        for heads, eighth in (("collaborative", 0.9), ("concatenated", 0.6))
-        for dims, full in ((64, 1.0), (8, eighth))
-        for rate, right in ((3e-3, full), (1e-2, full - 0.5))
-        for seed in range(3)
-    ]  # fmt: skip
-    found = collaborating.gain(pd.DataFrame(rows))
+    rows = pd.DataFrame(
+        product(KINDS, DIMS, RATES, SEEDS), columns=["heads", "dims", "rate", "seed"]
+    )
+    few, shared = rows["dims"] == min(DIMS), rows["heads"] == "collaborative"
+    rows["right"] = 1 - 0.4 * few + 0.3 * (few & shared) - 0.5 * (rows["rate"] == max(RATES))
+    rows["loss"] = 1 - rows["right"]
+    found = collaborating.gain(rows.assign(right=rows["right"] - 0.001 * rows["seed"] * few))
     assert found["value"].to_numpy() == pytest.approx([0.3] * 3)
-    useless = collaborating.gain(pd.DataFrame(rows).assign(right=1.0))
-    assert useless["closed"].str.startswith("diagnostic").all()
+    assert set(found["closed"]) == {"none"}
+    assert collaborating.gain(rows.assign(right=1.0))["closed"].str.startswith("diagnostic").all()
 
 
 def test_a_translator_is_read_by_its_loss_and_its_bleu():

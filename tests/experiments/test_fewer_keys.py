@@ -53,21 +53,15 @@ def test_learned_mixtures_start_as_means_and_are_trained_once_each(sharing: Shar
     assert len(moved[0]) == count and 0 < max(moved[0]) < 0.1 < min(moved[1])
 
 
-def losses(moved: float) -> dict[tuple[str, int, int], pd.DataFrame]:
-    """Of each training; the second half moves what mixtures per layer lose, but not for seed 1."""
+def test_differences_are_those_of_the_end_and_one_gate_is_for_all_seeds():
+    """The second half moves what mixtures per layer lose, but not for seed 1."""
     found, texts = {}, np.arange(9)
     for name, seed in product((ALL, HEAD, LAYER, ONE, MEANS), range(3)):
-        lost, more = 0.3 * (name != ALL), moved * (name == LAYER) * (seed != 1)
-        nats = pd.DataFrame({"half": texts + lost + more, "end": texts + lost})
+        lost, moved = 0.3 * (name != ALL), 0.3 * (name == LAYER) * (seed != 1)
+        nats = pd.DataFrame({"half": texts + lost + moved, "end": texts + lost})
         found[name, 1 if name == ALL else 4, seed] = nats
-    return found
-
-
-def test_differences_are_those_of_the_end_and_one_gate_is_for_all_seeds():
-    rows = pd.DataFrame(differences(losses(0.0))).set_index(["question", "seed"])
+    rows = pd.DataFrame(differences(found)).set_index("question")
     assert rows.loc["a quarter", "value"].tolist() == pytest.approx([0.3] * 3)
     assert rows.loc["means", "value"].tolist() == pytest.approx([0] * 3)
-    assert set(rows["closed"]) == {"none"}
-    gates = pd.DataFrame(differences(losses(0.3))).set_index("question")["closed"]
-    assert gates[["a quarter", "means"]].str.startswith("converged").all()
-    assert set(gates["sharing"]) == {"none"}
+    assert rows.loc[["a quarter", "means"], "closed"].str.startswith("converged").all()
+    assert set(rows.loc["sharing", "closed"]) == {"none"}
