@@ -50,12 +50,5 @@ def test_a_sample_by_hand() -> None:
     assert at_e.tolist() == pytest.approx([1.2 / (1 + math.exp(-2)) - 0.1], abs=1e-6)
 
 
-def test_saturated_is_where_the_code_clips() -> None:
-    """At 0 iff σ(log α) ≤ 1/12, that is log α ≤ -ln 11 = -2.3979; at 1 by symmetry."""
-    edge = math.log(11)
-    gate = gates(-2.41, -edge - 1e-3, -edge + 1e-3, -2.38, 0.0, edge - 1e-3, edge + 1e-3)
-    assert gate.saturated().tolist() == [1, 1, 0, 0, 0, 0, 1]
-
-
 def test_a_gate_that_is_no_number_is_said() -> None:
     refuses(gates(0.0, math.nan).eval(), "a gate is NaN")

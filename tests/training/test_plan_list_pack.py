@@ -28,9 +28,6 @@ from headbook.training.train import trained
 NAME = "controlled-sov-16"
 
 
-# ------------------------------------------------------------------ the plan
-
-
 def test_operations_by_hand() -> None:
     """Six a parameter and token without embeddings, 12 · width a pair of query and key."""
     encoder = 4 * (16 + 4) + (4 * 8 + 8) + (8 * 4 + 4) + 2 * 8
@@ -52,9 +49,6 @@ def test_hours_are_of_a_share_of_the_rate(tmp_path: Path, monkeypatch) -> None:
     result = headbook("train", NAME, "--plan")
     assert result.exit_code == 0 and NAME in result.stdout
     assert not (tmp_path / "runs").exists()
-
-
-# ------------------------------------------------------------------ the list
 
 
 @pytest.fixture
@@ -100,8 +94,6 @@ def test_a_damaged_record_of_another_run_stops_no_command(store: Store) -> None:
     assert missing([NAME]) == [NAME]
     assert_one_line(headbook("look", NAME), "trains it")
 
-
-# ------------------------------------------------------------------ the pack
 
 PAIRS = {
     "train.tsv": "the dog sleeps\tder Hund schläft\na cat sees it\teine Katze sieht es\n" * 4,

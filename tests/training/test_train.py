@@ -23,7 +23,6 @@ from small import masked_run, results, translation_run, write_corpus
 import headbook as hb
 from headbook import paths
 from headbook.corpora.readers import load
-from headbook.models import checkpoint
 from headbook.publishing.weights import publish_weights
 from headbook.runs.store import Store, digests
 from headbook.text.subwords import Subwords
@@ -70,18 +69,6 @@ def while_learning_subwords() -> None:
     Subwords.save = lambda self, path: kill() if path.stem == "target" else save(self, path)
 
 
-def with_a_checkpoint_half_written() -> None:
-    save = checkpoint.save_file
-
-    def half(tensors: dict, path: Path, metadata: dict) -> None:
-        save(tensors, path, metadata=metadata)
-        if path.name == "state.aside" and json.loads(metadata["note"])["update"] == 2:
-            os.truncate(path, path.stat().st_size // 2)
-            kill()
-
-    checkpoint.save_file = half
-
-
 def while_training() -> None:
     step = Trainer._update
     Trainer._update = lambda self, batch: kill() if self.progress.update == 3 else step(self, batch)
@@ -98,7 +85,7 @@ def test_killed_in_every_phase_it_ends_the_same(
 
     train(unbroken)
     for strike in (
-        while_learning_subwords, with_a_checkpoint_half_written, while_training,
+        while_learning_subwords, while_training,
         lambda: setattr(models, "bleu", kill), lambda: setattr(Path, "rename", kill),
     ):  # fmt: skip
         assert killed(strike, lambda: train(broken))
