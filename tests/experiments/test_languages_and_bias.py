@@ -6,15 +6,9 @@ import numpy as np
 import pytest
 
 from headbook.corpora.winobias import FEMALE, MALE, Case, Version, cases
+from headbook.experiments import pronouns
 from headbook.experiments.genders import Translated, effects, genders
-from headbook.experiments.pronouns import (
-    adjusted,
-    drawn_again,
-    mean,
-    occupations,
-    resolved,
-    stereotyped,
-)
+from headbook.experiments.pronouns import adjusted, drawn_again, mean, occupations
 from headbook.experiments.shared_roles import MEAN, ROLES, left_out, matching, shared
 from headbook.looking.word_weights import between, tokens_of
 from headbook.results import table
@@ -66,8 +60,8 @@ def test_a_head_that_follows_stereotypes_is_told_from_one_that_finds_the_referen
     """The first example's referent is stereotyped male, the second's female."""
     shares = np.array([[[0.8, 0.2], [0.2, 0.8]], [[0.9, 0.9], [0.9, 0.9]]])
     shares = np.moveaxis(shares, 0, -1)[:, :, None]
-    assert stereotyped(OWN, shares)[:, 0].tolist() == [pytest.approx([0.6, 0])] * 2
-    assert resolved(shares)[:, 0].tolist() == [pytest.approx([0, 0.4])] * 2
+    assert pronouns.stereotyped(OWN, shares)[:, 0].tolist() == [pytest.approx([0.6, 0])] * 2
+    assert pronouns.resolved(shares)[:, 0].tolist() == [pytest.approx([0, 0.4])] * 2
 
 
 def test_what_an_occupation_brings_into_all_of_its_sentences_is_counted_once():

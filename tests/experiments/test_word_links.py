@@ -34,6 +34,10 @@ SAME = [f"{at}-{at}" for at in range(7)]
 TAGS = {"Maria": "PROPN", "12": "NUM", ".": "PUNCT"}
 
 
+def links(*sure: str) -> pd.DataFrame:
+    return pd.DataFrame({"sentence": [0], "sure": [" ".join(sure)], "possible": [""]})
+
+
 @pytest.fixture
 def pud(monkeypatch: pytest.MonkeyPatch) -> list[word_links.Pair]:
     """A pair, word for word, and a second run that leaves out every other link."""
@@ -47,13 +51,9 @@ def pud(monkeypatch: pytest.MonkeyPatch) -> list[word_links.Pair]:
     def text(name: str, first: int) -> SimpleNamespace:
         return SimpleNamespace(trees=[tree(SENTENCES[name.removeprefix("ud-pud-")])])
 
-    first, second = (
-        pd.DataFrame({"sentence": [0], "sure": [" ".join(links)], "possible": [""]})
-        for links in (SAME, SAME[::2])
-    )
     monkeypatch.setattr("headbook.looking.text.text", text)
-    monkeypatch.setattr(word_links, "published", lambda *_: first)
-    monkeypatch.setattr(word_links, "aligned", lambda _: second)
+    monkeypatch.setattr(word_links, "published", lambda *_: links(*SAME))
+    monkeypatch.setattr(word_links, "aligned", lambda _: links(*SAME[::2]))
     return word_links.pairs(hb.load("firefox-en-pt"), "ud-pud", 3)
 
 
@@ -68,8 +68,7 @@ def test_a_pair_lies_on_the_tokens_of_a_model(pud: list[word_links.Pair]) -> Non
 @pytest.mark.usefixtures("pud")
 def test_the_other_direction_turns_the_links(monkeypatch: pytest.MonkeyPatch) -> None:
     """English is on the left of a link, and its words are the columns where it is read."""
-    monkeypatch.setattr(word_links, "published", lambda *_: pd.DataFrame(
-        {"sentence": [0], "sure": ["0-1"], "possible": [""]}))  # fmt: skip
+    monkeypatch.setattr(word_links, "published", lambda *_: links("0-1"))
     found = [word_links.pairs(hb.load(name), "ud-pud", 3)[0].sure
              for name in ("firefox-en-pt", "firefox-pt-en")]  # fmt: skip
     assert found[0][1, 0] == found[1][0, 1] == found[0].sum() == found[1].sum() == 1
