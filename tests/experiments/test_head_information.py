@@ -1,4 +1,4 @@
-"""Page 25's mutual information: heads whose outputs are known, and when its gate closes."""
+"""Page 25's mutual information: heads whose outputs are known."""
 
 import math
 from functools import partial
@@ -18,25 +18,22 @@ TOKENS, KINDS = 600, 4
 SENTENCES = [f"the {who} sees a red ball often" for who in ("dog", "cat", "sister")] * 4
 
 
-@pytest.fixture(scope="module")
-def read() -> torch.Tensor:
-    """Four kinds of token in random order."""
-    return torch.randint(KINDS, (TOKENS,), generator=torch.Generator().manual_seed(0))
+READ = torch.randint(KINDS, (TOKENS,), generator=torch.Generator().manual_seed(0))
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_head_that_passes_on_what_it_reads_has_all_of_the_entropy(read: torch.Tensor) -> None:
-    told, shuffled, entropy = information(torch.eye(KINDS)[read], read, torch.arange(KINDS))
+def test_a_head_that_passes_on_what_it_reads_has_all_of_the_entropy() -> None:
+    told, shuffled, entropy = information(torch.eye(KINDS)[READ], READ, torch.arange(KINDS))
     assert entropy == pytest.approx(math.log(KINDS), abs=0.02)
     assert told + shuffled == pytest.approx(entropy)
 
 
 @pytest.mark.parametrize("outputs", ["the token before", "noise"])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_head_that_passes_on_something_else_has_none(read: torch.Tensor, outputs: str) -> None:
+def test_a_head_that_passes_on_something_else_has_none(outputs: str) -> None:
     noise = torch.randn(TOKENS, 8, generator=torch.Generator().manual_seed(1))
-    given = noise if outputs == "noise" else torch.eye(KINDS)[read.roll(1)]
-    told, shuffled, _ = information(given, read, torch.arange(KINDS))
+    given = noise if outputs == "noise" else torch.eye(KINDS)[READ.roll(1)]
+    told, shuffled, _ = information(given, READ, torch.arange(KINDS))
     assert abs(told) < 0.05 and shuffled > 0  # the bias, which is taken off
 
 
