@@ -40,7 +40,7 @@ def test_the_gain_is_of_the_fewest_dimensions_at_the_better_rate():
         product(KINDS, DIMS, RATES, SEEDS), columns=["heads", "dims", "rate", "seed"]
     )
     few, shared = rows["dims"] == min(DIMS), rows["heads"] == "collaborative"
-    rows["right"] = 1 - 0.4 * few + 0.3 * (few & shared) - 0.5 * (rows["rate"] == max(RATES))
+    rows["right"] = 1 - 0.4 * few + (few & shared) * (0.3 - 0.5 * (rows["rate"] == max(RATES)))
     rows["loss"] = 1 - rows["right"]
     found = collaborating.gain(rows.assign(right=rows["right"] - 0.001 * rows["seed"] * few))
     assert found["value"].to_numpy() == pytest.approx([0.3] * 3)

@@ -94,6 +94,7 @@ def test_the_rate_rises_to_the_papers_peak_and_falls():
     for update, share in ((16_000, 1), (1, 1 / 16_000), (64_000, 1 / 2)):
         found = learning_rate(update, 512, 4.0, 16_000)
         assert found == pytest.approx(share * 1.3975e-3, rel=1e-4)
+    assert learning_rate(4, 9, 6.0, 1) == 1.0
 
 
 def test_only_what_is_in_a_group_is_trained_each_at_its_own_rate(tmp_path: Path):

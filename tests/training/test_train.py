@@ -128,9 +128,8 @@ def test_a_run_holds_what_is_read_of_it(
     train_missing(named, store, str)
     folder, masked = (folder_of(each, store) for each in named.values())
     texts = (folder / "test.txt").read_text().splitlines(), load(str(corpus)).tests["test"].target
-    assert pd.read_csv(folder / "bleu.csv")["score"].tolist() == [
-        bleu(*texts, casing).score for casing in Casing
-    ]
+    found = pd.read_csv(folder / "bleu.csv")[["casing", "score"]].values.tolist()
+    assert found == [[str(casing), bleu(*texts, casing).score] for casing in Casing]
     assert pd.read_csv(folder / "curve.csv")["update"].tolist() == [2, 4, 6]
     assert json.loads((masked / "scores.json").read_text())["test_nats"] > 1
     assert not list(folder.glob("state*"))
