@@ -58,7 +58,6 @@ def test_training_lowers_the_cost_and_leaves_the_model_as_it_was() -> None:
     after = trained(model, batches, x, start, updates=8, seed=0)
     rows = [after(each).detach() for each in x]
     assert cost(model, batches, rows)["value"] < before["value"]
-    assert before["open"] == 24 and before["different"] == 1
     whole = cost(model, batches, [torch.ones(len(each), 72) for each in batches])
     assert whole["value"] == pytest.approx(0, abs=1e-6)
     assert all(each.requires_grad for each in model.network.parameters())

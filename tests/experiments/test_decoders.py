@@ -18,7 +18,6 @@ def test_as_described_it_sees_what_came_before(setting: Setting) -> None:
     found = watched(replace(setting, setting=DESCRIBED, scale=0.1))
     for version in ("untrained", "trained"):
         assert found[f"{version}_before"].max() == 0 < found[f"{version}_at"].min()
-    assert 0 < found["frequency_nats"].iloc[0] < np.log(60)
 
 
 def test_the_first_batches_are_those_of_the_training(setting: Setting) -> None:

@@ -37,7 +37,6 @@ def test_a_translation_reads_half_of_the_encoders_top():
     found = through.scores(own, cross, np.eye(2), WORDS)
     top = (LOW + np.eye(3)) / 2
     assert found["rollout"][0] == pytest.approx(cross[0][0] @ top / 2)
-    assert found["raw weights"][0] == pytest.approx(cross[0][0])
     assert found["nearness"][0][1] == pytest.approx([-1 / 2, -1 / 6, -1 / 6])
 
 
