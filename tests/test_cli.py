@@ -10,14 +10,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from refusing import assert_one_line, headbook
+from refusing import assert_one_line, headbook, refused
 
 from headbook.models import checkpoint
 from headbook.publishing import notebooks
 from headbook.text.registry import registry
 from headbook.types import UserError
-
-LONG = "x" * 256
 
 
 def test_the_list_has_a_line_for_every_corpus():
@@ -39,23 +37,13 @@ def test_the_list_has_a_line_for_every_corpus():
         (("run", "13", "--given", "lists=1"), "has no parameter 'lists'"),
         (("publish", "99"), "11_confidence_and_roles"),
         (("publish", "--weights", "mixture-fr-257"), "mixture-fr-256"),
-        *(
-            ((*command, ""), f"{command[-1]} is empty")
-            for command in (
-                ("look",),
-                ("look", "minilm", "--text"),
-                ("look", "minilm", "--out"),
-                ("train",),
-                ("publish", "--weights"),
-                ("run", "--given"),
-                ("corpora", "fetch"),
-            )
-        ),
+        (("look", ""), "look is empty"),
+        (("run", "--given", ""), "--given is empty"),
         (("look", "minilm", "--text="), "--text is empty"),
         (("publish", "40", "--given", 'models=["minilm", ""]'), "gives an empty text"),
         (("look", "minilm", "--text", "~nobody/x"), "~nobody/x"),
-        (("look", "minilm", "--text", LONG), LONG),
-        (("look", "minilm", "--out", LONG), LONG),
+        (("look", "minilm", "--text", "x" * 256), "xxx"),
+        (("look", "minilm", "--out", "x" * 256), "xxx"),
         (("numbers", "nowhere.md"), "nowhere.md: No such file"),
     ],
 )
@@ -63,13 +51,13 @@ def test_a_mistake_is_one_line(arguments: tuple[str, ...], said: str):
     assert_one_line(headbook(*arguments), said)
 
 
-def test_what_typer_refuses_has_status_2_and_one_plain_line():
-    workers = ((("run", "--workers", value), "--workers") for value in ("one", "0"))
-    for arguments, named in (*workers, (("rum",), "rum")):
-        result = headbook(*arguments)
-        assert result.exit_code == 2 and "Traceback" not in result.output
-        last = result.stderr.splitlines()[-1]
-        assert last.startswith("Error: ") and named in last
+@pytest.mark.parametrize(
+    ("arguments", "named"), [(("run", "--workers", "0"), "--workers"), (("rum",), "rum")]
+)
+def test_what_typer_refuses_has_status_2_and_one_plain_line(arguments: tuple[str, ...], named: str):
+    result = headbook(*arguments)
+    last = result.stderr.splitlines()[-1]
+    assert result.exit_code == 2 and last.startswith("Error: ") and named in last
 
 
 def test_errors_of_several_lines_are_told_in_one_and_faults_of_ours_are_not(monkeypatch):
@@ -129,7 +117,7 @@ def test_a_full_disk_behind_stdout_is_one_line_and_a_wrong_backend_none():
 def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Said by the system, or by safetensors, to which a limit is as good as a full disk."""
 
-    def full(*given: object, **more: object) -> None:
+    def full(*given: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/where/x")
 
     monkeypatch.setattr(notebooks, "execute", full)
@@ -137,7 +125,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, before[1]))
-        with pytest.raises(UserError, match=r"cannot be written \(.*large"):
+        with refused(r"cannot be written \(.*large"):
             checkpoint.write(tmp_path / "x.safetensors", {"x": torch.zeros(1 << 20)}, {})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
