@@ -102,9 +102,6 @@ def row(values: np.ndarray) -> pd.DataFrame:
     return hb.table({"model": "firefox-en-pt"}, value=np.asarray(values, float)[:, None])
 
 
-# ------------------------------------------------------------------ one function per form of rule
-
-
 def a_share_is_at_least(so: bool) -> pd.DataFrame:
     head = at(-1, share=0.95 if so else 0.3)
     weights = [lambda batch: 0.6 * head(batch) + 0.4 * planted.uniform(batch)]
