@@ -72,22 +72,42 @@ def of_every(notebook: NotebookNode) -> Iterator[str]:
 
 
 def of_page(notebook: NotebookNode) -> Iterator[str]:
-    """What a page that measures itself breaks beyond that, one line each."""
-    yield from _lines(notebook)
-    yield from _hidden(notebook)
-    yield from _shown(notebook)
-    text = _markdown(notebook)
-    if (count := words(text)) > MOST_WORDS:
-        yield f"{count} words of prose, more than {MOST_WORDS}"
+    """What a page that measures itself breaks beyond that, one line each.
+
+    A phenomenon is drawn before it is measured, and something is asserted for all to see.
+    """
+    code, text = _code(notebook), _markdown(notebook.cells)
+    visible = [cell for cell in code if not HIDING & _tags(cell)]
+    summary = [cell for cell in code if "summary" in _tags(cell)]
+    hidden = [cell for cell in code if cell not in visible + summary]
+    answers = [found["body"] for found in FENCE.finditer(text) if ANSWER.search(found["head"])]
+    counts = {
+        "visible lines of code": (sum(map(_length, visible)), MOST_LINES),
+        "lines in a visible cell": (max(map(_length, visible)), MOST_OF_A_CELL),
+        "hidden lines": (sum(map(_length, hidden)), MOST_HIDDEN),
+        "lines of summary": (sum(map(_length, summary)), MOST_OF_SUMMARY),
+        "words of prose": (words(text), MOST_WORDS),
+        "words in the answer": (words("".join(answers)), MOST_WORDS_OF_ANSWER),
+        "numbers in the answer": (len(NUMBER.findall("".join(answers))), MOST_NUMBERS),
+    }
+    yield from (f"{count} {what}, more than {most}" for what, (count, most) in counts.items()
+                if count > most)  # fmt: skip
+    measured = [f"## {MEASURED}" in _markdown([cell]) for cell in notebook.cells] + [True]
+    before = [cell for cell in notebook.cells[: measured.index(True)] if cell in visible]
+    imports = ast.Import | ast.ImportFrom
+    faults = {
+        "one box is called Answer": len(answers) != 1,
+        f"no section {MEASURED!r}": measured.index(True) == len(notebook.cells),
+        "no phenomenon is drawn before it is measured": not any(map(_draws, _nodes(before))),
+        "no visible assert": not any(isinstance(node, ast.Assert) for node in _nodes(visible)),
+        "the parameters are hidden": any("parameters" in _tags(cell) for cell in hidden),
+        "the summary is not folded": any("hide-input" not in _tags(cell) for cell in summary),
+        "a hidden cell does more than import": not all(
+            isinstance(node, imports) for cell in hidden for node in _parsed(cell).body
+        ),
+    }
+    yield from (fault for fault, there in faults.items() if there)
     yield from (f"{each!r} stands in prose without a reference" for each in digits(text))
-    boxes = [match for match in FENCE.finditer(text) if ANSWER.search(match["head"])]
-    if len(boxes) != 1:
-        yield f"{len(boxes)} boxes called Answer"
-    for box in boxes:
-        if (count := words(box["body"])) > MOST_WORDS_OF_ANSWER:
-            yield f"{count} words in the answer, more than {MOST_WORDS_OF_ANSWER}"
-        if (count := len(NUMBER.findall(box["body"]))) > MOST_NUMBERS:
-            yield f"{count} numbers in the answer, more than {MOST_NUMBERS}"
 
 
 def style(*notebooks: Path) -> list[str]:
@@ -99,47 +119,6 @@ def style(*notebooks: Path) -> list[str]:
     names = ("check", "format")
     return [f"ruff {name}: {done.stdout or done.stderr}"
             for name, done in zip(names, said, strict=True) if done.returncode]  # fmt: skip
-
-
-def _lines(notebook: NotebookNode) -> Iterator[str]:
-    visible = [_length(cell) for cell in _code(notebook) if not _is_hidden(cell)]
-    if sum(visible) > MOST_LINES:
-        yield f"{sum(visible)} visible lines of code, more than {MOST_LINES}"
-    yield from (f"a cell of {length} lines" for length in visible if length > MOST_OF_A_CELL)
-    if any("parameters" in _tags(cell) and _is_hidden(cell) for cell in notebook.cells):
-        yield "the parameters are hidden"
-
-
-def _hidden(notebook: NotebookNode) -> Iterator[str]:
-    summaries = [cell for cell in notebook.cells if "summary" in _tags(cell)]
-    if len(summaries) > 1:
-        yield f"{len(summaries)} summary cells"
-    for cell in summaries:
-        if "hide-input" not in _tags(cell):
-            yield "the summary is not folded: tag it hide-input"
-        if _length(cell) > MOST_OF_SUMMARY:
-            yield f"a summary of {_length(cell)} lines, more than {MOST_OF_SUMMARY}"
-    hidden = [cell for cell in _code(notebook) if _is_hidden(cell) and cell not in summaries]
-    if (count := sum(map(_length, hidden))) > MOST_HIDDEN:
-        yield f"{count} hidden lines, more than {MOST_HIDDEN}"
-    for cell in hidden:
-        if any(not isinstance(each, ast.Import | ast.ImportFrom) for each in _parsed(cell).body):
-            yield f"a hidden cell does more than import: {cell.source[:60]!r}"
-
-
-def _shown(notebook: NotebookNode) -> Iterator[str]:
-    """A phenomenon is drawn before it is measured, and something is asserted for all to see."""
-    before, measured = [], False
-    for cell in notebook.cells:
-        measured |= cell.cell_type == "markdown" and f"## {MEASURED}" in cell.source
-        before += [cell] * (not measured and cell.cell_type == "code" and not _is_hidden(cell))
-    if not measured:
-        yield f"no section {MEASURED!r}"
-    if not any(_draws(node) for cell in before for node in ast.walk(_parsed(cell))):
-        yield "no phenomenon is drawn before it is measured: call hb.view, or draw a curve"
-    visible = [cell for cell in _code(notebook) if not _is_hidden(cell)]
-    if not any(isinstance(node, ast.Assert) for c in visible for node in ast.walk(_parsed(c))):
-        yield "no visible assert"
 
 
 def _draws(node: ast.AST) -> bool:
@@ -189,8 +168,8 @@ def _prose(markdown: str) -> str:
     return "".join(s for s in sections if not s.startswith(tuple(f"## {each}" for each in ASIDE)))
 
 
-def _markdown(notebook: NotebookNode) -> str:
-    return "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+def _markdown(cells: list[NotebookNode]) -> str:
+    return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
 
 
 def _code(notebook: NotebookNode) -> list[NotebookNode]:
@@ -204,13 +183,13 @@ def _parsed(cell: NotebookNode) -> ast.Module:
         return ast.Module([], [])
 
 
+def _nodes(cells: list[NotebookNode]) -> Iterator[ast.AST]:
+    return (node for cell in cells for node in ast.walk(_parsed(cell)))
+
+
 def _length(cell: NotebookNode) -> int:
     return sum(bool(line.strip()) for line in cell.source.splitlines())
 
 
-def _is_hidden(cell: NotebookNode) -> bool:
-    return bool(HIDING & set(_tags(cell)))
-
-
-def _tags(cell: NotebookNode) -> list[str]:
-    return cell.metadata.get("tags", [])
+def _tags(cell: NotebookNode) -> set[str]:
+    return set(cell.metadata.get("tags", []))
