@@ -102,17 +102,9 @@ CONTRASTS = """(most) => {
     const text = own.map((node) => node.data).join('').trim();
     const link = each.closest('a[href]');
     if (text.length < (link ? 1 : 2) || !each.checkVisibility({visibilityProperty: true})) continue;
-    const {color, fontSize, fontWeight, textShadow, textDecorationLine} = getComputedStyle(each);
-    const key = [color, fontSize, fontWeight, textShadow, text.length > 1];
-    if (link) key.push(textDecorationLine, getComputedStyle(link.parentElement).color);
-    let covered = false;
+    let key = '';
     for (let up = each; up; up = up.parentElement) {
-      const style = getComputedStyle(up);
-      if (style.opacity !== '1') key.push(style.opacity);
-      if (covered) continue;
-      if (style.backgroundImage !== 'none') key.push(style.backgroundImage);
-      if (style.backgroundColor !== 'rgba(0, 0, 0, 0)') key.push(style.backgroundColor);
-      covered = style.backgroundColor.startsWith('rgb(');
+      key += `${up.tagName} ${up.className.baseVal ?? up.className} ${up.getAttribute('style')},`;
     }
     counts[key] = (counts[key] ?? 0) + 1;
     if (counts[key] > most) continue;
@@ -124,7 +116,7 @@ CONTRASTS = """(most) => {
   const drawn = 'svg[role=img] > :not(title, desc), tr:nth-child(n + 4)';
   for (const each of document.querySelectorAll(drawn)) each.remove();
 }"""
-"""Marks texts of every colour, size and ground on the page, a few of each: some may be covered.
+"""Marks texts of every kind, by the elements that they are in, a few of each: some may be covered.
 
 Of one letter Axe reads no contrast with its ground. Other words of code lose their colours, and
 drawings and further rows go: Axe takes every element for a tenth of a second per thousand.
