@@ -57,24 +57,15 @@ def imported(source: str, module: str) -> Iterator[str]:
 
 def complaints(source: str, module: str) -> list[str]:
     """What the imports of `module` (headbook.floor.name) break."""
-    own = module.split(".")[1]
-    return [
-        name
-        for name in imported(source, module)
-        if (_upward(own, name) or _forbidden(own, name))
-        and (module, ".".join(name.split(".")[:2])) not in BY_NAME
-    ]
-
-
-def _upward(own: str, name: str) -> bool:
-    parts = name.split(".")
-    if parts[0] != "headbook" or len(parts) < 2 or parts[1] == own:
-        return False
-    return parts[1] not in FLOOR or FLOOR[parts[1]] >= FLOOR[own]
-
-
-def _forbidden(own: str, name: str) -> bool:
-    return any(f"{name}.".startswith(f"{bad}.") for bad in MUST_NOT_KNOW.get(own, ()))
+    own, found = module.split(".")[1], []
+    for name in imported(source, module):
+        package, floor, *_ = [*name.split("."), ""]
+        upward = package == "headbook" and floor not in ("", own) and (
+            floor not in FLOOR or FLOOR[floor] >= FLOOR[own])  # fmt: skip
+        forbidden = any(f"{name}.".startswith(f"{bad}.") for bad in MUST_NOT_KNOW.get(own, ()))
+        if (upward or forbidden) and (module, f"{package}.{floor}") not in BY_NAME:
+            found.append(name)
+    return found
 
 
 def test_every_module_stands_on_a_floor_and_imports_point_downward() -> None:

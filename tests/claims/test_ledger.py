@@ -7,6 +7,7 @@ import pytest
 import yaml
 from refusing import refused
 
+from headbook import paths
 from headbook.claims.ledger import Gate, Kind, Rows, load, studies
 from headbook.claims.rule import Comparison
 
@@ -126,5 +127,7 @@ def test_the_published_ledger_covers_every_figure_and_table_that_it_must():
         where = " ".join(claim.where for claim in ledger.claims if claim.work == work)
         assert [place for place in places if place not in where] == []
     assert {claim.work for claim in ledger.claims} == set(ledger.works)
+    cited = re.findall(r"@\w+\{(\w+),", (paths.BOOK / "references.bib").read_text("utf-8"))
+    assert set(ledger.works) <= {*cited, "headbook"}
     parts = {claim.study for claim in ledger.claims if "16" <= claim.study[:2] < "30"}
     assert parts == {name for name in studies() if "16" <= name < "30"}
