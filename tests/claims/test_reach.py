@@ -9,7 +9,6 @@ heads can reach: a rule that passes, or fails, at both tells nothing.
 import ast
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,12 +18,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from published_table import put
+from published_table import judged
 from sklearn.linear_model import RidgeClassifier
 
-from headbook import paths, statistics, tables
-from headbook.claims import scorecard
-from headbook.claims.ledger import load
+from headbook import paths, statistics
 from headbook.claims.verdict import Verdict
 from headbook.experiments import chosen_heads, watched
 from headbook.experiments.decoders import Setting
@@ -246,12 +243,10 @@ PLANTED = {
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_rule_tells_an_effect_from_none_and_can_pass_and_fail(name: str, tmp_path: Path) -> None:
-    claim, found = load().claim(name), {}
+    found = {}
     for kind in (EFFECT, NULL, BEST, WORST):
         frame = pd.DataFrame(PLANTED[name](kind)).assign(corpus="released", closed="none")
-        put(tmp_path / kind, "99/planted", tables.csv(frame))
-        ledger = replace(load(), claims=(replace(claim, value="99/planted[].value"),))
-        found[kind] = scorecard.current(tmp_path / kind, ledger)[name].verdict
+        found[kind] = judged(frame, tmp_path / kind, name)
     assert found[EFFECT] is found[BEST] is Verdict.REPLICATED
     assert found[NULL] in (Verdict.CONTRADICTED, Verdict.INCONCLUSIVE)
     assert found[WORST] is Verdict.CONTRADICTED
