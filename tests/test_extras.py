@@ -13,7 +13,7 @@ from headbook import extras, paths
 @pytest.mark.parametrize("clone", [True, False])
 @pytest.mark.parametrize(
     ("module", "extra"),
-    [("lightning.fabric", "train"), ("sklearn", "train"), ("google.protobuf", "models")],
+    [("lightning.fabric", "train"), ("google.protobuf", "models")],
 )
 def test_the_extra_is_named(module: str, extra: str, clone: bool, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(paths, "CLONE", clone)

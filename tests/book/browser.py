@@ -67,21 +67,13 @@ PICTURES = """() => [...document.querySelectorAll(
     const box = each.getBoundingClientRect();
     return [box.x + scrollX, box.y + scrollY, box.width, box.height];
   }).filter(([x, y, width, height]) => width >= 60 && height >= 40)"""
-HIGHEST, LATEST = 450, 900
-FIGURES = """([highest, latest]) => {
-  const found = [];
-  const top = (each) => each.getBoundingClientRect().top + scrollY;
+LATEST = 900
+FIGURES = """(latest) => {
   const kinds = ['view', 'figure', 'film', 'scroll'].map((each) => `.headbook-${each}`);
-  const drawn = `.bd-article :is(${kinds})`;
-  const pictures = [...document.querySelectorAll(drawn)]
-    .filter((each) => each.checkVisibility());
-  const first = Math.min(...pictures.map(top));
-  if (first > latest) found.push(`the first picture or table begins at ${Math.round(first)} px`);
-  for (const each of document.querySelectorAll('.bd-article figure .headbook-figure')) {
-    const {height} = each.getBoundingClientRect();
-    if (height > highest) found.push(`a captioned figure is ${Math.round(height)} px high`);
-  }
-  return found;
+  const drawn = [...document.querySelectorAll(`.bd-article :is(${kinds})`)];
+  const shown = drawn.filter((each) => each.checkVisibility());
+  const first = Math.min(...shown.map((each) => each.getBoundingClientRect().top + scrollY));
+  return first > latest ? [`the first picture or table begins at ${Math.round(first)} px`] : [];
 }"""
 """Of a page that measures itself: a reader sees the phenomenon without scrolling far."""
 STREAMS = """() => [...document.querySelectorAll(
@@ -180,7 +172,7 @@ def look(browser: object, file: Path, root: Path, notebook: bool = False) -> dic
         page.goto(file.as_uri(), wait_until="load")
         if notebook:  # before folds and tabs are opened, as a reader prints it
             seen["on paper"] = too_long(page)
-            seen["figures"] = page.evaluate(FIGURES, [HIGHEST, LATEST])
+            seen["figures"] = page.evaluate(FIGURES, LATEST)
         page.evaluate(OPENED)
         seen["stream output"] = page.evaluate(STREAMS)
         seen["no description"] = page.evaluate(NAMES)

@@ -70,12 +70,11 @@ def test_a_clean_page_has_no_complaint(chromium: object, tmp_path: Path) -> None
     ("inside", "kind"),
     [
         ("<p style='height:950px'></p><div class='headbook-view'>a</div>", "figures"),
-        ("<figure><div class='headbook-figure' style='height:460px'>a</div></figure>", "figures"),
         ("<p style='height:9000px'></p>" + "<p style='break-after:page'>1</p>" * 16, "on paper"),
         ("<div class='headbook-view' style='height:460px'>a</div>" + "<p>a</p>" * 200, None),
     ],
 )
-def test_a_late_or_high_figure_and_many_sheets_are_seen(
+def test_a_late_figure_and_many_sheets_are_seen(
     inside: str, kind: str | None, chromium: object, tmp_path: Path
 ) -> None:
     seen = _planted(chromium, tmp_path, inside, notebook=True)
