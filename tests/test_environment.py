@@ -30,9 +30,7 @@ PROJECT = tomllib.loads(_text("pyproject.toml"))["project"]
 ASKED = {
     canonicalize_name(each.name): each.specifier
     for extra in ("models", "parse", "train", "book", "test")
-    for each in map(
-        Requirement, [*PROJECT["dependencies"], *PROJECT["optional-dependencies"][extra]]
-    )
+    for each in map(Requirement, PROJECT["dependencies"] + PROJECT["optional-dependencies"][extra])
 }
 PINS = re.findall(r"^([^#=]+)==(\S+)", _text("constraints.txt"), re.MULTILINE)
 PINNED = {canonicalize_name(name): version for name, version in PINS}

@@ -17,7 +17,7 @@ NAN = float("nan")
         (0.67, 0.66, False),
         (32.5004, 32.5, True),
         (1e-9, 0.0, True),
-        (5, 6, False),
+        (10_001, 10_000, False),
         ("L6H5", "L6H3", False),
         ("1", 1, False),
         (NAN, "", True),

@@ -41,7 +41,6 @@ P, F, U, C, N, X = Outcome
 @pytest.mark.parametrize(
     ("outcomes", "expected"),
     [
-        ([P], Verdict.REPLICATED),
         ([P, P, U], Verdict.REPLICATED),
         ([P, U], Verdict.MIXED),
         ([P, C, N], Verdict.REPLICATED),
@@ -49,7 +48,6 @@ P, F, U, C, N, X = Outcome
         ([F, U], Verdict.MIXED),
         ([P, P, P, F], Verdict.MIXED),
         ([U, C], Verdict.INCONCLUSIVE),
-        ([N, C], Verdict.INCONCLUSIVE),
         ([], Verdict.NOT_JUDGED),
         ([X], Verdict.NOT_JUDGED),
         ([X, X, P, U, P], Verdict.REPLICATED),
@@ -63,10 +61,8 @@ def test_the_table_of_verdicts(outcomes, expected):
 def test_only_a_model_that_lacks_the_phenomenon_makes_it_absent():
     """One that has not converged neither counts nor lacks anything."""
     shut = {gate: models(C, C, gate=gate) for gate in Gate}
-    told = {gate: verdict(each) for gate, each in shut.items()}
-    assert told.pop(Gate.PRESENT) is Verdict.ABSENT
-    assert told.pop(Gate.CONVERGED) is Verdict.NOT_JUDGED
-    assert set(told.values()) == {Verdict.INCONCLUSIVE}
+    told = {Gate.PRESENT: Verdict.ABSENT, Gate.CONVERGED: Verdict.NOT_JUDGED}
+    assert all(verdict(each) is told.get(gate, Verdict.INCONCLUSIVE) for gate, each in shut.items())
     young, absent = shut[Gate.CONVERGED], shut[Gate.PRESENT]
     assert verdict([*young, *absent]) is Verdict.ABSENT
     assert verdict([*young, *shut[Gate.POWER], *absent]) is Verdict.INCONCLUSIVE
