@@ -64,13 +64,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent.name in SLOW or PAGES & set(item.fixturenames):
             item.add_marker("slow")
-    items.sort(key=_turn)
-
-
-def _turn(item: pytest.Item) -> int:
-    if item.get_closest_marker("slow") is None:
-        return 2
-    return 0 if PAGES & set(item.fixturenames) == {"executed"} else 1
+    items.sort(key=lambda item: (item.get_closest_marker("slow") is None,
+                                 PAGES & set(item.fixturenames) != {"executed"}))  # fmt: skip
 
 
 @pytest.hookimpl(wrapper=True)
