@@ -73,7 +73,8 @@ FIGURES = """([highest, latest]) => {
   const drawn = [...document.querySelectorAll(`.bd-article :is(${kinds})`)];
   const shown = drawn.filter((each) => each.checkVisibility());
   const first = Math.min(...shown.map((each) => each.getBoundingClientRect().top + scrollY));
-  const found = first > latest ? [`the first picture or table begins at ${Math.round(first)} px`] : [];
+  const found = [];
+  if (first > latest) found.push(`the first picture or table begins at ${Math.round(first)} px`);
   const heights = [...document.querySelectorAll('.bd-article figure .headbook-figure')]
     .map((each) => Math.round(each.getBoundingClientRect().height));
   for (const height of heights) {
