@@ -5,7 +5,7 @@ to their names and checks them twice. Names of axes only matter where an annotat
 every other function gets beartype alone, and these a memory of axes without the arguments' names.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import is_dataclass
 from functools import wraps
 from inspect import isclass, isgeneratorfunction
@@ -25,16 +25,11 @@ def install() -> None:
 
 def once(decorated: Any) -> Any:
     """A function that checks its arguments and its result; in a dataclass, `__init__` does."""
-    if isclass(decorated):
-        if is_dataclass(decorated):
-            decorated.__init__ = once(decorated.__init__)
-        return decorated
-    if isinstance(decorated, classmethod | staticmethod):
-        return type(decorated)(once(decorated.__func__))
-    if isinstance(decorated, property):
-        ways = (decorated.fget, decorated.fset, decorated.fdel)
-        return property(*(way and once(way) for way in ways))
-    return _checked(decorated)
+    if not isclass(decorated):
+        return _checked(decorated)
+    if is_dataclass(decorated):
+        decorated.__init__ = _checked(decorated.__init__)
+    return decorated
 
 
 def _checked(function: Callable) -> Callable:
@@ -55,13 +50,9 @@ def _checked(function: Callable) -> Callable:
 
 def _has_shape(annotation: object) -> bool:
     """Whether an array whose axes have names is anywhere in it; a name in quotes may be one."""
-    if isinstance(annotation, str):
+    if isinstance(annotation, str) or (
+        isclass(annotation) and issubclass(annotation, AbstractArray)
+    ):
         return True
-    if isclass(annotation) and issubclass(annotation, AbstractArray):
-        return True
-    return any(map(_has_shape, _inside(annotation)))
-
-
-def _inside(annotation: object) -> Iterator[object]:
-    for each in get_args(annotation):
-        yield from each if isinstance(each, list) else [each]
+    inside = annotation if isinstance(annotation, list) else get_args(annotation)
+    return any(map(_has_shape, inside))

@@ -64,13 +64,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent.name in SLOW or PAGES & set(item.fixturenames):
             item.add_marker("slow")
-    items.sort(key=_turn)
-
-
-def _turn(item: pytest.Item) -> int:
-    if item.get_closest_marker("slow") is None:
-        return 2
-    return 0 if PAGES & set(item.fixturenames) == {"executed"} else 1
+    items.sort(key=lambda item: (item.get_closest_marker("slow") is None,
+                                 PAGES & set(item.fixturenames) != {"executed"}))  # fmt: skip
 
 
 @pytest.hookimpl(wrapper=True)
@@ -123,6 +118,17 @@ def few_generated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     corpus_of.cache_clear()
     yield
     corpus_of.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[object]:
+    """A browser."""
+    import browser
+
+    if browser.executable() is None:
+        pytest.skip("no Chromium: install it")
+    with browser.chromium() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,6 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 
 PATIENCE = 600  # seconds; a hang becomes a failure
 FAILED = 3
@@ -67,9 +66,7 @@ class Program:
     def __enter__(self) -> "Program":
         return self
 
-    def __exit__(
-        self, kind: type | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.server.communicate()
         self.late.cancel()
         self.logs.cleanup()
@@ -88,10 +85,8 @@ class Program:
         print(*said)  # for the report of a test that fails
         return subprocess.CompletedProcess([], status, *said)
 
-    def run(
-        self, arguments: Sequence[str], folder: Path, **variables: str
-    ) -> subprocess.CompletedProcess[str]:
-        self.start(arguments, folder, **variables)
+    def run(self, *asked: object, **variables: str) -> subprocess.CompletedProcess[str]:
+        self.start(*asked, **variables)
         return self.wait()
 
     @property

@@ -20,7 +20,7 @@ MOST_LINES, MOST_OF_A_CELL, MOST_HIDDEN, MOST_OF_SUMMARY = 130, 15, 15, 40
 MOST_WORDS, MOST_WORDS_OF_ANSWER, MOST_NUMBERS = 500, 60, 3
 HIDING = {"remove-cell", "remove-input", "hide-cell", "hide-input"}
 MEASURED = "How it is measured"
-ASIDE = ("Limits", "Try it")
+ASIDE = ("## Limits", "## Try it")
 ABSOLUTE = re.compile(r"^(/|~|[A-Za-z]:[\\/])")
 
 FENCE = re.compile(
@@ -42,18 +42,10 @@ DIGITS = re.compile(r"[+−-]?\d[\d.,]*")
 
 def of_every(notebook: NotebookNode) -> Iterator[str]:
     """What a template breaks of the contract of all notebooks, one line each."""
-    cells = notebook.cells
-    if not cells or cells[0].cell_type != "markdown" or not cells[0].source.startswith("# "):
-        yield "the first cell is not markdown with a title"
-    ids = [cell.get("id") for cell in cells]
-    if None in ids or len(set(ids)) < len(ids):
-        yield "cells without an id of their own"
-    for number, cell in enumerate(cells, 1):
-        if cell.get("outputs"):
-            yield f"cell {number} has outputs"
-        if cell.get("execution_count") is not None:
-            yield f"cell {number} has an execution count"
-    tagged = [cell for cell in cells if "parameters" in _tags(cell)]
+    for number, cell in enumerate(notebook.cells, 1):
+        if cell.get("outputs") or cell.get("execution_count") is not None:
+            yield f"cell {number} was executed"
+    tagged = [cell for cell in notebook.cells if "parameters" in _tags(cell)]
     if len(tagged) != 1:
         yield f"{len(tagged)} parameters cells"
     for cell in tagged:
@@ -72,22 +64,42 @@ def of_every(notebook: NotebookNode) -> Iterator[str]:
 
 
 def of_page(notebook: NotebookNode) -> Iterator[str]:
-    """What a page that measures itself breaks beyond that, one line each."""
-    yield from _lines(notebook)
-    yield from _hidden(notebook)
-    yield from _shown(notebook)
-    text = _markdown(notebook)
-    if (count := words(text)) > MOST_WORDS:
-        yield f"{count} words of prose, more than {MOST_WORDS}"
+    """What a page that measures itself breaks beyond that, one line each.
+
+    A phenomenon is drawn before it is measured, and something is asserted for all to see.
+    """
+    code, text = _code(notebook), _markdown(notebook.cells)
+    visible = [cell for cell in code if not HIDING & _tags(cell)]
+    summary = [cell for cell in code if "summary" in _tags(cell)]
+    hidden = [cell for cell in code if cell not in visible + summary]
+    answers = [found["body"] for found in FENCE.finditer(text) if ANSWER.search(found["head"])]
+    counts = {
+        "visible lines of code": (sum(map(_length, visible)), MOST_LINES),
+        "lines in a visible cell": (max(map(_length, visible)), MOST_OF_A_CELL),
+        "hidden lines": (sum(map(_length, hidden)), MOST_HIDDEN),
+        "lines of summary": (sum(map(_length, summary)), MOST_OF_SUMMARY),
+        "words of prose": (words(text), MOST_WORDS),
+        "words in the answer": (words("".join(answers)), MOST_WORDS_OF_ANSWER),
+        "numbers in the answer": (len(NUMBER.findall("".join(answers))), MOST_NUMBERS),
+    }
+    yield from (f"{count} {what}, more than {most}" for what, (count, most) in counts.items()
+                if count > most)  # fmt: skip
+    measured = [f"## {MEASURED}" in _markdown([cell]) for cell in notebook.cells] + [True]
+    before = [cell for cell in notebook.cells[: measured.index(True)] if cell in visible]
+    imports = ast.Import | ast.ImportFrom
+    faults = {
+        "one box is called Answer": len(answers) != 1,
+        f"no section {MEASURED!r}": measured.index(True) == len(notebook.cells),
+        "no phenomenon is drawn before it is measured": not any(map(_draws, _nodes(before))),
+        "no visible assert": not any(isinstance(node, ast.Assert) for node in _nodes(visible)),
+        "the parameters are hidden": any("parameters" in _tags(cell) for cell in hidden),
+        "the summary is not folded": any("hide-input" not in _tags(cell) for cell in summary),
+        "a hidden cell does more than import": not all(
+            isinstance(node, imports) for cell in hidden for node in _parsed(cell).body
+        ),
+    }
+    yield from (fault for fault, there in faults.items() if there)
     yield from (f"{each!r} stands in prose without a reference" for each in digits(text))
-    boxes = [match for match in FENCE.finditer(text) if ANSWER.search(match["head"])]
-    if len(boxes) != 1:
-        yield f"{len(boxes)} boxes called Answer"
-    for box in boxes:
-        if (count := words(box["body"])) > MOST_WORDS_OF_ANSWER:
-            yield f"{count} words in the answer, more than {MOST_WORDS_OF_ANSWER}"
-        if (count := len(NUMBER.findall(box["body"]))) > MOST_NUMBERS:
-            yield f"{count} numbers in the answer, more than {MOST_NUMBERS}"
 
 
 def style(*notebooks: Path) -> list[str]:
@@ -101,47 +113,6 @@ def style(*notebooks: Path) -> list[str]:
             for name, done in zip(names, said, strict=True) if done.returncode]  # fmt: skip
 
 
-def _lines(notebook: NotebookNode) -> Iterator[str]:
-    visible = [_length(cell) for cell in _code(notebook) if not _is_hidden(cell)]
-    if sum(visible) > MOST_LINES:
-        yield f"{sum(visible)} visible lines of code, more than {MOST_LINES}"
-    yield from (f"a cell of {length} lines" for length in visible if length > MOST_OF_A_CELL)
-    if any("parameters" in _tags(cell) and _is_hidden(cell) for cell in notebook.cells):
-        yield "the parameters are hidden"
-
-
-def _hidden(notebook: NotebookNode) -> Iterator[str]:
-    summaries = [cell for cell in notebook.cells if "summary" in _tags(cell)]
-    if len(summaries) > 1:
-        yield f"{len(summaries)} summary cells"
-    for cell in summaries:
-        if "hide-input" not in _tags(cell):
-            yield "the summary is not folded: tag it hide-input"
-        if _length(cell) > MOST_OF_SUMMARY:
-            yield f"a summary of {_length(cell)} lines, more than {MOST_OF_SUMMARY}"
-    hidden = [cell for cell in _code(notebook) if _is_hidden(cell) and cell not in summaries]
-    if (count := sum(map(_length, hidden))) > MOST_HIDDEN:
-        yield f"{count} hidden lines, more than {MOST_HIDDEN}"
-    for cell in hidden:
-        if any(not isinstance(each, ast.Import | ast.ImportFrom) for each in _parsed(cell).body):
-            yield f"a hidden cell does more than import: {cell.source[:60]!r}"
-
-
-def _shown(notebook: NotebookNode) -> Iterator[str]:
-    """A phenomenon is drawn before it is measured, and something is asserted for all to see."""
-    before, measured = [], False
-    for cell in notebook.cells:
-        measured |= cell.cell_type == "markdown" and f"## {MEASURED}" in cell.source
-        before += [cell] * (not measured and cell.cell_type == "code" and not _is_hidden(cell))
-    if not measured:
-        yield f"no section {MEASURED!r}"
-    if not any(_draws(node) for cell in before for node in ast.walk(_parsed(cell))):
-        yield "no phenomenon is drawn before it is measured: call hb.view, or draw a curve"
-    visible = [cell for cell in _code(notebook) if not _is_hidden(cell)]
-    if not any(isinstance(node, ast.Assert) for c in visible for node in ast.walk(_parsed(c))):
-        yield "no visible assert"
-
-
 def _draws(node: ast.AST) -> bool:
     """A call of `view`, or of something whose name speaks of plots."""
     if not isinstance(node, ast.Call):
@@ -151,9 +122,14 @@ def _draws(node: ast.AST) -> bool:
 
 
 def words(markdown: str) -> int:
-    """Words of prose; a role, a formula and a piece of code are one word each."""
-    text = NO_PROSE.sub("x", _prose(markdown))
-    lines = [line for line in text.splitlines() if not line.startswith(("#", ":", "|"))]
+    """Words of prose; a role, a formula and a piece of code are one word each.
+
+    Code, displayed formulas, folded parts, limits and exercises are not counted.
+    """
+    text = re.sub(r"\$\$.*?\$\$", "", FENCE.sub(_unfolded, markdown), flags=re.DOTALL)
+    sections = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    prose = "".join(each for each in sections if not each.startswith(ASIDE))
+    lines = [line for line in NO_PROSE.sub("x", prose).splitlines() if line[:1] not in tuple("#:|")]
     return sum(len(line.split()) for line in lines)
 
 
@@ -182,15 +158,8 @@ def _unfolded(fence: re.Match[str]) -> str:
     return FENCE.sub(_unfolded, fence["body"]) if shown else ""
 
 
-def _prose(markdown: str) -> str:
-    """Without code, displayed formulas, folded parts, limits and exercises."""
-    text = re.sub(r"\$\$.*?\$\$", "", FENCE.sub(_unfolded, markdown), flags=re.DOTALL)
-    sections = re.split(r"^(?=## )", text, flags=re.MULTILINE)
-    return "".join(s for s in sections if not s.startswith(tuple(f"## {each}" for each in ASIDE)))
-
-
-def _markdown(notebook: NotebookNode) -> str:
-    return "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+def _markdown(cells: list[NotebookNode]) -> str:
+    return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
 
 
 def _code(notebook: NotebookNode) -> list[NotebookNode]:
@@ -204,13 +173,13 @@ def _parsed(cell: NotebookNode) -> ast.Module:
         return ast.Module([], [])
 
 
+def _nodes(cells: list[NotebookNode]) -> Iterator[ast.AST]:
+    return (node for cell in cells for node in ast.walk(_parsed(cell)))
+
+
 def _length(cell: NotebookNode) -> int:
     return sum(bool(line.strip()) for line in cell.source.splitlines())
 
 
-def _is_hidden(cell: NotebookNode) -> bool:
-    return bool(HIDING & set(_tags(cell)))
-
-
-def _tags(cell: NotebookNode) -> list[str]:
-    return cell.metadata.get("tags", [])
+def _tags(cell: NotebookNode) -> set[str]:
+    return set(cell.metadata.get("tags", []))

@@ -1,11 +1,17 @@
-"""Published tables made in a test: the CSV, and the record of its digest beside it."""
+"""Published tables made in a test, the record of their digests beside them, and their verdicts."""
 
 import hashlib
 import json
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
 import pandas as pd
+
+from headbook import tables
+from headbook.claims import scorecard
+from headbook.claims.ledger import load
+from headbook.claims.verdict import Verdict
 
 
 def put(root: Path, name: str, text: str) -> Path:
@@ -24,3 +30,10 @@ def put(root: Path, name: str, text: str) -> Path:
     record["tables"][table] = entry
     file.write_text(json.dumps(record), encoding="utf-8")
     return root
+
+
+def judged(frame: pd.DataFrame, root: Path, name: str, **more: object) -> Verdict:
+    """The verdict of a claim, otherwise as in the ledger, where this table is what it reads."""
+    put(root, "99/planted", tables.csv(frame))
+    claim = replace(load().claim(name), value="99/planted[].value", **more)
+    return scorecard.current(root, replace(load(), claims=(claim,)))[name].verdict

@@ -26,3 +26,7 @@ def files(place: str, contents: Mapping[str, tuple[str, bytes]]) -> str:
         digest = hashlib.sha256(content).hexdigest()
         found.append(f'{{ part = "{part}", {key} = "{where}", sha256 = "{digest}" }}')
     return f"{place} = [{', '.join(found)}]"
+
+
+def lines(*rows: str) -> bytes:
+    return "".join(f"{row}\n" for row in rows).encode()

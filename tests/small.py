@@ -2,11 +2,14 @@
 
 import copy
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from torch import nn
 
+from headbook.looking.measured import KEY, measured
 from headbook.looking.ours import OurModel
 from headbook.models.decoding import Search
 from headbook.models.transformer import Transformer
@@ -96,3 +99,18 @@ def untrained_model(folder: Path) -> OurModel:
     for side, subwords in zip(("source", "target"), sides, strict=True):
         subwords.save(folder / f"{side}.json")
     return OurModel("tiny", "here", ("en", "de"), initial(run, folder), *sides)
+
+
+def told(table: pd.DataFrame, **changes: object) -> pd.DataFrame:
+    """A table of `hb.measure` that says this of itself."""
+    found = table.copy()
+    found.attrs[KEY] = replace(measured(table), **changes)
+    return found
+
+
+def ngrams(good: float, sentences: int = 30) -> np.ndarray:
+    """BLEU's counts of sentences with about so large a share of right n-grams, some with more."""
+    lengths = 50 + np.arange(sentences) % 5
+    totals = lengths[:, None] - np.arange(4)
+    right = np.round(totals * good * np.linspace(0.6, 1, sentences)[:, None]).astype(np.int64)
+    return np.column_stack([lengths, lengths, right, totals])

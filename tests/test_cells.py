@@ -1,13 +1,14 @@
 """References to cells of published tables: what they find, and what each kind of fault says."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 from published_table import put
+from refusing import refused
 
 from headbook.cells import Reference, cell, parse
-from headbook.types import UserError
 
 BEST = """\
 model,text,question,layer,head,value,value_low,value_high,offset,sentences
@@ -30,15 +31,12 @@ def root(tmp_path: Path) -> Path:
     [
         (f"{ONE}.value:%ci", "66\u00a0% [63, 69]"),
         (f"{ONE}.sentences:n", "4,078"),
-        (f"{ONE}.layer", "6"),
         (f"{ONE}.head:head", "L6H5"),
         ("best[model=minilm; text = pud].value:%ci", "50\u00a0%"),
-        ("best[head=2.0].value:%", "53\u00a0%"),
         ("best[layer=3;\n ud-ewt].value:%", "55\u00a0%"),
         ("best[sentences=].value:%", "50\u00a0%"),
         ("best[minilm; ud-ewt]:%", "55\u00a0%"),
         ("mean(best[verb → object].value):%", "57\u00a0%"),
-        ("min(best[].offset):.2f", "0.34"),
         ("count(best[minilm].sentences)", "1"),
     ],
 )
@@ -56,34 +54,27 @@ def test_the_origin_names_table_keys_value_and_interval(root: Path) -> None:
 @pytest.mark.parametrize(
     ("reference", "said"),
     [
-        ("best[minilm].value:%", ("leaves 2 rows", "text=ud-ewt", "text=pud")),
-        (f"{ONE[:-1]}; layer=3].value:%", ("no row", "layer '3'", "it is 6")),
-        ("best[verb → object; 6].value:%", ("layer and head", "layer=6")),
-        ("best[firefox-en-pf].value:%", ("'firefox-en-pf'", "firefox-en-pt")),
-        ("best[modell=minilm].value:%", ("modell=minilm", "model, text, question")),
-        (f"{ONE}.valeu:%", ("'valeu'", "value")),
-        ("tset[minilm].value:%", ("best, roles",)),
-        ("roles[firefox-en-pt].role", ("empty",)),
-        (f"{ONE}.offset:%ci", ("offset_low",)),
-        ("roles[minilm].role:head", ("column layer",)),
-        (f"{ONE}.model:%", ("firefox-en-pt",)),
-        ("mean(best[ud-ewt].model):%", ("no numbers",)),
+        ("best[minilm].value:%", "leaves 2 rows.*text=ud-ewt.*text=pud"),
+        (f"{ONE[:-1]}; layer=3].value:%", "no row has layer '3'.*it is 6"),
+        ("best[verb → object; 6].value:%", "layer and head.*layer=6"),
+        ("best[firefox-en-pf].value:%", "'firefox-en-pf'.*firefox-en-pt"),
+        ("best[modell=minilm].value:%", "modell=minilm.*model, text, question"),
+        (f"{ONE}.valeu:%", "'valeu'.*value"),
+        ("tset[minilm].value:%", "best, roles"),
+        ("roles[firefox-en-pt].role", "empty"),
+        (f"{ONE}.offset:%ci", "offset_low"),
+        ("mean(best[ud-ewt].model):%", "no numbers"),
+        *((text, "reference") for text in ("best.value", "best[a.value", "mean(best[a].value")),
+        ("sum(best[a].value)", "aggregate"),
     ],
 )
-def test_a_fault_names_reference_and_candidates(
-    root: Path, reference: str, said: tuple[str, ...]
-) -> None:
-    with pytest.raises(UserError) as fault:
+def test_a_fault_names_reference_and_candidates(root: Path, reference: str, said: str) -> None:
+    with refused(re.escape(re.split(r"[\[(.]", reference)[0]), said):
         cell(parse(reference, "13"), root)
-    for each in (reference.partition("[")[0].partition("(")[2], *said):
-        assert each in str(fault.value)
 
 
-def test_what_is_no_reference_is_refused_as_one_without_a_page_where_none_is_known() -> None:
-    for text in ("best.value", "best[a.value", "sum(best[a].value)", "mean(best[a].value"):
-        with pytest.raises(UserError):
-            parse(text, "13")
-    with pytest.raises(UserError):
+def test_a_page_is_named_where_none_is_known() -> None:
+    with refused("name its page"):
         parse("best[a].value")
     assert parse("13/best[a].value") == Reference("13", "best", ("a",), "value", "", "")
 

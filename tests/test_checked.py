@@ -1,7 +1,6 @@
 """Calls of the package are checked, and an axis has one size within a call."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import checked
 import pytest
@@ -29,32 +28,21 @@ def beside(a: Float[Tensor, " row"]) -> list[int]:
     return list(rows(torch.ones(len(a) + 1)))
 
 
-@checked.once
-@dataclass
-class Point:
-    x: float
-
-
-ONES, TWOS = torch.ones(2), torch.full((2,), 2.0)
-
-
-def test_a_right_call_is_not_refused() -> None:
-    assert joined(ONES, ONES).shape == (2,) and Point(1.0).x == 1.0
-    assert beside(ONES) == [3], "a generator's axes are its own"
+ONES = torch.ones(2)
 
 
 @pytest.mark.parametrize(
     "call",
-    {
-        "another size of the same axis": lambda: joined(ONES, torch.ones(3)),
-        "a result of another size": lambda: joined(TWOS, ONES),
-        "a generator's argument": lambda: rows("a"),
-        "a field": lambda: Point("a"),
-        "a function of the package": lambda: load("claims.yml"),
-        "a shape in the package": lambda: _kind(torch.ones(3)),
-    }.items(),
-    ids=lambda each: each[0],
+    [
+        lambda: joined(ONES, torch.ones(3)),
+        lambda: joined(2 * ONES, ONES),
+        lambda: load("claims.yml"),
+        lambda: _kind(torch.ones(3)),
+    ],
+    ids=["another size", "a result of another size", "a type", "a shape in the package"],
 )
-def test_a_planted_fault_is_seen(call: tuple[str, Callable]) -> None:
+def test_a_planted_fault_is_seen(call: Callable) -> None:
+    assert joined(ONES, ONES).shape == (2,)
+    assert beside(ONES) == [3], "a generator's axes are its own"
     with pytest.raises((BeartypeCallHintViolation, TypeCheckError)):
-        call[1]()
+        call()

@@ -4,7 +4,7 @@ import re
 import sys
 
 import pytest
-from refusing import headbook, refused
+from refusing import assert_one_line, headbook, refused
 
 import headbook as hb
 from headbook import extras, paths
@@ -13,9 +13,8 @@ from headbook import extras, paths
 @pytest.mark.parametrize("clone", [True, False])
 @pytest.mark.parametrize(
     ("module", "extra"),
-    [("lightning.fabric", "train"), ("sklearn", "train"), ("spacy", "parse"), ("gguf", "models"),
-     ("google.protobuf", "models"), ("papermill", "book")],
-)  # fmt: skip
+    [("lightning.fabric", "train"), ("google.protobuf", "models")],
+)
 def test_the_extra_is_named(module: str, extra: str, clone: bool, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(paths, "CLONE", clone)
     if not clone:  # as an installed wheel's record has it
@@ -28,9 +27,8 @@ def test_the_extra_is_named(module: str, extra: str, clone: bool, monkeypatch: p
 
 
 def test_what_no_extra_brings_is_no_mistake_of_the_user():
-    for name in ("torch", "nobody_knows"):
-        with pytest.raises(ModuleNotFoundError), extras.extras():
-            raise ModuleNotFoundError("no module", name=name)
+    with pytest.raises(ModuleNotFoundError), extras.extras():
+        raise ModuleNotFoundError("no module", name="torch")
 
 
 def test_a_public_name_and_a_command_say_it_in_a_line(monkeypatch: pytest.MonkeyPatch):
@@ -40,9 +38,6 @@ def test_a_public_name_and_a_command_say_it_in_a_line(monkeypatch: pytest.Monkey
     monkeypatch.setattr(hb, "import_module", without)
     with refused("lightning is not installed: .*train"):
         hb.measure  # noqa: B018
-    for name in ("papermill", "headbook.publishing.notebooks"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(extras, "of", lambda package: "book")
     monkeypatch.setitem(sys.modules, "headbook.publishing.notebooks", None)
-    found = headbook("run", "13")
-    assert found.exit_code == 2 and "is not installed" in found.output
+    assert_one_line(headbook("run", "13"), "is not installed")

@@ -16,7 +16,6 @@ from headbook.types import UserError
         (0.3149, "f", math.nan, math.nan, "0.31"),
         (math.nan, "%ci", 0, 1, ""),
         (0.042, ".1%ci", 0.042, 0.042, "4.2\u00a0%"),  # two of 48 in every resample
-        (3, "nci", 3, 4, "3 [3, 4]"),
         ("L6H5", "", math.nan, math.nan, "L6H5"),
     ],
 )

@@ -49,10 +49,9 @@ runpy.run_module("headbook", run_name="__main__")
 def test_the_five_lines_and_look_run_in_another_folder(installed: Path, tmp_path: Path) -> None:
     """The README's first ones, on little; a model of the repository says where it is."""
     code, *_ = FIVE_LINES.findall((paths.REPOSITORY / "README.md").read_text("utf-8"))
-    little = 'hb.text("ewt-sample", first=2), nulls=1'
-    code = code.replace('hb.text("ewt-sample")', little)
-    environment = {"PYTHONPATH": str(installed), "HOME": str(tmp_path), "MPLBACKEND": "agg"}
-    environment["OMP_NUM_THREADS"] = "1"  # other workers have the other cores
+    code = code.replace('hb.text("ewt-sample")', 'hb.text("ewt-sample", first=2), nulls=1')
+    environment = {"PYTHONPATH": str(installed), "HOME": str(tmp_path), "MPLBACKEND": "agg",
+                   "OMP_NUM_THREADS": "1"}  # fmt: skip
     command = [sys.executable, "-c", f"import runpy, sys\n{code}\nprint(hb.__file__){THEN}"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -67,5 +66,5 @@ def test_the_wheel_names_every_package() -> None:
     setup = tomllib.loads((paths.REPOSITORY / "pyproject.toml").read_text("utf-8"))["tool"]
     package = paths.REPOSITORY / "src" / "headbook"
     found = [path.parent.relative_to(package.parent) for path in package.rglob("__init__.py")]
-    listed = setup["setuptools"]["packages"]
-    assert sorted(listed) == sorted([".".join(path.parts) for path in found] + ["headbook.data"])
+    named = {*(".".join(path.parts) for path in found), "headbook.data"}
+    assert {*setup["setuptools"]["packages"]} == named

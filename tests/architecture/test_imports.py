@@ -1,51 +1,36 @@
 """Importing headbook does nothing but import."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-from headbook import paths
-
-pytestmark = pytest.mark.slow
+from forking import ends
 
 HEAVY = {"torch", "spacy", "lightning", "transformers", "matplotlib", "pandas", "papermill"}
-EVERYTHING = """
-import importlib, pkgutil
-import torch
-state, threads = torch.get_rng_state(), torch.get_num_threads()
-import headbook
-for module in pkgutil.walk_packages(headbook.__path__, "headbook."):
-    importlib.import_module(module.name)
+ANEW = """
+import contextlib, importlib, io, os, pkgutil, sys, torch
+for name in [each for each in sys.modules if each.partition(".")[0] == "headbook"]:
+    del sys.modules[name]
+state, threads, said = torch.get_rng_state(), torch.get_num_threads(), io.StringIO()
+with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+    import headbook
+    for module in pkgutil.walk_packages(headbook.__path__, "headbook."):
+        importlib.import_module(module.name)
 assert torch.equal(state, torch.get_rng_state()), "the random state moved"
 assert threads == torch.get_num_threads(), "the number of threads changed"
-assert all(callable(getattr(headbook, name)) for name in headbook.__all__ if name != "plots")
+assert not said.getvalue() and not os.listdir()
 """
 
 
-def _run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    named = {"HEADBOOK_RUNS": "runs", "HEADBOOK_DOWNLOADS": "downloads"}
-    environment = os.environ | {key: str(folder / value) for key, value in named.items()}
-    return subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, env=environment
-    )
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["headbook", "headbook.cli"])
-def test_the_command_line_starts_without_the_heavy_libraries(module: str, tmp_path: Path) -> None:
+def test_the_command_line_starts_without_the_heavy_libraries(module: str) -> None:
     code = f"import sys, {module}; print(*sorted(set(sys.modules) & {HEAVY!r}))"
-    done = _run(code, tmp_path)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
 
 
+@pytest.mark.slow
 def test_importing_every_module_has_no_side_effect(tmp_path: Path) -> None:
-    """Nothing is printed, either: warnings would stand on the terminal of `make book`."""
-    done = _run(EVERYTHING, tmp_path)
-    assert (done.returncode, done.stdout + done.stderr) == (0, "")
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_package_is_the_one_of_this_checkout() -> None:
-    assert Path(__file__).is_relative_to(paths.REPOSITORY)
+    assert ends(ANEW, {}, tmp_path) == 0

@@ -4,7 +4,6 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -16,9 +15,11 @@ from PIL import Image
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 DESK, PHONE = 1400, 390
 HEIGHT = 900
+SHEETS, HIGH = 16, 8500
+"""Most sheets of a page with its code and every tab; height in CSS pixels that ten sheets have."""
 SCALE = 0.5
 """Pixels of a screenshot per CSS pixel: enough to see whether a picture is of one colour."""
-ESCAPES = re.compile(r"\x1b\[|(?<![\w\[])\[\d+(;\d+)*m")
+ESCAPES = re.compile(r"\x1b\[|(?<![\w\[])\[\d+(?:;\d+)*m")
 IDENTIFIER = re.compile(r"\b(?:id|name)=\"([^\"]+)\"")
 FLATTEST = 3.0
 """Standard deviation of grey values, of 255, below which a picture shows nothing."""
@@ -68,17 +69,16 @@ PICTURES = """() => [...document.querySelectorAll(
   }).filter(([x, y, width, height]) => width >= 60 && height >= 40)"""
 HIGHEST, LATEST = 450, 900
 FIGURES = """([highest, latest]) => {
-  const found = [];
-  const top = (each) => each.getBoundingClientRect().top + scrollY;
   const kinds = ['view', 'figure', 'film', 'scroll'].map((each) => `.headbook-${each}`);
-  const drawn = `.bd-article :is(${kinds})`;
-  const pictures = [...document.querySelectorAll(drawn)]
-    .filter((each) => each.checkVisibility());
-  const first = Math.min(...pictures.map(top));
+  const drawn = [...document.querySelectorAll(`.bd-article :is(${kinds})`)];
+  const shown = drawn.filter((each) => each.checkVisibility());
+  const first = Math.min(...shown.map((each) => each.getBoundingClientRect().top + scrollY));
+  const found = [];
   if (first > latest) found.push(`the first picture or table begins at ${Math.round(first)} px`);
-  for (const each of document.querySelectorAll('.bd-article figure .headbook-figure')) {
-    const {height} = each.getBoundingClientRect();
-    if (height > highest) found.push(`a captioned figure is ${Math.round(height)} px high`);
+  const heights = [...document.querySelectorAll('.bd-article figure .headbook-figure')]
+    .map((each) => Math.round(each.getBoundingClientRect().height));
+  for (const height of heights) {
+    if (height > highest) found.push(`a captioned figure is ${height} px high`);
   }
   return found;
 }"""
@@ -91,12 +91,9 @@ NAMES = """() => [...document.querySelectorAll('.bd-article img')]
   .map((each) => each.alt)"""
 """Docutils gives a picture that nobody has described the name of its file."""
 LINKS = "() => [...document.querySelectorAll('a[href]')].map((each) => each.href)"
-DARK = """() => {
-  document.documentElement.dataset.theme = 'dark';
-  document.documentElement.dataset.mode = 'dark';
+THEME = """(theme) => {
+  document.documentElement.dataset.theme = document.documentElement.dataset.mode = theme;
 }"""
-
-
 CONTRASTS = """(most) => {
   const counts = {};
   for (const each of document.querySelectorAll('body *')) {
@@ -104,17 +101,9 @@ CONTRASTS = """(most) => {
     const text = own.map((node) => node.data).join('').trim();
     const link = each.closest('a[href]');
     if (text.length < (link ? 1 : 2) || !each.checkVisibility({visibilityProperty: true})) continue;
-    const {color, fontSize, fontWeight, textShadow, textDecorationLine} = getComputedStyle(each);
-    const key = [color, fontSize, fontWeight, textShadow, text.length > 1];
-    if (link) key.push(textDecorationLine, getComputedStyle(link.parentElement).color);
-    let covered = false;
+    let key = '';
     for (let up = each; up; up = up.parentElement) {
-      const style = getComputedStyle(up);
-      if (style.opacity !== '1') key.push(style.opacity);
-      if (covered) continue;
-      if (style.backgroundImage !== 'none') key.push(style.backgroundImage);
-      if (style.backgroundColor !== 'rgba(0, 0, 0, 0)') key.push(style.backgroundColor);
-      covered = style.backgroundColor.startsWith('rgb(');
+      key += `${up.tagName} ${up.className.baseVal ?? up.className} ${up.getAttribute('style')},`;
     }
     counts[key] = (counts[key] ?? 0) + 1;
     if (counts[key] > most) continue;
@@ -123,31 +112,29 @@ CONTRASTS = """(most) => {
   }
   const bare = document.querySelectorAll('pre span:not([data-contrast])');
   for (const each of bare) each.replaceWith(...each.childNodes);
+  const drawn = 'svg[role=img] > :not(title, desc), tr:nth-child(n + 4)';
+  for (const each of document.querySelectorAll(drawn)) each.remove();
 }"""
-"""Marks texts of every colour, size and ground on the page, a few of each: some may be covered.
+"""Marks texts of every kind, by the elements that they are in, a few of each: some may be covered.
 
-Of one letter Axe reads no contrast with its ground. Other words of code lose their colours: Axe
-takes every element of a page for a tenth of a second per thousand.
+Of one letter Axe reads no contrast with its ground. Other words of code lose their colours, and
+drawings and further rows go: Axe takes every element for a tenth of a second per thousand.
 """
 ALIKE = 2
 SAMPLED = {"color-contrast": "[data-contrast]", "link-in-text-block": "a[href][data-contrast]"}
 """Axe's rules of colours, and the elements that they get: of all, they take most of the time."""
-AXE = """([sampled, options]) => {
-  axe.configure({rules: Object.entries(sampled).map(([id, selector]) => ({id, selector}))});
-  return axe.run(document, options).then(({violations}) => violations);
+AXE = """async ([sampled, options]) => {
+  const colours = Object.keys(sampled);
+  axe.configure({rules: colours.map((id) => ({id, selector: sampled[id]}))});
+  const rules = Object.fromEntries(colours.map((id) => [id, {enabled: false}]));
+  const found = [await axe.run(document, {...options, rules})];
+  for (const each of document.querySelectorAll('body *')) {
+    const marked = each.closest('[data-contrast]') ?? each.querySelector('[data-contrast]');
+    if (!marked) each.remove();
+  }
+  found.push(await axe.run(document, {...options, runOnly: colours}));
+  return found.flatMap(({violations}) => violations);
 }"""
-
-
-@dataclass
-class Seen:
-    """One page: what is wrong with it, a line each, by kind, and the sheets of a notebook."""
-
-    complaints: dict[str, list[str]] = field(default_factory=dict)
-    sheets: int = 0
-
-    def add(self, kind: str, found: list[str]) -> None:
-        if found:
-            self.complaints.setdefault(kind, []).extend(found)
 
 
 def executable() -> str | None:
@@ -171,14 +158,12 @@ def chromium(**options: object) -> Iterator[object]:
         browser.close()
 
 
-def look(
-    browser: object, file: Path, root: Path, accessible: bool = True, notebook: bool = False
-) -> Seen:
-    """Load a page once and look at it: wide, in the dark, narrow, and as Axe sees it.
+def look(browser: object, file: Path, root: Path, notebook: bool = False) -> dict[str, list[str]]:
+    """What is wrong with a page, by kind: wide, narrow, in the dark, and as Axe sees it.
 
-    Of a `notebook`, its sheets on paper and its figures' size and place.
+    Of a `notebook`, also its figures' size and place, and its sheets on paper where it is high.
     """
-    seen, asked, errors = Seen(), [], []
+    seen, asked, errors = {}, [], []
     page = browser.pages[0] if browser.pages else browser.new_page()  # a new one takes a process
     page.goto("about:blank")  # the page before it need not be laid out again
     page.set_viewport_size({"width": DESK, "height": HEIGHT})
@@ -192,27 +177,27 @@ def look(
         page.on(event, heard)
     try:
         page.goto(file.as_uri(), wait_until="load")
-        if notebook:
-            seen.sheets = sheets(page)  # before folds and tabs are opened, as a reader prints it
-            seen.add("figures", page.evaluate(FIGURES, [HIGHEST, LATEST]))
+        if notebook:  # before folds and tabs are opened, as a reader prints it
+            seen["on paper"] = too_long(page)
+            seen["figures"] = page.evaluate(FIGURES, [HIGHEST, LATEST])
         page.evaluate(OPENED)
-        seen.add("stream output", page.evaluate(STREAMS))
-        seen.add("no description", page.evaluate(NAMES))
-        seen.add("escape codes", [found[0] for found in ESCAPES.finditer(page.inner_text("body"))])
-        seen.add("links that lead nowhere", dead(page.evaluate(LINKS), root))
-        seen.add(f"too wide at {DESK} px", page.evaluate(WIDE))
-        if accessible:
-            seen.add("axe", axe(page))
-        page.evaluate(DARK)
-        seen.add("flat in dark mode", flat(page))
+        seen["stream output"] = page.evaluate(STREAMS)
+        seen["no description"] = page.evaluate(NAMES)
+        seen["escape codes"] = ESCAPES.findall(page.inner_text("body"))
+        seen["links that lead nowhere"] = dead(page.evaluate(LINKS), root)
+        seen[f"too wide at {DESK} px"] = page.evaluate(WIDE)
         page.set_viewport_size({"width": PHONE, "height": HEIGHT})
-        seen.add(f"too wide at {PHONE} px", page.evaluate(WIDE))
+        seen[f"too wide at {PHONE} px"] = page.evaluate(WIDE)
+        page.evaluate(THEME, "dark")
+        seen["flat in dark mode"] = flat(page)
+        page.evaluate(THEME, "light")
+        page.set_viewport_size({"width": DESK, "height": HEIGHT})
+        seen["axe"] = axe(page)
     finally:
         for event, heard in listening.items():
             page.remove_listener(event, heard)
-    seen.add("requests to elsewhere", [url for url in asked if elsewhere(url)])
-    seen.add("script errors", errors)
-    return seen
+    seen |= {"requests to elsewhere": list(filter(elsewhere, asked)), "script errors": errors}
+    return {kind: found for kind, found in seen.items() if found}
 
 
 def elsewhere(url: str) -> bool:
@@ -247,20 +232,15 @@ def flat(page: object) -> list[str]:
     boxes = np.array(page.evaluate(PICTURES)).reshape(-1, 4)
     if not len(boxes):
         return []
-    low, high = boxes[:, :2].min(0).clip(0), (boxes[:, :2] + boxes[:, 2:]).max(0)
-    clip = dict(zip(("x", "y", "width", "height"), [*low, *(high - low)], strict=True))
+    first, last = boxes[:, :2].min(0).clip(0), (boxes[:, :2] + boxes[:, 2:]).max(0)
+    clip = dict(zip(("x", "y", "width", "height"), [*first, *(last - first)], strict=True))
     shot = page.screenshot(full_page=True, type="jpeg", clip=clip)
     grey = np.asarray(Image.open(BytesIO(shot)).convert("L"), dtype=np.float32)
-    found = []
-    for x, y, width, height in boxes:
-        left, top = (max(0, round(at * SCALE)) for at in np.array([x, y]) - low)
-        right, bottom = (round(at * SCALE) for at in np.array([x + width, y + height]) - low)
-        part = grey[top:bottom, left:right]
-        if part.size and part.std() < FLATTEST:
-            found.append(
-                f"the picture {round(width)} × {round(height)} px at {round(y)} px is flat"
-            )
-    return found
+    corners = np.stack([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], 1) - first
+    places = (corners * SCALE).round().clip(0).astype(int).tolist()
+    parts = [grey[top:bottom, left:right] for (left, top), (right, bottom) in places]
+    return [f"the picture at {box} is flat" for box, part in zip(boxes.tolist(), parts, strict=True)
+            if part.size and part.std() < FLATTEST]  # fmt: skip
 
 
 def axe(page: object) -> list[str]:
@@ -279,6 +259,10 @@ def axe(page: object) -> list[str]:
     ]
 
 
-def sheets(page: object) -> int:
-    """How many sheets of A4 a loaded page prints to."""
-    return len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4", prefer_css_page_size=True)))
+def too_long(page: object) -> list[str]:
+    """More than SHEETS of A4, which a page has whose column is HIGH."""
+    if page.evaluate("document.documentElement.scrollHeight") < HIGH:
+        return []
+    printed = page.pdf(format="A4", prefer_css_page_size=True)
+    count = len(re.findall(rb"/Type\s*/Page\b", printed))
+    return [f"{count} sheets"] if count > SHEETS else []

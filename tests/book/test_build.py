@@ -7,12 +7,11 @@ from pathlib import Path
 import nbformat
 import pytest
 from fontTools import ttLib
-from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from refusing import refused
 
 from headbook import paths
 from headbook.publishing import book, contents
-from headbook.types import UserError
 
 pytestmark = pytest.mark.slow
 
@@ -39,20 +38,14 @@ def test_the_book_and_every_page_are_light(html: Path) -> None:
         blocking = {style or script for style, script in BLOCKING.findall(text)}
         assert 400_000 < weight(page, blocking) < FIRST_PAINT, f"{name}: styles are counted"
     assert sum(file.stat().st_size for file in html.rglob("*") if file.is_file()) < BOOK
-    static = html / "_static"
-    assert max(file.stat().st_size for file in static.rglob("*.js")) < 200_000
 
 
-def test_every_notebook_is_in_the_contents() -> None:
+def test_every_notebook_is_a_page_that_offers_it_as_executed(html: Path) -> None:
     listed = contents.notebooks()
     assert sorted(listed) == sorted(path.stem for path in paths.NOTEBOOKS.glob("*.ipynb"))
-
-
-def test_a_notebook_is_offered_as_it_was_executed_and_nothing_from_elsewhere(html: Path) -> None:
-    for name in contents.notebooks():
+    for name in listed:
         text = (html / "_executed" / f"{name}.html").read_text("utf-8")
-        assert f"_static/notebooks/{name}.ipynb" in text
-        assert "mybinder.org" not in text and "colab.research" not in text
+        assert f"_static/notebooks/{name}.ipynb" in text and "mybinder.org" not in text
         offered = nbformat.read(html / "_static" / "notebooks" / f"{name}.ipynb", as_version=4)
         assert any(cell.get("outputs") for cell in offered.cells)
 
@@ -67,12 +60,6 @@ def small_book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder / "intro.md"
 
 
-def page_in(folder: Path, name: str, *cells: NotebookNode) -> None:
-    python = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
-    page = new_notebook(cells=[new_markdown_cell("# Title"), *cells], metadata=python)
-    nbformat.write(page, folder / f"{name}.ipynb")
-
-
 def test_a_small_book_has_formulas_tables_and_a_fork_s_links_and_no_old_page(
     small_book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,7 +68,9 @@ def test_a_small_book_has_formulas_tables_and_a_fork_s_links_and_no_old_page(
     drawn = new_output("display_data", {"text/html": "<b>a drawing</b>"})
     cells = [new_code_cell("show", outputs=[shown]), new_code_cell("draw", outputs=[drawn])]
     cells[1].id = "at-work"
-    page_in(tmp_path, "13_syntactic_heads", *cells)
+    python = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
+    page = new_notebook(cells=[new_markdown_cell("# Title"), *cells], metadata=python)
+    nbformat.write(page, tmp_path / "13_syntactic_heads.ipynb")
     formula = "\\mathbb{1} + \\lVert b^\\top \\rVert"
     text = f"# Title\n\n$$\n{formula}\n$$ (sum)\n\nSee {{eq}}`sum`.\n"
     text += "\n```{picture} 13 at-work\n```\n"
@@ -121,21 +110,21 @@ def test_every_planted_fault_stops_the_build(small_book: Path, tmp_path: Path) -
     chapters = "".join(f"- file: {name}\n" for name in list(faults)[1:])
     contents = f"format: jb-book\nroot: intro\nchapters:\n{chapters}"
     small_book.with_name("_toc.yml").write_text(contents, encoding="utf-8")
-    with pytest.raises(UserError, match=r"warnings count as errors, first: .*\.md"):
+    with refused(r"warnings count as errors, first: .*\.md"):
         book.build(tmp_path / "out")
-    said = (tmp_path / "out" / "build.log").read_text("utf-8").splitlines()
-    warned = [line for line in said if "WARNING" in line or "ERROR" in line]
-    assert not [name for name in faults if not any(f"{name}.md" in line for line in warned)]
+    said = (tmp_path / "out" / "build.log").read_text("utf-8")
+    warned = re.findall(r"(\w+)\.md.*(?:WARNING|ERROR)", said)
+    assert {*faults} <= {*warned}
 
 
-def test_a_missing_executed_copy_is_named_and_the_built_book_stays(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no executed copy of 01_anatomy.* headbook run"):
+def test_a_missing_executed_copy_is_named(tmp_path: Path) -> None:
+    with refused(r"no executed copy of 01_anatomy.* headbook run"):
         book.build(tmp_path / "out", executed=tmp_path)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_folder_with_other_files_is_not_emptied(small_book: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").touch()
-    with pytest.raises(UserError, match="holds other files"):
+    with refused("holds other files"):
         book.build(tmp_path)
     assert (tmp_path / "mine.txt").exists()

@@ -22,16 +22,12 @@ minilm,pud,verb → object,0.9,0.8,0.95,0.3
 """
 
 
-def published(root: Path, table: str = BEST, name: str = "best") -> Path:
-    return put(root, f"13/{name}", table)
-
-
 def claim(value: str | None = VALUE, baseline: str | None = "offset") -> Claim:
     return replace(load().claim(DOBJ), value=value, baseline=baseline)
 
 
 def test_rows_have_labels_interval_and_baseline(tmp_path: Path) -> None:
-    rows = cells.rows(claim(), published(tmp_path))
+    rows = cells.rows(claim(), put(tmp_path, "13/best", BEST))
     student, bert, ours = rows
     assert student == {
         "model": "firefox-en-pt", "corpus": "released", "target": "pt", "seed": "",
@@ -44,14 +40,14 @@ def test_rows_have_labels_interval_and_baseline(tmp_path: Path) -> None:
 
 
 def test_another_column_brings_its_own_interval_and_no_baseline(tmp_path: Path) -> None:
-    rows = cells.rows(claim(f"{VALUE}.offset", None), published(tmp_path))
+    rows = cells.rows(claim(f"{VALUE}.offset", None), put(tmp_path, "13/best", BEST))
     assert [each["value"] for each in rows] == [0.35, 0.36, 0.35]
     assert pd.isna([each[end] for each in rows for end in ("low", "high", "baseline")]).all()
 
 
 def test_columns_of_the_table_win_over_the_catalogue(tmp_path: Path) -> None:
     table = "model,corpus,seed,closed,value\nminilm,mine,3,present: none,0.5\nminilm,mine,4,,0.5\n"
-    row, other = cells.rows(claim("13/best[]", None), published(tmp_path, table))
+    row, other = cells.rows(claim("13/best[]", None), put(tmp_path, "13/best", table))
     assert (row["corpus"], row["target"], row["closed"]) == ("mine", "", "present: none")
     assert (row["seed"], other["seed"]) == ("3", "4")
 
@@ -61,13 +57,11 @@ def test_columns_of_the_table_win_over_the_catalogue(tmp_path: Path) -> None:
     [
         ("13/best[question=verb → object]", None, "two rows of minilm"),
         (VALUE, "offsets", "offsets"),
-        (f"{VALUE}.valu", None, "valu"),
-        ("13/best[text=ud]", None, "ud-ewt"),
         ("13/rest[]", None, "best"),
         ("13/strange[]", None, "firefox-en-p"),
     ],
 )
 def test_faults_name_the_claim(tmp_path: Path, value: str, baseline: str | None, said: str) -> None:
-    published(tmp_path, "model,value\nfirefox-en-p,1\n", "strange")
+    put(tmp_path, "13/strange", "model,value\nfirefox-en-p,1\n")
     with refused(f"{DOBJ}.*{said}"):
-        cells.rows(claim(value, baseline), published(tmp_path))
+        cells.rows(claim(value, baseline), put(tmp_path, "13/best", BEST))

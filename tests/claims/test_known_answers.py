@@ -23,8 +23,7 @@ OTHER_UNIT = {
 }
 """Claims whose numbers of the work fail the rule, as they are in another unit than the rule's."""
 CONTRAST = "the same with its runs without dropout among them"
-"""A number that fails a rule on purpose: the article draws its finding from runs with dropout, and
-the ledger has what its other runs do to it."""
+"""Numbers that fail a rule: the article draws its finding from its runs with dropout."""
 
 
 def exactly(rule: Rule, value: float, baseline: float = np.nan) -> Outcome:
@@ -63,10 +62,3 @@ def test_the_numbers_of_a_work_pass_the_rule_that_is_made_from_them() -> None:
     assert len(printed) > 100
     failing = {name for name, found in printed.items() if found != {Outcome.PASS}}
     assert failing == set(OTHER_UNIT)
-    contrasts = [
-        (each.rule, value)
-        for each in findings
-        for printed in each.paper if printed.of == CONTRAST
-        for value in printed.values
-    ]  # fmt: skip
-    assert {exactly(*each) for each in contrasts} == {Outcome.FAIL}

@@ -7,6 +7,7 @@ import pytest
 import yaml
 from refusing import refused
 
+from headbook import paths
 from headbook.claims.ledger import Gate, Kind, Rows, load, studies
 from headbook.claims.rule import Comparison
 
@@ -27,37 +28,27 @@ CHANGE = {"until": "2026-11-23", "was": "It read the value.", "because": "An ord
 
 def written(tmp_path, *entries):
     path = tmp_path / "claims.yml"
-    ledger = {
-        "domains": {"short": ["tatoeba"]},
-        "works": {"some2020": "Some 2020"},
-        "claims": list(entries),
-    }
+    works, domains = {"some2020": "Some 2020"}, {"short": ["tatoeba"]}
+    ledger = {"domains": domains, "works": works, "claims": list(entries)}
     path.write_text(yaml.safe_dump(ledger), encoding="utf-8")
     return path
 
 
 def changed(**fields):
-    return {**ENTRY, **fields}
-
-
-def without(key):
-    return {name: value for name, value in ENTRY.items() if name != key}
+    return ENTRY | fields
 
 
 def test_a_claim_is_read_as_written(tmp_path):
-    ledger = load(written(tmp_path, ENTRY))
+    entry = changed(kind="identity", gates=["present", "power"], effect=0.3, rows="settings",
+                    seeds=3, history=[CHANGE], value="13/best[ud]", baseline="offset")  # fmt: skip
+    ledger = load(written(tmp_path, entry))
     claim = ledger.claim("a-claim")
     assert (claim.work, claim.where, claim.study) == ("some2020", "Figure 1", "13_syntactic_heads")
     assert claim.paper[0].values == (0.82,) and claim.paper[0].baseline == 0.72
     assert (claim.rule.test, claim.rule.threshold) == (Comparison.EXCEEDS_BASELINE_BY, 0.1)
     assert ledger.applies(claim, "tatoeba-de") and not ledger.applies(claim, "msdocs-ru")
-    assert (claim.kind, claim.rows, claim.gates) == (Kind.FINDING, Rows.MODELS, {Gate.CONVERGED})
-    full = changed(kind="identity", gates=["present", "power"], effect=0.3, rows="settings",
-                   seeds=3, history=[CHANGE], value="13/best[ud]", baseline="offset")  # fmt: skip
-    claim = load(written(tmp_path, full)).claim("a-claim")
     assert claim.gates == {Gate.PRESENT, Gate.POWER} and claim.effect == 0.3
     assert (claim.kind, claim.rows, claim.seeds) == (Kind.IDENTITY, Rows.SETTINGS, 3)
-    assert (claim.value, claim.baseline) == ("13/best[ud]", "offset")
     assert claim.history[0].until == date(2026, 11, 23)
 
 
@@ -87,22 +78,17 @@ def test_every_finding_in_force_asks_for_converged_models_or_says_why_not(tmp_pa
     ("entry", "said"),
     [
         (changed(colour="red"), "colour"),
-        (without("because"), "because"),
-        (without("source"), "source needs work and where"),
+        ({"id": "a-claim"}, "source needs work and where"),
         (changed(unit="percent"), "unit: "),
-        (changed(measure=3), "measure: "),
         (changed(paper=[{"of": "WMT", "value": "high"}]), "'high'"),
         (changed(rule={"test": "at_least"}), "at_least needs threshold"),
         (changed(rule={"test": "within", "range": [2, 1]}), "lower end first"),
         (changed(study="99_none"), "study '99_none' is not known"),
-        (changed(domain="wide"), "domain 'wide' is not known"),
-        (changed(source={"work": "other", "where": "x"}), "work 'other' is not known"),
         (changed(gates=["power"]), "power and the field effect"),
         (changed(role="rare"), "gate present"),
         (changed(gates=["converged"], unconverged="x"), "remove one"),
         (changed(settled="x", unconverged="x"), "settled is for the gate converged"),
         (changed(history=[CHANGE, CHANGE | {"until": "2026-11-01"}]), "oldest change first"),
-        (changed(value="13/best"), "value: "),
         (changed(value="max(13/best[a].b)"), "needs no aggregate"),
         (changed(baseline="offset"), "add value"),
         (changed(superseded="a-claim"), "superseded names 'a-claim'"),
@@ -116,8 +102,6 @@ def test_a_fault_is_one_line_naming_the_claim(tmp_path, entry, said):
 def test_ids_are_used_once_and_files_are_yaml(tmp_path):
     with refused("a-claim is used twice"):
         load(written(tmp_path, ENTRY, ENTRY))
-    with refused("no-such-claim"):
-        load(written(tmp_path, ENTRY)).claim("no-such-claim")
     (tmp_path / "claims.yml").write_text("claims: [", encoding="utf-8")
     with refused("not readable YAML"):
         load(tmp_path / "claims.yml")
@@ -138,5 +122,7 @@ def test_the_published_ledger_covers_every_figure_and_table_that_it_must():
         where = " ".join(claim.where for claim in ledger.claims if claim.work == work)
         assert [place for place in places if place not in where] == []
     assert {claim.work for claim in ledger.claims} == set(ledger.works)
+    cited = re.findall(r"@\w+\{(\w+),", (paths.BOOK / "references.bib").read_text("utf-8"))
+    assert set(ledger.works) <= {*cited, "headbook"}
     parts = {claim.study for claim in ledger.claims if "16" <= claim.study[:2] < "30"}
     assert parts == {name for name in studies() if "16" <= name < "30"}

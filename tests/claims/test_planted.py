@@ -5,7 +5,6 @@ say is published as a page's table, and a claim of the ledger judges it.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -15,12 +14,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from published_table import put
+from published_table import judged
 
 import headbook as hb
-from headbook import paths, statistics, tables
-from headbook.claims import scorecard
-from headbook.claims.ledger import load
+from headbook import paths, statistics
 from headbook.claims.verdict import Verdict
 from headbook.heads import baselines, scores
 from headbook.heads.measure import Measure, RatioSums, sums
@@ -100,9 +97,6 @@ def accuracy(heads: list[Head], question: int) -> pd.DataFrame:
 def row(values: np.ndarray) -> pd.DataFrame:
     """A released model with this number and its replicates."""
     return hb.table({"model": "firefox-en-pt"}, value=np.asarray(values, float)[:, None])
-
-
-# ------------------------------------------------------------------ one function per form of rule
 
 
 def a_share_is_at_least(so: bool) -> pd.DataFrame:
@@ -204,12 +198,8 @@ def test_what_is_planted_is_replicated_and_its_opposite_is_not(
     verdicts = []
     for so in (True, False):
         frame = form(so).assign(closed="none")
-        put(tmp_path / str(so), "99/planted", tables.csv(frame))
-        claim = load().claim(FORMS[form])
-        baseline = "baseline" if "baseline" in frame else None
-        given = {"value": "99/planted[].value", "settled": "planted", "role": None}
-        claim = replace(claim, baseline=baseline, **given)
-        ledger = replace(load(), claims=(claim,))
-        verdicts.append(scorecard.current(tmp_path / str(so), ledger)[claim.id].verdict)
+        given = {"baseline": "baseline" if "baseline" in frame else None, "role": None}
+        folder = tmp_path / str(so)
+        verdicts.append(judged(frame, folder, FORMS[form], settled="planted", **given))
     assert verdicts[0] is Verdict.REPLICATED
     assert verdicts[1] in (Verdict.CONTRADICTED, Verdict.INCONCLUSIVE)

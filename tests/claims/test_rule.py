@@ -1,72 +1,46 @@
-"""Every test of a rule: its boundary, its interval, its missing number."""
+"""What a rule says of an interval, of its baseline, of a lone and of a missing number.
+
+Boundaries of every rule of the ledger are in known_answers.csv.
+"""
 
 import math
 
 import pytest
 
-from headbook.claims.rule import ORDERINGS, Comparison, Outcome, Rule, judge
+from headbook.claims.rule import Comparison, Outcome, Rule, judge
 
 NAN = math.nan
-
-
-def row(value=NAN, low=NAN, high=NAN, baseline=NAN):
-    return {"value": value, "low": low, "high": high, "baseline": baseline}
-
-
-def exactly(value, baseline=NAN):
-    return row(value, value, value, baseline)
-
-
-@pytest.mark.parametrize(
-    ("rule", "inside", "outside"),
-    [
-        (Rule(Comparison.LESS_THAN, threshold=0.0), exactly(-0.0001), exactly(0.0)),
-        # 0.82 - 0.72 and 0.45 - 0.35 are not 0.10 in binary arithmetic.
-        (
-            Rule(Comparison.EXCEEDS_BASELINE_BY, threshold=0.1),
-            exactly(0.82, baseline=0.72),
-            exactly(0.8199, baseline=0.72),
-        ),
-        (
-            Rule(Comparison.MARGIN_WITHIN, range=(0.0, 0.1)),
-            exactly(0.45, baseline=0.35),
-            exactly(0.4501, baseline=0.35),
-        ),
-    ],
-)
-def test_a_boundary_falls_on_its_side(rule, inside, outside):
-    """And a lone value decides, but for an ordering. Boundaries of every rule are in
-    known_answers.csv."""
-    assert judge(rule, inside) is Outcome.PASS and judge(rule, outside) is Outcome.FAIL
-    alone = [judge(rule, row(each["value"], baseline=each["baseline"]))
-             for each in (inside, outside)]  # fmt: skip
-    decided = [Outcome.PASS, Outcome.FAIL]
-    assert alone == ([Outcome.UNDECIDED] * 2 if rule.test in ORDERINGS else decided)
+LESS = Rule(Comparison.LESS_THAN, threshold=0.0)
+LEAST = Rule(Comparison.AT_LEAST, threshold=0.0)
+WITHIN = Rule(Comparison.WITHIN, range=(0.3, 0.6))
+EXCEEDS = Rule(Comparison.EXCEEDS_BASELINE_BY, threshold=0.1)
+NEAR = Rule(Comparison.MARGIN_WITHIN, range=(0.0, 0.1))
+PASS, FAIL, UNDECIDED, NO_NUMBER = Outcome.PASS, Outcome.FAIL, Outcome.UNDECIDED, Outcome.NO_NUMBER
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "outcome"),
+    ("rule", "value", "ends", "baseline", "outcome"),
     [
-        (0.3, 0.6, Outcome.PASS),
-        (0.2, 0.5, Outcome.UNDECIDED),
-        (0.1, 0.9, Outcome.UNDECIDED),
-        (0.61, 0.9, Outcome.FAIL),
+        (WITHIN, 0.45, (0.3, 0.6), NAN, PASS),
+        (WITHIN, 0.35, (0.2, 0.5), NAN, UNDECIDED),
+        (WITHIN, 0.5, (0.1, 0.9), NAN, UNDECIDED),
+        (WITHIN, 0.75, (0.61, 0.9), NAN, FAIL),
+        (EXCEEDS, 0.60, (0.56, 0.66), 0.45, PASS),
+        (EXCEEDS, 0.60, (0.52, 0.66), 0.45, UNDECIDED),
+        (EXCEEDS, 0.50, (0.46, 0.54), 0.45, FAIL),
+        # a lone number decides, but for an ordering; 0.82 - 0.72 and 0.45 - 0.35 are not 0.1
+        (EXCEEDS, 0.82, (NAN, NAN), 0.72, PASS),
+        (EXCEEDS, 0.8199, (NAN, NAN), 0.72, FAIL),
+        (NEAR, 0.45, (NAN, NAN), 0.35, PASS),
+        (NEAR, 0.4501, (NAN, NAN), 0.35, FAIL),
+        (LESS, -0.1, (NAN, NAN), NAN, UNDECIDED),
+        (LESS, -0.1, (-0.2, -0.0001), NAN, PASS),
+        (LESS, 0.0, (0.0, 0.0), NAN, FAIL),
+        (LEAST, NAN, (1.0, 2.0), NAN, NO_NUMBER),
+        (LEAST, math.inf, (NAN, NAN), NAN, NO_NUMBER),
+        (EXCEEDS, 1.0, (NAN, NAN), NAN, NO_NUMBER),
     ],
 )
-def test_a_range_and_every_place_of_an_interval(low, high, outcome):
-    rule = Rule(Comparison.WITHIN, range=(0.3, 0.6))
-    assert judge(rule, row((low + high) / 2, low, high)) is outcome
-
-
-def test_the_baseline_is_taken_from_the_whole_interval():
-    rule = Rule(Comparison.EXCEEDS_BASELINE_BY, threshold=0.10)
-    assert judge(rule, row(0.60, 0.56, 0.66, baseline=0.45)) is Outcome.PASS
-    assert judge(rule, row(0.60, 0.52, 0.66, baseline=0.45)) is Outcome.UNDECIDED
-    assert judge(rule, row(0.50, 0.46, 0.54, baseline=0.45)) is Outcome.FAIL
-
-
-@pytest.mark.parametrize("measured", [row(), row(low=1.0, high=2.0), row(value=math.inf)])
-def test_a_missing_number_is_said_and_is_no_pass(measured):
-    assert judge(Rule(Comparison.AT_LEAST, threshold=0.0), measured) is Outcome.NO_NUMBER
-    without = Rule(Comparison.EXCEEDS_BASELINE_BY, threshold=0.1)
-    assert judge(without, row(value=1.0)) is Outcome.NO_NUMBER
+def test_the_whole_interval_decides(rule, value, ends, baseline, outcome):
+    row = {"value": value, "low": ends[0], "high": ends[1], "baseline": baseline}
+    assert judge(rule, row) is outcome

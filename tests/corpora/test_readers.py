@@ -4,20 +4,16 @@ import gzip
 import hashlib
 
 import pytest
-from refusing import refused
-from registered import entry, files
+from refusing import refused, refuses
+from registered import entry, files, lines
 
 from headbook import paths
 from headbook.corpora.pairs import Reason
 from headbook.corpora.readers import load
-from headbook.text import download, registry
+from headbook.text import registry
 
 WORDS = ["one", "two", "three", "four", "five", "six"]
 EINS = ["eins", "zwei", "drei", "vier", "fünf", "sechs"]
-
-
-def lines(*rows: str) -> bytes:
-    return "".join(f"{row}\n" for row in rows).encode()
 
 
 @pytest.fixture
@@ -56,7 +52,7 @@ def test_the_digest_is_of_the_pairs_and_not_of_the_form(folder, tmp_path_factory
 
 def test_limit_keeps_the_first_training_pairs_and_changes_the_digest(folder):
     whole, part = load(str(folder)), load(str(folder), limit=2)
-    assert part.train == whole.train.first(2) and len(part.train) == 2
+    assert part.train == whole.train.first(2)
     assert (part.valid, part.tests) == (whole.valid, whole.tests)
     assert part.digest != whole.digest == load(str(folder), limit=99).digest
     with refused("limit 0"):
@@ -70,10 +66,8 @@ BROKEN = gzip.compress(lines(*EINS[:4]))[:-9]
     ("changed", "said"),
     [
         ({"valid.de.gz": None}, r"valid\.de is missing.*valid\.tsv"),
-        ({"test_2.en": lines("seven")}, r"test_2\.de is missing"),
         ({"train.de.gz": None}, "0 target languages"),
         ({"train.en.gz": gzip.compress(lines(*WORDS))}, r"train\.en is there plain and packed"),
-        ({"train.tsv": lines("one\teins")}, r"holds train\.tsv and train\.en: remove one"),
         ({"train.en": None, "train.en/x": b""}, r"train\.en.*cannot be read"),
         ({"valid.en": b"\n", "valid.de.gz": gzip.compress(b"\n")}, "no pair of valid is left"),
         ({"train.en": b"", "train.de.gz": gzip.compress(b"")}, "no training pair is left"),
@@ -112,17 +106,9 @@ def test_pairs_that_cannot_be_used_are_dropped_on_both_sides_and_counted(folder)
     assert "1: no tab between two sides" in corpus.left_out and "\n" not in corpus.left_out
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("tatoeba-it", "tatoeba-ru, tatoeba-de, tatoeba-fr"),
-        ("ud-ewt", "not pairs of sentences"),
-        ("./nowhere", "^/.*nowhere is not a folder"),
-    ],
-)
-def test_what_is_no_corpus_of_pairs_is_refused(name, said):
-    with refused(said):
-        load(name)
+def test_what_is_no_corpus_of_pairs_is_refused():
+    refuses(lambda: load("ud-ewt"), "not pairs of sentences")
+    refuses(lambda: load("./nowhere"), "^/.*nowhere is not a folder")
 
 
 @pytest.fixture
@@ -161,8 +147,6 @@ def test_a_mixture_joins_training_pairs_in_hash_order_and_keeps_each_test_set(mi
 
 def test_a_mixture_is_where_all_of_its_corpora_are(mixture):
     assert registry.place(registry.corpus("mixed-de")) is registry.Place.MIRROR
-    assert len(download.locate("mixed-de").files) == 7
     (mixture / "b.test_a").unlink()
-    assert registry.place(registry.corpus("mixed-de")) is registry.Place.ABSENT
     with refused(r"b\.test_a is missing"):
         load("mixed-de")

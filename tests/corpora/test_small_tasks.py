@@ -2,10 +2,8 @@
 
 import pytest
 import torch
-from sklearn.datasets import load_digits
 
 from headbook.corpora.small_tasks import (
-    AT_ONCE,
     NAMES,
     STRING,
     STRINGS,
@@ -33,13 +31,6 @@ def evaluated(tokens: list[str]) -> int:
     }[token]
 
 
-def test_xor_by_hand():
-    found = task("XOR").train
-    bits = found.inputs.argmax(-1).tolist()
-    for row, labels in zip(bits, found.labels.tolist(), strict=True):
-        assert labels == [int(one != other) for one, other in zip(row[:5], row[5:], strict=True)]
-
-
 def test_hidden_bits_are_those_of_the_string_that_agrees_with_the_shown_ones():
     found = task("bit memory").test
     read = found.inputs.reshape(len(found), STRINGS + 1, STRING)
@@ -49,7 +40,6 @@ def test_hidden_bits_are_those_of_the_string_that_agrees_with_the_shown_ones():
     assert torch.equal(shown == 0, asked) and 0.45 < float(asked.double().mean()) < 0.55
     best = (strings * shown[:, None]).sum(2).argmax(1)
     assert torch.equal((strings[torch.arange(len(read)), best] > 0)[asked], found.labels[asked] > 0)
-    assert found.inputs.shape[1:] == ((STRINGS + 1) * STRING // AT_ONCE, AT_ONCE)
 
 
 def test_listops_labels_are_the_values_of_what_is_read():
@@ -58,12 +48,6 @@ def test_listops_labels_are_the_values_of_what_is_read():
         tokens = [NAMES[token] for token in vectors[real].argmax(-1).tolist()]
         assert evaluated(tokens) == int(label) and not tokens
         assert not vectors[~real].any()
-
-
-def test_patches_of_digits_are_squares_of_the_image():
-    patches = task("digits").test.inputs[0].reshape(2, 2, 4, 4) * 16
-    whole = patches.permute(0, 2, 1, 3).reshape(8, 8).double().numpy()
-    assert whole.tobytes() in {image.tobytes() for image in load_digits().images}
 
 
 @pytest.mark.parametrize("name", list(TASKS))

@@ -1,4 +1,4 @@
-"""Nested arithmetic: values by hand, sets that never meet, equal parameters, a loss that falls."""
+"""Nested arithmetic: values by hand, sets that never meet."""
 
 import random
 
@@ -7,7 +7,6 @@ import torch
 
 from headbook.experiments import brackets
 from headbook.experiments.brackets import NO_VALUE, Setting, encoded, expression, right, start
-from headbook.models.binding import Roles
 
 
 def test_values_of_all_brackets_by_hand_stand_where_they_close() -> None:
@@ -22,41 +21,21 @@ def test_expressions_are_as_deep_as_asked_and_none_is_tested_that_was_learnt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(brackets, "TESTED", 20)
-    noise = random.Random(1)
-    for depth in (1, 2, 3, 4):
-        for text in (expression(depth, noise) for _ in range(50)):
+    training = brackets.training_set(0, 600)
+    for depth, texts in brackets.held_out().items():
+        assert texts and len(texts) == len(set(texts)) and not set(texts) & set(training)
+        for text in texts:
             opened = [text[:at].count("(") - text[:at].count(")") for at in range(len(text))]
             assert max(opened) == depth and len(text) <= 17
-    training = brackets.training_set(0, 600)
-    assert len(training) == 600 and brackets.training_set(1, 600) != training
-    for texts in brackets.held_out().values():
-        assert texts and len(texts) == len(set(texts)) and not set(texts) & set(training)
-
-
-def test_models_have_as_many_parameters_and_plain_ones_never_fewer() -> None:
-    plain, own = (
-        sum(each.numel() for each in start(Setting(roles)).parameters())
-        for roles in (Roles.NONE, Roles.QUERY)
-    )
-    assert 0 <= plain - own < 0.01 * own
-
-
-def test_a_training_learns_the_shallow_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(brackets, "TESTED", 50)
-    first, last = (brackets.train(Setting(updates=each, width=16), 300) for each in (2, 100))
-    assert last[0]["loss"] < 0.8 * first[0]["loss"]
-    assert [row["depth"] for row in last] == [1, 2, 3, 4]
-    assert all(0 < row["majority"] < 1 for row in last)
 
 
 def test_an_answer_is_read_at_the_last_bracket() -> None:
-    model, texts = start(Setting()).eval(), ["(0+2)", "(2*0)", "((1+1)+1)", "(1+1)"]
-    ids, values = encoded(texts)
-    with torch.inference_mode():
-        ends = [(row, len(text) - 1) for row, text in enumerate(texts)]
-        said = [model.logits(model.decode(ids[[row], : end + 1], None, None)[0, -1]).argmax()
-                for row, end in ends]  # fmt: skip
-    assert (
-        right(model, texts)
-        == sum(each == values[at] for each, at in zip(said, ends, strict=True)) / 4
-    )
+    """Of a model that has learnt nothing but to answer with a digit."""
+    model, noise, hits = start(Setting()).eval(), random.Random(0), []
+    digits = [1 + brackets.ALPHABET.index(each) for each in "012"]
+    model.logits.weight.data *= torch.isin(torch.arange(16), torch.tensor(digits))[:, None]
+    texts = [expression(depth, noise) for depth in (1, 2, 3) * 10]
+    for text in texts:
+        ids, values = encoded([text])
+        hits.append(model.logits(model.decode(ids, None, None))[0, -1].argmax() == values[0, -1])
+    assert 0 < right(model, texts) == sum(hits) / 30 < 1

@@ -41,15 +41,6 @@ def test_given_gates_are_those_of_the_heads_and_come_off() -> None:
     torch.testing.assert_close(found[1:], plain[1:])
 
 
-def test_vectors_are_linear_in_the_mean_embedding() -> None:
-    model = hb.load("firefox-en-pt")
-    (batch,) = model.batches(["The cat sat on the mat ."])
-    with torch.no_grad():
-        embedded = model.network.embedded_source(batch.source).mean(1)
-        expected = model.network.encoder[0].attention.value(embedded)
-    torch.testing.assert_close(vectors(model, [batch])[0], expected, rtol=1e-4, atol=1e-4)
-
-
 def test_every_sentence_gets_the_gates_of_another_and_none_is_lost() -> None:
     gates = [torch.eye(5)[:2], torch.eye(5)[2:]]
     moved = permuted(gates, seed=0)
@@ -68,7 +59,6 @@ def test_training_lowers_the_cost_and_leaves_the_model_as_it_was() -> None:
     after = trained(model, batches, x, start, updates=8, seed=0)
     rows = [after(each).detach() for each in x]
     assert cost(model, batches, rows)["value"] < before["value"]
-    assert before["open"] == 24 and before["different"] == 1
     whole = cost(model, batches, [torch.ones(len(each), 72) for each in batches])
     assert whole["value"] == pytest.approx(0, abs=1e-6)
     assert all(each.requires_grad for each in model.network.parameters())

@@ -1,4 +1,4 @@
-"""Going on with fewer keys: texts, what is trained, and no difference where there is none."""
+"""Going on with fewer keys: what is trained, and no difference where there is none."""
 
 from itertools import product
 
@@ -8,25 +8,12 @@ import pytest
 import torch
 
 from headbook.corpora.masked import masked_copies
-from headbook.experiments.fewer_keys import (
-    ALL,
-    HEAD,
-    LAYER,
-    MEANS,
-    MODEL,
-    ONE,
-    Setting,
-    differences,
-    learn,
-    mixing,
-)
-from headbook.experiments.hidden_words import hidden_nats, joined_texts
+from headbook.experiments import fewer_keys
+from headbook.experiments.fewer_keys import ALL, HEAD, LAYER, MEANS, ONE, differences, mixing
 from headbook.models.fewer_keys import Sharing, means
 from headbook.models.transformer import Transformer, TransformerConfig
-from headbook.recipes import weights_folder
-from headbook.text.batches import EOS, PAD, EncodedPair, collate
-from headbook.text.subwords import Subwords, mask_id
-from headbook.types import UserError
+from headbook.text.batches import EOS, EncodedPair
+from headbook.text.subwords import mask_id
 
 LENGTH, VOCABULARY = 8, 20
 
@@ -45,11 +32,9 @@ def pairs(count: int) -> list[EncodedPair]:
     return masked_copies(rows, VOCABULARY, 1, 0)
 
 
-def gone(
-    net: Transformer, chosen: tuple | None, updates: int = 30, count: int = 120
-) -> dict[str, torch.Tensor]:
-    setting = Setting(LENGTH, updates, batch=4, tested=10, rate=3e-3, mixing_rate=0.1)
-    return learn(net, chosen, pairs(count), pairs(10), setting)
+def gone(net: Transformer, chosen: tuple | None, updates: int = 30) -> dict[str, torch.Tensor]:
+    setting = fewer_keys.Setting(LENGTH, updates, batch=4, tested=10, rate=3e-3, mixing_rate=0.1)
+    return fewer_keys.learn(net, chosen, pairs(120), pairs(10), setting)
 
 
 def test_as_many_means_as_tokens_are_all_keys():
@@ -59,59 +44,24 @@ def test_as_many_means_as_tokens_are_all_keys():
     assert found[0]["end"].mean() < found[0]["half"].mean() < found[0]["before"].mean()
 
 
-@pytest.mark.parametrize(
-    ("sharing", "count"), [("layers", 1), ("keys and values", 2), ("nothing", 4)]
-)
-def test_learned_mixtures_start_as_means_and_are_trained_once_each(sharing, count):
-    chosen = 2, Sharing(sharing)
-    net = model()
-    gone(net, chosen, updates=1)  # one small step away from where they start
-    assert len(mixing(net)) == count
-    for each in mixing(net):
-        assert 0 < (each - means(2, LENGTH)).abs().max() < 0.1
-    net = model()
-    gone(net, chosen, updates=25)
-    assert all((each - means(2, LENGTH)).abs().max() > 0.1 for each in mixing(net))
-    heads = 2 if sharing == Sharing.NOTHING else 1
-    assert sum(each.numel() for each in mixing(net)) == heads * count * 2 * LENGTH
-
-
-def test_only_hidden_tokens_count():
-    net, batch = model(), collate(pairs(3), range(3))
-    found = hidden_nats(net, batch)
-    assert len(found) == int((batch.target_out != PAD).sum())
-    batch.source[:, 0] = 7  # a first token that is seen anew moves them; its target does not matter
-    assert not torch.equal(hidden_nats(net, batch), found)
-
-
-def test_texts_are_sentences_joined_and_as_long_as_asked():
-    ours = Subwords.load(weights_folder(MODEL) / "source.json")
-    sentences = ["The file is open.", "You can close the window.", "Tom likes tea."] * 4
-    found = joined_texts(ours, sentences, 16, 3, 0)
-    assert len(found) == 3 and joined_texts(ours, sentences, 16, 3, 0) == found
-    for shown, wanted in found:
-        assert len(shown) == len(wanted) == 16 and shown[-1] == EOS
-        assert EOS not in shown[:-1] and 0 < sum(each != PAD for each in wanted) < 5
-    assert joined_texts(ours, sentences, 16, 3, 1) != found
-    with pytest.raises(UserError, match="texts of 16 tokens, not 90"):
-        joined_texts(ours, sentences, 16, 90, 0)
-
-
-def losses(moved: float) -> dict[tuple[str, int, int], pd.DataFrame]:
-    """Of each training; the second half moves what mixtures per layer lose, but not for seed 1."""
-    found, texts = {}, np.arange(9)
-    for name, seed in product((ALL, HEAD, LAYER, ONE, MEANS), range(3)):
-        lost, more = 0.3 * (name != ALL), moved * (name == LAYER) * (seed != 1)
-        nats = pd.DataFrame({"half": texts + lost + more, "end": texts + lost})
-        found[name, 1 if name == ALL else 4, seed] = nats
-    return found
+@pytest.mark.parametrize(("sharing", "count"), [(Sharing.LAYERS, 1), (Sharing.NOTHING, 4)])
+def test_learned_mixtures_start_as_means_and_are_trained_once_each(sharing: Sharing, count: int):
+    moved = []
+    for updates in (1, 25):
+        gone(net := model(), (2, sharing), updates)
+        moved += [[(each - means(2, LENGTH)).abs().max().item() for each in mixing(net)]]
+    assert len(moved[0]) == count and 0 < max(moved[0]) < 0.1 < min(moved[1])
 
 
 def test_differences_are_those_of_the_end_and_one_gate_is_for_all_seeds():
-    rows = pd.DataFrame(differences(losses(0.0))).set_index(["question", "seed"])
+    """The second half moves what mixtures per layer lose, but not for seed 1."""
+    found, texts = {}, np.arange(9)
+    for name, seed in product((ALL, HEAD, LAYER, ONE, MEANS), range(3)):
+        lost, moved = 0.3 * (name != ALL), 0.3 * (name == LAYER) * (seed != 1)
+        nats = pd.DataFrame({"half": texts + lost + moved, "end": texts + lost})
+        found[name, 1 if name == ALL else 4, seed] = nats
+    rows = pd.DataFrame(differences(found)).set_index("question")
     assert rows.loc["a quarter", "value"].tolist() == pytest.approx([0.3] * 3)
     assert rows.loc["means", "value"].tolist() == pytest.approx([0] * 3)
-    assert set(rows["closed"]) == {"none"} and len(rows) == 9
-    gates = pd.DataFrame(differences(losses(0.3))).set_index("question")["closed"]
-    assert gates[["a quarter", "means"]].str.startswith("converged").all()
-    assert set(gates["sharing"]) == {"none"}
+    assert rows.loc[["a quarter", "means"], "closed"].str.startswith("converged").all()
+    assert set(rows.loc["sharing", "closed"]) == {"none"}

@@ -1,11 +1,11 @@
-"""Three objectives on one text: what each reads, and which tokens the tables are of (page 39)."""
+"""Three objectives on one text: what each reads, and of which tokens (page 39)."""
 
 import pytest
 import torch
 
-from headbook.experiments.objectives import LANGUAGE, MASKED, TABLES, TASKS, Setting, start
+from headbook.experiments.objectives import LANGUAGE, MASKED, TASKS, Setting, start
 from headbook.experiments.objectives import examples as read_by
-from headbook.experiments.through_objectives import MASKINGS, Measures, tables
+from headbook.experiments.through_objectives import MASKINGS, Measures
 from headbook.text.batches import PAD
 
 
@@ -53,13 +53,3 @@ def test_the_next_token_is_asked_of_the_state_before_it(
     assert torch.equal(own.tokens[read], about["predicted token"])
     firsts = torch.tensor([0, *(len(row) - 1 for row in own.rows)]).cumsum(0)
     assert not torch.isin(read, firsts).any()
-
-
-def test_all_tables_with_their_rows(tiny: Setting):
-    found = tables(tiny, [0, 1])
-    assert not any(found[name].duplicated(keys).any() for name, keys in TABLES.items())
-    below = found["information"].query("layer == 0 and token == 'input token'")
-    assert (below["nats"] > 0.9 * below["entropy_nats"]).all()  # the tokens are the states' own
-    between = found["between"]
-    crossed = (between["one"] == between["other"]) == (between["seed"] == between["other_seed"])
-    assert not crossed.any() and len(between) == 27 and between["distance"].between(0, 1).all()

@@ -1,14 +1,14 @@
-"""Page 55: a property planted in one layer is found there; information agrees with a library."""
+"""Page 55: what is planted in one layer is found there, and paraphrases are such."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import mutual_info_score
+from refusing import refuses
 
 from headbook.experiments import meaning, properties
 from headbook.experiments.properties import identity, probed
-from headbook.text.registry import Place
-from headbook.types import UserError
 
 CHANCE = np.random.default_rng(0)
 
@@ -26,18 +26,15 @@ def test_a_label_that_stands_in_one_layer_is_found_there():
     assert (np.abs(np.delete(above, 3)) < 0.2).all()
 
 
-def test_identity_is_mutual_information_over_entropy(monkeypatch):
+def test_states_that_name_their_word_tell_all_of_its_entropy_and_noise_none(monkeypatch):
     monkeypatch.setattr(properties, "CLUSTERS", 4)
     monkeypatch.setattr(properties, "TYPES", 4)
     forms = list(CHANCE.choice(list("abcd"), 300))
     exact = torch.eye(4)[torch.tensor(["abcd".index(form) for form in forms])] * 9
     noise = torch.from_numpy(CHANCE.normal(size=(300, 4))).float()
     found = identity(torch.stack([exact, noise]), forms, np.arange(300) // 5)
-    own = properties.MiniBatchKMeans(4, n_init=1, random_state=0).fit_predict(noise.numpy())
-    by_hand = mutual_info_score(forms, own) / mutual_info_score(forms, forms)
-    assert found.found[0] == pytest.approx([1, by_hand])
-    assert found.control[0].max() < 0.1
-    assert found.found[1:].mean(0) == pytest.approx(found.found[0])
+    assert found.found[0, 0] == pytest.approx(1)
+    assert max(found.found[0, 1], *found.control[0]) < 0.1
 
 
 def test_paraphrases_share_few_words_and_one_translation(tmp_path, monkeypatch):
@@ -48,8 +45,7 @@ def test_paraphrases_share_few_words_and_one_translation(tmp_path, monkeypatch):
         "This one stands by itself.\tY",
     ]
     (tmp_path / "train.tsv").write_text("\n".join(lines))
-    located = meaning.download.Located(Place.MIRROR, {"train.tsv": tmp_path / "train.tsv"})
+    located = SimpleNamespace(files={"train.tsv": tmp_path / "train.tsv"})
     monkeypatch.setattr(meaning.download, "locate", lambda name: located)
     assert meaning.paraphrases(1) == [("We all like you a lot.", "All of us like you very much.")]
-    with pytest.raises(UserError, match="1 pairs"):
-        meaning.paraphrases(2)
+    refuses(lambda: meaning.paraphrases(2), "1 pairs")

@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
+from blocks import drawn
 
 from headbook.corpora.recall import Recall, each_once, repeated
 from headbook.experiments.recall import Recaller, Setting, feature_map, score, train
 from headbook.models.fast_weights import delta_weights
-from headbook.types import UserError
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -20,21 +20,11 @@ def recaller(**setting: object) -> Recaller:
     return Recaller(Setting(**{"keys": 6, "width": 4, **setting})).double()
 
 
-def test_every_key_and_value_stands_once_and_the_last_place_is_its_place() -> None:
-    drawn = each_once(7, 5, generator())
-    for ids in (drawn.keys, drawn.values):
-        torch.testing.assert_close(ids.sort(1).values, torch.arange(7).expand(5, -1))
-    queries = torch.arange(7).expand(5, -1)
-    torch.testing.assert_close(drawn.keys.gather(1, drawn.last), queries)
-    torch.testing.assert_close(drawn.wanted(drawn.keys), drawn.values)
-
-
 def test_the_value_of_a_repeated_key_is_its_last_by_loops() -> None:
-    drawn = repeated(4, 9, 20, generator())
-    for row in range(20):
-        for key in range(4):
-            places = [at for at in range(9) if drawn.keys[row, at] == key]
-            assert drawn.last[row, key] == (places[-1] if places else -1)
+    given = repeated(4, 9, 20, generator())
+    for keys, last in zip(given.keys.tolist(), given.last.tolist(), strict=True):
+        assert last == [max((at for at in range(9) if keys[at] == key), default=-1)
+                        for key in range(4)]  # fmt: skip
 
 
 def test_the_loss_by_its_formula() -> None:
@@ -49,15 +39,13 @@ def test_the_loss_by_its_formula() -> None:
 
 @pytest.mark.parametrize("length", [1, 2, 33])
 def test_weights_of_the_delta_rule_are_those_of_its_memory_step_by_step(length: int) -> None:
-    shape = {"dtype": torch.float64, "generator": generator()}
-    queries, keys, strengths = (torch.rand(length, size, **shape) for size in (5, 5, 1))
-    values, memory = torch.randn(length, 4, **shape), torch.zeros(4, 5).double()
-    for key, value, strength in zip(
-        keys / keys.sum(-1, keepdim=True), values, strengths, strict=True
-    ):
-        memory = memory + strength * (value - memory @ key)[:, None] * key
+    queries, keys = drawn(length, 5).abs(), drawn(length, 5, seed=1).abs()
+    values, strengths = drawn(length, 4, seed=2), drawn(length, seed=3).sigmoid()
+    memory = torch.zeros(4, 5).double()
+    for at, key in enumerate(keys / keys.sum(-1, keepdim=True)):
+        memory = memory + strengths[at] * (values[at] - memory @ key)[:, None] * key
     wanted = queries / queries.sum(-1, keepdim=True) @ memory.T
-    torch.testing.assert_close(delta_weights(queries, keys, strengths[:, 0]) @ values, wanted)
+    torch.testing.assert_close(delta_weights(queries, keys, strengths) @ values, wanted)
 
 
 def test_with_split_values_each_head_gives_its_slice_alone() -> None:
@@ -77,10 +65,7 @@ def test_random_features_change_from_pass_to_pass_unless_drawn_once() -> None:
     keys, noise = torch.randn(3, 8, generator=generator()), generator()
     for name, same in (("FAVOR+ 4, scaled", False), ("FAVOR+ 4, once", True)):
         first, second = (feature_map(name, 8, noise)(keys) for _ in range(2))
-        assert first.shape == (3, 8) and torch.equal(first, second) is same
-    for name in ("cosine", "DPFP-x", "FAVOR+ 64, twice", "FAVOR+"):
-        with pytest.raises(UserError, match="unknown feature map"):
-            feature_map(name, 8, noise)
+        assert torch.equal(first, second) is same
 
 
 def test_a_key_that_does_not_occur_is_not_counted() -> None:
@@ -91,7 +76,7 @@ def test_a_key_that_does_not_occur_is_not_counted() -> None:
 
 
 def test_a_memory_learns_what_fits_and_nan_ends_a_training() -> None:
-    found = train(Setting("softmax", "softmax", keys=8, width=16))
+    found = train(Setting("softmax", "softmax", keys=4, width=8))
     assert found["best"] <= 1e-3 < found["untrained"] and found["steps"] % 100 == 0
     found = train(Setting("FAVOR+ 4", "delta rule", setting="again", keys=400))
     assert math.isnan(found["loss"]) and found["steps"] == 1

@@ -1,32 +1,11 @@
-"""The course of a small training, and what is asked of its best heads."""
-
-from dataclasses import replace
-from functools import partial
+"""What is asked of the best heads in the course of a training."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from headbook.experiments import specialising
-from headbook.experiments.specialising import HIDDEN, NEIGHBOUR, RARE, RELATION, Setting, Snapshot
-
-
-@pytest.fixture(scope="module")
-def tiny(corpus: str) -> Setting:
-    return Setting(corpus, updates=3, tokens=128, width=16, vocabulary=40, sentences=6)
-
-
-@pytest.mark.parametrize("task", [specialising.TRANSLATION, HIDDEN])
-def test_every_snapshot_is_scored_and_only_translators_have_bleu(
-    tiny: Setting, task: str, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(specialising, "text", partial(specialising.text, first=40))
-    first, last = specialising.course(replace(tiny, task=task))
-    assert (first.update, last.update) == (0, 3)
-    assert {NEIGHBOUR, "own token", "farther away", RARE} <= set(first.own.index)
-    assert RELATION in first.web.index
-    assert np.isnan(last.bleu) == (task == HIDDEN)
-    assert not np.allclose(first.own["scores"][NEIGHBOUR], 0)
+from headbook.experiments.specialising import NEIGHBOUR, RARE, RELATION, Snapshot
 
 
 def snapshot(update: int, bleu: float, own: float, web: float) -> Snapshot:

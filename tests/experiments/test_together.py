@@ -1,35 +1,16 @@
-"""Pairs and sets of heads, heads held, and composition: written out, planted, and at chance."""
-
-from itertools import product
+"""Heads held, and composition: written out, planted, and at chance."""
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from torch import Tensor
+from blocks import drawn
 
 import headbook as hb
 from headbook.experiments import composing, together
-from headbook.types import HeadId, Kind
 
-HEADS = [HeadId(Kind.ENCODER, layer, head) for layer, head in product(range(3), range(4))]
-LAYERS = np.array([head.layer for head in HEADS])
+LAYERS = np.repeat(range(3), 4)
 WIDTH, DIM = 16, 4
-
-
-def test_pairs_are_half_of_one_layer_and_more_of_them_hold_the_fewer() -> None:
-    few, more = together.random_pairs(HEADS, 5), together.random_pairs(HEADS, 9)
-    assert [one[:2] == other[:2] for one, other in few] == [True] * 5 + [False] * 5
-    assert len(set(map(tuple, more))) == 18 and set(map(tuple, few)) < set(map(tuple, more))
-    assert len(together.random_pairs(HEADS, 1000)) == 12 * 11 / 2
-
-
-def test_sets_are_nested_least_important_and_whole_layers() -> None:
-    found = list(together.sets(HEADS, np.arange(12.0)[::-1], draws=2))
-    drawn = [set(at) for sort, _, draw, at in found if sort == together.RANDOM and draw == 1]
-    assert [len(each) for each in drawn] == [1, 2, 4, 6] and drawn[0] < drawn[1] < drawn[3]
-    assert [sorted(at) for sort, *_, at in found if sort == together.LEAST][1] == [10, 11]
-    assert [at for sort, *_, at in found if sort == together.LAYER][2] == [8, 9, 10, 11]
 
 
 def test_with_nothing_above_there_is_nothing_to_hold() -> None:
@@ -45,15 +26,10 @@ def test_with_nothing_above_there_is_nothing_to_hold() -> None:
     assert not any(block.edits for _, _, block in model.network.attentions())
 
 
-def drawn(heads: int = 2) -> tuple[list[Tensor], Tensor]:
-    torch.manual_seed(0)
-    weights = [torch.randn(3, heads, WIDTH, DIM, dtype=torch.float64) for _ in range(4)]
-    return weights, torch.rand(3, 2, WIDTH, dtype=torch.float64)
-
-
 @pytest.mark.parametrize("before", [True, False])
 def test_scores_are_those_of_full_matrices(before: bool) -> None:
-    weights, gains = drawn()
+    weights = [drawn(3, 2, WIDTH, DIM, seed=seed) for seed in range(4)]
+    gains = drawn(3, 2, WIDTH, seed=4).abs()
     found = composing.composition(weights, gains, before)
     centring = torch.eye(WIDTH, dtype=torch.float64) - 1 / WIDTH
     for low, a, up, b in ((0, 0, 1, 1), (0, 1, 2, 0), (1, 0, 2, 1)):
@@ -68,19 +44,14 @@ def test_scores_are_those_of_full_matrices(before: bool) -> None:
     assert int(found.isfinite().sum()) == 3 * 3 * 4
 
 
-@pytest.mark.parametrize(("strength", "noise", "beyond"), [(1.0, 0.1, True), (0.0, 1.0, False)])
-def test_composition_that_goes_with_interactions_is_told_from_shared_layers(
-    strength: float, noise: float, beyond: bool
-) -> None:
-    """Scores and interactions grow with the effects of lower layers; the one also with the other's
-    own part, or not."""
+@pytest.mark.parametrize("beyond", [True, False])
+def test_composition_that_goes_with_interactions_is_told_from_shared_layers(beyond: bool) -> None:
+    """Both grow with the effects of lower layers; one also with the other's own part, or not."""
     random, pairs = np.random.default_rng(0), np.argwhere(LAYERS[:, None] < LAYERS)
     own, alone = random.random(len(pairs)), 10.0 ** -LAYERS[pairs[:, 0]]
-    size = 5 * alone + strength * own + noise * random.random(len(pairs))
-    signs = random.choice([-1, 1], len(pairs))
-    table = pd.DataFrame(
-        {"composition": 1 + alone + own, "interaction": signs * size, "alone": alone}
-    )
+    size = 5 * alone + beyond * own + 0.1**beyond * random.random(len(pairs))
+    size *= random.choice([-1, 1], len(pairs))
+    table = pd.DataFrame({"composition": 1 + alone + own, "interaction": size, "alone": alone})
     plain, apart = composing.agreement(LAYERS, pairs, table).T
     assert np.nanquantile(plain, 0.025) > 0.2
     assert (np.nanquantile(apart, 0.025) > 0) == beyond

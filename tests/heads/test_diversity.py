@@ -22,7 +22,7 @@ def pair(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def test_heads_whose_likeness_is_known():
-    """Aligned and cosine of: the same head twice, one turned, tokens apart, unrelated, nothing."""
+    """Aligned and cosine of: the same head twice, one turned, tokens apart, nothing."""
     one, turn = drawn(2000, DIM), torch.linalg.qr(drawn(DIM, DIM, seed=2)).Q
     half = torch.arange(2000)[:, None] < 1000
     known = {
@@ -36,9 +36,6 @@ def test_heads_whose_likeness_is_known():
         assert float(alignment(products(*both))[0, 1]) == pytest.approx(aligned, abs=1e-6), name
         found = float(cosines(*both)[0, 1] / 2000)
         assert found == pytest.approx(cosine, abs=0.05), name
-    unrelated = pair(one, drawn(2000, DIM, seed=3))
-    assert alignment(products(*unrelated))[0, 1] < 0.1
-    assert abs(cosines(*unrelated)[0, 1] / 2000) < 0.05
 
 
 def test_maps_of_a_batch_are_those_of_its_sentences(corpus, attention):

@@ -10,7 +10,6 @@ from torch.nn.functional import cosine_similarity
 
 from headbook.heads.diversity_in_training import diversity_in_training
 from headbook.heads.four_metrics import (
-    ARTICLE,
     ATTENTION,
     DISSIMILARITY,
     FREE,
@@ -24,7 +23,7 @@ from headbook.models.capture import Point, capture
 from headbook.models.published import PublishedTransformer
 from headbook.models.transformer import HeadCounts, Transformer
 from headbook.text.batches import Batch, collate
-from headbook.types import Kind, UserError
+from headbook.types import Kind
 
 HEADS, SEGMENTS = 4, 11
 """More segments than pass through the model together in training."""
@@ -90,40 +89,25 @@ def test_they_are_those_of_the_formulas_whatever_the_batches(counts: HeadCounts 
             assert stacked.isnan().sum() == stacked.numel() - own.numel()
     several = [segments(12, rows=slice(4)), segments(12, rows=slice(4, SEGMENTS))]
     parts = four_metrics(model.train(), Kind.DECODER, several)
-    assert set(parts) == {(metric, form) for metric in ARTICLE for form in (RAW, FREE)}
     assert model.training
     assert all(torch.allclose(found[x], parts[x], rtol=1e-5, equal_nan=True) for x in found)
 
 
-def test_maps_that_look_forward_are_not_taken_for_empty():
-    found = four_metrics(published(0.0).eval(), Kind.DECODER, [segments(12)])
-    assert (found[ATTENTION, RAW] > 1e-4).all() and (found[ATTENTION, FREE] > 1e-2).all()
-
-
-def test_no_text_is_refused():
-    with pytest.raises(UserError, match="at least one segment"):
-        four_metrics(decoder(), Kind.DECODER, [])
-
-
-@pytest.mark.parametrize("padded", [0, 3])
-def test_in_training_padding_counts(padded: int):
-    own, text = published(0.0), segments(9, padded)
+def test_in_training_padding_counts():
+    own, text = published(0.0), segments(9, padded=3)
     found = diversity_in_training(own, Kind.DECODER, text)
     for name, layers in by_hand(own, text).items():
         if name[1] == RAW:
             assert torch.allclose(found[name].double(), torch.stack(layers), rtol=1e-4), name
-    if padded:
-        without = four_metrics(own, Kind.DECODER, [text])
-        assert not any(torch.allclose(found[x], without[x], rtol=1e-2) for x in found)
+    without = four_metrics(own, Kind.DECODER, [text])
+    assert not any(torch.allclose(found[x], without[x], rtol=1e-2) for x in found)
 
 
 def test_in_training_weights_are_those_behind_dropout_and_nothing_else_notices():
     own, text = published(0.5), segments(33)
     state = torch.get_rng_state()
     first, again = (diversity_in_training(own, Kind.DECODER, text) for _ in range(2))
-    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(torch.get_rng_state(), state) and own.training
     assert all(torch.equal(first[each], again[each]) for each in first)
-    blocks = [block for _, _, block in own.attentions()]
-    assert own.training and all(block.dropout.rate == 0.5 and not block.edits for block in blocks)
     before = four_metrics(own, Kind.DECODER, [text], training=True)[ATTENTION, RAW]
     assert (first[ATTENTION, RAW] > 1.5 * before).all()

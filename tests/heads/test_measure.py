@@ -1,15 +1,13 @@
 """The streamed ratio, its intervals and halves, and the same sentence by sentence."""
 
 import numpy as np
-import pytest
 import torch
 from scipy import stats
 
 from headbook.heads.bootstrap import half_of
 from headbook.heads.halves import shares
-from headbook.heads.measure import RatioSums, counts, largest, sums
+from headbook.heads.measure import RatioSums, counts, sums
 from headbook.text.batches import Batch
-from headbook.types import UserError
 
 
 def sentences(numbers) -> tuple[dict, Batch]:
@@ -70,13 +68,3 @@ def test_interval_is_as_wide_as_scipys_and_wider_at_a_higher_level() -> None:
     assert abs(width / (theirs.high - theirs.low) - 1) < 0.08  # one of 90 % is narrower
     assert abs(float(low) - theirs.low) < 0.2 * width
     assert found.interval(0.99)[0] < low < found.interval(0.5)[0] < found.ratio() < high
-
-
-def test_the_largest_leaves_out_what_is_not_known() -> None:
-    values = torch.tensor([[0.1, float("nan")], [0.3, float("nan")], [float("nan")] * 2])
-    assert largest(values, 0)[0] == values[1, 0] and largest(values, 0)[1].isnan()
-
-
-def test_without_replicates_there_is_no_interval() -> None:
-    with pytest.raises(UserError, match="replicates"):
-        measured(*bernoulli(0.3, 4, seed=7), range(4), replicates=0).interval()

@@ -46,18 +46,9 @@ def through(model: Transformer) -> Translator:
 @pytest.mark.parametrize("norm", list(NormPlacement))
 def test_everything_is_conserved_without_biases(rules: Rules, norm: NormPlacement):
     found = relevances(through(tiny(biases=False, norm=norm)), BATCH, rules)
-    shapes = {kind: each.shape for kind, each in found.conserved.items()}
-    assert shapes == {Kind.ENCODER: (3, 6, 2), Kind.DECODER: (3, 6, 3)}
     for totals in found.conserved.values():
         real = totals[found.counted]
         torch.testing.assert_close(real, torch.ones_like(real), rtol=1e-4, atol=1e-4)
-
-
-def test_biases_leak_where_they_are_part_of_the_sum_and_a_large_stabiliser_does():
-    for rules in (ConstantAttentionRules(NIL), SignedRules(0.3)):
-        found = relevances(through(tiny()), BATCH, rules)
-        left = found.conserved[Kind.ENCODER][found.counted]
-        assert (left - 1).abs().mean() > 0.01
 
 
 @pytest.mark.parametrize("constant", [True, False], ids=["constant-attention", "signed"])

@@ -6,11 +6,8 @@ from functools import partial
 import known_heads as planted
 import pytest
 import torch
-from refusing import refused
 
 from headbook.heads.measure import Measure, sums
-from headbook.heads.random_head import random_heads
-from headbook.heads.recording import Shared
 from headbook.heads.scores import (
     REACH,
     confidence,
@@ -24,7 +21,7 @@ from headbook.heads.scores import (
 from headbook.models.capture import Point
 from headbook.text.alignment import AlignedTree
 from headbook.text.batches import EOS, Batch, collate
-from headbook.text.trees import RELATION_DIRECTIONS, RELATIONS, Direction
+from headbook.text.trees import RELATION_DIRECTIONS, Direction
 from headbook.types import Kind
 
 RANKS = torch.arange(1000)  # a piece's id is its rank
@@ -95,16 +92,12 @@ def test_a_sentence_points_where_its_queries_do_together() -> None:
     assert score(partial(rare, ranks=RANKS, by_sentence=True), tape, batch)[0, 0] == 1
 
 
-def test_chance_is_one_over_the_tokens_and_what_random_heads_reach(corpus, ranks) -> None:
+def test_chance_is_one_over_the_tokens() -> None:
     batch = collate([([900, 7, 8, 9, EOS], [3, EOS]), ([900, 7, EOS], [3, EOS])], [0, 1])
     for by_sentence, expected in ((False, [2 / 6, 4 / 6]), (True, [0.375, 0.75])):
         measure = partial(rare_chance, ranks=RANKS, by_sentence=by_sentence)
         # four queries at 1/4 and two at 1/2; then one sentence each
         assert score(measure, {}, batch)[0].tolist() == pytest.approx(expected)
-    batch = corpus.batch(list(range(60)))
-    found = score(partial(rare, ranks=ranks), random_heads(batch, Kind.ENCODER, heads=40), batch)
-    chance = score(partial(rare_chance, ranks=ranks), {}, batch)
-    assert torch.allclose(found.mean(0), chance[0], atol=0.02)
 
 
 def test_ranks_are_those_of_the_text_without_special_tokens() -> None:
@@ -131,7 +124,8 @@ def test_in_a_decoder_the_later_end_of_an_arc_asks() -> None:
     batch = collate([([EOS], [3, 4, 5, 6, EOS])], [0])
     tree = AlignedTree(torch.tensor([-1, 0, 1, 1, 2]), torch.tensor([[2, 0, 1], [0, 1, 2]]), 0)
     weights = torch.eye(5)
-    weights[2:4] = torch.tensor([0.3, 0.7, 0, 0, 0])
+    weights[2] = torch.tensor([0.4, 0.2, 0.4, 0, 0])
+    weights[3] = torch.tensor([0, 0.8, 0.1, 0.1, 0])
     weights[4] = torch.tensor([0, 0.3, 0.2, 0.2, 0.3])
     tape = {(Kind.DECODER, Point.WEIGHTS): [torch.stack([weights, torch.eye(5)])[None]]}
     right, asked = syntactic(tape, batch, [tree], Kind.DECODER)
@@ -140,44 +134,6 @@ def test_in_a_decoder_the_later_end_of_an_arc_asks() -> None:
         expected[RELATION_DIRECTIONS.index((name, Direction.HEAD_TO_DEPENDENT))] = 1
     assert torch.equal(asked[0, 0, 0].float(), expected)
     assert torch.equal(right[0, 0].float(), torch.stack([expected, torch.zeros(8)]))
-
-
-def by_hand(weights, tree):
-    """(column, hit) of every question of one sentence and head, in loops."""
-    pieces, end = tree.pieces.tolist(), len(tree.pieces) - 1
-    words = range(max(pieces) + 1)
-    belong = {word: [at for at in range(end) if pieces[at] == word] for word in words}
-    for relation, dependent, head in tree.arcs.tolist():
-        for direction in Direction:
-            query, partner = dependent, head
-            if direction is Direction.HEAD_TO_DEPENDENT:
-                query, partner = head, dependent
-            column = RELATION_DIRECTIONS.index((RELATIONS[relation], direction))
-            scores = [
-                sum(float(weights[i, j]) for i in belong[query] for j in belong[word])
-                for word in words
-            ]
-            yield column, max(words, key=scores.__getitem__) == partner
-
-
-def test_loops_find_the_same_partners(corpus, attention) -> None:
-    batch = corpus.batch(list(range(60)))
-    tape = attention(batch, layers=1, heads=1)
-    hits, counted = torch.zeros(8).double(), torch.zeros(8).double()
-    for row in range(60):
-        weights = tape[Kind.ENCODER, Point.WEIGHTS][0][row, 0]
-        for column, hit in by_hand(weights, corpus.trees[row]):
-            hits[column] += hit
-            counted[column] += 1
-    found = score(partial(syntactic, trees=corpus.trees), tape, batch)[0]
-    assert counted.min() > 0 and torch.equal(found, hits / counted)
-    assert 0.02 < found.mean() < 0.6
-
-
-def test_a_tree_of_another_number_of_pieces_is_refused(corpus, attention) -> None:
-    batch = corpus.batch([3])
-    with refused(r"sentence 3: \d+ pieces where the corpus has \d+"):
-        syntactic(attention(batch), batch, corpus.trees[1:])
 
 
 # ------------------------------------------------------------------ what every measure owes
@@ -189,10 +145,6 @@ EVERY = {
     "decoder": (Kind.DECODER, lambda *_: partial(positional, kind=Kind.DECODER)),
     "cross": (Kind.CROSS, lambda *_: partial(confidence, kind=Kind.CROSS)),
     "rare": (Kind.ENCODER, lambda _, ranks: partial(rare, ranks=ranks)),
-    "rare by sentence": (
-        Kind.ENCODER,
-        lambda _, ranks: partial(rare, ranks=ranks, by_sentence=True),
-    ),
     "syntactic": (Kind.ENCODER, lambda trees, _: partial(syntactic, trees=trees)),
 }
 
@@ -227,16 +179,3 @@ def test_splitting_permuting_padding_and_what_stands_there_change_nothing(
     shuffled = torch.randperm(24, generator=torch.Generator().manual_seed(0)).tolist()
     same(whole, found(shuffled[:1], shuffled[1:8], shuffled[8:]))
     same(whole, found(list(range(24)), extra=5, change=garbled))
-
-
-def test_measures_that_share_a_recording_count_what_each_counts_alone(
-    corpus, ranks, attention
-) -> None:
-    batch = corpus.batch(list(range(12)))
-    shared = Shared(attention(batch))
-    of = {name: make(corpus.trees, ranks) for name, (kind, make) in EVERY.items()
-          if kind is Kind.ENCODER}  # fmt: skip
-    for each in of.values():
-        for together, alone in zip(each(shared, batch), each(attention(batch), batch), strict=True):
-            assert torch.equal(together, alone)
-    assert shared.once("key", lambda: 1) == shared.once("key", lambda: 2) == 1

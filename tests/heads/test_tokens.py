@@ -2,7 +2,7 @@
 
 import torch
 
-from headbook.heads.tokens import NOWHERE, counted_keys, counted_queries, pointed, visible
+from headbook.heads.tokens import NOWHERE, counted_keys, counted_queries, pointed
 from headbook.text.batches import Batch
 from headbook.types import Kind
 
@@ -25,14 +25,6 @@ def test_a_tied_query_points_nowhere() -> None:
         ([1e-9], 0),
     ):
         assert pointed(as_heads([row]))[1].item() == expected
-
-
-def test_visible_masks_a_copy_and_does_not_rescale() -> None:
-    weights = as_heads([[0.25, 0.25, 0.5], [0.5, 0.5, float("nan")]])  # as padding may hold
-    before = weights.clone()
-    pairs = torch.tensor([True, True, False]).expand(1, 2, 3)
-    assert visible(weights, pairs).flatten().tolist() == [0.25, 0.25, 0.0, 0.5, 0.5, 0.0]
-    torch.testing.assert_close(weights, before, equal_nan=True)
 
 
 def test_special_tokens_of_other_models_count_neither_as_key_nor_as_query() -> None:

@@ -1,12 +1,12 @@
 """The ridge probe and its control task: planted labels, shuffled ones, types."""
 
 import numpy as np
-import pytest
+from refusing import refuses
 from sklearn.linear_model import RidgeClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from headbook.layers.probe import PENALTIES, control, divided, hits, hits_of, majority
-from headbook.types import UserError
 
 CHANCE = np.random.default_rng(0)
 
@@ -31,13 +31,11 @@ def test_the_closed_form_is_that_of_scikit_learn():
     features = features @ CHANCE.normal(size=(7, 7)) + 5
     noisy = np.where(CHANCE.random(600) < 0.4, CHANCE.permutation(labels), labels)
     split = divided(600, 200)
-    first = split.fitted
-    scale = StandardScaler().fit(features[first])
-    probes = [RidgeClassifier(each).fit(scale.transform(features[first]), noisy[first])
+    fitted, held, scored = ((features[each], noisy[each]) for each in vars(split).values())
+    probes = [make_pipeline(StandardScaler(), RidgeClassifier(each)).fit(*fitted)
               for each in PENALTIES]  # fmt: skip
-    held = scale.transform(features[split.chosen])
-    best = max(probes, key=lambda probe: probe.score(held, noisy[split.chosen]))
-    expected = best.predict(scale.transform(features[split.scored])) == noisy[split.scored]
+    best = max(probes, key=lambda probe: probe.score(*held))
+    expected = best.predict(scored[0]) == scored[1]
     assert hits_of(features, [labels, noisy], split)[1].tolist() == expected.tolist()
 
 
@@ -57,7 +55,6 @@ def test_labels_of_many_types_come_as_often_as_labels_occur():
 
 
 def test_too_few_sentences_are_refused():
-    with pytest.raises(UserError, match="more sentences"):
-        divided(6, 3)
-    with pytest.raises(UserError, match="two different labels"):
-        hits(np.ones((20, 1)), np.array(["a"] * 20), divided(20, 5))
+    refuses(lambda: divided(6, 3), "more sentences")
+    one_label = np.ones((20, 1)), np.array(["a"] * 20), divided(20, 5)
+    refuses(lambda: hits(*one_label), "two different labels")

@@ -1,8 +1,8 @@
 """Small models: one of ours in a folder, and one whose heads have planted functions."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -99,17 +99,14 @@ class PlantedModel:
     network: nn.Module | None = None
     name: str = "planted"
     origin: str = "made for a test"
-    languages: tuple[str, str | None] = field(default=("en", None))
+    languages: tuple[str, str | None] = ("en", None)
     unknown: int = UNK
 
     def batches(
         self, sentences: Sequence[str], targets: Sequence[str] | None = None, tokens: int = 4096
     ) -> list[Batch]:
-        rows = [
-            [*(self.vocabulary.get(word, UNK) for word in sentence.split()), EOS]
-            for sentence in sentences
-        ]
-        return list(in_order([(row, [EOS]) for row in rows], tokens))
+        ids = ([self.vocabulary.get(word, UNK) for word in each.split()] for each in sentences)
+        return list(in_order([([*row, EOS], [EOS]) for row in ids], tokens))
 
     def spans(self, sentence: str, target: bool = False) -> list[tuple[int, int] | None]:
         return [*(word.span() for word in re.finditer(r"\S+", sentence)), None]
@@ -148,32 +145,21 @@ def planted(sample: Text) -> PlantedModel:
 
 
 @pytest.fixture(scope="session")
-def with_weights() -> Callable[[Mapping[str, Tensor]], PlantedModel]:
-    """A model whose attention is given, [layer, head, token, token] of every sentence that it may
-    be asked for; tokens are the words between spaces, and EOS."""
+def with_weights() -> Callable[..., PlantedModel]:
+    """A model whose attention in the first, second, … sentence that it reads is given, [layer,
+    head, token, token]; tokens are the words between spaces, and EOS."""
 
-    def make(given: Mapping[str, Tensor]) -> PlantedModel:
-        words = sorted({word for sentence in given for word in sentence.split()})
-        model = PlantedModel({word: number for number, word in enumerate(words, start=3)})
-        by_ids = {
-            tuple(model.batches([sentence])[0].source[0].tolist()): weights
-            for sentence, weights in given.items()
-        }
-
+    def make(*given: Tensor) -> PlantedModel:
         def plant(batch: Batch, layer: int, head: int) -> Tensor:
             found = torch.zeros(len(batch), *[batch.source.shape[1]] * 2)
-            for row, ids, real in zip(found, batch.source, batch.source_mask, strict=True):
-                own = by_ids[tuple(ids[real].tolist())][layer, head]
+            for row, number in zip(found, batch.sentences.tolist(), strict=True):
+                own = given[number][layer, head]
                 row[: len(own), : len(own)] = own
             return found
 
-        layers, heads = next(iter(given.values())).shape[:2]
-        plants = [
-            [partial(plant, layer=layer, head=head) for head in range(heads)]
-            for layer in range(layers)
-        ]
-        model.network = PlantedNetwork(plants, len(words) + 3)
-        return model
+        layers, heads = (range(size) for size in given[0].shape[:2])
+        plants = [[partial(plant, layer=one, head=two) for two in heads] for one in layers]
+        return PlantedModel({}, PlantedNetwork(plants, UNK + 1))
 
     return make
 

@@ -12,7 +12,6 @@ from torch import Tensor
 import headbook as hb
 from headbook.looking.ours import OurModel
 from headbook.models.gates import FixedGate
-from headbook.types import Kind
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 TEXT = ["The dog sees a cat .", "It sleeps ."]
@@ -33,20 +32,6 @@ def gates(model: OurModel) -> list:
     return [block.gate for _, _, block in model.network.attentions()]
 
 
-def test_silent_heads_are_those_whose_columns_of_w_o_are_zero(model):
-    heads = {"L1H2": (Kind.ENCODER, 0, 1), "cross L2H2": (Kind.CROSS, 1, 1),
-             "decoder L1H1": (Kind.DECODER, 0, 0), "L1H1": (Kind.ENCODER, 0, 0)}  # fmt: skip
-    cut = replace(model, network=copy.deepcopy(model.network))
-    blocks = {(kind, layer): block for kind, layer, block in cut.network.attentions()}
-    for kind, layer, head in heads.values():
-        with torch.no_grad():
-            blocks[kind, layer].output.weight[:, 8 * head : 8 * head + 8] = 0
-    whole = logits(model)
-    with hb.close(model, list(heads)) as silent:
-        torch.testing.assert_close(logits(silent), logits(cut), **CLOSE)
-    assert torch.equal(logits(model), whole)
-
-
 def test_gates_come_back_also_after_an_error(model):
     first = next(block for _, _, block in model.network.attentions())
     first.gate = FixedGate(torch.tensor([0.5, 1.0]))
@@ -59,42 +44,27 @@ def test_gates_come_back_also_after_an_error(model):
     assert gates(model) == before and torch.equal(logits(model), whole)
 
 
-@pytest.mark.parametrize("name", ["L3H1", "cross L9H1", "head five"])
-def test_an_unknown_head_is_refused_and_nothing_is_closed(model, name):
-    with refused(), hb.close(model, ["L1H1", name]):
-        pass
+def test_an_unknown_head_is_refused_and_nothing_is_closed(model):
+    for name in ("L3H1", "cross L9H1", "head five"):
+        with refused(), hb.close(model, ["L1H1", name]):
+            pass
     assert gates(model) == [None] * 6
 
 
-def own(model: OurModel) -> list[tuple[int, Tensor]]:
-    return [(each.data_ptr(), each.detach().clone()) for each in model.network.parameters()]
+def test_null_networks_are_permuted_and_drawn_in_turn_and_leave_the_model_as_it_was(model):
+    def values() -> list[float]:
+        return sorted(model.network.encoder[0].attention.query.weight.flatten().tolist())
 
-
-def unchanged(model: OurModel, before: list[tuple[int, Tensor]]) -> bool:
-    return all(
-        one == other and torch.equal(values, kept)
-        for (one, values), (other, kept) in zip(own(model), before, strict=True)
-    )
-
-
-def test_null_networks_are_permuted_and_drawn_in_turn(model):
-    before, seen = own(model), []
-    for number, null in enumerate(hb.nulls(model, 4)):
-        for (_, values), (_, kept) in zip(own(null), before, strict=True):
-            same = torch.equal(values.flatten().sort().values, kept.flatten().sort().values)
-            assert same == (number % 2 == 0 or values.ndim < 2)
+    own, seen = values(), [logits(model)]
+    same = []
+    for null in hb.nulls(model, 4):
+        same.append(values() == own)
         seen.append(logits(null))
-    assert unchanged(model, before)
+    assert same == [True, False, True, False]
     assert not any(torch.equal(one, other) for one, other in combinations(seen, 2))
-
-
-def test_weights_are_the_models_own_after_break_and_after_an_error(model):
-    before = own(model)
-    for null in hb.nulls(model):
-        assert not unchanged(null, before)
+    for _ in hb.nulls(model):
         break
-    assert unchanged(model, before)
     with pytest.raises(ZeroDivisionError):
         for _ in hb.nulls(model):
             raise ZeroDivisionError
-    assert unchanged(model, before)
+    assert torch.equal(logits(model), seen[0])

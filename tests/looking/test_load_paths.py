@@ -2,8 +2,10 @@
 
 import importlib.util
 import json
+import shutil
 from pathlib import Path
 
+import peft
 import pytest
 import refusing
 import torch
@@ -12,9 +14,7 @@ from tiny_hugging import bert, built, gpt2, save
 
 import headbook as hb
 from headbook.models.capture import Point, capture
-from headbook.models.gates import closed
-from headbook.released import hugging_files
-from headbook.types import HeadId, Kind, UserError
+from headbook.types import Kind
 
 SENTENCES = ["the dog sees a cat", "a cat"]
 
@@ -31,38 +31,19 @@ def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["minilm", "multi30k-de-128", "json"])
+@pytest.mark.parametrize("name", ["minilm", "multi30k-de-128", "json", "openai-community/gpt2"])
 def test_a_path_is_never_a_catalogue_s_name_or_a_package(
     name: str, decoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
     for path in (Path(name), f"./{name}", f"{tmp_path}/{name}"):
         refused("there is no such folder", path)
+    (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).symlink_to(decoder)
     for path in (Path(name), f"./{name}", f"{name}/", f"{tmp_path}/{name}"):
-        assert hb.load(path).origin.endswith(name) and hb.load(path).languages == ("und", None)
+        assert hb.load(path).origin.endswith(name)
     refused("no such folder", "~nobody-here/minilm")
     refused("no such folder", "./" + "x" * 300)
-
-
-def test_a_hub_s_id_may_be_a_folder_as_well(
-    decoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.chdir(tmp_path)
-    asked = []
-
-    def read(place: hugging_files.Place, reader: str, **options: object) -> None:
-        asked.append((place.where, place.options))
-        raise UserError("far enough")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(hugging_files, "only_cached", lambda *names: False)
-        patch.setattr("headbook.released.hugging_face.read", read)
-        refused("far enough", "openai-community/gpt2", revision="v1")
-    assert asked == [("openai-community/gpt2", {"local_files_only": False, "revision": "v1"})]
-    (tmp_path / "openai-community").mkdir()
-    (tmp_path / "openai-community" / "gpt2").symlink_to(decoder)
-    assert hb.load("openai-community/gpt2").network.model.config.n_embd == 8
 
 
 def test_an_adapter_is_never_ignored(
@@ -71,18 +52,15 @@ def test_an_adapter_is_never_ignored(
     (tmp_path / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA"}))
     found = importlib.util.find_spec
     without = lambda name, *rest: None if name == "peft" else found(name, *rest)  # noqa: E731
-    monkeypatch.setattr(hugging_files.importlib.util, "find_spec", without)
-    refused("adapter.*pip install peft", tmp_path)
-    for file in decoder.iterdir():  # beside a whole model too
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    refused("adapter.*pip install peft", tmp_path)
-    monkeypatch.undo()
-    if importlib.util.find_spec("peft"):
-        refused("does not name its model", tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(importlib.util, "find_spec", without)
+        refused("adapter.*pip install peft", tmp_path)
+        shutil.copytree(decoder, tmp_path, dirs_exist_ok=True)  # beside a whole model too
+        refused("adapter.*pip install peft", tmp_path)
+    refused("does not name its model", tmp_path)
 
 
 def test_an_adapter_is_merged_into_its_model(decoder: Path, tmp_path: Path):
-    peft = pytest.importorskip("peft")
     base = transformers.AutoModelForCausalLM.from_pretrained(decoder)
     config = peft.LoraConfig(r=2, target_modules=["c_attn", "c_proj"], init_lora_weights=False)
     adapted = peft.get_peft_model(base, config).eval()
@@ -98,7 +76,7 @@ def test_an_adapter_is_merged_into_its_model(decoder: Path, tmp_path: Path):
     assert (found - without).abs().max() > 1e-2 and str(tmp_path) in model.origin
 
 
-def test_a_model_in_memory_is_what_its_folder_is(decoder: Path, sample):
+def test_a_model_in_memory_is_what_its_folder_is(decoder: Path):
     original = transformers.AutoModelForCausalLM.from_pretrained(decoder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(decoder)
     model, saved = hb.load(original, tokenizer), hb.load(decoder)
@@ -108,7 +86,6 @@ def test_a_model_in_memory_is_what_its_folder_is(decoder: Path, sample):
     refused("give a model of transformers with its tokenizer", original)
     refused("give a model of transformers with its tokenizer", torch.nn.Linear(1, 1), tokenizer)
     refused("brings its own tokenizer", decoder, tokenizer)
-    refused("has no revision", original, tokenizer, revision="main")
 
 
 @pytest.mark.parametrize(("made", "dtype"), [(gpt2, "bfloat16"), (bert, torch.float16)])
@@ -120,24 +97,19 @@ def test_attention_of_half_a_precision_is_computed_in_float32(made, dtype, tmp_p
     (batch,) = model.batches(SENTENCES)
     kind = next(iter(model.network.attentions()))[0]
     with torch.no_grad(), capture(model.network, {Point.WEIGHTS, Point.QUERIES}) as tape:
-        whole = model.network(batch)
+        model.network(batch)
     for weights in tape[kind, Point.WEIGHTS]:
         assert weights.dtype == torch.float32
         real = (batch.source_mask if kind is Kind.ENCODER else batch.target_mask)[:, None, None]
         # bfloat16 would be 3e-3 off; padding has no weight whatever the type's smallest number.
         torch.testing.assert_close((weights * real).sum(-1)[:, :, 0], torch.ones(2, 2))
-    with torch.no_grad(), closed(model.network, [HeadId(kind, 0, 0)]):
-        assert not torch.equal(model.network(batch), whole)
-    single = hb.load(tmp_path)
-    torch.testing.assert_close(
-        model.losses(batch), single.losses(batch), rtol=0.02, atol=0.02, check_dtype=True
-    )
+    single = hb.load(tmp_path).losses(batch)
+    torch.testing.assert_close(model.losses(batch), single, rtol=0.02, atol=0.02)
 
 
 def test_options_that_cannot_be_taken_are_one_line(decoder: Path, run_folder: Path):
     refused("is not run in int8", decoder, dtype="int8")
     refused("is not run in float16", run_folder, dtype="float16")
-    refused("no device cuda", decoder, device="cuda") if not torch.cuda.is_available() else None
     refused("no device nowhere", decoder, device="nowhere")
     refused("has no revision", decoder, revision="v1")
     refused("no Hugging Face model: leave out languages", run_folder, languages=("en", "de"))
@@ -160,12 +132,8 @@ def test_a_model_of_many_languages_is_told_which(tmp_path: Path):
     assert model.languages == ("fra_Latn", "deu_Latn")
     assert model.pieces("the dog")[0] == "fra_Latn"
     assert model.pieces("the dog", target=True)[0] == "deu_Latn"
-    (batch,) = model.batches(["the dog"])
-    ids = network.generate(
-        batch.source, max_new_tokens=4, num_beams=1, do_sample=False,
-        forced_bos_token_id=tokenizer.convert_tokens_to_ids("deu_Latn"),
-    )  # fmt: skip
-    seen = []
+    seen, german = [], tokenizer.convert_tokens_to_ids("deu_Latn")
+    ids = torch.tensor([[2, german, 2]])
     model.network.generate = lambda batch, **options: seen.append(options) or ids
     model.translate(["the dog"])
-    assert seen[0]["forced_bos_token_id"] == tokenizer.convert_tokens_to_ids("deu_Latn")
+    assert seen[0]["forced_bos_token_id"] == german

@@ -1,7 +1,5 @@
-"""The table: planted heads are found, numbers are those of the measures, importance is exact."""
+"""The table: planted heads are found, numbers are those of the measures."""
 
-import copy
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -9,62 +7,47 @@ import pandas as pd
 import pytest
 import torch
 from refusing import refused
+from small import told
 
 import headbook as hb
-from headbook.looking.importance import by_ablation, first_by, operations, resolved
+from headbook.looking.importance import by_ablation, resolved
 from headbook.looking.measured import measured
 from headbook.looking.ours import OurModel
 from headbook.looking.passes import measured as measured_on
 from headbook.looking.passes import measures
-from headbook.looking.roles import NEXT, PREVIOUS, RARE, SINK, SYNTACTIC
+from headbook.looking.roles import NEXT, PREVIOUS, RARE, SYNTACTIC
 from headbook.looking.text import Text
-from headbook.models.gates import all_heads, closed
+from headbook.models.gates import all_heads
 from headbook.models.loaded import Loaded
-from headbook.training.scoring import nats
-from headbook.types import Kind, UserError
+from headbook.types import Kind
+
+QUICK = {"importance": False, "decoder": False, "progress": False}
 
 
 @pytest.fixture(scope="module")
-def few(sample: Text) -> Text:
-    return replace(sample, sentences=sample.sentences[:12], trees=sample.trees[:12])
-
-
-@pytest.fixture(scope="module", autouse=True)
-def short_translations() -> Iterator[None]:
-    """An untrained model's own translations go on until they are cut off."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(OurModel, "translate", lambda self, given: [each[:12] for each in given])
-        yield
+def few() -> Text:
+    return hb.text("ewt-sample", first=12)
 
 
 @pytest.fixture(scope="module")
-def our_table(ours: OurModel, few: Text, short_translations: None) -> pd.DataFrame:
-    return hb.measure(ours, few, nulls=2, ablated=2, progress=False)
-
-
-def cell(table: pd.DataFrame, layer: int, head: int, column: str, kind: str = "encoder") -> float:
-    (row,) = table[
-        (table["kind"] == kind) & (table["layer"] == layer) & (table["head"] == head)
-    ].to_dict("records")
-    return row[column]
+def our_table(ours: OurModel, few: Text) -> pd.DataFrame:
+    return hb.measure(ours, few, nulls=2, **QUICK)
 
 
 def test_planted_heads_have_their_known_values(planted_table: pd.DataFrame):
-    table = planted_table
-    assert len(table) == 8 and set(table["kind"]) == {"encoder"}
-    for head, column in ((1, "previous"), (2, "next"), (3, "own"), (4, "other")):
-        assert cell(table, 1, head, column) == 1
-        assert table[column].drop(index=head - 1).max() < 0.7
-    assert cell(table, 1, 4, "other_offset") == 2
-    assert [cell(table, 1, head, "neighbour_offset") for head in (1, 2)] == [-1, 1]
-    assert cell(table, 1, 1, "neighbour") == 1 and cell(table, 1, 3, "neighbour") == 0
-    assert cell(table, 2, 1, "rare") == cell(table, 2, 1, "rare_sentences") == 1
-    assert cell(table, 2, 2, "dobj_head_to_dependent") == 1
-    assert cell(table, 2, 2, "dobj_dependent_to_head") < 0.1
-    assert cell(table, 2, 4, "special") == 1 and cell(table, 1, 3, "special") == 0
-    assert cell(table, 2, 4, "confidence") == 0 and cell(table, 2, 4, "entropy") == 0
-    assert cell(table, 2, 3, "entropy") > 1
-    row = table.iloc[0]  # and baselines stand beside them
+    table = planted_table.set_index(["layer", "head"])
+    for head, column in enumerate(("previous", "next", "own", "other"), 1):
+        assert table.loc[(1, head), column] == 1
+        assert table[column].drop(index=[(1, head)]).max() < 0.7
+    assert table.loc[(1, 4), "other_offset"] == 2
+    assert table["neighbour_offset"][1][[1, 2]].tolist() == [-1, 1]
+    assert table["neighbour"][1][[1, 3]].tolist() == [1, 0]
+    assert (table.loc[(2, 1), ["rare", "rare_sentences"]] == 1).all()
+    assert table.loc[(2, 2), "dobj_head_to_dependent"] == 1
+    assert table.loc[(2, 2), "dobj_dependent_to_head"] < 0.1
+    assert table.loc[(2, 4), ["special", "confidence", "entropy"]].tolist() == [1, 0, 0]
+    assert table.loc[(1, 3), "special"] == 0 and table.loc[(2, 3), "entropy"] > 1
+    row = planted_table.iloc[0]  # and baselines stand beside them
     assert 0.2 < row["dobj_head_to_dependent_offset"] < row["dobj_head_to_dependent_tags"] < 1
     assert 0 < row["rare_chance"] < 0.3
 
@@ -82,59 +65,48 @@ def test_planted_roles_are_found_and_no_others(planted_table: pd.DataFrame):
     assert len(every) == 8 * (2 + 8 + 1) and every["held"].sum() == 4
 
 
-def test_a_role_is_chosen_on_one_half_and_scored_on_the_other(planted_table: pd.DataFrame):
-    table = planted_table.copy()
-    of = measured(table)
-    sums = dict(of.sums[Kind.ENCODER])
-    positional = sums["positional"]
-    numerator = positional.numerator.clone()
-    numerator[1] = 0
-    sums["positional"] = replace(positional, numerator=numerator)
-    table.attrs["headbook"] = replace(of, sums={Kind.ENCODER: sums})
-    assert not {PREVIOUS, NEXT} & set(hb.roles(table)["role"])
-    assert (hb.roles(table, held=False)["chosen"] == 1).sum() == 4
+def positional_times(table: pd.DataFrame, *halves: float) -> pd.DataFrame:
+    """What points at an offset, of each half of the sentences so much of it."""
+    sums = dict(measured(table).sums[Kind.ENCODER])
+    numerator = torch.stack(
+        [each * by for each, by in zip(sums["positional"].numerator, halves, strict=True)]
+    )
+    sums["positional"] = replace(sums["positional"], numerator=numerator)
+    return told(table, sums={Kind.ENCODER: sums})
+
+
+def test_a_role_is_chosen_on_one_half_and_scored_on_the_other_from_its_threshold_on(
+    planted_table: pd.DataFrame,
+):
+    for halves, held in (((0.91, 0.91), True), ((1, 0.89), False), ((0.89, 1), False)):
+        found = set(hb.roles(positional_times(planted_table, *halves))["role"])
+        assert ({PREVIOUS, NEXT} <= found) == held == bool({PREVIOUS, NEXT} & found)
+    assert (hb.roles(positional_times(planted_table, 1, 0), held=False)["chosen"] == 1).sum() == 4
 
 
 def test_what_a_network_that_has_learnt_nothing_does_as_well_is_no_role(
     planted_table: pd.DataFrame,
 ):
-    table, of = planted_table.copy(), measured(planted_table)
+    of = measured(planted_table)
     positional = torch.ones(of.sums[Kind.ENCODER]["positional"].numerator.shape[-1])
-    table.attrs["headbook"] = replace(of, nulls={**of.nulls, "positional": positional})
+    table = told(planted_table, nulls={**of.nulls, "positional": positional})
     assert set(hb.roles(table)["role"]) == {RARE, SYNTACTIC}
-
-
-def test_without_a_loss_importance_is_of_the_sentence_vector(planted_table: pd.DataFrame):
-    assert "importance_gradient" not in planted_table
-    assert (planted_table["importance_ablation"] > 0).all()
-    assert measured(planted_table).importance == "1 - cosine of the sentence vector"
 
 
 def test_dependencies_are_as_answers_counts_them_with_their_intervals(
     our_table: pd.DataFrame, ours: OurModel, few: Text
 ):
-    table, counts = our_table[our_table["kind"] == "encoder"], hb.answers(ours, few)
+    counts = hb.answers(ours, few)
     shares = hb.shares(counts.right, counts.asked)[:, :, 0]
-    np.testing.assert_allclose(table["nsubj_head_to_dependent"], shares[0])
     low, high = np.nanquantile(shares[1:], [0.025, 0.975], axis=0)
-    np.testing.assert_allclose(table["nsubj_head_to_dependent_low"], low)
-    np.testing.assert_allclose(table["nsubj_head_to_dependent_high"], high)
     offset = hb.shares(counts.offsets, counts.asked, replicates=0)[0, :, 0].max()
-    np.testing.assert_allclose(table["nsubj_head_to_dependent_offset"], offset)
-
-
-def test_every_kind_of_attention_has_its_heads(our_table: pd.DataFrame):
-    assert our_table.groupby("kind").size().to_dict() == {"encoder": 4, "decoder": 4, "cross": 4}
-    others = our_table[our_table["kind"] != "encoder"]
-    assert others[["rare", "nsubj_head_to_dependent", "confidence_null"]].isna().all(axis=None)
-    wanted = {"all": 12, "nulls": 12, "translated": 12, "ablated": 2}
-    assert measured(our_table).sentences == wanted
+    for end, wanted in (("", shares[0]), ("_low", low), ("_high", high), ("_offset", offset)):
+        np.testing.assert_allclose(our_table[f"nsubj_head_to_dependent{end}"], wanted)
 
 
 def test_nulls_are_the_largest_over_heads_and_networks(
     our_table: pd.DataFrame, ours: OurModel, few: Text
 ):
-    of = measured(our_table)
     batches = ours.batches(few.sentences)
     found = [
         measured_on(null.network, batches, measures(Kind.ENCODER), 0)["positional"].ratio()
@@ -142,47 +114,20 @@ def test_nulls_are_the_largest_over_heads_and_networks(
     ]
     first, second = (each.flatten(0, 1).amax(0) for each in found)
     assert (first > second).any() and (second > first).any()
-    torch.testing.assert_close(of.nulls["positional"], torch.maximum(first, second))
-    assert our_table["previous_null"].iloc[0] == float(torch.maximum(first, second)[4])
-    assert "special" not in of.nulls
+    largest = torch.maximum(first, second)
+    torch.testing.assert_close(measured(our_table).nulls["positional"], largest)
+    assert our_table["previous_null"].iloc[0] == float(largest[4])
 
 
-def test_the_table_survives_pandas(our_table: pd.DataFrame):
-    part = our_table[our_table["layer"] == 1].sort_values("confidence").reset_index(drop=True)
-    assert measured(part) is measured(our_table) is measured(copy.deepcopy(our_table))
-    assert str(pd.concat([part, our_table]))
-    with pytest.raises(UserError, match="measure again"):
-        hb.roles(pd.DataFrame({"layer": [1]}))
-
-
-def test_ablation_is_the_loss_without_the_head(ours: OurModel, sample: Text):
-    source, target = sample.sentences[:3], sample.sentences[1:4]
-    found = by_ablation(ours, ours.batches(source, target)).ratio()
-    pairs = list(zip(ours.source.encode(source), ours.target.encode(target), strict=True))
-    whole = nats(ours.network, pairs, 500)
-    for head, value in zip(all_heads(ours.network), found.tolist(), strict=True):
-        with closed(ours.network, [head]):
-            without = nats(ours.network, pairs, 500)
-        assert value == pytest.approx(without - whole, abs=1e-6)
-
-
-def test_one_head_in_ten_and_at_least_sixteen_is_removed(ours: OurModel):
-    gradient = torch.arange(270.0).roll(100)
-    assert first_by(gradient) == list(range(73, 100))
-    assert len(first_by(gradient[:40])) == 16 and first_by(gradient[:9]) == list(range(9))
-    weights = sum(each.numel() for each in ours.network.parameters())
-    assert operations(ours.network, loss=False) < operations(ours.network, loss=True) == 2 * weights
-
-
-def test_sentences_are_added_until_the_heads_are_resolved(ours: OurModel, sample: Text):
-    few, heads = sample.sentences[:20], all_heads(ours.network)
+def test_sentences_are_added_until_the_heads_are_resolved(ours: OurModel):
+    few, heads = hb.text("ewt-sample", first=20).sentences, all_heads(ours.network)
     batches = ours.batches(few, few[::-1])
     found, count = resolved(ours, batches, 20, iter, heads)
     low, high = found.interval()
     whole = by_ablation(ours, batches)
     assert count == 20 and ((low <= 0) & (high >= 0)).any()
-    torch.testing.assert_close(found.ratio(), whole.ratio())
-    for own, theirs in zip(found.interval(), whole.interval(), strict=True):
+    for own, theirs in zip((found.ratio(), low, high), (whole.ratio(), *whole.interval()),
+                            strict=True):  # fmt: skip
         torch.testing.assert_close(own, theirs)
     clear = [head for head, one, two in zip(heads, low, high, strict=True) if one > 0 or two < 0]
     counts = {resolved(ours, batches, 20, iter, [head])[1] for head in clear}
@@ -196,42 +141,30 @@ def test_layers_may_have_unequal_numbers_of_heads(
     vocabulary = planted.network.values.num_embeddings
     network = type(planted.network)([plants[0], plants[1][:2]], vocabulary)
     model = replace(planted, network=network)
-    table = hb.measure(model, sample, nulls=1, ablated=2, progress=False)
-    assert list(zip(table["layer"], table["head"], strict=True)) == [
-        (1, 1), (1, 2), (1, 3), (1, 4), (2, 1), (2, 2),
-    ]  # fmt: skip
+    table = hb.measure(model, sample, nulls=0, ablated=2, progress=False)
     same = [name for name in planted_table if not name.startswith("importance")]
     pd.testing.assert_frame_equal(table[same], planted_table[same].head(6))
     known = hb.roles(planted_table, held=False)
     known = known[known["layer"].eq(1) | known["head"].lt(3)].reset_index(drop=True)
-    columns = ["layer", "head", "role", "score", "low", "high"]
-    pd.testing.assert_frame_equal(hb.roles(table, held=False)[columns], known[columns])
+    pd.testing.assert_frame_equal(hb.roles(table, held=False), known)
     assert measured(table).diversity["context non-orthogonality, scale-free"].notna().all()
 
 
 def test_a_text_without_trees_or_in_another_language_has_no_syntax(ours: OurModel, few: Text):
-    few = replace(few, sentences=few.sentences[:5], trees=few.trees[:5])
-    bare = replace(few, trees=(), parser="none")
-    table = hb.measure(ours, bare, importance=False, nulls=0, progress=False)
-    assert not [name for name in table if name.startswith("nsubj")]
-    assert "no trees" in measured(table).notes[0] and "rare" in table
-    assert set(hb.roles(table, held=False)["role"]) == {PREVIOUS, NEXT, RARE, SINK}
-    same = hb.measure(ours, bare, importance=False, nulls=0, diverse=False, progress=False)
-    assert same.equals(table) and measured(same).diversity.empty
-    assert not measured(table).diversity.empty
+    bare, parsed = replace(few, trees=(), parser="none"), replace(few, parser="en_core_web_sm 3.8")
     foreign = replace(ours, languages=("pt", "en"))
-    parsed = replace(few, parser="en_core_web_sm 3.8")
-    table = hb.measure(foreign, parsed, importance=False, nulls=0, progress=False)
-    assert "reads pt" in measured(table).notes[0]
+    for model, given, said in ((ours, bare, "no trees"), (foreign, parsed, "reads pt")):
+        table = hb.measure(model, given, nulls=0, **QUICK)
+        assert said in measured(table).notes[0]
+        assert set(hb.roles(table, held=False)["role"]) == {PREVIOUS, NEXT, RARE}
 
 
-def test_senseless_numbers_are_refused(ours: OurModel, sample: Text):
-    empty = replace(sample, sentences=(), trees=())
+def test_senseless_numbers_are_refused(ours: OurModel, few: Text):
     for given, options, said in (
-        (sample, {"nulls": -1}, "nulls is 0 or more"),
-        (sample, {"ablated": 0}, "nulls is 0 or more"),
+        (few, {"nulls": -1}, "nulls is 0 or more"),
+        (few, {"ablated": 0}, "nulls is 0 or more"),
         (["No."], {}, r"hb\.text"),
-        (empty, {}, "no sentence"),
+        (replace(few, sentences=(), trees=()), {}, "no sentence"),
     ):
         with refused(said):
             hb.measure(ours, given, **options)

@@ -2,16 +2,14 @@
 
 from dataclasses import replace
 
-import pytest
 import torch
+from refusing import refused
 
 from headbook.heads.relevance import Relevances
 from headbook.looking.load import load
-from headbook.looking.measure import measure
 from headbook.looking.relevance import relevance, terms
-from headbook.looking.text import text
 from headbook.models.transformer import HeadCounts, Transformer, TransformerConfig
-from headbook.types import Kind, UserError
+from headbook.types import Kind
 
 
 def test_means_over_predictions_by_hand() -> None:
@@ -44,16 +42,7 @@ def test_relevance_is_conserved_down_a_translation_model() -> None:
 def test_models_that_it_cannot_go_through_are_refused() -> None:
     model = load("mixture-fr-256")
     shape = TransformerConfig(9, 9, 1, 1, 8, 8, 2, head_counts=HeadCounts((2,), (1,), (2,)))
-    with pytest.raises(UserError, match="close heads by gates"):
+    with refused("close heads by gates"):
         relevance(replace(model, network=Transformer(shape)), [])
-    with pytest.raises(UserError, match="Firefox translators and translation models"):
+    with refused("Firefox translators and translation models"):
         relevance(load("minilm"), [])
-
-
-def test_a_table_without_the_decoder_has_the_same_encoder() -> None:
-    model, some = load("mixture-fr-256"), text("ewt-sample", first=2)
-    quick = {"importance": False, "nulls": 0, "diverse": False, "progress": False}
-    alone, whole = (measure(model, some, decoder=each, **quick) for each in (False, True))
-    assert set(alone["kind"]) == {"encoder"} < set(whole["kind"])
-    same = whole[whole["kind"] == "encoder"][list(alone)]
-    assert alone.equals(same)

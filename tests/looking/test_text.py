@@ -13,16 +13,10 @@ from refusing import refused
 import headbook as hb
 from headbook.looking.text import SAMPLE, Text, reads
 from headbook.models.loaded import UNDETERMINED
-from headbook.types import Kind, UserError
+from headbook.types import UserError
 
+QUICK = {"nulls": 0, "ablated": 1, "progress": False, "diverse": False}
 TREE = "# text = a\n1\ta\t_\tX\t_\t_\t0\troot\t_\t_\n\n"
-
-
-def test_the_sample_is_always_there():
-    text = hb.text("ewt-sample")
-    assert len(text.sentences) == len(text.trees) == 500
-    assert text.parser == "gold" and text.trees[0].text == text.sentences[0]
-    assert hb.text("ewt-sample", first=3).sentences == text.sentences[:3]
 
 
 @pytest.mark.parametrize(
@@ -46,37 +40,32 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> object:
 
 
 def test_a_sentence_that_is_too_long_is_left_out_and_counted(translator):
-    read = Text("mine", ("a b", "c " * 100, "c d a"), (), "none")
-    found = hb.measure(translator, read, nulls=0, ablated=1, progress=False)
-    few = Text("mine", ("a b", "c d a"), (), "none")
-    pd.testing.assert_frame_equal(
-        found, hb.measure(translator, few, nulls=0, ablated=1, progress=False)
-    )
+    long, *few = "c " * 100, "a b", "c d a"
+    found, wanted = (hb.measure(translator, Text("mine", tuple(each), (), "none"), **QUICK)
+                     for each in ([few[0], long, few[1]], few))  # fmt: skip
+    pd.testing.assert_frame_equal(found, wanted)
     notes = found.attrs["headbook"].notes
     assert sum("left out" in note and "1" in note for note in notes) == 1
     with refused("tokens"):
-        hb.measure(translator, replace(read, sentences=read.sentences[1:2]), progress=False)
+        hb.measure(translator, Text("mine", (long,), (), "none"), **QUICK)
 
 
 def test_a_translation_ends_at_the_last_position_and_empty_ones_are_said(translator, monkeypatch):
     read = Text("mine", ("a b c d " * 15, "a b"), (), "none")
-    quick = {"nulls": 0, "ablated": 1, "progress": False, "diverse": False}
     said = translator.translate(read.sentences)
     assert set("".join(said)) == {"a", " "} and 70 < len(said[0].split()) < 80
-    found = hb.measure(translator, read, **quick)
-    assert found["confidence"].notna().all() and set(found["kind"]) == {*Kind}
+    assert hb.measure(translator, read, **QUICK)["confidence"].notna().all()
     monkeypatch.setattr(type(translator), "translate", lambda self, given: ["", "a"][: len(given)])
-    notes = hb.measure(translator, read, **quick).attrs["headbook"].notes
+    notes = hb.measure(translator, read, **QUICK).attrs["headbook"].notes
     assert sum("mpty translations" in note and "1" in note for note in notes) == 1
 
 
-@pytest.mark.parametrize("name", ["mine.conll", "MINE.CONLLU", "mine.conll.gz", "mine.CoNLLU.GZ"])
+@pytest.mark.parametrize("name", ["mine.conll", "MINE.CONLLU", "mine.CoNLLU.GZ"])
 def test_a_conllu_file_by_any_of_its_names(tmp_path: Path, name: str):
-    packed = name.lower().endswith(".gz")
-    (path := tmp_path / name).write_bytes(gzip.compress(TREE.encode()) if packed else TREE.encode())
-    text = hb.text(path)
-    assert text == hb.text(str(path)) and text.parser == "gold"
-    assert (text.sentences, text.name) == (("a",), name)
+    content = gzip.compress(TREE.encode()) if name.endswith(".GZ") else TREE.encode()
+    (tmp_path / name).write_bytes(content)
+    text = hb.text(tmp_path / name)
+    assert (text.parser, text.sentences, text.name) == ("gold", ("a",), name)
 
 
 def test_plain_text_may_be_packed_and_marked_and_a_column_is_sentences(tmp_path: Path, monkeypatch):
@@ -87,7 +76,6 @@ def test_plain_text_may_be_packed_and_marked_and_a_column_is_sentences(tmp_path:
     column = pd.DataFrame({"text": ["One sentence.", "Another one."]})["text"]
     for given in (tmp_path / "mine.txt", tmp_path / "mine.txt.gz", column, iter(column)):
         assert hb.text(given).sentences == ("One sentence.", "Another one.")
-    assert hb.text(column[1:]).sentences == ("Another one.",)
 
 
 def test_plain_sentences_without_a_parser_have_no_trees(tmp_path: Path, monkeypatch):
@@ -114,9 +102,7 @@ def test_plain_sentences_without_a_parser_have_no_trees(tmp_path: Path, monkeypa
         (Path(), "is a folder"),
         ("two words\n".encode("utf-16"), "is in UTF-16"),
         ("two words\n".encode("utf-16-be"), "is in UTF-16"),
-        ("two words\n".encode("utf-32"), "is in UTF-32"),
         ("two words\n".encode("utf-32-le"), "is in UTF-32"),
-        ({"text": ["one"]}, "one column"),
         (pd.DataFrame({"text": ["one"]}), "one column"),
         (pd.Series(["one", None]), "sentence 2 is"),
         (["fine", "half a \ud83d"], "sentence 2 is"),

@@ -36,11 +36,6 @@ def test_a_part_is_the_sum_over_its_paths_and_parts_add_up_to_the_network():
 
 def test_along_a_path_weights_are_computed_from_what_arrives_on_it():
     model, given = network(layers=2), drawn(2, 5, 4)
-    first = model.along(given, [0, SKIP])
-    second = model.layers[1]
+    first, second = model.along(given, [0, SKIP]), model.layers[1]
     wanted = second.apply_weights(second.weights(first), first, 1)
     assert torch.equal(model.along(given, [0, 1]), wanted)
-    alone = network(layers=1)  # what arrives there is what the network has
-    both = sum(alone.along(given, [head]) for head in (0, 1))
-    assert torch.allclose(both, alone.by_length(given)[1], atol=1e-12)
-    assert torch.equal(alone.along(given, [SKIP]), alone.embedded(given))

@@ -62,17 +62,6 @@ def test_capture_changes_no_result_and_nothing_stays() -> None:
     assert tape[Kind.ENCODER, Point.WEIGHTS][0] is before
 
 
-def test_captures_do_not_nest_and_the_outer_one_goes_on() -> None:
-    model = tiny()
-    with capture(model, {Point.WEIGHTS}) as tape:
-        with pytest.raises(RuntimeError, match="captured already"), capture(model, {Point.KEYS}):
-            pass
-        model(ragged([2], [2]))
-    assert (Kind.CROSS, Point.WEIGHTS) in tape
-    with pytest.raises(KeyError, match=r"encoder/keys was not captured.*encoder/weights.*cross"):
-        tape[Kind.ENCODER, Point.KEYS]
-
-
 def test_what_is_kept_is_of_the_kinds_asked_for() -> None:
     model, batch = tiny(), ragged([5, 3], [7, 2])
     every = run(model, batch)

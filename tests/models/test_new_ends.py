@@ -1,15 +1,12 @@
 """A network with new ends: the weights of each part, where answers stand, and what is refused."""
 
-from itertools import pairwise
-
-import pytest
 import torch
+from refusing import refuses
 from tiny_hugging import BERT
 from transformers import BertConfig, BertModel
 
 from headbook.models.new_ends import EncoderBody, NewEnds
 from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig
-from headbook.types import UserError
 
 
 def bert() -> BertModel:
@@ -20,24 +17,9 @@ def ours() -> Transformer:
     return Transformer(TransformerConfig(30, 30, 2, 0, 8, 8, 2, norm=NormPlacement.PRE))
 
 
-def network(positions: int | None = None, each: int = 1, make=bert) -> NewEnds:
+def network(positions: int | None = None, each: int = 1) -> NewEnds:
     torch.manual_seed(0)
-    return NewEnds(make(), 2, 3, 4, positions, each).eval()
-
-
-@pytest.mark.parametrize("make", [bert, ours])
-def test_a_part_has_just_the_named_weights(make):
-    model = network(make=make)
-    names = {id(each): name for name, each in model.named_parameters()}
-    found = [{names[id(each)] for each in part} for part in model.parts().values()]
-    output, (norms, read, placed, _) = found[0], (b - a for a, b in pairwise(found))
-    assert output == {"output.weight", "output.bias"} and read == {"input.weight", "input.bias"}
-    assert all("norm" in name.lower() for name in norms) and len(norms) == 10
-    assert len(placed) == 1 and "position" in placed.pop()
-    assert found[4] == {*names.values()}
-    assert not any("word_embeddings" in name or "pooler" in name for name in found[4])
-    weight = model.input.weight
-    assert torch.allclose(weight.T @ weight, 1.41**2 * torch.eye(3), atol=1e-5)
+    return NewEnds(bert(), 2, 3, 4, positions, each).eval()
 
 
 def test_our_body_gives_the_states_of_its_encoder():
@@ -64,11 +46,6 @@ def test_answers_stand_at_the_last_positions_or_are_one_without_padding():
 
 
 def test_wrong_shapes_are_refused_in_one_line():
-    with pytest.raises(UserError, match="3 layers of a body that has 2"):
-        NewEnds(ours(), 3, 3, 4, None)
-    with pytest.raises(UserError, match="longer than the body's 12 positions"):
-        network().read(torch.zeros(1, 13, 3), torch.ones(1, 13, dtype=torch.bool))
-    bare = bert()
-    del bare.embeddings.position_embeddings
-    with pytest.raises(UserError, match="no learnt positions"):
-        NewEnds(bare, 1, 3, 4, None)
+    refuses(lambda: NewEnds(ours(), 3, 3, 4, None), "3 layers of a body that has 2")
+    longer = torch.zeros(1, 13, 3), torch.ones(1, 13, dtype=torch.bool)
+    refuses(lambda: network().read(*longer), "longer than the body's 12 positions")

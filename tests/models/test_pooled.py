@@ -28,12 +28,3 @@ def test_the_logit_is_the_linear_layer_on_the_pooled_states_and_padding_changes_
     changed[0, 0] = 10  # states without context alone ignore the other words
     same = torch.allclose(both.scores[0, 1:], model(changed).scores[0, 1:], atol=1e-6)
     assert same == (reader is Reader.WORDS)
-
-
-def test_uniform_and_imposed_weights():
-    model = classifier(Reader.LSTM, uniform=True)
-    own = model(IDS)
-    torch.testing.assert_close(own.weights[1], torch.tensor([1, 1, 1, 0, 0]) / 3)
-    one = torch.zeros(2, 5)
-    one[:, 2] = 1
-    torch.testing.assert_close(model(IDS, one).logits, own.scores[:, 2])

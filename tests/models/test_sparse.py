@@ -1,17 +1,14 @@
-"""Attention in blocks: against a dense mask, and by the memory that it takes; and what is beside
-it: linear attention and a recurrent network."""
+"""Attention in blocks against a dense mask, and by the memory that it takes; linear attention."""
 
-import numpy as np
 import pytest
 import torch
 from blocks import HEADS, WIDTH, attention, in_heads, joined, rows_of
+from refusing import refuses
 
 from headbook.experiments.costs import peak_bytes
-from headbook.models.attention import Attention, AttentionPath
 from headbook.models.capture import Point
 from headbook.models.mixing import Mixing, Sizes, mix
 from headbook.models.sparse import Pattern, Sparse, pairs
-from headbook.types import UserError
 
 PATTERNS = (
     Pattern(1, window=True),
@@ -60,19 +57,13 @@ def test_blocks_are_the_dense_mask_there_and_back(length, pattern):
     assert torch.equal(pairs(pattern, length) | torch.eye(length).bool(), seen[0, 0])
 
 
-@pytest.mark.parametrize("kind", [Mixing.FULL, Mixing.LINEAR, Mixing.LINFORMER, Mixing.BIGBIRD])
-def test_memory_grows_with_the_length(kind):
-    """But for the full matrix, with its square."""
+def test_memory_of_blocks_grows_with_the_length():
     found = []
     for length in (1024, 2048):
-        plain = Attention(WIDTH, HEADS, 0.0, AttentionPath.EXPLICIT)
-        block = mix(kind, plain, Sizes(length, window=16, block=8, keys=16))
+        block = mix(Mixing.BIGBIRD, attention(), Sizes(length, block=8)).float()
         states = torch.randn(1, length, WIDTH, requires_grad=True)
-        work = lambda block=block, states=states: block(states, states).sum().backward()  # noqa: E731
-        work()
-        found.append(peak_bytes(work))
-    growth = float(np.log2(found[1] / found[0]))
-    assert growth > 1.8 if kind is Mixing.FULL else growth < 1.1
+        found.append(peak_bytes(lambda: block(states, states).sum().backward()))  # noqa: B023
+    assert found[1] < 2.2 * found[0]
 
 
 def test_linear_attention_by_its_formula():
@@ -84,13 +75,4 @@ def test_linear_attention_by_its_formula():
     context = alike / alike.sum(-1, keepdim=True) @ value
     torch.testing.assert_close(block(states, states, mask), plain.output(joined(context)))
     block.record = print
-    with pytest.raises(UserError, match="no weights to look at"):
-        block(states, states)
-
-
-def test_a_recurrent_network_reads_each_text_to_its_end():
-    block, (states, mask) = mix(Mixing.LSTM, attention(), Sizes(9)).double(), rows_of(9)
-    found = block(states, states, mask)
-    for row, real in enumerate(mask[:, 0, 0]):
-        alone = states[row : row + 1, real]
-        torch.testing.assert_close(found[row : row + 1, real], block(alone, alone))
+    refuses(lambda: block(states, states), "no weights to look at")

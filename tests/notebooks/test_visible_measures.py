@@ -136,12 +136,10 @@ def cells(page: str) -> list[str]:
     """The code of a page, its parameters those of `smoke`."""
     (path,) = paths.NOTEBOOKS.glob(f"{page}_*.ipynb")
     given = yaml.safe_load(Path(paths.NOTEBOOKS, "parameters", "smoke.yml").read_text("utf-8"))
-    found = []
-    for cell in nbformat.read(path, as_version=4).cells:
-        if cell.cell_type == "code":
-            found.append(cell.source + "\n")
-            if "parameters" in cell.metadata.get("tags", []):
-                found += [f"{name} = {value!r}\n" for name, value in given[int(page)].items()]
+    code = [each for each in nbformat.read(path, as_version=4).cells if each.cell_type == "code"]
+    (place,) = (at for at, each in enumerate(code) if "parameters" in each.metadata.get("tags", []))
+    found = [each.source + "\n" for each in code]
+    found[place] += "".join(f"{name} = {value!r}\n" for name, value in given[int(page)].items())
     return found
 
 

@@ -1,19 +1,16 @@
 """Figures are inline SVG: no fixed size, no fixed ink, ids of their own, a description."""
 
-import base64
-import io
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 
 import pandas as pd
 import pytest
-from PIL import Image
+from refusing import refused
 
 import headbook as hb
 from headbook import plots
 from headbook.plots.svg import INK, Drawing
-from headbook.types import UserError
 
 HEADS = pd.DataFrame(
     [("encoder", layer, head, (layer + head) / 20, "r") for layer in (1, 2) for head in (1, 2, 3)],
@@ -39,21 +36,9 @@ def test_a_figure_is_as_wide_as_its_column_in_the_ink_of_the_page(form: str) -> 
     assert root.attrib["width"] == "100%" and "height" not in root.attrib
     assert root.attrib["viewBox"].startswith("0 0 440") and root.attrib["role"] == "img"
     assert root[0].text == root.attrib["aria-label"] and len(root[0].text) > 10
-    assert INK not in svg and not re.search(r"(fill|stroke): ?(#000000|black)\b", svg)
+    assert not re.search(rf"<style|{INK}|(fill|stroke): ?(#000000|black)\b", svg)
     for text in root.iter("{http://www.w3.org/2000/svg}text"):
         assert "fill" in text.attrib.get("style", ""), "text without a fill is black"
-
-
-def test_without_trust_a_plain_picture_of_its_shape_stands_in_its_place() -> None:
-    drawing = FORMS["curves"]()
-    coded = re.search(r'<img class="hb-plain"[^>]*base64,([^"]+)"/>', drawing._repr_html_())[1]
-    width, height = Image.open(io.BytesIO(base64.b64decode(coded))).size
-    _, _, wide, high = map(float, ET.fromstring(drawing.svg()).attrib["viewBox"].split())
-    assert width / height == pytest.approx(wide / high, rel=0.02)
-
-
-def test_no_rule_of_a_figure_holds_elsewhere_on_its_page() -> None:
-    assert "<style" not in FORMS["curves"]().svg()
 
 
 def test_ids_are_the_figures_own_and_the_same_figure_is_the_same_text() -> None:
@@ -79,9 +64,9 @@ def test_a_map_has_every_head_at_its_place_and_a_panel_per_kind() -> None:
 
 
 def test_a_table_that_cannot_be_drawn_is_refused() -> None:
-    with pytest.raises(UserError, match="no column layer"):
+    with refused("no column layer"):
         plots.heads(HEADS.drop(columns="layer"), "confidence")
-    with pytest.raises(UserError, match="several rows"):
+    with refused("several rows"):
         plots.heads(pd.concat([HEADS, HEADS]), "confidence")
 
 
@@ -115,8 +100,6 @@ def test_tabs_show_one_of_several_and_their_titles_are_text() -> None:
     shown = hb.tabs({"<b>": pd.DataFrame({"x": ["<i>"]}), "two": FORMS["heads"]()})
     html = shown._repr_html_()
     assert "<b>" not in html and "<i>" not in html and html.count(" checked>") == 1
-    for wrong in ({}, dict.fromkeys("abcd", LINES)):
-        with pytest.raises(UserError):
-            hb.tabs(wrong)
-    with pytest.raises(UserError, match="int has no HTML"):
-        hb.tabs({"a": 1})._repr_html_()
+    for wrong in ({}, dict.fromkeys("abcd", LINES), {"a": 1}):
+        with refused():
+            hb.tabs(wrong)._repr_html_()

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from refusing import refuses
 
 from headbook.pruning.hard_concrete import (
     CONSTANTS,
@@ -11,27 +12,19 @@ from headbook.pruning.hard_concrete import (
     HardConcrete,
     Source,
 )
-from headbook.types import UserError
-
-LOG_ALPHAS = (0.0, 2.0, -3.0)
-PRINTED = ((0.23, 0.23), (0.04, 0.69), (0.86, 0.01))
-"""P(0) and P(1) in Figure 6 of Voita et al. 2019, to two decimals."""
 
 
 def gates(*log_alphas: float, source: Source = Source.CODE, **options: object) -> HardConcrete:
     return HardConcrete(torch.tensor(log_alphas), CONSTANTS[source], **options)
 
 
-def pairs(gate: HardConcrete) -> list[tuple[float, float]]:
-    zero, one = gate.closed_probability().tolist(), gate.one_probability().tolist()
-    return list(zip(zero, one, strict=True))
-
-
 def test_the_figures_constants_and_not_the_codes_give_what_the_figure_prints() -> None:
-    flat = [value for pair in PRINTED for value in pair]
+    """P(0) and P(1) in Figure 6 of Voita et al. 2019, to two decimals, at log α of 0, 2 and -3."""
+    printed = [0.23, 0.04, 0.86, 0.23, 0.69, 0.01]
     for source, same in ((Source.FIGURE, True), (Source.CODE, False)):
-        found = [value for pair in pairs(gates(*LOG_ALPHAS, source=source)) for value in pair]
-        assert (found == pytest.approx(flat, abs=0.0055)) is same
+        gate = gates(0.0, 2.0, -3.0, source=source)
+        found = [*gate.closed_probability().tolist(), *gate.one_probability().tolist()]
+        assert (found == pytest.approx(printed, abs=0.0055)) is same
 
 
 @pytest.mark.parametrize("constants", [*CONSTANTS.values(), Constants(0.8, -0.3, 1.05)])
@@ -46,8 +39,6 @@ def test_samples_are_0_and_1_as_often_as_the_formulas_say(constants: Constants) 
             spread = (expected * (1 - expected) / draws) ** 0.5
             assert abs(share - expected) < 4 * spread
         assert drawn.min() >= 0 and drawn.max() <= 1
-        between = drawn[(drawn > 0) & (drawn < 1)]
-        assert len(between.unique()) > 0.5 * len(between)
 
 
 def test_a_sample_by_hand() -> None:
@@ -59,13 +50,5 @@ def test_a_sample_by_hand() -> None:
     assert at_e.tolist() == pytest.approx([1.2 / (1 + math.exp(-2)) - 0.1], abs=1e-6)
 
 
-def test_saturated_is_where_the_code_clips() -> None:
-    """At 0 iff σ(log α) ≤ 1/12, that is log α ≤ -ln 11 = -2.3979; at 1 by symmetry."""
-    edge = math.log(11)
-    gate = gates(-2.41, -edge - 1e-3, -edge + 1e-3, -2.38, 0.0, edge - 1e-3, edge + 1e-3)
-    assert gate.saturated().tolist() == [1, 1, 0, 0, 0, 0, 1]
-
-
 def test_a_gate_that_is_no_number_is_said() -> None:
-    with pytest.raises(UserError, match="a gate is NaN"):
-        gates(0.0, math.nan).eval()()
+    refuses(gates(0.0, math.nan).eval(), "a gate is NaN")

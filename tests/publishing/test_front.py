@@ -1,7 +1,6 @@
 """The front page: its counts are the scorecard's, and its numbers are references."""
 
 import yaml
-from refusing import refused
 
 from headbook import paths
 from headbook.publishing import front
@@ -15,8 +14,3 @@ def test_every_number_of_the_front_page_is_computed() -> None:
     shown = values["strip"].count("<a href=")
     counted = [values[mark] for mark in ("absent", "inconclusive")]
     assert shown == int(values["claims"]) > sum(map(int, counted)) > 0
-
-
-def test_an_unknown_name_is_refused() -> None:
-    with refused("nothing_such"):
-        front.filled("{{ nothing_such }}")

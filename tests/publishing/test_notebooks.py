@@ -1,17 +1,17 @@
 """The runner: what it writes, what it keeps, and what it says when a notebook fails."""
 
+import ast
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from refusing import refused
 
 from headbook import paths, tables
 from headbook.publishing import notebooks, templates
-from headbook.types import UserError
 
 pytestmark = pytest.mark.slow
 
@@ -70,14 +70,13 @@ def test_a_failing_notebook_fails_the_run_and_keeps_the_previous_copy(
     write(source, "11_steady", STEADY)
     executed.mkdir()
     (executed / "10_faulty.ipynb").write_text("previous")
-    with pytest.raises(UserError, match=r"^1 of 2 notebooks failed.*10_faulty\.failed\.ipynb$"):
+    with refused(r"^1 of 2 notebooks failed.*10_faulty\.failed\.ipynb$"):
         notebooks.execute(None, {})
     said = capfd.readouterr().err
     assert "10_faulty: cell 3 failed: ValueError: last of it" in said
     assert "Traceback" not in said
     assert (executed / "10_faulty.ipynb").read_text() == "previous"
-    kept = nbformat.read(executed / "10_faulty.failed.ipynb", as_version=4)
-    assert any(out.output_type == "error" for cell in kept.cells for out in cell.get("outputs", []))
+    assert "ValueError" in (executed / "10_faulty.failed.ipynb").read_text()
     assert (executed / "11_steady.ipynb").exists()
 
 
@@ -85,43 +84,28 @@ def test_a_kernel_that_dies_is_a_failure_in_one_line(folders: tuple[Path, Path])
     source, executed = folders
     write(source, "10_dies", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
     (outcome,) = notebooks.attempt(templates.templates(), {})
-    assert outcome.failure is not None
-    assert "\n" not in outcome.failure
+    assert outcome.failure and "\n" not in outcome.failure
     assert not (executed / "10_dies.ipynb").exists()
 
 
-LOADED = """\
-import sys
-loaded = "torch" in sys.modules
-import numpy as np, torch
-print(loaded, torch.get_num_threads(), [n for n in dir() if n == "os"])
-print(np.random.rand())"""
-
-
-def test_two_that_run_at_once_start_loaded_with_one_thread_and_chance_of_their_own(
+def test_two_that_run_at_once_have_one_thread_and_chance_of_their_own(
     folders: tuple[Path, Path],
 ) -> None:
     for name in ("10_one", "11_other"):
-        write(folders[0], name, LOADED)
-    done = notebooks.execute(None, {})
-    said = [nbformat.read(each.path, 4).cells[-1].outputs[0].text for each in done]
-    (one, drawn), (other, another) = (text.splitlines() for text in said)
-    assert one == other == f"{sys.platform == 'linux'} 1 []" and drawn != another
+        write(folders[0], name, "import numpy, torch; torch.get_num_threads(), numpy.random.rand()")
+    (threads, drawn), (others, another) = (
+        ast.literal_eval(nbformat.read(each.path, 4).cells[-1].outputs[0].data["text/plain"])
+        for each in notebooks.execute(None, {})
+    )
+    assert threads == others == 1 and drawn != another
 
 
-@pytest.mark.parametrize(
-    ("names", "given", "message"),
-    [
-        (None, {"sise": 4}, r"10_steady has no parameter 'sise': it knows model, size"),
-        (["10_stedy"], {}, r"no notebook is called '10_stedy': try 10_steady"),
-    ],
-)
-def test_a_stranger_is_refused_before_anything_runs(
-    names: list[str] | None, given: dict, message: str, folders: tuple[Path, Path]
-) -> None:
+def test_a_stranger_is_refused_before_anything_runs(folders: tuple[Path, Path]) -> None:
     write(folders[0], "10_steady", STEADY)
-    with pytest.raises(UserError, match=message):
-        notebooks.execute(names, given)
+    with refused("10_steady has no parameter 'sise': it knows model, size"):
+        notebooks.execute(None, {"sise": 4})
+    with refused("no notebook is called '10_stedy': try 10_steady"):
+        notebooks.execute(["10_stedy"], {})
     assert not folders[1].exists()
 
 
@@ -146,8 +130,6 @@ def test_a_page_is_published_by_its_notebook_and_compared_after(
     (folders[0] / "parameters" / "smoke.yml").write_text("13: {sentences: 4}\n")
     monkeypatch.setattr(paths, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
-    with pytest.raises(UserError, match="no parameter 'valeu'"):
-        list(notebooks.publish(["13"], {"valeu": 1}))
     for given in ({}, {"sentences": 40}):
         assert list(notebooks.publish(["13"], given)) == [tmp_path / "results" / "13"]
     assert tables.cells(13, "best")["sentences"].tolist() == ["80", "40"]

@@ -10,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from headbook import tables
 from headbook.claims.scorecard import current
 from headbook.plots.svg import with_plain
-from headbook.publishing import pages, staging
+from headbook.publishing import staging
 from headbook.publishing.contents import record_of
 
 NAME = "13_syntactic_heads"
@@ -43,15 +43,3 @@ def test_a_page_is_numbered_described_and_sourced_and_offered_with_plain_numbers
         assert all(made["commit"].rstrip("+") in end for made in entry["made"])
     status = (tmp_path / "source" / "_generated" / "status.md").read_text("utf-8")
     assert '| {"sentences": 7} | 61 |' in status and re.search(r"\| torch \| 2\.\d+", status)
-
-
-def test_a_bar_or_a_line_break_starts_no_new_column_or_row() -> None:
-    assert pages.table(("a", "b"), [("x|y", "1\n2")]) == "| a | b |\n| --- | --- |\n| x\\|y | 1 2 |"
-
-
-def test_deviations_become_sections_with_every_field(tmp_path: Path) -> None:
-    entry = "- id: D1\n  title: Shorter\n  paper: long\n  ours: short\n  why: time\n"
-    (tmp_path / "deviations.yml").write_text(entry, "utf-8")
-    text = pages.deviations(tmp_path / "deviations.yml")
-    assert "(deviation-D1)=\n## D1: Shorter" in text
-    assert "**Paper.** long\n\n**Ours.** short\n\n**Why.** time\n" in text

@@ -13,17 +13,7 @@ from headbook.released.marian_student import REQUIRED, _names
 from headbook.released.student import Shape, Student
 from headbook.text.treebank import read_conllu
 
-SMALL = Shape(
-    encoder_layers=2,
-    decoder_layers=3,
-    width=8,
-    heads=2,
-    encoder_inner=12,
-    decoder_inner=10,
-    source_vocabulary=16,
-    target_vocabulary=16,
-    shared=True,
-)
+SMALL = Shape(2, 3, 8, 2, 12, 10, 16, 16, shared=True)
 Written = Callable[..., bytes]
 
 

@@ -18,6 +18,7 @@ from headbook.released.marian_binary import read_marian
 from headbook.released.marian_student import read_student
 from headbook.released.pieces import Pieces
 from headbook.released.shortlist import read_shortlist
+from headbook.released.student import Shape
 
 FOLDER = folder_of(entry("firefox-en-pt"))
 MODEL, VOCABULARY, SHORTLIST = (
@@ -38,15 +39,12 @@ def test_batches_mark_what_is_special(en_pt: FirefoxModel) -> None:
         assert special.sum() == 1 and bool(special[real.sum() - 1])
         assert batch.input_boundary[row].nonzero().flatten().tolist() == [0]
         assert batch.target_out[row][batch.output_boundary[row]].tolist() == [0]
-    assert sorted(batch.sentences.tolist()) == [0, 1, 2]
-    (batch,) = en_pt.batches(given[:2])
-    assert batch.target_out.tolist() == [[0], [0]] and en_pt.batches([]) == []
 
 
 def test_spans_are_the_pieces(en_pt: FirefoxModel) -> None:
     sentence = "What's  a café (x) 日本?"
-    spans, pieces = en_pt.spans(sentence), en_pt.pieces(sentence)
-    assert len(spans) == len(pieces) and spans[-1] is None and pieces[-1] == "</s>"
+    spans = en_pt.spans(sentence)
+    assert len(spans) == len(en_pt.pieces(sentence)) and spans[-1] is None
     cut = [sentence[span[0] : span[1]] for span in spans[:-1]]
     assert cut[:5] == ["What", "'", "s", "a", "café"]
     assert "".join(cut).replace(" ", "") == sentence.replace(" ", "")
@@ -59,12 +57,8 @@ def test_losses_are_cross_entropies(en_pt: FirefoxModel) -> None:
         scores = en_pt.network(batch).double().log_softmax(-1)
         limited = en_pt.losses(batch, shortlist=True)
         without = replace(en_pt, shortlist=None).losses(batch, shortlist=True)
-    expected = [
-        -scores[row, at, batch.target_out[row, at]]
-        for row in range(2)
-        for at in range(int(batch.target_mask[row].sum()))
-    ]
-    torch.testing.assert_close(found.double(), torch.stack(expected), atol=1e-4, rtol=1e-4)
+    expected = -scores.gather(-1, batch.target_out[..., None])[..., 0][batch.target_mask]
+    torch.testing.assert_close(found.double(), expected, atol=1e-4, rtol=1e-4)
     assert (limited <= found + 1e-5).all() and limited.mean() > 0.5 * found.mean()
     assert torch.equal(without, found)
 
@@ -96,9 +90,6 @@ def test_a_pruned_student_is_saved_read_and_pruned_again(en_pt, sentences, tmp_p
         with torch.no_grad():
             torch.testing.assert_close(read.network(batch), wanted, rtol=1e-4, atol=1e-3)
     assert read.languages == ("en", "pt") and en_pt.origin == read.origin
-    assert (first / "small/model.safetensors").stat().st_size < (
-        first / "full/model.safetensors"
-    ).stat().st_size
     small = hb.load(first / "small")
     heads = hb.measure(small, hb.text(sentences[:3]), importance=False, nulls=0)
     assert len(heads) == 8 * 8 - len(gone), "layers whose heads are no share of the width"
@@ -130,13 +121,9 @@ def test_folders_that_hold_no_student(written, tmp_path: Path, en_pt: FirefoxMod
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda content: b"",
         lambda content: content[:300],
         lambda content: content[:-1],
-        lambda content: content + b"\0",
         lambda content: changed(content, 0, b"\2"),
-        lambda content: changed(content, 8, b"\xff" * 8),
-        lambda content: changed(content, 16 + 8, b"\7\7"),
         lambda content: content.replace(b"special:model.yml", b"special:model.xml"),
         lambda content: content.replace(b"Wemb\0", b"W\xff\xfeb\0"),
     ],
@@ -145,32 +132,18 @@ def test_a_damaged_model_file(damage, written) -> None:
     refuses(lambda: read_marian(damage(written()), "model"), "model is not a whole Marian")
 
 
-def test_weights_come_back_as_they_were_written(written) -> None:
-    generator = np.random.default_rng(7)
-    rectangle = generator.integers(-127, 128, (8, 12)).astype(np.int8)
-    scale = generator.normal(size=(1, 8)).astype(np.float32)
-    content = written(
-        replaced={"encoder_l2_ffn_W1": rectangle, "decoder_l3_rnn_ffn_ln_scale": scale}
-    )
-    student = read_student(read_marian(content, "model"), "model")
-    np.testing.assert_allclose(
-        student.encoder[1].feed_forward.first.weight.detach(), rectangle.T / 63.5, rtol=1e-6
-    )
-    np.testing.assert_array_equal(student.decoder[2].recurrence_norm.weight.detach(), scale[0])
-    other = replace(student.shape, encoder_layers=1, decoder_layers=6, width=12, heads=3,
-                    target_vocabulary=20, shared=False)  # fmt: skip
-    again = read_student(read_marian(written(shape=other), "model"), "model")
-    assert again.shape == other and again.source is not again.target
+def test_shapes_are_those_of_the_arrays(written) -> None:
+    shape = Shape(1, 6, 12, 3, 12, 10, 16, 20, shared=False)
+    student = read_student(read_marian(written(shape=shape), "model"), "model")
+    assert student.shape == shape and student.source is not student.target
 
 
 @pytest.mark.parametrize(
     ("options", "arrays"),
     [
-        ({"type": "s2s"}, {}),
         ({"transformer-decoder-autoreg": "self-attention"}, {}),
         ({"transformer-ffn-activation": "swish"}, {}),
         ({"transformer-heads": 3}, {}),
-        ({}, {"decoder_l1_context_Wv": None}),
         ({}, {"decoder_l1_context_Wv": np.zeros((8, 9), np.int8)}),
         ({}, {"encoder_Wpos": np.zeros((8, 9), np.int8)}),  # learnt positions
     ],
@@ -180,35 +153,23 @@ def test_another_architecture_is_refused(options: dict, arrays: dict, written) -
     refuses(lambda: read_student(file, "model"), "another architecture")
 
 
-@pytest.mark.parametrize("cut", [1, 1_000, -1])
-def test_a_cut_vocabulary(cut: int) -> None:
-    refuses(lambda: Pieces(VOCABULARY.read_bytes()[:cut], "vocabulary"), "SentencePiece")
-
-
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda content: content[:20],
         lambda content: content[:-4],
         lambda content: changed(content, 0, b"\0"),
-        lambda content: changed(content, 48 + 8, b"\xff" * 6),
         lambda content: changed(content, len(content) - 4, b"\xff\xff\xff\xff"),
     ],
 )
-def test_a_damaged_shortlist(damage) -> None:
+def test_a_damaged_shortlist_or_vocabulary(damage) -> None:
     refuses(lambda: read_shortlist(damage(SHORTLIST.read_bytes()), "lex", 32_000, 32_000), "lex")
     refuses(lambda: read_shortlist(SHORTLIST.read_bytes(), "lex", 31_000, 31_000), "lex")
+    refuses(lambda: Pieces(VOCABULARY.read_bytes()[:-1], "vocabulary"), "SentencePiece")
 
 
 def test_candidates_are_the_frequent_and_the_sources() -> None:
-    shortlist = read_shortlist(SHORTLIST.read_bytes(), "lex", 32_000, 32_000)
-    for sources in ([495, 0], [771, 0], [70, 96, 0]):
-        found = shortlist.candidates(sources, 32_000)
-        own = {
-            int(each)
-            for source in sources
-            for each in shortlist.ids[shortlist.offsets[source] : shortlist.offsets[source + 1]]
-        }
-        assert set(range(50)) | own <= set(found) and len(found) % 8 == 0
-        assert len(found) - len(set(range(50)) | own) < 8
-        assert found == sorted(set(found))
+    lists, wanted = read_shortlist(SHORTLIST.read_bytes(), "lex", 32_000, 32_000), {*range(50)}
+    for source in (70, 96, 0):
+        wanted |= {*lists.ids[lists.offsets[source] : lists.offsets[source + 1]].tolist()}
+    found = lists.candidates([70, 96, 0], 32_000)
+    assert wanted <= {*found} and len(found) == -(-len(wanted) // 8) * 8

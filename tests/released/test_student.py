@@ -1,14 +1,9 @@
 """The student's network: two ways through the decoder, gates, padding."""
 
-import copy
-
-import pytest
 import torch
 from blocks import alone, for_student
 
-from headbook.models.gates import closed
 from headbook.released.firefox import FirefoxModel
-from headbook.types import HeadId, Kind
 
 LENGTHS = ((1, 33), (2, 9), (9, 2), (33, 1))
 
@@ -40,18 +35,3 @@ def test_padding_changes_nothing(en_pt: FirefoxModel) -> None:
             torch.testing.assert_close(
                 states[row, :target], network.states(single)[0], atol=2e-4, rtol=1e-4
             )
-
-
-@pytest.mark.parametrize(("kind", "layer"), [(Kind.ENCODER, 5), (Kind.CROSS, 1)])
-def test_a_closed_gate_is_a_head_without_its_columns(
-    en_pt: FirefoxModel, kind: Kind, layer: int
-) -> None:
-    batch = for_student(LENGTHS, 32_000)
-    without = copy.deepcopy(en_pt.network)
-    block = next(b for k, at, b in without.attentions() if (k, at) == (kind, layer))
-    block.output.weight.data[:, 3 * 32 : 4 * 32] = 0
-    with torch.no_grad(), closed(en_pt.network, [HeadId(kind, layer, 3)]):
-        gated = en_pt.network.states(batch)
-    with torch.no_grad():
-        torch.testing.assert_close(gated, without.states(batch), atol=1e-5, rtol=1e-5)
-        assert not torch.allclose(gated, en_pt.network.states(batch), atol=1e-2)

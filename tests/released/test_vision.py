@@ -50,16 +50,6 @@ def test_an_onnx_file_is_the_model_that_was_written(file: Path):
     assert seen.special.tolist() == [True] + [False] * 8
 
 
-def test_heads_of_a_vision_model_are_closed_and_null_networks_look_elsewhere(file: Path):
-    model = hb.load(file)
-    whole = hb.attention(model, [PICTURE])[0].weights
-    with hb.close(model, "L1H2"):
-        closed = hb.attention(model, [PICTURE])[0].weights
-    assert (closed[0] == whole[0]).all() and not np.allclose(closed[1], whole[1])
-    for null in hb.nulls(model, 2):
-        assert not np.allclose(hb.attention(null, PICTURE).weights[0], whole[0], atol=1e-3)
-
-
 def test_measures_of_a_vision_model_are_what_they_say(file: Path):
     model = hb.load(file)
     pictures = [PICTURE, PICTURE[::-1], PICTURE.transpose(1, 0, 2)]
@@ -82,16 +72,13 @@ def test_measures_of_a_vision_model_are_what_they_say(file: Path):
 def test_a_picture_is_bright_where_the_class_token_looks(file: Path):
     model = hb.load(file)
     white = np.full((28, 56, 3), 255, "uint8")
-    drawing = hb.view(model, [white, white], {"L2H1": "a note", "L3H2": ""})
-    panels = drawing.figure.axes
-    titles = [axis.get_title() for axis in panels]
-    assert len(panels) == 6 and titles[:3] == ["", "L2H1\na note", "L3H2"]
+    panels = hb.view(model, [white, white], {"L2H1": "a note", "L3H2": ""}).figure.axes
+    assert len(panels) == 6 and panels[1].get_title() == "L2H1\na note"
     light = panels[1].images[0].get_array()[::14, ::14, 0].ravel()
     looked = hb.attention(model, white)["L2H1"][0, 1:]
     full = np.quantile(looked, 0.97)
     expected = 255 * (0.12 + 0.88 * (looked / full).clip(max=1))
     np.testing.assert_allclose(light, np.floor(expected), atol=8)
-    assert hb.view(model, white, "L1H1").figure.axes[1].get_title() == "L1H1"
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -116,8 +103,6 @@ def test_folders_of_transformers_are_read(family: str, tmp_path: Path):
     seen = hb.attention(model, PICTURE)
     assert seen["L2H2"].shape == (special + 8, special + 8) and seen.special.sum() == special
     np.testing.assert_allclose(seen["L2H2"].sum(-1), 1, rtol=1e-5)
-    processor = transformers.AutoImageProcessor.from_pretrained(tmp_path)
-    assert hb.load(original, processor).mean == model.mean
 
 
 def test_what_a_vision_model_cannot_do_is_one_line(file: Path):
@@ -126,8 +111,6 @@ def test_what_a_vision_model_cannot_do_is_one_line(file: Path):
         ("no text", lambda: hb.attention(model, "a dog")),
         ("no text", lambda: hb.attention(model, [PICTURE.astype(float)])),
         ("no text", lambda: hb.measure(model, [PICTURE[..., 0]])),
-        ("no text", lambda: hb.view(model, "a dog", ["L1H1"])),
-        ("no text", lambda: model.batches(["a dog"])),
         ("no text", lambda: hb.prune(model, "L1H1").network),
         ("no picture", lambda: hb.measure(model, [])),
         ("one size", lambda: model.batch([PICTURE, PICTURE[:, :28]])),

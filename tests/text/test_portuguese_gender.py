@@ -24,10 +24,6 @@ def test_a_gender_is_read_from_the_determiner_or_the_ending(at, noun, gender, de
     assert (found.determiner and SENTENCE[slice(*found.determiner)]) == determiner
 
 
-def test_no_word_no_gender():
-    assert gender_at(SENTENCE, len(SENTENCE)) is None
-
-
 @pytest.mark.parametrize(
     ("noun", "gender"),
     [
@@ -43,5 +39,6 @@ def test_endings(noun, gender):
 def test_a_determiner_changes_its_gender_and_keeps_its_capital():
     first = gender_at(SENTENCE, 3)
     assert swapped(SENTENCE, first.determiner).startswith("A motorista")
+    assert gender_at(SENTENCE, len(SENTENCE)) is None
     second = gender_at(SENTENCE, SENTENCE.index("gerente"))
     assert "ajuda ao gerente" in swapped(SENTENCE, second.determiner)

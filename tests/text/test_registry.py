@@ -25,11 +25,7 @@ def test_entries_hang_together():
             assert places.setdefault(registry.downloaded(entry, file), file.address) == file.address
         named = [KNOWN[name] for name in (*entry.held_out, *entry.tests, entry.valid) if name]
         assert all(other.kind is CorpusKind.TEST for other in named)
-        parts = [KNOWN[name] for name in entry.of]
-        assert all(part.kind is CorpusKind.PARALLEL for part in parts)
-        assert {other.target for other in (*named, *parts)} <= {entry.target}
-        assert bool(parts) == (entry.kind is CorpusKind.MIXTURE)
-        assert entry.mirror or entry.public or parts or entry.kind is CorpusKind.GENERATED
+        assert {other.target for other in named} <= {entry.target}
 
 
 @pytest.mark.parametrize(("asked", "offered"), [("tatoeba-it", "-fr"), ("multi30-de", "30k-de")])

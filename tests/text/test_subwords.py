@@ -3,7 +3,6 @@
 import unicodedata
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from refusing import refused
@@ -48,13 +47,6 @@ def test_spans_are_the_visible_characters_in_order(text: str):
     assert all(start <= end for start, end in spans)
 
 
-def test_a_letter_of_two_characters_is_covered_once():
-    decomposed = unicodedata.normalize("NFD", "é ü")
-    covered = [at for start, end in SUBWORDS.spans(decomposed) for at in range(start, end)]
-    assert covered == [0, 1, 3, 4]
-    assert SUBWORDS.encode([decomposed]) == SUBWORDS.encode(["é ü"])
-
-
 def test_the_names_of_reserved_pieces_are_text():
     for text in ("</s>", "one </s> two", "<pad>", "a <unk> b"):
         (ids,) = SUBWORDS.encode([text])
@@ -69,27 +61,15 @@ def test_an_unknown_character_is_one_piece_and_empty_text_its_end_alone():
     assert SUBWORDS.spans("") == [] and SUBWORDS.decode([EOS, PAD]) == ""
 
 
-def test_the_vocabulary_is_as_large_as_asked_or_the_text_has_no_more_to_merge():
-    small, large = (Subwords.train(CORPUS, size) for size in (110, 150))
-    assert (len(small), len(large)) == (110, 150) and len(SUBWORDS) < 200
-    assert SUBWORDS.pieces([PAD, EOS, UNK]) == ["<pad>", "</s>", "<unk>"]
-    assert len(small.encode(CORPUS[:1])[0]) > len(SUBWORDS.encode(CORPUS[:1])[0])
-
-
 def test_saved_and_loaded_it_is_the_same(tmp_path: Path):
     SUBWORDS.save(tmp_path / "source.json")
     Subwords.train(CORPUS, 200).save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "source.json").read_bytes()
-    loaded = Subwords.load(tmp_path / "source.json")
-    assert loaded.encode(CORPUS) == SUBWORDS.encode(CORPUS)
-    assert loaded.spans(CORPUS[1]) == SUBWORDS.spans(CORPUS[1])
+    assert Subwords.load(tmp_path / "source.json").encode(CORPUS) == SUBWORDS.encode(CORPUS)
 
 
-@pytest.mark.parametrize("content", [None, "", '{"version": "1.0"'])
-def test_a_broken_file_is_said_in_one_line(tmp_path: Path, content: str | None):
-    path = tmp_path / "source.json"
-    if content is not None:
-        path.write_text(content)
+def test_a_broken_file_is_said_in_one_line(tmp_path: Path):
+    (path := tmp_path / "source.json").write_text('{"version": "1.0"')
     with refused(r"source\.json is not a saved tokenizer"):
         Subwords.load(path)
 

@@ -17,7 +17,7 @@ def row(number: str, form: str, head: str = "_", label: str = "_", tag: str = "_
 CONTRACTION = [
     "# sent_id = made-up-1",
     "# text = She didn't eat apples, Bob pears.",
-    row("1", "She", "4", "nsubj", "PRON"),
+    row("1", "She", "4", "nsubj:outer", "PRON"),
     row("2-3", "didn't"),
     row("2", "did", "4", "aux", "AUX"),
     row("3", "n't", "4", "advmod", "PART"),
@@ -54,8 +54,7 @@ def test_a_contraction_is_its_words_and_an_empty_node_is_none(tmp_path: Path):
     assert tree.forms == ("She", "did", "n't", "eat", "apples", ",", "Bob", "pears", ".")
     assert tree.heads == (3, 3, 3, ROOT, 3, 6, 3, 6, 3)
     assert tree.relations[:5] == ("nsubj", "aux", "neg", "root", "dobj")
-    assert tree.tags[3] == "VERB"
-    assert tree.words[1:3] == ((4, 7), (7, 10))
+    assert tree.tags[3] == "VERB" and tree.words[1:3] == ((4, 7), (7, 10))
 
 
 def test_a_fused_token_goes_to_its_first_word_and_leaves_the_others_empty(tmp_path: Path):
@@ -73,7 +72,8 @@ def test_packing_line_ends_blanks_trailing_tabs_and_a_mark_change_nothing(tmp_pa
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     lines = plain.read_text("utf-8").rstrip("\n").split("\n")
     messy = [f"{line}\t\t" if "\t" in line else line or " \t" for line in lines]
-    plain.write_text("\ufeff" + "\r\n".join(messy), "utf-8", newline="")
+    messy = "\r\n".join(messy).replace("# text = ", "#text=  ")
+    plain.write_text(f"\ufeff{messy}", "utf-8", newline="")
     assert read_conllu(packed) == trees == read_conllu(plain)
 
 
@@ -84,9 +84,7 @@ def test_packing_line_ends_blanks_trailing_tabs_and_a_mark_change_nothing(tmp_pa
         (2, row("2", "She", "4", "nsubj"), "not numbered one by one"),
         (2, row("1", "He", "4", "nsubj"), "'He' does not follow in `# text` at character 0"),
         (3, row("3-4", "didn't"), "the words of 3-4 do not follow"),
-        (3, row("2-x", "didn't"), "'x'"),
     ],
-    ids=str,
 )
 def test_a_fault_is_named_by_file_and_line(tmp_path: Path, line: int, replacement: str, told: str):
     lines = [*CONTRACTION[:line], replacement, *CONTRACTION[line + 1 :]]
@@ -107,12 +105,10 @@ def test_an_unreadable_file_is_named_and_an_empty_one_has_no_trees(tmp_path: Pat
 @pytest.mark.parametrize(
     ("heads", "why"),
     [
-        (["2", "2", "0"], "outside"),
         (["2", "1", "0"], "cycle"),
         (["_", "_", "_"], "a head is '_'"),
         (["2", "9", "0"], "outside"),
     ],
-    ids=str,
 )
 def test_a_sentence_whose_heads_make_no_tree_is_left_out_and_counted(tmp_path, heads, why):
     words = [row(str(at), form, head, "dep") for at, (form, head) in
@@ -124,21 +120,10 @@ def test_a_sentence_whose_heads_make_no_tree_is_left_out_and_counted(tmp_path, h
 
 
 def test_without_its_text_a_sentence_is_that_of_its_words(tmp_path: Path):
-    closed = row("5", "apples", "4", "obj", "NOUN")[:-1] + "SpaceAfter=No"
-    lines = [closed if line.startswith("5\t") else line for line in CONTRACTION]
-    closed = row("8", "pears", "7", "orphan", "NOUN")[:-1] + "Gloss=a|SpaceAfter=No"
-    lines = [closed if line.startswith("8\t") else line for line in lines]
+    lines = [line[:-1] + "Gloss=a|SpaceAfter=No" if line.startswith(("5\t", "8\t")) else line
+             for line in CONTRACTION]  # fmt: skip
     (tree,) = read_conllu(write(tmp_path, CONTRACTION))
-    for comment in ("# no text here", "# sent_id = 7"):
-        (rebuilt,) = read_conllu(write(tmp_path, [comment, *lines[2:]]))
-        assert rebuilt == tree
-
-
-@pytest.mark.parametrize("comment", ["#text={}", "#  text =   {}", "# text = {} "])
-def test_the_text_is_found_however_its_comment_is_spaced(tmp_path: Path, comment: str):
-    (tree,) = read_conllu(write(tmp_path, CONTRACTION))
-    lines = [comment.format(tree.text) if "# text" in line else line for line in CONTRACTION]
-    assert read_conllu(write(tmp_path, lines)) == [tree]
+    assert read_conllu(write(tmp_path, ["# no text here", *lines[2:]])) == [tree]
 
 
 def test_composed_letters_and_kinds_of_spaces_are_alike(tmp_path: Path):

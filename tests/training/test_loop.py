@@ -1,10 +1,12 @@
 """The training loop: what is lost, kept and refused; the schedule; when it saves and stops."""
 
+import copy
 import math
 from pathlib import Path
 
 import pytest
 import torch
+from refusing import refuses
 
 from headbook.models import checkpoint
 from headbook.models.transformer import Transformer, TransformerConfig
@@ -13,7 +15,7 @@ from headbook.training import config as configuring
 from headbook.training import loop, processes
 from headbook.training.config import Precision, TrainingConfig, learning_rate
 from headbook.training.loop import Clock, Trainer, snapshot_name
-from headbook.types import UserError
+from headbook.training.scoring import nats
 
 VOCABULARY = 12
 ROUNDING = 1e-5
@@ -52,13 +54,7 @@ def test_smoothed_loss_by_hand(tmp_path: Path):
 
 def test_validation_is_without_smoothing_and_dropout(tmp_path: Path):
     made = trainer(tmp_path, dropout=0.5, label_smoothing=0.3)
-    once = made.validate()
-    total, tokens = 0.0, 0
-    for index, pair in enumerate(made.valid):
-        logs = made.model(collate([pair], [index])).detach().double().log_softmax(-1)[0]
-        total -= sum(float(logs[position, right]) for position, right in enumerate(pair[1]))
-        tokens += len(pair[1])
-    assert once == made.validate() == pytest.approx(total / tokens, rel=ROUNDING)
+    assert made.validate() == pytest.approx(nats(tiny().eval(), made.valid, 9), rel=ROUNDING)
 
 
 def test_a_copy_task_is_learnt_and_the_curve_tells(tmp_path: Path):
@@ -80,10 +76,7 @@ def test_it_goes_on_from_weights_with_the_batches_that_follow(tmp_path: Path):
     later.go_on_from(weights, 12, [{"update": 12}])
     assert torch.equal(later.model.logits.weight, whole.model.logits.weight)
     assert (later.progress.epoch, later.progress.batch) == (2, 2)
-    curve = later.run().curve
-    ends = [(made.progress.epoch, made.progress.batch) for made in (later, whole)]
-    assert ends[0] == ends[1]
-    assert [(row["update"], row.get("restarted")) for row in curve] == [(12, None), (15, 12)]
+    later.run()
     rates = [made.optimiser.param_groups[0]["lr"] for made in (later, whole)]
     assert rates[0] == pytest.approx(rates[1] * 3 / loop.RISE)
 
@@ -92,10 +85,8 @@ def test_snapshots_are_at_powers_of_the_root_of_two_and_at_the_end(tmp_path: Pat
     trainer(tmp_path, updates=11, first_snapshot=4).run()
     kept = sorted(path.stem for path in tmp_path.glob("snapshot-*"))
     assert kept == [f"snapshot-{update:07d}" for update in (4, 6, 8, 11)]
-    config = TrainingConfig(1000)
-    assert [u for u in range(1, 1001) if config.is_snapshot(u)] == [
-        64, 91, 128, 181, 256, 362, 512, 724,
-    ]  # fmt: skip
+    at = [u for u in range(1, 1001) if TrainingConfig(1000).is_snapshot(u)]
+    assert at == [64, 91, 128, 181, 256, 362, 512, 724]
 
 
 def test_the_rate_rises_to_the_papers_peak_and_falls():
@@ -103,6 +94,7 @@ def test_the_rate_rises_to_the_papers_peak_and_falls():
     for update, share in ((16_000, 1), (1, 1 / 16_000), (64_000, 1 / 2)):
         found = learning_rate(update, 512, 4.0, 16_000)
         assert found == pytest.approx(share * 1.3975e-3, rel=1e-4)
+    assert learning_rate(4, 9, 6.0, 1) == 1.0
 
 
 def test_only_what_is_in_a_group_is_trained_each_at_its_own_rate(tmp_path: Path):
@@ -111,27 +103,20 @@ def test_only_what_is_in_a_group_is_trained_each_at_its_own_rate(tmp_path: Path)
         {"params": list(model.encoder.parameters())},
         {"params": [model.logits.weight], "factor": 20.0},
     ]
-    before = {name: value.clone() for name, value in model.state_dict().items()}
+    before = copy.deepcopy(model.state_dict())
     again = Trainer(model, made.config, made.train, made.valid, tmp_path, groups=groups)
     again.run()
     rates = [group["lr"] for group in again.optimiser.param_groups]
     # 1.1 / sqrt(16) · 3 / 20^1.5
     assert rates == pytest.approx([0.275 * 3 / 20**1.5, 20 * 0.275 * 3 / 20**1.5])
-    moved = {n for n, value in model.state_dict().items() if not torch.equal(value, before[n])}
-    assert {"logits.weight", "encoder.0.feed_forward.inner.weight"} <= moved
-    assert all(name.startswith(("encoder.", "logits.")) for name in moved)
+    moved = [n for n, value in model.state_dict().items() if not torch.equal(value, before[n])]
+    assert {name.partition(".")[0] for name in moved} == {"encoder", "logits"}
 
 
 def test_nan_stops_the_training_before_its_step(tmp_path: Path):
     made = trainer(tmp_path, updates=20)
-
-    def poison(model: torch.nn.Module, done: int) -> None:
-        if done == 2:
-            model.logits.weight.data[4, 0] = torch.nan
-
-    made.before.append(poison)
-    with pytest.raises(UserError, match="loss is nan at update 3: lower"):
-        made.run()
+    made.before.append(lambda model, done: model.logits.weight.data.mul_([1, 1, math.nan][done]))
+    refuses(made.run, "loss is nan at update 3: lower")
     assert made.progress.update == 2
 
 

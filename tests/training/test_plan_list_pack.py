@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -18,16 +19,13 @@ from headbook.runs.canonical import plain
 from headbook.runs.store import Store
 from headbook.text.batches import EOS, collate
 from headbook.text.subwords import Subwords
-from headbook.training.listing import COLUMNS, lines, missing
+from headbook.training.listing import lines, missing
 from headbook.training.models import corpus_of, run
-from headbook.training.plan import SENTENCE, SHARE, cost, operations
+from headbook.training.plan import SHARE, cost, operations
 from headbook.training.plan import lines as planned
 from headbook.training.train import trained
 
 NAME = "controlled-sov-16"
-
-
-# ------------------------------------------------------------------ the plan
 
 
 def test_operations_by_hand() -> None:
@@ -42,25 +40,15 @@ def test_operations_by_hand() -> None:
 
 
 def test_hours_are_of_a_share_of_the_rate(tmp_path: Path, monkeypatch) -> None:
-    """A training is so many full batches; a plan that measures the rate trains nothing."""
+    """A plan that measures the rate trains nothing."""
     monkeypatch.setenv("HEADBOOK_RUNS", str(tmp_path / "runs"))
-    wanted = run(NAME)
-    network = Transformer(wanted.config(wanted.vocabulary, wanted.vocabulary))
-    parameters, work = cost(wanted)
-    assert parameters == sum(each.numel() for each in network.parameters())
-    row = [*range(3, 2 + SENTENCE), EOS]
-    one = operations(network, collate([(row, row)], [0]))
-    tokens = wanted.training.updates * wanted.training.tokens
-    assert work == pytest.approx(one * tokens / SENTENCE)
-    first, line = planned([NAME], rate=400.0)
-    assert "400 GFLOP/s" in first and line.startswith(f"{NAME}: 20 updates")
-    assert line.endswith(f"{work / (400e9 * SHARE) / 3600:,.2f} hours")
+    _, work = cost(run(NAME))
+    first, line = planned([NAME], rate=work / 3600e9)
+    assert "GFLOP/s" in first and line.startswith(f"{NAME}: 20 updates")
+    assert line.endswith(f"{1 / SHARE:.2f} hours")
     result = headbook("train", NAME, "--plan")
     assert result.exit_code == 0 and NAME in result.stdout
     assert not (tmp_path / "runs").exists()
-
-
-# ------------------------------------------------------------------ the list
 
 
 @pytest.fixture
@@ -71,19 +59,13 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 def rows(*names: str) -> dict[str, dict[str, str]]:
     """The printed cells of every line, by the model's name."""
-    head, *body = lines(names)
-    starts = [head.index(column) for column in COLUMNS]
-    cells = [[line[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True)]
-             for line in body]  # fmt: skip
-    return {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in cells}
+    cells = [re.split(" {2,}", line) for line in lines(names)]
+    return {row[0]: dict(zip(cells[0], row, strict=True)) for row in cells[1:]}
 
 
 def test_every_model_of_the_book_is_in_a_line_with_its_published_bleu(store: Store) -> None:
     found = rows()
-    families = {each.family for each in catalogue().values()}
-    assert found.keys() == families | released.catalogue().keys()
-    count = sum(each.seeds for each in catalogue().values())
-    assert sum(int(found[name]["models"]) for name in families) == count
+    assert found.keys() == {x.family for x in catalogue().values()} | released.catalogue().keys()
     published = tables.cells(10, "bleu").set_index(["model", "test", "casing"])
     score = published.loc[("mixture-fr-256", "msdocs-fr", "cased"), "score"]
     assert rows("mixture-fr-256")["mixture-fr-256"]["BLEU"] == f"{float(score):.1f}"
@@ -94,7 +76,6 @@ def test_every_model_of_the_book_is_in_a_line_with_its_published_bleu(store: Sto
 def test_what_is_kept_is_here_and_no_longer_missing(store: Store) -> None:
     """The run of that name, as if it had been trained on a corpus that is not here."""
     family, asked = "tatoeba-de-{width}", run("tatoeba-de-64")
-    assert rows()[family]["weights"] == "not here"
     record = store.root / asked.stage.name / "0123456789abcdef" / "run.json"
     record.parent.mkdir(parents=True)
     made = {"stage": plain(asked.stage), "config": plain(asked), "policy": {"device": "cpu"}}
@@ -103,9 +84,6 @@ def test_what_is_kept_is_here_and_no_longer_missing(store: Store) -> None:
     assert rows("tatoeba-de-64")["tatoeba-de-64"]["weights"] == "here"
     left = headbook("models", "--missing", family).stdout.split()
     assert left == missing([family]) == ["tatoeba-de-256"]
-    made["config"]["dropout"] = 0.2  # another config is another model
-    record.write_text(json.dumps({"ingredients": made}))
-    assert missing([family])[0] == "tatoeba-de-64"
 
 
 def test_a_damaged_record_of_another_run_stops_no_command(store: Store) -> None:
@@ -116,8 +94,6 @@ def test_a_damaged_record_of_another_run_stops_no_command(store: Store) -> None:
     assert missing([NAME]) == [NAME]
     assert_one_line(headbook("look", NAME), "trains it")
 
-
-# ------------------------------------------------------------------ the pack
 
 PAIRS = {
     "train.tsv": "the dog sleeps\tder Hund schläft\na cat sees it\teine Katze sieht es\n" * 4,
@@ -140,25 +116,22 @@ longest = 0.2
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Corpora of a mirror, one of them absent, a download that a test set is taken out of, and a
-    model of each."""
+    """A corpus of a mirror, a download that its test set is taken out of, and a model of each."""
     root = tmp_path / "first"
     (root / "mirror" / "toy-de").mkdir(parents=True)
     (root / "raw" / "far").mkdir(parents=True)
     for name, folder in (("DATA", "mirror"), ("RUNS", "runs"), ("DOWNLOADS", "raw")):
         monkeypatch.setenv(f"HEADBOOK_{name}", str(root / folder))
     monkeypatch.setattr(paths, "DATA", root)
-    parts: dict[str, dict] = {"toy": {}, "absent": {}, "far": {}}
+    parts: dict[str, dict] = {"toy": {}, "far": {}}
     for part, text in PAIRS.items():
         packed = gzip.compress(text.encode(), mtime=0)
         (root / "mirror" / "toy-de" / f"{part}.gz").write_bytes(packed)
         (root / "raw" / "far" / f"far.{part}").write_text(text)
-        for name in ("toy", "absent"):
-            parts[name][part] = f"{name}-de/{part}.gz", packed
+        parts["toy"][part] = f"toy-de/{part}.gz", packed
         parts["far"][part] = f"https://nowhere/far.{part}", text.encode()
-    lines = {name: [files("mirror", parts[name])] for name in ("toy", "absent")}
-    lines["far"] = ['held_out = ["toy-de"]', files("public", parts["far"])]
-    corpora = (entry(f"{name}-de", *more) for name, more in lines.items())
+    toy, far = files("mirror", parts["toy"]), files("public", parts["far"])
+    corpora = entry("toy-de", toy), entry("far-de", 'held_out = ["toy-de"]', far)
     (root / "corpora.toml").write_text("".join(corpora))
     (root / "models.toml").write_text("".join(MODEL.format(name=name) for name in parts))
     for cache in (recipes._read, corpus_of):
@@ -173,17 +146,14 @@ def test_a_machine_without_network_trains_what_is_packed(
 ) -> None:
     """Corpora of a mirror and of a download, with what it is read with; subwords are not learnt.
 
-    Packed again, what was damaged is whole.
+    What lies there damaged is packed anew.
     """
     digests = [load(name).digest for name in ("toy-de", "far-de")]
-    packed = tmp_path / "the pack" / "data" / "toy-de" / "train.tsv.gz"
-    for _ in range(2):
-        result = headbook("corpora", "pack", str(tmp_path / "the pack"), "toy", "far")
-        assert result.exit_code == 0
-        assert f"HEADBOOK_DATA='{tmp_path}/the pack/data'" in result.stdout
-        whole = packed.read_bytes()
-        packed.write_bytes(whole[:-5])
-    packed.write_bytes(whole)
+    damaged = tmp_path / "the pack" / "data" / "toy-de" / "train.tsv.gz"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_bytes(b"")
+    result = headbook("corpora", "pack", str(tmp_path / "the pack"), "toy", "far")
+    assert f"HEADBOOK_DATA='{tmp_path}/the pack/data'" in result.stdout
     shutil.rmtree(machine / "mirror")
     shutil.rmtree(machine / "raw")
     for name in ("DATA", "RUNS", "DOWNLOADS"):
@@ -194,13 +164,6 @@ def test_a_machine_without_network_trains_what_is_packed(
     assert (trained(run("toy"), Store.default()) / "best.safetensors").is_file()
 
 
-@pytest.mark.parametrize(
-    ("folder", "name", "said"),
-    [
-        ("pack", "absent", "set HEADBOOK_DATA to a folder"),
-        ("pack", "tou", "did you mean toy"),
-        ("models.toml/pack", "toy", "name another"),
-    ],
-)
-def test_a_mistake_is_one_line(machine: Path, folder: str, name: str, said: str) -> None:
-    assert_one_line(headbook("corpora", "pack", str(machine / folder), name), said)
+def test_a_folder_that_cannot_be_written_is_one_line(machine: Path) -> None:
+    told = headbook("corpora", "pack", str(machine / "models.toml" / "pack"), "toy")
+    assert_one_line(told, "name another")

@@ -16,8 +16,11 @@ import pytest
 import torch
 from forking import Program
 from safetensors import safe_open
+from safetensors.torch import load_file
 from small import results, write_corpus
-from torch import Tensor
+
+from headbook.runs.store import Store
+from headbook.training.train import folder_of, trained
 
 pytestmark = pytest.mark.slow
 
@@ -41,17 +44,6 @@ def torchrun() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
         yield lambda folder, *work: program.run([*two, str(SCRIPT), str(folder), *work], HERE)
 
 
-def contents(path: Path) -> tuple[dict[str, Tensor], dict]:
-    """Tensors and note of a file, wall-clock seconds and random states left out."""
-    with safe_open(path, framework="pt") as opened:
-        names = [name for name in opened.keys() if not name.startswith("random")]  # noqa: SIM118
-        note = json.loads((opened.metadata() or {}).get("note", "{}"))
-        tensors = {name: opened.get_tensor(name) for name in names}
-    for row in [note, *note.get("curve", [])]:
-        row.pop("seconds", None)
-    return tensors, note
-
-
 @pytest.fixture(scope="module")
 def both(
     tmp_path_factory: pytest.TempPathFactory, torchrun: Callable
@@ -59,54 +51,41 @@ def both(
     """What two processes make; at last one of them is killed."""
     folder = tmp_path_factory.mktemp("two")
     write_corpus(folder / "corpus")
-    done = torchrun(folder, "train", "stage:unbroken", "stage:broken:1:3")
+    done = torchrun(folder, "plain:unbroken", "tiny:unbroken", "tiny:broken:1:3")
     assert done.stdout.count("tiny: trained") == 1, done.stderr
     return folder, done
 
 
 def test_two_processes_train_as_one(both: tuple, tmp_path: Path):
-    """The same weights, moments, place, curve and files."""
-    runpy.run_path(str(SCRIPT))["train"](tmp_path)
-    one, two = tmp_path / "train", both[0] / "train"
+    """The same weights on the way and at the end, the same curve and score."""
+    wanted = runpy.run_path(str(SCRIPT))["runs"](both[0])["plain"]
+    one, two = trained(wanted, Store(tmp_path)), folder_of(wanted, Store(both[0] / "unbroken"))
     files = [sorted(path.name for path in each.iterdir()) for each in (one, two)]
-    assert files[0] == files[1] and "state.safetensors" in files[0]
-    for name in files[0]:
-        torch.testing.assert_close(contents(one / name)[0], contents(two / name)[0], **CLOSE)
-    note, other = (contents(each / "state.safetensors")[1] for each in (one, two))
-    curve, other_curve = (pd.DataFrame(each.pop("curve")) for each in (note, other))
-    pd.testing.assert_frame_equal(
-        curve, other_curve, rtol=CLOSE["rtol"], atol=CLOSE["atol"], check_exact=False
-    )
-    assert note == pytest.approx(other, rel=CLOSE["rtol"])
-    ends = [contents(both[0] / f"weights-{rank}.safetensors")[0] for rank in (0, 1)]
-    torch.testing.assert_close(*ends, rtol=0, atol=0)
-
-
-def kept(store: Path) -> int:
-    """The update of the checkpoint in the store's unfinished run."""
-    (state,) = (store / "model").glob("*.partial/state.safetensors")
-    return contents(state)[1]["update"]
-
-
-def assert_gone(done: subprocess.CompletedProcess[str]) -> None:
-    """One line of the process that is left, and no trace of its own."""
-    assert done.returncode != 0
-    (line,) = re.findall("headbook: .*", done.stderr)  # perhaps behind a killed progress bar
-    assert line.startswith(GONE), done.stderr
-    assert re.search("process [01] ends with 2", done.stderr), done.stderr
-    assert "[rank" not in done.stderr, done.stderr
+    assert files[0] == files[1]
+    for name in (each for each in files[0] if each.endswith(".safetensors")):
+        torch.testing.assert_close(load_file(one / name), load_file(two / name), **CLOSE)
+    curves = (pd.read_csv(each / "curve.csv").drop(columns="seconds") for each in (one, two))
+    pd.testing.assert_frame_equal(*curves, **CLOSE)
+    scores = [json.loads((each / "scores.json").read_text()) for each in (one, two)]
+    assert scores[0] == pytest.approx(scores[1], rel=CLOSE["rtol"])
 
 
 def test_a_killed_process_takes_the_other_along_and_nothing_is_lost(
     both: tuple, torchrun: Callable
 ):
-    """With dropout: all random states are in the checkpoint, so not a bit changes."""
+    """One line of the process that is left, and no trace of its own.
+
+    With dropout: all random states are in the checkpoint, so not a bit changes.
+    """
     folder, done = both
     store = folder / "broken"
-    assert_gone(done)
-    assert 2 <= kept(store) <= 3
-    assert_gone(torchrun(folder, "stage:broken:0:5"))
-    assert 4 <= kept(store) <= 5
-    done = torchrun(folder, "stage:broken")
+    assert done.returncode != 0
+    (line,) = re.findall("headbook: .*", done.stderr)  # perhaps behind a killed progress bar
+    assert line.startswith(GONE) and "process 0 ends with 2" in done.stderr, done.stderr
+    assert "[rank" not in done.stderr, done.stderr
+    (state,) = (store / "model").glob("*.partial/state.safetensors")
+    with safe_open(state, framework="pt") as opened:
+        assert 2 <= json.loads(opened.metadata()["note"])["update"] <= 3
+    done = torchrun(folder, "tiny:broken")
     assert results(store) == results(folder / "unbroken"), done.stderr
     assert not list((store / "model").glob("*.partial"))

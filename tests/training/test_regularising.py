@@ -6,13 +6,13 @@ from pathlib import Path
 import blocks
 import pytest
 import torch
-from refusing import refused
+from refusing import refuses
 from torch import Tensor
 from torch.nn import functional
 
 from headbook.models.capture import Point, Tape, capture
 from headbook.models.transformer import Transformer
-from headbook.text.batches import EOS, Batch, EncodedPair, collate
+from headbook.text.batches import EOS, Batch
 from headbook.training import processes
 from headbook.training.config import Precision, TrainingConfig
 from headbook.training.loop import Trainer
@@ -29,20 +29,6 @@ def tiny(layers: int = 1, heads: int = HEADS, encoder: bool = True) -> Transform
     return blocks.tiny(3, torch.float32, **sizes)
 
 
-def pairs(*lengths: int) -> list[EncodedPair]:
-    """Sentences of so many tokens, EOS among them; the target is as long."""
-    chance = torch.Generator().manual_seed(1)
-    rows = [
-        torch.randint(3, blocks.VOCABULARY, (2, n - 1), generator=chance).tolist() for n in lengths
-    ]
-    return [([*source, EOS], [*target, EOS]) for source, target in rows]
-
-
-def batch_of(*lengths: int, extra: int = 0) -> Batch:
-    """One batch, padded by `extra` columns more than needed."""
-    return blocks.wider(collate(pairs(*lengths), range(len(lengths))), extra)
-
-
 def taped(model: Transformer, batch: Batch) -> Tape:
     with capture(model, frozenset(Point)) as tape:
         model(batch)
@@ -56,18 +42,16 @@ def of(term: Term, *kinds: Kind, strength: float = 1.0) -> Regulariser:
 def trainer(folder: Path, model: Transformer) -> Trainer:
     config = TrainingConfig(1, tokens=60, warmup=10, precision=Precision.FULL, validate_every=20)
     folder.mkdir(exist_ok=True)
-    return Trainer(model, config, pairs(*[3, 5, 5, 6, 7, 9] * 5), pairs(4, 6, 8), folder)
+    train, valid = ([([*range(3, n), EOS],) * 2 for n in each] for each in ((5, 6, 9) * 9, (4, 8)))
+    return Trainer(model, config, train, valid, folder)
 
 
-def by_hand(term: Term, tape: Tape, batch: Batch, kind: Kind) -> float:
+def by_hand(term: Term, tape: Tape, batch: Batch, kind: Kind, layer: int) -> float:
     """Sentence by sentence; padding is cut off."""
     source, target = batch.source_mask.sum(1).tolist(), batch.target_mask.sum(1).tolist()
     queries = source if kind is Kind.ENCODER else target
     keys = target if kind is Kind.DECODER else source
-    return sum(_block(term, tape, kind, layer, queries, keys) for layer in range(2)) / 2
 
-
-def _block(term: Term, tape: Tape, kind: Kind, layer: int, queries: list, keys: list) -> float:
     def cut(point: Point, lengths: list[int]) -> list[Tensor]:
         rows = zip(tape[kind, point][layer].detach().double(), lengths, strict=True)
         return [row[:, :n] for row, n in rows]
@@ -107,9 +91,9 @@ def _block(term: Term, tape: Tape, kind: Kind, layer: int, queries: list, keys: 
 def test_each_term_is_its_formula_and_padding_does_not_count(term: Term):
     """Of every kind; of several the mean over their blocks."""
     model = tiny(layers=2).eval()
-    batch = batch_of(1, 2, 9, 17, extra=5)
+    batch = blocks.ragged((1, 2, 9, 17), (3, 1, 17, 2), extra=5)
     tape = taped(model, batch)
-    wanted = [by_hand(term, tape, batch, kind) for kind in Kind]
+    wanted = [sum(by_hand(term, tape, batch, kind, at) for at in (0, 1)) / 2 for kind in Kind]
     found = [float(value(of(term, kind), batch, tape).detach()) for kind in Kind]
     assert found == pytest.approx(wanted, abs=1e-6)
     assert float(value(of(term), batch, tape).detach()) == pytest.approx(sum(wanted) / 3, abs=1e-6)
@@ -135,13 +119,12 @@ def test_the_loss_is_that_of_the_batch_plus_strength_times_the_term(tmp_path: Pa
         torch.testing.assert_close(gradients[1][name], gradients[0][name] + alone, msg=name)
     assert losses[0]["train_loss_nats"] == losses[1]["train_loss_nats"]
     assert losses[1]["penalty"] == pytest.approx(float(found.detach()), rel=1e-5)
-    assert losses[1].keys() - losses[0].keys() == {"penalty"}
 
 
 @with_terms
 def test_a_head_of_nothing_gives_no_gradient_without_end(term: Term):
     """Of zero vectors the cosine's root is of 1: divided by 0 a training would stop."""
-    model, batch = tiny(), batch_of(1, 4)
+    model, batch = tiny(), blocks.ragged((1, 4), (1, 4))
     with torch.no_grad():
         for _, _, block in model.attentions():
             for linear in (block.query, block.value):
@@ -152,15 +135,14 @@ def test_a_head_of_nothing_gives_no_gradient_without_end(term: Term):
 
 
 def test_what_cannot_be_regularised_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    for strength in (-0.1, float("nan")):
-        with refused(f"the strength λ is {strength}"):
-            Regulariser(Term.OUTPUTS, strength, (Kind.CROSS,))
-    with refused("encoder attention has no heads"):
-        regularise(trainer(tmp_path, tiny(encoder=False)), of(Term.OUTPUTS))
-    with refused(r"encoder attention has \[1\] heads a block"):
-        regularise(trainer(tmp_path, tiny(heads=1)), of(Term.CONTEXTS))
+    def without(said: str, **options: object) -> None:
+        made = trainer(tmp_path, tiny(**options))
+        refuses(lambda: regularise(made, of(Term.OUTPUTS)), said)
+
+    refuses(lambda: of(Term.OUTPUTS, strength=float("nan")), "the strength λ is nan")
+    without("encoder attention has no heads", encoder=False)
+    without(r"encoder attention has \[1\] heads a block", heads=1)
     made = trainer(tmp_path, tiny())
     regularise(made, of(Term.OUTPUTS))
     monkeypatch.setattr(processes, "count", lambda: 2)
-    with refused("train this model without torchrun"):
-        made.run()
+    refuses(made.run, "train this model without torchrun")

@@ -33,72 +33,50 @@ def snakemake() -> Iterator[Program]:
         yield program
 
 
-def has(store: Path, name: str) -> bool:
-    return folder_of(run(name), Store(store)) is not None
-
-
 def said(done: subprocess.CompletedProcess[str]) -> str:
     return done.stdout + done.stderr
 
 
-def strike(started: int, name: str, whom: str = "job") -> psutil.Process | None:
-    """kill -9 to Snakemake ("main"), the process that trains this model ("job") or both of them.
+def strike(started: int, name: str, whom: str) -> psutil.Process:
+    """kill -9 to Snakemake ("main"), its process that trains this model ("job"), or to both.
 
-    As soon as there is such a job, which is returned; None where there was none.
+    The process of training is returned.
     """
-    with suppress(psutil.NoSuchProcess):  # snakemake has ended
-        snakemake = psutil.Process(started)
-        while snakemake.status() != psutil.STATUS_ZOMBIE:
-            for each in snakemake.children(recursive=True):
-                with suppress(psutil.NoSuchProcess):  # just ended, waited for or not yet
-                    if [*each.cmdline()[-4:-2]] == ["train", name]:
-                        if whom != "job":
-                            snakemake.kill()
-                        if whom != "main":
-                            each.kill()
-                        return each
-            time.sleep(0.05)
-    return None
+    snakemake = psutil.Process(started)
+    while snakemake.status() != psutil.STATUS_ZOMBIE:
+        for each in snakemake.children(recursive=True):
+            with suppress(psutil.NoSuchProcess):  # just ended
+                if each.cmdline()[-4:-2] == ["train", name]:
+                    for process in [snakemake] * (whom != "job") + [each] * (whom != "main"):
+                        process.kill()
+                    return each
+        time.sleep(0.05)
+    raise AssertionError(f"nothing trained {name}")
 
 
-def test_a_killed_training_is_trained_by_the_same_command(
-    tmp_path: Path, snakemake: Program
-) -> None:
+def test_the_same_command_goes_on_after_a_kill(tmp_path: Path, snakemake: Program) -> None:
     store = tmp_path / "runs of two"
     store.mkdir()
-    both = f"{SHORT} {KILLED}"
-    struck = strike(snakemake.start(arguments(both), store, HEADBOOK_RUNS=str(store)), KILLED)
-    first = snakemake.wait()
-    assert struck and first.returncode == 1, said(first)
-    assert has(store, SHORT) and not has(store, KILLED)
-    again = snakemake.run(arguments(both), store, HEADBOOK_RUNS=str(store))
-    assert again.returncode == 0, said(again)
-    assert has(store, KILLED)
-    assert f"train_{KILLED}" in said(again) and f"train_{SHORT}" not in said(again)
-    folder_of(run(SHORT), Store(store)).rename(store / "away")
-    dry = arguments(both, "--dry-run", profile="slurm")
-    planned = snakemake.run(dry, store, HEADBOOK_RUNS=str(store))
-    assert f"train_{SHORT}" in said(planned) and f"train_{KILLED}" not in said(planned)
-    (store / "away").rename(store / "model" / "away")
-    planned = snakemake.run(dry, store, HEADBOOK_RUNS=str(store))
-    assert planned.returncode == 0 and "rule train_" not in said(planned)
+    asked, there = arguments(f"{SHORT} {KILLED}"), {"HEADBOOK_RUNS": str(store)}
 
+    def folder(name: str) -> Path | None:
+        return folder_of(run(name), Store(store))
 
-@pytest.mark.parametrize("whom", ["main", "both"])
-def test_a_record_outlives_a_killed_snakemake(
-    tmp_path: Path, snakemake: Program, whom: str
-) -> None:
-    asked = arguments(SHORT)
-    job = strike(snakemake.start(asked, tmp_path, HEADBOOK_RUNS=str(tmp_path)), SHORT, whom)
-    assert job is not None and snakemake.wait().returncode == -signal.SIGKILL
+    for whom, status in (("job", 1), ("both", -signal.SIGKILL)):
+        strike(snakemake.start(asked, store, **there), KILLED, whom)
+        assert snakemake.wait().returncode == status and folder(SHORT) and not folder(KILLED)
+    job = strike(snakemake.start(asked, store, **there), KILLED, "main")
+    assert snakemake.wait().returncode == -signal.SIGKILL
     with suppress(psutil.NoSuchProcess):  # without its main process the job goes on to its end
         job.wait()
-    assert has(tmp_path, SHORT) == (whom == "main")
-    for _ in range(2):
-        again = snakemake.run(asked, tmp_path, HEADBOOK_RUNS=str(tmp_path))
-        assert again.returncode == 0 and has(tmp_path, SHORT), said(again)
-    assert len([*(tmp_path / "model").glob("*/run.json")]) == 1
-    assert not [*(tmp_path / "model").glob("*.unrecorded*")]
+    again = snakemake.run(asked, store, **there)
+    assert again.returncode == 0 and "rule train_" not in said(again)
+    assert len([*(store / "model").glob("*/run.json")]) == 2 and folder(KILLED)
+    assert not [*(store / "model").glob("*.unrecorded*")]
+    folder(SHORT).rename(store / "away")
+    dry = arguments(f"{SHORT} {KILLED}", "--dry-run", profile="slurm")
+    planned = said(snakemake.run(dry, store, **there))
+    assert f"train_{SHORT}" in planned and f"train_{KILLED}" not in planned
 
 
 @pytest.mark.parametrize(

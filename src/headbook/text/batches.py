@@ -86,9 +86,9 @@ def last(mask: Bool[Tensor, "batch token"]) -> Bool[Tensor, "batch token"]:
     return mask & ~torch.nn.functional.pad(mask[:, 1:], (0, 1), value=False)
 
 
-def pad(rows: Sequence[Sequence[int]], length: int | None = None) -> Int[Tensor, "batch length"]:
+def pad(rows: Sequence[Sequence[int]]) -> Int[Tensor, "batch length"]:
     """Rows of unequal length as one matrix, filled with PAD on the right."""
-    length = length or max(map(len, rows))
+    length = max(map(len, rows))
     return torch.tensor([[*row, *[PAD] * (length - len(row))] for row in rows], dtype=torch.long)
 
 

@@ -16,10 +16,10 @@ UNUSED = ("ner", "lemmatizer", "textcat")
 """Parts of a pipeline that no tree needs."""
 
 
-def parse(sentences: Sequence[str], pipeline: str | Path, batch: int = 256) -> list[Tree]:
+def parse(sentences: Sequence[str], pipeline: str | Path) -> list[Tree]:
     """A tree for each sentence; `pipeline` is an installed spaCy pipeline's name or a folder.
 
-    Each line is taken for one sentence, an empty one gives an empty tree, `batch` counts sentences.
+    Each line is taken for one sentence, an empty one gives an empty tree.
     Raises UserError when the pipeline is missing or does not parse.
     """
     try:
@@ -30,7 +30,7 @@ def parse(sentences: Sequence[str], pipeline: str | Path, batch: int = 256) -> l
             "en_core_web_sm`) or give the path of a pipeline's folder"
         ) from None
     unparsed = (one_sentence(language, sentence) for sentence in sentences)
-    parsed = language.pipe(unparsed, batch_size=batch)
+    parsed = language.pipe(unparsed, batch_size=256)
     docs = list(tqdm(parsed, total=len(sentences), desc="parsing", unit="sentence"))
     if not all(doc.has_annotation("DEP") for doc in docs if len(doc)):
         raise UserError(f"spaCy pipeline {pipeline}: it sets no dependencies; name one that parses")
