@@ -68,10 +68,8 @@ def test_a_table_for_reading_formats_numbers_and_leaves_out_what_all_rows_share(
     "call",
     [
         lambda: hb.table({"n": [1, 2]}, x=[1.0] * 3),
-        lambda: hb.table({"x": [1]}, x=[1.0]),
         lambda: hb.show(frame(), {"valeu": "%"}),
         lambda: hb.show(frame(), {"value": "percent"}),
-        lambda: hb.show(frame(), {"question": "%"}),
     ],
 )
 def test_columns_that_do_not_fit_are_refused(call: Callable) -> None:
@@ -99,13 +97,6 @@ def test_rows_of_the_same_keys_are_compared(
     hb.publish(made.assign(**changed), TABLE)
     line = capsys.readouterr().out.splitlines()[-1]
     assert said in line and ("differ" in line) is (" now" in said)
-
-
-def test_published_rows_and_new_ones_come_back_together(root: Path) -> None:
-    publish(pd.concat([frame("a"), frame("b")], ignore_index=True))
-    found = hb.publish(pd.concat([frame("c"), frame("b", 0.9)], ignore_index=True), TABLE)
-    assert found["model"].tolist() == ["a", "a", "b", "b", "c", "c"]
-    assert found["value"].tolist() == [0.5, 0.25, 0.9, 0.45, 0.5, 0.25]
 
 
 def test_keys_that_do_not_fit_are_refused(root: Path) -> None:

@@ -32,15 +32,6 @@ def score(measure: Measure, tape: dict, batch: Batch) -> torch.Tensor:
     return sums({"": measure}, [(tape, batch)], 0)[""].ratio()[0]
 
 
-def test_weight_on_special_tokens_of_known_heads() -> None:
-    batch = collate([([5, 6, 7, EOS], [EOS]), ([5, EOS], [EOS])], [0, 1])
-    first = planted.at_first(batch)
-    heads = [planted.at_eos(batch), first, planted.uniform(batch), 0.5 * first]
-    # of three and one real queries; half of the last head's weight is on no key at all
-    expected = pytest.approx([1, 0, (3 / 4 + 1 / 2) / 4, 0.5])
-    assert score(special, planted.recording(heads), batch).tolist() == expected
-
-
 @pytest.mark.parametrize("kind", list(Kind))
 def test_loops_count_the_same(corpus, attention, kind) -> None:
     batch, tops = corpus.batch([0, 4, 8, 12, 16, 20, 21, 22]), []

@@ -189,20 +189,6 @@ def test_without_trust_a_plain_picture_says_what_the_drawing_says(name: str) -> 
 
 
 @pytest.mark.slow
-def test_the_keyboard_sees_one_word_at_a_time(opened: object) -> None:
-    page = opened(draw(WORDS, {"L1H1": WEIGHTS}))
-    told = "document.activeElement.querySelector('title').textContent"
-    found = []
-    for _ in WORDS:
-        page.keyboard.press("Tab")
-        found.append(page.evaluate(told))
-    assert found[1] == "chase → cats 77 %, dogs 20 %" and len(set(found)) == 3
-    page.wait_for_timeout(300)
-    faded = "getComputedStyle(document.querySelector('svg.wide g[tabindex] .mark')).opacity < .1"
-    assert page.evaluate(faded)
-
-
-@pytest.mark.slow
 def test_heads_and_sentences_are_chosen_with_keys(opened: object) -> None:
     page = opened(SOME["every"]())
     assert np.flatnonzero(page.evaluate(LINES)).tolist() == [0, 3, 7]  # L1H2 looks a step back
