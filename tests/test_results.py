@@ -4,13 +4,12 @@ import contextlib
 import multiprocessing
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from refusing import refused
+from refusing import refused, refuses
 
 import headbook as hb
 from headbook import paths, results, tables
@@ -64,17 +63,10 @@ def test_a_table_for_reading_formats_numbers_and_leaves_out_what_all_rows_share(
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: hb.table({"n": [1, 2]}, x=[1.0] * 3),
-        lambda: hb.show(frame(), {"valeu": "%"}),
-        lambda: hb.show(frame(), {"value": "percent"}),
-    ],
-)
-def test_columns_that_do_not_fit_are_refused(call: Callable) -> None:
-    with refused():
-        call()
+def test_columns_that_do_not_fit_are_refused() -> None:
+    refuses(lambda: hb.table({"n": [1, 2]}, x=[1.0] * 3))
+    refuses(lambda: hb.show(frame(), {"valeu": "%"}))
+    refuses(lambda: hb.show(frame(), {"value": "percent"}))
 
 
 @pytest.mark.parametrize(

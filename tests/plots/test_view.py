@@ -40,14 +40,12 @@ def arcs(view: View, mark: str = "mark") -> dict[tuple[str, str], ElementTree.El
 
 
 def test_every_weight_above_the_least_is_an_arc_to_its_word_as_wide_as_it_is_large() -> None:
-    found = arcs(draw(WORDS, {"L1H1": WEIGHTS}))
+    found = arcs(draw(WORDS, {"L1H1": WEIGHTS}, least=0.2))
     drawn = {(WORDS[one], WORDS[other]): WEIGHTS[one, other] for one, other in np.ndindex(3, 3)}
-    assert set(found) == {pair for pair, weight in drawn.items() if weight >= 0.05}
+    assert set(found) == {pair for pair, weight in drawn.items() if weight >= 0.2}
     for name in ("stroke-width", "opacity"):
         values = [float(found[pair].get(name)) for pair in sorted(found, key=drawn.get)]
         assert values == sorted(set(values)), name
-    fewer = draw(WORDS, {"L1H1": WEIGHTS}, least=0.5)
-    assert set(arcs(fewer)) == {pair for pair, weight in drawn.items() if weight >= 0.5}
 
 
 def test_only_the_words_that_ask_have_arcs_titles_and_percentages() -> None:
