@@ -116,7 +116,7 @@ def test_subtitles_keep_pairs_whose_times_overlap_enough():
 
 def test_wmt_joins_its_archives_and_is_evaluated_on_newstest():
     commentary = sides("nc-v13/news-commentary-v13.de-en", "de", b"opinion\n", b"nc\n")
-    europarl = sides("training/europarl-v7.de-en", "de", b"speech\n\n", b"ep\nep\n")
+    europarl = sides("training/ep.en_de", "de", b"speech\n\n", b"ep\nep\n")  # as Yandex writes it
     crawl, web = {}, ["web page", "SEEN in the news", "older news"]
     for language in ("de", "fr"):  # one archive of several pairs
         other = lines(*(f"{language} {line}" for line in web))

@@ -32,6 +32,12 @@ def score(measure: Measure, tape: dict, batch: Batch) -> torch.Tensor:
     return sums({"": measure}, [(tape, batch)], 0)[""].ratio()[0]
 
 
+def test_weight_on_no_key_counts_as_weight_on_special_tokens() -> None:
+    batch = collate([([5, 6, 7, EOS], [EOS])], [0])
+    tape = planted.recording([0.5 * planted.at_first(batch)])
+    assert score(special, tape, batch).tolist() == [0.5]
+
+
 @pytest.mark.parametrize("kind", list(Kind))
 def test_loops_count_the_same(corpus, attention, kind) -> None:
     batch, tops = corpus.batch([0, 4, 8, 12, 16, 20, 21, 22]), []
