@@ -4,13 +4,12 @@ import contextlib
 import multiprocessing
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from refusing import refused
+from refusing import refused, refuses
 
 import headbook as hb
 from headbook import paths, results, tables
@@ -64,19 +63,10 @@ def test_a_table_for_reading_formats_numbers_and_leaves_out_what_all_rows_share(
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: hb.table({"n": [1, 2]}, x=[1.0] * 3),
-        lambda: hb.table({"x": [1]}, x=[1.0]),
-        lambda: hb.show(frame(), {"valeu": "%"}),
-        lambda: hb.show(frame(), {"value": "percent"}),
-        lambda: hb.show(frame(), {"question": "%"}),
-    ],
-)
-def test_columns_that_do_not_fit_are_refused(call: Callable) -> None:
-    with refused():
-        call()
+def test_columns_that_do_not_fit_are_refused() -> None:
+    refuses(lambda: hb.table({"n": [1, 2]}, x=[1.0] * 3))
+    refuses(lambda: hb.show(frame(), {"valeu": "%"}))
+    refuses(lambda: hb.show(frame(), {"value": "percent"}))
 
 
 @pytest.mark.parametrize(
@@ -99,13 +89,6 @@ def test_rows_of_the_same_keys_are_compared(
     hb.publish(made.assign(**changed), TABLE)
     line = capsys.readouterr().out.splitlines()[-1]
     assert said in line and ("differ" in line) is (" now" in said)
-
-
-def test_published_rows_and_new_ones_come_back_together(root: Path) -> None:
-    publish(pd.concat([frame("a"), frame("b")], ignore_index=True))
-    found = hb.publish(pd.concat([frame("c"), frame("b", 0.9)], ignore_index=True), TABLE)
-    assert found["model"].tolist() == ["a", "a", "b", "b", "c", "c"]
-    assert found["value"].tolist() == [0.5, 0.25, 0.9, 0.45, 0.5, 0.25]
 
 
 def test_keys_that_do_not_fit_are_refused(root: Path) -> None:

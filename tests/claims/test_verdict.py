@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from headbook.claims.ledger import Gate, Kind, Ledger, Rows, load
+from headbook.claims.ledger import Gate, Ledger, Rows, load
 from headbook.claims.rule import Comparison, Outcome, Rule
-from headbook.claims.verdict import Judged, Verdict, judged, result, verdict
+from headbook.claims.verdict import Judged, Verdict, judged, verdict
 from headbook.statistics import over_seeds
 
 NAN = float("nan")
@@ -69,12 +69,6 @@ def test_only_a_model_that_lacks_the_phenomenon_makes_it_absent():
     assert verdict([*young, *models(P)]) is Verdict.REPLICATED
 
 
-def test_a_corpus_that_is_not_of_the_domain_is_outside(tmp_path):
-    for corpus, outcome in (("tatoeba-de", P), ("msdocs-de", X)):
-        (model,) = judged(LEDGER, SHORT, table(PASSING, corpus=corpus), tmp_path)
-        assert model.outcome is outcome
-
-
 def test_three_seeds_are_one_model_with_the_interval_over_seeds(tmp_path):
     """Each passes within itself, and together they do not: seeds spread more than sentences."""
     values = [0.82, 0.9, 0.98]
@@ -128,13 +122,3 @@ def test_settings_are_tested_together(tmp_path):
     assert judged(LEDGER, claim, sure, tmp_path)[-1].outcome is Outcome.PASS
     # the same interval over three seeds is less sure
     assert verdict(judged(LEDGER, replace(claim, seeds=3), sure, tmp_path)) is Verdict.INCONCLUSIVE
-
-
-def test_identities_texts_and_rules_without_diagnosis_are_not_counted(tmp_path):
-    counted = result(LEDGER, SHORT, table(PASSING), tmp_path)
-    assert (counted.uncounted, counted.verdict) == ("", Verdict.REPLICATED)
-    for kind, said in ((Kind.IDENTITY, "identity"), (Kind.TEXT, "property of a text")):
-        claim = replace(SHORT, kind=kind)
-        assert result(LEDGER, claim, table(PASSING), tmp_path).uncounted == said
-    blunt = result(LEDGER, SHORT, table(PASSING, closed="diagnostic: untrained"), tmp_path)
-    assert (blunt.uncounted, blunt.verdict) == ("not diagnostic", Verdict.INCONCLUSIVE)

@@ -10,7 +10,6 @@ from registered import entry, files, lines
 from headbook import paths
 from headbook.corpora.pairs import Reason
 from headbook.corpora.readers import load
-from headbook.text import registry
 
 WORDS = ["one", "two", "three", "four", "five", "six"]
 EINS = ["eins", "zwei", "drei", "vier", "fünf", "sechs"]
@@ -30,9 +29,7 @@ def test_a_folder_of_plain_and_packed_files_is_a_corpus(folder, monkeypatch):
     assert (corpus.target_language, corpus.left_out) == ("de", "")
     assert list(corpus.train) == list(zip(WORDS[:4], EINS[:4], strict=True))
     assert list(corpus.valid) == [("five", "fünf")]
-    assert {name: list(pairs) for name, pairs in corpus.tests.items()} == {
-        "test": [("six", "sechs")]
-    }
+    assert list(corpus.tests["test"]) == [("six", "sechs")]
     monkeypatch.setenv("HOME", str(folder.parent))
     assert load(f"~/{folder.name}").digest == corpus.digest
 
@@ -68,12 +65,10 @@ BROKEN = gzip.compress(lines(*EINS[:4]))[:-9]
         ({"valid.de.gz": None}, r"valid\.de is missing.*valid\.tsv"),
         ({"train.de.gz": None}, "0 target languages"),
         ({"train.en.gz": gzip.compress(lines(*WORDS))}, r"train\.en is there plain and packed"),
-        ({"train.en": None, "train.en/x": b""}, r"train\.en.*cannot be read"),
         ({"valid.en": b"\n", "valid.de.gz": gzip.compress(b"\n")}, "no pair of valid is left"),
         ({"train.en": b"", "train.de.gz": gzip.compress(b"")}, "no training pair is left"),
         ({"train.en": b"one\ntwo\nth\0ree\nfour\n"}, r"train\.en, line 3: a NUL byte"),
         ({"train.en": b"one\ntwo\nna\xefve\nfour\n"}, r"train\.en, line 3: not valid UTF-8 at"),
-        ({"train.en": lines(*WORDS[:3])}, r"train\.en has 3 lines and .*de\.gz has more"),
         ({"train.de.gz": BROKEN}, r"train\.de\.gz, after line \d: it cannot be read"),
     ],
 )
@@ -82,7 +77,6 @@ def test_what_is_wrong_with_a_folder_is_one_line_that_names_it(folder, changed, 
         if content is None:
             (folder / name).unlink()
         else:
-            (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_bytes(content)
     with refused(said):
         load(str(folder))
@@ -111,8 +105,9 @@ def test_what_is_no_corpus_of_pairs_is_refused():
     refuses(lambda: load("./nowhere"), "^/.*nowhere is not a folder")
 
 
-@pytest.fixture
-def mixture(tmp_path, monkeypatch):
+def test_a_mixture_joins_training_pairs_in_hash_order_and_keeps_each_test_set(
+    tmp_path, monkeypatch
+):
     """Two small corpora in a mirror, of which one's test sentence is the other's training text."""
     texts = {
         "a": {"train": ["one", "two", "Three."], "valid": ["four"], "test_b": ["five"]},
@@ -131,10 +126,6 @@ def mixture(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "DATA", tmp_path)
     monkeypatch.setenv("HEADBOOK_DATA", str(tmp_path))
     monkeypatch.setenv("HEADBOOK_DOWNLOADS", str(tmp_path / "raw"))
-    return tmp_path
-
-
-def test_a_mixture_joins_training_pairs_in_hash_order_and_keeps_each_test_set(mixture):
     corpus = load("mixed-de")
     pairs = [(word, f"Ü {word}") for word in ("one", "two", "seven", "eight")]
     order = sorted(pairs, key=lambda pair: hashlib.sha256("\t".join(pair).encode()).digest())
@@ -143,10 +134,3 @@ def test_a_mixture_joins_training_pairs_in_hash_order_and_keeps_each_test_set(mi
     tests = {name: pairs.source for name, pairs in corpus.tests.items()}
     assert tests == {"part-b-de": ("three",), "part-a-de": ("five",)}
     assert +corpus.dropped == {Reason.IN_EVALUATION: 1}  # a's "Three." is b's test sentence
-
-
-def test_a_mixture_is_where_all_of_its_corpora_are(mixture):
-    assert registry.place(registry.corpus("mixed-de")) is registry.Place.MIRROR
-    (mixture / "b.test_a").unlink()
-    with refused(r"b\.test_a is missing"):
-        load("mixed-de")

@@ -32,13 +32,10 @@ def score(measure: Measure, tape: dict, batch: Batch) -> torch.Tensor:
     return sums({"": measure}, [(tape, batch)], 0)[""].ratio()[0]
 
 
-def test_weight_on_special_tokens_of_known_heads() -> None:
-    batch = collate([([5, 6, 7, EOS], [EOS]), ([5, EOS], [EOS])], [0, 1])
-    first = planted.at_first(batch)
-    heads = [planted.at_eos(batch), first, planted.uniform(batch), 0.5 * first]
-    # of three and one real queries; half of the last head's weight is on no key at all
-    expected = pytest.approx([1, 0, (3 / 4 + 1 / 2) / 4, 0.5])
-    assert score(special, planted.recording(heads), batch).tolist() == expected
+def test_weight_on_no_key_counts_as_weight_on_special_tokens() -> None:
+    batch = collate([([5, 6, 7, EOS], [EOS])], [0])
+    tape = planted.recording([0.5 * planted.at_first(batch)])
+    assert score(special, tape, batch).tolist() == [0.5]
 
 
 @pytest.mark.parametrize("kind", list(Kind))

@@ -131,16 +131,9 @@ def planted(sample: Text) -> PlantedModel:
     model = PlantedModel({word: number for number, word in enumerate(words, start=3)})
     ranks = ranks_in(model.batches(sample.sentences))
     trees = [align_all(tree, model.spans(tree.text)) for tree in sample.trees]
-    layers = [
-        [lambda batch, offset=offset: at_offset(batch, offset) for offset in (-1, 1, 0, 2)],
-        [
-            lambda batch: at_rarest(batch, ranks),
-            lambda batch: at_partner(batch, trees, OBJECT),
-            uniform,
-            at_eos,
-        ],
-    ]
-    model.network = PlantedNetwork(layers, len(words) + 3)
+    offsets = [partial(at_offset, offset=offset) for offset in (-1, 1, 0, 2)]
+    others = [partial(at_rarest, ranks=ranks), partial(at_partner, trees=trees, column=OBJECT)]
+    model.network = PlantedNetwork([offsets, [*others, uniform, at_eos]], len(words) + 3)
     return model
 
 

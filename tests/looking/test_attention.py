@@ -70,15 +70,6 @@ def test_words_of_two_tokens_by_hand(with_weights: Callable):
     assert found.pieces.tolist() == [2, 1, 0, 1]
 
 
-def test_a_text_is_a_sequence(ours: OurModel, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "AT_ONCE", 3)
-    text = hb.text("ewt-sample", first=8)
-    found = hb.attention(ours, text)
-    assert [each.words for each in found] == [tree.forms for tree in text.trees]
-    np.testing.assert_allclose(found[-1].weights, list(found)[7].weights, **CLOSE)
-    assert [each.words for each in found[2:5]] == [tree.forms for tree in text.trees[2:5]]
-
-
 @pytest.fixture
 def translated(ours: OurModel, ladder: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Translations of the ladder, one of them empty: it is the ladder backwards."""

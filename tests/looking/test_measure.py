@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from refusing import refused
 from small import told
 
 import headbook as hb
@@ -157,14 +156,3 @@ def test_a_text_without_trees_or_in_another_language_has_no_syntax(ours: OurMode
         table = hb.measure(model, given, nulls=0, **QUICK)
         assert said in measured(table).notes[0]
         assert set(hb.roles(table, held=False)["role"]) == {PREVIOUS, NEXT, RARE}
-
-
-def test_senseless_numbers_are_refused(ours: OurModel, few: Text):
-    for given, options, said in (
-        (few, {"nulls": -1}, "nulls is 0 or more"),
-        (few, {"ablated": 0}, "nulls is 0 or more"),
-        (["No."], {}, r"hb\.text"),
-        (replace(few, sentences=(), trees=()), {}, "no sentence"),
-    ):
-        with refused(said):
-            hb.measure(ours, given, **options)

@@ -40,14 +40,12 @@ def arcs(view: View, mark: str = "mark") -> dict[tuple[str, str], ElementTree.El
 
 
 def test_every_weight_above_the_least_is_an_arc_to_its_word_as_wide_as_it_is_large() -> None:
-    found = arcs(draw(WORDS, {"L1H1": WEIGHTS}))
+    found = arcs(draw(WORDS, {"L1H1": WEIGHTS}, least=0.2))
     drawn = {(WORDS[one], WORDS[other]): WEIGHTS[one, other] for one, other in np.ndindex(3, 3)}
-    assert set(found) == {pair for pair, weight in drawn.items() if weight >= 0.05}
+    assert set(found) == {pair for pair, weight in drawn.items() if weight >= 0.2}
     for name in ("stroke-width", "opacity"):
         values = [float(found[pair].get(name)) for pair in sorted(found, key=drawn.get)]
         assert values == sorted(set(values)), name
-    fewer = draw(WORDS, {"L1H1": WEIGHTS}, least=0.5)
-    assert set(arcs(fewer)) == {pair for pair, weight in drawn.items() if weight >= 0.5}
 
 
 def test_only_the_words_that_ask_have_arcs_titles_and_percentages() -> None:
@@ -186,20 +184,6 @@ def test_without_trust_a_plain_picture_says_what_the_drawing_says(name: str) -> 
         both = map(ElementTree.fromstring, (svg, base64.b64decode(coded)))
         one, other = ("".join(each.itertext()) for each in both)
         assert one == other
-
-
-@pytest.mark.slow
-def test_the_keyboard_sees_one_word_at_a_time(opened: object) -> None:
-    page = opened(draw(WORDS, {"L1H1": WEIGHTS}))
-    told = "document.activeElement.querySelector('title').textContent"
-    found = []
-    for _ in WORDS:
-        page.keyboard.press("Tab")
-        found.append(page.evaluate(told))
-    assert found[1] == "chase → cats 77 %, dogs 20 %" and len(set(found)) == 3
-    page.wait_for_timeout(300)
-    faded = "getComputedStyle(document.querySelector('svg.wide g[tabindex] .mark')).opacity < .1"
-    assert page.evaluate(faded)
 
 
 @pytest.mark.slow

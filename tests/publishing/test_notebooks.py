@@ -1,6 +1,5 @@
 """The runner: what it writes, what it keeps, and what it says when a notebook fails."""
 
-import ast
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -86,27 +85,6 @@ def test_a_kernel_that_dies_is_a_failure_in_one_line(folders: tuple[Path, Path])
     (outcome,) = notebooks.attempt(templates.templates(), {})
     assert outcome.failure and "\n" not in outcome.failure
     assert not (executed / "10_dies.ipynb").exists()
-
-
-def test_two_that_run_at_once_have_one_thread_and_chance_of_their_own(
-    folders: tuple[Path, Path],
-) -> None:
-    for name in ("10_one", "11_other"):
-        write(folders[0], name, "import numpy, torch; torch.get_num_threads(), numpy.random.rand()")
-    (threads, drawn), (others, another) = (
-        ast.literal_eval(nbformat.read(each.path, 4).cells[-1].outputs[0].data["text/plain"])
-        for each in notebooks.execute(None, {})
-    )
-    assert threads == others == 1 and drawn != another
-
-
-def test_a_stranger_is_refused_before_anything_runs(folders: tuple[Path, Path]) -> None:
-    write(folders[0], "10_steady", STEADY)
-    with refused("10_steady has no parameter 'sise': it knows model, size"):
-        notebooks.execute(None, {"sise": 4})
-    with refused("no notebook is called '10_stedy': try 10_steady"):
-        notebooks.execute(["10_stedy"], {})
-    assert not folders[1].exists()
 
 
 MEASURES = """

@@ -30,19 +30,15 @@ def sentences() -> list[str]:
 
 @pytest.fixture(scope="session")
 def written() -> Written:
-    """Writes a random student of a shape; options can be changed, arrays replaced or left out."""
+    """Writes a small random student; options can be changed and arrays replaced."""
     return _written
 
 
-def _written(
-    shape: Shape = SMALL,
-    changed: dict | None = None,
-    replaced: dict[str, np.ndarray | None] | None = None,
-) -> bytes:
+def _written(changed: dict | None = None, replaced: dict[str, np.ndarray] | None = None) -> bytes:
     generator = np.random.default_rng(1)
     arrays: dict[str, np.ndarray] = {}
-    theirs = dict(_names(shape))
-    for ours, tensor in Student(shape).state_dict().items():
+    theirs = dict(_names(SMALL))
+    for ours, tensor in Student(SMALL).state_dict().items():
         size = tuple(tensor.shape)
         if len(size) == 2:
             size = size if theirs[ours].endswith("Wemb") else size[::-1]
@@ -51,13 +47,9 @@ def _written(
             arrays[theirs[ours]] = generator.normal(size=(1, *size)).astype(np.float32)
     arrays.update(replaced or {})
     options = {option: values[0] for option, values in REQUIRED.items()}
-    options |= {"transformer-heads": shape.heads, **(changed or {})}
+    options |= {"transformer-heads": SMALL.heads, **(changed or {})}
     text = yaml.safe_dump(options).encode() + b"\0"
-    items = [
-        (name, array.shape, *_data(name, array))
-        for name, array in arrays.items()
-        if array is not None
-    ]
+    items = [(name, array.shape, *_data(name, array)) for name, array in arrays.items()]
     return _file([*items, ("special:model.yml", (len(text),), 0x101, text)])
 
 

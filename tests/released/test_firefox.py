@@ -2,13 +2,11 @@
 
 import gzip
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
-from refusing import refuses
+from refusing import refused, refuses
 from tokenizers import Tokenizer
 
 import headbook as hb
@@ -18,16 +16,11 @@ from headbook.released.marian_binary import read_marian
 from headbook.released.marian_student import read_student
 from headbook.released.pieces import Pieces
 from headbook.released.shortlist import read_shortlist
-from headbook.released.student import Shape
 
 FOLDER = folder_of(entry("firefox-en-pt"))
 MODEL, VOCABULARY, SHORTLIST = (
     next(FOLDER.glob(pattern)) for pattern in ("model*.bin", "vocab*.spm", "lex*.bin")
 )
-
-
-def changed(content: bytes, at: int, new: bytes) -> bytes:
-    return content[:at] + new + content[at + len(new) :]
 
 
 def test_batches_mark_what_is_special(en_pt: FirefoxModel) -> None:
@@ -56,11 +49,9 @@ def test_losses_are_cross_entropies(en_pt: FirefoxModel) -> None:
         found = en_pt.losses(batch)
         scores = en_pt.network(batch).double().log_softmax(-1)
         limited = en_pt.losses(batch, shortlist=True)
-        without = replace(en_pt, shortlist=None).losses(batch, shortlist=True)
     expected = -scores.gather(-1, batch.target_out[..., None])[..., 0][batch.target_mask]
     torch.testing.assert_close(found.double(), expected, atol=1e-4, rtol=1e-4)
     assert (limited <= found + 1e-5).all() and limited.mean() > 0.5 * found.mean()
-    assert torch.equal(without, found)
 
 
 def test_a_copied_folder_loads_the_same(en_pt: FirefoxModel, sentences, tmp_path: Path) -> None:
@@ -118,52 +109,37 @@ def test_folders_that_hold_no_student(written, tmp_path: Path, en_pt: FirefoxMod
     refuses(lambda: read_folder(tmp_path), "does not say its languages")
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda content: content[:300],
-        lambda content: content[:-1],
-        lambda content: changed(content, 0, b"\2"),
-        lambda content: content.replace(b"special:model.yml", b"special:model.xml"),
-        lambda content: content.replace(b"Wemb\0", b"W\xff\xfeb\0"),
-    ],
-)
-def test_a_damaged_model_file(damage, written) -> None:
-    refuses(lambda: read_marian(damage(written()), "model"), "model is not a whole Marian")
+def test_a_damaged_model_file(written) -> None:
+    whole = written()
+    for damaged in (
+        whole[:300],
+        whole[:-1],
+        b"\2" + whole[1:],
+        whole.replace(b"special:model.yml", b"special:model.xml"),
+        whole.replace(b"Wemb\0", b"W\xff\xfeb\0"),
+    ):
+        with refused("model is not a whole Marian"):
+            read_marian(damaged, "model")
 
 
-def test_shapes_are_those_of_the_arrays(written) -> None:
-    shape = Shape(1, 6, 12, 3, 12, 10, 16, 20, shared=False)
-    student = read_student(read_marian(written(shape=shape), "model"), "model")
-    assert student.shape == shape and student.source is not student.target
+def test_another_architecture_is_refused(written) -> None:
+    wide = np.zeros((8, 9), np.int8)
+    for given in (
+        {"changed": {"transformer-ffn-activation": "swish"}},
+        {"changed": {"transformer-heads": 3}},
+        {"replaced": {"decoder_l1_context_Wv": wide}},
+        {"replaced": {"encoder_Wpos": wide}},  # learnt positions
+    ):
+        with refused("another architecture"):
+            read_student(read_marian(written(**given), "model"), "model")
 
 
-@pytest.mark.parametrize(
-    ("options", "arrays"),
-    [
-        ({"transformer-decoder-autoreg": "self-attention"}, {}),
-        ({"transformer-ffn-activation": "swish"}, {}),
-        ({"transformer-heads": 3}, {}),
-        ({}, {"decoder_l1_context_Wv": np.zeros((8, 9), np.int8)}),
-        ({}, {"encoder_Wpos": np.zeros((8, 9), np.int8)}),  # learnt positions
-    ],
-)
-def test_another_architecture_is_refused(options: dict, arrays: dict, written) -> None:
-    file = read_marian(written(changed=options, replaced=arrays), "model")
-    refuses(lambda: read_student(file, "model"), "another architecture")
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda content: content[:-4],
-        lambda content: changed(content, 0, b"\0"),
-        lambda content: changed(content, len(content) - 4, b"\xff\xff\xff\xff"),
-    ],
-)
-def test_a_damaged_shortlist_or_vocabulary(damage) -> None:
-    refuses(lambda: read_shortlist(damage(SHORTLIST.read_bytes()), "lex", 32_000, 32_000), "lex")
-    refuses(lambda: read_shortlist(SHORTLIST.read_bytes(), "lex", 31_000, 31_000), "lex")
+def test_a_damaged_shortlist_or_vocabulary() -> None:
+    whole = SHORTLIST.read_bytes()
+    for damaged in (whole[:-4], b"\0" + whole[1:], whole[:-4] + b"\xff" * 4):
+        with refused("lex"):
+            read_shortlist(damaged, "lex", 32_000, 32_000)
+    refuses(lambda: read_shortlist(whole, "lex", 31_000, 31_000), "lex")
     refuses(lambda: Pieces(VOCABULARY.read_bytes()[:-1], "vocabulary"), "SentencePiece")
 
 

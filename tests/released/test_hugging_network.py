@@ -126,12 +126,9 @@ def eager(folder: Path, family: str, batch: Batch) -> tuple[dict, Tensor]:
         options["decoder_input_ids"] = batch.target_in
         options["decoder_attention_mask"] = batch.target_mask.long()
     output = model(input_ids=read, attention_mask=real, **options)
-    if family not in PAIRED:
-        return {Kind.DECODER if family in CAUSAL else Kind.ENCODER: output.attentions}, (
-            output.logits
-        )
-    names = {Kind.ENCODER: "encoder", Kind.DECODER: "decoder", Kind.CROSS: "cross"}
-    return {kind: output[f"{name}_attentions"] for kind, name in names.items()}, output.logits
+    if family in PAIRED:
+        return {kind: output[f"{kind}_attentions"] for kind in Kind}, output.logits
+    return {Kind.DECODER if family in CAUSAL else Kind.ENCODER: output.attentions}, output.logits
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -274,9 +271,8 @@ def test_translations_are_the_library_s_and_gates_change_them(
 
 def test_what_cannot_be_done_is_one_line(folders: Folders) -> None:
     decoder, bert = load(folders("gpt2")), load(folders("bert"))
-    (batch,) = everything(decoder)
     refuses(lambda: decoder.translate(["w1"]), "does not translate")
-    refuses(lambda: decoder.encoded(batch), "need an encoder")
+    refuses(lambda: decoder.encoded(decoder.batches(["w1"])[0]), "need an encoder")
     refuses(lambda: decoder.batches(["w1"], ["w2"]), "takes no targets")
     hooked = load(folders("mpnet"))
     weights = {(Kind.ENCODER, 0): {Point.WEIGHTS: without_first}}

@@ -11,8 +11,7 @@ from refusing import refuses
 from headbook.models import checkpoint
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.text.batches import EOS, collate
-from headbook.training import config as configuring
-from headbook.training import loop, processes
+from headbook.training import loop
 from headbook.training.config import Precision, TrainingConfig, learning_rate
 from headbook.training.loop import Clock, Trainer, snapshot_name
 from headbook.training.scoring import nats
@@ -118,14 +117,6 @@ def test_nan_stops_the_training_before_its_step(tmp_path: Path):
     made.before.append(lambda model, done: model.logits.weight.data.mul_([1, 1, math.nan][done]))
     refuses(made.run, "loss is nan at update 3: lower")
     assert made.progress.update == 2
-
-
-@pytest.mark.parametrize("emulated", [False, True])
-def test_bfloat16_is_chosen_only_where_it_is_no_emulation(monkeypatch, emulated: bool):
-    monkeypatch.setattr(configuring, "multiplies_bfloat16", lambda: not emulated)
-    with processes.fabric(Precision.BF16).autocast():
-        product = torch.ones(2, 2) @ torch.ones(2, 2)
-    assert product.dtype is (torch.float32 if emulated else torch.bfloat16)
 
 
 @pytest.mark.parametrize(
