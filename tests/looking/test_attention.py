@@ -157,3 +157,12 @@ def test_heads_that_a_pruned_layer_lacks_are_missing(ours: OurModel, ladder: lis
     whole = hb.attention(ours, ladder[3])
     np.testing.assert_allclose(found.weights[0], whole.weights[0], **CLOSE)
     assert np.isnan(found["L2H2"]).all() and not np.isnan(found["L2H1"]).any()
+
+
+def test_a_text_is_a_sequence(ours: OurModel, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "AT_ONCE", 3)
+    text = hb.text("ewt-sample", first=8)
+    found = hb.attention(ours, text)
+    assert [each.words for each in found] == [tree.forms for tree in text.trees]
+    np.testing.assert_allclose(found[-1].weights, list(found)[7].weights, **CLOSE)
+    assert [each.words for each in found[2:5]] == [tree.forms for tree in text.trees[2:5]]

@@ -1,5 +1,6 @@
 """Decoders: their measures against numpy on a ragged batch, planted heads, and what is ablated."""
 
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,10 @@ from small import told
 from tiny_hugging import GROUPED, IDS, built, save
 
 import headbook as hb
+from headbook.heads.collect import layer_sums
+from headbook.heads.recording import Recording
 from headbook.heads.repeats import DUPLICATE, INDUCTION, REPEATS, SHUFFLED, repeated
+from headbook.heads.scores import first
 from headbook.looking import measure as measuring
 from headbook.looking.measured import measured
 from headbook.looking.random_tokens import unembedding
@@ -20,6 +24,7 @@ from headbook.looking.roles import DUPLICATES, INDUCES, SINK
 from headbook.looking.text import Text
 from headbook.models.capture import Point, capture
 from headbook.models.loaded import Loaded
+from headbook.text.batches import Batch
 from headbook.types import Kind
 
 LENGTHS = (1, 2, 9, 33)
@@ -176,3 +181,16 @@ def test_the_heads_that_the_gradient_puts_first_are_removed(
     assert every["importance_ablation"].notna().all()
     columns = ["importance_ablation", "importance_ablation_low", "importance_ablation_high"]
     pd.testing.assert_frame_equal(found[removed][columns], every[removed][columns])
+
+
+def test_one_layers_weights_are_held_at_a_time(tiny: Loaded, sentences: tuple[str, ...]):
+    seen, most = [], []
+
+    def watch(tape: Recording, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        (weights,) = tape[Kind.DECODER, Point.WEIGHTS]
+        seen.append(weakref.ref(weights))
+        most.append(sum(each() is not None for each in seen))
+        return first(tape, batch)
+
+    layer_sums(tiny.network, tiny.batches(sentences, None, 1), Kind.DECODER, {"": watch})
+    assert len(seen) == LAYERS * len(LENGTHS) and max(most) == 1

@@ -202,3 +202,17 @@ def test_heads_and_sentences_are_chosen_with_keys(opened: object) -> None:
     shown = page.inner_text(".hb-tabs > div:visible .said")
     assert shown == "L2H1", "the same head, in another sentence"
     assert "cats" not in page.inner_text("main")
+
+
+@pytest.mark.slow
+def test_the_keyboard_sees_one_word_at_a_time(opened: object) -> None:
+    page = opened(draw(WORDS, {"L1H1": WEIGHTS}))
+    told = "document.activeElement.querySelector('title').textContent"
+    found = []
+    for _ in WORDS:
+        page.keyboard.press("Tab")
+        found.append(page.evaluate(told))
+    assert found[1] == "chase → cats 77 %, dogs 20 %" and len(set(found)) == 3
+    page.wait_for_timeout(300)
+    faded = "getComputedStyle(document.querySelector('svg.wide g[tabindex] .mark')).opacity < .1"
+    assert page.evaluate(faded)

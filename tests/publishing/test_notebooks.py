@@ -1,5 +1,6 @@
 """The runner: what it writes, what it keeps, and what it says when a notebook fails."""
 
+import ast
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -123,3 +124,15 @@ def test_a_page_is_published_by_its_notebook_and_compared_after(
     (line,) = notebooks.differences([wrong])
     assert line == "13/best, a; 40: value is 0.51 now, 0.5 published"
     assert notebooks.differences_of([wrong.path]) == [line]
+
+
+def test_two_that_run_at_once_have_one_thread_and_chance_of_their_own(
+    folders: tuple[Path, Path],
+) -> None:
+    for name in ("10_one", "11_other"):
+        write(folders[0], name, "import numpy, torch; torch.get_num_threads(), numpy.random.rand()")
+    (threads, drawn), (others, another) = (
+        ast.literal_eval(nbformat.read(each.path, 4).cells[-1].outputs[0].data["text/plain"])
+        for each in notebooks.execute(None, {})
+    )
+    assert threads == others == 1 and drawn != another
