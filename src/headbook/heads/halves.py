@@ -23,7 +23,7 @@ def shares(
     rows may be subtracted). `half` 0 or 1 takes that half of the sentences alone. NaN where nothing
     was asked.
     """
-    hits, asked = (torch.as_tensor(each).double() for each in (hits, asked))
+    hits, asked = (torch.from_numpy(np.array(each, float)) for each in (hits, asked))
     drawn = Resamples.of(torch.arange(len(asked)), replicates)
     top, below = (
         (sums.sum(0) if half is None else sums[half]).numpy()
