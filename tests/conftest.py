@@ -9,6 +9,7 @@ import gc
 import json
 import os
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -59,13 +60,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long comes first: a worker that got it last would be waited for.
 
     Before all the executions of notebooks: a worker that asks for the book executes them from the
-    other end meanwhile, and two workers that ask for the book would wait for each other.
+    other end meanwhile. Then files by their number of slow tests: a worker that asks for the book
+    while another builds it waits.
     """
     for item in items:
         if item.path.parent.name in SLOW or PAGES & set(item.fixturenames):
             item.add_marker("slow")
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: (item.get_closest_marker("slow") is None,
-                                 PAGES & set(item.fixturenames) != {"executed"}))  # fmt: skip
+                                 PAGES & set(item.fixturenames) != {"executed"},
+                                 -slow[item.path]))  # fmt: skip
 
 
 @pytest.hookimpl(wrapper=True)
