@@ -1,38 +1,18 @@
 """Small corpora and models that several tests measure and train."""
 
-import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from torch import nn
 
 from headbook.looking.measured import KEY, measured
 from headbook.looking.ours import OurModel
 from headbook.models.decoding import Search
-from headbook.models.transformer import Transformer
 from headbook.text.subwords import Subwords
 from headbook.training.config import Precision, TrainingConfig
 from headbook.training.models import EncoderRun, ModelRun, Size, initial
-
-
-def cut_out(model: Transformer) -> Transformer:
-    """A copy without the heads that are closed, as page 24 makes it."""
-    found = copy.deepcopy(model)
-    for _, _, block in found.attentions():
-        if block.gate is None:
-            continue
-        rows = block.gate().bool().repeat_interleave(block.query.out_features // block.heads)
-        for part in (block.query, block.key, block.value):
-            part.weight, part.bias = (
-                nn.Parameter(each[rows].clone()) for each in (part.weight, part.bias)
-            )
-        block.output.weight = nn.Parameter(block.output.weight[:, rows].clone())
-        block.heads = block.key_value_heads = int(block.gate().bool().sum())
-        block.gate = None
-    return found
 
 
 def sentences() -> list[tuple[str, ...]]:
