@@ -180,8 +180,11 @@ class Trainer:
         return epoch(self.train, self.config.tokens, self.config.seed, number)
 
     def _start(self) -> None:
-        if self.addition is not None and processes.count() > 1:
-            raise UserError("a penalty is of the whole batch: train this model without torchrun")
+        if self.addition is not None and self.addition.points and processes.count() > 1:
+            raise UserError(
+                "a penalty on what attention computes needs the whole batch in one process: "
+                "train this model without torchrun"
+            )
         torch.manual_seed(self.config.seed + processes.rank() + self.progress.update)
         if self.state_file.exists():
             process = processes.rank()
@@ -217,7 +220,7 @@ class Trainer:
         with capture(self.model, points) if points else nullcontext(Tape()) as tape:
             loss = self._loss(self._share(batch), self.config.label_smoothing) / tokens
         total = loss
-        if self.addition is not None:
+        if self.addition is not None and processes.is_first():  # it counts once
             total = loss + self.addition(self.model, batch.to(self.fabric.device), tape)
         if total.requires_grad:
             self.fabric.backward(total)
