@@ -19,9 +19,9 @@ def test_weights_are_attention(corpus) -> None:
 
 def test_draws_hang_on_the_sentence_and_the_head_alone(corpus) -> None:
     one = random_heads(corpus.batch([8]), Kind.ENCODER, heads=2)[Kind.ENCODER, Point.WEIGHTS][0][0]
-    other = random_heads(corpus.batch([12, 8], extra=2), Kind.ENCODER, 2, 2)
-    first, second = other[Kind.ENCODER, Point.WEIGHTS]
+    other = random_heads(corpus.batch([12, 8], extra=2), Kind.ENCODER, heads=2)
+    (first,) = other[Kind.ENCODER, Point.WEIGHTS]
     size = one.shape[-1]
     assert torch.allclose(first[1, :, :size, :size], one)
     assert not torch.allclose(first[1, 0], first[1, 1])
-    assert not torch.allclose(first[1], second[1]) and not torch.allclose(first[0], first[1])
+    assert not torch.allclose(first[0], first[1])

@@ -20,7 +20,7 @@ def test_the_text_by_hand():
 
 @pytest.mark.parametrize("value", [Path("here"), {1, 2}, b"bytes", Size, np.int64(3), math.nan])
 def test_what_has_no_one_text_is_refused(value: object):
-    with pytest.raises((TypeError, ValueError), match=r"a config cannot hold|JSON"):
+    with pytest.raises((TypeError, ValueError), match=r"asdict|JSON"):
         canonical({"inner": [value]})
 
 

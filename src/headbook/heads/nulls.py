@@ -7,7 +7,6 @@ alone.
 """
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from enum import StrEnum
 
@@ -39,11 +38,8 @@ def without_knowledge(network: Capturable | nn.Module, null: Null, seed: int) ->
     """
     own = [parameter.data for parameter in network.parameters()]
     try:
-        # Each has a generator of its own, so that they may be made side by side.
-        with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-            made = pool.map(lambda each: _replaced(each[1], null, seed, each[0]), enumerate(own))
-            for parameter, values in zip(network.parameters(), made, strict=True):
-                parameter.data = values
+        for number, parameter in enumerate(network.parameters()):
+            parameter.data = _replaced(parameter.data, null, seed, number)
         yield
     finally:
         # The model's own tensors were set aside, not written to: nothing is rounded.

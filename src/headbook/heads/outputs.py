@@ -25,10 +25,6 @@ def output_parts(model: Capturable, kind: Kind) -> Parts:
                     f"{kind} layer {layer + 1} shows no output projection, so what a head adds is "
                     "not known: use a model of headbook, a Firefox student or one of transformers"
                 )
-            found.append(parts_of(weight.detach(), block.heads))
+            shape = "model (head dim) -> head dim model"
+            found.append(rearrange(weight.detach(), shape, head=block.heads))
     return found
-
-
-def parts_of(output: Float[Tensor, "model inner"], heads: int) -> Float[Tensor, "head dim model"]:
-    """W_O of one block, cut into each head's part: context @ part is what the head adds."""
-    return rearrange(output, "model (head dim) -> head dim model", head=heads)

@@ -29,8 +29,6 @@ class Search:
 
 
 GREEDY = Search(beam=1)
-LEAVING = 16
-"""One sentence in so many must be settled before any are taken out, which copies all others."""
 
 
 def length_penalty(length: Float[Tensor, "*shape"], exponent: float) -> Float[Tensor, "*shape"]:
@@ -75,11 +73,6 @@ class Beams:
         largest = length_penalty(self.limits.float(), search.length_exponent)
         growing = (self.scores / largest[:, None]).masked_fill(self.closed, -torch.inf).amax(1)
         return (growing == -torch.inf) | (ended > growing)
-
-    def narrowed(self, stay: Int[Tensor, " sentence"], rows: Int[Tensor, " row"]) -> "Beams":
-        """These sentences, whose hypotheses are these rows."""
-        each = (self.scores, self.lengths, self.finished, self.limits)
-        return Beams(self.tokens[rows], *(values[stay] for values in each))
 
     def candidates(self, log_probabilities: Tensor) -> Tensor:
         """Scores of all continuations; a closed hypothesis continues with PAD alone, for free."""
@@ -129,18 +122,13 @@ class Beams:
 def translate(
     model: Transformer, source: Int[Tensor, "batch source"], search: Search
 ) -> list[list[int]]:
-    """Target ids of each sentence's best translation, EOS left off. The model must be in eval.
-
-    Sentences leave the batch when they are settled.
-    """
+    """Target ids of each sentence's best translation, EOS left off. The model must be in eval."""
     beam = search.beam
     memory, mask = model.encode(source)
-    places = torch.arange(len(source), device=source.device)
-    found: list[list[int]] = [[] for _ in places]
-    beams, cache = Beams.start(search.limits(source), beam), model.empty_cache()
-    rows = places.repeat_interleave(beam)
+    rows = torch.arange(len(source), device=source.device).repeat_interleave(beam)
     memory, mask = memory[rows], None if mask is None else mask[rows]
-    while len(places):
+    beams, cache = Beams.start(search.limits(source), beam), model.empty_cache()
+    while not bool(beams.settled(search).all()):
         states = model.decode(beams.tokens[:, -1:], memory, mask, cache)
         # In 32 bits whatever the model's own: sums of log probabilities round badly in 16.
         logits = model.logits(states[:, -1]).float()
@@ -150,20 +138,7 @@ def translate(
         )
         cache.lay_out()
         cache.reorder(beams.advance(shaped, search))
-        settled = beams.settled(search)
-        if LEAVING * int(settled.sum()) < len(places):
-            continue
-        for place, over, best in zip(
-            places.tolist(), settled.tolist(), beams.best(search), strict=True
-        ):
-            if over:
-                found[place] = best
-        stay = (~settled).nonzero().squeeze(1)
-        rows = (beam * stay[:, None] + torch.arange(beam, device=stay.device)).flatten()
-        beams, places = beams.narrowed(stay, rows), places[stay]
-        memory, mask = memory[rows], None if mask is None else mask[rows]
-        cache.select(rows)
-    return found
+    return beams.best(search)
 
 
 def translate_corpus(

@@ -11,8 +11,6 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from headbook.types import UserError
-
 Features = Callable[[Float[Tensor, "*batch dim"]], Float[Tensor, "*batch feature"]]
 
 
@@ -24,11 +22,8 @@ def elu_plus_one(x: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
 def dpfp(x: Float[Tensor, "*batch dim"], nu: int = 1) -> Float[Tensor, "*batch feature"]:
     """Deterministic parameter-free projection, 2 ν dim features (Schlag et al. 2021, equation 37).
 
-    With r = ReLU([x; -x]) they are r_m r_{m+j} for j = 1 … ν, indices modulo 2 dim. UserError for a
-    ν under 1 or that brings r_m together with itself.
+    With r = ReLU([x; -x]) they are r_m r_{m+j} for j = 1 … ν, indices modulo 2 dim.
     """
-    if not 1 <= nu < 2 * x.shape[-1]:
-        raise UserError(f"nu is {nu}; give 1 to {2 * x.shape[-1] - 1} for keys {x.shape[-1]} wide")
     rectified = torch.cat([x, -x], -1).relu()
     return torch.cat([rectified * rectified.roll(j, -1) for j in range(1, nu + 1)], -1)
 

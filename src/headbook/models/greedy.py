@@ -2,19 +2,20 @@
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from headbook.models.attention import MemoryMask
-from headbook.models.decoding import LEAVING
-from headbook.models.loaded import Candidates, TranslatorNetwork
+from headbook.models.loaded import Candidates
 
 START = 0
 """The id behind which every translation starts; no network reads it as a word."""
+LEAVING = 16
+"""One sentence in so many must have ended before any are taken out, which copies all others."""
 
 
 @torch.inference_mode()
 def greedily(
-    network: TranslatorNetwork,
+    network: nn.Module,
     memory: Float[Tensor, "batch source model"],
     mask: MemoryMask | None,
     limits: Int[Tensor, " batch"],

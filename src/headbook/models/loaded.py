@@ -1,9 +1,9 @@
 """The contract of a model that can be looked at, whoever trained it, as `hb.load` returns it."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -88,34 +88,10 @@ class Candidates:
         return Candidates(self.ids[some], barred[:, some])
 
 
-class TranslatorNetwork(Capturable, Protocol):
-    """A network that runs in parts: its encoder from any layer on, its decoder step by step."""
-
-    encoder: nn.ModuleList
-
-    def embedded_source(self, source: Int[Tensor, "batch source"]) -> Tensor:
-        """The first encoder layer's input."""
-
-    def encoded_from(self, layer: int, states: Tensor, mask: MemoryMask | None) -> Tensor:
-        """The encoder's output, from the input of a layer on, counted from 0."""
-
-    def empty_cache(self) -> Any:
-        """What `decode` keeps from step to step, of no positions yet."""
-
-    def decode(
-        self, target: Tensor, memory: Tensor, mask: MemoryMask | None, cache: Any = None
-    ) -> Tensor:
-        """The decoder's output at every position of `target`, which follow the cache's."""
-
-    def predictor(self, candidates: Int[Tensor, " candidate"]) -> Callable[[Tensor], Tensor]:
-        """Logits of these target ids alone from the decoder's output; for many calls."""
-
-
 class Translator(Loaded, Protocol):
     """A loaded translation model; `end` is the id that ends both sides, `batch_tokens` the padded
     tokens a side of which batches are translated fastest."""
 
-    network: TranslatorNetwork
     end: int
     batch_tokens: int
 

@@ -12,8 +12,6 @@ from headbook.models.capture import Capturable, Point
 from headbook.pruning.hard_concrete import Constants, HardConcrete
 from headbook.types import HeadId, Kind, UserError
 
-Block = tuple[Kind, int]
-
 
 def gate_heads(
     model: Capturable,

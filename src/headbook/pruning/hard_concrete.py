@@ -52,10 +52,8 @@ class HardConcrete(nn.Module):
         self.rows: int | None = None
 
     def forward(self) -> Float[Tensor, "*rows head"]:
-        return self.sample() if self.training else self.decided()
-
-    def sample(self) -> Float[Tensor, "*rows head"]:
-        """clip(σ((log u - log(1-u) + log α) / β) · (ζ - γ) + γ, 0, 1) with u uniform."""
+        if not self.training:
+            return self.decided()
         shape = () if self.rows is None else (self.rows,)
         drawn = self.log_alpha.new_empty(*shape, *self.log_alpha.shape)
         return self.at(drawn.uniform_(SMALLEST, 1 - SMALLEST))
@@ -80,13 +78,9 @@ class HardConcrete(nn.Module):
 
     def one_probability(self) -> Float[Tensor, " head"]:
         """P(g = 1) = σ(log α - β log((1-γ)/(ζ-1)))."""
-        upper = (
-            self.constants.beta
-            * self.log_alpha.new_tensor(
-                (1 - self.constants.gamma) / (self.constants.zeta - 1)
-            ).log()
-        )
-        return (self.log_alpha - upper).sigmoid()
+        own = self.constants
+        upper = self.log_alpha.new_tensor((1 - own.gamma) / (own.zeta - 1)).log()
+        return (self.log_alpha - own.beta * upper).sigmoid()
 
     def saturated(self) -> Float[Tensor, " head"]:
         """1 where the gate of the paper's code, clip(1.2 σ(log α) - 0.1, 0, 1), is 0 or 1."""

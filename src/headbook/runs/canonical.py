@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
 from typing import Any
 
 
@@ -12,19 +11,7 @@ def plain(value: Any) -> Any:
 
     TypeError for anything whose text could differ between two equal values (paths, sets, objects).
     """
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)
-        }
-    if isinstance(value, Mapping):
-        return {str(name): plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, str):
-        return str(value)
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    raise TypeError(f"a config cannot hold a {type(value).__name__}: {value!r}")
+    return json.loads(json.dumps(value, default=dataclasses.asdict))
 
 
 def canonical(value: Any) -> str:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -195,21 +195,11 @@ def _aside(final: Path) -> Path:
     return final.with_suffix(".partial")
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """The lock, held; said aloud where another process has it.
-
-    What was tried for is kept: let go and taken again, another could slip in and be waited for
-    without a word.
-    """
+def _locked(path: Path) -> AbstractContextManager:
+    """The lock, held; said aloud where another process has it."""
     lock = FileLock(path)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        named = f"{path.parent.name}/{path.stem}"
-        print(f"waiting for another process to finish {named}", file=sys.stderr, flush=True)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
+    with suppress(Timeout):
+        return lock.acquire(timeout=0)
+    named = f"{path.parent.name}/{path.stem}"
+    print(f"waiting for another process to finish {named}", file=sys.stderr, flush=True)
+    return lock.acquire()
