@@ -277,7 +277,7 @@ def corpora_fetch(name: str) -> None:
     """
     from headbook.text.download import locate
 
-    for part, path in locate(name).files.items():
+    for part, path in locate(name).items():
         typer.echo(f"{part}: {path}")
 
 

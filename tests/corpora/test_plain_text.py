@@ -40,7 +40,6 @@ def test_a_registered_text_is_read_without_its_empty_lines(tmp_path, monkeypatch
     for name in ("train", "valid", "test"):
         (tmp_path / f"{name}.txt").write_text(f" \n = {name} = \n\n words \n", encoding="utf-8")
     files = {f"{name}.txt": tmp_path / f"{name}.txt" for name in ("train", "valid", "test")}
-    located = type("Located", (), {"files": files})
-    monkeypatch.setattr(download, "locate", lambda name: located)
+    monkeypatch.setattr(download, "locate", lambda name: files)
     text = load_text("wikitext-2")
     assert text.train == ("= train =", "words") and text.test == ("= test =", "words")

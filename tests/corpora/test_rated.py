@@ -7,7 +7,6 @@ import pytest
 from headbook.corpora import rated
 from headbook.corpora.rated import Rated, decided, load_rated, read_rated, written
 from headbook.text import download
-from headbook.text.registry import Place
 from headbook.types import UserError
 
 LINE = "(3 (2 It) (4 (1 (2 is) (1 n't)) (3 (4 lovely) (2 -LRB-))))"
@@ -39,7 +38,7 @@ def test_spans_spell_the_words():
 def test_a_mirror_is_read_and_another_corpus_refused(tmp_path, monkeypatch):
     path = tmp_path / "part.trees.gz"
     path.write_bytes(gzip.compress(LINE.encode()))
-    found = download.Located(Place.MIRROR, {f"{split}.trees": path for split in rated.SPLITS})
+    found = {f"{split}.trees": path for split in rated.SPLITS}
     monkeypatch.setattr(download, "locate", lambda name: found)
     assert [len(load_rated("sst")[split]) for split in rated.SPLITS] == [1, 1, 1]
 

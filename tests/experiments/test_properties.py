@@ -1,7 +1,5 @@
 """Page 55: what is planted in one layer is found there, and paraphrases are such."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
@@ -45,7 +43,7 @@ def test_paraphrases_share_few_words_and_one_translation(tmp_path, monkeypatch):
         "This one stands by itself.\tY",
     ]
     (tmp_path / "train.tsv").write_text("\n".join(lines))
-    located = SimpleNamespace(files={"train.tsv": tmp_path / "train.tsv"})
+    located = {"train.tsv": tmp_path / "train.tsv"}
     monkeypatch.setattr(meaning.download, "locate", lambda name: located)
     assert meaning.paraphrases(1) == [("We all like you a lot.", "All of us like you very much.")]
     refuses(lambda: meaning.paraphrases(2), "1 pairs")

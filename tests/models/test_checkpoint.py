@@ -36,7 +36,7 @@ def test_what_is_no_checkpoint_of_this_training_is_said_in_one_line(tmp_path: Pa
     path, made, wide = tmp_path / "file.safetensors", nn.Linear(3, 2), nn.Linear(4, 2)
     with refused("file.safetensors is no checkpoint"):
         checkpoint.load_model(made, path)
-    checkpoint.save_state(path, wide, torch.optim.Adam(wide.parameters()), {})
+    checkpoint.save_state(path, wide, torch.optim.Adam(wide.parameters()), {}, NOISE)
     with refused("another shape"):
         checkpoint.load_state(path, made, torch.optim.Adam(made.parameters()))
     checkpoint.save_model(made, path)
@@ -45,6 +45,9 @@ def test_what_is_no_checkpoint_of_this_training_is_said_in_one_line(tmp_path: Pa
     path.write_bytes(path.read_bytes()[:-5])
     with refused("file.safetensors is no checkpoint"):
         checkpoint.load_model(made, path)
+
+
+NOISE = [torch.get_rng_state()]
 
 
 def transformer(**options: object) -> Transformer:
@@ -75,7 +78,7 @@ def test_state_comes_back_bit_for_bit(tmp_path: Path):
     optimiser, other = (torch.optim.Adam(each.parameters(), lr=0.1) for each in (first, second))
     first(collate([([4, 5, EOS], [6, EOS])], [0])).logsumexp(-1).sum().backward()
     optimiser.step()
-    checkpoint.save_state(path, first, optimiser, {"update": 7})
+    checkpoint.save_state(path, first, optimiser, {"update": 7}, [torch.get_rng_state()])
     drawn = torch.rand(3)
     assert checkpoint.load_state(path, second, other) == {"update": 7}
     assert torch.equal(torch.rand(3), drawn)

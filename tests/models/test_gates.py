@@ -33,7 +33,7 @@ def test_a_gate_weighs_each_heads_share_of_the_output(path: AttentionPath) -> No
 def test_heads_that_are_closed_for_good_are_so_until_others_are() -> None:
     model, batch = tiny(), ragged([3, 5], [4, 2])
     whole = model(batch)
-    with refused("no head L3H1; it has encoder"):
+    with refused("no head L3H1 of encoder attention"):
         close_heads(model, [HeadId(Kind.ENCODER, 0, 0), HeadId(Kind.ENCODER, 2, 0)])
     assert all(block.gate is None for _, _, block in model.attentions())
     close_heads(model, [HeadId(Kind.CROSS, 1, 2), HeadId(Kind.ENCODER, 0, 0)])

@@ -54,18 +54,18 @@ def located(tmp_path, monkeypatch, site):
 
 def test_a_file_is_fetched_once_and_then_needs_no_network(located, site, tmp_path):
     found = located()
-    assert found.files["train.tsv"].read_bytes() == TEXT
+    assert found["train.tsv"].read_bytes() == TEXT
     (site[0] / "train.tsv").unlink()
     assert found == located()
     there = {"train.tsv": tmp_path / "raw/toy/train.tsv"}
-    assert found == download.Located(Place.DOWNLOADED, there)
+    assert found == there
     assert registry.place(registry.corpus("toy-de")) is Place.DOWNLOADED
 
 
 def test_an_unknown_digest_is_recorded_and_the_next_download_is_held_to_it(
     located, site, tmp_path, capsys
 ):
-    file = located(public="unknown").files["train.tsv"]
+    file = located(public="unknown")["train.tsv"]
     lock = tmp_path / "raw" / "toy" / "digests.json"
     assert f"no digest of {site[1]}/train.tsv was known" in capsys.readouterr().err
     assert json.loads(lock.read_text()) == {"train.tsv": DIGEST}
@@ -77,7 +77,7 @@ def test_an_unknown_digest_is_recorded_and_the_next_download_is_held_to_it(
 
 
 def test_a_file_changed_after_its_download_is_noticed(located):
-    file = located().files["train.tsv"]
+    file = located()["train.tsv"]
     file.write_bytes(b"one\tacht\n")
     # The same size: only the time and the bytes tell them apart.
     os.utime(file, ns=(1, 1))
@@ -103,18 +103,18 @@ def test_what_cannot_be_fetched_says_how_to_get_it(located, tmp_path, given, sai
     if "extra" in given:
         (tmp_path / "raw" / "toy").mkdir(parents=True)
         (tmp_path / "raw" / "toy" / "all.zip").write_bytes(TEXT)
-        assert located(**given).files["train.tsv"].name == "all.zip"
+        assert located(**given)["train.tsv"].name == "all.zip"
 
 
 def test_the_mirror_comes_before_the_download(located, monkeypatch, tmp_path):
     folder = tmp_path / "mirror" / "toy"
     folder.mkdir(parents=True)
     monkeypatch.setenv("HEADBOOK_DATA", str(folder.parent))
-    assert located().place is Place.DOWNLOADED
+    assert located()["train.tsv"] == tmp_path / "raw/toy/train.tsv"
     there = {f"{part}.tsv": folder / f"{part}.tsv" for part in PARTS}
     for file in there.values():
         file.write_bytes(TEXT)
-    assert located() == download.Located(Place.MIRROR, there)
+    assert located() == there
     there["valid.tsv"].write_bytes(b"other")
     with refused(rf"valid\.tsv has sha256 .*, not {DIGEST}"):
         located()

@@ -31,7 +31,7 @@ def load_text(name: str, limit: int | None = None) -> PlainText:
     """
     entry = registry().get(name)
     if entry is not None and entry.kind is CorpusKind.TEXT:
-        files = download.locate(name).files
+        files = download.locate(name)
         parts = [_lines(text_lines(files[f"{split}.txt"])) for split in ("train", "valid", "test")]
     else:
         parts = list(_english(load(name)))

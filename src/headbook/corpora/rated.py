@@ -71,7 +71,7 @@ def load_rated(name: str) -> dict[str, list[Rated]]:
         return {"train": found[:-400], "dev": found[-400:-200], "test": found[-200:]}
     if corpus(name).kind is not CorpusKind.RATED:
         raise UserError(f"{name} has no ratings: give sst, {TEMPLATES} or {PLANTED}")
-    files = download.locate(name).files
+    files = download.locate(name)
     return {split: read_rated(text_lines(files[f"{split}.trees"])) for split in SPLITS}
 
 

@@ -65,7 +65,7 @@ def load(name: str, limit: int | None = None) -> ParallelCorpus:
     elif entry.kind is CorpusKind.MIXTURE:
         found = _mixture(entry, dropped)
     else:
-        files = download.locate(name).files
+        files = download.locate(name)
         if all("." in part for part in files):  # each is named by its split
             found = read_splits(files, entry.target, dropped)
         else:

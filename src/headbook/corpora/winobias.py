@@ -46,7 +46,7 @@ class Case:
 
 def load() -> list[Case]:
     """Every case whose two versions differ in the pronoun alone; UserError without the files."""
-    files = download.locate("winobias").files
+    files = download.locate("winobias")
     pairs = []
     for part in PARTS:
         both = (text_lines(files[f"{side}_{part}"]) for side in ("pro", "anti"))

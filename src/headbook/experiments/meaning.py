@@ -29,7 +29,7 @@ def paraphrases(count: int = PAIRS) -> list[tuple[str, str]]:
     UserError where the corpus has fewer.
     """
     by_german: dict[str, list[str]] = defaultdict(list)
-    for line in text_lines(download.locate(PARAPHRASED).files["train.tsv"]):
+    for line in text_lines(download.locate(PARAPHRASED)["train.tsv"]):
         english, _, german = line.partition("\t")
         if len(english.split()) >= SHORTEST:
             by_german[german].append(english)

@@ -19,7 +19,7 @@ from headbook.runs.seeds import derived
 from headbook.statistics import REPLICATES, interval, within_layers
 from headbook.text.batches import Batch, in_order
 from headbook.training.loop import Trainer
-from headbook.training.regularising import Regulariser, Term, regularise, value
+from headbook.training.regularising import Regulariser, Term, value
 from headbook.training.scoring import Casing, bleu, nats
 from headbook.types import Kind
 
@@ -60,7 +60,7 @@ def measured(setting: Setting, variant: str, strength: float, seed: int) -> pd.D
     def equip(trainer: Trainer) -> None:
         dropping(variant, strength, trainer)
         if variant in TERMS:
-            regularise(trainer, Regulariser(Term(variant), strength, setting.kinds))
+            trainer.addition = Regulariser(Term(variant), strength, setting.kinds)
 
     network, curve, looks = train(setting, seed, equip)
     text = texts(setting.corpus, setting.vocabulary, setting.context)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from headbook.heads.bootstrap import Resamples
@@ -84,14 +85,18 @@ def layer_sums(
 
 def upon(layers: Sequence[RatioSums | None]) -> RatioSums:
     """Sums of single layers as those of all of them, on the CPU; None is a layer of no head."""
-    sides = []
-    for side in ("numerator", "denominator"):
-        given = [None if each is None else getattr(each, side) for each in layers]
-        half, replicate, _, *rest = next(each for each in given if each is not None).shape
-        rest[0] = max(each.shape[3] for each in given if each is not None)
-        joined = torch.full((half, replicate, len(layers), *rest), torch.nan, dtype=torch.float64)
-        for at, each in enumerate(given):
-            if each is not None:
-                joined[:, :, at, : each.shape[3]] = each[:, :, 0]
-        sides.append(joined)
-    return RatioSums(*sides)
+    numerators, denominators = (
+        stacked([each and getattr(each, side)[:, :, 0].cpu() for each in layers]).movedim(0, 2)
+        for side in ("numerator", "denominator")
+    )
+    return RatioSums(numerators, denominators)
+
+
+def stacked(layers: Sequence[Tensor | None]) -> Float[Tensor, "layer ..."]:
+    """One layer upon the other, NaN where one is smaller or missing."""
+    widest = max((each for each in layers if each is not None), key=Tensor.numel)
+    found = widest.new_full((len(layers), *widest.shape), torch.nan)
+    for own, each in zip(found, layers, strict=True):
+        if each is not None:
+            own[tuple(map(slice, each.shape))] = each
+    return found

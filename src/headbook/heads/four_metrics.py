@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headbook.heads.collect import recordings
+from headbook.heads.collect import recordings, stacked
 from headbook.heads.diversity import (
     EPSILON,
     alignment,
@@ -85,7 +85,7 @@ def four_metrics(
         tokens, sentences = tokens + real.double().sum(), sentences + (real > 1).double().sum()
     layers = [dict(_metrics(own, tokens, sentences)) for own in sums]
     names = [name for name in dict.fromkeys(chain(*layers)) if name[1] in forms]
-    return {name: _stacked([own.get(name) for own in layers]) for name in names}
+    return {name: stacked([own.get(name) for own in layers]) for name in names}
 
 
 def _outputs(model: Capturable, kind: Kind) -> Parts | None:
@@ -136,13 +136,3 @@ def _metrics(
     for name, form in (("variance", RAW), ("dependence", FREE)):
         if name in sums:
             yield (ATTENTION, form), sums[name] / sentences
-
-
-def _stacked(layers: Sequence[Tensor | None]) -> Float[Tensor, "layer head ..."]:
-    """One layer upon the other, NaN where one has fewer heads or lacks the metric."""
-    widest = max((each for each in layers if each is not None), key=len)
-    found = widest.new_full((len(layers), *widest.shape), torch.nan)
-    for own, each in zip(found, layers, strict=True):
-        if each is not None:
-            own[tuple(slice(size) for size in each.shape)] = each
-    return found

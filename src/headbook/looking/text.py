@@ -101,7 +101,7 @@ def _treebank(name: str, parts: Sequence[str] | None) -> list[Tree]:
         raise UserError(
             f"{name} is no treebank; use one of {', '.join(_treebanks())}, or a list of sentences"
         )
-    files = download.locate(name).files
+    files = download.locate(name)
     if parts is None:
         parts = [part for part in HELD_OUT if f"{part}.conllu" in files]
     missing = [part for part in parts if f"{part}.conllu" not in files]

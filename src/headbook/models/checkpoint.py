@@ -1,8 +1,7 @@
 """Everything a training run needs to go on, in one safetensors file."""
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -40,28 +39,12 @@ def write(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors and note of a file `write` made; UserError where it is none."""
-    with _opened(path) as opened:
-        tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-        return tensors, _note(opened)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[safe_open]:
     try:
         with safe_open(path, framework="pt") as opened:
-            yield opened
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+            return tensors, json.loads((opened.metadata() or {}).get("note", "{}"))
     except (SafetensorError, OSError, ValueError) as error:
         raise UserError(f"{path} is no checkpoint ({error}); delete it or name another") from None
-
-
-def _note(opened: safe_open) -> dict[str, Any]:
-    return json.loads((opened.metadata() or {}).get("note", "{}"))
-
-
-def note_of(path: Path) -> dict[str, Any]:
-    """The note of a file `write` made, without its tensors; UserError where it is none."""
-    with _opened(path) as opened:
-        return _note(opened)
 
 
 def load_model(model: nn.Module, path: Path) -> None:
@@ -107,13 +90,9 @@ def save_state(
     model: nn.Module,
     optimiser: torch.optim.Optimizer,
     note: dict[str, Any],
-    random: Sequence[Tensor] | None = None,
+    random: Sequence[Tensor],
 ) -> None:
-    """Saves model, Adam's moments, a note of plain values, and the random state of each process.
-
-    `random` holds the latter in the order of processes; None is that of this one alone.
-    """
-    random = [torch.get_rng_state()] if random is None else random
+    """Saves model, Adam's moments, a note of plain values, and each process's random state."""
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
     for index, moments in optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser.{index}.{name}": moments[name] for name in MOMENTS}

@@ -39,7 +39,9 @@ def close_heads(model: Capturable, heads: Iterable[HeadId]) -> None:
     heads = set(heads)
     unknown = heads - set(all_heads(model))
     if unknown:
-        raise UserError(f"the model has no head {min(unknown).label}; it has {_shape(model)}")
+        raise UserError(
+            f"the model has no head {min(unknown).label} of {min(unknown).kind} attention"
+        )
     weight = next(model.parameters())
     for kind, layer, block in model.attentions():
         open_ = [HeadId(kind, layer, head) not in heads for head in range(block.heads)]
@@ -60,10 +62,3 @@ def closed(model: Capturable, heads: Iterable[HeadId]) -> Iterator[None]:
     finally:
         for block, gate in kept:
             block.gate = gate
-
-
-def _shape(model: Capturable) -> str:
-    counts: dict[str, list[int]] = {}
-    for kind, _, block in model.attentions():
-        counts.setdefault(kind, []).append(block.heads)
-    return ", ".join(f"{kind} layers with {heads} heads" for kind, heads in counts.items())

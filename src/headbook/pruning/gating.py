@@ -1,6 +1,5 @@
 """Learning which heads to keep: gates on attention blocks, and the penalty on open ones."""
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -75,10 +74,6 @@ class HeadPenalty:
 
     strength: float
     points: ClassVar[frozenset[Point]] = frozenset()
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.strength < math.inf:
-            raise UserError(f"the penalty λ is {self.strength}; give a number of 0 or more")
 
     def __call__(self, model: nn.Module, *_: object) -> Tensor:
         """Of the model alone, whatever batch it saw."""

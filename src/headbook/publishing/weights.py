@@ -80,7 +80,7 @@ def publish_weights(name: str, store: Store) -> Path:
 def _checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any], int]:
     """Weights, shape and update of the checkpoint of a training under way."""
     tensors, progress = checkpoint.read(folder / STATE)
-    shape = checkpoint.note_of(max(folder.glob(SNAPSHOTS)))
+    _, shape = checkpoint.read(max(folder.glob(SNAPSHOTS)))
     of_model = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
     return of_model, shape, progress["update"]
 
@@ -90,5 +90,5 @@ def _curve(folder: Path, updates: int) -> pd.DataFrame:
     if (folder / CURVE).is_file():
         rows = pd.read_csv(folder / CURVE)
     else:
-        rows = pd.DataFrame(checkpoint.note_of(folder / STATE)["curve"])
+        rows = pd.DataFrame(checkpoint.read(folder / STATE)[1]["curve"])
     return rows if rows.empty else rows[rows["update"] <= updates]

@@ -5,7 +5,6 @@ Every file's digest is checked before it is read, once a process for a file that
 
 import json
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pooch
@@ -18,40 +17,27 @@ from headbook.text.registry import (
     Corpus,
     CorpusKind,
     File,
-    Place,
     corpus,
     downloaded,
-    place,
 )
 from headbook.types import UserError
 
 
-@dataclass(frozen=True)
-class Located:
-    """The files of a corpus by part, digests checked, and where they came from."""
-
-    place: Place
-    files: dict[str, Path]
-
-
-def locate(name: str) -> Located:
-    """The files of a corpus, fetched when neither the mirror nor an earlier download has them.
+def locate(name: str) -> dict[str, Path]:
+    """The files of a corpus by part, digests checked, fetched where they are not here yet.
 
     Those of a mixture are named by corpus and part.
     """
     entry = corpus(name)
     if entry.kind is CorpusKind.MIXTURE:
-        parts = {part: locate(part).files for part in entry.of}
-        together = {
-            f"{part}/{each}": files[each] for part, files in parts.items() for each in files
-        }
-        return Located(place(entry), together)
+        parts = {part: locate(part) for part in entry.of}
+        return {f"{part}/{each}": files[each] for part, files in parts.items() for each in files}
     if entry.kind is CorpusKind.GENERATED:
         raise UserError(f"{name} is generated when it is loaded: there is nothing to fetch")
-    return _in_mirror(entry) or Located(Place.DOWNLOADED, _fetched(entry))
+    return _in_mirror(entry) or _fetched(entry)
 
 
-def _in_mirror(entry: Corpus) -> Located | None:
+def _in_mirror(entry: Corpus) -> dict[str, Path] | None:
     """The mirror's files; None when it has none, UserError when some are missing or wrong."""
     root = paths.mirror()
     if root is None or not entry.mirror:
@@ -67,7 +53,7 @@ def _in_mirror(entry: Corpus) -> Located | None:
                 f"has sha256 {sha256(path)}, not {file.sha256}" if path.is_file() else "is missing"
             )
             raise UserError(f"{path} {wrong}: copy {entry.name} into the mirror again")
-    return Located(Place.MIRROR, {file.part: path for file, path in found.items()})
+    return {file.part: path for file, path in found.items()}
 
 
 def _fetched(entry: Corpus) -> dict[str, Path]:

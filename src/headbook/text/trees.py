@@ -46,12 +46,9 @@ class Tree:
 
     def __post_init__(self) -> None:
         count = len(self.words)
-        if len(self.heads) != count or len(self.relations) != count:
-            raise ValueError(
-                f"{count} words, {len(self.heads)} heads, {len(self.relations)} labels"
-            )
-        if self.tags and len(self.tags) != count:
-            raise ValueError(f"{count} words but {len(self.tags)} tags")
+        of_words = (self.heads, self.relations, self.tags or self.words)
+        if {count} != set(map(len, of_words)):
+            raise ValueError(f"{count} words, and not as many heads, labels and tags")
         if any(not ROOT <= head < count or head == word for word, head in enumerate(self.heads)):
             raise ValueError(f"a head lies outside the sentence: {self.heads}")
         reached = set(self.heads)

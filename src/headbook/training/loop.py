@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from headbook.machine import give_back_freed_memory, keep_freed_memory
 from headbook.models import checkpoint
-from headbook.models.capture import Point, Tape, capture
+from headbook.models.capture import Tape, capture
 from headbook.text.batches import PAD, Batch, Collate, EncodedPair, collate, epoch, in_order
 from headbook.training import processes
 from headbook.training.config import TrainingConfig, learning_rate
@@ -29,21 +29,6 @@ SNAPSHOTS = "snapshot-*.safetensors"
 """The files of models kept on the way, see `snapshot_name`."""
 RISE = 100
 """Updates over which the learning rate rises where Adam's moments begin anew."""
-
-
-@runtime_checkable
-class Addition(Protocol):
-    """Something added to the loss of every update, such as a penalty on open heads."""
-
-    @property
-    def points(self) -> frozenset[Point]:
-        """Points of attention that it reads; where it reads none, nothing is recorded."""
-
-    def __call__(self, model: nn.Module, batch: Batch, tape: Tape) -> Tensor:
-        """In nats per target token, part of the graph of the training pass that left the tape."""
-
-    def row(self, model: nn.Module) -> dict[str, float]:
-        """Its columns in a row of the learning curve."""
 
 
 @dataclass
@@ -102,6 +87,10 @@ class Trainer:
     logits. Each of `before` is called before every update, with the model and the number of
     updates done, and draws no random number.
 
+    `addition` is added to the loss: called with model, batch and a tape of the `points` of
+    attention that it reads, it gives nats per target token, part of the training pass's graph; its
+    `row` of the model is joined to those of the learning curve.
+
     Where torchrun started several processes, each takes its share of every batch and all take the
     same step; the first writes the files. Losses and weights are then those of one process up to
     the order of sums, if there is no dropout: its masks are drawn by each process for itself.
@@ -115,7 +104,7 @@ class Trainer:
     valid: Sequence[EncodedPair]
     folder: Path
     save_every: float = 30.0  # seconds between checkpoints
-    addition: Addition | None = None
+    addition: Any = None
     groups: list[dict[str, Any]] | None = None
     rate: Callable[[int], float] | None = None
     collate: Collate = collate

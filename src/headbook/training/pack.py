@@ -64,9 +64,9 @@ def _of_corpus(name: str) -> dict[Path, Path]:
     entry = corpus(name)
     if entry.of or place(entry) is Place.GENERATED:  # a mixture's corpora have lines of their own
         return {}
-    found, mirror = locate(name), paths.mirror()
-    root, below = (mirror, DATA) if found.place is Place.MIRROR else (paths.downloads(), DOWNLOADS)
-    return {Path(below) / file.relative_to(root or ""): file for file in found.files.values()}
+    mirrored = place(entry) is Place.MIRROR
+    root, below = (paths.mirror(), DATA) if mirrored else (paths.downloads(), DOWNLOADS)
+    return {Path(below) / file.relative_to(root or ""): file for file in locate(name).values()}
 
 
 def _of_subwords(runs: Sequence[Run]) -> dict[str, dict[Path, Path]]:

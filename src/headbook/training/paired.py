@@ -50,13 +50,13 @@ def statistics(translations: Sequence[str], references: Sequence[str]) -> Statis
 
 def corpus_bleu(statistics: Statistics) -> float:
     """Corpus BLEU in percent of the sentences whose statistics these are."""
-    return _score(BLEU(), statistics.sum(0))
+    return _score(statistics.sum(0))
 
 
 def resampled(statistics: Statistics, samples: int = SAMPLES) -> Float[np.ndarray, " sample"]:
     """BLEU of test sets drawn from the sentences with replacement: always the same draws."""
     sums = draws(len(statistics), samples, SEED) @ statistics.astype(np.float64)
-    return _scores(sums.astype(np.int64))
+    return np.array([_score(each) for each in sums.astype(np.int64)])
 
 
 def paired(statistics: Statistics, baseline: Statistics, samples: int = SAMPLES) -> Paired:
@@ -98,18 +98,5 @@ def increase(
     return Paired(value, low, high, p)
 
 
-def _scores(sums: Int[np.ndarray, "sample 10"]) -> Float[np.ndarray, " sample"]:
-    """BLEU of many sums: by its formula, and by sacrebleu's smoothing where an order has none."""
-    scores = np.zeros(len(sums))
-    plain = (sums[:, 2:] > 0).all(1)
-    translation, reference = sums[plain, 0], sums[plain, 1]
-    precisions = sums[plain, 2:6] / sums[plain, 6:]
-    brevity = np.minimum(1.0, np.exp(1 - reference / translation))
-    scores[plain] = 100 * brevity * np.exp(np.log(precisions).mean(1))
-    metric = BLEU()
-    scores[~plain] = [_score(metric, row) for row in sums[~plain]]
-    return scores
-
-
-def _score(metric: BLEU, sums: Int[np.ndarray, "10"]) -> float:
-    return float(metric._compute_score_from_stats(sums.tolist()).score)
+def _score(sums: Int[np.ndarray, "10"]) -> float:
+    return float(BLEU()._compute_score_from_stats(sums.tolist()).score)

@@ -30,8 +30,7 @@ from headbook.heads.recording import Recording
 from headbook.models.capture import Point
 from headbook.models.transformer import Transformer
 from headbook.text.batches import Batch
-from headbook.training.loop import Trainer
-from headbook.types import Kind, UserError
+from headbook.types import Kind
 
 
 class Term(StrEnum):
@@ -62,17 +61,13 @@ class Regulariser:
     """`strength` times the mean of a term over all blocks of these kinds of attention.
 
     Added to the loss in nats per target token, as λ in Li et al. 2018, where the likelihood is so;
-    the learning curve tells the term without it. UserError for what is no strength.
+    the learning curve tells the term without it.
     """
 
     term: Term
     strength: float
     kinds: tuple[Kind, ...]
     last: float = math.nan  # the term on the last batch
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.strength < math.inf:
-            raise UserError(f"the strength λ is {self.strength}; give a number of 0 or more")
 
     @property
     def points(self) -> frozenset[Point]:
@@ -87,21 +82,6 @@ class Regulariser:
     def row(self, model: Transformer) -> dict[str, float]:
         """The term on the last batch, before λ."""
         return {"penalty": self.last}
-
-
-def regularise(trainer: Trainer, regulariser: Regulariser) -> None:
-    """Adds the penalty to what the trainer minimises.
-
-    UserError for a kind whose blocks have not all the same number of heads, 2 or more.
-    """
-    for kind in regulariser.kinds:
-        counts = {block.heads for other, _, block in trainer.model.attentions() if other is kind}
-        if len(counts) != 1 or max(counts) < 2:
-            raise UserError(
-                f"{regulariser.term}: {kind} attention has {sorted(counts) or 'no'} heads a block; "
-                "give every block the same number, 2 or more"
-            )
-    trainer.addition = regulariser
 
 
 def value(regulariser: Regulariser, batch: Batch, tape: Recording) -> Float[Tensor, ""]:
