@@ -157,7 +157,7 @@ def chain(length: int) -> AlignedTree:
     """A parse in which every piece is a word and depends on the next, by each relation in turn."""
     words = torch.arange(length - 1)
     arcs = torch.stack([words % len(RELATIONS), words, words + 1], dim=1)[:-1]
-    return AlignedTree(torch.cat([words, torch.tensor([-1])]), arcs, 0)
+    return AlignedTree(torch.cat([words, torch.tensor([-1])]), arcs)
 
 
 def measuring(sizes: Sizes, width: int, rounds: int) -> dict[str, np.ndarray]:

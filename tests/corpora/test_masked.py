@@ -4,9 +4,8 @@ import pytest
 
 from headbook.corpora.masked import masked_copies
 from headbook.text.batches import EOS, PAD, UNK, EncodedPair
-from headbook.text.subwords import mask_id
 
-VOCABULARY, MASK = 1_000, mask_id(1_000)
+VOCABULARY = MASK = 1_000  # the first id behind the subwords
 SENTENCES = [
     [3 + (7 * row + place) % (VOCABULARY - 3) for place in range(row % 40)] + [EOS]
     for row in range(400)

@@ -13,14 +13,13 @@ from headbook.experiments.fewer_keys import ALL, HEAD, LAYER, MEANS, ONE, differ
 from headbook.models.fewer_keys import Sharing, means
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.text.batches import EOS, EncodedPair
-from headbook.text.subwords import mask_id
 
 LENGTH, VOCABULARY = 8, 20
 
 
 def model() -> Transformer:
     torch.manual_seed(0)
-    size = mask_id(VOCABULARY) + 1
+    size = VOCABULARY + 1
     return Transformer(TransformerConfig(size, size, 2, 0, 16, 32, 2, 0.0)).eval()
 
 

@@ -41,7 +41,7 @@ def _tree(length: int, number: int, generator: torch.Generator) -> AlignedTree:
         for turn in range(min(4, word // 2))
     ]
     rows = torch.tensor(arcs, dtype=torch.long).reshape(-1, 3)
-    return AlignedTree(pieces=torch.tensor([*pieces, -1]), arcs=rows, dropped=0)
+    return AlignedTree(pieces=torch.tensor([*pieces, -1]), arcs=rows)
 
 
 def _corpus(lengths: list[int], seed: int) -> Corpus:

@@ -8,8 +8,6 @@ from refusing import refuses
 from headbook.heads.baselines import (
     REACH,
     RULES,
-    Side,
-    TagRule,
     asked,
     chance_hits,
     offset_hits,
@@ -23,8 +21,8 @@ SUBJECT_OF, OBJECT_OF, ADJECTIVE_OF = (
     for name in ("nsubj", "dobj", "amod")
 )
 VERB_OF = OBJECT_OF + 1
-NEXT_NOUN = RULES.index(TagRule(("NOUN",), Side.AFTER))
-PREVIOUS_VERB = RULES.index(TagRule(("VERB",), Side.BEFORE))
+NEXT_NOUN = RULES.index("next NOUN")
+PREVIOUS_VERB = RULES.index("previous VERB")
 
 
 def tree(text: str, tags: str, arcs: Sequence[tuple[str, int, int]]) -> AlignedTree:
@@ -57,7 +55,7 @@ def test_rules_by_hand() -> None:
     assert not found[:, NEXT_NOUN, VERB_OF].any() and not found[:, PREVIOUS_VERB, OBJECT_OF].any()
     compound = tree("book shops open", "NOUN NOUN VERB", [("amod", 0, 1), ("nsubj", 1, 2)])
     # a word is no answer to itself
-    rules = [NEXT_NOUN, RULES.index(TagRule(("NOUN",), Side.EITHER)), PREVIOUS_VERB]
+    rules = [NEXT_NOUN, RULES.index("nearest NOUN"), PREVIOUS_VERB]
     assert rule_hits([compound])[0, rules, ADJECTIVE_OF + 1].tolist() == [1, 1, 0]
     # of two that are as near it is the one before
     between = tree("dogs see cats", "NOUN VERB NOUN", [("nsubj", 0, 1), ("dobj", 2, 1)])
@@ -82,5 +80,5 @@ def test_where_attention_is_causal_the_later_word_asks() -> None:
 
 
 def test_trees_without_tags_are_refused() -> None:
-    bare = AlignedTree(NEAR.pieces, NEAR.arcs, 0)
+    bare = AlignedTree(NEAR.pieces, NEAR.arcs)
     refuses(lambda: rule_hits([NEAR, bare]), "sentence 1 has no parts of speech")

@@ -119,7 +119,7 @@ def test_rare_words_of_a_decoder_are_among_those_it_has_read() -> None:
 def test_in_a_decoder_the_later_end_of_an_arc_asks() -> None:
     """big dogs bark, dogs in two pieces, behind the start token."""
     batch = collate([([EOS], [3, 4, 5, 6, EOS])], [0])
-    tree = AlignedTree(torch.tensor([-1, 0, 1, 1, 2]), torch.tensor([[2, 0, 1], [0, 1, 2]]), 0)
+    tree = AlignedTree(torch.tensor([-1, 0, 1, 1, 2]), torch.tensor([[2, 0, 1], [0, 1, 2]]))
     weights = torch.eye(5)
     weights[2] = torch.tensor([0.4, 0.2, 0.4, 0, 0])
     weights[3] = torch.tensor([0, 0.8, 0.1, 0.1, 0])

@@ -13,10 +13,10 @@ from headbook.models.gates import FixedGate
 from headbook.models.transformer import Transformer
 from headbook.pruning import gating
 from headbook.pruning.gating import HeadPenalty, gate_heads, gates
-from headbook.pruning.hard_concrete import CONSTANTS, HardConcrete, Source
+from headbook.pruning.hard_concrete import CONSTANTS, HardConcrete
 from headbook.types import HeadId, Kind
 
-CODE = CONSTANTS[Source.CODE]
+CODE = CONSTANTS["code"]
 
 
 def gated(kinds: tuple[Kind, ...] = tuple(Kind)) -> Transformer:

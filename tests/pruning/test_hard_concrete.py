@@ -10,18 +10,17 @@ from headbook.pruning.hard_concrete import (
     CONSTANTS,
     Constants,
     HardConcrete,
-    Source,
 )
 
 
-def gates(*log_alphas: float, source: Source = Source.CODE, **options: object) -> HardConcrete:
+def gates(*log_alphas: float, source: str = "code", **options: object) -> HardConcrete:
     return HardConcrete(torch.tensor(log_alphas), CONSTANTS[source], **options)
 
 
 def test_the_figures_constants_and_not_the_codes_give_what_the_figure_prints() -> None:
     """P(0) and P(1) in Figure 6 of Voita et al. 2019, to two decimals, at log α of 0, 2 and -3."""
     printed = [0.23, 0.04, 0.86, 0.23, 0.69, 0.01]
-    for source, same in ((Source.FIGURE, True), (Source.CODE, False)):
+    for source, same in (("figure", True), ("code", False)):
         gate = gates(0.0, 2.0, -3.0, source=source)
         found = [*gate.closed_probability().tolist(), *gate.one_probability().tolist()]
         assert (found == pytest.approx(printed, abs=0.0055)) is same
@@ -46,7 +45,7 @@ def test_a_sample_by_hand() -> None:
     gate = gates(0.0, 0.33, 3.0, -3.0)
     found = gate.at(torch.full((4,), 0.5)).tolist()
     assert found == pytest.approx([0.5, 1.2 / (1 + math.exp(-1)) - 0.1, 1.0, 0.0], abs=1e-6)
-    at_e = gates(0.0, source=Source.FIGURE).at(torch.tensor([math.e / (1 + math.e)]))
+    at_e = gates(0.0, source="figure").at(torch.tensor([math.e / (1 + math.e)]))
     assert at_e.tolist() == pytest.approx([1.2 / (1 + math.exp(-2)) - 0.1], abs=1e-6)
 
 

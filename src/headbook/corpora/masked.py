@@ -7,7 +7,6 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from headbook.text.batches import EOS, PAD, UNK, EncodedPair
-from headbook.text.subwords import mask_id
 
 SELECTED = 0.15
 """Of a sentence's tokens, but one at least: those that are to be predicted."""
@@ -40,7 +39,7 @@ def masked_copies(
         chance = torch.rand(len(tokens), generator=generator)
         other = ordinary[torch.randint(len(ordinary), (len(tokens),), generator=generator)]
         shown = tokens.where(~selected | (chance >= hidden + random), other)
-        shown = shown.where(~selected | (chance >= hidden), torch.tensor(mask_id(vocabulary)))
+        shown = shown.where(~selected | (chance >= hidden), torch.tensor(vocabulary))
         wanted = tokens.where(selected, torch.tensor(PAD))
         rows = [each.split(lengths.tolist()) for each in (shown, wanted)]
         pairs += [(one.tolist(), two.tolist()) for one, two in zip(*rows, strict=True)]

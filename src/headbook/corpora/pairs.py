@@ -50,7 +50,6 @@ class Pairs:
 
     @classmethod
     def of(cls, pairs: Iterable[Pair]) -> "Pairs":
-        """Pairs from (source, target) tuples."""
         both = list(pairs)
         return cls(tuple(source for source, _ in both), tuple(target for _, target in both))
 

@@ -143,21 +143,14 @@ def _folder(folder: Path, limit: int | None) -> ParallelCorpus:
         raise UserError(
             f"{folder.absolute()} is not a folder: give the path of one with train.en and train.xx"
         )
-    files: dict[str, Path] = {}
-    for path in sorted(folder.iterdir()):
-        part = path.name.removesuffix(".gz")
-        if part.startswith(("train.", "valid.", "test")):
-            if part in files:
-                raise UserError(f"{folder / part} is there plain and packed: remove one of them")
-            files[part] = path
+    there = {path.name.removesuffix(".gz"): path for path in sorted(folder.iterdir())}
+    files = {part: there[part] for part in there if part.startswith(("train.", "valid.", "test"))}
     target = _target_language(folder, files)
     read = {part: path for part, path in files.items() if part.endswith((".en", ".tsv"))}
     splits_there = {part.rpartition(".")[0] for part in read} | {"train", "valid"}
     tests = sorted(splits_there - {"train", "valid"}) or ["test"]
     for split in ("train", "valid", *tests):
         if f"{split}.tsv" in files:
-            if f"{split}.en" in files:
-                raise UserError(f"{folder} holds {split}.tsv and {split}.en: remove one of them")
             continue
         for side in (f"{split}.en", f"{split}.{target}"):
             if side not in files:

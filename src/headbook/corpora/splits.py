@@ -2,24 +2,18 @@
 
 import hashlib
 import heapq
-import unicodedata
 from collections.abc import Iterable
-from functools import cache
+from unicodedata import category
 
 from headbook.corpora.pairs import Dropped, Pair, Pairs, Reason
 from headbook.types import UserError
-
-
-@cache
-def _is_punctuation(character: str) -> bool:
-    return unicodedata.category(character).startswith("P")
 
 
 def key(english: str) -> str:
     """Normal form under which two English sentences count as one: lower-cased, white space
     single, punctuation dropped.
     """
-    kept = "".join(letter for letter in english.lower() if not _is_punctuation(letter))
+    kept = "".join(letter for letter in english.lower() if category(letter)[0] != "P")
     return " ".join(kept.split())
 
 

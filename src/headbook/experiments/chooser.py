@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from headbook.models.capture import Capturable, Point, capture
 from headbook.models.gates import FixedGate
 from headbook.models.loaded import Loaded, pooled
-from headbook.pruning.hard_concrete import CONSTANTS, SMALLEST, Source, gate_at, open_probability
+from headbook.pruning.hard_concrete import CONSTANTS, SMALLEST, gate_at, open_probability
 from headbook.text.batches import Batch
 from headbook.types import Kind, UserError
 
-CODE = CONSTANTS[Source.CODE]
+CODE = CONSTANTS["code"]
 Gates = list[Float[Tensor, "_ head"]]
 """Multipliers of the encoder's heads: per batch one row per sentence."""
 

@@ -99,8 +99,8 @@ def mixing(model: Transformer) -> list[nn.Parameter]:
 
 
 def _scored(model: Transformer, tested: Sequence[EncodedPair]) -> Tensor:
-    found = losses(model.eval(), tested, 4096)
-    return found.nats / found.tokens
+    sums, tokens = losses(model.eval(), tested, 4096)
+    return sums / tokens
 
 
 def gone_on(keys: str, parts: int, seed: int, setting: Setting) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from headbook.looking.importance import by_gradient
 from headbook.models.gates import all_heads, close_heads
 from headbook.models.loaded import Translator
 from headbook.pruning import gating
-from headbook.pruning.hard_concrete import CONSTANTS, Source
+from headbook.pruning.hard_concrete import CONSTANTS
 from headbook.pruning.ranking import random_order
 from headbook.runs.seeds import derived
 from headbook.text.batches import Batch, EncodedPair, in_order
@@ -75,7 +75,7 @@ def prune(
     for name, parameter in network.named_parameters():  # embeddings are never trained
         parameter.requires_grad_(not name.startswith(("source.", "target.")))
     if closed is None:
-        constants, seed = CONSTANTS[Source.CODE], derived(setting.seed, "gates")
+        constants, seed = CONSTANTS["code"], derived(setting.seed, "gates")
         gating.gate_heads(network, setting.kinds, constants, seed, start=setting.start)
         addition = gating.HeadPenalty(penalty)
     else:

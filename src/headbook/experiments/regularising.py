@@ -20,7 +20,7 @@ from headbook.statistics import REPLICATES, interval, within_layers
 from headbook.text.batches import Batch, in_order
 from headbook.training.loop import Trainer
 from headbook.training.regularising import Regulariser, Term, value
-from headbook.training.scoring import Casing, bleu, nats
+from headbook.training.scoring import bleu, nats
 from headbook.types import Kind
 
 SHORT = {"width": 64, "watched": 0, "levels": (0.0, 0.5)}
@@ -69,7 +69,7 @@ def measured(setting: Setting, variant: str, strength: float, seed: int) -> pd.D
     if text.references:
         sources = [source for source, _ in text.test]
         found = translate_corpus(network, sources, text.subwords[1], Search())
-        numbers["bleu"] = bleu(found, text.references, Casing.CASED).score
+        numbers["bleu"] = bleu(found, text.references).score
     numbers[DISSIMILARITY] = looks[f"{DISSIMILARITY}, scale-free"].mean()
     probe = list(in_order(text.valid[: setting.probe], 4096))
     numbers |= own_terms(network, setting.kinds, probe)

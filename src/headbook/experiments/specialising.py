@@ -23,10 +23,10 @@ from headbook.models import checkpoint
 from headbook.models.loaded import Loaded
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.runs.seeds import derived
-from headbook.text.subwords import Subwords, mask_id
+from headbook.text.subwords import Subwords
 from headbook.training.config import TrainingConfig
 from headbook.training.loop import Trainer
-from headbook.training.scoring import Casing, bleu
+from headbook.training.scoring import bleu
 from headbook.types import Kind
 
 TRANSLATION, HIDDEN, OWN, NEIGHBOUR = "translation", "hidden words", "own token", "a neighbour"
@@ -81,7 +81,7 @@ def trained(setting: Setting, corpus: ParallelCorpus) -> Iterator[tuple[int, Loa
     """The model before training, after 64 updates times powers of √2, and at the end."""
     hides, train, valid = setting.task == HIDDEN, corpus.train, corpus.valid
     source, target = (Subwords.train(x, setting.vocabulary) for x in (train.source, train.target))
-    ids = [mask_id(len(source)) + 1] * 2 if hides else [len(source), len(target)]
+    ids = [len(source) + 1] * 2 if hides else [len(source), len(target)]
     sizes = 6, 0 if hides else 6, setting.width, 4 * setting.width, 8
     torch.manual_seed(derived(setting.seed, "initial weights"))
     network = Transformer(TransformerConfig(*ids, *sizes, dropout=0.1)).eval()
@@ -125,7 +125,7 @@ def course(setting: Setting) -> Iterator[Snapshot]:
     for update, model in trained(setting, corpus):
         quality, parts = np.nan, np.array([np.nan])
         if setting.task == TRANSLATION:
-            quality = bleu(model.translate(few.source), few.target, Casing.CASED).score
+            quality = bleu(model.translate(few.source), few.target).score
             sums = relevance(model, model.batches(some.source, some.target, 2048))
             parts = sums[f"normalised/{Kind.ENCODER}"].replicates().amax(-1).mean(-1).numpy()
         yield Snapshot(update, scores(model, held), scores(model, web), quality, parts)

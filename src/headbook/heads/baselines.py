@@ -6,8 +6,6 @@ stronger, and ours.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from itertools import product
 
 import numpy as np
@@ -41,26 +39,10 @@ Few enough to be named. On English treebanks all sets of up to three tags do no 
 """
 
 
-class Side(StrEnum):
-    """Direction in which a rule looks from the query; of two equally near words the one before."""
-
-    BEFORE = "previous"
-    AFTER = "next"
-    EITHER = "nearest"
-
-
-@dataclass(frozen=True)
-class TagRule:
-    """Point at the nearest word on this side, the query left out, that has one of the tags."""
-
-    tags: tuple[str, ...]
-    side: Side
-
-    def __str__(self) -> str:
-        return f"{self.side} {' or '.join(self.tags)}"
-
-
-RULES = tuple(TagRule(tags, side) for tags, side in product(CLASSES, Side))
+SIDES = ("previous", "next", "nearest")
+"""Where a rule looks from the query; of two equally near words the one before counts."""
+RULES = tuple(f"{side} {' or '.join(tags)}" for tags, side in product(CLASSES, SIDES))
+"""Each points at the nearest word on its side that has one of its tags."""
 
 Hits = Float[np.ndarray, "sentence candidate question"]
 

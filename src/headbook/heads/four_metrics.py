@@ -121,7 +121,6 @@ def _sums(
 def _metrics(
     sums: Mapping[str, Tensor], tokens: Tensor, sentences: Tensor
 ) -> Iterator[tuple[tuple[str, str], Tensor]]:
-    """Of one layer."""
     if Point.QUERIES in sums:
         entries = sums[Point.QUERIES].abs().sum((-2, -1))
         yield (ORTHOGONALITY, RAW), without_diagonal(entries)

@@ -48,7 +48,6 @@ class RatioSums:
         return cls(resamples.sums(numerator), resamples.sums(denominator))
 
     def __add__(self, other: "RatioSums") -> "RatioSums":
-        """The sums over the sentences of both."""
         return RatioSums(self.numerator + other.numerator, self.denominator + other.denominator)
 
     @property
@@ -58,7 +57,6 @@ class RatioSums:
         return found.flatten(2).any(-1) if found.ndim > 2 else found
 
     def __getitem__(self, cell: int) -> "RatioSums":
-        """The sums of one cell of the last axis."""
         return RatioSums(self.numerator[..., cell], self.denominator[..., cell])
 
     def replicates(self, half: int | None = None) -> Float[Tensor, "replicate ..."]:

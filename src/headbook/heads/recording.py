@@ -36,7 +36,6 @@ class Shared:
         return key in self._tape
 
     def once(self, key: Hashable, make: Callable[[], Result], batch: bool = False) -> Result:
-        """Result of the first call of `make` under this key."""
         made = self._common if batch else self._made
         if key not in made:
             made[key] = make()

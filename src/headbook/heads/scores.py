@@ -96,7 +96,6 @@ def entropy(tape: Recording, batch: Batch, kind: Kind = Kind.ENCODER) -> Score:
 def _mean(
     values: Float[Tensor, "batch layer head query ..."], queries: Bool[Tensor, "batch query"]
 ) -> Score:
-    """Over the queries that count."""
     counted = queries.reshape(len(queries), 1, 1, -1, *[1] * (values.ndim - 4))
     number = counted.double().sum(3).expand(-1, -1, -1, *values.shape[4:])
     # Filled, not multiplied: what rows of padding hold need not be a number.

@@ -67,16 +67,13 @@ def counted_pairs(
 
 
 def by_layer(
-    tape: Recording,
-    kind: Kind,
-    make: Callable[[Tensor], Tensor],
-    point: Point = Point.WEIGHTS,
+    tape: Recording, kind: Kind, make: Callable[[Tensor], Tensor]
 ) -> Shaped[Tensor, "batch layer head *rest"]:
     """`make` of each layer's [batch 1 head query key], joined along the layers.
 
     All layers at once would be the same and slower: they do not fit into a processor's cache.
     """
-    return torch.cat([make(each[:, None]) for each in tape[kind, point]], dim=1)
+    return torch.cat([make(each[:, None]) for each in tape[kind, Point.WEIGHTS]], dim=1)
 
 
 def visible(

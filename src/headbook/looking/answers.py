@@ -84,7 +84,7 @@ def answers(model: Loaded, trees: Text | Sequence[Tree]) -> Answers:
         right=right.reshape(len(trees), -1, len(QUESTIONS)),
         offsets=baselines.offset_hits(aligned),
         rules=baselines.rule_hits(aligned) if tagged else np.zeros((len(trees), 0, len(QUESTIONS))),
-        rule_names=np.array([str(rule) for rule in baselines.RULES] if tagged else []),
+        rule_names=np.array(baselines.RULES if tagged else []),
     )
 
 

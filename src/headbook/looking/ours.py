@@ -19,7 +19,7 @@ from headbook.models.transformer import Transformer
 from headbook.runs.store import checked
 from headbook.text.batches import EOS, PAD, UNK, Batch, collate, in_order
 from headbook.text.registry import registry
-from headbook.text.subwords import Subwords, mask_id
+from headbook.text.subwords import Subwords
 from headbook.types import UserError
 
 WEIGHTS = "best.safetensors"
@@ -114,8 +114,8 @@ class OurEncoder(_Ours):
 
     @property
     def unknown(self) -> int:
-        """The mask."""
-        return mask_id(len(self.source))
+        """The mask, which is the first id behind the subwords."""
+        return len(self.source)
 
     def predicted(self, batch: Batch) -> Bool[Tensor, "batch source"]:
         """The hidden tokens, of every sentence with text one at least."""

@@ -81,12 +81,6 @@ class Candidates:
     ids: Int[Tensor, " candidate"]
     barred: Bool[Tensor, "row candidate"]
 
-    def of(self, rows: Int[Tensor, " row"]) -> "Candidates":
-        """Those of these rows alone."""
-        barred = self.barred[rows]
-        some = ~barred.all(0)
-        return Candidates(self.ids[some], barred[:, some])
-
 
 class Translator(Loaded, Protocol):
     """A loaded translation model; `end` is the id that ends both sides, `batch_tokens` the padded

@@ -55,10 +55,6 @@ class TransformerConfig:
     def __post_init__(self) -> None:
         if self.width % self.heads:
             raise UserError(f"width {self.width} is not a multiple of heads {self.heads}")
-        if self.encoder_layers == self.decoder_layers == 0:
-            raise UserError("a transformer needs encoder_layers or decoder_layers above 0")
-        if not 0 <= self.dropout < 1:
-            raise UserError(f"dropout {self.dropout} is not in [0, 1)")
         shared = self.heads if self.key_value_heads is None else self.key_value_heads
         if shared < 1 or self.heads % shared:
             raise UserError(
@@ -300,7 +296,6 @@ class Transformer(nn.Module):
         return lambda states: functional.linear(states, weight)
 
     def empty_cache(self) -> DecoderCache:
-        """A cache with no positions yet."""
         layers = range(self.config.decoder_layers)
         return DecoderCache([KeyValues() for _ in layers], [KeyValues() for _ in layers])
 

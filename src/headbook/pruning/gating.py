@@ -40,7 +40,6 @@ def gate_heads(
 
 
 def gates(model: Capturable) -> Iterator[tuple[Kind, int, HardConcrete]]:
-    """The learned gates, with kind and layer."""
     for kind, layer, block in model.attentions():
         if isinstance(block.gate, HardConcrete):
             yield kind, layer, block.gate
@@ -76,7 +75,6 @@ class HeadPenalty:
     points: ClassVar[frozenset[Point]] = frozenset()
 
     def __call__(self, model: nn.Module, *_: object) -> Tensor:
-        """Of the model alone, whatever batch it saw."""
         return self.strength * sum(gate.open_probability().sum() for _, _, gate in gates(model))
 
     @torch.no_grad()

@@ -1,8 +1,6 @@
 """Hard Concrete gates: a number in [0, 1] with mass at both ends, and gradients in between."""
 
 from dataclasses import dataclass
-from enum import StrEnum
-from types import MappingProxyType
 
 import torch
 from jaxtyping import Float
@@ -28,14 +26,8 @@ class Constants:
         return float(self.beta * torch.tensor(-self.gamma / self.zeta).log())
 
 
-class Source(StrEnum):
-    """Whose constants: the paper states none, and its figure and its code disagree."""
-
-    FIGURE = "figure"  # what reproduces the probabilities of Figure 6
-    CODE = "code"
-
-
-CONSTANTS = MappingProxyType({Source.FIGURE: Constants(0.5), Source.CODE: Constants(0.33)})
+CONSTANTS = {"figure": Constants(0.5), "code": Constants(0.33)}
+"""The paper states none: those that reproduce the probabilities of its Figure 6, and its code's."""
 
 
 class HardConcrete(nn.Module):
@@ -59,7 +51,6 @@ class HardConcrete(nn.Module):
         return self.at(drawn.uniform_(SMALLEST, 1 - SMALLEST))
 
     def at(self, uniform: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The gate for this noise."""
         return gate_at(self.log_alpha, uniform, self.constants)
 
     def decided(self) -> Float[Tensor, " head"]:

@@ -23,13 +23,12 @@ class AlignedTree:
 
     `pieces` holds each piece's word, NO_WORD (-1) for those of no word and for special tokens: it
     is as long as the encoded source. `arcs` has rows (index in RELATIONS, dependent word, head
-    word); `dropped` counts the arcs left out because a word of theirs has no piece.
+    word), without those of a word that has no piece.
     `tags` are the words' universal parts of speech, empty where the tree has none.
     """
 
     pieces: Int[Tensor, " piece"]
     arcs: Int[Tensor, "arc 3"]
-    dropped: int
     tags: tuple[str, ...] = ()
 
 
@@ -47,13 +46,11 @@ def align_all(tree: Tree, all_spans: Sequence[Span | None]) -> AlignedTree:
     arcs = [
         (RELATIONS.index(arc.relation), arc.dependent, arc.head)
         for arc in tree.arcs()
-        if arc.relation in RELATIONS
+        if arc.relation in RELATIONS and {arc.dependent, arc.head} <= reached
     ]
-    kept = [arc for arc in arcs if arc[1] in reached and arc[2] in reached]
     return AlignedTree(
         pieces=torch.tensor(pieces, dtype=torch.long),
-        arcs=torch.tensor(kept, dtype=torch.long).reshape(-1, 3),
-        dropped=len(arcs) - len(kept),
+        arcs=torch.tensor(arcs, dtype=torch.long).reshape(-1, 3),
         tags=tree.tags,
     )
 

@@ -93,7 +93,6 @@ def pad(rows: Sequence[Sequence[int]]) -> Int[Tensor, "batch length"]:
 
 
 def collate(pairs: Sequence[EncodedPair], sentences: Sequence[int]) -> Batch:
-    """One batch from encoded pairs and their indices in the corpus."""
     target_out = pad([target for _, target in pairs])
     start = torch.full((len(pairs), 1), PAD)
     return Batch(

@@ -15,8 +15,6 @@ RENAMED = {
     "advmod": "advmod",
     "ROOT": "root",
 }
-PASSIVE_SUBJECT = "nsubjpass"
-NEGATION = "neg"
 NEGATIONS = frozenset({"not", "n't", "n’t", "never"})
 
 
@@ -27,7 +25,7 @@ def normalised(label: str, form: str) -> str:
     """
     base, _, subtype = label.partition(":")
     if base == "nsubj" and subtype == "pass":
-        return PASSIVE_SUBJECT
+        return "nsubjpass"
     if base == "advmod" and form.lower() in NEGATIONS:
-        return NEGATION
+        return "neg"
     return RENAMED.get(base, label)

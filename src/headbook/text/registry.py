@@ -15,8 +15,6 @@ UNKNOWN = "unknown"
 
 
 class CorpusKind(StrEnum):
-    """Uses of a corpus."""
-
     PARALLEL = "parallel"
     TEST = "test"
     TREEBANK = "treebank"
@@ -32,8 +30,6 @@ ALONE = (CorpusKind.TREEBANK, CorpusKind.TEXT, CorpusKind.COREFERENCE, CorpusKin
 
 
 class Place(StrEnum):
-    """Place of a corpus on this machine."""
-
     MIRROR = "mirror"
     DOWNLOADED = "downloaded"
     GENERATED = "generated"

@@ -106,8 +106,3 @@ def frequency_ranks(
     ranks = torch.empty(vocabulary, dtype=torch.long)
     ranks[counts.argsort(descending=True, stable=True)] = torch.arange(vocabulary)
     return ranks
-
-
-def mask_id(vocabulary: int) -> int:
-    """The id that hides a token: the first after a vocabulary of that size."""
-    return vocabulary

@@ -67,7 +67,6 @@ class Tree:
 
     @property
     def forms(self) -> tuple[str, ...]:
-        """The words as written."""
         return tuple(self.text[start:end] for start, end in self.words)
 
     def arcs(self) -> Iterator[Arc]:

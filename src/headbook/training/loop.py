@@ -303,5 +303,4 @@ class Trainer:
 
 
 def snapshot_name(update: int) -> str:
-    """File name of the model kept after `update` updates."""
     return f"snapshot-{update:07d}.safetensors"

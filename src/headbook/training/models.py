@@ -23,10 +23,10 @@ from headbook.recipes import MASKED, Recipe
 from headbook.runs.seeds import derived
 from headbook.runs.store import Ingredients, Stage
 from headbook.text.batches import EOS, EncodedPair
-from headbook.text.subwords import Subwords, mask_id
+from headbook.text.subwords import Subwords
 from headbook.training import processes
 from headbook.training.config import Precision, TrainingConfig
-from headbook.training.scoring import Casing, bleu, nats
+from headbook.training.scoring import bleu, nats
 from headbook.types import UserError
 
 LONGEST = 200
@@ -111,9 +111,9 @@ class ModelRun:
             encoded = cut(source.encode(pairs.source), name)
             translations = translate_corpus(network, encoded, target, self.search)
             (folder / f"{name}.txt").write_text("\n".join(translations) + "\n")
-            for casing in Casing:
-                found = asdict(bleu(translations, pairs.target, casing))
-                rows.append({"test": name, "casing": str(casing), **found})
+            for casing in ("cased", "lower"):
+                found = asdict(bleu(translations, pairs.target, lowercase=casing == "lower"))
+                rows.append({"test": name, "casing": casing, **found})
         pd.DataFrame(rows).to_csv(folder / "bleu.csv", index=False)
 
 
@@ -134,7 +134,7 @@ class EncoderRun:
 
     def config(self, source: int, target: int = 0) -> TransformerConfig:
         """An encoder without a decoder, with one id more than the subwords, the mask's."""
-        size, ids = self.text.size, mask_id(source) + 1
+        size, ids = self.text.size, source + 1
         return TransformerConfig(
             ids, ids, size.layers, 0, size.width, size.feed_forward, size.heads, self.text.dropout
         )

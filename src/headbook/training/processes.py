@@ -102,12 +102,10 @@ def _gone() -> UserError:
 
 
 def count() -> int:
-    """Number of processes."""
     return distributed.get_world_size() if _connected() else 1
 
 
 def rank() -> int:
-    """Rank of this process, from 0."""
     return distributed.get_rank() if _connected() else 0
 
 
@@ -145,7 +143,6 @@ def firsts(value: Value) -> Value:
 
 
 def wait() -> None:
-    """Until all processes are here."""
     gathered(None)
 
 

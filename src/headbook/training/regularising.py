@@ -71,7 +71,6 @@ class Regulariser:
 
     @property
     def points(self) -> frozenset[Point]:
-        """The point that the term reads."""
         return frozenset({_TERMS[self.term][0]})
 
     def __call__(self, model: Transformer, batch: Batch, tape: Recording) -> Tensor:

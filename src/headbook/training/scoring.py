@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import torch
 from jaxtyping import Float, Int
@@ -14,13 +13,6 @@ from headbook.models.transformer import Transformer
 from headbook.text.batches import PAD, EncodedPair, in_order
 
 
-class Casing(StrEnum):
-    """Casing of the comparison: raw cased text, or lower-cased as in the paper's repository."""
-
-    CASED = "cased"
-    LOWER = "lower"
-
-
 @dataclass(frozen=True)
 class CorpusScore:
     """A score of a corpus in percent, its 95 % bootstrap half-width, and sacrebleu's signature."""
@@ -30,29 +22,26 @@ class CorpusScore:
     signature: str
 
 
-def bleu(translations: Sequence[str], references: Sequence[str], casing: Casing) -> CorpusScore:
-    """Corpus BLEU with sacrebleu's 13a tokeniser; its interval over 1,000 resampled test sets."""
-    metric = BLEU(lowercase=casing is Casing.LOWER)
+def bleu(
+    translations: Sequence[str], references: Sequence[str], lowercase: bool = False
+) -> CorpusScore:
+    """Corpus BLEU with sacrebleu's 13a tokeniser; its interval over 1,000 resampled test sets.
+
+    Of raw cased text, or lower-cased as in the paper's repository.
+    """
+    metric = BLEU(lowercase=lowercase)
     result = metric.corpus_score(list(translations), [list(references)], n_bootstrap=1000)
     return CorpusScore(result.score, float(result._ci), str(metric.get_signature()))
 
 
-@dataclass(frozen=True)
-class Losses:
-    """Cross-entropy of each sentence in nats, summed over its target tokens, and their number."""
-
-    nats: Float[Tensor, " sentence"]
-    tokens: Int[Tensor, " sentence"]
-
-    @property
-    def mean(self) -> float:
-        """Nats a token."""
-        return float(self.nats.sum() / self.tokens.sum())
-
-
 @torch.inference_mode()
-def losses(model: Transformer, pairs: Sequence[EncodedPair], tokens: int) -> Losses:
-    """In the order of the pairs, padding left out, in batches of at most so many tokens."""
+def losses(
+    model: Transformer, pairs: Sequence[EncodedPair], tokens: int
+) -> tuple[Float[Tensor, " sentence"], Int[Tensor, " sentence"]]:
+    """Cross-entropy of each sentence in nats, summed over its target tokens, and their number.
+
+    In the order of the pairs, padding left out, in batches of at most so many tokens.
+    """
     nats = torch.zeros(len(pairs), dtype=torch.float64)
     counted = torch.zeros(len(pairs), dtype=torch.long)
     device = next(model.parameters()).device
@@ -63,9 +52,10 @@ def losses(model: Transformer, pairs: Sequence[EncodedPair], tokens: int) -> Los
         rows = batch.sentences.cpu()
         nats[rows] = each.view_as(targets).double().sum(1).cpu()
         counted[rows] = batch.target_mask.sum(1).cpu()
-    return Losses(nats, counted)
+    return nats, counted
 
 
 def nats(model: Transformer, pairs: Sequence[EncodedPair], tokens: int) -> float:
     """Cross-entropy a target token."""
-    return losses(model, pairs, tokens).mean
+    sums, counted = losses(model, pairs, tokens)
+    return float(sums.sum() / counted.sum())
