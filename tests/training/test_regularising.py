@@ -16,7 +16,7 @@ from headbook.text.batches import EOS, Batch
 from headbook.training import processes
 from headbook.training.config import Precision, TrainingConfig
 from headbook.training.loop import Trainer
-from headbook.training.regularising import Regulariser, Term, value
+from headbook.training.regularising import Regulariser, Term
 from headbook.types import Kind
 
 HEADS, DIM = 3, 4
@@ -93,9 +93,9 @@ def test_each_term_is_its_formula_and_padding_does_not_count(term: Term):
     batch = blocks.ragged((1, 2, 9, 17), (3, 1, 17, 2), extra=5)
     tape = taped(model, batch)
     wanted = [sum(by_hand(term, tape, batch, kind, at) for at in (0, 1)) / 2 for kind in Kind]
-    found = [float(value(of(term, kind), batch, tape).detach()) for kind in Kind]
+    found = [float(of(term, kind).value(batch, tape).detach()) for kind in Kind]
     assert found == pytest.approx(wanted, abs=1e-6)
-    assert float(value(of(term), batch, tape).detach()) == pytest.approx(sum(wanted) / 3, abs=1e-6)
+    assert float(of(term).value(batch, tape).detach()) == pytest.approx(sum(wanted) / 3, abs=1e-6)
 
 
 def test_the_loss_is_that_of_the_batch_plus_strength_times_the_term(tmp_path: Path):
@@ -111,7 +111,7 @@ def test_the_loss_is_that_of_the_batch_plus_strength_times_the_term(tmp_path: Pa
         losses.append(made.run().curve[-1])
     model = tiny().train()
     batch = next(iter(trainer(tmp_path / "0.0", model)._batches()))
-    found = value(of(Term.OUTPUTS), batch, taped(model, batch))
+    found = of(Term.OUTPUTS).value(batch, taped(model, batch))
     found.backward()
     for name, each in model.named_parameters():
         alone = 0.0 if each.grad is None else 0.7 * each.grad

@@ -19,7 +19,7 @@ from headbook.runs.seeds import derived
 from headbook.statistics import REPLICATES, interval, within_layers
 from headbook.text.batches import Batch, in_order
 from headbook.training.loop import Trainer
-from headbook.training.regularising import Regulariser, Term, value
+from headbook.training.regularising import Regulariser, Term
 from headbook.training.scoring import bleu, nats
 from headbook.types import Kind
 
@@ -46,7 +46,7 @@ def own_terms(
         with capture(network, {Point.QUERIES, Point.VALUES, Point.WEIGHTS, Point.CONTEXT}) as tape:
             network(batch)
         for term in Term:
-            one = float(value(Regulariser(term, 0.0, kinds), batch, tape))
+            one = float(Regulariser(term, 0.0, kinds).value(batch, tape))
             found[term] += one * len(batch) / sum(map(len, batches))
     return found
 

@@ -60,12 +60,12 @@ def layer_sums(
     """
 
     def keep(batch: Batch) -> Keep:
-        drawn, common = Resamples.of(batch.sentences, replicates), {}
+        drawn = Resamples.of(batch.sentences, replicates)
 
         def count(own: Kind, layer: int, point: Point, weights: Tensor) -> tuple | None:
             if own is not kind:
                 return None
-            tape = Shared({(kind, point): [weights]}, common)
+            tape = Shared({(kind, point): [weights]})
             return layer, {
                 name: RatioSums(*map(drawn.sums, measure(tape, batch)))
                 for name, measure in measures.items()

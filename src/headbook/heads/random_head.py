@@ -13,19 +13,15 @@ _STREAM = 1 << 40
 """Keeps these draws apart from the bootstrap's, which hash the same sentence numbers."""
 
 
-def random_heads(
-    batch: Batch, kind: Kind, heads: int = 1
-) -> dict[tuple[Kind, Point], list[Tensor]]:
-    """A recording of one layer, its weights uniform on the simplex of the real keys of each query.
+def random_heads(batch: Batch, kind: Kind) -> dict[tuple[Kind, Point], list[Tensor]]:
+    """A recording of one head, its weights uniform on the simplex of the real keys of each query.
 
-    A draw is a hash of sentence, head, query and key, so the same whatever the batch. Any measure
-    reads it: `confidence(random_heads(batch, kind), batch, kind)`.
+    A draw is a hash of sentence, query and key, so the same whatever the batch. Any measure reads
+    it: `confidence(random_heads(batch, kind), batch, kind)`.
     """
     pairs = counted_pairs(batch, kind, boundary=True)
-    head, query, key = (
-        torch.arange(size, device=pairs.device) for size in (heads, *pairs.shape[1:])
-    )
-    seed = mixed(mixed(batch.sentences + _STREAM)[:, None] + head)
+    query, key = (torch.arange(size, device=pairs.device) for size in pairs.shape[1:])
+    seed = mixed(mixed(batch.sentences + _STREAM))[:, None]
     cell = mixed(mixed(seed[..., None] + query)[..., None] + key)
     # Normalised exponentials are uniform on the simplex.
     weights = -torch.log1p(-uniform(cell)).float() * pairs[:, None]

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headbook.heads.arcs import Questions, pieces_of, questions, tally, word_attention
+from headbook.heads.arcs import pieces_of, questions, tally, word_attention
 from headbook.heads.diversity import counted_maps
 from headbook.heads.recording import Recording, once
 from headbook.heads.tokens import (
@@ -116,11 +116,7 @@ def positional(tape: Recording, batch: Batch, kind: Kind = Kind.ENCODER) -> Scor
     slot = torch.where(within, offset + REACH, 2 * REACH + 1)  # all others: one more, cut off
     hits = torch.zeros(*key.shape[:-1], 2 * REACH + 2, device=key.device)
     hits.scatter_add_(-1, slot, torch.ones_like(slot, dtype=hits.dtype))
-
-    def reachable() -> Tensor:
-        return _by_offset(counted_pairs(batch, kind).double() * queries[:, :, None])
-
-    return hits[..., :-1], once(tape, (positional, kind), reachable, batch=True)
+    return hits[..., :-1], _by_offset(counted_pairs(batch, kind).double() * queries[:, :, None])
 
 
 def positional_chance(tape: Recording, batch: Batch, kind: Kind = Kind.DECODER) -> Score:
@@ -152,13 +148,9 @@ def syntactic(
     looked up by the sentences' numbers. UserError where a tree has another number of pieces than
     its sentence.
     """
-
-    def ask() -> tuple[Tensor, Questions]:
-        pieces = pieces_of(trees, batch, kind)
-        own = [trees[number] for number in batch.sentences.tolist()]
-        return pieces, questions(own, kind is Kind.DECODER).to(pieces.device)
-
-    pieces, asked = once(tape, (syntactic, id(trees), kind), ask, batch=True)
+    pieces = pieces_of(trees, batch, kind)
+    own = [trees[number] for number in batch.sentences.tolist()]
+    asked = questions(own, kind is Kind.DECODER).to(pieces.device)
     answers = by_layer(tape, kind, lambda weights: pointed(word_attention(weights, pieces))[1])[
         asked.row, :, :, asked.word
     ]
@@ -231,7 +223,7 @@ def _rare(
         places = torch.stack([rank == rarest, (rank == rarest) | (rank == second)], dim=-1)
         return places & seen[..., None], words & (rarest[..., 0] >= OUTSIDE_TOP)
 
-    return once(tape, (_rare, id(ranks), kind), make, batch=True)
+    return once(tape, (_rare, id(ranks), kind), make)
 
 
 def _seen(batch: Batch, kind: Kind) -> Bool[Tensor, "batch asked key"]:

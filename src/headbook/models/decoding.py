@@ -74,17 +74,13 @@ class Beams:
         growing = (self.scores / largest[:, None]).masked_fill(self.closed, -torch.inf).amax(1)
         return (growing == -torch.inf) | (ended > growing)
 
-    def candidates(self, log_probabilities: Tensor) -> Tensor:
-        """Scores of all continuations; a closed hypothesis continues with PAD alone, for free."""
-        carried = torch.full_like(log_probabilities, -torch.inf)
-        carried[..., PAD] = 0
-        step = torch.where(self.closed.unsqueeze(-1), carried, log_probabilities)
-        return self.scores.unsqueeze(-1) + step
-
     def advance(self, log_probabilities: Float[Tensor, "batch beam vocabulary"], search: Search):
         """Keeps the best continuations and returns the row each came from."""
         batch, beam, vocabulary = log_probabilities.shape
-        scores = self.candidates(log_probabilities)
+        carried = torch.full_like(log_probabilities, -torch.inf)
+        carried[..., PAD] = 0  # a closed hypothesis continues with PAD alone, for free
+        step = torch.where(self.closed.unsqueeze(-1), carried, log_probabilities)
+        scores = self.scores.unsqueeze(-1) + step
         lengths = self.lengths + ~self.closed
         normalised = scores / length_penalty(lengths, search.length_exponent).unsqueeze(-1)
         scores = scores.masked_fill(

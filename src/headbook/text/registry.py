@@ -139,10 +139,8 @@ def is_path(name: str) -> bool:
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """Up to six near names: those of the same collection first, then those spelt alike."""
-    same = [other for other in known if collection(other) == collection(name)]
-    alike = difflib.get_close_matches(name, list(known), n=3, cutoff=0.4)
-    return list(dict.fromkeys([*same, *alike, *list(known)[:3]]))[:6]
+    """Up to six names that are spelt alike; the first ones where none is."""
+    return difflib.get_close_matches(name, list(known), n=6, cutoff=0.4) or list(known)[:6]
 
 
 def collection(name: str) -> str:

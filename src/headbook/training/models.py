@@ -16,7 +16,7 @@ import torch
 
 from headbook import recipes
 from headbook.corpora.masked import masked_copies
-from headbook.corpora.readers import Pairs, ParallelCorpus, load
+from headbook.corpora.readers import Pairs, load
 from headbook.models.decoding import Search, translate_corpus
 from headbook.models.transformer import Transformer, TransformerConfig
 from headbook.recipes import MASKED, Recipe
@@ -211,10 +211,8 @@ def _size(table: dict[str, Any]) -> Size:
     return Size(shape.layers, width, shape.feed_forward * width // shape.width, heads)
 
 
-@lru_cache(maxsize=4)
-def corpus_of(corpus: str, pairs: int | None) -> ParallelCorpus:
-    """The corpus, read once per process: several models may learn from it."""
-    return load(corpus, pairs)
+corpus_of = lru_cache(maxsize=4)(load)
+"""The corpus, read once per process: several models may learn from it."""
 
 
 def ingredients(run: Run) -> Ingredients:

@@ -74,25 +74,24 @@ class Regulariser:
         return frozenset({_TERMS[self.term][0]})
 
     def __call__(self, model: Transformer, batch: Batch, tape: Recording) -> Tensor:
-        found = value(self, batch, tape)
+        found = self.value(batch, tape)
         self.last = float(found.detach())
         return self.strength * found
+
+    def value(self, batch: Batch, tape: Recording) -> Float[Tensor, ""]:
+        """The mean of the term over all blocks of the kinds, part of the tape's graph."""
+        point, formula = _TERMS[self.term]
+        found = []
+        for kind in self.kinds:
+            tokens = tokens_of(batch, kind, point)
+            for layer in tape[kind, point]:
+                maps = point is Point.WEIGHTS
+                found.append(formula(counted_maps(layer, batch, kind) if maps else layer, tokens))
+        return torch.stack(found).mean().float()
 
     def row(self, model: Transformer) -> dict[str, float]:
         """The term on the last batch, before λ."""
         return {"penalty": self.last}
-
-
-def value(regulariser: Regulariser, batch: Batch, tape: Recording) -> Float[Tensor, ""]:
-    """The mean of the term over all blocks of the kinds, part of the tape's graph."""
-    point, formula = _TERMS[regulariser.term]
-    found = []
-    for kind in regulariser.kinds:
-        tokens = tokens_of(batch, kind, point)
-        for layer in tape[kind, point]:
-            maps = point is Point.WEIGHTS
-            found.append(formula(counted_maps(layer, batch, kind) if maps else layer, tokens))
-    return torch.stack(found).mean().float()
 
 
 def _agreement(vectors: Tensor, tokens: Tensor) -> Tensor:

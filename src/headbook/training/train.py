@@ -70,11 +70,7 @@ def _trained_in_time(name: str, store: Store, say: Callable[[str], None], deadli
 
 
 def trained(wanted: Run, store: Store, deadline: float = math.inf) -> Path:
-    """The folder of a training, from the store or trained now; OutOfTimeError at the deadline.
-
-    Under torchrun all processes train it.
-    """
-    processes.connect()
+    """The folder of a training, from the store or trained now; OutOfTimeError at the deadline."""
     with processes.first_goes_first():
         asked = ingredients(wanted)
     folder = processes.together(partial(store.get, asked), partial(_train, wanted, store, deadline))
