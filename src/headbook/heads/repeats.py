@@ -8,6 +8,7 @@ but the copy tells what comes next there. A duplicate-token head looks at the co
 from collections.abc import Sequence
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from headbook.heads.recording import Recording
@@ -48,9 +49,13 @@ def repeated(
         order = torch.randperm(length, generator=generator) if shuffled else slice(None)
         parts = [torch.tensor(start, dtype=torch.long), tokens, tokens[order]]
         rows.append(torch.cat(parts[: 1 + halves]))
-    read = torch.stack(rows)
+    return reading(torch.stack(rows), len(start))
+
+
+def reading(read: Int[Tensor, "text token"], special: int = 0) -> Batch:
+    """Texts of equal length as a decoder reads them; so many tokens at the start are special."""
     real, none = torch.ones_like(read, dtype=torch.bool), read[:, :0]
-    special = real & (torch.arange(read.shape[1]) < len(start))
+    start = real & (torch.arange(read.shape[1]) < special)
     return Batch(
         source=none,
         target_in=read,
@@ -59,8 +64,8 @@ def repeated(
         source_real=none.bool(),
         source_special=none.bool(),
         target_real=real,
-        input_special=special,
-        output_special=special.roll(-1, 1),
+        input_special=start,
+        output_special=start.roll(-1, 1),
     )
 
 
