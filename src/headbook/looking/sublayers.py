@@ -1,16 +1,14 @@
 """An encoder taken apart into sublayers."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headbook.looking.ours import OurEncoder, OurModel
 from headbook.models.loaded import Loaded
-from headbook.models.transformer import NormPlacement
-from headbook.released.firefox import FirefoxModel
+from headbook.models.transformer import NormPlacement, Transformer
 from headbook.text.batches import Batch
 from headbook.types import UserError
 
@@ -62,10 +60,7 @@ class Encoder:
 
 def encoder(model: Loaded) -> Encoder:
     """The encoder of a model of ours, a Firefox student or a BERT; UserError for another kind."""
-    if isinstance(model, FirefoxModel):
-        network = model.network.eval()
-        return Encoder(lambda batch: network.embedded_source(batch.source), list(_student(network)))
-    if isinstance(model, OurModel | OurEncoder):
+    if isinstance(model.network, Transformer):
         return of_ours(model.network)
     from headbook.released.network import HuggingNetwork  # takes seconds
 
@@ -91,12 +86,6 @@ def of_ours(network) -> Encoder:
         for each in network.encoder
     ]  # fmt: skip
     return Encoder(lambda batch: network.source(batch.source), layers)
-
-
-def _student(network) -> Iterator[Layer]:
-    for each in network.encoder:
-        yield Layer(_self(each.attention), each.attention_norm, each.feed_forward,
-                    each.feed_forward_norm)  # fmt: skip
 
 
 def _self(attention) -> Sublayer:

@@ -85,19 +85,19 @@ def _laid_out(file: MarianFile, ours: str, theirs: str) -> Tensor:
 
 def _names(shape: Shape) -> Iterator[tuple[str, str]]:
     """Every parameter of ours and the array it is read from."""
-    yield from zip(("source.weight", "target.weight"), _embeddings(shape.shared), strict=True)
+    yield from zip(("source.tokens.weight", "target.tokens.weight"), _embeddings(shape.shared), strict=True)
     yield "bias", "decoder_ff_logit_out_b"
     for layer in range(shape.encoder_layers):
         ours, theirs = f"encoder.{layer}", f"encoder_l{layer + 1}"
-        yield from _attention(f"{ours}.attention", f"{theirs}_self")
+        yield from _attention(ours, "attention", f"{theirs}_self")
         yield from _feed_forward(ours, theirs)
     for layer in range(shape.decoder_layers):
         ours, theirs = f"decoder.{layer}", f"decoder_l{layer + 1}"
-        yield f"{ours}.recurrence.candidate.weight", f"{theirs}_rnn_W"
-        yield f"{ours}.recurrence.forget.weight", f"{theirs}_rnn_Wf"
-        yield f"{ours}.recurrence.forget.bias", f"{theirs}_rnn_bf"
-        yield from _norm(f"{ours}.recurrence_norm", f"{theirs}_rnn_ffn")
-        yield from _attention(f"{ours}.cross", f"{theirs}_context")
+        yield f"{ours}.attention.candidate.weight", f"{theirs}_rnn_W"
+        yield f"{ours}.attention.forget.weight", f"{theirs}_rnn_Wf"
+        yield f"{ours}.attention.forget.bias", f"{theirs}_rnn_bf"
+        yield from _norm(f"{ours}.around_attention", f"{theirs}_rnn_ffn")
+        yield from _attention(ours, "cross", f"{theirs}_context")
         yield from _feed_forward(ours, theirs)
 
 
@@ -105,20 +105,20 @@ def _embeddings(shared: bool) -> tuple[str, str]:
     return ("Wemb", "Wemb") if shared else ("encoder_Wemb", "decoder_Wemb")
 
 
-def _attention(ours: str, theirs: str) -> Iterator[tuple[str, str]]:
+def _attention(layer: str, ours: str, theirs: str) -> Iterator[tuple[str, str]]:
     for part in ("query", "key", "value", "output"):
-        yield f"{ours}.{part}.weight", f"{theirs}_W{part[0]}"
-        yield f"{ours}.{part}.bias", f"{theirs}_b{part[0]}"
-    yield from _norm(f"{ours}_norm", f"{theirs}_Wo")
+        yield f"{layer}.{ours}.{part}.weight", f"{theirs}_W{part[0]}"
+        yield f"{layer}.{ours}.{part}.bias", f"{theirs}_b{part[0]}"
+    yield from _norm(f"{layer}.around_{ours}", f"{theirs}_Wo")
 
 
 def _feed_forward(ours: str, theirs: str) -> Iterator[tuple[str, str]]:
-    for number, part in enumerate(("first", "second"), start=1):
+    for number, part in enumerate(("inner", "outer"), start=1):
         yield f"{ours}.feed_forward.{part}.weight", f"{theirs}_ffn_W{number}"
         yield f"{ours}.feed_forward.{part}.bias", f"{theirs}_ffn_b{number}"
-    yield from _norm(f"{ours}.feed_forward_norm", f"{theirs}_ffn_ffn")
+    yield from _norm(f"{ours}.around_feed_forward", f"{theirs}_ffn_ffn")
 
 
 def _norm(ours: str, theirs: str) -> Iterator[tuple[str, str]]:
-    yield f"{ours}.weight", f"{theirs}_ln_scale"
-    yield f"{ours}.bias", f"{theirs}_ln_bias"
+    yield f"{ours}.norm.weight", f"{theirs}_ln_scale"
+    yield f"{ours}.norm.bias", f"{theirs}_ln_bias"
