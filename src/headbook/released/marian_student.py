@@ -85,7 +85,9 @@ def _laid_out(file: MarianFile, ours: str, theirs: str) -> Tensor:
 
 def _names(shape: Shape) -> Iterator[tuple[str, str]]:
     """Every parameter of ours and the array it is read from."""
-    yield from zip(("source.tokens.weight", "target.tokens.weight"), _embeddings(shape.shared), strict=True)
+    yield from zip(
+        ("source.tokens.weight", "target.tokens.weight"), _embeddings(shape.shared), strict=True
+    )
     yield "bias", "decoder_ff_logit_out_b"
     for layer in range(shape.encoder_layers):
         ours, theirs = f"encoder.{layer}", f"encoder_l{layer + 1}"
