@@ -2,6 +2,7 @@
 
 import gzip
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -94,7 +95,8 @@ def test_folders_that_hold_no_student(written, tmp_path: Path, en_pt: FirefoxMod
     refuses(lambda: en_pt.batches(["Yes.", " "]), "sentence 2 has 0 pieces")
     refuses(lambda: en_pt.batches(["yes " * 1200]), "split it")
     refuses(lambda: en_pt.batches(["a", "b"], ["c"]), "2 sentences have 1")
-    refuses(lambda: read_folder(FOLDER, sha256="0" * 64), "sha256")
+    another = replace(entry("firefox-en-pt"), sha256="0" * 64)
+    refuses(lambda: read_folder(FOLDER, another), "sha256")
     refuses(lambda: read_folder(tmp_path), r"model\*.bin")
     (tmp_path / "model.enpt.bin.gz").write_bytes(b"not gzip")
     refuses(lambda: read_folder(tmp_path), "cannot be read")
