@@ -61,10 +61,15 @@ def batches_of(batches: Sequence[Batch], rows: Sequence[int]) -> list[Batch]:
     return [batch.select(rows_kept) for batch, rows_kept in kept if bool(rows_kept.any())]
 
 
+def first_count(heads: int) -> int:
+    """Of so many heads, how many a default ablation removes."""
+    return min(heads, max(AT_LEAST, math.ceil(SHARE * heads)))
+
+
 def first_by(gradient: Float[Tensor, " head"]) -> list[int]:
-    """Places of the heads that a default ablation removes, in the order of `all_heads`."""
-    count = max(AT_LEAST, math.ceil(SHARE * len(gradient)))
-    return sorted(gradient.argsort(descending=True, stable=True)[:count].tolist())
+    """The places of these, in the order of `all_heads`."""
+    order = gradient.argsort(descending=True, stable=True)
+    return sorted(order[: first_count(len(gradient))].tolist())
 
 
 def by_gradient(
