@@ -1,6 +1,6 @@
 """The measuring pass over one text: every measure's sums, for one kind of attention."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import torch
@@ -30,17 +30,17 @@ from headbook.text.alignment import AlignedTree, align_all
 from headbook.text.batches import Batch
 from headbook.types import Kind
 
-OF_ANY_KIND: dict[str, Callable[[Kind], Measure]] = {
-    "confidence": lambda kind: partial(confidence, kind=kind),
-    "positional": lambda kind: partial(positional, kind=kind),
-    "special": lambda kind: partial(special, kind=kind),
-    "entropy": lambda kind: partial(entropy, kind=kind),
+OF_ANY_KIND: dict[str, Measure] = {
+    "confidence": confidence,
+    "positional": positional,
+    "special": special,
+    "entropy": entropy,
 }
 """Measures of any kind of attention; they need neither trees nor frequencies."""
-OF_CAUSAL: dict[str, Callable[[Kind], Measure]] = {
-    "first": lambda kind: partial(first, kind=kind),
-    "confidences": lambda kind: partial(confidences, kind=kind),
-    "positional_chance": lambda kind: partial(positional_chance, kind=kind),
+OF_CAUSAL: dict[str, Measure] = {
+    "first": first,
+    "confidences": confidences,
+    "positional_chance": positional_chance,
 }
 """Measures of causal self-attention beside these."""
 
@@ -64,7 +64,7 @@ def measures(
     """The measures of a kind of attention, with `ranks` also those of a text that is read: rare
     words, and syntax where there are trees."""
     causal = OF_CAUSAL if kind is Kind.DECODER else {}
-    found: dict[str, Measure] = {name: make(kind) for name, make in (OF_ANY_KIND | causal).items()}
+    found = {name: partial(each, kind=kind) for name, each in (OF_ANY_KIND | causal).items()}
     if ranks is not None:
         found["rare"] = partial(rare, ranks=ranks, kind=kind)
         if kind is Kind.ENCODER:
