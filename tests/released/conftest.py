@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from headbook import paths
-from headbook.released.firefox import FirefoxModel, load_firefox
+from headbook.looking.load import load
+from headbook.released.firefox import FirefoxModel
 from headbook.released.marian_student import REQUIRED, names
 from headbook.released.student import Shape, Student
 from headbook.text.treebank import read_conllu
@@ -19,7 +20,7 @@ Written = Callable[..., bytes]
 
 @pytest.fixture(scope="session")
 def en_pt() -> FirefoxModel:
-    return load_firefox("firefox-en-pt")
+    return load("firefox-en-pt")
 
 
 @pytest.fixture(scope="session")

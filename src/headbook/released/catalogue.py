@@ -1,6 +1,5 @@
 """The released models headbook knows by name: `data/models.toml` as objects, and their folders."""
 
-import difflib
 import importlib.util
 from dataclasses import dataclass
 from functools import cache
@@ -93,25 +92,6 @@ def _read(file: Path) -> dict[str, Entry]:
         except (TypeError, KeyError, ValueError) as error:
             raise UserError(f"{file}: the entry [{name}] is wrong ({error}): mend it") from None
     return found
-
-
-def entry(name: str, reader: str = "") -> Entry:
-    """The released model of that name, of this reader where one is named.
-
-    UserError for another reader's model, and for an unknown name, which may have been meant as a
-    folder: it names those spelt alike.
-    """
-    known = catalogue()
-    if name in known:
-        if reader not in ("", known[name].reader):
-            raise UserError(f"{name} is no {reader} model: load it with its own reader")
-        return known[name]
-    names = [each for each, entry in known.items() if reader in ("", entry.reader)]
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4) or names[:3]
-    kind = f"{reader} model" if reader else "model"
-    raise UserError(
-        f"no folder and no released {kind} is called {name!r}: did you mean {', '.join(near)}?"
-    )
 
 
 def place(entry: Entry) -> str:

@@ -20,7 +20,7 @@ from headbook.models.attention import MemoryMask
 from headbook.models.greedy import greedily
 from headbook.models.loaded import Candidates, Ids, Span, there
 from headbook.released import pruned
-from headbook.released.catalogue import UNKNOWN, Entry, entry, folder_of
+from headbook.released.catalogue import UNKNOWN, Entry
 from headbook.released.marian_binary import read_marian
 from headbook.released.marian_student import read_student
 from headbook.released.pieces import Pieces
@@ -159,24 +159,12 @@ def batch_of(pairs: Sequence[tuple[Ids, Ids]], sentences: Sequence[int]) -> Batc
     return replace(filled, source_real=real[0], target_real=real[1])
 
 
-def load_firefox(name: str) -> FirefoxModel:
-    """A Firefox model of the catalogue by its name, or that of a folder by its path.
-
-    Raises UserError where it is not known, not installed and not to be fetched, and as
-    `read_folder` does.
-    """
-    if Path(name).is_dir():
-        return read_folder(Path(name))
-    known = entry(name, "firefox")
-    return read_folder(folder_of(known), known)
-
-
-def read_folder(folder: Path, known: Entry | None = None) -> FirefoxModel:
+def read_folder(folder: Path, entry: Entry | None = None) -> FirefoxModel:
     """The student in a folder: `model*.bin`, `vocab*.spm` (or one a side) and maybe `lex*.bin`.
 
     Files may be gzipped, as Mozilla publishes them. Raises UserError where a file is missing,
-    damaged or of another architecture, where the model is another than the one that is `known`, and
-    where it is not and the file's name (`model.enpt.….bin`) does not say its languages.
+    damaged or of another architecture, where the model is another than the one of the `entry`, and
+    where there is none and the file's name (`model.enpt.….bin`) does not say its languages.
     """
     if (folder / STUDENT).is_file():
         network, origin, languages = _written(folder)
@@ -184,13 +172,13 @@ def read_folder(folder: Path, known: Entry | None = None) -> FirefoxModel:
         path = _only(folder, "model*.bin")
         content = _content(path)
         digest = hashlib.sha256(content).hexdigest()
-        if known and known.sha256 not in (UNKNOWN, digest):
+        if entry and entry.sha256 not in (UNKNOWN, digest):
             raise UserError(
                 f"{path} has sha256 {digest}, not that of data/models.toml: fetch it again"
             )
         network = read_student(read_marian(content, str(path)), str(path))
-        origin = f"{known.licence if known else LICENCE}; {path.name}, sha256 {digest}"
-        languages = known.languages if known else _languages(path)
+        origin = f"{entry.licence if entry else LICENCE}; {path.name}, sha256 {digest}"
+        languages = entry.languages if entry else _languages(path)
     sizes = network.shape.source_vocabulary, network.shape.target_vocabulary
     sides = ("vocab*.spm",) if network.shape.shared else ("srcvocab*.spm", "trgvocab*.spm")
     read = [_vocabulary(_only(folder, side), size)
@@ -199,7 +187,7 @@ def read_folder(folder: Path, known: Entry | None = None) -> FirefoxModel:
     if any(folder.glob("lex*.bin*")):
         lexicon = _only(folder, "lex*.bin")
         shortlist = read_shortlist(_content(lexicon), str(lexicon), *sizes)
-    name = known.name if known else str(folder)
+    name = entry.name if entry else str(folder)
     return FirefoxModel(name, origin, languages, network, read[0], read[-1], shortlist, folder)
 
 
