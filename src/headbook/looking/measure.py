@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from headbook.heads.collect import layer_sums
 from headbook.heads.measure import RatioSums, largest
 from headbook.heads.nulls import NULLS
 from headbook.heads.repeats import REPEATS
@@ -35,7 +36,7 @@ from headbook.looking.importance import (
 )
 from headbook.looking.measured import KEY, Measured, without_intervals
 from headbook.looking.naming import first_kind, shape_of
-from headbook.looking.passes import Sums, aligned, bar, measured, measures, text_sums
+from headbook.looking.passes import Sums, aligned, bar, measures, text_sums
 from headbook.looking.pictures import seen
 from headbook.looking.random_tokens import random_sums
 from headbook.looking.table import ABLATION, GRADIENT, columns, frame
@@ -192,10 +193,9 @@ class _Run:
         if self.importance or others:
             most = TRANSLATED if translates else min(large, TRANSLATED)
             targeted, of_these = self._targeted(translates, most)
+            show = partial(bar, what="measuring", unit="batch", shown=self.shown)
             for kind in others:
-                sums[kind] = measured(
-                    network, targeted, measures(kind), shown=self.shown, kind=kind
-                )
+                sums[kind] = layer_sums(network, targeted, kind, measures(kind), progress=show)
             if self.diverse and others:
                 spread.append(diversity(network, others, targeted))
         if self.importance:
@@ -257,7 +257,7 @@ class _Run:
         best: dict[str, list[Tensor]] = {}
         with bar(range(self.nulls), "null networks", "network", self.shown) as progress:
             for null in null_networks(self.model, self.nulls):
-                found = measured(null.network, some, of, 0, kind=kind)
+                found = layer_sums(null.network, some, kind, of, 0)
                 if kind is Kind.DECODER:
                     found |= random_sums(null, start, NULL_DRAWS, 0, [REPEATS])[0]
                 for name, each in found.items():

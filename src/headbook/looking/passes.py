@@ -24,7 +24,6 @@ from headbook.heads.scores import (
     syntactic,
 )
 from headbook.looking.text import Text
-from headbook.models.capture import Capturable
 from headbook.models.loaded import Loaded
 from headbook.text.alignment import AlignedTree, align_all
 from headbook.text.batches import Batch
@@ -74,19 +73,6 @@ def measures(
     return found
 
 
-def measured(
-    network: Capturable,
-    batches: Sequence[Batch],
-    of: dict[str, Measure],
-    replicates: int = REPLICATES,
-    shown: bool = False,
-    kind: Kind = Kind.ENCODER,
-) -> Sums:
-    """The measures' sums over the batches, one forward pass for all of them, layer by layer."""
-    show = partial(bar, what="measuring", unit="batch", shown=shown)
-    return layer_sums(network, batches, kind, of, replicates, show)
-
-
 def text_sums(
     model: Loaded,
     batches: Sequence[Batch],
@@ -100,7 +86,8 @@ def text_sums(
     of = measures(kind, trees, ranks)
     for name in {"rare", "rare_sentences"} & of.keys():
         of[f"{name}_chance"] = partial(rare_chance, **of[name].keywords)
-    found = measured(model.network, batches, of, shown=shown, kind=kind)
+    show = partial(bar, what="measuring", unit="batch", shown=shown)
+    found = layer_sums(model.network, batches, kind, of, progress=show)
     if trees:
         rivals = {"offsets": baselines.offset_hits(trees, causal)}
         if all(tree.tags for tree in trees):

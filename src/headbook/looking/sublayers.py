@@ -28,13 +28,10 @@ class Layer:
 
     def __call__(self, states: States) -> States:
         """The states behind the layer, each sublayer with a skip around it."""
-        states = self._around(self.attention, self.attention_norm, states)
-        return self._around(self.feed_forward, self.feed_forward_norm, states)
-
-    def _around(self, part: Sublayer, norm: Sublayer, states: States) -> States:
-        if self.pre_norm:
-            return states + part(norm(states))
-        return norm(states + part(states))
+        norms = self.attention_norm, self.feed_forward_norm
+        for part, norm in zip((self.attention, self.feed_forward), norms, strict=True):
+            states = states + part(norm(states)) if self.pre_norm else norm(states + part(states))
+        return states
 
 
 @dataclass(frozen=True)
