@@ -3,6 +3,7 @@
 import json
 import math
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,8 +32,11 @@ Given = Annotated[
 ]
 
 
-def _as_published(differing: list[str]) -> None:
-    """Prints a line for each difference; status 1 where there is one."""
+def _as_published(copies: Iterable[Path]) -> None:
+    """Prints a line for each difference of executed copies; status 1 where there is one."""
+    from headbook.publishing.notebooks import differences
+
+    differing = differences(copies)
     for line in differing:
         typer.secho(f"not as published: {line}", err=True, fg="red")
     if differing:
@@ -67,13 +71,13 @@ def run(
     What they measure is compared with published tables. Status: 0, 1 where a value measured again
     is not as published, 2 for a mistake or a notebook that failed.
     """
-    from headbook.publishing.notebooks import SMOKE, differences, execute
+    from headbook.publishing.notebooks import SMOKE, execute
     from headbook.tables import check
 
     asked = parameters(given)
     check()
     purpose = SMOKE if smoke else ""
-    _as_published(differences(execute(names, asked, purpose, workers)))
+    _as_published(each.path for each in execute(names, asked, purpose, workers))
 
 
 @app.command()
@@ -234,12 +238,11 @@ def book() -> None:
     """
     from headbook import paths
     from headbook.publishing.book import build
-    from headbook.publishing.notebooks import differences_of
     from headbook.tables import check
 
     check()
     typer.echo(build())
-    _as_published(differences_of(sorted(paths.EXECUTED.glob("*.ipynb"))))
+    _as_published(sorted(paths.EXECUTED.glob("*.ipynb")))
 
 
 @app.command()

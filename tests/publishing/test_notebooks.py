@@ -120,10 +120,11 @@ def test_a_page_is_published_by_its_notebook_and_compared_after(
     assert (other.compared, other.rows) == (0, 0)
     (wrong,) = notebooks.execute(["13"], {"value": 0.51})
     said = notebooks.summary([replace(each, published=2) for each in (equal, other, wrong)])
-    assert said.endswith("4 values again, 2 of 6 published rows (33%): 1 differ, on 13_page")
-    (line,) = notebooks.differences([wrong])
+    assert said.endswith(
+        "4 values measured again, 2 of 6 published rows (33%): 1 differ, on 13_page"
+    )
+    (line,) = notebooks.differences([wrong.path])
     assert line == "13/best, a; 40: value is 0.51 now, 0.5 published"
-    assert notebooks.differences_of([wrong.path]) == [line]
 
 
 def test_two_that_run_at_once_have_one_thread_and_chance_of_their_own(
