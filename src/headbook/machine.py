@@ -2,7 +2,6 @@
 
 import ctypes
 import hashlib
-import os
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -11,7 +10,6 @@ TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD = -1, -2, -3  # glibc's malloc.h
 LARGEST_KEPT = 1 << 29  # the weights of sixteen heads in 64 segments of 256 pieces take half of it
 GROWTH = 1 << 28
 NEVER = (1 << 31) - 1
-WORKING_FOLDER, EXCHANGE = -100, 2  # Linux's fcntl.h and fs.h
 
 
 def multiplies_bfloat16() -> bool:
@@ -52,24 +50,6 @@ def give_back_freed_memory() -> None:
     which a process of ragged batches grows by gigabytes."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def exchange(new: Path, old: Path) -> None:
-    """Gives a folder another's name, at once: a kill leaves the one or the other there.
-
-    What had that name has the other afterwards, if there was anything. Where a system cannot
-    exchange two folders they are renamed one after the other.
-    """
-    with suppress(OSError, AttributeError):
-        rename, names = ctypes.CDLL(None).renameat2, (os.fsencode(new), os.fsencode(old))
-        if rename(WORKING_FOLDER, names[0], WORKING_FOLDER, names[1], EXCHANGE) == 0:
-            return
-    away = new.with_name(f"{new.name}.old")
-    if old.exists():
-        old.rename(away)
-    new.rename(old)
-    if away.exists():
-        away.rename(new)
 
 
 def sha256(path: Path) -> str:

@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tqdm import tqdm
-
 from headbook import paths
 from headbook.publishing.staging import copies, stage
 from headbook.types import UserError
@@ -50,22 +48,12 @@ def _empty(output: Path) -> None:
 def _jupyter_book(source: Path, output: Path, log: Path) -> int:
     command = [sys.executable, "-c", JUPYTER_BOOK, "build", str(source)]
     command += ["--path-output", str(output), *STRICT]
-    with (
-        log.open("w", encoding="utf-8") as kept,
-        subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8"
-        ) as process,
-        tqdm(desc="book", bar_format="{desc}: {elapsed} {postfix}") as bar,
-    ):
-        for line in process.stdout:
-            plain = COLOUR.sub("", line).rstrip()
-            kept.write(plain + "\n")
-            bar.set_postfix_str(plain[-60:])
-    return process.returncode
+    with log.open("w", encoding="utf-8") as kept:
+        return subprocess.run(command, stdout=kept, stderr=subprocess.STDOUT).returncode
 
 
 def _complaint(log: Path) -> str:
-    lines = log.read_text("utf-8").splitlines()
+    lines = COLOUR.sub("", log.read_text("utf-8")).splitlines()
     said = [line for line in lines if "WARNING" in line or "ERROR" in line]
     # An extension's own failure is no warning; the log ends in a frame that says nothing.
     failed = [line for line in lines if "exception: " in line] or [line for line in lines if line]

@@ -11,7 +11,6 @@ from filelock import FileLock
 from torch import Tensor
 
 from headbook.looking.ours import SOURCE, TARGET
-from headbook.machine import exchange
 from headbook.models import checkpoint
 from headbook.recipes import weights_folder
 from headbook.runs import record
@@ -72,8 +71,11 @@ def publish_weights(name: str, store: Store) -> Path:
         }
         (aside / RECORD).write_text(json.dumps(about, indent=1) + "\n")
         synced(aside)
-        exchange(aside, final)
-        shutil.rmtree(aside, ignore_errors=True)
+        old = final.with_name(f".{final.name}.old")
+        if final.exists():
+            final.rename(old)
+        aside.rename(final)
+        shutil.rmtree(old, ignore_errors=True)
     return final
 
 
