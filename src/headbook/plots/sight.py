@@ -219,6 +219,7 @@ class Sight:
             groups.append((self.title(asks), marks))
         return Scene(far + right, PITCH * len(places) + 4, groups)
 
+
 def written(
     x: Number, y: Number, text: str, anchor: str, bold: bool = False, size: Number = SIZE
 ) -> str:
