@@ -43,14 +43,8 @@ class NumberRole(SphinxRole):
             logger.warning("%s", fault, location=self.get_location())
             return [nodes.inline(self.rawtext, self.text)], []
         if shown != cell.text:
-            logger.warning(
-                "%r is now %r, %s: %s",
-                shown,
-                cell.text,
-                reference,
-                MEND,
-                location=self.get_location(),
-            )
+            said = f"{shown!r} is now {cell.text!r}, {reference}: {MEND}"
+            logger.warning(said, location=self.get_location())
         return [Number(self.rawtext, shown, origin=cell.origin)], []
 
 
@@ -66,14 +60,8 @@ class ClaimRole(SphinxRole):
         badges: list[nodes.Node] = []
         for identifier, stated, verdict in found:
             if stated != verdict:
-                logger.warning(
-                    "claim %s is stated as %r and is %r: %s",
-                    identifier,
-                    stated,
-                    verdict,
-                    MEND,
-                    location=self.get_location(),
-                )
+                said = f"claim {identifier} is stated as {stated!r} and is {verdict!r}: {MEND}"
+                logger.warning(said, location=self.get_location())
             badges += [nodes.Text(" "), self.badge(results()[identifier], verdict)]
         return badges[1:], []
 

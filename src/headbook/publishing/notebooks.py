@@ -188,7 +188,7 @@ def _run(
         if aside.exists():
             os.replace(aside, failed)
         return Executed(name, failed, parameters, seconds, failure)
-    notebook = tidy(nbformat.read(aside, as_version=4), name)
+    notebook = tidy(nbformat.read(aside, as_version=4))
     nbformat.write(notebook, aside)
     os.replace(aside, copy)
     failed.unlink(missing_ok=True)
