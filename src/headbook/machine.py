@@ -3,7 +3,6 @@
 import ctypes
 import hashlib
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 
 TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD = -1, -2, -3  # glibc's malloc.h
@@ -53,12 +52,6 @@ def give_back_freed_memory() -> None:
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file's bytes, read once a process while size and time stay the same."""
-    status = path.stat()
-    return _sha256(path, status.st_size, status.st_mtime_ns)
-
-
-@cache
-def _sha256(path: Path, _size: int, _changed: int) -> str:
+    """The SHA-256 of a file's bytes."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
