@@ -12,7 +12,7 @@ from html import escape
 import pandas as pd
 
 from headbook.claims.ledger import Claim, Rows, load
-from headbook.claims.rule import Outcome
+from headbook.claims.rule import JUDGED, Outcome
 from headbook.claims.verdict import Judged, Result, Verdict
 
 OWN = "headbook"
@@ -133,7 +133,7 @@ def line(shown: Result, page: str, scorecard: str = "") -> str:
     of = f'<a href="{page}">{claim.study.replace("_", " ")}</a> · ' if page else ""
     inside = [
         f'{escape(claim.where)}. {of}<a href="{scorecard}#{claim.id}">link</a>',
-        *(f"The paper: {_text(each)}" for each in _printed(claim)),
+        *map(_text, _printed(claim)),
         "<br>".join(map(_text, _judged(shown))),
         *map(_text, _ruled(claim)),
     ]
@@ -187,7 +187,7 @@ def _words(result: Result) -> str:
 def _count(result: Result) -> str:
     """How many of the models judged pass; of a contradicted claim, how many fail."""
     found = Counter(model.outcome for model in result.models)
-    judged = sum(found[each] for each in (Outcome.PASS, Outcome.FAIL, Outcome.UNDECIDED))
+    judged = sum(found[each] for each in JUDGED)
     if result.uncounted or not judged:
         return ""
     said = Outcome.FAIL if result.verdict is Verdict.CONTRADICTED else Outcome.PASS
@@ -200,7 +200,7 @@ def _printed(claim: Claim) -> Iterator[str]:
     for each in claim.paper:
         numbers = ", ".join(f"{number:g}" for number in each.values)
         against = "" if each.baseline is None else f" (baseline {each.baseline:g})"
-        yield f"{each.of}: {numbers}{against}"
+        yield f"The paper: {each.of}: {numbers}{against}"
 
 
 def _ruled(claim: Claim) -> Iterator[str]:

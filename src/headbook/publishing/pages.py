@@ -60,8 +60,11 @@ def cite() -> str:
 
 def deviations() -> str:
     """The register of deviations as a page: a section for each, a line for each of its fields."""
-    lines = ["# Deviations", "Where this book departs from the papers, and why. "
-             "An entry that names no paper is about Voita et al. 2019."]  # fmt: skip
+    lines = [
+        "# Deviations",
+        "Where this book departs from the papers, and why. "
+        "An entry that names no paper is about Voita et al. 2019.",
+    ]
     for entry in yaml.safe_load((paths.BOOK / "deviations.yml").read_text("utf-8")):
         lines.append(f"(deviation-{entry['id']})=\n## {entry['id']}: {entry['title']}")
         for field in ("paper", "ours", "why"):

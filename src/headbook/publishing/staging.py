@@ -51,8 +51,12 @@ def stage(source: Path, executed: list[Path]) -> None:
     (source / "_static" / "notebooks").mkdir()
     for copy in executed:
         notebook = nbformat.read(copy, as_version=4)
-        shown = [data for cell in notebook.cells for output in cell.get("outputs", [])
-                 if (data := output.get("data"))]  # fmt: skip
+        shown = [
+            data
+            for cell in notebook.cells
+            for output in cell.get("outputs", [])
+            if (data := output.get("data"))
+        ]
         for data in shown:
             data.pop(COMPARED, None)  # for the runner, which has read it
         _offer(notebook, source / "_static" / "notebooks" / copy.name)

@@ -22,8 +22,11 @@ def tidy(notebook: NotebookNode) -> NotebookNode:
         if cell.cell_type == "code":
             cell.outputs = [each for each in cell.outputs if not _is_progress(each)]
             for data in (output.get("data", {}) for output in cell.outputs):
-                data |= {mime: ADDRESS.sub("", text) for mime, text in data.items()
-                         if mime.startswith("text/")}  # fmt: skip
+                data |= {
+                    mime: ADDRESS.sub("", text)
+                    for mime, text in data.items()
+                    if mime.startswith("text/")
+                }
     return notebook
 
 
