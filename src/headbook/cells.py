@@ -42,13 +42,8 @@ class Reference:
     aggregate: str
     form: str
 
-    @property
-    def name(self) -> str:
-        """The table with its page, as in 13/best."""
-        return f"{self.page}/{self.table}"
-
     def __str__(self) -> str:
-        inner = f"{self.name}[{'; '.join(self.keys)}].{self.column}"
+        inner = f"{self.page}/{self.table}[{'; '.join(self.keys)}].{self.column}"
         return f"{self.aggregate}({inner})" if self.aggregate else inner
 
 
@@ -93,7 +88,8 @@ def cell(reference: Reference, root: Path | None = None) -> Cell:
     column, and the faults listed at `rows`.
     """
     found, keys = _found(reference, root)
-    column, origin = reference.column, f"{reference.name}: {', '.join(keys) or 'all rows'}"
+    column, origin = reference.column, f"{reference.page}/{reference.table}: "
+    origin += ", ".join(keys) or "all rows"
     try:
         if reference.aggregate:
             values = found[column].dropna()

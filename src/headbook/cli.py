@@ -151,31 +151,23 @@ def numbers(
     Status: 0 when all are current afterwards, 2 for a reference that cannot be resolved and, with
     --check, for a number or verdict that is out of date.
     """
-    from functools import cache
-
     from headbook import paths
     from headbook.book.numbers import sources, update
+    from headbook.claims.scorecard import stated
 
-    @cache
-    def verdicts() -> dict[str, str]:
-        from headbook.claims.scorecard import stated  # takes seconds, and few texts need it
-
-        return stated()
-
-    faults, stale = [], 0
+    verdicts, faults, stale = stated(), 0, 0
     for path in map(paths.expanded, files or sources()):
         try:
             found = update(path, verdicts, write=not check)
         except UserError as fault:
-            faults.append(str(fault))
+            typer.echo(str(fault), err=True)
+            faults += 1
             continue
         stale += len(found)
         for before, after in found:
             typer.echo(f"{path.name}: {before} -> {after}")
-    for fault in faults:
-        typer.echo(fault, err=True)
     if faults:
-        raise UserError(f"{len(faults)} files refer to what is not published: mend them")
+        raise UserError(f"{faults} files refer to what is not published: mend them")
     if stale and check:
         raise UserError(f"{stale} numbers or verdicts are out of date: run headbook numbers")
 
@@ -258,10 +250,7 @@ def bench(
 
 @corpora.command("list")
 def corpora_list() -> None:
-    """Every corpus, and where it is now.
-
-    With its languages, pairs, size and licence.
-    """
+    """Every corpus, and where it is now, with its languages, pairs, size and licence."""
     from headbook.text.registry import place, registry
 
     for entry in registry().values():
@@ -274,10 +263,7 @@ def corpora_list() -> None:
 
 @corpora.command("fetch")
 def corpora_fetch(name: str) -> None:
-    """Finds a corpus in HEADBOOK_DATA, or downloads it.
-
-    Its digests are checked either way.
-    """
+    """Finds a corpus in HEADBOOK_DATA, or downloads it, and checks its digests."""
     from headbook.text.download import locate
 
     for part, path in locate(name).files.items():

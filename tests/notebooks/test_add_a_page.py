@@ -41,5 +41,5 @@ def test_a_notebook_and_a_claim_make_a_page(tmp_path: Path) -> None:
     assert numbers["value"] == 48 and judge(claim.rule, numbers) is Outcome.PASS
     (text,) = [source for is_text, source in notebook() if is_text and "Answer" in source]
     text = re.sub(r"^# ?", "", text, flags=re.M).replace("{n}`<", "{n}`? <")
-    shown = rewritten(text, "69", lambda: {"toy-eight-heads": "replicated"}, tmp_path)
+    shown = rewritten(text, "69", {"toy-eight-heads": "replicated"}, tmp_path)
     assert "48 <heads[firefox-en-pt].count:n>" in shown and "toy-eight-heads: replicated" in shown

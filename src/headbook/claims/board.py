@@ -1,8 +1,8 @@
 """Claims and their verdicts as HTML: the scorecard page, the front page's strip, lines of claims.
 
 No number here is typed: all come from ledger and tables. Marks differ in shape and in colours that
-colour-blind readers can tell apart, those of the book's style sheet. Without a script only the
-choice of a verdict is missing.
+colour-blind readers can tell apart, those of the book's style sheet. A script opens the line that
+an address names.
 """
 
 from collections import Counter
@@ -51,16 +51,8 @@ question, passes untrained as well, or has an interval too wide for the effect. 
 model: intervals are over seeds where there are three, else within one model, and settings of one
 model are no replicates (p-values adjusted after Holm)."""
 SCRIPT = """\
-(function(){var board=document.querySelector('.board');if(!board)return;
-var bar=board.querySelector('.filters'),mark=bar.querySelector('select');bar.hidden=false;
-function show(){board.querySelectorAll('section').forEach(function(part){var any=false;
-part.querySelectorAll('details.claim').forEach(function(line){
-var seen=!mark.value||line.dataset.mark===mark.value;
-line.hidden=!seen;any=any||seen});part.hidden=!any})}
-bar.addEventListener('change',show);
-function go(){var line=document.getElementById(location.hash.slice(1));
-if(line&&line.matches('.board details.claim')){if(line.hidden){mark.value='';show()}
-line.open=true;line.scrollIntoView()}}
+(function(){function go(){var line=document.getElementById(location.hash.slice(1));
+if(line&&line.matches('.board details.claim')){line.open=true;line.scrollIntoView()}}
 addEventListener('hashchange',go);go()})();
 """
 UNITS = {
@@ -102,13 +94,10 @@ def page(results: Mapping[str, Result], pages: str) -> str:
         parts += [_row("" if work == OWN else titles[work], of[work]) for work in group]
     meanings = "".join(f"<tr><td>{_svg(mark)} {mark}</td><td>{meaning}</td></tr>"
                        for mark, meaning in MEANINGS.items())  # fmt: skip
-    options = "".join(f"<option>{mark}</option>" for mark in MEANINGS)
-    parts += [
+    parts.append(
         f"<details><summary>How a verdict is reached</summary><p>{HOW}</p>"
-        f"<table>{meanings}</table></details>",
-        '<p class="filters" hidden><label>Verdict <select><option value="">all</option>'
-        f"{options}</select></label></p>",
-    ]
+        f"<table>{meanings}</table></details>"
+    )
     for work in (*works, OWN):
         lines = "\n".join(line(each, f"{pages}/{each.claim.study}.html") for each in of[work])
         parts.append(f"<section><h3>{escape(titles[work])}</h3>\n{lines}\n</section>")
@@ -143,7 +132,7 @@ def line(shown: Result, page: str, scorecard: str = "") -> str:
     text = "".join(f"<p>{each}</p>" for each in inside)
     own = "" if scorecard else f' id="{claim.id}"'
     return (
-        f'<details class="claim"{own} data-mark="{mark}">'
+        f'<details class="claim"{own}>'
         f"<summary>{_svg(mark)}<span>{_text(claim.claim)}</span>"
         f'<span class="verdict {_slug(mark)}">{_words(shown)}{_count(shown)}</span></summary>'
         f'<div class="inside">{text}</div></details>'

@@ -21,7 +21,8 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from headbook.claims.rule import Rule
+from headbook.cells import parse
+from headbook.claims.rule import Number, Rule
 from headbook.paths import DATA, NOTEBOOKS
 from headbook.types import UserError
 
@@ -30,7 +31,6 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The same safe loader in C, where PyYAML was built with it: ten times as fast."""
 
 Text = Annotated[str, StringConstraints(strict=True, strip_whitespace=True, min_length=1)]
-Number = Annotated[float, Field(strict=True)]
 checked = partial(pydantic_dataclass, frozen=True, config=ConfigDict(extra="forbid"))
 """A dataclass whose fields are checked as it is made, and that refuses unknown ones."""
 
@@ -142,20 +142,13 @@ class Claim:
         if self.baseline and not self.value:
             raise ValueError("baseline is a column of the table that value names; add value")
         if self.value:
-            _one_table(self.value)
+            try:
+                reference = parse(self.value)
+            except UserError as fault:
+                raise ValueError(f"value: {fault}") from None
+            if reference.aggregate or reference.form:
+                raise ValueError(f"value: {reference} needs no aggregate and no format")
         return self
-
-
-def _one_table(value: str) -> None:
-    """ValueError where the text does not refer to cells of a table."""
-    from headbook.cells import parse  # with pandas, which the ledger does not need otherwise
-
-    try:
-        parsed = parse(value)
-    except UserError as fault:
-        raise ValueError(f"value: {fault}") from None
-    if parsed.aggregate or parsed.form:
-        raise ValueError(f"value: {parsed} needs no aggregate and no format")
 
 
 @dataclass(frozen=True)

@@ -39,12 +39,8 @@ STYLE = {
     "savefig.facecolor": "none",
     "axes.linewidth": 0.8,
     "lines.linewidth": 1.8,
-    "hatch.linewidth": 0.8,
     **dict.fromkeys(
-        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color",
-         "xtick.labelcolor", "ytick.labelcolor", "axes.titlecolor", "legend.labelcolor",
-         "hatch.color"),
-        INK,
+        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK
     ),
 }  # fmt: skip
 LEFT_OUT = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>", re.DOTALL)

@@ -10,7 +10,6 @@ from headbook import paths
 from headbook.publishing.staging import copies, stage
 from headbook.types import UserError
 
-MARKER = ".headbook-book"
 # called through this interpreter: a script's first line cannot hold a path with a space
 JUPYTER_BOOK = "from jupyter_book.cli.main import main; main()"
 STRICT = ("-W", "-n", "--keep-going", "--all")
@@ -20,12 +19,12 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 def build(output: Path | None = None, *, executed: Path | None = None) -> Path:
     """Build the book into `output` (build/book) and return the path of its index.html.
 
-    Raises UserError for a missing executed copy, for any warning of Sphinx, and for an output
-    folder that holds something else.
+    Raises UserError for a missing executed copy and for any warning of Sphinx.
     """
     output = (output or paths.REPOSITORY / "build" / "book").resolve()
     found = copies(executed or paths.EXECUTED)
-    _empty(output)
+    shutil.rmtree(output, ignore_errors=True)  # no page of an earlier build is left in it
+    output.mkdir(parents=True)
     source = output / "source"
     stage(source, found)
     log = output / "build.log"
@@ -33,16 +32,6 @@ def build(output: Path | None = None, *, executed: Path | None = None) -> Path:
     if status != 0:
         raise UserError(_complaint(log))
     return output / "_build" / "html" / "index.html"
-
-
-def _empty(output: Path) -> None:
-    """Make `output` an empty folder: no page of an earlier build is left in it."""
-    if output.exists():
-        if any(output.iterdir()) and not (output / MARKER).exists():
-            raise UserError(f"{output} holds other files: name an empty folder for the book")
-        shutil.rmtree(output)
-    output.mkdir(parents=True)
-    (output / MARKER).touch()
 
 
 def _jupyter_book(source: Path, output: Path, log: Path) -> int:
