@@ -2,8 +2,7 @@
 
 `[aggregate(] [page/]table[key; key].column [)] [:format]`. A key is `column=value`, or a bare value
 where a single column of the table holds it. All keys together leave one row; under an aggregate
-(mean, max, min, count) one or more. Formats are those of `headbook.formats`, and `head`, which
-shows the columns layer and head of a row as L6H5.
+(mean, max, min, count) one or more. Formats are those of `headbook.formats`.
 """
 
 import re
@@ -26,7 +25,6 @@ REFERENCE = re.compile(
     r"(?:\.(?P<column>[^:()\[\]]+))?(?(aggregate)\))(?::(?P<form>.*))?"
 )
 AGGREGATES = ("mean", "max", "min", "count")
-HEAD = "head"
 SHOWN = 5
 """Candidates that an error names."""
 
@@ -113,12 +111,12 @@ def _shown(reference: Reference, row: Mapping[str, Any]) -> tuple[str, str]:
     value, *ends = (row.get(f"{column}{end}", np.nan) for end in ("", "_low", "_high"))
     if pd.isna(value) or value == "":
         raise UserError("an empty cell")
-    needed = ("layer", "head") if form == HEAD else (f"{column}_low",) if form[-2:] == "ci" else ()
-    if lacking := [name for name in needed if name not in row]:
-        raise UserError(f"format {form!r} needs a column {lacking[0]}")
-    text = f"L{row['layer']}H{row['head']}" if form == HEAD else formatted(value, form, *ends)
+    if form.endswith("ci") and f"{column}_low" not in row:
+        raise UserError(f"format {form!r} needs a column {column}_low")
     span = "" if pd.isna(ends).any() else f", {ends[0]:.3g} to {ends[1]:.3g}"
-    return text, (f"{value:.3g}" if isinstance(value, float) else str(value)) + span
+    return formatted(value, form, *ends), (
+        f"{value:.3g}" if isinstance(value, float) else str(value)
+    ) + span
 
 
 def _differences(found: pd.DataFrame) -> str:

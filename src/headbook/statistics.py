@@ -142,10 +142,7 @@ def holm(p_values: ArrayLike) -> np.ndarray:
 
 def mean_of_known(values: Float[np.ndarray, "*batch value"]) -> Float[np.ndarray, "*batch"]:
     """Mean over the last axis without NaN; NaN where nothing else is there."""
-    known = ~np.isnan(values)
-    count = known.sum(-1)
-    total = np.where(known, values, 0).sum(-1)
-    return np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0)
+    return np.ma.masked_invalid(values).mean(-1).filled(np.nan)
 
 
 def spearman(

@@ -44,7 +44,7 @@ def _jupyter_book(source: Path, output: Path, log: Path) -> int:
 def _complaint(log: Path) -> str:
     lines = COLOUR.sub("", log.read_text("utf-8")).splitlines()
     said = [line for line in lines if "WARNING" in line or "ERROR" in line]
-    # An extension's own failure is no warning; the log ends in a frame that says nothing.
-    failed = [line for line in lines if "exception: " in line] or [line for line in lines if line]
-    first = said[0] if said else next(iter(failed), "")
+    # an extension's own failure is no warning
+    failed = (line for line in lines if "exception: " in line)
+    first = said[0] if said else next(failed, "its log says why")
     return f"the book was not built, {len(said)} warnings count as errors, first: {first} ({log})"
