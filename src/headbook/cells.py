@@ -114,9 +114,8 @@ def _shown(reference: Reference, row: Mapping[str, Any]) -> tuple[str, str]:
     if form.endswith("ci") and f"{column}_low" not in row:
         raise UserError(f"format {form!r} needs a column {column}_low")
     span = "" if pd.isna(ends).any() else f", {ends[0]:.3g} to {ends[1]:.3g}"
-    return formatted(value, form, *ends), (
-        f"{value:.3g}" if isinstance(value, float) else str(value)
-    ) + span
+    exact = f"{value:.3g}" if isinstance(value, float) else str(value)
+    return formatted(value, form, *ends), exact + span
 
 
 def _differences(found: pd.DataFrame) -> str:

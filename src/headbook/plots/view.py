@@ -130,11 +130,8 @@ def every(attention: object, least: Number = LEAST) -> View:
     weights = np.asarray(attention.weights, float)
     layers, heads = weights.shape[:2]
     layer, head = divmod(int(weights.max(-1).mean(-1).argmax()), heads)
-    first, colour, name = (
-        f"L{layer + 1}H{head + 1}",
-        SERIES[0],
-        sha256(weights.tobytes()).hexdigest()[:8],
-    )
+    first, colour = f"L{layer + 1}H{head + 1}", SERIES[0]
+    name = sha256(weights.tobytes()).hexdigest()[:8]
     scene = Sight(words, keys, weights[layer, head], range(len(words)), {}, least, colour).lines(
         every=True
     )
