@@ -88,18 +88,7 @@ class Change:
 
 @checked
 class Claim:
-    """One claim; see the head of data/claims.yml for what the fields mean.
-
-    A finding in force has the gate `converged`, unless `unconverged` says why models that have not
-    converged count. `settled` says how its page tests that models trained there have converged; the
-    others are asked of published tables. `unmeasured` says why no model was measured. `role` is
-    what a head must have for the gate `present`, None where the value alone tells. `effect` is the
-    size that the work reports, in the unit of the value, for `power`. `seeds` is the number of
-    seeds behind each published interval, None for an interval within one model. `history` is in the
-    order of the dates. `superseded` is the id of the claim that now asks the question in its place:
-    it is shown and not counted. `value` refers to cells of a published table, one row per model,
-    and `baseline` names another column of it, see claims/cells.py.
-    """
+    """One claim; the head of data/claims.yml says what the fields mean."""
 
     id: Text
     work: Text

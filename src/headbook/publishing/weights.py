@@ -28,7 +28,7 @@ def publish_weights(name: str, store: Store) -> Path:
     The snapshot of `NAME@UPDATE`; of a plain name the best model of a finished training, and of one
     under way the checkpoint that it would resume from. The record says which, after how many
     updates of those planned, and holds the files' digests. A kill leaves the old folder or the new
-    one. UserError for a model that is not begun, or an update that it did not save.
+    one, hidden beside its place at worst. UserError for a model that is not begun, or an update that it did not save.
     """
     base, _, update = name.partition("@")
     wanted = run(base)
@@ -72,6 +72,7 @@ def publish_weights(name: str, store: Store) -> Path:
         (aside / RECORD).write_text(json.dumps(about, indent=1) + "\n")
         synced(aside)
         old = final.with_name(f".{final.name}.old")
+        shutil.rmtree(old, ignore_errors=True)
         if final.exists():
             final.rename(old)
         aside.rename(final)
