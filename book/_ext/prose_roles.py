@@ -6,7 +6,6 @@ verdict that is not the published one is a warning, which the build takes as an 
 """
 
 from functools import cache
-from html import escape
 from pathlib import Path
 
 from docutils import nodes
@@ -27,10 +26,6 @@ MEND = "run `headbook numbers`"
 Found = tuple[list[nodes.Node], list[nodes.system_message]]
 
 
-class Number(nodes.inline):
-    """A number of the prose; `origin` says which cell it is."""
-
-
 class NumberRole(SphinxRole):
     """Role `n`: what is written, which has to be what its cell gives."""
 
@@ -45,7 +40,8 @@ class NumberRole(SphinxRole):
         if shown != cell.text:
             said = f"{shown!r} is now {cell.text!r}, {reference}: {MEND}"
             logger.warning(said, location=self.get_location())
-        return [Number(self.rawtext, shown, origin=cell.origin)], []
+        explained = {"explanation": cell.origin, "classes": ["headbook-n"]}
+        return [nodes.abbreviation(self.rawtext, shown, **explained)], []
 
 
 class ClaimRole(SphinxRole):
@@ -91,17 +87,8 @@ def verdicts() -> dict[str, str]:
     return scorecard.stated(results())
 
 
-def visit_number(writer: nodes.NodeVisitor, node: Number) -> None:
-    writer.body.append(f'<span class="headbook-n" title="{escape(node["origin"])}">')
-
-
-def depart_number(writer: nodes.NodeVisitor, node: Number) -> None:
-    writer.body.append("</span>")
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_config_value("headbook_results", None, "env", (str, type(None)))
-    app.add_node(Number, html=(visit_number, depart_number))
     app.add_role("n", NumberRole())
     app.add_role("claim", ClaimRole())
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -56,7 +56,7 @@ def test_a_number_has_its_cell_as_a_tooltip(build: Build) -> None:
     page, warnings = build("In {n}`66\u00a0% [63, 69] <best[firefox-en-pt; <a> & b].value:%ci>`.")
     assert not warnings
     origin = "13/best: firefox-en-pt, &lt;a&gt; &amp; b; value 0.66, 0.63 to 0.694"
-    assert f'title="{origin}">66\u00a0% [63, 69]</span>' in page
+    assert f'title="{origin}">66\u00a0% [63, 69]</abbr>' in page
 
 
 WRONG = [

@@ -69,8 +69,8 @@ def select(names: list[str] | None, folder: Path | None = None) -> list[Template
 def _called(name: str, known: list[Template]) -> Template:
     stem = Path(name).stem
     for template in known:
-        number = template.name.split("_")[0]
-        if stem in (template.name, number, number.lstrip("0"), template.name.split("_", 1)[1]):
+        number, _, study = template.name.partition("_")
+        if stem in (template.name, number, number.lstrip("0"), study):
             return template
     names = [template.name for template in known]
     near = get_close_matches(stem, names, n=3, cutoff=0.4) or names

@@ -28,7 +28,8 @@ def publish_weights(name: str, store: Store) -> Path:
     The snapshot of `NAME@UPDATE`; of a plain name the best model of a finished training, and of one
     under way the checkpoint that it would resume from. The record says which, after how many
     updates of those planned, and holds the files' digests. A kill leaves the old folder or the new
-    one, hidden beside its place at worst. UserError for a model that is not begun, or an update that it did not save.
+    one, hidden beside its place at worst. UserError for a model that is not begun, or an update
+    that it did not save.
     """
     base, _, update = name.partition("@")
     wanted = run(base)
