@@ -17,18 +17,6 @@ from headbook.claims.verdict import Judged, Result, Verdict
 
 OWN = "headbook"
 UNCOUNTED = "not counted"
-MEANINGS = {
-    Verdict.REPLICATED: "of the models judged more than half pass the claim's rule and none fails",
-    Verdict.MIXED: "some pass and some fail, or those that do either are half or fewer, beside "
-    "undecided ones",
-    Verdict.CONTRADICTED: "of the models judged more than half fail the rule and none passes",
-    Verdict.INCONCLUSIVE: "none passes or fails: intervals include the threshold or are too wide",
-    Verdict.ABSENT: "every model that counts lacks what the claim is about",
-    Verdict.NOT_JUDGED: "none was measured, or none of them is shown to have converged",
-    UNCOUNTED: "true by construction, about a text only, passed by every model before its training "
-    "too, or superseded by a later claim",
-}
-"""Every mark in the order in which they are shown."""
 SHAPES = {
     Verdict.REPLICATED: '<circle cx="8" cy="8" r="6"/>',
     Verdict.MIXED: '<circle cx="8" cy="8" r="5.2" fill="none" stroke="currentColor" '
@@ -42,14 +30,7 @@ SHAPES = {
     Verdict.NOT_JUDGED: '<circle cx="8" cy="8" r="2"/>',
     UNCOUNTED: '<path d="M3 8H13" stroke="currentColor" stroke-width="2" stroke-linecap="round"/>',
 }
-HOW = """\
-A model passes a claim's rule where it holds throughout the interval, fails it where it holds
-nowhere, and is undecided between. A number without an interval, as of one training with one seed,
-stands for itself, except in an ordering. A model is not judged where a gate is closed: it has not
-converged (asked of every finding but those about training itself), has no head of the kind in
-question, passes untrained as well, or has an interval too wide for the effect. The unit is the
-model: intervals are over seeds where there are three, else within one model, and settings of one
-model are no replicates (p-values adjusted after Holm)."""
+"""Every mark in the order in which they are shown."""
 SCRIPT = """\
 (function(){function go(){var line=document.getElementById(location.hash.slice(1));
 if(line&&line.matches('.board details.claim')){line.open=true;line.scrollIntoView()}}
@@ -83,7 +64,8 @@ def page(results: Mapping[str, Result], pages: str) -> str:
     """
     parts = [
         '<div class="board whole"><p>Each mark is a claim, and a link to its line. Behind its '
-        "verdict stands how many of the models judged pass (contradicted: fail).</p>"
+        "verdict stands how many of the models judged pass (contradicted: fail). "
+        '<a href="../how_to_read.html#verdicts">How a verdict is reached</a></p>'
     ]
     titles = load().works
     of = {work: [each for each in results.values() if each.claim.work == work] for work in titles}
@@ -92,12 +74,6 @@ def page(results: Mapping[str, Result], pages: str) -> str:
         every = [each for work in group for each in of[work]]
         parts.append(f"<h3>{title}</h3>{_legend(every)}")
         parts += [_row("" if work == OWN else titles[work], of[work]) for work in group]
-    meanings = "".join(f"<tr><td>{_svg(mark)} {mark}</td><td>{meaning}</td></tr>"
-                       for mark, meaning in MEANINGS.items())  # fmt: skip
-    parts.append(
-        f"<details><summary>How a verdict is reached</summary><p>{HOW}</p>"
-        f"<table>{meanings}</table></details>"
-    )
     for work in (*works, OWN):
         lines = "\n".join(line(each, f"{pages}/{each.claim.study}.html") for each in of[work])
         parts.append(f"<section><h3>{escape(titles[work])}</h3>\n{lines}\n</section>")
@@ -108,7 +84,7 @@ def page(results: Mapping[str, Result], pages: str) -> str:
 def strip(results: Iterable[Result], scorecard: str) -> str:
     """The works' claims as HTML: a row per verdict, each mark a link to its line on `scorecard`."""
     found = works_claims(results)
-    marks = {mark: [each for each in found if mark_of(each) == mark] for mark in MEANINGS}
+    marks = {mark: [each for each in found if mark_of(each) == mark] for mark in SHAPES}
     rows = [_row(f"{len(own)} {mark}", own, scorecard) for mark, own in marks.items() if own]
     return "\n".join(['<div class="board strip">', *rows, "</div>"])
 
@@ -144,7 +120,7 @@ def _row(title: str, results: Iterable[Result], scorecard: str = "") -> str:
     dots = "".join(
         f'<a href="{scorecard}#{result.claim.id}" title="{_title(result)}" '
         f'aria-label="{_title(result)}">{_svg(mark_of(result))}</a>'
-        for result in sorted(results, key=lambda each: [*MEANINGS].index(mark_of(each)))
+        for result in sorted(results, key=lambda each: [*SHAPES].index(mark_of(each)))
     )
     label = f'<span title="{escape(title)}">{escape(title)}</span>'
     return f'<div class="row">{label}<span class="dots">{dots}</span></div>'
@@ -153,7 +129,7 @@ def _row(title: str, results: Iterable[Result], scorecard: str = "") -> str:
 def _legend(results: Iterable[Result]) -> str:
     """Each mark with its number of claims."""
     found = Counter(map(mark_of, results))
-    parts = (f"<span>{_svg(mark)} {found[mark]} {mark}</span>" for mark in MEANINGS if found[mark])
+    parts = (f"<span>{_svg(mark)} {found[mark]} {mark}</span>" for mark in SHAPES if found[mark])
     return f'<p class="legend">{" ".join(parts)}</p>'
 
 

@@ -19,7 +19,7 @@ def filled(text: str, results: Mapping[str, Result]) -> str:
     """The page with its substitutions as front matter."""
     shown = board.works_claims(results.values())
     marks = Counter(board.mark_of(each) for each in shown)
-    values = {mark.replace(" ", "_"): str(marks[mark]) for mark in board.MEANINGS}
+    values = {mark.replace(" ", "_"): str(marks[mark]) for mark in board.SHAPES}
     values |= {
         "claims": str(len(shown)),
         "own": str(len(results) - len(shown)),
