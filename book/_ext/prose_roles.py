@@ -6,7 +6,6 @@ verdict that is not the published one is a warning, which the build takes as an 
 """
 
 from functools import cache
-from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -30,10 +29,9 @@ class NumberRole(SphinxRole):
     """Role `n`: what is written, which has to be what its cell gives."""
 
     def run(self) -> Found:
-        root = self.config.headbook_results
         try:
             page = numbers.page_of(self.env.docname)
-            shown, reference, cell = numbers.number(self.text, page, root and Path(root))
+            shown, reference, cell = numbers.number(self.text, page)
         except UserError as fault:
             logger.warning("%s", fault, location=self.get_location())
             return [nodes.inline(self.rawtext, self.text)], []
@@ -88,7 +86,6 @@ def verdicts() -> dict[str, str]:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    app.add_config_value("headbook_results", None, "env", (str, type(None)))
     app.add_role("n", NumberRole())
     app.add_role("claim", ClaimRole())
     return {"parallel_read_safe": True, "parallel_write_safe": True}
