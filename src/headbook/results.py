@@ -276,16 +276,15 @@ FRAME, ARRAYS = "frame.parquet", "arrays.safetensors"
 def cached(function: Callable[..., Made], **settings: Any) -> Made:
     """`function(**settings)`, computed once and kept in the run store.
 
-    A result is found again by the function's full name, its attribute `version` (its source where
-    it has none) and the settings, which are numbers, texts, lists, mappings or dataclasses. The
-    function returns a DataFrame or a dictionary of arrays; what it writes or draws is not repeated.
-    Two processes that ask for the same compute it once. UserError where a kept file was changed.
+    A result is found again by the function's full name, its source and the settings, which are
+    numbers, texts, lists, mappings or dataclasses. The function returns a DataFrame or a dictionary
+    of arrays; what it writes or draws is not repeated. Two processes that ask for the same compute
+    it once. UserError where a kept file was changed.
     """
-    version = getattr(function, "version", None)
     asked = Ingredients(
         Stage("cached", CACHED),
         {"function": f"{function.__module__}.{function.__qualname__}", "settings": plain(settings),
-         "version": inspect.getsource(function) if version is None else version},
+         "version": inspect.getsource(function)},
         {}, {},
     )  # fmt: skip
     return _kept(Store.default().get(asked, lambda folder: _keep(function(**settings), folder)))

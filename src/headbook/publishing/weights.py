@@ -28,8 +28,8 @@ def publish_weights(name: str, store: Store) -> Path:
     The snapshot of `NAME@UPDATE`; of a plain name the best model of a finished training, and of one
     under way the checkpoint that it would resume from. The record says which, after how many
     updates of those planned, and holds the files' digests. A kill leaves the old folder or the new
-    one, hidden beside its place at worst. UserError for a model that is not begun, or an update
-    that it did not save.
+    one; between two renamings, for less than a millisecond, neither is in its place. UserError for
+    a model that is not begun, or an update that it did not save.
     """
     base, _, update = name.partition("@")
     wanted = run(base)
@@ -49,9 +49,9 @@ def publish_weights(name: str, store: Store) -> Path:
     final = weights_folder(name)
     final.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(final.parent / f".{final.name}.lock"):
-        aside = final.with_name(f".{final.name}.partial")
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir()
+        work = final.with_name(f".{final.name}.partial")
+        shutil.rmtree(work, ignore_errors=True)
+        (aside := work / "new").mkdir(parents=True)
         halves = {each: tensor.to(torch.bfloat16) for each, tensor in tensors.items()}
         checkpoint.write(aside / BEST, halves, note)
         for subwords in (SOURCE, TARGET):
@@ -72,12 +72,10 @@ def publish_weights(name: str, store: Store) -> Path:
         }
         (aside / RECORD).write_text(json.dumps(about, indent=1) + "\n")
         synced(aside)
-        old = final.with_name(f".{final.name}.old")
-        shutil.rmtree(old, ignore_errors=True)
         if final.exists():
-            final.rename(old)
+            final.rename(work / "old")
         aside.rename(final)
-        shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(work, ignore_errors=True)
     return final
 
 
