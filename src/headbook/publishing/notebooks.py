@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,8 @@ def attempt(
             # no bar in a file, where it would be a line each second
             for future in tqdm(as_completed(done), total=len(done), unit="notebook", disable=None):
                 tqdm.write(_line(future.result()), file=sys.stderr)
+        except BrokenProcessPool:
+            raise UserError("a notebook's process was killed: has it memory? --workers 1") from None
         finally:
             pool.shutdown(cancel_futures=True)
     return [future.result() for future in done]
