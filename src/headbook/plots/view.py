@@ -1,4 +1,4 @@
-"""Attention between words, drawn on the sentence: as arcs, from line to line, or as a matrix.
+"""Attention between words, drawn on the sentence: as arcs, or from line to line.
 
 Inline SVG in the colour of the text around it; a script only where one of all heads is chosen.
 """
@@ -7,7 +7,6 @@ import base64
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -26,7 +25,7 @@ LONGEST = 22
 """Letters of a word that is not cut."""
 PHONE = 330
 """Pixels of a drawing that is right on a phone, too."""
-LAYOUTS = ("arcs", "lines", "matrix")
+LAYOUTS = ("arcs", "lines")
 HEAD = re.compile(r"[Ll](\d+)\s*[Hh](\d+)")
 
 Gold = Sequence[tuple[int | str, int | str]]
@@ -67,16 +66,13 @@ def draw(
 
     `ask` names the words that ask, by position or as written, all by default; `gold` pairs of an
     asking word and the right answer, drawn dotted, or such pairs by label. Where keys are other
-    words, or the layout is "lines", lines go from words on the left to keys on the right; "matrix"
-    has a row per word that asks and a column per key.
+    words, or the layout is "lines", lines go from words on the left to keys on the right.
 
     UserError for another layout, weights of another shape, and a word that is not there or there
     twice.
     """
     words = list(map(_clean, words))
     keys = words if keys is None else list(map(_clean, keys))
-    if not words:
-        raise UserError("the sentence has no words")
     if layout not in LAYOUTS:
         raise UserError(f"layout is {layout!r}; use {', '.join(LAYOUTS)}")
     for label, each in weights.items():
@@ -106,15 +102,13 @@ def draw(
 def _one(label: str, sight: Sight, layout: str) -> str:
     """A drawing under its label; arcs above a line of words stand beside a column on a phone."""
     alt = f"Attention of {label} in: {' '.join(sight.words)}"
-    forms = {"arcs": partial(sight.arcs, not sight.fits()), "lines": sight.lines}
-    scene = forms.get(layout, sight.matrix)()
+    scene = sight.lines() if layout == "lines" else sight.arcs(not sight.fits())
     drawn, name = _box(scene, alt), "one"
     if layout == "arcs" and sight.fits() and scene.width > PHONE:
         drawn += sight.arcs(upright=True).svg(alt, "narrow")
         name = "one level"
     drawn = with_plain(drawn, alt)
-    named = HEAD.search(label)
-    head, note = (label[: named.end()], label[named.end() :]) if named else (label, "")
+    head, note = _split(label)
     return (
         f'<div class="{name}"><p class="said"><i style="background:{sight.colour}"></i>'
         f"<b>{escape(head)}</b> {escape(note.strip())} <span>{escape(sight.said())}</span></p>"
@@ -136,7 +130,8 @@ def every(attention: object, least: Number = LEAST) -> View:
     weights = np.asarray(attention.weights, float)
     layers, heads = weights.shape[:2]
     layer, head = divmod(int(weights.max(-1).mean(-1).argmax()), heads)
-    first, colour, name = f"L{layer + 1}H{head + 1}", SERIES[0], _digest(weights.tobytes())
+    first, colour = f"L{layer + 1}H{head + 1}", SERIES[0]
+    name = sha256(weights.tobytes()).hexdigest()[:8]
     scene = Sight(words, keys, weights[layer, head], range(len(words)), {}, least, colour).lines(
         every=True
     )
@@ -164,11 +159,16 @@ def every(attention: object, least: Number = LEAST) -> View:
     )
 
 
+def _split(label: str) -> tuple[str, str]:
+    """The head that a label names, and the note behind it."""
+    end = named.end() if (named := HEAD.search(label)) else len(label)
+    return label[:end], label[end:]
+
+
 def _colours(labels: Sequence[str]) -> list[str]:
     """The same colour for a head in every view, as long as no other head of this one has it."""
     free, found = list(SERIES[:-1]), {}
-    ends = [named.end() if (named := HEAD.search(label)) else None for label in labels]
-    heads = [label[:end] for label, end in zip(labels, ends, strict=True)]
+    heads = [_split(label)[0] for label in labels]
     for number, head in enumerate(dict.fromkeys(heads)):
         named = HEAD.search(head)
         at = int(named[1]) - int(named[2]) if named else number
@@ -184,10 +184,6 @@ def _file(name: str) -> str:
     for name, value in (("THIN", THIN), ("THICK", THICK), ("FAINT", FAINT), ("COLOUR", SERIES[0])):
         text = text.replace(f"__{name}__", str(value))
     return text
-
-
-def _digest(content: bytes) -> str:
-    return sha256(content).hexdigest()[:8]
 
 
 def _clean(word: str) -> str:
