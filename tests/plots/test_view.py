@@ -78,7 +78,18 @@ def test_between_two_sentences_lines_go_from_left_to_right() -> None:
     assert {(float(path[1]), float(path[-1])) for path in paths} == wanted
 
 
-@pytest.mark.parametrize("layout", ["arcs", "lines"])
+def test_a_matrix_has_a_cell_for_every_asking_word_and_key() -> None:
+    view = draw(WORDS, {"L1H1": WEIGHTS}, layout="matrix", ask=["chase", "cats"], gold=[(1, 2)])
+    groups = [each for each in shown(view) if each.get("tabindex")]
+    cells = [[each for each in group.iter("rect")] for group in groups]
+    found = [[float(each.get("fill-opacity")) for each in row] for row in cells]
+    assert found == WEIGHTS[1:].tolist()
+    assert [row[2].get("class") for row in cells] == ["gold", "mark"]
+    lefts, tops = (np.array([[float(x.get(k)) for x in r] for r in cells]) for k in ("x", "y"))
+    assert (np.diff(lefts) > 0).all() and (np.diff(tops, axis=0) > 0).all()
+
+
+@pytest.mark.parametrize("layout", ["arcs", "lines", "matrix"])
 def test_words_are_text_whatever_they_hold(layout: str) -> None:
     nasty = ["</svg><script>alert(1)</script>", "$a_b$", '" onfocus="x']
     view = draw(nasty, {"<b>": WEIGHTS}, layout=layout, gold=[(0, 1)])

@@ -40,8 +40,8 @@ def view(
     `ask` names the words whose attention is drawn, by position from 0 or as written, all by
     default; `gold` pairs of a word that asks and the correct answer, for every head or by head,
     {"L6H5": [("demanded", "talks")]}, drawn dotted: where the largest weight is elsewhere, the
-    answer is marked as wrong. `layout` is "arcs", or "lines" from word to word; weights below
-    `least` have no arc and no line.
+    answer is marked as wrong. `layout` is "arcs", "lines" from word to word, or "matrix", a
+    row per word that asks; weights below `least` have no arc and no line.
 
     UserError for a head that is not there, and for a word that is not there or there twice.
     """

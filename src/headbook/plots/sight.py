@@ -219,6 +219,32 @@ class Sight:
             groups.append((self.title(asks), marks))
         return Scene(far + right, PITCH * len(places) + 4, groups)
 
+    def matrix(self) -> Scene:
+        """A row per word that asks, a column per key: a cell as strong as its weight is large."""
+        left = max(width_of(word) for word in self.words) + 10
+        groups = []
+        for n, key in enumerate(self.keys):
+            place = left + PITCH * (n + 0.5) + 5
+            turned = (
+                f'<g transform="rotate(-90 {place:.1f} -8)">{written(place, -8, key, "start")}</g>'
+            )
+            groups.append(("", [turned]))
+        for row, asks in enumerate(self.asking):
+            marks = [written(left - 8, PITCH * (row + 0.5) + 5, self.words[asks], "end")]
+            for key, weight in enumerate(self.weights[asks]):
+                place = f'x="{left + PITCH * key:.1f}" y="{PITCH * row}" width="{PITCH - 2}"'
+                look = f'height="{PITCH - 2}" fill="{self.colour}" fill-opacity="{weight:.2f}"'
+                right = key in self.answers.get(asks, ())
+                edge = f'stroke="{INK}" stroke-opacity="{1 if right else 0.15}"'
+                dotted = ' stroke-dasharray="2 2"' * right
+                marks.append(
+                    f'<rect class="{"gold" if right else "mark"}" {place} {look} {edge}{dotted}/>'
+                )
+            groups.append((self.title(asks), marks))
+        above = max(map(width_of, self.keys)) + 12
+        wide, high = left + PITCH * len(self.keys) + 2, PITCH * len(self.asking) + 4
+        return Scene(wide, above + high, groups, above)
+
 
 def written(
     x: Number, y: Number, text: str, anchor: str, bold: bool = False, size: Number = SIZE

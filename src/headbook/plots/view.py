@@ -1,4 +1,4 @@
-"""Attention between words, drawn on the sentence: as arcs, or from line to line.
+"""Attention between words, drawn on the sentence: as arcs, from line to line, or as a matrix.
 
 Inline SVG in the colour of the text around it; a script only where one of all heads is chosen.
 """
@@ -7,6 +7,7 @@ import base64
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -25,7 +26,7 @@ LONGEST = 22
 """Letters of a word that is not cut."""
 PHONE = 330
 """Pixels of a drawing that is right on a phone, too."""
-LAYOUTS = ("arcs", "lines")
+LAYOUTS = ("arcs", "lines", "matrix")
 HEAD = re.compile(r"[Ll](\d+)\s*[Hh](\d+)")
 
 Gold = Sequence[tuple[int | str, int | str]]
@@ -66,7 +67,8 @@ def draw(
 
     `ask` names the words that ask, by position or as written, all by default; `gold` pairs of an
     asking word and the right answer, drawn dotted, or such pairs by label. Where keys are other
-    words, or the layout is "lines", lines go from words on the left to keys on the right.
+    words, or the layout is "lines", lines go from words on the left to keys on the right; "matrix"
+    has a row per word that asks and a column per key.
 
     UserError for another layout, weights of another shape, and a word that is not there or there
     twice.
@@ -102,7 +104,8 @@ def draw(
 def _one(label: str, sight: Sight, layout: str) -> str:
     """A drawing under its label; arcs above a line of words stand beside a column on a phone."""
     alt = f"Attention of {label} in: {' '.join(sight.words)}"
-    scene = sight.lines() if layout == "lines" else sight.arcs(not sight.fits())
+    forms = {"arcs": partial(sight.arcs, not sight.fits()), "lines": sight.lines}
+    scene = forms.get(layout, sight.matrix)()
     drawn, name = _box(scene, alt), "one"
     if layout == "arcs" and sight.fits() and scene.width > PHONE:
         drawn += sight.arcs(upright=True).svg(alt, "narrow")
