@@ -23,10 +23,9 @@ class Pattern:
     """Keys that a query sees: of its block of `size` tokens, those beside it, and `drawn` others.
 
     A `window` (Longformer, section 3.1) is of `size` tokens on either side of the query, each
-    `step` apart; else (BigBird) whole blocks are seen. Blocks are drawn at random by `seed` alone
-    and are the same for all heads; they stand in a circle, of which those next to the query's are
-    left out. The first `tokens` of the text are global: every query sees them, and they see every
-    key.
+    `step` apart; else (BigBird) whole blocks are seen. Drawn blocks are the same for all heads and
+    texts of one length; they stand in a circle, of which those next to the query's are left out.
+    The first `tokens` of the text are global: every query sees them, and they see every key.
     """
 
     size: int
@@ -34,7 +33,6 @@ class Pattern:
     step: int = 1
     tokens: int = 0
     drawn: int = 0
-    seed: int = 0
 
     def blocks(self, count: int) -> Int[Tensor, "block seen"]:
         """The blocks that each of `count` blocks sees, itself first; NONE where there are fewer."""
@@ -42,7 +40,7 @@ class Pattern:
         near = torch.cat([own, own - 1, torch.where(own + 1 < count, own + 1, NONE)], 1)
         far = max(0, count - 3)
         drawn = min(self.drawn, far)
-        generator = torch.Generator().manual_seed(self.seed)
+        generator = torch.Generator().manual_seed(0)
         # one from each of so many equal parts of the circle, so that none is drawn twice
         part = (torch.arange(drawn) + torch.rand(count, drawn, generator=generator)) / max(drawn, 1)
         return torch.cat([near, (own + 2 + (part * far).long().clamp(max=far - 1)) % count], 1)
@@ -84,7 +82,7 @@ def lay_out(pattern: Pattern, length: int) -> Layout:
 
 
 def pairs(pattern: Pattern, length: int) -> Bool[Tensor, "query key"]:
-    """Keys that each query sees, as a full matrix: to look at, and for recording."""
+    """Keys that each query sees, as a full matrix, to look at."""
     layout = lay_out(pattern, length)
     whole = torch.zeros(layout.positions.numel(), layout.positions.numel(), dtype=torch.bool)
     block, query, key = layout.seen.nonzero(as_tuple=True)
@@ -96,8 +94,8 @@ def pairs(pattern: Pattern, length: int) -> Bool[Tensor, "query key"]:
 class Sparse(Reprojected):
     """Self-attention to the keys of a pattern, with another attention's projections; not causal.
 
-    Global tokens use the same projections as all others (Longformer has a second set). Weights that
-    somebody records or edits are the full matrix, so these take its memory.
+    Global tokens use the same projections as all others (Longformer has a second set). Nothing is
+    recorded or edited: the full matrix is never there.
     """
 
     def __init__(self, attention: Attention, pattern: Pattern) -> None:
@@ -105,16 +103,8 @@ class Sparse(Reprojected):
         self.pattern = pattern
 
     def _context(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | None) -> Tensor:
-        if self.record is None and not self.edits:
-            return self._blocked(query * query.shape[-1] ** -0.5, key, value, mask)
-        length = query.shape[2]
-        # a row without any key has no softmax
-        own = torch.eye(length, dtype=torch.bool, device=query.device)
-        seen = (pairs(self.pattern, length).to(own) | own)[None, None]
-        return super()._context(query, key, value, seen if mask is None else (seen & mask) | own)
-
-    def _blocked(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | None) -> Tensor:
-        """As the full matrix has it; queries are scaled already."""
+        """As the full matrix has it."""
+        query = query * query.shape[-1] ** -0.5
         length, first = query.shape[2], self.pattern.tokens
         layout = lay_out(self.pattern, length)
         gathered = layout.gathered.to(query.device)
