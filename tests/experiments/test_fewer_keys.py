@@ -32,9 +32,15 @@ def pairs(count: int) -> list[EncodedPair]:
     return masked_copies(rows, VOCABULARY, 1, 0)
 
 
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"LENGTH": LENGTH, "BATCH": 4, "RATE": 3e-3, "MIXING_RATE": 0.1}
+    for name, value in sizes.items():
+        monkeypatch.setattr(fewer_keys, name, value)
+
+
 def gone(net: Transformer, chosen: tuple | None, updates: int = 30) -> dict[str, torch.Tensor]:
-    setting = fewer_keys.Setting(LENGTH, updates, batch=4, tested=10, rate=3e-3, mixing_rate=0.1)
-    return fewer_keys.learn(net, chosen, pairs(120), pairs(10), setting)
+    return fewer_keys.learn(net, chosen, pairs(120), pairs(10), updates)
 
 
 def test_as_many_means_as_tokens_are_all_keys():

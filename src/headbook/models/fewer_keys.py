@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from headbook.models.attention import Attention, Mask, Reprojected
 from headbook.models.transformer import Transformer
-from headbook.types import UserError
 
 
 class Sharing(StrEnum):
@@ -30,8 +29,7 @@ class Mixed(Reprojected):
     E and F are those of all heads, or one of each per head.
 
     Keys and values of padding are zero before they are mixed, and a text shorter than the matrices
-    are wide uses their first columns. UserError for a longer one. Not causal: the mixtures hold
-    later positions too.
+    are wide uses their first columns. Not causal: the mixtures hold later positions too.
     """
 
     def __init__(
@@ -44,12 +42,7 @@ class Mixed(Reprojected):
         self.of_keys, self.of_values = keys, values
 
     def _seen(self, key: Tensor, value: Tensor, mask: Mask | None) -> tuple[Tensor, Tensor, None]:
-        length, longest = key.shape[2], self.of_keys.shape[-1]
-        if length > longest:
-            raise UserError(
-                f"a Linformer for {longest} tokens cannot read {length}: cut the text, or build it "
-                f"for {length}"
-            )
+        length = key.shape[2]
         if mask is not None:
             real = mask.transpose(2, 3)
             key, value = key * real, value * real
@@ -59,7 +52,7 @@ class Mixed(Reprojected):
 def look_at_fewer(
     model: Transformer, keys: int, length: int, sharing: Sharing | None
 ) -> Transformer:
-    """The encoder itself, with every attention looking at so many keys; errors as of `mixtures`."""
+    """The encoder itself, with every attention looking at so many keys."""
     shared = sharing in (Sharing.LAYERS, None) and mixtures(keys, length, sharing)
     for layer in model.encoder:
         own = shared or mixtures(keys, length, sharing, layer.attention.heads)
@@ -73,10 +66,8 @@ def mixtures(
     """The matrices of keys and of values of one layer, for texts of at most `length` tokens.
 
     They are the same one where keys and values share it, and means of neighbours that are never
-    trained where `sharing` is None. UserError for more keys than tokens.
+    trained where `sharing` is None.
     """
-    if not 1 <= keys <= length:
-        raise UserError(f"{keys} keys for texts of {length} tokens: give 1 to {length}")
     if sharing is None:
         return (nn.Parameter(means(keys, length), requires_grad=False),) * 2
     own = (heads,) if sharing is Sharing.NOTHING else ()
