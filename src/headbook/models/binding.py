@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headbook.models.attention import Attention, Reprojected
+from headbook.models.transformer import glorot
 
 
 class ConstantRole(nn.Module):
@@ -21,6 +22,15 @@ class ConstantRole(nn.Module):
     def forward(self, queries: Tensor) -> Float[Tensor, " inner"]:
         """The same for every query."""
         return self.role
+
+
+class QueryRole(nn.Linear):
+    """r_i = W_r x_i + b_r, which starts near one: W_r as every linear layer, b_r at one."""
+
+    def __init__(self, inner: int) -> None:
+        super().__init__(inner, inner)
+        glorot(self)
+        nn.init.ones_(self.bias)
 
 
 class Bound(Reprojected):
