@@ -15,7 +15,7 @@ from headbook.models.gates import FixedGate
 from headbook.models.loaded import Loaded, pooled
 from headbook.pruning.hard_concrete import CONSTANTS, SMALLEST, Source, gate_at, open_probability
 from headbook.text.batches import Batch
-from headbook.types import Kind, UserError
+from headbook.types import Kind
 
 CODE = CONSTANTS[Source.CODE]
 Gates = list[Float[Tensor, "_ head"]]
@@ -31,8 +31,6 @@ class Chooser(nn.Module):
 
     def __init__(self, heads: int, width: int, open_heads: int, reads: bool) -> None:
         super().__init__()
-        if not 0 < open_heads < heads:
-            raise UserError(f"{open_heads} of {heads} heads open: give a number in between")
         self.bias = nn.Parameter(torch.zeros(heads))
         self.weight = nn.Parameter(torch.zeros(heads, width), requires_grad=reads)
         self.open_heads = open_heads

@@ -12,6 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from headbook.models.attention import split
+
 Inputs, States = Float[Tensor, "batch time feature"], Float[Tensor, "batch time width"]
 Weights = Float[Tensor, "batch head query key"]
 SKIP = -1
@@ -32,20 +34,17 @@ class Layer(nn.Module):
     def weights(self, states: States) -> Weights:
         """Attention weights of the normed states."""
         normed = functional.layer_norm(states, states.shape[-1:])
-        queries, keys = (self._split(each(normed)) for each in (self.query, self.key))
+        queries, keys = (split(each(normed), self.heads) for each in (self.query, self.key))
         return (queries @ keys.mT / queries.shape[-1] ** 0.5).softmax(-1)
 
     def apply_weights(self, weights: Weights, states: States, head: int | None = None) -> States:
         """Σ_h A_h X W_h, or the term of one head."""
-        mixed = weights @ self._split(self.value(states))
+        mixed = weights @ split(self.value(states), self.heads)
         if head is not None:
             only = torch.zeros_like(mixed)
             only[:, head] = mixed[:, head]
             mixed = only
         return self.out(mixed.transpose(1, 2).flatten(2))
-
-    def _split(self, states: Tensor) -> Tensor:
-        return states.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
 
 class AttentionOnly(nn.Module):
@@ -63,17 +62,10 @@ class AttentionOnly(nn.Module):
         """States before the first layer."""
         return self.input(inputs) + self.positions
 
-    def states(self, inputs: Inputs) -> States:
-        """States after the last layer."""
-        states = self.embedded(inputs)
-        for layer in self.layers:
-            states = states + layer.apply_weights(layer.weights(states), states)
-        return states
-
     def by_length(self, inputs: Inputs) -> Float[Tensor, "length batch time width"]:
         """States after the last layer, split by the number of heads that a path takes: 0 … L.
 
-        Every layer's weights are those of the whole network, so the parts add up to `states`.
+        Every layer's weights are those of the whole network, so the parts add up to its states.
         """
         states = self.embedded(inputs)
         parts = torch.zeros(len(self.layers) + 1, *states.shape, dtype=states.dtype)
@@ -101,4 +93,7 @@ class AttentionOnly(nn.Module):
         return self.output(functional.layer_norm(states, states.shape[-1:]))
 
     def forward(self, inputs: Inputs) -> Float[Tensor, "batch time class"]:
-        return self.read(self.states(inputs))
+        states = self.embedded(inputs)
+        for layer in self.layers:
+            states = states + layer.apply_weights(layer.weights(states), states)
+        return self.read(states)
