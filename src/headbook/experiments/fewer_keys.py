@@ -18,7 +18,7 @@ from headbook.experiments.hidden_words import hidden_nats, joined_texts
 from headbook.experiments.learning import descent
 from headbook.formats import formatted
 from headbook.models import checkpoint
-from headbook.models.fewer_keys import Sharing, look_at_fewer, means
+from headbook.models.fewer_keys import Mixed, means, mixture
 from headbook.models.transformer import Transformer
 from headbook.recipes import weights_folder
 from headbook.results import cached
@@ -32,7 +32,6 @@ MODEL = "mixture-fr-256-masked"
 ALL, MEANS = "all keys", "means of neighbours"
 HEAD, LAYER = "Linformer, two per head", "Linformer, two per layer"
 ONE_BY_LAYER, ONE = "Linformer, one per layer", "Linformer, one matrix"
-SHARED = dict(zip((HEAD, LAYER, ONE_BY_LAYER, ONE, MEANS), (*Sharing, None), strict=True))
 SEEDS = 3
 TRAININGS = dict.fromkeys([(ALL, 1), (LAYER, 4), (HEAD, 4), (ONE, 4), (MEANS, 4)], SEEDS)
 TRAININGS |= dict.fromkeys([(LAYER, 2), (LAYER, 8), (LAYER, 16), (ONE_BY_LAYER, 4)], 1)
@@ -49,7 +48,8 @@ RATE, MIXING_RATE = 3e-4, 3e-3
 
 def learn(
     model: Transformer,
-    fewer: tuple[int, Sharing | None] | None,
+    keys: str,
+    count: int,
     train: Sequence[EncodedPair],
     tested: Sequence[EncodedPair],
     updates: int,
@@ -62,8 +62,8 @@ def learn(
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived(seed, "mixtures and dropout"))
-        if fewer is not None:
-            look_at_fewer(model, fewer[0], LENGTH, fewer[1])
+        if keys != ALL:
+            look_at_fewer(model, keys, count, LENGTH)
         matrices = mixing(model)
         for each in matrices:
             each.data.copy_(means(*each.shape[-2:]) + 0.01 * torch.randn(each.shape))
@@ -78,6 +78,19 @@ def learn(
             some = train[step * BATCH : (step + 1) * BATCH]
             descend(hidden_nats(model.train(), collate(some, range(BATCH))).mean())
     return {**found, "end": _scored(model, tested)}
+
+
+def look_at_fewer(model: Transformer, keys: str, count: int, length: int) -> None:
+    """Makes every attention look at so many keys, for texts of at most `length` tokens."""
+    shared = (mixture(count, length),) * 2 if keys == ONE else ()
+    if keys == MEANS:  # never trained
+        shared = (nn.Parameter(means(count, length), requires_grad=False),) * 2
+    for layer in model.encoder:
+        heads, own = (layer.attention.heads,) if keys == HEAD else (), shared
+        if not shared:
+            drawn = [mixture(*heads, count, length) for _ in range(1 + (keys != ONE_BY_LAYER))]
+            own = drawn[0], drawn[-1]
+        layer.attention = Mixed(layer.attention, *own)
 
 
 def mixing(model: Transformer) -> list[nn.Parameter]:
@@ -97,9 +110,8 @@ def gone_on(keys: str, parts: int, seed: int, updates: int) -> pd.DataFrame:
     corpus, subwords = load("mixture-fr", None), Subwords.load(folder / "source.json")
     train = joined_texts(subwords, corpus.train.source, LENGTH, size, seed)
     tested = joined_texts(subwords, corpus.valid.source, LENGTH, TESTED, 0)
-    fewer = None if keys == ALL else (LENGTH // parts, SHARED[keys])
     model = checkpoint.load_transformer(folder / "best.safetensors")
-    return pd.DataFrame(learn(model, fewer, train, tested, updates, seed))
+    return pd.DataFrame(learn(model, keys, LENGTH // parts, train, tested, updates, seed))
 
 
 def sweep(updates: int = 150) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -8,7 +8,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from headbook.models.attention import Attention, AttentionPath, Mask, Reprojected
 from headbook.models.fast_weights import elu_plus_one
-from headbook.models.fewer_keys import Mixed, mixtures
+from headbook.models.fewer_keys import Mixed, mixture
 from headbook.models.sparse import Pattern, Sparse
 
 
@@ -54,7 +54,8 @@ def mix(kind: Mixing, attention: Attention, sizes: Sizes) -> nn.Module:
         case Mixing.LINEAR:
             return Linear(attention)
         case Mixing.LINFORMER:
-            return Mixed(attention, *mixtures(min(sizes.keys, sizes.length), sizes.length))
+            one = mixture(min(sizes.keys, sizes.length), sizes.length)
+            return Mixed(attention, one, one)
         case Mixing.WINDOW:
             return Sparse(attention, Pattern(half, window=True))
         case Mixing.DILATED:
