@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headbook.models.capture import Capturable, Point, capture
-from headbook.models.gates import FixedGate
+from headbook.models.gates import FixedGate, closed
 from headbook.models.loaded import Loaded, pooled
 from headbook.pruning.hard_concrete import CONSTANTS, SMALLEST, Source, gate_at, open_probability
 from headbook.text.batches import Batch
@@ -71,14 +71,10 @@ def given_gates(network: Capturable, values: Float[Tensor, "batch head"]) -> Ite
     """The encoder's heads times these multipliers; the gates that were there come back."""
     places = blocks(network)
     parts = values.split([block.heads for block in places], dim=1)
-    before = [block.gate for block in places]
-    try:
+    with closed(network, []):
         for block, part in zip(places, parts, strict=True):
             block.gate = FixedGate(part)
         yield
-    finally:
-        for block, gate in zip(places, before, strict=True):
-            block.gate = gate
 
 
 def vectors(model: Loaded, batches: Sequence[Batch]) -> list[Float[Tensor, "_ width"]]:

@@ -6,6 +6,7 @@ published table (200 updates, two rates, three seeds: 48 trainings) took three m
 """
 
 from collections.abc import Sequence
+from itertools import product
 
 import pandas as pd
 import torch
@@ -100,12 +101,10 @@ def sweep(
     Parameters are those of queries and keys, with the mixing vectors.
     """
     rows = []
-    for heads in KINDS:
-        for each, rate, seed in ((d, r, s) for d in dims for r in rates for s in seeds):
-            parameters = (2 * WIDTH + HEADS * (heads == "collaborative")) * each
-            run = {"heads": heads, "dims": each, "rate": rate, "seed": seed, "updates": updates}
-            found = recalled(heads, each, rate, updates, seed)
-            rows.append({**run, "parameters": parameters, **found})
+    for heads, each, rate, seed in product(KINDS, dims, rates, seeds):
+        run = {"heads": heads, "dims": each, "rate": rate, "seed": seed, "updates": updates}
+        run["parameters"] = (2 * WIDTH + HEADS * (heads == "collaborative")) * each
+        rows.append(run | recalled(heads, each, rate, updates, seed))
     return pd.DataFrame(rows)
 
 

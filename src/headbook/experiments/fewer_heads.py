@@ -82,8 +82,7 @@ def measured(setting: Setting, variant: str, seed: int) -> pd.DataFrame:
 def sizes(network: Transformer) -> dict[str, float]:
     """Weights in millions, of all and of the blocks, and numbers that decoding caches per token."""
     parts = {"million": network, "blocks_million": network.decoder}
-    found = {name: sum(each.numel() for each in part.parameters()) / 1e6
-             for name, part in parts.items()}  # fmt: skip
+    found = {name: sum(map(torch.numel, part.parameters())) / 1e6 for name, part in parts.items()}
     blocks = [block for _, _, block in network.attentions()]
     cached_numbers = sum(each.key.out_features + each.value.out_features for each in blocks)
     return {"cached_numbers": float(cached_numbers), **found}

@@ -41,9 +41,7 @@ class Layer(nn.Module):
         """Σ_h A_h X W_h, or the term of one head."""
         mixed = weights @ split(self.value(states), self.heads)
         if head is not None:
-            only = torch.zeros_like(mixed)
-            only[:, head] = mixed[:, head]
-            mixed = only
+            mixed = mixed * functional.one_hot(torch.tensor(head), self.heads)[:, None, None]
         return self.out(mixed.transpose(1, 2).flatten(2))
 
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
-from headbook.models.attention import Attention, Mask
+from headbook.models.attention import Attention, AttentionPath, Mask
 from headbook.models.transformer import NormPlacement, Transformer, TransformerConfig, sinusoids
 
 
@@ -17,12 +17,9 @@ class PublishedAttention(Attention):
     """Attention whose queries, keys and values have no bias and whose scores are smaller."""
 
     def __init__(self, config: TransformerConfig) -> None:
-        super().__init__(config.width, config.heads, config.dropout, config.path)
+        super().__init__(config.width, config.heads, config.dropout, AttentionPath.EXPLICIT)
         for name in ("query", "key", "value"):
             setattr(self, name, nn.Linear(config.width, config.width, bias=False))
-
-    def _fused(self, query: Tensor) -> bool:
-        return False
 
     def _scores(self, query: Tensor, key: Tensor, mask: Mask | None) -> Tensor:
         width = self.heads * query.shape[-1]
