@@ -80,8 +80,7 @@ def xor() -> Task:
     """Two strings of five bits, one bit per position; their element-wise XOR at the last five."""
     rows = torch.cartesian_prod(*[torch.arange(2)] * (2 * BITS))
     labels = rows[:, :BITS] ^ rows[:, BITS:]
-    whole = _split(functional.one_hot(rows, 2).float(), labels)
-    return Task(*_divided(whole, XOR_ROWS), 2, BITS)
+    return Task(*_divided(XOR_ROWS, functional.one_hot(rows, 2).float(), labels), 2, BITS)
 
 
 def bit_memory() -> Task:
@@ -98,8 +97,8 @@ def bit_memory() -> Task:
     hidden = torch.randint(2, asked.shape, generator=generator).bool()
     shown = (2 * asked - 1).masked_fill(hidden, 0)
     read = torch.cat([2 * strings - 1, shown[:, None]], dim=1)
-    whole = _split(read.reshape(rows, -1, AT_ONCE).float(), asked.masked_fill(~hidden, UNASKED))
-    return Task(*_divided(whole, MEMORY_ROWS), 2, STRING // AT_ONCE, AT_ONCE)
+    read, labels = read.reshape(rows, -1, AT_ONCE).float(), asked.masked_fill(~hidden, UNASKED)
+    return Task(*_divided(MEMORY_ROWS, read, labels), 2, STRING // AT_ONCE, AT_ONCE)
 
 
 def digits() -> Task:
@@ -108,7 +107,7 @@ def digits() -> Task:
     images = torch.from_numpy(found.images).float() / 16
     patches = images.unfold(1, 4, 4).unfold(2, 4, 4).reshape(-1, 4, 16)
     labels = torch.from_numpy(found.target).long()[:, None]
-    return Task(*_divided(_split(patches, labels), DIGIT_ROWS), 10)
+    return Task(*_divided(DIGIT_ROWS, patches, labels), 10)
 
 
 def listops() -> Task:
@@ -116,7 +115,7 @@ def listops() -> Task:
     ids, values = expressions(sum(LISTOPS_ROWS), range(10), 3, SEED)
     real = ids >= 0
     vectors = functional.one_hot(ids.clamp_min(0), len(NAMES)).float() * real[..., None]
-    return Task(*_divided(Split(vectors, real, values[:, None]), LISTOPS_ROWS), 10)
+    return Task(*_divided(LISTOPS_ROWS, vectors, values[:, None], real), 10)
 
 
 TASKS = {"XOR": xor, "ListOps": listops, "digits": digits, "bit memory": bit_memory}
@@ -170,12 +169,11 @@ def _uniform(count: int, generator: torch.Generator) -> int:
     return int(torch.randint(count, (), generator=generator))
 
 
-def _split(inputs: Tensor, labels: Tensor) -> Split:
-    return Split(inputs, torch.ones(inputs.shape[:2], dtype=torch.bool), labels)
-
-
-def _divided(whole: Split, counts: Sequence[int]) -> Iterator[Split]:
+def _divided(
+    counts: Sequence[int], inputs: Tensor, labels: Tensor, real: Tensor | None = None
+) -> Iterator[Split]:
     """The rows in random order."""
-    order = torch.randperm(len(whole), generator=torch.Generator().manual_seed(SEED))
+    real = torch.ones(inputs.shape[:2], dtype=torch.bool) if real is None else real
+    order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(SEED))
     for rows in order.split(list(counts)):
-        yield Split(whole.inputs[rows], whole.real[rows], whole.labels[rows])
+        yield Split(inputs[rows], real[rows], labels[rows])
