@@ -31,7 +31,7 @@ def test_a_part_is_the_sum_over_its_paths_and_parts_add_up_to_the_network():
         sums[sum(head != SKIP for head in path)] += state
     parts = model.by_length(given)
     assert torch.allclose(torch.stack(sums), parts, atol=1e-12)
-    assert torch.allclose(model.read(parts.sum(0)), model(given), atol=1e-12)
+    assert torch.allclose(parts.sum(0), model.states(given), atol=1e-12)
 
 
 def test_along_a_path_weights_are_computed_from_what_arrives_on_it():

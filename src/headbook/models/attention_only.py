@@ -60,10 +60,17 @@ class AttentionOnly(nn.Module):
         """States before the first layer."""
         return self.input(inputs) + self.positions
 
+    def states(self, inputs: Inputs) -> States:
+        """States after the last layer."""
+        states = self.embedded(inputs)
+        for layer in self.layers:
+            states = states + layer.apply_weights(layer.weights(states), states)
+        return states
+
     def by_length(self, inputs: Inputs) -> Float[Tensor, "length batch time width"]:
         """States after the last layer, split by the number of heads that a path takes: 0 … L.
 
-        Every layer's weights are those of the whole network, so the parts add up to its states.
+        Every layer's weights are those of the whole network, so the parts add up to `states`.
         """
         states = self.embedded(inputs)
         parts = torch.zeros(len(self.layers) + 1, *states.shape, dtype=states.dtype)
@@ -91,7 +98,4 @@ class AttentionOnly(nn.Module):
         return self.output(functional.layer_norm(states, states.shape[-1:]))
 
     def forward(self, inputs: Inputs) -> Float[Tensor, "batch time class"]:
-        states = self.embedded(inputs)
-        for layer in self.layers:
-            states = states + layer.apply_weights(layer.weights(states), states)
-        return self.read(states)
+        return self.read(self.states(inputs))
